@@ -20,8 +20,6 @@ type driver struct {
 	from, length, patience time.Duration
 	// next is the number of the class's next operation.
 	next *atomic.Int64
-	// users is the number of users at work; unused for a rate.
-	users atomic.Int64
 	// do carries out an operation and returns when it has ended. Each client calls it from
 	// its own goroutine.
 	do func(ctx context.Context, client int, op *scenario.Op, due time.Time)
@@ -103,11 +101,7 @@ func (d *driver) closed(ctx context.Context) {
 			waiting, stop := context.WithCancel(ctx)
 			user := len(stops)
 			stops = append(stops, stop)
-			all.Go(func() {
-				d.users.Add(1)
-				defer d.users.Add(-1)
-				d.user(ctx, waiting, user)
-			})
+			all.Go(func() { d.user(ctx, waiting, user) })
 		}
 		for len(stops) > users {
 			stops[len(stops)-1]()

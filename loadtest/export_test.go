@@ -57,27 +57,41 @@ func (d *driver) carryOut(ctx context.Context, n int, op *scenario.Op) {
 	}
 }
 
-// Sampling prepares the first side of a scenario. carryOut carries out n operations of the
-// first class, with an actor that does nothing; take takes a sample of them, and shows it.
-func Sampling(ctx context.Context, o Options) (carryOut func(n int), take func(), err error) {
+// A Sampling is the first side of a scenario, whose samples a test takes.
+type Sampling struct {
+	// Decide carries out n operations of the first class with limiters, and CarryOut with an
+	// actor that does nothing. Take takes a sample of them, and shows it.
+	Decide, CarryOut func(n int)
+	Take             func()
+	Close            func() error
+}
+
+// NewSampling makes a table, entities, limits and buckets.
+func NewSampling(ctx context.Context, o Options) (*Sampling, error) {
 	o, plan, err := o.withDefaults()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r := &run{o: o, plan: plan, admin: dynamo.NewMeter(o.API)}
 	s, err := r.newSide(ctx, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := errors.Join(s.setUp(ctx), s.actor.prime(ctx), s.actor.close()); err != nil {
-		return nil, nil, err
+	if err := errors.Join(s.setUp(ctx), s.actor.prime(ctx)); err != nil {
+		return nil, errors.Join(err, s.actor.close())
 	}
-	s.actor = nothing{}
+	limiters := s.actor
 	st := s.stretch(0, 0, time.Hour)
 	st.start = o.Now()
 	of := &sampler{side: s, to: &result.Side{}, start: st.start}
 	of.during(ctx, 0, st, func() {})
 	d := st.drivers[0]
 	var op scenario.Op
-	return func(n int) { d.carryOut(ctx, n, &op) }, func() { of.take(ctx) }, nil
+	with := func(a actor) func(int) {
+		return func(n int) {
+			s.actor = a
+			d.carryOut(ctx, n, &op)
+		}
+	}
+	return &Sampling{with(limiters), with(nothing{}), func() { of.take(ctx) }, limiters.close}, nil
 }

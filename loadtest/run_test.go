@@ -517,7 +517,7 @@ func TestUsersComeAndGo(t *testing.T) {
 		for _, sample := range side.Samples {
 			users = append(users, sample.Users)
 		}
-		if len(users) != 30 || users[4] < 5 || users[4] > 6 || users[15] != 10 || users[25] != 2 {
+		if len(users) != 30 || users[4] < 5 || users[4] > 6 || users[15] != 10 || users[25] != 2 || users[29] != 2 {
 			t.Errorf("users by second: %v", users)
 		}
 		// Each user has ten operations a second.

@@ -26,7 +26,7 @@ type sampler struct {
 	cost            dynamo.Usage
 	sent, throttled int64
 	merged          counts
-	due             []*scenario.Schedule // by class of the stretch; nil for users
+	schedules       []*scenario.Schedule // by class of the stretch
 }
 
 // during takes samples while a stretch is driven.
@@ -34,13 +34,9 @@ func (s *sampler) during(ctx context.Context, phase int, st *stretch, drive func
 	s.phase, s.stretch, s.last, s.cost = phase, st, s.side.run.o.Now(), s.side.router.total()
 	s.sent, s.throttled = 0, 0
 	s.merged = counts{latency: newDurations(), lag: newDurations()}
-	s.due = nil
+	s.schedules = nil
 	for _, class := range st.classes {
-		var due *scenario.Schedule
-		if s.side.plan.Classes[class].Arrival.Open() {
-			due = s.side.plan.Schedule(class, st.from)
-		}
-		s.due = append(s.due, due)
+		s.schedules = append(s.schedules, s.side.plan.Schedule(class, st.from))
 	}
 	done := make(chan struct{})
 	var sampling sync.WaitGroup
@@ -76,12 +72,13 @@ func (s *sampler) take(ctx context.Context) {
 	for i, t := range s.stretch.tallies {
 		begun := m.begun
 		t.take(m)
-		users += int(s.stretch.drivers[i].users.Load())
-		if s.due[i] != nil {
-			due += s.due[i].Skip(min(now.Sub(s.stretch.start), s.stretch.length))
-		} else {
-			due += m.begun - begun
+		at := min(now.Sub(s.stretch.start), s.stretch.length)
+		if s.side.plan.Classes[s.stretch.classes[i]].Arrival.Open() {
+			due += s.schedules[i].Skip(at)
+			continue
 		}
+		due += m.begun - begun
+		users += s.schedules[i].Users(min(at, s.stretch.length-1))
 	}
 	cost := s.side.router.total()
 	sent, throttled := s.side.router.writes()

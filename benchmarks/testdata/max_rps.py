@@ -12,7 +12,7 @@ import time
 
 import gevent
 from locust import constant, events, task
-from zae_limiter import Limit, SyncRateLimiter
+from zae_limiter import EntityExistsError, Limit, SyncRateLimiter
 from zae_limiter.locust import RateLimiterUser
 
 ENTITIES = 20
@@ -38,9 +38,16 @@ def keep(environment, **_):
 def set_up(**_):
     limiter = SyncRateLimiter(name=STACK, region=REGION)
     limiter.set_resource_defaults("api", [Limit.per_minute("rpm", 1_000_000_000)])
-    limiter.create_entity(entity_id="parent")
+    make(limiter, entity_id="parent")
     for i in range(ENTITIES):
-        limiter.create_entity(entity_id=f"child-{i}", parent_id="parent", cascade=True)
+        make(limiter, entity_id=f"child-{i}", parent_id="parent", cascade=True)
+
+
+def make(limiter, **entity):
+    try:
+        limiter.create_entity(**entity)
+    except EntityExistsError:
+        pass  # an earlier round made it
 
 
 @events.spawning_complete.add_listener

@@ -90,7 +90,7 @@ func checkChangeable(s *Stack) (creates bool, err error) {
 var loadTestCommands = strings.NewReplacer(
 	"zae-limiter delete -n NAME", "zae-limiter loadtest delete -n LIMITER",
 	"zae-limiter deploy -n NAME", "zae-limiter loadtest deploy -n LIMITER",
-	"zae-limiter status --watch -n NAME", "zae-limiter loadtest stacks",
+	"zae-limiter status --watch -n NAME", "zae-limiter loadtest list",
 	"zae-limiter status -n NAME", "aws cloudformation describe-stack-events --stack-name NAME",
 )
 

@@ -76,7 +76,7 @@ func TestTheTypeIsChecked(t *testing.T) {
 
 // Whoever stops waiting for a stack for load tests learns the commands on it.
 func TestAnInterruptedWaitNamesTheCommandsOfItsType(t *testing.T) {
-	for kind, says := range map[string]string{stack.TypeLimiter: "zae-limiter status --watch -n limits", stack.TypeLoadTest: "zae-limiter loadtest stacks"} {
+	for kind, says := range map[string]string{stack.TypeLimiter: "zae-limiter status --watch -n limits", stack.TypeLoadTest: "zae-limiter loadtest list"} {
 		t.Run(kind, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				m, err := stack.New(stack.Options{Type: kind, Clients: stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine}})

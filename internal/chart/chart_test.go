@@ -206,6 +206,7 @@ func TestNamesAreEscaped(t *testing.T) {
 	}
 	for what, svg := range map[string]template.HTML{
 		"lines": l.SVG(), "bars": bars.SVG(), "columns": chart.Columns(name, []chart.Column{{Label: name, Mark: name, High: 1}}),
+		"spark": chart.Spark(name, []chart.Column{{Label: name, High: 1}}),
 	} {
 		d := read(t, svg)
 		if strings.Contains(string(svg), "<script") {
@@ -278,13 +279,15 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// Columns are as high as their part of the highest; a value that is not 0 is seen.
+// Columns stand on a scale with round ticks; a value that is not 0 is seen.
 func TestColumns(t *testing.T) {
 	t.Parallel()
-	svg := string(chart.Columns("Waits", []chart.Column{{Label: "first", High: 1000, Hot: 500}, {Label: "second", Mark: "2 s", High: 1}, {}}))
+	of := []chart.Column{{Label: "first", High: 1000, Hot: 500}, {Label: "second", Mark: "2 s", High: 1}, {}}
+	svg := string(chart.Columns("Waits", of))
 	for _, want := range []string{
-		`<rect class="all" x="0.00" y="0.00" width="216.00" height="100.00"/>`, `<rect class="hot" x="0.00" y="50.00" width="216.00" height="50.00"/>`,
-		`<rect class="all" x="240.00" y="99.00" width="216.00" height="1.00"/>`, `<text class="middle" x="360" y="114">2 s</text>`,
+		`<rect class="all" x="62.00" y="8.00" width="169.20" height="120.00"/>`, `<rect class="hot" x="62.00" y="68.00" width="169.20" height="60.00"/>`,
+		`<rect class="all" x="250.00" y="127.00" width="169.20" height="1.00"/>`, `<text class="middle" x="344" y="143">2 s</text>`,
+		`<text class="end" x="56" y="11">1,000</text>`,
 	} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("no %s in %s", want, svg)
@@ -294,6 +297,21 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	read(t, chart.Columns("none", nil))
+}
+
+// Columns in a line of text use all of its height, and have no scale.
+func TestSpark(t *testing.T) {
+	t.Parallel()
+	svg := string(chart.Spark("Refused", []chart.Column{{Label: "first", Mark: "1 s", High: 10}, {High: 5}}))
+	for _, want := range []string{`<rect class="all" x="0.00" y="0.00" width="324.00" height="100.00"/>`, `<rect class="all" x="360.00" y="50.00" width="324.00" height="50.00"/>`} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %s in %s", want, svg)
+		}
+	}
+	if d := read(t, template.HTML(svg)); len(d.texts) > 0 {
+		t.Errorf("%+v", d)
+	}
+	read(t, chart.Spark("none", nil))
 }
 
 func TestNumber(t *testing.T) {

@@ -54,6 +54,9 @@ func (l *Locust) Restart(tb testing.TB, args ...string) {
 	l.start(tb, args...)
 }
 
+// Page is the URL of the web page.
+func (l *Locust) Page() string { return l.web }
+
 // Kill kills the master.
 func (l *Locust) Kill() { l.stop() }
 

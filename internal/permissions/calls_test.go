@@ -25,6 +25,7 @@ var exempt = map[string]string{
 	"loadtest/fleet":          "asks a Locust master, and calls what it is given",
 	"loadtest/locust":         "makes requests with a limiter",
 	"loadtest/locust/perform": "makes requests with a limiter",
+	"loadtest/swarm":          "asks a Locust master",
 	"loadtest/search":         "measures with a function of the caller",
 	"otellimit":               "is told what a limiter does, and asks the table for nothing",
 	"promlimit":               "is told what a limiter does, and asks the table for nothing",

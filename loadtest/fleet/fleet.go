@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -75,24 +76,13 @@ func (o Options) Overlap() int {
 // function.
 func (o Options) Concurrency() int { return o.Max + o.Overlap() }
 
-// States of Locust's master and of its workers.
-const (
-	Ready    = "ready"
-	Spawning = "spawning"
-	Running  = "running"
-	Missing  = "missing"
-)
-
-// A View is what the master shows.
+// A View is what the master shows. The state of a worker is [swarm.Missing] after the master
+// has not heard from it for some seconds.
 type View struct {
 	State   string
 	Users   int // that run at this time
-	Workers []Worker
+	Workers []swarm.Worker
 }
-
-// A Worker is a worker that the master knows. Its state is [Missing] after the master has
-// not heard from it for some seconds.
-type Worker struct{ ID, State string }
 
 // prefix begins the IDs of the workers that a fleet starts.
 const prefix = "zael-"
@@ -180,7 +170,7 @@ func (f *Fleet) see(now time.Time, v View) (foreign int) {
 	for _, w := range v.Workers {
 		name, until, ours := startOf(w.ID)
 		switch {
-		case w.State == Missing:
+		case w.State == swarm.Missing:
 		case ours:
 			f.members[name] = member{until, now.Add(Silence)}
 		default:
@@ -198,7 +188,7 @@ func (f *Fleet) see(now time.Time, v View) (foreign int) {
 func (f *Fleet) needed(now time.Time, v View) int {
 	users := v.Users
 	switch {
-	case v.State != Spawning:
+	case v.State != swarm.Spawning:
 		f.sample = time.Time{}
 	case f.sample.IsZero():
 		f.users, f.sample = v.Users, now

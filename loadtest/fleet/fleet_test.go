@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/fleet"
+	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -54,15 +55,15 @@ func TestWorkersFollowTheUsersAskedFor(t *testing.T) {
 		views []fleet.View // 10 s apart
 		want  int          // started by the last
 	}{
-		{"no users", []fleet.View{{State: fleet.Ready}}, 1},
-		{"rounded up", []fleet.View{{State: fleet.Running, Users: 11}}, 2},
-		{"at most the maximum", []fleet.View{{State: fleet.Running, Users: 1 << 62}}, 100},
+		{"no users", []fleet.View{{State: swarm.Ready}}, 1},
+		{"rounded up", []fleet.View{{State: swarm.Running, Users: 11}}, 2},
+		{"at most the maximum", []fleet.View{{State: swarm.Running, Users: 1 << 62}}, 100},
 		// 20 users in 10 s are 60 in the 30 s that a new worker needs.
-		{"ahead of a ramp", []fleet.View{{State: fleet.Spawning, Users: 0}, {State: fleet.Spawning, Users: 20}}, 8},
-		{"not ahead of a fall", []fleet.View{{State: fleet.Spawning, Users: 40}, {State: fleet.Spawning, Users: 20}}, 4},
-		{"a new ramp begins anew", []fleet.View{{State: fleet.Spawning, Users: 0}, {State: fleet.Running, Users: 10}, {State: fleet.Spawning, Users: 30}}, 3},
-		{"workers of others count", []fleet.View{{State: fleet.Running, Users: 50, Workers: []fleet.Worker{{"host_1", fleet.Running}, {"host_2", fleet.Ready}}}}, 3},
-		{"missing workers do not", []fleet.View{{State: fleet.Running, Users: 50, Workers: []fleet.Worker{{"host_1", fleet.Missing}}}}, 5},
+		{"ahead of a ramp", []fleet.View{{State: swarm.Spawning, Users: 0}, {State: swarm.Spawning, Users: 20}}, 8},
+		{"not ahead of a fall", []fleet.View{{State: swarm.Spawning, Users: 40}, {State: swarm.Spawning, Users: 20}}, 4},
+		{"a new ramp begins anew", []fleet.View{{State: swarm.Spawning, Users: 0}, {State: swarm.Running, Users: 10}, {State: swarm.Spawning, Users: 30}}, 3},
+		{"workers of others count", []fleet.View{{State: swarm.Running, Users: 50, Workers: []swarm.Worker{{ID: "host_1", State: swarm.Running}, {ID: "host_2", State: swarm.Ready}}}}, 3},
+		{"missing workers do not", []fleet.View{{State: swarm.Running, Users: 50, Workers: []swarm.Worker{{ID: "host_1", State: swarm.Missing}}}}, 5},
 	} {
 		f, got, now := newFleet(t, usual), 0, start
 		for _, v := range c.views {
@@ -78,9 +79,9 @@ func TestWorkersFollowTheUsersAskedFor(t *testing.T) {
 // Each orchestrator reads the ends of the workers that others started in their IDs.
 func TestAnotherOrchestratorContinues(t *testing.T) {
 	t.Parallel()
-	view := fleet.View{State: fleet.Running, Users: 100}
+	view := fleet.View{State: swarm.Running, Users: 100}
 	for _, s := range newFleet(t, usual).Plan(start, view) {
-		view.Workers = append(view.Workers, fleet.Worker{ID: s.ID, State: fleet.Running})
+		view.Workers = append(view.Workers, swarm.Worker{ID: s.ID, State: swarm.Running})
 	}
 	next := newFleet(t, usual)
 	if got := next.Plan(start.Add(time.Minute), view); len(got) != 0 {
@@ -95,9 +96,9 @@ func TestAnotherOrchestratorContinues(t *testing.T) {
 func TestANameThatAWorkerAddsToIsItsOwn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, usual)
-	view := fleet.View{State: fleet.Running, Users: 100}
+	view := fleet.View{State: swarm.Running, Users: 100}
 	for _, s := range f.Plan(start, view) {
-		view.Workers = append(view.Workers, fleet.Worker{ID: s.ID + "_0123abcd", State: fleet.Running})
+		view.Workers = append(view.Workers, swarm.Worker{ID: s.ID + "_0123abcd", State: swarm.Running})
 	}
 	view.Users = 150
 	if got := len(f.Plan(start.Add(5*time.Second), view)); got != 5 {
@@ -110,7 +111,7 @@ func TestANameThatAWorkerAddsToIsItsOwn(t *testing.T) {
 func TestAViewWithoutChangesStartsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, usual)
-	view := fleet.View{State: fleet.Running, Users: 100}
+	view := fleet.View{State: swarm.Running, Users: 100}
 	if got := len(f.Plan(start, view)); got != 10 {
 		t.Fatalf("%d workers", got)
 	}
@@ -127,17 +128,17 @@ func TestAViewWithoutChangesStartsNothing(t *testing.T) {
 func TestAMasterThatForgetsItsWorkersGetsNoneBesides(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, usual)
-	view := fleet.View{State: fleet.Running, Users: 1000}
+	view := fleet.View{State: swarm.Running, Users: 1000}
 	for _, s := range f.Plan(start, view) {
-		view.Workers = append(view.Workers, fleet.Worker{ID: s.ID, State: fleet.Running})
+		view.Workers = append(view.Workers, swarm.Worker{ID: s.ID, State: swarm.Running})
 	}
 	f.Plan(start.Add(10*time.Second), view)
 	for at := 15 * time.Second; at < 10*time.Second+fleet.Silence; at += 5 * time.Second {
-		if got := f.Plan(start.Add(at), fleet.View{State: fleet.Running, Users: 1000}); len(got) > 0 {
+		if got := f.Plan(start.Add(at), fleet.View{State: swarm.Running, Users: 1000}); len(got) > 0 {
 			t.Errorf("%d workers are started %v after a restart of the master", len(got), at)
 		}
 	}
-	if got := len(f.Plan(start.Add(10*time.Second+fleet.Silence), fleet.View{State: fleet.Running, Users: 1000})); got != 100 {
+	if got := len(f.Plan(start.Add(10*time.Second+fleet.Silence), fleet.View{State: swarm.Running, Users: 1000})); got != 100 {
 		t.Errorf("%d workers are started for 100 that are gone", got)
 	}
 }
@@ -172,10 +173,10 @@ func (s *sim) carries(w *worker, now time.Time) bool {
 }
 
 func (s *sim) view(now time.Time, users int) fleet.View {
-	v := fleet.View{State: fleet.Running, Users: users}
+	v := fleet.View{State: swarm.Running, Users: users}
 	for _, w := range s.workers {
 		if s.carries(w, now) {
-			v.Workers = append(v.Workers, fleet.Worker{ID: w.ID, State: fleet.Running})
+			v.Workers = append(v.Workers, swarm.Worker{ID: w.ID, State: swarm.Running})
 		}
 	}
 	return v
@@ -262,7 +263,7 @@ func TestWorkersAreReplacedInTime(t *testing.T) {
 func TestEndsAreApart(t *testing.T) {
 	t.Parallel()
 	ends := map[time.Time]int{}
-	for _, s := range newFleet(t, usual).Plan(start, fleet.View{State: fleet.Running, Users: 1000}) {
+	for _, s := range newFleet(t, usual).Plan(start, fleet.View{State: swarm.Running, Users: 1000}) {
 		ends[s.Until]++
 	}
 	if len(ends) < 4 {
@@ -289,7 +290,7 @@ func TestEndsAreApart(t *testing.T) {
 func TestIDsOfOthersAreNotOurs(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "zael-", "zael-x-y", "zael-1700000000", "zael-1700000000-", "zael-99999999999999999999-A", "xzael-1700000000-A", "host_0123", strconv.Itoa(1)} {
-		v := fleet.View{State: fleet.Running, Users: 20, Workers: []fleet.Worker{{id, fleet.Running}}}
+		v := fleet.View{State: swarm.Running, Users: 20, Workers: []swarm.Worker{{ID: id, State: swarm.Running}}}
 		if got := len(newFleet(t, usual).Plan(start, v)); got != 1 {
 			t.Errorf("%q: %d workers are started besides it, want 1", id, got)
 		}
@@ -305,10 +306,10 @@ func TestIDsOfOthersAreNotOurs(t *testing.T) {
 // at once: the function has no more concurrency.
 func TestTheConcurrencyBoundsReplacements(t *testing.T) {
 	t.Parallel()
-	view := fleet.View{State: fleet.Running, Users: 1000}
+	view := fleet.View{State: swarm.Running, Users: 1000}
 	for i := range 110 {
 		id := "zael-" + strconv.FormatInt(start.Add(time.Minute).Unix(), 10) + "-" + strings.Repeat("A", i+1)
-		view.Workers = append(view.Workers, fleet.Worker{ID: id, State: fleet.Running})
+		view.Workers = append(view.Workers, swarm.Worker{ID: id, State: swarm.Running})
 	}
 	if got := len(newFleet(t, usual).Plan(start, view)); got != usual.Concurrency()-110 {
 		t.Errorf("%d workers are started besides 110 that leave, %d have room", got, usual.Concurrency()-110)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/fleet"
+	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -145,9 +146,9 @@ type link struct{ unsent int }
 func (a *account) Look(context.Context) (fleet.View, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	v := fleet.View{State: fleet.Running, Users: a.users}
+	v := fleet.View{State: swarm.Running, Users: a.users}
 	for id := range a.workers {
-		v.Workers = append(v.Workers, fleet.Worker{ID: id, State: fleet.Running})
+		v.Workers = append(v.Workers, swarm.Worker{ID: id, State: swarm.Running})
 	}
 	return v, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/fleet"
+	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -38,7 +39,7 @@ func (s *service) Look(context.Context) (fleet.View, error) {
 func (s *service) Start(_ context.Context, j fleet.Job) error {
 	s.jobs, s.times = append(s.jobs, j), append(s.times, time.Since(s.began))
 	if s.fails == nil {
-		s.view.Workers = append(s.view.Workers, fleet.Worker{ID: j.ID, State: fleet.Running})
+		s.view.Workers = append(s.view.Workers, swarm.Worker{ID: j.ID, State: swarm.Running})
 	}
 	return s.fails
 }
@@ -60,7 +61,7 @@ func (s *service) run(t *testing.T, d time.Duration) fleet.Summary {
 func TestTheOrchestratorStartsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{view: fleet.View{State: fleet.Running, Users: 25}}
+		s := &service{view: fleet.View{State: swarm.Running, Users: 25}}
 		got := s.run(t, 2*time.Minute)
 		if want := (fleet.Summary{Looks: 24, Started: 3, Reason: fleet.TimeIsUp}); got != want {
 			t.Errorf("it says %+v, want %+v", got, want)
@@ -79,7 +80,7 @@ func TestTheOrchestratorIsSilentAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{}
 		s.down = func() error {
-			s.view = fleet.View{State: fleet.Running, Users: 10 * len(s.times)} // one more each time
+			s.view = fleet.View{State: swarm.Running, Users: 10 * len(s.times)} // one more each time
 			s.view.Users += 10
 			return nil
 		}
@@ -184,8 +185,8 @@ func TestTheMasterIsRead(t *testing.T) {
 		want fleet.View
 		says string
 	}{
-		"an answer":           {answer, 200, fleet.View{State: "running", Users: 12, Workers: []fleet.Worker{{"zael-1700000100-A", "running"}, {"host_1", "missing"}}}, ""},
-		"no workers":          {`{"state":"ready","user_count":0,"workers":[]}`, 200, fleet.View{State: "ready"}, ""},
+		"an answer":           {answer, 200, fleet.View{State: "running", Users: 12, Workers: []swarm.Worker{{ID: "zael-1700000100-A", State: "running"}, {ID: "host_1", State: "missing"}}}, ""},
+		"no workers":          {`{"state":"ready","user_count":0,"workers":[]}`, 200, fleet.View{State: "ready", Workers: []swarm.Worker{}}, ""},
 		"no list of workers":  {alone, 200, fleet.View{}, "start Locust with --master"},
 		"another page":        {`<html>`, 200, fleet.View{}, "no JSON"},
 		"an error of a proxy": {answer, 502, fleet.View{}, "502"},
@@ -197,7 +198,7 @@ func TestTheMasterIsRead(t *testing.T) {
 			w.WriteHeader(c.code)
 			_, _ = w.Write([]byte(c.body))
 		}))
-		got, err := (&fleet.Locust{URL: server.URL, Client: server.Client()}).Look(t.Context())
+		got, err := fleet.Locust{Page: &swarm.Page{URL: server.URL, Client: server.Client()}}.Look(t.Context())
 		server.Close()
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -206,7 +207,7 @@ func TestTheMasterIsRead(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := (&fleet.Locust{URL: "http://127.0.0.1:1", Client: http.DefaultClient}).Look(t.Context()); err == nil {
+	if _, err := (fleet.Locust{Page: &swarm.Page{URL: "http://127.0.0.1:1", Client: http.DefaultClient}}).Look(t.Context()); err == nil {
 		t.Error("no server answers, and there is no error")
 	}
 }

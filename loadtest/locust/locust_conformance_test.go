@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
+	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 )
 
 const locustfile = "testdata/two_classes.py"
@@ -341,5 +343,55 @@ func eventually(t *testing.T, condition func() (seen string, ok bool)) {
 		if time.Now().After(end) {
 			t.Fatalf("not within %v: %s", enough, seen)
 		}
+	}
+}
+
+// A test that package swarm runs has the users and classes that it asked for, stops them, and
+// shows what the workers have counted.
+func TestASwarmRunsOnAMaster(t *testing.T) {
+	t.Parallel()
+	master := peers.StartLocust(t, "testdata/shape.py", "--class-picker")
+	hands := hire(t, master.Master, 2)
+	page := &swarm.Page{URL: master.Page(), Client: &http.Client{Timeout: 5 * time.Second}}
+	o := swarm.Options{
+		Page: page, Order: swarm.Order{Users: 20, SpawnRate: 20, Classes: []string{"Writer"}}, Duration: 10 * time.Second, Workers: 2, Now: time.Now,
+	}
+	got, err := swarm.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.LeastUsers != 20 || got.MostUsers != 20 || got.LeastWorkers != 2 || got.EndedEarly || len(got.Requests) != 1 || got.Requests[0].Name != "Writer" {
+		t.Errorf("%+v", got)
+	}
+	// Each user sends nearly fifty requests a second.
+	if all, done := got.Total, booked(hands...)["DO Writer"].Requests; all.Requests > done || all.Requests < done/2 || all.PerSecond < 200 || all.PerSecond > 1000 ||
+		all.Failures == 0 || len(got.Errors) != 1 || all.Mean < 300 || all.Mean > 400 || all.P50 < 300 || all.P50 > 400 || all.P99 < 650 || all.P99 > 700 {
+		t.Errorf("%d requests were done: %+v, %+v", done, all, got.Errors)
+	}
+	if stats := users(t, master, 0, 0); stats.State != swarm.Stopped {
+		t.Errorf("state %s", stats.State)
+	}
+
+	o.Order.Classes = []string{"Writer", "Nobody"}
+	if _, err := swarm.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "has no class Nobody") {
+		t.Errorf("an unknown class: %v", err)
+	}
+	users(t, master, 0, 0)
+
+	// All requests of a shape count: the totals are those of the books.
+	o.Order = swarm.Order{Shape: "Short"}
+	if got, err = swarm.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	sum := map[string]counts{}
+	for _, r := range got.Requests {
+		sum[r.Method+" "+r.Name] = counts{r.Requests, r.Failures}
+	}
+	if diff := cmp.Diff(booked(hands...), sum); diff != "" || !got.EndedEarly || got.MostUsers != 8 {
+		t.Errorf("books (-) and result (+):\n%s\n%+v", diff, got)
+	}
+	o.Order.Shape = "Nothing"
+	if _, err := swarm.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "has the locustfile a shape Nothing?") {
+		t.Errorf("an unknown shape: %v", err)
 	}
 }

@@ -164,7 +164,7 @@ func tileOf(s *result.Side) tile {
 	add("admitted", share(answers.Admitted, answers.Operations))
 	add("refused", share(answers.Refused, answers.Operations))
 	add("without an answer", share(answers.Errors(), answers.Operations))
-	add("a million operations", dollars(cost.Per(answers.Operations).Dollars*million))
+	add("per million", dollars(cost.Per(answers.Operations).Dollars*million))
 	wrong := "not judged"
 	if s.Wrong != nil {
 		wrong = limitarg.Grouped(s.Wrong.Answers())

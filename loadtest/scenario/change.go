@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -46,4 +48,55 @@ func (s *Scenario) with(what, value string, change func(*Arrival)) (*Scenario, e
 	changed.Classes = []Class{s.Classes[0]}
 	change(&changed.Classes[0].Arrival)
 	return &changed, nil
+}
+
+// MostUsers is the highest number of users of the class's stages, and 1 for a rate. Where
+// Locust says how many users there are, it is the weight of the class among the others.
+func (c *Class) MostUsers() int {
+	most := 1
+	for _, stage := range c.Arrival.Stages {
+		most = max(most, stage.Users)
+	}
+	return most
+}
+
+// WithSwarm returns the load that Locust makes of a scenario: a number of users for a time,
+// shared among classes by [Class.MostUsers], without phases and warm-up. No classes are all of
+// them. The side is the limiter, and limiters is the number of limiters, one for each user at
+// most. It fails with a [*store.ValidationError] if a class is unknown or has a rate.
+func (s *Scenario) WithSwarm(users, limiters int, lasting time.Duration, classes []string) (*Scenario, error) {
+	changed := *s
+	changed.WarmUp, changed.Phases, changed.Sides = 0, []Phase{{Name: "all", For: lasting}}, []Side{Limiter}
+	changed.Limiters, changed.Classes = max(min(limiters, users, maxLimiters), 1), nil
+	weight, missing := 0, slices.Clone(classes)
+	for i := range s.Classes {
+		c := s.Classes[i]
+		at := slices.Index(missing, c.Name)
+		switch {
+		case len(classes) > 0 && at < 0:
+			continue
+		case at >= 0:
+			missing = slices.Delete(missing, at, at+1)
+		}
+		if c.Arrival.Open() {
+			return nil, &store.ValidationError{Field: "class", Value: c.Name, Reason: "it has a rate, and Locust says how many users there are: give the class users"}
+		}
+		weight += c.MostUsers()
+		changed.Classes = append(changed.Classes, c)
+	}
+	if len(missing) > 0 {
+		return nil, &store.ValidationError{Field: "class", Value: missing[0], Reason: "scenario " + s.Name + " has no such class"}
+	}
+	left := changed.Classes[:0]
+	for _, c := range changed.Classes { // each has its share of the users and weights that are left
+		of := c.MostUsers()
+		n := (users*of + weight/2) / weight
+		users, weight = users-n, weight-of
+		if n > 0 {
+			c.Phases, c.Arrival = nil, Arrival{Stages: []Stage{{Users: n}}, Think: c.Arrival.Think}
+			left = append(left, c)
+		}
+	}
+	changed.Classes = left
+	return &changed, changed.Validate()
 }

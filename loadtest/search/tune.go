@@ -14,11 +14,11 @@ import (
 // TuneOptions configure a search. Run is required.
 type TuneOptions struct {
 	// Run measures the load of a number of users for a time.
-	Run func(ctx context.Context, users int, lasting time.Duration) (*result.Result, error)
+	Run func(ctx context.Context, users int, lasting time.Duration) (Step, error)
 	// MaxUsers is the highest number of users tried. Default 40.
 	MaxUsers int
-	// Efficiency is the lowest one that is accepted: the median latency of one user alone,
-	// divided by that of many. Default 0.8.
+	// Efficiency is the lowest one that is accepted: the latency of one user alone, divided by
+	// that of many. Default 0.8.
 	Efficiency float64
 	// Step is how long a number of users is measured, and Baseline how long one user alone
 	// is. Defaults 30 s and 60 s. A baseline with too few operations is measured again, for
@@ -30,7 +30,9 @@ type TuneOptions struct {
 
 // A Step is the measurement of one number of users.
 type Step struct {
-	Users      int                 `json:"users"`
+	Users int `json:"users"`
+	// Latency is what the efficiency compares: the median, or the mean if quantiles are rounded.
+	Latency    result.Milliseconds `json:"latency_ms"`
 	PerSecond  float64             `json:"operations_per_second"`
 	P50        result.Milliseconds `json:"p50_ms"`
 	P95        result.Milliseconds `json:"p95_ms"`
@@ -103,7 +105,7 @@ func (o TuneOptions) withDefaults() (TuneOptions, error) {
 type tuning struct {
 	o     TuneOptions
 	found *TuneResult
-	base  result.Milliseconds // the median of one user
+	base  result.Milliseconds // the latency of one user
 }
 
 func (t *tuning) search(ctx context.Context) error {
@@ -142,13 +144,12 @@ func between(low, high Step, wanted float64) int {
 // baseline measures one user, long enough for a median.
 func (t *tuning) baseline(ctx context.Context) (Step, error) {
 	for lasting := t.o.Baseline; ; {
-		r, err := t.o.Run(ctx, 1, lasting)
+		s, err := t.o.Run(ctx, 1, lasting)
 		if err != nil {
 			return Step{}, err
 		}
-		s := stepOf(1, r)
-		if s.Operations >= leastOperations && s.P50 > 0 {
-			t.base = s.P50
+		if s.Operations >= leastOperations && s.Latency > 0 {
+			t.base = s.Latency
 			return t.note(s), nil
 		}
 		if lasting >= t.o.MaxBaseline {
@@ -164,17 +165,17 @@ func (t *tuning) baseline(ctx context.Context) (Step, error) {
 
 // step measures a number of users.
 func (t *tuning) step(ctx context.Context, users int, lasting time.Duration) (Step, error) {
-	r, err := t.o.Run(ctx, users, lasting)
+	s, err := t.o.Run(ctx, users, lasting)
 	if err != nil {
 		return Step{}, err
 	}
-	return t.note(stepOf(users, r)), nil
+	return t.note(s), nil
 }
 
 // note keeps a step.
 func (t *tuning) note(s Step) Step {
-	if s.P50 > 0 {
-		s.Efficiency = float64(t.base / s.P50)
+	if s.Latency > 0 {
+		s.Efficiency = float64(t.base / s.Latency)
 	}
 	t.found.Steps = append(t.found.Steps, s)
 	if s.Efficiency >= t.o.Efficiency && s.Users > t.found.Users {
@@ -184,9 +185,9 @@ func (t *tuning) note(s Step) Step {
 	return s
 }
 
-// stepOf adds up the classes of the first side's phases. The percentiles are those of the
+// StepOf adds up the classes of the first side's phases. The percentiles are those of the
 // class with the most operations.
-func stepOf(users int, r *result.Result) Step {
+func StepOf(users int, r *result.Result) Step {
 	s := Step{Users: users}
 	var most int64
 	for i := range r.Sides[0].Phases {
@@ -200,5 +201,6 @@ func stepOf(users int, r *result.Result) Step {
 			}
 		}
 	}
+	s.Latency = s.P50
 	return s
 }

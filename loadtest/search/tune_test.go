@@ -36,7 +36,7 @@ func TestTheUsersOfAProcess(t *testing.T) {
 			}
 		}
 		tried := map[int]bool{}
-		r, err := search.Tune(t.Context(), search.TuneOptions{Run: func(_ context.Context, users int, lasting time.Duration) (*result.Result, error) {
+		r, err := search.Tune(t.Context(), search.TuneOptions{Run: func(_ context.Context, users int, lasting time.Duration) (search.Step, error) {
 			if tried[users] || users < 1 || users > 40 {
 				t.Errorf("%s: %d users are tried again, or out of bounds", name, users)
 			}
@@ -44,7 +44,7 @@ func TestTheUsersOfAProcess(t *testing.T) {
 			if want := map[bool]time.Duration{true: time.Minute, false: 30 * time.Second}[users == 1]; lasting != want {
 				t.Errorf("%s: %d users for %v, want %v", name, users, lasting, want)
 			}
-			return measured(int64(1000*users), result.Milliseconds(curve(users))), nil
+			return search.StepOf(users, measured(int64(1000*users), result.Milliseconds(curve(users)))), nil
 		}})
 		if err != nil || r.Users != want {
 			t.Errorf("%s: %d users, want %d: %v", name, r.Users, want, err)
@@ -74,11 +74,11 @@ func TestTheBaselineIsLongEnough(t *testing.T) {
 		var lasting []time.Duration
 		_, err := search.Tune(t.Context(), search.TuneOptions{
 			Baseline: 10 * time.Second, MaxBaseline: 100 * time.Second, MaxUsers: 2,
-			Run: func(_ context.Context, users int, d time.Duration) (*result.Result, error) {
+			Run: func(_ context.Context, users int, d time.Duration) (search.Step, error) {
 				if users == 1 {
 					lasting = append(lasting, d)
 				}
-				return measured(int64(c.perSecond*d.Seconds()), 10), nil
+				return search.StepOf(users, measured(int64(c.perSecond*d.Seconds()), 10)), nil
 			},
 		})
 		if !errors.Is(err, c.err) || len(lasting) != len(c.lasting) {

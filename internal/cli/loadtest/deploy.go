@@ -132,7 +132,7 @@ func (o *deployer) Run(ctx context.Context) error {
 		}
 		o.app.Notef("Note: the %d entities of the scenario are set up in namespace %s.", len(plan.Entities), spec.Options().Namespace)
 	}
-	return stack.PrintOutcome(o.app, out, stack.Next{Follow: "zae-limiter loadtest stacks", Again: "zae-limiter loadtest deploy"})
+	return stack.PrintOutcome(o.app, out, stack.Next{Follow: "zae-limiter loadtest list", Again: "zae-limiter loadtest deploy"})
 }
 
 // limiter finds the stack of the limiter under test.

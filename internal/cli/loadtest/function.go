@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 	"github.com/zeroae/zae-limiter-go/loadtest/fleet"
+	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 )
 
 // A NewCarry makes what carries out the jobs of the function of workers, on the table of the
@@ -164,7 +165,7 @@ func (o *orchestrator) Run(ctx context.Context) error {
 		return err
 	}
 	of := &fleet.Orchestrator{
-		Master:  &fleet.Locust{URL: o.page, Client: &http.Client{Timeout: lookTimeout}},
+		Master:  fleet.Locust{Page: &swarm.Page{URL: o.page, Client: &http.Client{Timeout: lookTimeout}}},
 		Starter: starter, Options: o.options, Job: o.job(), Now: o.now, Logger: log,
 	}
 	return function.Serve(ctx, func(ctx context.Context, _ json.RawMessage) (fleet.Summary, error) {

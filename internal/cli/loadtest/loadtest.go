@@ -16,8 +16,8 @@ import (
 // New is the command loadtest.
 func New(a *app.App) *cobra.Command {
 	return app.Group("loadtest", "Put a load on a limiter: speed, cost and correctness",
-		newRun(a), newList(a), newShow(a), NewReport(a), NewCompare(a), newCeiling(a), newTune(a), NewWorker(a),
-		NewDeploy(a), NewUI(a), NewStacks(a), NewDelete(a), NewServeWorker(a, carryWithLocust), NewOrchestrate(a))
+		newRun(a), newScenarios(a), newShow(a), NewReport(a), NewCompare(a), newCeiling(a), newTune(a), NewWorker(a),
+		NewDeploy(a), NewUI(a), NewList(a), NewDelete(a), newSwarm(a), NewServeWorker(a, carryWithLocust), NewOrchestrate(a))
 }
 
 // source names a scenario: one of the program's, or a file.
@@ -66,19 +66,19 @@ func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	return scenario.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// lister is the command list.
-type lister struct{ app *app.App }
+// catalogue is the command scenarios.
+type catalogue struct{ app *app.App }
 
-func newList(a *app.App) *cobra.Command {
+func newScenarios(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the scenarios of the program", Args: app.Args(),
+		Use: "scenarios", Short: "List the scenarios of the program", Args: app.Args(),
 		Long: "List the scenarios of the program. `loadtest show` prints the file of one, to copy and\nchange; `loadtest run` runs it. Nothing is sent.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), &lister{a}) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), &catalogue{a}) },
 	}
 }
 
 // Validate accepts everything.
-func (*lister) Validate() error { return nil }
+func (*catalogue) Validate() error { return nil }
 
 // listed is a scenario of the program.
 type listed struct {
@@ -90,7 +90,7 @@ type listed struct {
 }
 
 // Run lists the scenarios.
-func (l *lister) Run(context.Context) error {
+func (l *catalogue) Run(context.Context) error {
 	all := []listed{}
 	for _, name := range scenario.Names() {
 		s, err := scenario.Builtin(name)

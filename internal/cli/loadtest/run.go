@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -37,7 +36,7 @@ type runner struct {
 }
 
 const aboutRun = `Drive a load, and measure how fast the limiter decides, what its decisions cost, and
-whether they are right. The load is a scenario: one of the program (loadtest list), or a
+whether they are right. The load is a scenario: one of the program (loadtest scenarios), or a
 file (--file; docs/load-testing.md).
 
 Latency counts from the instant at which an operation was due, so it includes the wait of
@@ -165,7 +164,7 @@ func (o *runner) Run(ctx context.Context) error {
 	if err := o.target.open(ctx, question, &o.load); err != nil {
 		return err
 	}
-	view := o.view()
+	view := viewOf(o.app, o.load.Scenario)
 	o.load.Observe = view.show
 	r, err := load.Run(ctx, o.load)
 	view.clear()
@@ -187,18 +186,6 @@ func (o *runner) question() (string, error) {
 	return fmt.Sprintf("%s would put a load on %s, table %s, for %v. It costs about $%.2f at the prices of %s: %.0f write units and %.0f read units. Run it?",
 		o.load.Scenario.Name, o.target.name(), o.app.Flags.Table, o.load.Scenario.Duration(), dollars, load.DefaultRegion,
 		price.Sum.Writes, price.Sum.Reads), nil
-}
-
-// view is the live view for the terminal, or plain lines, or nothing beside JSON.
-func (o *runner) view() *view {
-	v := &view{names: o.load.Scenario}
-	if o.app.Flags.JSON() {
-		return v
-	}
-	v.w = o.app.Stderr
-	f, isFile := o.app.Stderr.(*os.File)
-	v.redraws = isFile && app.IsTerminal(f)
-	return v
 }
 
 // verdict says what is wrong with a result, nil if nothing is.

@@ -53,9 +53,17 @@ func account(t *testing.T) stack.Clients {
 // onAccount runs a command line on an account.
 func onAccount(t *testing.T, clients stack.Clients, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	return answering(t, clients, "", args...)
+}
+
+// answering runs a command line on an account, for somebody who answers its questions; ""
+// has no terminal.
+func answering(t *testing.T, clients stack.Clients, answers string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	var out, errs bytes.Buffer
 	a := &app.App{
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" },
+		Terminal: answers != "",
+		Stdin:    strings.NewReader(answers), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" },
 		ConnectStack: func(context.Context, app.Endpoint) (stack.Clients, error) { return clients, nil },
 		Executable: func() ([]byte, error) {
 			return elftest.Program("github.com/zeroae/zae-limiter-go/cmd/zae-limiter", "linux", elf.EM_AARCH64), nil
@@ -158,7 +166,7 @@ func TestAStackOfThePythonPackageIsUpdated(t *testing.T) {
 	if _, stderr, err := onAccount(t, clients, "deploy", "-n", "limits", "--vpc-id", "vpc-01234567", "--yes"); err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	if out, _, err := onAccount(t, clients, "stacks"); err != nil || !strings.Contains(out, "simple") || !strings.Contains(out, " 50 ") {
+	if out, _, err := onAccount(t, clients, "list"); err != nil || !strings.Contains(out, "simple") || !strings.Contains(out, " 50 ") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

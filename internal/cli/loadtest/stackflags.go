@@ -186,11 +186,7 @@ func classesOf(s *scenario.Scenario) ([]loadstack.Class, error) {
 		if c.Arrival.Open() {
 			return nil, fmt.Errorf("scenario %s: class %s has a rate, and Locust says how many users there are: give the class users", s.Name, c.Name)
 		}
-		weight := 1
-		for _, stage := range c.Arrival.Stages {
-			weight = max(weight, stage.Users)
-		}
-		all = append(all, loadstack.Class{Name: c.Name, Weight: weight})
+		all = append(all, loadstack.Class{Name: c.Name, Weight: c.MostUsers()})
 	}
 	return all, nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
-	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/loadtest/search"
 )
@@ -51,17 +50,35 @@ func newTune(a *app.App) *cobra.Command {
 	}
 	o.source.bind(cmd)
 	o.flags = cmd.Flags()
-	o.flags.IntVar(&o.search.MaxUsers, "max-users", 40, "highest `number` of users tried")
-	o.flags.Float64Var(&o.search.Efficiency, "threshold", 0.8, "lowest `efficiency` accepted, up to 1")
-	o.flags.DurationVar(&o.search.Step, "step-duration", 30*time.Second, "how long each number of users is measured")
-	o.flags.DurationVar(&o.search.Baseline, "baseline-duration", time.Minute, "how long one user alone is measured; longer, up to 10 min, if\nthat gives fewer than 100 operations")
+	bindTune(o.flags, &o.search)
 	o.target.bind(a, cmd)
 	return cmd
 }
 
+// bindTune adds the flags of a search.
+func bindTune(flags *pflag.FlagSet, o *search.TuneOptions) {
+	flags.IntVar(&o.MaxUsers, "max-users", 40, "highest `number` of users tried")
+	flags.Float64Var(&o.Efficiency, "threshold", 0.8, "lowest `efficiency` accepted, up to 1")
+	flags.DurationVar(&o.Step, "step-duration", 30*time.Second, "how long each number of users is measured")
+	flags.DurationVar(&o.Baseline, "baseline-duration", time.Minute, "how long one user alone is measured; longer, up to 10 min, if\nthat gives fewer than 100 operations")
+}
+
+// checkTune checks the flags of a search.
+func checkTune(flags *pflag.FlagSet, o *search.TuneOptions) error {
+	if err := positive(flags, "max-users", "threshold", "step-duration", "baseline-duration"); err != nil {
+		return err
+	}
+	dry := *o
+	dry.Run = func(context.Context, int, time.Duration) (search.Step, error) { return search.Step{}, errNotYet }
+	if _, err := search.Tune(context.Background(), dry); !errors.Is(err, errNotYet) {
+		return named(err)
+	}
+	return nil
+}
+
 // Validate checks the command line and the scenario.
 func (o *tuner) Validate() error {
-	if err := positive(o.flags, "max-users", "threshold", "step-duration", "baseline-duration"); err != nil {
+	if err := checkTune(o.flags, &o.search); err != nil {
 		return err
 	}
 	s, err := o.source.read()
@@ -70,10 +87,6 @@ func (o *tuner) Validate() error {
 	}
 	o.plain = s
 	if _, err := o.with(1, o.search.Step); err != nil {
-		return named(err)
-	}
-	o.search.Run = func(context.Context, int, time.Duration) (*result.Result, error) { return nil, errNotYet }
-	if _, err := search.Tune(context.Background(), o.search); !errors.Is(err, errNotYet) {
 		return named(err)
 	}
 	return o.target.validate()
@@ -116,26 +129,36 @@ func (o *tuner) Run(ctx context.Context) error {
 	if err := o.target.open(ctx, question, &o.load); err != nil {
 		return err
 	}
-	o.search.Run = func(ctx context.Context, users int, lasting time.Duration) (*result.Result, error) {
+	o.search.Run = func(ctx context.Context, users int, lasting time.Duration) (search.Step, error) {
 		s, err := o.with(users, lasting)
 		if err != nil {
-			return nil, err
+			return search.Step{}, err
 		}
 		with := o.load
 		with.Scenario = s
-		return load.Run(ctx, with)
+		r, err := load.Run(ctx, with)
+		if err != nil {
+			return search.Step{}, err
+		}
+		return search.StepOf(users, r), nil
 	}
-	o.search.Tell = func(s search.Step) {
-		tell(o.app, fmt.Sprintf("%d users: %.0f/s, p50 %s, efficiency %.2f", s.Users, s.PerSecond, took(float64(s.P50)), s.Efficiency))
-	}
+	o.search.Tell = tellStep(o.app, "p50")
 	found, err := search.Tune(ctx, o.search)
 	if found == nil || len(found.Steps) == 0 {
 		return err
 	}
-	return errors.Join(err, o.app.Print(found, func(w *strings.Builder) { tuneText(w, found) }))
+	return errors.Join(err, o.app.Print(found, func(w *strings.Builder) { tuneText(w, "process", found) }))
 }
 
-func tuneText(w *strings.Builder, r *search.TuneResult) {
+// tellStep tells each step of a search, with the latency that its efficiency compares.
+func tellStep(a *app.App, latency string) func(search.Step) {
+	return func(s search.Step) {
+		tell(a, fmt.Sprintf("%d users: %.0f/s, %s %s, efficiency %.2f", s.Users, s.PerSecond, latency, took(float64(s.Latency)), s.Efficiency))
+	}
+}
+
+// tuneText shows a search for the users of a process or a worker.
+func tuneText(w *strings.Builder, of string, r *search.TuneResult) {
 	var rows [][]string
 	for i, s := range r.Steps {
 		mark := ""
@@ -152,11 +175,14 @@ func tuneText(w *strings.Builder, r *search.TuneResult) {
 	}
 	app.Table(w, []string{"USERS", "DONE/S", "P50", "P95", "P99", "OPERATIONS", "EFFICIENCY", "NOTE"}, rows)
 	w.WriteByte('\n')
-	pairs := []string{"Users of a process", strconv.Itoa(r.Users), "Operations of a process", count(r.PerSecond) + " per second"}
+	pairs := []string{"Users of a " + of, strconv.Itoa(r.Users), "Operations of a " + of, count(r.PerSecond) + " per second"}
 	for _, users := range []int{100, 500, 1000} {
 		if r.Users > 0 {
-			pairs = append(pairs, fmt.Sprintf("Processes for %d users", users), count(math.Ceil(float64(users)/float64(r.Users))))
+			pairs = append(pairs, fmt.Sprintf("%s for %d users", many[of], users), count(math.Ceil(float64(users)/float64(r.Users))))
 		}
 	}
 	app.Fields(w, pairs...)
 }
+
+// many is the plural at the begin of a line.
+var many = map[string]string{"process": "Processes", "worker": "Workers"}

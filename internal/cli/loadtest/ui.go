@@ -61,15 +61,15 @@ func (o *forwarder) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	task, err := o.master(ctx)
+	_, task, err := masterOf(ctx, o.app)
 	if err != nil {
 		return err
 	}
-	args, err := o.session(task)
+	args, err := sessionOf(o.app, task, o.port)
 	if err != nil {
 		return err
 	}
-	page := "http://localhost:" + strconv.Itoa(o.port)
+	page := localPage(o.port)
 	if !o.open {
 		return o.app.Print(struct {
 			Target  string   `json:"target"`
@@ -88,52 +88,55 @@ func (o *forwarder) Run(ctx context.Context) error {
 	return nil
 }
 
+// localPage is the URL of a page that is forwarded to a port of this machine.
+func localPage(port int) string { return "http://localhost:" + strconv.Itoa(port) }
+
 // tools fails if a program is missing that a session needs.
 func tools() error {
 	for _, p := range []struct{ program, is string }{
 		{"aws", "the AWS command line"}, {"session-manager-plugin", "the Session Manager plugin of the AWS command line"},
 	} {
 		if _, err := exec.LookPath(p.program); err != nil {
-			return fmt.Errorf("forward the web page: %s is missing on this machine: install %s, or leave out --open and run the command where it is", p.program, p.is)
+			return fmt.Errorf("forward the web page: %s is missing on this machine: install %s, or run the command that loadtest ui prints where it is", p.program, p.is)
 		}
 	}
 	return nil
 }
 
-// master finds the task of the master.
-func (o *forwarder) master(ctx context.Context) (stack.Task, error) {
-	m, _, err := o.app.StacksOf(ctx, stack.TypeLoadTest)
+// masterOf finds the stack for load tests of a limiter, and the task of its master.
+func masterOf(ctx context.Context, a *app.App) (*stack.Stack, stack.Task, error) {
+	m, _, err := a.StacksOf(ctx, stack.TypeLoadTest)
 	if err != nil {
-		return stack.Task{}, err
+		return nil, stack.Task{}, err
 	}
-	limiter := o.app.Flags.Table
+	limiter := a.Flags.Table
 	s, err := m.Find(ctx, loadstack.NameOf(limiter))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return stack.Task{}, fmt.Errorf("find the Locust master: %w", &store.NotFoundError{Kind: "stack", Name: loadstack.NameOf(limiter), Hint: "deploy it with zae-limiter loadtest deploy -n " + limiter})
+		return nil, stack.Task{}, fmt.Errorf("find the Locust master: %w", &store.NotFoundError{Kind: "stack", Name: loadstack.NameOf(limiter), Hint: "deploy it with zae-limiter loadtest deploy -n " + limiter})
 	case err != nil:
-		return stack.Task{}, err
+		return nil, stack.Task{}, err
 	}
 	cluster, service := s.Outputs[loadstack.OutputCluster], s.Outputs[loadstack.OutputService]
 	if cluster == "" || service == "" {
-		return stack.Task{}, fmt.Errorf("find the Locust master: stack %s is %s and names no master: deploy it with zae-limiter loadtest deploy -n %s", s.Name, s.Status, limiter)
+		return nil, stack.Task{}, fmt.Errorf("find the Locust master: stack %s is %s and names no master: deploy it with zae-limiter loadtest deploy -n %s", s.Name, s.Status, limiter)
 	}
 	task, err := m.Task(ctx, cluster, service, loadstack.Container)
 	if errors.Is(err, store.ErrNotFound) && s.Parameters["MasterCount"] == "0" {
-		return task, fmt.Errorf("find the Locust master: the stack is switched off: switch it on with zae-limiter loadtest deploy -n %s --off=false", limiter)
+		return nil, task, fmt.Errorf("find the Locust master: the stack is switched off: switch it on with zae-limiter loadtest deploy -n %s --off=false", limiter)
 	}
-	return task, err
+	return s, task, err
 }
 
-// session is the command that forwards the port.
-func (o *forwarder) session(task stack.Task) ([]string, error) {
-	parameters, err := json.Marshal(map[string][]string{"portNumber": {strconv.Itoa(loadstack.WebPort)}, "localPortNumber": {strconv.Itoa(o.port)}})
+// sessionOf is the command that forwards the web page of a master to a port of this machine.
+func sessionOf(a *app.App, task stack.Task, port int) ([]string, error) {
+	parameters, err := json.Marshal(map[string][]string{"portNumber": {strconv.Itoa(loadstack.WebPort)}, "localPortNumber": {strconv.Itoa(port)}})
 	if err != nil {
 		return nil, fmt.Errorf("make the command of a session: %w", err)
 	}
 	args := []string{"aws", "ssm", "start-session"}
-	if o.app.Flags.Region != "" {
-		args = append(args, "--region", o.app.Flags.Region)
+	if a.Flags.Region != "" {
+		args = append(args, "--region", a.Flags.Region)
 	}
 	return append(args, "--target", task.Target(), "--document-name", "AWS-StartPortForwardingSession", "--parameters", string(parameters)), nil
 }

@@ -3,9 +3,11 @@ package loadtest
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
@@ -16,7 +18,7 @@ import (
 type view struct {
 	w       io.Writer // nil shows nothing
 	redraws bool
-	names   *scenario.Scenario
+	names   *scenario.Scenario // nil for a swarm
 
 	drawn int    // lines on the terminal
 	told  string // the last preparation
@@ -24,23 +26,45 @@ type view struct {
 	first bool
 }
 
+// viewOf is the live view for the terminal, or plain lines, or nothing beside JSON.
+func viewOf(a *app.App, names *scenario.Scenario) *view {
+	v := &view{names: names}
+	if a.Flags.JSON() {
+		return v
+	}
+	v.w = a.Stderr
+	f, isFile := a.Stderr.(*os.File)
+	v.redraws = isFile && app.IsTerminal(f)
+	return v
+}
+
 // plainEvery is the time between plain lines.
 const plainEvery = 10 * time.Second
 
 // show shows a state of the run.
 func (v *view) show(p load.Progress) {
+	preparing := ""
+	if p.Sample == nil {
+		preparing = string(p.Side) + ": " + p.Preparing
+	}
+	v.update(preparing, p.Done, func() []string { return v.block(p) }, func() string { return v.plain(p) })
+}
+
+// update shows a block in place on a terminal. Elsewhere it shows what is prepared once, and
+// later a plain line at the first instant and every [plainEvery].
+func (v *view) update(preparing string, at time.Duration, block func() []string, plain func() string) {
 	switch {
 	case v.w == nil:
 	case v.redraws:
-		v.redraw(v.block(p))
-	case p.Sample == nil:
-		if told := string(p.Side) + ": " + p.Preparing; told != v.told {
-			v.told, v.first = told, false
-			_, _ = io.WriteString(v.w, told+"\n")
+		v.redraw(block())
+	case preparing != "":
+		if preparing != v.told {
+			v.told, v.first = preparing, false
+			_, _ = io.WriteString(v.w, preparing+"\n")
 		}
-	case !v.first || p.Done-v.since >= plainEvery:
-		v.first, v.since = true, p.Done
-		_, _ = io.WriteString(v.w, v.plain(p)+"\n")
+	case !v.first || at-v.since >= plainEvery:
+		v.first, v.since = true, at
+		_, _ = io.WriteString(v.w, plain()+"\n")
 	}
 }
 
@@ -90,9 +114,9 @@ func (v *view) block(p load.Progress) []string {
 // plain is a sample in one line.
 func (v *view) plain(p load.Progress) string {
 	s := p.Sample
-	return fmt.Sprintf("%s of %s, %s, %s: asked %s/s, done %s/s, refused %s/s, errors %s/s, p50 %s, p99 %s, p99.9 %s, %.0f WCU/s, $%.2f an hour, %d shards",
+	return fmt.Sprintf("%s of %s, %s, %s: asked %s/s, done %s/s, admitted %s/s, refused %s/s, errors %s/s, p50 %s, p99 %s, p99.9 %s, %.0f WCU/s, $%.2f an hour, %d shards",
 		p.Done.Round(time.Second), p.Planned.Round(time.Second), p.Side, v.names.Phases[p.Phase].Name,
-		per(s.Due, s), per(s.Done, s), per(s.Refused, s), per(s.Throttled+s.Unavailable+s.Failed, s),
+		per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), per(s.Throttled+s.Unavailable+s.Failed, s),
 		took(float64(s.P50)), took(float64(s.P99)), took(float64(s.P999)), s.Cost.WCU/s.Seconds, hourly(s), s.Shards)
 }
 

@@ -69,7 +69,7 @@ func (o *output) limitRows() (rows [][]string) {
 		h := l.Headroom
 		rows = append(rows, []string{
 			l.Level, limitarg.Format(l.Limit), strconv.Itoa(l.Buckets), limitarg.Grouped(l.Events), limitarg.Grouped(l.Refused), percent(l.RefusedShare),
-			limitarg.Grouped(l.Never), longest, p99, percent(h.P1), percent(h.P10), percent(h.P50),
+			limitarg.Grouped(l.Never), longest, p99, left(l, h.P1), left(l, h.P10), left(l, h.P50),
 		})
 	}
 	return rows

@@ -27,6 +27,7 @@ type view struct {
 var layout = template.Must(template.New("page").Funcs(template.FuncMap{
 	"percent": percent, "wait": wait, "limit": limitarg.Format, "proposed": proposed, "instant": instant,
 	"style": func() template.CSS { return chart.Style }, "timeline": timeline, "waits": waits, "headroom": headroom,
+	"spark": spark, "grouped": limitarg.Grouped, "whole": func(n int) string { return limitarg.Grouped(int64(n)) }, "left": left,
 }).Parse(page))
 
 // html writes the page.
@@ -62,16 +63,55 @@ func proposed(c replay.Choice) string {
 
 func instant(t time.Time) string { return t.Format(time.RFC3339) }
 
+// left writes the share of a limit that events left; nothing if the limit admitted none.
+func left(l replay.LimitResult, share float64) string {
+	if l.Events == l.Refused {
+		return "–"
+	}
+	return percent(share)
+}
+
 // timeline draws events over time, the refused ones in another color.
 func timeline(slots []replay.Slot) template.HTML {
-	columns := make([]chart.Column, len(slots))
-	for i, s := range slots {
-		columns[i] = chart.Column{
-			Label: fmt.Sprintf("%s: %d events, %d refused", s.Start.Format(time.RFC3339), s.Events, s.Refused),
-			High:  s.Events, Hot: s.Refused,
+	const marks = 8
+	each, columns := (len(slots)+marks-1)/marks, columnsOf(slots)
+	for i := range columns {
+		if i%each == each/2 && i+each/2 < len(slots) {
+			columns[i].Mark = slots[i].Start.Format(clockOf(slots))
 		}
 	}
 	return chart.Columns("events over time, and those refused", columns)
+}
+
+// clockOf is how the instants of slots are written that follow one another.
+func clockOf(slots []replay.Slot) string {
+	const day = 24 * time.Hour
+	long := slots[len(slots)-1].Start.Sub(slots[0].Start)
+	switch {
+	case long >= day*time.Duration(len(slots)):
+		return "2 Jan 2006"
+	case long >= day:
+		return "2 Jan 15:04"
+	case long >= time.Minute*time.Duration(len(slots)):
+		return "15:04"
+	}
+	return time.TimeOnly
+}
+
+// spark draws refusals over time in a line of a table.
+func spark(slots []replay.Slot) template.HTML {
+	return chart.Spark("refused events over time", columnsOf(slots))
+}
+
+func columnsOf(slots []replay.Slot) []chart.Column {
+	columns := make([]chart.Column, len(slots))
+	for i, s := range slots {
+		columns[i] = chart.Column{
+			Label: fmt.Sprintf("%s: %s events, %s refused", instant(s.Start), limitarg.Grouped(s.Events), limitarg.Grouped(s.Refused)),
+			High:  s.Events, Hot: s.Refused,
+		}
+	}
+	return columns
 }
 
 // waits draws how long refused events would have waited.
@@ -79,7 +119,7 @@ func waits(w *replay.Waits) template.HTML {
 	columns := make([]chart.Column, len(w.Bars))
 	for i, b := range w.Bars {
 		columns[i] = chart.Column{
-			Label: fmt.Sprintf("over %s, up to %s: %d refused", wait(b.OverMS), wait(b.UpToMS), b.Refused),
+			Label: fmt.Sprintf("over %s, up to %s: %s refused", wait(b.OverMS), wait(b.UpToMS), limitarg.Grouped(b.Refused)),
 			Mark:  "≤ " + wait(b.UpToMS), High: b.Refused, Hot: b.Refused,
 		}
 	}
@@ -92,7 +132,7 @@ func headroom(h replay.Headroom) template.HTML {
 	for i, n := range h.Tenths {
 		const tenth = 10
 		columns[i] = chart.Column{
-			Label: fmt.Sprintf("%d to %d %% left: %d events", i*tenth, (i+1)*tenth, n),
+			Label: fmt.Sprintf("%d to %d %% left: %s events", i*tenth, (i+1)*tenth, limitarg.Grouped(n)),
 			Mark:  fmt.Sprintf("%d %%", i*tenth), High: n,
 		}
 	}

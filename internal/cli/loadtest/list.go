@@ -12,20 +12,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// stackLister is the command stacks.
-type stackLister struct{ app *app.App }
+// lister is the command list.
+type lister struct{ app *app.App }
 
-// NewStacks is the command loadtest stacks.
-func NewStacks(a *app.App) *cobra.Command {
-	o := &stackLister{a}
+// NewList is the command loadtest list.
+func NewList(a *app.App) *cobra.Command {
+	o := &lister{a}
 	return &cobra.Command{
-		Use: "stacks", Short: "List the stacks for load tests in the region", Args: app.Args(),
+		Use: "list", Short: "List the stacks for load tests in the region", Args: app.Args(),
+		Long: "List the stacks for load tests in the region. `loadtest scenarios` lists scenarios.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 }
 
 // Validate accepts every command line that parses.
-func (o *stackLister) Validate() error { return nil }
+func (o *lister) Validate() error { return nil }
 
 // A stackView is a stack for load tests in JSON.
 type stackView struct {
@@ -41,7 +42,7 @@ type stackView struct {
 }
 
 // Run lists.
-func (o *stackLister) Run(ctx context.Context) error {
+func (o *lister) Run(ctx context.Context) error {
 	m, _, err := o.app.StacksOf(ctx, stack.TypeLoadTest)
 	if err != nil {
 		return err
