@@ -35,3 +35,9 @@ func TestOnDynamoDBLocal(t *testing.T) { //nolint:paralleltest // costs tell by 
 	checkMergePlanted(t, api)
 	checkExpiry(t, api)
 }
+
+// DynamoDB Local sends no checksum with a refused write.
+func TestARefusalIsQuietOnDynamoDBLocal(t *testing.T) {
+	t.Parallel()
+	checkQuiet(t, peers.DynamoDBLocal(t).Endpoint)
+}

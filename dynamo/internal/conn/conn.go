@@ -88,8 +88,15 @@ func (c *Conn) Bounded(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.timeout)
 }
 
+// Quiet is the option of every request. It turns off the SDK's check of an answer's
+// checksum. That check never fails a call: it only writes to the client's log. It also
+// writes there for every answer without a checksum, which is how DynamoDB Local and other
+// endpoints send a refused write (aws-sdk-go-v2, issue 3545). The client of package
+// fastclient checks answers itself, and a damaged one fails the call.
+func Quiet(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
+
 // Send sends one request and returns its error as it is. It lets the clock learn from
-// the answer.
+// the answer. The options include [Quiet].
 func Send[In, Out any](
 	ctx context.Context, c *Conn, metadata func(*Out) middleware.Metadata,
 	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In, options ...func(*dynamodb.Options),
@@ -111,7 +118,7 @@ func Call[In, Out any](
 	ctx context.Context, c *Conn, op string, metadata func(*Out) middleware.Metadata,
 	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In,
 ) (*Out, error) {
-	out, err := Send(ctx, c, metadata, send, in)
+	out, err := Send(ctx, c, metadata, send, in, Quiet)
 	return out, c.Translate(op, err)
 }
 
