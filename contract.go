@@ -7,6 +7,9 @@ import "github.com/zeroae/zae-limiter-go/store"
 type (
 	// A Store keeps buckets and configuration.
 	Store = store.Store
+	// A BucketLister is a [Store] that can list the buckets of a resource, as
+	// [Limiter.Top] needs.
+	BucketLister = store.BucketLister
 	// A Bucket names one shard of what an entity may consume of a resource.
 	Bucket = store.Bucket
 	// A Limit is a token bucket's configuration.

@@ -68,7 +68,7 @@ func (l *Lease) Statuses() []Status {
 	var statuses []Status
 	for i := range l.sides {
 		if c := l.sides[i].Claim; c != nil {
-			statuses = append(statuses, standing(c, c.Shards(l.limiter.driver.Uptime()), c.At)...)
+			statuses = append(statuses, statusesOf(c, c.Shards(l.limiter.driver.Uptime()), c.At)...)
 		}
 	}
 	return statuses

@@ -100,13 +100,14 @@ func TestAFunctionWorksForLocust(t *testing.T) {
 	if answer := <-answers; !strings.Contains(answer, `"id":"w1","reason":"`+fleet.Replaced+`"`) || !strings.HasSuffix(answer, " <nil>") {
 		t.Errorf("the function answers %s; it wrote:\n%s", answer, f.Log(t))
 	}
-	images, err := f.store.ResourceBuckets(t.Context(), "api")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var taken int64
-	for _, image := range images {
-		taken += image.Limits[0].ConsumedSince(&store.LimitState{}) / 1000
+	for images, err := range f.store.ResourceBuckets(t.Context(), "api") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, image := range images {
+			taken += image.Limits[0].ConsumedSince(&store.LimitState{}) / 1000
+		}
 	}
 	until(t, fmt.Sprintf("Locust has counted %d acquires", taken), func(ctx context.Context) (bool, error) {
 		var counted, failed int64
