@@ -61,6 +61,8 @@ type (
 	NotFoundError = store.NotFoundError
 	// An ExistsError names the thing that exists already.
 	ExistsError = store.ExistsError
+	// A NestedCascadeError names three entities of which two would cascade in a row.
+	NestedCascadeError = store.NestedCascadeError
 	// A DisabledError names an entity and resource that an operator disabled.
 	DisabledError = store.DisabledError
 	// An UnsupportedError names a peer's feature that this version cannot evaluate.
@@ -93,6 +95,9 @@ var (
 	ErrNotFound = store.ErrNotFound
 	// ErrExists: the thing to create exists already. See [ExistsError].
 	ErrExists = store.ErrExists
+	// ErrNestedCascade: a cascade is one level, and the entity would be a second. See
+	// [NestedCascadeError].
+	ErrNestedCascade = store.ErrNestedCascade
 	// ErrDisabled: an operator has disabled the resource. See [DisabledError].
 	ErrDisabled = store.ErrDisabled
 	// ErrUnsupported: an item uses a feature of a peer that this version does not

@@ -143,6 +143,7 @@ var kinds = []struct {
 	{limiter.ErrConflict, "conflict"},
 	{limiter.ErrNotFound, "not_found"},
 	{limiter.ErrExists, "exists"},
+	{limiter.ErrNestedCascade, "nested_cascade"},
 	{limiter.ErrDisabled, "disabled"},
 	{limiter.ErrUnsupported, "unsupported"},
 	{limiter.ErrCorrupt, "corrupt"},
