@@ -187,7 +187,7 @@ func balancesOf(c *acquire.Claim, shards []*store.Image, now int64) []Balance {
 		}
 		balances[i] = Balance{
 			Status: st, FullAfter: plan.FullAfter(parts, now),
-			Used: 1 - float64(held)/float64(max(1, params.Capacity)),
+			Used: (float64(params.Capacity) - float64(held)) / float64(max(1, params.Capacity)),
 		}
 	}
 	return balances

@@ -167,10 +167,11 @@ func (c *Conn) Transact(ctx context.Context, op string, in *dynamodb.TransactWri
 	}
 }
 
-// Query reads every page and calls yield with each schema.Item, until yield fails.
+// Query reads every page and calls yield with each schema.Item, until yield fails. It
+// begins at in's ExclusiveStartKey.
 func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yield func(schema.Item) error) error {
 	in.TableName = c.Table
-	return pages(yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
+	return pages(in.ExclusiveStartKey, yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
 		in.ExclusiveStartKey = from
 		out, err := Call(ctx, c, op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata }, c.API.Query, in)
 		if err != nil {
@@ -183,7 +184,7 @@ func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yi
 // Scan reads every page and calls yield with each schema.Item, until yield fails.
 func (c *Conn) Scan(ctx context.Context, op string, in *dynamodb.ScanInput, yield func(schema.Item) error) error {
 	in.TableName = c.Table
-	return pages(yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
+	return pages(nil, yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
 		in.ExclusiveStartKey = from
 		out, err := Call(ctx, c, op, func(o *dynamodb.ScanOutput) middleware.Metadata { return o.ResultMetadata }, c.API.Scan, in)
 		if err != nil {
@@ -195,8 +196,7 @@ func (c *Conn) Scan(ctx context.Context, op string, in *dynamodb.ScanInput, yiel
 
 // pages reads page after page, and calls yield with each item, until yield fails. read
 // reads the page that begins after a key, and returns the key at which it ended.
-func pages(yield func(schema.Item) error, read func(from schema.Item) (page []schema.Item, last schema.Item, err error)) error {
-	var from schema.Item
+func pages(from schema.Item, yield func(schema.Item) error, read func(from schema.Item) (page []schema.Item, last schema.Item, err error)) error {
 	for {
 		page, last, err := read(from)
 		if err != nil {

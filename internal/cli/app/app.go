@@ -160,6 +160,15 @@ func (a *App) Limiter(store limiter.Store) (*limiter.Limiter, error) {
 	return limiter.New(store, limiter.Options{Logger: a.Logger()})
 }
 
+// OpenLimiter opens the store, and returns a limiter on it.
+func (a *App) OpenLimiter(ctx context.Context) (*limiter.Limiter, error) {
+	store, err := a.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Limiter(store)
+}
+
 // Logger writes to standard error what cannot be returned, in the form that errors have.
 func (a *App) Logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelWarn}
