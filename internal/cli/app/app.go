@@ -57,6 +57,9 @@ type App struct {
 	// NeedsStream says that the command needs a table with a stream. Advice to create a
 	// table then includes the stream.
 	NeedsStream bool
+	// FindsNamespace says that the command is about a namespace that exists. Advice is
+	// then to look which ones do, instead of registering the name.
+	FindsNamespace bool
 
 	// DetailedExit says that the exit code 2 means changes. Wrong usage then has the code
 	// of other errors.

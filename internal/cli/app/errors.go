@@ -120,6 +120,9 @@ func (a *App) next(err error) string {
 		}
 		return "zae-limiter table create" + stream + " -n " + a.Flags.Table + a.Flags.given()
 	case "namespace":
+		if a.FindsNamespace {
+			return "zae-limiter namespace list -n " + a.Flags.Table + a.Flags.given()
+		}
 		return "zae-limiter namespace register " + missing.Name + " -n " + a.Flags.Table + a.Flags.given()
 	}
 	return ""
