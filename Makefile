@@ -86,8 +86,8 @@ format: ## rewrite the files as lint wants them
 	$(golangci-lint) fmt ./...
 
 .PHONY: build
-build: ## the programs, in bin/
-	go build -o bin/ ./cmd/...
+build: ## the programs, stripped, in bin/
+	go build -trimpath -ldflags "-s -w" -o bin/ ./cmd/...
 
 .PHONY: tools
 tools: ## the tools that lint and benchmarks use, in bin/

@@ -20,7 +20,7 @@ import (
 
 // Anyone who may write the table may put any text into an event: the command must not send
 // terminal control characters to the terminal.
-func TestAuditListQuotesWhatATerminalWouldObey(t *testing.T) {
+func TestAuditListEscapesWhatATerminalWouldObey(t *testing.T) {
 	t.Parallel()
 	engine := dynamolite.New(dynamolite.Options{})
 	t.Cleanup(func() { _ = engine.Close() })
@@ -43,7 +43,7 @@ func TestAuditListQuotesWhatATerminalWouldObey(t *testing.T) {
 		Args: []string{"audit", "list", "--entity", "user"}, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
 		Getenv:  func(string) string { return "" },
 		Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
-	}); code != 0 || !strings.Contains(stdout.String(), `"jo\x1b[2J"`) || strings.Contains(stdout.String(), "\x1b") {
+	}); code != 0 || !strings.Contains(stdout.String(), `jo\u001b[2J`) || strings.Contains(stdout.String(), "\x1b") {
 		t.Errorf("exit code %d, output %q, errors %q", code, &stdout, &stderr)
 	}
 }

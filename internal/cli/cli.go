@@ -65,8 +65,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Run runs the program and returns its exit code: 0 done or admitted, 1 error,
-// 2 wrong usage, 3 refused. Without arguments on AWS Lambda, the program is what the
+// Run runs the program and returns its exit code: 0 done or admitted, 1 error, 130 interrupted,
+// 2 wrong arguments, 3 refused. Without arguments on AWS Lambda, the program is what the
 // function's setting Handler names, configured by the environment.
 func Run(ctx context.Context, o Options) int {
 	a := &app.App{
@@ -132,7 +132,8 @@ func wantsJSON(args []string) bool {
 
 const about = `A distributed rate limiter: token buckets in a DynamoDB table.
 
-Exit codes: 0 done or admitted, 1 error, 2 wrong usage (nothing was sent), 3 refused.`
+Exit codes: 0 done or admitted, 1 error, 2 wrong arguments (nothing was changed),
+3 refused, 130 interrupted.`
 
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
@@ -145,28 +146,12 @@ func newRoot(a *app.App, v Version) *cobra.Command {
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	root.SetFlagErrorFunc(app.FlagError)
-	root.SetUsageTemplate(help)
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		_, err := io.WriteString(cmd.OutOrStdout(), usageOf(cmd))
+		return err
+	})
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	a.Flags.Bind(root.PersistentFlags())
 	addVersionFlag(root, a, v)
+	bindGlobal(a, root)
 	return root
 }
-
-// help is the template of help below the description.
-const help = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
-{{- if .HasExample}}
-
-Examples:
-{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
-
-Commands:{{range .Commands}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
-
-Global flags:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
-`

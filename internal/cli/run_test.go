@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -112,6 +114,47 @@ func TestNoCredentialsAreMadeUp(t *testing.T) {
 	}
 }
 
+// Nothing serves at an address: one attempt, one line, the address, and the remedy. A name
+// that does not resolve is the same.
+//
+// Not parallel: the SDK reads the environment of the process.
+func TestAnUnreachableEndpointIsNamed(t *testing.T) {
+	isolate(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", "local")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "local")
+	gone := newServer(t)
+	gone.Close()
+	for _, tt := range []struct{ url, next string }{
+		{gone.URL, "zae-limiter local --addr " + strings.TrimPrefix(gone.URL, "http://") + ", if nothing serves there yet"},
+		{"http://no-such-host.invalid:8000", "again with the right --region or --endpoint-url, or once the network reaches it"},
+	} {
+		code, stdout, stderr := run(t.Context(), strings.NewReader(""), "entity", "get", "key-1", "--region", "us-east-1", "--endpoint-url", tt.url)
+		want := regexp.MustCompile(`^Error: open table zae-limiter: store unavailable: Post "` + regexp.QuoteMeta(tt.url) + `/": dial tcp.*\nTry: ` + regexp.QuoteMeta(tt.next) + `\n$`)
+		if code != 1 || stdout != "" || !want.MatchString(stderr) {
+			t.Errorf("exit code %d, output %q, errors %q, want %s", code, stdout, stderr, want)
+		}
+	}
+}
+
+// AWS answers a wrong signature with all that it has signed, in many lines. One is enough.
+//
+// Not parallel: the SDK reads the environment of the process.
+func TestAWrongSecretIsOneLine(t *testing.T) {
+	isolate(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.service#InvalidSignatureException","message":"The signature does not match.\n\nThe Canonical String should have been\n'POST\n/'\n"}`)
+	}))
+	t.Cleanup(s.Close)
+	code, _, stderr := run(t.Context(), strings.NewReader(""), "entity", "get", "key-1", "--region", "us-east-1", "--endpoint-url", s.URL)
+	if code != 1 || !strings.HasSuffix(stderr, "InvalidSignatureException: The signature does not match.\n") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit code %d, errors %q", code, stderr)
+	}
+}
+
 // Not parallel: the SDK reads the environment of the process.
 func TestARegionIsNeeded(t *testing.T) {
 	isolate(t)
@@ -129,7 +172,7 @@ func TestAnInterruptEndsTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	code, stdout, stderr := runOnEngine(ctx, &bytes.Buffer{}, "entity", "get", "key-1", "--output", "json")
-	if code != 1 || stdout != "" || !strings.HasPrefix(stderr, `{"error":"canceled",`) {
+	if code != 130 || stdout != "" || !strings.HasPrefix(stderr, `{"error":"canceled",`) {
 		t.Errorf("exit code %d, output %q, errors %q", code, stdout, stderr)
 	}
 }
@@ -166,8 +209,46 @@ func TestAnInterruptEndsAQuestion(t *testing.T) {
 			return nil, errors.New("nothing may be sent")
 		},
 	})
-	if code != 1 {
-		t.Errorf("exit code %d, want 1", code)
+	if code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+}
+
+// Text of a table reaches no terminal with characters that the terminal obeys, and does not
+// leave its line; nor do arguments in errors.
+func TestTextOfATableIsShownAndNotObeyed(t *testing.T) {
+	t.Parallel()
+	engine := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() { _ = engine.Close() })
+	run := func(args ...string) (code int, out string) {
+		var all bytes.Buffer
+		code = cli.Run(t.Context(), cli.Options{
+			Args: args, Stdin: strings.NewReader(""), Stdout: &all, Stderr: &all, Getenv: func(string) string { return "" },
+			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
+		})
+		if i := strings.IndexFunc(all.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+			t.Errorf("%q writes a character that a terminal obeys, at byte %d: %q", args, i, all.String())
+		}
+		return code, all.String()
+	}
+	run("table", "create")
+	const name = "A\nB\tC\x1b[31mred\u009b2J\u202eend"
+	if code, out := run("entity", "create", "key-17", "--display-name", name, "--metadata", "a=\x1b[2J"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	const shown = `A\u000aB\u0009C\u001b[31mred\u009b2J\u202eend`
+	if _, out := run("entity", "get", "key-17"); !regexp.MustCompile(`(?m)^Name: +` + regexp.QuoteMeta(shown) + `$`).MatchString(out) {
+		t.Errorf("entity get prints\n%s", out)
+	}
+	_, out := run("entity", "get", "key-17", "--output", "json")
+	var read struct{ Name string }
+	if err := json.Unmarshal([]byte(out), &read); err != nil || read.Name != name {
+		t.Errorf("the JSON means %q, %v: %s", read.Name, err, out)
+	}
+	for _, args := range [][]string{{"entity", "get", "key\x1b[31m"}, {"acquire", "key-1", "api", "--consume", "\x1b=1"}, {"\x1b[2J"}, {"entity", "--\x1b"}} {
+		if code, out := run(args...); code != 2 {
+			t.Errorf("%q: exit code %d: %s", args, code, out)
+		}
 	}
 }
 

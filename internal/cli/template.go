@@ -29,7 +29,7 @@ with one line for each entry. The command needs no network and no credentials.
 
 The flags are those of deploy. Only --delete-data-with-stack changes the template; the
 others change its parameters, which --parameters writes to a file and --output json
-prints together with the template and the tags.` + app.StackNames
+prints together with the template and the tags.`
 
 func newTemplate(a *app.App, v Version) *cobra.Command {
 	o := &templateOptions{app: a, version: v}
@@ -43,7 +43,6 @@ func newTemplate(a *app.App, v Version) *cobra.Command {
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	a.BindStack(cmd)
 	o.flags.Bind(cmd)
 	cmd.Flags().StringVarP(&o.out, "out", "o", "", "write the template to this `file`, and replace it (default standard\noutput)")
 	cmd.Flags().StringVar(&o.parameters, "parameters", "", "write the parameters to this `file`, as JSON in the form that the\nAWS command line reads, and replace it")

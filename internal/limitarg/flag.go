@@ -11,19 +11,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Limits is the value of a repeatable flag that takes one limit at a time.
+// Limits is the value of a flag of limits, separated by commas or in repeated flags.
 type Limits []store.Limit
 
-// Set reads one more limit. Its name must be new.
+// Set reads more limits. Their names must be new.
 func (v *Limits) Set(s string) error {
-	l, err := Parse(s)
-	if err != nil {
-		return err
+	for part := range strings.SplitSeq(s, ",") {
+		l, err := Parse(part)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(*v, func(before store.Limit) bool { return before.Name == l.Name }) {
+			return fmt.Errorf("limit %s was given before: name each limit once", l.Name)
+		}
+		*v = append(*v, l)
 	}
-	if slices.ContainsFunc(*v, func(before store.Limit) bool { return before.Name == l.Name }) {
-		return fmt.Errorf("limit %s was given before: name each limit once", l.Name)
-	}
-	*v = append(*v, l)
 	return nil
 }
 
@@ -33,7 +35,7 @@ func (v *Limits) String() string {
 	for i, l := range *v {
 		parts[i] = Format(l)
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(parts, ",")
 }
 
 // Type is the value's name in help.

@@ -5,6 +5,7 @@ package limitarg
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,22 +13,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// units are the possible periods of a rate, the longest first.
+// units are the possible periods of a rate, the longest first. Output uses the name.
 var units = []struct {
-	name   string
-	period time.Duration
+	name    string
+	aliases []string
+	period  time.Duration
 }{
-	{"day", 24 * time.Hour},
-	{"hour", time.Hour},
-	{"min", time.Minute},
-	{"sec", time.Second},
+	{"day", []string{"d", "days"}, 24 * time.Hour},
+	{"hour", []string{"h", "hours"}, time.Hour},
+	{"min", []string{"m", "minute", "minutes"}, time.Minute},
+	{"sec", []string{"s", "second", "seconds"}, time.Second},
 }
 
 const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance"
 
 // Parse reads a limit: name:rate[/period][:burst]. The rate is the number of tokens added
 // every period. The period is a unit of sec, min, hour or day, optionally with a number
-// before it (5min); the default is one minute. The burst is the capacity, and defaults to
+// before it (5min); the default is one minute. The units s, m, h and d are understood too,
+// and so are second, minute, and the plurals. The burst is the capacity, and defaults to
 // the rate. The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
 	parts := strings.Split(s, ":")
@@ -58,9 +61,10 @@ func Parse(s string) (store.Limit, error) {
 }
 
 func parsePeriod(s string) (time.Duration, error) {
+	unit := strings.TrimLeft(s, digits)
+	count := s[:len(s)-len(unit)]
 	for _, u := range units {
-		count, ok := strings.CutSuffix(s, u.name)
-		if !ok {
+		if unit != u.name && !slices.Contains(u.aliases, unit) {
 			continue
 		}
 		if count == "" {
@@ -80,9 +84,11 @@ func positive(what, s string, most int64) (int64, error) {
 	return n, nil
 }
 
+const digits = "0123456789"
+
 // number reads decimal digits, and nothing else: no sign, space or separator.
 func number(s string) (int64, error) {
-	if strings.Trim(s, "0123456789") != "" {
+	if strings.Trim(s, digits) != "" {
 		return 0, errors.New("not a number")
 	}
 	return strconv.ParseInt(s, 10, 64)

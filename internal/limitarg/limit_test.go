@@ -29,6 +29,11 @@ func TestParseAndDisplay(t *testing.T) {
 		{"tpm:10000/min", limiter.PerMinute("tpm", 10000), "tpm:10000/min", "tpm: 10,000/min"},
 		{"x:10/5min", limiter.Custom("x", 10, 5*time.Minute), "x:10/5min", "x: 10/5min"},
 		{"x:10/5min:12", limiter.Custom("x", 10, 5*time.Minute, limiter.Burst(12)), "x:10/5min:12", "x: 10/5min (burst: 12)"},
+		{"x:10/minute", limiter.PerMinute("x", 10), "x:10/min", "x: 10/min"},
+		{"x:10/s", limiter.PerSecond("x", 10), "x:10/sec", "x: 10/sec"},
+		{"x:10/1h:20", limiter.PerHour("x", 10, limiter.Burst(20)), "x:10/hour:20", "x: 10/hour (burst: 20)"},
+		{"x:10/2days", limiter.Custom("x", 10, 48*time.Hour), "x:10/2day", "x: 10/2day"},
+		{"x:10/15m", limiter.Custom("x", 10, 15*time.Minute), "x:10/15min", "x: 10/15min"},
 		{"x:10/60sec", limiter.PerMinute("x", 10), "x:10/min", "x: 10/min"},
 		{"x:10/120sec", limiter.Custom("x", 10, 2*time.Minute), "x:10/2min", "x: 10/2min"},
 		{"x:10/90sec", limiter.Custom("x", 10, 90*time.Second), "x:10/90sec", "x: 10/90sec"},
@@ -81,7 +86,10 @@ func TestParseRefuses(t *testing.T) {
 		{"x:1/", "unknown period"},
 		{"x:1/5", "unknown period"},
 		{"x:1/Min", "unknown period"},
-		{"x:1/minutes", "unknown period"},
+		{"x:1/mins", "unknown period"},
+		{"x:1/5 min", "unknown period"},
+		{"x:1/min5", "unknown period"},
+		{"x:1/ms", "unknown period"},
 		{"x:1/min/min", "period"},
 		{"x:1/0min", "period"},
 		{"x:1/-1min", "period"},
@@ -160,10 +168,18 @@ func TestLimitsFlag(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := v.Set("a:1/s,b:2/h:3"); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{"c:1,c:2", "c:1,", ",c:1", "c:1,,d:1"} {
+		if err := new(limitarg.Limits).Set(in); err == nil {
+			t.Errorf("Set(%q) is accepted", in)
+		}
+	}
 	if err := v.Set("rpm:5"); err == nil || !strings.Contains(err.Error(), "rpm was given before") {
 		t.Errorf("a limit given twice: %v", err)
 	}
-	if got, want := v.String(), "rpm:100/min tpm:10000/hour:15000"; got != want {
+	if got, want := v.String(), "rpm:100/min,tpm:10000/hour:15000,a:1/sec,b:2/hour:3"; got != want {
 		t.Errorf("String() = %q, want %q", got, want)
 	}
 }

@@ -25,7 +25,18 @@ type callError struct {
 }
 
 // Error begins with the most specific condition, after the operation.
-func (e *callError) Error() string { return e.op + ": " + e.is[0].Error() + ": " + e.cause.Error() }
+func (e *callError) Error() string { return e.op + ": " + e.is[0].Error() + ": " + brief(e.cause) }
+
+// brief is the text of an SDK's error. Without an answer there is no status and no request
+// ID, so only the failure to send remains. Of an answer, the first line says what is wrong:
+// for a wrong signature the server adds all that it has signed.
+func brief(err error) string {
+	if unsent := (*smithyhttp.RequestSendError)(nil); errors.As(err, &unsent) {
+		return unsent.Err.Error()
+	}
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
+}
 
 // Unwrap returns the conditions and the cause.
 func (e *callError) Unwrap() []error { return append(slices.Clip(e.is), e.cause) }

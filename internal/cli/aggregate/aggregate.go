@@ -3,7 +3,6 @@ package aggregate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -96,9 +95,6 @@ func New(a *app.App) *cobra.Command {
 
 // Validate checks the command line.
 func (o *options) Validate() error {
-	if _, ok := o.app.Flags.Given("namespace"); ok {
-		return errors.New("--namespace has no meaning here: the stream carries all namespaces of the table")
-	}
 	names := []string{"hourly", "daily", "monthly"}
 	kinds := []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
 	o.kinds = []usage.Window{}

@@ -48,7 +48,7 @@ The command keeps some messages, with one of these states:
   foreign     the message is about another table, or of another kind
   failed      try again
 
-Exit codes: 0 if every message was processed or discarded, or none was there; 1 if one was kept.` + app.StackNames
+Exit codes: 0 if every message was processed or discarded, or none was there; 1 if one was kept.`
 
 // NewRedrive is the command redrive.
 func NewRedrive(a *app.App) *cobra.Command {
@@ -62,7 +62,6 @@ func NewRedrive(a *app.App) *cobra.Command {
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	a.BindStack(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.queue, "queue-url", "", "`URL` of the dead-letter queue (default that of the stack with\nthe name of the table)")
 	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages")

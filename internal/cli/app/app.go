@@ -24,10 +24,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// An Endpoint says where DynamoDB is; an empty field leaves that to the
-// environment.
-type Endpoint struct{ Region, URL string }
-
 // An App is one run of the program.
 type App struct {
 	Stdin          io.Reader

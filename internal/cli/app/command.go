@@ -16,18 +16,25 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 			if len(args) == 0 {
 				return nil
 			}
-			err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-			if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-				err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(s, " or "))
-			}
-			return &UsageError{err}
+			return unknownCommand(cmd, args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	const distance = 2
-	cmd.SuggestionsMinimumDistance = distance
 	cmd.AddCommand(commands...)
 	return cmd
+}
+
+// unknownCommand is the error of a word that names no command of a group. It suggests the
+// commands that are spelled most alike.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	err := fmt.Errorf("unknown command %q for %q", word, cmd.CommandPath())
+	const farthest = 2 // letters to change
+	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= farthest; cmd.SuggestionsMinimumDistance++ {
+		if s := cmd.SuggestionsFor(word); len(s) > 0 {
+			return &UsageError{fmt.Errorf("%w: did you mean %s?", err, strings.Join(s, " or "))}
+		}
+	}
+	return &UsageError{err}
 }
 
 // Args requires exactly the named arguments. The last may be repeated if its name ends in
@@ -45,8 +52,15 @@ func Args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// FlagError turns a flag error into a [UsageError].
-func FlagError(_ *cobra.Command, err error) error { return &UsageError{err} }
+// FlagError turns a flag error into a [UsageError]. A group of commands knows none of its
+// commands' flags: if a word that names no command stands before the flag, that word is the
+// mistake.
+func FlagError(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return unknownCommand(cmd, words[0])
+	}
+	return &UsageError{err}
+}
 
 // Required reports that a flag is missing.
 func Required(flag, example string) error {

@@ -31,10 +31,10 @@ func (c *Confirmation) Given() bool { return c.yes }
 
 // Validate fails if there is nobody to ask.
 func (c *Confirmation) Validate() error {
-	if !c.yes && !c.app.Terminal {
-		return errors.New("there is no terminal to ask for confirmation on: give --yes")
+	if c.yes {
+		return nil
 	}
-	return nil
+	return c.app.canAsk("--yes")
 }
 
 // Ask returns nil if the answer to a question is yes.
@@ -68,13 +68,13 @@ func (a *App) NameConfirmation(cmd *cobra.Command) *NameConfirmation {
 
 // Validate fails if there is nobody to ask, or if the flag names something else.
 func (c *NameConfirmation) Validate(name string) error {
-	switch {
-	case c.name == "" && !c.app.Terminal:
-		return errors.New("there is no terminal to ask for confirmation on: give --confirm " + name)
-	case c.name != "" && c.name != name:
-		return fmt.Errorf("invalid --confirm %q: give %q, the name of what is to be deleted", c.name, name)
+	switch c.name {
+	case name:
+		return nil
+	case "":
+		return c.app.canAsk("--confirm " + name)
 	}
-	return nil
+	return fmt.Errorf("invalid --confirm %q: give %q, the name of what is to be deleted", c.name, name)
 }
 
 // Ask returns nil if the answer to a question is the name.
@@ -88,6 +88,18 @@ func (c *NameConfirmation) Ask(ctx context.Context, question, name string) error
 	}
 	if line != name {
 		return ErrDeclined
+	}
+	return nil
+}
+
+// canAsk fails if no question can be asked. flag is what answers the question beforehand. A
+// program that reads JSON gets nothing else, so it is not asked.
+func (a *App) canAsk(flag string) error {
+	switch {
+	case !a.Terminal:
+		return errors.New("there is no terminal to ask for confirmation on: give " + flag)
+	case a.Flags.JSON():
+		return errors.New("with --output json nothing is asked: give " + flag)
 	}
 	return nil
 }

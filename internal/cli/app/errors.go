@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -20,9 +22,12 @@ import (
 const (
 	ExitOK      = 0 // done, or admitted
 	ExitError   = 1
-	ExitUsage   = 2 // the command line is wrong; nothing was sent
+	ExitUsage   = 2 // an argument is wrong; nothing was changed
 	ExitChanges = 2 // a plan has changes, and the flag --detailed-exitcode asks
 	ExitRefused = 3 // an acquire was refused
+	// ExitInterrupted is what shells report of a command that SIGINT ends. Servers, which
+	// only end this way, end with ExitOK.
+	ExitInterrupted = 130
 
 	// The verdicts of the command status besides [ExitOK] and [ExitError].
 	ExitDegraded   = 3
@@ -79,13 +84,9 @@ func (a *App) Report(err error, command string) int {
 	if errors.Is(err, ErrShown) {
 		return ExitError
 	}
-	exit := ExitError
 	next := a.next(err)
 	if usage := (*UsageError)(nil); errors.As(err, &usage) {
 		next = command + " --help"
-		if !a.DetailedExit { // else the code means something else
-			exit = ExitUsage
-		}
 	}
 	message := "Error: " + err.Error() + "\n"
 	if next != "" {
@@ -102,15 +103,29 @@ func (a *App) Report(err error, command string) int {
 		}{kindOf(err), err.Error(), next})
 		message = b.String()
 	}
-	_, _ = io.WriteString(a.Stderr, message) // there is nowhere left to report to
-	return exit
+	_, _ = io.WriteString(a.Stderr, Shown(message)) // there is nowhere left to report to
+	return a.exitCode(err)
+}
+
+// exitCode is the exit code of an error that is reported.
+func (a *App) exitCode(err error) int {
+	usage, invalid := (*UsageError)(nil), (*limiter.ValidationError)(nil)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	case a.DetailedExit: // the code of wrong usage means something else
+		return ExitError
+	case errors.As(err, &usage), errors.As(err, &invalid):
+		return ExitUsage
+	}
+	return ExitError
 }
 
 // next is the command that helps, "" if there is none.
 func (a *App) next(err error) string {
 	missing := (*limiter.NotFoundError)(nil)
 	if !errors.As(err, &missing) {
-		return ""
+		return a.nextAddress(err)
 	}
 	switch missing.Kind {
 	case "table":
@@ -126,6 +141,23 @@ func (a *App) next(err error) string {
 		return "zae-limiter namespace register " + missing.Name + " -n " + a.Flags.Table + a.Flags.given()
 	}
 	return ""
+}
+
+// nextAddress is what helps if the endpoint cannot be reached.
+func (a *App) nextAddress(err error) string {
+	if !IsUnreached(err) {
+		return ""
+	}
+	if u, err := url.Parse(a.Flags.EndpointURL); err == nil && IsLoopback(a.Flags.EndpointURL) {
+		return "zae-limiter local --addr " + u.Host + ", if nothing serves there yet"
+	}
+	return "again with the right --region or --endpoint-url, or once the network reaches it"
+}
+
+// IsUnreached reports whether no connection came about, so that nothing was sent.
+func IsUnreached(err error) bool {
+	dial := (*net.OpError)(nil)
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // kinds name the conditions in the JSON form of an error. An error may match several: the

@@ -41,18 +41,12 @@ type Flags struct {
 // Bind adds the flags to a flag set.
 func (f *Flags) Bind(set *pflag.FlagSet) {
 	f.set, f.Output = set, OutputTable
-	set.StringVarP(&f.Table, "table", "n", defaultTable, "`name` of the table, else $"+EnvTable)
+	set.StringVarP(&f.Table, "table", "n", defaultTable, "`name` of the table, else $"+EnvTable+"; --stack and --name are the same")
 	set.StringVarP(&f.Namespace, "namespace", "N", dynamo.DefaultNamespace, "`name` of the namespace in the table, else $"+EnvNamespace)
 	set.StringVar(&f.Region, "region", "", "AWS `region` (default as the AWS SDK finds it: AWS_REGION, profile)")
-	set.StringVar(&f.EndpointURL, "endpoint-url", "", "`URL` of another DynamoDB, http://localhost:8000 for DynamoDB Local\n"+
-		"or zae-limiter local.\n"+
-		"Region and credentials still come from the usual places:\n"+
-		"DynamoDB Local accepts any, and keeps a database for each pair of\n"+
-		"access key and region unless started with -sharedDb")
-	set.StringVar(&f.Local, "local", "", "`directory` of an embedded database that replaces DynamoDB.\n"+
-		"It needs no region or credentials. Only one program can use it\n"+
-		"at a time; zae-limiter local serves it to many")
-	set.Var(Choice(&f.Output, OutputTable, OutputJSON), "output", "form of results and errors: table or json")
+	set.StringVar(&f.EndpointURL, "endpoint-url", "", "`URL` of DynamoDB Local or zae-limiter local: http://localhost:8000")
+	set.StringVar(&f.Local, "local", "", "`directory` of an embedded database that replaces DynamoDB")
+	set.VarP(Choice(&f.Output, OutputTable, OutputJSON), "output", "o", "form of results and errors: table or json")
 }
 
 // JSON reports whether results and errors are written as JSON.

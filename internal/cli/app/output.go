@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf16"
 )
 
 // Print writes a result in the form that the output flag names: v as JSON, or text for
@@ -22,10 +24,36 @@ func (a *App) Print(v any, text func(*strings.Builder)) error {
 	} else {
 		text(&b)
 	}
-	if _, err := io.WriteString(a.Stdout, b.String()); err != nil {
+	if _, err := io.WriteString(a.Stdout, Shown(b.String())); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil
+}
+
+// Shown is a result as it is written: each character that a terminal would obey instead of
+// showing becomes an escape sequence of JSON, which is plain text in a table. Newlines stay.
+// Text comes from tables that other programs write, too.
+func Shown(s string) string { return escaped(s, '\n') }
+
+// escaped writes each rune that does not print as \uXXXX, in UTF-16 as JSON does. The runes
+// to keep are left alone.
+func escaped(s string, keep ...rune) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	obeyed := func(r rune) bool { return !unicode.IsPrint(r) && !slices.Contains(keep, r) }
+	if !strings.ContainsFunc(s, obeyed) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if !obeyed(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // Table writes rows in columns under a header. An empty cell becomes "-".
@@ -53,7 +81,7 @@ func columns(w *strings.Builder, rows [][]string) {
 			if cell == "" {
 				cell = "-"
 			}
-			b.WriteString(cell)
+			b.WriteString(escaped(cell))
 		}
 		b.WriteByte('\n')
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +70,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("encode the details of event %s: %w", e.ID, err)
 		}
-		rows[i] = []string{views[i].timestamp(), plain(e.Action), plain(e.Principal), plain(e.Resource), string(details)}
+		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, string(details)}
 	}
 	return o.app.Print(struct {
 		Events []view `json:"events"`
@@ -116,14 +115,6 @@ func viewOf(e *audit.Event) view {
 		ID: e.ID, Time: orNull(e.Time), Action: e.Action, Entity: e.Entity,
 		Principal: orNull(e.Principal), Resource: orNull(e.Resource), Details: e.Details, Expires: orNull(e.Expires),
 	}
-}
-
-// plain makes text safe for a terminal: anybody may have written it.
-func plain(s string) string {
-	if audit.CheckPrincipal(s) != nil {
-		return strconv.Quote(s)
-	}
-	return s
 }
 
 // orNull is nil for an unknown value.

@@ -62,9 +62,6 @@ func newSearch(a *app.App) *cobra.Command {
 
 // Validate reads the flags into the query.
 func (o *searchOptions) Validate() (err error) {
-	if name, ok := o.app.Flags.Given("table", "local", "endpoint-url"); ok {
-		return fmt.Errorf("--%s has no meaning here: the archive is searched, and no table", name)
-	}
 	if _, ok := o.app.Flags.Given("namespace"); ok && o.all {
 		return errors.New("--namespace and --all-namespaces contradict each other")
 	}
@@ -144,7 +141,7 @@ func (o *searchOptions) print(page *archive.Page) error {
 		}
 		rows[i] = row
 		if o.all {
-			rows[i] = append([]string{plain(cmp.Or(e.Namespace, e.NamespaceID))}, row...)
+			rows[i] = append([]string{cmp.Or(e.Namespace, e.NamespaceID)}, row...)
 		}
 	}
 	if o.all {
@@ -166,5 +163,5 @@ func rowOf(e *audit.TrailEvent) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the details of event %s: %w", e.ID, err)
 	}
-	return []string{e.Time.Format(time.RFC3339), plain(e.Entity), plain(e.Action), plain(e.Principal), plain(e.Resource), string(details)}, nil
+	return []string{e.Time.Format(time.RFC3339), e.Entity, e.Action, e.Principal, e.Resource, string(details)}, nil
 }

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
@@ -31,6 +33,30 @@ import (
 // idleConns is the number of connections kept open. With the SDK's default of 10,
 // concurrent requests above 10 open a new connection each time.
 const idleConns = 128
+
+// dialTimeout is how long a connection may take to come about. A person waits for the
+// command, and an address that does not answer within two seconds rarely does later.
+const dialTimeout = 2 * time.Second
+
+// isUnreachedFinal makes a retryer give up at once if no connection comes about: the
+// address is wrong, or nothing serves there.
+func isUnreachedFinal(o *retry.StandardOptions) {
+	o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+		if app.IsUnreached(err) {
+			return aws.FalseTernary
+		}
+		return aws.UnknownTernary
+	})}, o.Retryables...)
+}
+
+// An impatient retryer retries as the SDK does, unless no connection comes about: then the
+// address is wrong, or nothing serves there.
+type impatient struct{ aws.Retryer }
+
+// IsErrorRetryable reports whether to send a request again.
+func (r impatient) IsErrorRetryable(err error) bool {
+	return !app.IsUnreached(err) && r.Retryer.IsErrorRetryable(err)
+}
 
 // DynamoDB makes a client for an endpoint, from the SDK's usual sources: the environment,
 // shared files, roles. It sends no request to DynamoDB.
@@ -110,16 +136,19 @@ func SQS(ctx context.Context, e app.Endpoint) (redrive.Queue, error) {
 func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	options = append(
 		options,
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
+			d.Timeout = dialTimeout
+		}).WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
 		})),
+		config.WithRetryer(func() aws.Retryer { return retry.NewStandard(isUnreachedFinal) }),
 		// Errors are returned; only the program writes to standard error.
 		config.WithLogger(logging.Nop{}),
 	)
 	if e.Region != "" {
 		options = append(options, config.WithRegion(e.Region))
 	}
-	if IsLoopback(e.URL) {
+	if app.IsLoopback(e.URL) {
 		options = append(options, config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
@@ -139,14 +168,4 @@ func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptio
 			limiter.ErrAccessDenied, err)
 	}
 	return cfg, nil
-}
-
-// IsLoopback reports whether a URL is on this machine.
-func IsLoopback(endpoint string) bool {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }

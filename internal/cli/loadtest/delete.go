@@ -32,11 +32,10 @@ func NewDelete(a *app.App) *cobra.Command {
 		Long: "Delete the stack NAME-load, in which load tests of the limiter NAME run. The limiter, its table\n" +
 			"and the namespace of the load stay: zae-limiter namespace delete removes the namespace. If the\n" +
 			"stack does not exist, the command says so and succeeds. Lambda needs up to half an hour to give\n" +
-			"back the network interfaces of functions, and the security groups wait for that." + app.StackNames,
+			"back the network interfaces of functions, and the security groups wait for that.",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	a.BindStack(cmd)
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().StringArrayVar(&o.retain, "retain", nil, "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun to delete")
@@ -44,7 +43,7 @@ func NewDelete(a *app.App) *cobra.Command {
 }
 
 // Validate checks that somebody can be asked.
-func (o *deleter) Validate() error { return errors.Join(o.app.CheckStack(), o.confirm.Validate()) }
+func (o *deleter) Validate() error { return o.confirm.Validate() }
 
 // Run deletes.
 func (o *deleter) Run(ctx context.Context) error {

@@ -47,13 +47,12 @@ func NewDeploy(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deploy",
 		Short: "Create or update the stack in which load tests run on AWS",
-		Long:  aboutDeploy + app.StackNames,
+		Long:  aboutDeploy,
 		Example: "  zae-limiter loadtest deploy --name limits --vpc-id vpc-0123abcd --subnet-ids subnet-0123abcd,subnet-4567abcd\n" +
 			"  zae-limiter loadtest deploy --name limits --scenario llm-gateway --max-workers 20",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	a.BindStack(cmd)
 	a.BindPrincipal(cmd)
 	o.confirm = a.Confirmation(cmd)
 	o.flags.bind(cmd)
@@ -66,7 +65,7 @@ func NewDeploy(a *app.App) *cobra.Command {
 
 // Validate checks the flags.
 func (o *deployer) Validate() error {
-	if err := errors.Join(o.app.CheckStack(), o.code.Validate()); err != nil {
+	if err := o.code.Validate(); err != nil {
 		return err
 	}
 	if err := o.flags.validate(); err != nil {

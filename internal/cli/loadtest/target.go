@@ -2,7 +2,6 @@ package loadtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/internal/cli/connect"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
@@ -36,9 +34,6 @@ func (t *target) bind(a *app.App, cmd *cobra.Command) {
 // validate checks the flags. A load on another machine must be confirmed.
 func (t *target) validate() error {
 	f := &t.app.Flags
-	if _, ok := f.Given("namespace"); ok {
-		return errors.New("--namespace has no meaning here: the command makes namespaces of its own")
-	}
 	for _, name := range []string{"partition-limits", "latency"} {
 		if t.flags.Changed(name) && f.Local == "" {
 			return fmt.Errorf("--%s has no meaning without --local: it configures an engine in this process", name)
@@ -96,7 +91,7 @@ func positive(flags *pflag.FlagSet, names ...string) error {
 
 // isNear reports whether the load stays on this machine.
 func (t *target) isNear() bool {
-	return t.app.Flags.Local != "" || connect.IsLoopback(t.endpoint())
+	return t.app.Flags.Local != "" || app.IsLoopback(t.endpoint())
 }
 
 // endpoint is the URL that the connection will use, as far as the command line and the

@@ -36,12 +36,11 @@ func NewUI(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ui",
 		Short:   "Forward the web page of the Locust master to this machine",
-		Long:    aboutUI + app.StackNames,
+		Long:    aboutUI,
 		Example: "  zae-limiter loadtest ui --name limits --open",
 		Args:    app.Args(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	a.BindStack(cmd)
 	cmd.Flags().IntVar(&o.port, "port", loadstack.WebPort, "`port` on this machine")
 	cmd.Flags().BoolVar(&o.open, "open", false, "run the command instead of printing it")
 	return cmd
@@ -49,9 +48,6 @@ func NewUI(a *app.App) *cobra.Command {
 
 // Validate checks the port.
 func (o *forwarder) Validate() error {
-	if err := o.app.CheckStack(); err != nil {
-		return err
-	}
 	const most = 65535
 	if o.port < 1 || o.port > most {
 		return fmt.Errorf("invalid --port %d: give 1 to %d", o.port, most)

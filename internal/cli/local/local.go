@@ -65,13 +65,6 @@ func New(a *app.App) *cobra.Command {
 
 // Validate checks the flags.
 func (o *options) Validate() error {
-	if name, ok := o.app.Flags.Given("local", "endpoint-url", "region", "table", "namespace"); ok {
-		hint := ""
-		if name == "local" {
-			hint = ": give the directory with --data"
-		}
-		return fmt.Errorf("--%s has no meaning here%s", name, hint)
-	}
 	if o.given("data") && o.dir == "" {
 		return errors.New(`invalid --data "": give a directory, ./limits for instance`)
 	}

@@ -27,7 +27,7 @@ func newDelete(a *app.App) *cobra.Command {
 		Use:   "delete",
 		Short: "Delete the stack; table and archive stay",
 		Long: "Delete a stack. The table and the archive stay, outside any stack, unless --delete-data repeats\n" +
-			"the stack's name. If the stack does not exist, the command says so and succeeds." + names,
+			"the stack's name. If the stack does not exist, the command says so and succeeds.",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
@@ -40,9 +40,6 @@ func newDelete(a *app.App) *cobra.Command {
 
 // Validate checks that the data to delete is named.
 func (o *deleteOptions) Validate() error {
-	if err := o.app.CheckStack(); err != nil {
-		return err
-	}
 	if _, given := o.app.Flags.Given("delete-data"); (given || o.data != "") && o.data != o.app.Flags.Table {
 		return fmt.Errorf("invalid --delete-data %q: give %s, the stack's name, to delete its table and archive", o.data, o.app.Flags.Table)
 	}

@@ -34,7 +34,7 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 			"shows each change set and asks before it executes it. It refuses a change that removes or\n" +
 			"replaces the table or the archive. Repeat it after an interruption: it continues.\n\n" +
 			"A stack of the Python package is adopted in one change set, if it has an archive: the code\n" +
-			"goes there, and the functions change in place." + names,
+			"goes there, and the functions change in place.",
 		Example: "  zae-limiter deploy --name limits --region eu-central-1",
 		Args:    app.Args(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
@@ -49,7 +49,7 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 
 // Validate checks the flags as they are for a new stack.
 func (o *deployOptions) Validate() error {
-	if err := errors.Join(o.app.CheckStack(), o.flags.Validate(), o.rollout.code.Validate()); err != nil {
+	if err := errors.Join(o.flags.Validate(), o.rollout.code.Validate()); err != nil {
 		return err
 	}
 	given := deploy.Options{Name: o.app.Flags.Table}

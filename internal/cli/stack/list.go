@@ -24,8 +24,8 @@ func newList(a *app.App) *cobra.Command {
 	}
 }
 
-// Validate checks the flags.
-func (o *listOptions) Validate() error { return o.app.CheckStack() }
+// Validate accepts every command line that parses.
+func (o *listOptions) Validate() error { return nil }
 
 // Run lists.
 func (o *listOptions) Run(ctx context.Context) error {

@@ -2,7 +2,6 @@ package stack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -26,7 +25,7 @@ func newRollback(a *app.App) *cobra.Command {
 		Short: "Cancel a running update, or continue a rollback that failed",
 		Long: "Return a stack to the state before its last update. The command cancels an update that runs.\n" +
 			"It continues a rollback that failed, once its cause is corrected. With --skip, a resource\n" +
-			"stays as it is, and differs from the stack until the next deploy." + names,
+			"stays as it is, and differs from the stack until the next deploy.",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
@@ -38,7 +37,7 @@ func newRollback(a *app.App) *cobra.Command {
 
 // Validate checks the flags.
 func (o *rollbackOptions) Validate() error {
-	return errors.Join(o.app.CheckStack(), o.confirm.Validate())
+	return o.confirm.Validate()
 }
 
 // Run rolls back.

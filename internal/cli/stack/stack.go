@@ -16,15 +16,8 @@ import (
 
 // Commands are the commands on stacks. version is the program's.
 func Commands(a *app.App, version string) []*cobra.Command {
-	all := []*cobra.Command{newDeploy(a, version), newUpgrade(a, version), newStatus(a), newList(a), newRollback(a), newDelete(a)}
-	for _, cmd := range all {
-		a.BindStack(cmd)
-	}
-	return all
+	return []*cobra.Command{newDeploy(a, version), newUpgrade(a, version), newStatus(a), newList(a), newRollback(a), newDelete(a)}
 }
-
-// names says how a stack is named, for the help of the commands.
-const names = app.StackNames
 
 // printer writes plans and events while a command runs. It writes to standard error, and
 // nothing with JSON output, where an error is one object.

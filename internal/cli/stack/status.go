@@ -44,7 +44,7 @@ func newStatus(a *app.App) *cobra.Command {
 			"  4  changing: an operation runs on the stack, the table or a function\n" +
 			"  5  incomplete: nothing wrong was seen, but a part could not be read\n" +
 			"If several hold, 4 precedes 1, then 3, then 5. With --watch, the code is that of the\n" +
-			"last look." + names,
+			"last look.",
 		Example: "  zae-limiter status --stack limits\n" +
 			"  zae-limiter status --stack limits --watch\n" +
 			"  zae-limiter status --table limits --endpoint-url http://localhost:8000",

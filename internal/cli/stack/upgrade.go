@@ -27,7 +27,7 @@ func newUpgrade(a *app.App, version string) *cobra.Command {
 		Use:   "upgrade",
 		Short: "Bring the stack to the template and code of this version",
 		Long: "Bring an existing stack to the template and the code of this version. All its options stay.\n\n" +
-			"A stack of the Python package is adopted: its table keeps its indexes and its items." + names,
+			"A stack of the Python package is adopted: its table keeps its indexes and its items.",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
@@ -40,9 +40,6 @@ func newUpgrade(a *app.App, version string) *cobra.Command {
 
 // Validate checks the flags.
 func (o *upgradeOptions) Validate() error {
-	if err := o.app.CheckStack(); err != nil {
-		return err
-	}
 	return errors.Join(o.rollout.code.Validate(), o.confirm.Validate())
 }
 

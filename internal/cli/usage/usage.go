@@ -43,7 +43,7 @@ func (f *filter) bind(a *app.App, cmd *cobra.Command) {
 	flags.VarP(app.Choice(&f.window, usage.Hourly.String(), usage.Daily.String(), usage.Monthly.String()), "window", "w", "length of the windows, in UTC")
 	flags.StringVar(&f.start, "start", "", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
 	flags.StringVar(&f.end, "end", "", "last `time` a window may start; of a date, the whole day")
-	flags.Var(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "form of results: table, json or csv")
+	flags.VarP(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "o", "form of results: table, json or csv")
 }
 
 // Validate reads the flags into the query.

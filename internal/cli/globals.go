@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+// global has the sections of global flags in help.
+var global = []struct {
+	title string
+	flags []string
+}{
+	{"Table", []string{"table", "namespace"}},
+	{"Connection", []string{"region", "endpoint-url", "local"}},
+	{"Output", []string{"output"}},
+}
+
+// meaningless says which global flags a command and those below it lack, and why. The entry
+// of the longest path counts. A command without an entry has all.
+var meaningless = []struct{ command, flags, why string }{
+	{"aggregate", "namespace", "the stream carries all namespaces of the table"},
+	{"audit search", "table endpoint-url local", "the archive is searched, and no table"},
+	{"backup", "namespace", "a backup has the whole table"},
+	{"delete", "namespace local", "a stack is at AWS, and has all namespaces"},
+	{"deploy", "namespace local", "a stack is at AWS, and has all namespaces"},
+	{"estimate", "table namespace endpoint-url local", "nothing is sent"},
+	{"lambda-export", "table namespace region endpoint-url local", "nothing is sent"},
+	{"limits cfn-template", "region endpoint-url local", "nothing is sent"},
+	{"limits schema", "table namespace region endpoint-url local", "nothing is sent"},
+	{"list", "table namespace local", "stacks at AWS are listed"},
+	{"loadtest ceiling", "namespace", "the command makes namespaces of its own"},
+	{"loadtest compare", "table namespace region endpoint-url local", "nothing is sent"},
+	{"loadtest delete", "namespace local", "a stack is at AWS; its namespace stays"},
+	{"loadtest deploy", "local", "a stack is at AWS"},
+	{"loadtest list", "table namespace region endpoint-url local", "nothing is sent"},
+	{"loadtest report", "table namespace region endpoint-url local", "nothing is sent"},
+	{"loadtest run", "namespace", "the command makes namespaces of its own"},
+	{"loadtest show", "table namespace region endpoint-url local", "nothing is sent"},
+	{"loadtest stacks", "table namespace local", "stacks at AWS are listed"},
+	{"loadtest tune", "namespace", "the command makes namespaces of its own"},
+	{"loadtest ui", "namespace local", "a stack is at AWS, and has its namespace"},
+	{"local", "table namespace region endpoint-url local", "other programs choose them; --data has the directory"},
+	{"namespace", "namespace", "the namespace is an argument"},
+	{"redrive", "namespace", "the queue has the records of all namespaces"},
+	{"replay", "table namespace region endpoint-url local", "nothing is sent"},
+	{"rollback", "namespace local", "a stack is at AWS, and has all namespaces"},
+	{"status", "namespace", "a stack has all namespaces"},
+	{"table", "namespace", "the whole table is meant"},
+	{"table create", "", ""},
+	{"template", "namespace region endpoint-url local", "nothing is sent"},
+	{"upgrade", "namespace local", "a stack is at AWS, and has all namespaces"},
+	{"version", "namespace", "a table has one version"},
+}
+
+// lacks is the entry of a command in meaningless.
+func lacks(cmd *cobra.Command) (flags []string, why string) {
+	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	longest := 0
+	for _, m := range meaningless {
+		if (path == m.command || strings.HasPrefix(path, m.command+" ")) && len(m.command) > longest {
+			flags, why, longest = strings.Fields(m.flags), m.why, len(m.command)
+		}
+	}
+	return flags, why
+}
+
+// bindGlobal gives every command the global flags that mean something for it. A flag is the
+// same wherever it stands, also before the command.
+func bindGlobal(a *app.App, root *cobra.Command) {
+	all := pflag.NewFlagSet("global", pflag.ContinueOnError)
+	a.Flags.Bind(all)
+	var bind func(cmd *cobra.Command)
+	bind = func(cmd *cobra.Command) {
+		without, _ := lacks(cmd)
+		missing := map[string]bool{}
+		for _, name := range without {
+			missing[name] = true
+		}
+		all.VisitAll(func(f *pflag.Flag) {
+			if !missing[f.Name] && cmd.Flags().Lookup(f.Name) == nil { // else the command has one of its own
+				cmd.Flags().AddFlag(unshortened(cmd, f))
+			}
+		})
+		cmd.Flags().SetNormalizeFunc(otherNames(cmd.Flags()))
+		for _, c := range cmd.Commands() {
+			bind(c)
+		}
+	}
+	bind(root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			name := unknown.GetSpecifiedName()
+			f := all.Lookup(name)
+			if len(name) == 1 {
+				f = all.ShorthandLookup(name)
+			}
+			if _, why := lacks(cmd); f != nil && why != "" {
+				return app.Usagef("--%s has no meaning for %s: %s", f.Name, cmd.CommandPath(), why)
+			}
+		}
+		return app.FlagError(cmd, err)
+	})
+}
+
+// unshortened is the flag without its letter if the command uses the letter otherwise.
+func unshortened(cmd *cobra.Command, f *pflag.Flag) *pflag.Flag {
+	if f.Shorthand == "" || cmd.Flags().ShorthandLookup(f.Shorthand) == nil {
+		return f
+	}
+	long := *f
+	long.Shorthand = ""
+	return &long
+}
+
+// otherNames lets flags be given by the names that they have in the Python package's command
+// line: the table of a stack has the stack's name.
+func otherNames(set *pflag.FlagSet) func(*pflag.FlagSet, string) pflag.NormalizedName {
+	names := map[string]string{"name": "table", "stack": "table", "entity-id": "entity", "start-event-id": "cursor"}
+	for other, name := range names {
+		if set.Lookup(other) != nil || set.Lookup(name) == nil {
+			delete(names, other)
+		}
+	}
+	return func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if own, ok := names[name]; ok {
+			return pflag.NormalizedName(own)
+		}
+		return pflag.NormalizedName(name)
+	}
+}
