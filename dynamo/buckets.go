@@ -99,7 +99,7 @@ const bucketsAtOnce = 100
 // items.
 //
 // It holds one page of the index and about 100 items at a time.
-func (s *Store) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*store.Image, error] {
+func (s *Store) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*store.Image, error] { //nolint:gocognit // one loop over an index, in batches
 	return func(yield func([]*store.Image, error) bool) {
 		if err := store.CheckResource(resource); err != nil {
 			yield(nil, err)

@@ -176,12 +176,18 @@ func (s *Snapshots) Sum(ctx context.Context, q Query) (Summary, error) {
 		}
 	}
 	sum.Entities = len(entities)
+	sum.Limits = averaged(totals)
+	return sum, nil
+}
+
+// averaged returns totals by limit, with their averages.
+func averaged(totals map[string]*Total) (limits []Total) {
 	for _, t := range totals {
 		t.Average = new(big.Int).Quo(t.Total, big.NewInt(int64(t.Windows)))
-		sum.Limits = append(sum.Limits, *t)
+		limits = append(limits, *t)
 	}
-	slices.SortFunc(sum.Limits, func(a, b Total) int { return cmp.Compare(a.Limit, b.Limit) })
-	return sum, nil
+	slices.SortFunc(limits, func(a, b Total) int { return cmp.Compare(a.Limit, b.Limit) })
+	return limits
 }
 
 // check validates a query, except its limit, and decodes its cursor; after is nil if
