@@ -7,6 +7,9 @@ import "github.com/zeroae/zae-limiter-go/store"
 type (
 	// A Store keeps buckets and configuration.
 	Store = store.Store
+	// A BucketLister is a [Store] that can list the buckets of a resource, as
+	// [Limiter.Top] needs.
+	BucketLister = store.BucketLister
 	// A Bucket names one shard of what an entity may consume of a resource.
 	Bucket = store.Bucket
 	// A Limit is a token bucket's configuration.
@@ -61,6 +64,8 @@ type (
 	NotConfiguredError = store.NotConfiguredError
 	// An ExistsError names the thing that exists already.
 	ExistsError = store.ExistsError
+	// A NestedCascadeError names three entities of which two would cascade in a row.
+	NestedCascadeError = store.NestedCascadeError
 	// A DisabledError names an entity and resource that an operator disabled.
 	DisabledError = store.DisabledError
 	// An UnsupportedError names a peer's feature that this version cannot evaluate.
@@ -96,6 +101,9 @@ var (
 	ErrNotConfigured = store.ErrNotConfigured
 	// ErrExists: the thing to create exists already. See [ExistsError].
 	ErrExists = store.ErrExists
+	// ErrNestedCascade: a cascade is one level, and the entity would be a second. See
+	// [NestedCascadeError].
+	ErrNestedCascade = store.ErrNestedCascade
 	// ErrDisabled: an operator has disabled the resource. See [DisabledError].
 	ErrDisabled = store.ErrDisabled
 	// ErrUnsupported: an item uses a feature of a peer that this version does not

@@ -14,16 +14,18 @@
 //     function, and commits, or returns everything if the function fails.
 //   - [Limiter.Acquire] where that does not fit. It returns a [Lease], to be
 //     adjusted to what was really used and committed, or rolled back.
-//   - [Limiter.Available] and [Limiter.TimeUntilAvailable] to look without
-//     taking.
+//   - [Limiter.Available] and [Limiter.TimeUntilAvailable] to ask for a request's
+//     chances without taking.
+//   - [Limiter.Limits], [Limiter.Standing] and [Limiter.Top] for whoever operates
+//     limits: what holds, what is left, and who is nearest to a limit.
 //
 // A refusal is an [ExceededError]; it carries the status of every limit and
 // the exact wait, and marshals to the body of an HTTP 429.
 //
 // [Limiter.Wait] waits instead of being refused, in the order of arrival.
 //
-// Every call but Wait returns within [Options.Timeout], and every call when its context ends. After
-// [Limiter.Close] calls fail with [ErrClosed].
+// Every call but Wait and [Limiter.Top] returns within [Options.Timeout], and every call
+// when its context ends. After [Limiter.Close] calls fail with [ErrClosed].
 //
 // # Where limits come from
 //

@@ -88,8 +88,9 @@ func (l *Limiter) debited(req *Request, child, parent *acquire.Claim) *Lease {
 func (l *Lease) Degraded() bool { return l.degraded }
 
 // Statuses returns the limits named by the request as the acquire left them, first the
-// entity's and then its parent's. What the lease took or released later does not count. If a bucket has several shards, the shards that the
-// acquire did not touch count as this process last saw them.
+// entity's and then its parent's. What the lease took or released later does not count. If
+// a bucket has several shards, the shards that the acquire did not touch count as this
+// process last saw them.
 func (l *Lease) Statuses() []Status {
 	l.mu.Lock()
 	sides := l.sides
@@ -97,7 +98,7 @@ func (l *Lease) Statuses() []Status {
 	var statuses []Status
 	for _, side := range sides {
 		if c := side.Claim; c != nil {
-			statuses = append(statuses, standing(c, c.Shards(l.limiter.driver.Uptime()), c.At)...)
+			statuses = append(statuses, statusesOf(c, c.Shards(l.limiter.driver.Uptime()), c.At)...)
 		}
 	}
 	return statuses

@@ -28,8 +28,8 @@ type Options struct {
 	// which a change reaches buckets in use. Default [DefaultConfigTTL]; negative reads
 	// the configuration on every acquire.
 	ConfigTTL time.Duration
-	// Timeout bounds every call: a call that has not ended by then returns
-	// [ErrUnavailable]. Calls that begin at about the same time end together, so a call
+	// Timeout bounds every call but [Limiter.Top]: a call that has not ended by then
+	// returns [ErrUnavailable]. Calls that begin at about the same time end together, so a call
 	// may get up to an eighth less.
 	//
 	// The work of a call that has returned goes on in the background. The limiter

@@ -70,17 +70,20 @@ type statusJSON struct {
 	RetryMillis   *int64   `json:"retry_after_ms"`
 }
 
-// MarshalJSON writes the status with the member names of the peer's error
-// body; the wait is null if it is [Never].
-func (s Status) MarshalJSON() ([]byte, error) {
+// jsonOf is a status in JSON; the wait is null if it is [Never].
+func jsonOf(s *Status) statusJSON {
 	seconds, millis := jsonWait(s.RetryAfter)
-	return json.Marshal(statusJSON{
+	return statusJSON{
 		Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
 		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
 		RetrySeconds: seconds, RetryMillis: millis,
-	})
+	}
 }
+
+// MarshalJSON writes the status with the member names of the peer's error
+// body; the wait is null if it is [Never].
+func (s Status) MarshalJSON() ([]byte, error) { return json.Marshal(jsonOf(&s)) }
 
 func jsonWait(d time.Duration) (seconds *float64, millis *int64) {
 	if d == Never {

@@ -61,7 +61,7 @@ func asBefore(c *acquire.Claim, at int64, up time.Duration) []Status {
 	if c.Looked {
 		at = c.At
 	}
-	statuses := standing(c, c.Shards(up), at)
+	statuses := statusesOf(c, c.Shards(up), at)
 	if !c.Granted {
 		return statuses
 	}
@@ -75,11 +75,11 @@ func asBefore(c *acquire.Claim, at int64, up time.Duration) []Status {
 	return statuses
 }
 
-// standing returns the status of each limit of the claim on the shards of a bucket,
+// statusesOf returns the status of each limit of the claim on the shards of a bucket,
 // by number. The amounts may be debited already, or not. A nil shard is missing and
-// will open empty. If the claim was granted, a nil shard was only not read: standing
+// will open empty. If the claim was granted, a nil shard was only not read: statusesOf
 // assumes that it holds as much as the others.
-func standing(c *acquire.Claim, shards []*store.Image, now int64) []Status {
+func statusesOf(c *acquire.Claim, shards []*store.Image, now int64) []Status {
 	statuses := make([]Status, 0, len(c.Terms.Amounts))
 	for k, a := range c.Terms.Amounts {
 		var behind int64

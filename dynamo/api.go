@@ -9,6 +9,10 @@ import (
 // An API is the part of DynamoDB that this package calls, with the SDK's own
 // signatures. *[dynamodb.Client] implements it, and so does the embedded engine,
 // directly and without HTTP.
+//
+// Package fastclient makes a client that fails on an answer with a wrong checksum. The
+// check of the SDK's own client only writes to its log, also for answers that have no
+// checksum, so this package turns it off in each call.
 type API interface {
 	ItemAPI
 	BatchAPI

@@ -3,7 +3,9 @@ package dynamo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -58,7 +60,7 @@ func (s *Store) readShards(ctx context.Context, op string, b store.Bucket, next,
 			b.Shard = next
 			keys = append(keys, schema.BucketKey(s.ns, b))
 		}
-		more, err := s.readBuckets(ctx, op, keys)
+		more, err := s.readBuckets(ctx, op, keys, true)
 		if err != nil {
 			return nil, next, err
 		}
@@ -76,36 +78,94 @@ func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*store.Imag
 	if err := store.CheckEntity(entity); err != nil {
 		return nil, err
 	}
-	return s.indexedBuckets(ctx, "list buckets of "+entity, schema.GSI3, schema.EntityPK(s.ns, entity), schema.BucketIndexPrefix)
-}
-
-// ResourceBuckets reads every bucket of a resource, by entity and shard. It finds them
-// through an index that lags behind: a bucket just made may be missing.
-func (s *Store) ResourceBuckets(ctx context.Context, resource string) ([]*store.Image, error) {
-	if err := store.CheckResource(resource); err != nil {
+	op := "list buckets of " + entity
+	keys, err := s.queryKeys(ctx, op, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, entity), schema.BucketIndexPrefix))
+	if err != nil {
 		return nil, err
 	}
-	return s.indexedBuckets(ctx, "list buckets for "+resource, schema.GSI2, schema.ResourcePK(s.ns, resource), schema.BucketIndexPrefix)
+	return s.readBuckets(ctx, op, keys, true)
 }
 
-// indexedBuckets reads the buckets that an index lists. It reads the items from the
-// table, because an index may project only its keys, and lags behind.
-func (s *Store) indexedBuckets(ctx context.Context, op, index, pk, prefix string) ([]*store.Image, error) {
-	var keys []schema.Key
-	err := s.conn.Query(ctx, op, conn.IndexQuery(index, pk, prefix), func(it item) error {
-		keys = append(keys, schema.KeyOf(it))
-		return nil
-	})
-	if err != nil || len(keys) == 0 {
-		return nil, err
+// bucketsAtOnce is how many bucket items [Store.ResourceBuckets] reads in one request, and
+// so about how many it holds. DynamoDB allows 100.
+const bucketsAtOnce = 100
+
+// ResourceBuckets yields every bucket of a resource, by entity: of each bucket, its shards
+// by number. It finds them through an index that lags behind: a bucket or shard just made
+// may be missing. It reads the items from the table, because the index may project only
+// its keys. These reads are eventually consistent, and cost half a read unit for each
+// shard. The index costs half a read unit for each 4 KB of its entries, which have about
+// 200 bytes in an index of keys. Of an index with all attributes they are as large as the
+// items.
+//
+// It holds one page of the index and about 100 items at a time.
+func (s *Store) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*store.Image, error] { //nolint:gocognit // one loop over an index, in batches
+	return func(yield func([]*store.Image, error) bool) {
+		if err := store.CheckResource(resource); err != nil {
+			yield(nil, err)
+			return
+		}
+		op := "list buckets for " + resource
+		var keys []schema.Key // of whole buckets, except for the last one
+		entity := ""          // whose shards are the last keys
+		flush := func() error {
+			images, err := s.readBuckets(ctx, op, keys, false)
+			keys = keys[:0]
+			if err != nil {
+				return err
+			}
+			for shards := range wholeBuckets(images) {
+				if !yield(shards, nil) {
+					return errStopped
+				}
+			}
+			return nil
+		}
+		in := conn.IndexQuery(schema.GSI2, schema.ResourcePK(s.ns, resource), schema.BucketIndexPrefix)
+		err := s.conn.Query(ctx, op, in, func(it item) error {
+			k := schema.KeyOf(it)
+			_, b, _ := schema.ParseBucketPK(k.PK) // the item of any other key is corrupt, and says so
+			// The index has the shards of an entity side by side: no entity has a
+			// character that sorts before the separator of its parts.
+			if b.Entity != entity && len(keys) >= bucketsAtOnce {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			keys, entity = append(keys, k), b.Entity
+			return nil
+		})
+		if err == nil {
+			err = flush()
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
 	}
-	return s.readBuckets(ctx, op, keys)
 }
 
-// readBuckets reads bucket items consistently; it leaves out those that no longer
-// exist.
-func (s *Store) readBuckets(ctx context.Context, op string, keys []schema.Key) ([]*store.Image, error) {
-	items, err := s.conn.BatchGet(ctx, op, keys, true)
+// errStopped ends a query because nobody wants more.
+var errStopped = errors.New("stopped")
+
+// wholeBuckets yields the images of each bucket. The images are sorted by bucket.
+func wholeBuckets(images []*store.Image) iter.Seq[[]*store.Image] {
+	return func(yield func([]*store.Image) bool) {
+		for len(images) > 0 {
+			n := 1
+			for n < len(images) && images[n].Entity == images[0].Entity && images[n].Resource == images[0].Resource {
+				n++
+			}
+			if !yield(images[:n:n]) {
+				return
+			}
+			images = images[n:]
+		}
+	}
+}
+
+// readBuckets reads bucket items; it leaves out those that no longer exist.
+func (s *Store) readBuckets(ctx context.Context, op string, keys []schema.Key, consistent bool) ([]*store.Image, error) {
+	items, err := s.conn.BatchGet(ctx, op, keys, consistent)
 	if err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func TestBucketsAreListedOverPagesOnBothKindsOfTable(t *testing.T) {
 			usage[schema.GSI2PK], usage[schema.GSI2SK] = schema.S(schema.ResourcePK(ns, "gpt-4")), schema.S("USAGE#x#user-003")
 			fixture.Put(t, f, usage)
 
-			images, err := s.ResourceBuckets(t.Context(), "gpt-4")
+			images, err := resourceBuckets(t.Context(), s, "gpt-4")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -270,4 +270,37 @@ func TestLoadNeverAnswersInPart(t *testing.T) {
 		fixture.WantErr(t, err, context.DeadlineExceeded)
 		fixture.WantErr(t, err, store.ErrUnavailable)
 	})
+}
+
+// resourceBuckets collects the buckets of a resource.
+func resourceBuckets(ctx context.Context, s *dynamo.Store, resource string) (all []*store.Image, err error) {
+	for shards, err := range s.ResourceBuckets(ctx, resource) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, shards...)
+	}
+	return all, nil
+}
+
+// A caller that has seen enough ends the listing: nothing more is read.
+func TestAListingOfBucketsEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	s, f := fixture.NewStore(t)
+	for i := range 250 {
+		fixture.PutBucket(t, s, f, fmt.Sprintf("user-%03d", i), "gpt-4", 0, 1)
+	}
+	before := len(f.Ops())
+	n := 0
+	for shards, err := range s.ResourceBuckets(t.Context(), "gpt-4") {
+		if err != nil || len(shards) != 1 {
+			t.Fatalf("%d shards, %v", len(shards), err)
+		}
+		if n++; n == 3 {
+			break
+		}
+	}
+	if ops := f.Ops()[before:]; n != 3 || len(ops) != 2 {
+		t.Errorf("%d buckets by %v, want 3 by a query and one batch", n, ops)
+	}
 }

@@ -66,7 +66,11 @@ func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, e
 		return nil, err
 	}
 	if it == nil {
-		return nil, &store.NotFoundError{Kind: "configuration", Name: levelName(k), Hint: "the next level holds"}
+		hint := "the next level holds"
+		if k == (store.ConfigKey{}) {
+			hint = "where no other level has limits, none hold: set some"
+		}
+		return nil, &store.NotFoundError{Kind: "configuration", Name: levelName(k), Hint: hint}
 	}
 	return schema.DecodeConfig(it)
 }

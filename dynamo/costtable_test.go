@@ -187,6 +187,15 @@ var costs = []cost{
 		c.start()
 		c.available()
 	}},
+	{"top of the 40 buckets of a resource", price{2, 2, 20.5, 0}, nil, func(c *till) {
+		for i := range 40 {
+			c.must(errOf(c.other.Acquire(c.Context(), limiter.Request{
+				Entity: fmt.Sprintf("user-%02d", i), Resource: "gpt-4", Consume: map[string]int64{"rpd": 1},
+			})))
+		}
+		c.start()
+		c.must(errOf(c.limiter.Top(c.Context(), "gpt-4", 10)))
+	}},
 	{"available, before the first acquire", price{2, 3, 4, 0}, &price{2, 3, 0.5, 0}, func(c *till) {
 		c.start()
 		c.available()

@@ -35,7 +35,8 @@
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)
-//	CreateEntity  everything             if there is no item, and the parent has a record
+//	CreateEntity  everything             if there is no item, and the parent has a record, which
+//	                                     does not cascade if the new one does
 //	DeleteEntity                         deletes it, last, if it exists
 //
 //	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction

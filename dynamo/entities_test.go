@@ -266,7 +266,7 @@ func TestEntityNamesAreCheckedOnEveryPath(t *testing.T) {
 	}
 	for _, resource := range []string{"", "r#x", "r\n", "1r", store.DefaultResource} {
 		_, buckets := s.Buckets(t.Context(), "user", resource, 1)
-		_, resourceBuckets := s.ResourceBuckets(t.Context(), resource)
+		_, resourceBuckets := resourceBuckets(t.Context(), s, resource)
 		_, image := s.Load(t.Context(), &store.Load{Bucket: &store.Bucket{Entity: "user", Resource: resource}})
 		fixture.WantErr(t, image, store.ErrInvalid)
 		fixture.WantErr(t, buckets, store.ErrInvalid)

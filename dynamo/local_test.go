@@ -34,4 +34,11 @@ func TestOnDynamoDBLocal(t *testing.T) { //nolint:paralleltest // costs tell by 
 	checkPlanted(t, api)
 	checkMergePlanted(t, api)
 	checkExpiry(t, api)
+	checkNestedCascade(t, api)
+}
+
+// DynamoDB Local sends no checksum with a refused write.
+func TestARefusalIsQuietOnDynamoDBLocal(t *testing.T) {
+	t.Parallel()
+	checkQuiet(t, peers.DynamoDBLocal(t).Endpoint)
 }

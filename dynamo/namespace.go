@@ -132,7 +132,7 @@ func (n *Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 // activeNamespace reads a forward record. A namespace that is deleted or being purged
 // counts as absent.
 func activeNamespace(name string, it item) (Namespace, error) {
-	missing := &store.NotFoundError{Kind: "namespace", Name: name, Hint: "register it first"}
+	missing := &store.NotFoundError{Kind: "namespace", Name: name, Hint: "register it first, or check its name"}
 	if it == nil {
 		return Namespace{}, missing
 	}

@@ -103,6 +103,7 @@ type Store struct {
 
 var (
 	_ store.Store         = (*Store)(nil)
+	_ store.BucketLister  = (*Store)(nil)
 	_ store.ConfigWatcher = (*Store)(nil)
 )
 

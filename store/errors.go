@@ -36,6 +36,9 @@ var (
 	ErrNotConfigured = errors.New("limit not configured")
 	// ErrExists: the thing to be created exists already. See [ExistsError].
 	ErrExists = errors.New("already exists")
+	// ErrNestedCascade: an entity that is to cascade would be the second level of a
+	// cascade. See [NestedCascadeError].
+	ErrNestedCascade = errors.New("nested cascade")
 	// ErrDisabled: an operator has disabled the resource. See [DisabledError].
 	ErrDisabled = errors.New("resource disabled")
 	// ErrUnsupported: an item uses a feature of a peer that this version cannot
@@ -161,6 +164,21 @@ func (e *ExistsError) Error() string { return fmt.Sprintf("%s %q already exists"
 
 // Is reports whether target is [ErrExists].
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
+
+// A NestedCascadeError says that an entity was not created, because two cascades would
+// follow each other: Child cascades to Entity, and Entity to Parent. A cascade is one
+// level, so nothing that Child acquires would be taken from Parent. It is
+// [ErrNestedCascade].
+type NestedCascadeError struct{ Child, Entity, Parent string }
+
+// Error names the three entities and what to do.
+func (e *NestedCascadeError) Error() string {
+	return fmt.Sprintf("entity %q cascades to %q, and that to %q: a cascade is one level, so %q would never pay for %q: let only one of the two cascade",
+		e.Child, e.Entity, e.Parent, e.Parent, e.Child)
+}
+
+// Is reports whether target is [ErrNestedCascade].
+func (e *NestedCascadeError) Is(target error) bool { return target == ErrNestedCascade }
 
 // A DisabledError says that an operator has disabled a resource for an entity. It is
 // [ErrDisabled].

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"iter"
 	"time"
 )
 
@@ -61,6 +62,15 @@ type ShardStore interface {
 	// are two refusals, the survivor's and the retired shard's, with the same meaning
 	// as in Gather.
 	Merge(ctx context.Context, pairs []*Pair) (Joint, error)
+}
+
+// A BucketLister is a [Store] that can list the buckets of a resource.
+type BucketLister interface {
+	// ResourceBuckets yields the buckets of a resource, by entity: of each bucket, the
+	// shards that were found, by number. It reads page after page, so that it never
+	// holds more than a page. A read need not be consistent, and a bucket just made may
+	// be missing. After an error it yields nothing more.
+	ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*Image, error]
 }
 
 // A ConfigWatcher is a [Store] that also changes configuration and notifies caches of

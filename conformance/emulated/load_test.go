@@ -19,6 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/peers"
 	"github.com/zeroae/zae-limiter-go/loadtest/fleet"
+	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -94,19 +95,20 @@ func TestAFunctionWorksForLocust(t *testing.T) {
 	}()
 	until(t, "the worker is ready", func(ctx context.Context) (bool, error) {
 		of := l.Stats(ctx, t).Workers
-		return len(of) == 1 && strings.HasPrefix(of[0].ID, "w1_") && of[0].State == fleet.Ready, nil
+		return len(of) == 1 && strings.HasPrefix(of[0].ID, "w1_") && of[0].State == swarm.Ready, nil
 	})
 	l.Swarm(t, 8, 8)
 	if answer := <-answers; !strings.Contains(answer, `"id":"w1","reason":"`+fleet.Replaced+`"`) || !strings.HasSuffix(answer, " <nil>") {
 		t.Errorf("the function answers %s; it wrote:\n%s", answer, f.Log(t))
 	}
-	images, err := f.store.ResourceBuckets(t.Context(), "api")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var taken int64
-	for _, image := range images {
-		taken += image.Limits[0].ConsumedSince(&store.LimitState{}) / 1000
+	for images, err := range f.store.ResourceBuckets(t.Context(), "api") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, image := range images {
+			taken += image.Limits[0].ConsumedSince(&store.LimitState{}) / 1000
+		}
 	}
 	until(t, fmt.Sprintf("Locust has counted %d acquires", taken), func(ctx context.Context) (bool, error) {
 		var counted, failed int64

@@ -238,7 +238,8 @@ func withoutIDs(text string) string {
 	return before + after
 }
 
-// The client has the SDK's middleware, in the SDK's order.
+// The client has the SDK's middleware, in the SDK's order, except for the check of
+// answers, which the client makes itself.
 func TestClientKeepsTheMiddleware(t *testing.T) {
 	t.Parallel()
 	d := newEngineDesk(t)
@@ -249,7 +250,8 @@ func TestClientKeepsTheMiddleware(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if stacks[0] != stacks[1] || !strings.Contains(stacks[1], "ResponseChecksumValidation") {
+	const check = "DynamoDB:ResponseChecksumValidation\n"
+	if want := strings.Replace(stacks[0], "\t\t"+check, "", 1); want != stacks[1] || want == stacks[0] {
 		t.Errorf("the SDK has %s, ours %s", stacks[0], stacks[1])
 	}
 }

@@ -114,13 +114,25 @@ func newExchanger(stock *awshttp.BuildableClient) *exchanger {
 // Do sends a request and returns its answer, which has been read to its end.
 func (e *exchanger) Do(r *http.Request) (*http.Response, error) {
 	if !e.takes(r) {
-		return e.stock.Do(r)
+		return e.passOn(r)
 	}
 	answer, err := e.exchange(r)
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
 	if err != nil {
+		return nil, &url.Error{Op: "Post", URL: r.URL.Redacted(), Err: err}
+	}
+	return answer, nil
+}
+
+// passOn sends a request with the SDK's client, and verifies the answer, too.
+func (e *exchanger) passOn(r *http.Request) (*http.Response, error) {
+	answer, err := e.stock.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := readAll(answer); err != nil {
 		return nil, &url.Error{Op: "Post", URL: r.URL.Redacted(), Err: err}
 	}
 	return answer, nil
@@ -178,18 +190,16 @@ func (l *link) exchange(r *http.Request) (answer *http.Response, reusable bool, 
 		}
 	}
 	l.allowed = math.MaxInt64
-	data, err := readAll(answer)
-	if err != nil {
+	if err := readAll(answer); err != nil {
 		return nil, false, err
 	}
-	body := new(answerBody)
-	body.Reset(data)
-	answer.Body = body
 	return answer, !answer.Close && l.r.Buffered() == 0, nil
 }
 
-// readAll reads the body of an answer.
-func readAll(answer *http.Response) (data []byte, err error) {
+// readAll reads the body of an answer, verifies it, and replaces it by what it has read.
+func readAll(answer *http.Response) error {
+	var data []byte
+	var err error
 	if n := answer.ContentLength; n >= 0 && n <= keptBody {
 		data = make([]byte, n)
 		_, err = io.ReadFull(answer.Body, data)
@@ -198,13 +208,16 @@ func readAll(answer *http.Response) (data []byte, err error) {
 	}
 	_ = answer.Body.Close()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return data, verify(answer.Header, data)
+	body := new(answerBody)
+	body.Reset(data)
+	answer.Body = body
+	return verify(answer.Header, data)
 }
 
-// verify compares an answer with the checksum that DynamoDB sends with it. The SDK does
-// so, too, but only logs a difference.
+// verify compares an answer with its checksum. AWS sends one with every answer, other
+// endpoints do not.
 func verify(header http.Header, data []byte) error {
 	text := header.Get("X-Amz-Crc32")
 	if text == "" {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -237,6 +238,27 @@ func TestClientUsesAProxy(t *testing.T) {
 	requests := proxy.taken()
 	if len(requests) != 100 || requests[0].Line != "POST http://db.example/ HTTP/1.1" || proxy.connections.Load() != 1 {
 		t.Errorf("the proxy got %d requests, first %+v, over %d connections", len(requests), requests[:1], proxy.connections.Load())
+	}
+}
+
+// A damaged answer fails, also if it came through a proxy.
+func TestClientSeesADamagedAnswer(t *testing.T) {
+	t.Parallel()
+	damaged := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Amz-Crc32", "1")
+		_, _ = io.WriteString(w, "{}")
+	})).started()
+	through, err := url.Parse(damaged.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxied := clientConfig("http://db.example")
+	proxied.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.Proxy = http.ProxyURL(through) })
+	for name, cfg := range map[string]aws.Config{"directly": clientConfig(damaged.URL), "through a proxy": proxied} {
+		err := getSomething(t.Context(), fastclient.New(cfg), once)
+		if err == nil || !strings.Contains(err.Error(), "damaged on its way") {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 

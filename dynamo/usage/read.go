@@ -110,8 +110,14 @@ func snapshotOf(u *schema.Usage, w Window) Snapshot {
 }
 
 // A Summary is the sum of snapshots.
+//
+// A request of an entity that cascades is in the snapshots of the entity and in those of
+// its parent, because both have consumed. So a sum over all entities of a resource counts
+// it twice. A snapshot does not tell which of an entity's requests cascaded to it.
 type Summary struct {
 	Snapshots int
+	Windows   int // in which there was a snapshot
+	Entities  int // that have a snapshot
 	Events    int64
 	// First and Last are the starts of the first and the last window; zero if there is
 	// no snapshot.
@@ -121,10 +127,10 @@ type Summary struct {
 
 // A Total is the consumption of one limit.
 type Total struct {
-	Limit     string
-	Snapshots int      // the snapshots that name the limit
-	Total     *big.Int // millitokens
-	Average   *big.Int // millitokens for each snapshot that names the limit, rounded towards zero
+	Limit   string
+	Windows int      // the windows in which a snapshot names the limit
+	Total   *big.Int // millitokens
+	Average *big.Int // millitokens for each of the windows, rounded towards zero
 }
 
 // Sum adds up all snapshots that a query asks for; it ignores the query's
@@ -137,6 +143,8 @@ func (s *Snapshots) Sum(ctx context.Context, q Query) (Summary, error) {
 	}
 	var sum Summary
 	totals := map[string]*Total{}
+	counted := map[string]time.Time{} // by limit: the window that was counted last
+	entities := map[string]bool{}
 	for {
 		u, err := r.next(ctx)
 		if err != nil {
@@ -148,24 +156,38 @@ func (s *Snapshots) Sum(ctx context.Context, q Query) (Summary, error) {
 		if sum.Snapshots == 0 {
 			sum.Last = u.Start
 		}
+		if sum.Snapshots == 0 || !u.Start.Equal(sum.First) { // the snapshots of a window follow each other
+			sum.Windows++
+		}
 		sum.First = u.Start
 		sum.Snapshots++
+		entities[u.Entity] = true
 		sum.Events += u.Events
 		for _, a := range u.Tokens {
 			if totals[a.Limit] == nil {
 				totals[a.Limit] = &Total{Limit: a.Limit, Total: new(big.Int)}
 			}
 			t := totals[a.Limit]
-			t.Snapshots++
+			if t.Windows == 0 || !u.Start.Equal(counted[a.Limit]) {
+				t.Windows++
+				counted[a.Limit] = u.Start
+			}
 			t.Total.Add(t.Total, a.Milli)
 		}
 	}
-	for _, t := range totals {
-		t.Average = new(big.Int).Quo(t.Total, big.NewInt(int64(t.Snapshots)))
-		sum.Limits = append(sum.Limits, *t)
-	}
-	slices.SortFunc(sum.Limits, func(a, b Total) int { return cmp.Compare(a.Limit, b.Limit) })
+	sum.Entities = len(entities)
+	sum.Limits = averaged(totals)
 	return sum, nil
+}
+
+// averaged returns totals by limit, with their averages.
+func averaged(totals map[string]*Total) (limits []Total) {
+	for _, t := range totals {
+		t.Average = new(big.Int).Quo(t.Total, big.NewInt(int64(t.Windows)))
+		limits = append(limits, *t)
+	}
+	slices.SortFunc(limits, func(a, b Total) int { return cmp.Compare(a.Limit, b.Limit) })
+	return limits
 }
 
 // check validates a query, except its limit, and decodes its cursor; after is nil if

@@ -200,7 +200,10 @@ func pages(t *testing.T, s *dynamo.Store, q usage.Query) (all []usage.Snapshot) 
 }
 
 func sumOf(snapshots []usage.Snapshot) (sum usage.Summary) {
+	windows, entities := map[time.Time]bool{}, map[string]bool{}
 	for _, u := range snapshots {
+		windows[u.Start], entities[u.Entity] = true, true
+		sum.Windows, sum.Entities = len(windows), len(entities)
 		sum.Snapshots++
 		sum.Events += u.Events
 		if sum.Limits == nil {
@@ -209,8 +212,8 @@ func sumOf(snapshots []usage.Snapshot) (sum usage.Summary) {
 		sum.First = u.Start
 		l := &sum.Limits[0]
 		l.Total.Add(l.Total, u.Tokens[0].Milli)
-		l.Snapshots++
-		l.Average = new(big.Int).Quo(l.Total, big.NewInt(int64(l.Snapshots)))
+		l.Windows = len(windows) // every snapshot names the limit
+		l.Average = new(big.Int).Quo(l.Total, big.NewInt(int64(l.Windows)))
 	}
 	return sum
 }

@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -28,7 +28,8 @@ func newAvailable(a *app.App) *cobra.Command {
 		Short: "Show balances, and how long a request would have to wait",
 		Long: "Show how many tokens of a resource an entity may take now, and its parent if it cascades.\n" +
 			"With --consume, show only the limits it names, and how long that request would have to\n" +
-			"wait. The command takes nothing, and its exit code is 0 whatever the balances.",
+			"wait. The command takes nothing, and its exit code is 0 whatever the balances.\n" +
+			"zae-limiter standing also shows where the limits come from, and when they are full.",
 		Example: "  zae-limiter available key-1 gpt-4\n" +
 			"  zae-limiter available key-1 gpt-4 --consume rpm=1,tpm=500 --output json",
 		Args: app.Args("ENTITY", "RESOURCE"),
@@ -68,20 +69,11 @@ func declared(limits []limiter.Limit) map[string]int64 {
 
 // Run shows the balances.
 func (o *availableOptions) Run(ctx context.Context) error {
-	store, err := o.app.Store(ctx)
+	l, err := o.app.OpenLimiter(ctx)
 	if err != nil {
 		return err
 	}
-	if len(o.request.Consume) == 0 {
-		if o.request.Consume, err = o.everyLimit(ctx, store); err != nil {
-			return err
-		}
-	}
-	l, err := o.app.Limiter(store)
-	if err != nil {
-		return err
-	}
-	statuses, err := l.Available(ctx, o.request)
+	statuses, err := o.statuses(ctx, l)
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
@@ -93,53 +85,32 @@ func (o *availableOptions) Run(ctx context.Context) error {
 	}{after == 0, millis(after), statuses}, func(w *strings.Builder) { printStatuses(w, statuses) })
 }
 
+// statuses asks for the request, or else for 0 of each limit.
+func (o *availableOptions) statuses(ctx context.Context, l *limiter.Limiter) ([]limiter.Status, error) {
+	if len(o.request.Consume) == 0 {
+		var err error
+		if o.request.Consume, err = o.everyLimit(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	return l.Available(ctx, o.request)
+}
+
 // everyLimit requests 0 of each limit of the entity, and of its parent if it cascades.
-func (o *availableOptions) everyLimit(ctx context.Context, store *dynamo.Store) (map[string]int64, error) {
-	consume, parent, err := limitsOf(ctx, store, o.request.Entity, o.request.Resource)
+func (o *availableOptions) everyLimit(ctx context.Context, l *limiter.Limiter) (map[string]int64, error) {
+	own, err := l.Limits(ctx, o.request.Entity, o.request.Resource)
 	if err != nil {
 		return nil, err
 	}
+	consume := declared(own.Limits)
 	if len(consume) == 0 {
 		consume = declared(o.request.Fallback)
 	}
-	if parent != "" {
-		more, _, err := limitsOf(ctx, store, parent, o.request.Resource)
-		if err != nil {
-			return nil, err
-		}
-		for name := range more {
-			consume[name] = 0
-		}
+	if own.Parent != nil {
+		maps.Copy(consume, declared(own.Parent.Limits))
 	}
 	if len(consume) == 0 {
 		return nil, &limiter.NotConfiguredError{Entity: o.request.Entity, Resource: o.request.Resource}
 	}
 	return consume, nil
-}
-
-// limitsOf returns the names of the limits configured for an entity's bucket, and the
-// parent that the entity cascades to.
-func limitsOf(ctx context.Context, s *dynamo.Store, entity, resource string) (names map[string]int64, parent string, err error) {
-	loaded, err := s.Load(ctx, &store.Load{Entity: entity, Configs: []limiter.ConfigKey{
-		{Entity: entity, Resource: resource}, {Entity: entity, Resource: limiter.DefaultResource}, {Resource: resource}, {},
-	}})
-	if err != nil {
-		return nil, "", err
-	}
-	cascade := store.Inherit
-	for _, c := range loaded.Configs {
-		if c == nil {
-			continue
-		}
-		if names == nil && len(c.Limits) > 0 {
-			names = declared(c.Limits)
-		}
-		if cascade == store.Inherit {
-			cascade = c.Cascade
-		}
-	}
-	if e := loaded.Entity; e != nil && (cascade == store.Yes || cascade == store.Inherit && e.Cascade) {
-		parent = e.Parent
-	}
-	return names, parent, nil
 }

@@ -222,6 +222,9 @@ func questions(w *world) {
 			_, err := w.limiter().TimeUntilAvailable(w.Context(), limitertest.Ask(entity, "rph", 1))
 			w.Must(err)
 		})
+		w.record("Limiter.Limits", name, func() { w.Must(errOf(w.limiter().Limits(w.Context(), entity, limitertest.Resource))) })
+		w.record("Limiter.Standing", name, func() { w.Must(errOf(w.limiter().Standing(w.Context(), entity, limitertest.Resource))) })
+		w.record("Limiter.Top", name, func() { w.Must(errOf(w.limiter().Top(w.Context(), limitertest.Resource, 1))) })
 	}
 	both("there is no bucket", "key")
 	w.acquire(w.Limiter, "key", 1)

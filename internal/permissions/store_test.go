@@ -94,6 +94,9 @@ func entities(w *world) {
 	w.System(hourly)
 	w.stored("CreateEntity", always, func() error { return errOf(s.CreateEntity(ctx, limiter.Entity{ID: "project"})) })
 	w.stored("CreateEntity", "with a parent", func() error {
+		return errOf(s.CreateEntity(ctx, limiter.Entity{ID: "reader", Parent: "project"}))
+	})
+	w.stored("CreateEntity", "cascading to a parent", func() error {
 		return errOf(s.CreateEntity(ctx, limiter.Entity{ID: "key", Parent: "project", Cascade: true}))
 	})
 	w.acquire(w.Limiter, "key", 1)
@@ -103,8 +106,17 @@ func entities(w *world) {
 	w.count(time.Now())
 	w.stored("Entity", always, func() error { return errOf(s.Entity(ctx, "key")) })
 	w.stored("Children", always, func() error { return errOf(s.Children(ctx, "project")) })
+	w.stored("Entities", always, func() error { return errOf(s.Entities(ctx, dynamo.EntityQuery{})) })
+	w.stored("EntityResources", always, func() error { return errOf(s.EntityResources(ctx, "key")) })
 	w.stored("EntityBuckets", always, func() error { return errOf(s.EntityBuckets(ctx, "key")) })
-	w.stored("ResourceBuckets", always, func() error { return errOf(s.ResourceBuckets(ctx, limitertest.Resource)) })
+	w.stored("ResourceBuckets", always, func() error {
+		for _, err := range s.ResourceBuckets(ctx, limitertest.Resource) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	w.stored("DeleteEntity", always, func() error { return errOf(s.DeleteEntity(ctx, "key")) })
 }
 

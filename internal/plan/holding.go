@@ -107,6 +107,17 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 	return time.Duration(lo) * time.Millisecond
 }
 
+// FullAfter returns the least time, in whole milliseconds, after which every part is
+// full. It returns [Never] if that takes longer than a duration can say.
+func FullAfter(parts []Holding, now int64) time.Duration {
+	var wait time.Duration
+	for i := range parts {
+		p := &parts[i]
+		wait = max(wait, retryAfter(p.Limit, p.Tokens, p.At, now, p.Capacity))
+	}
+	return wait
+}
+
 // retryAfter is the exact wait for an amount, in whole milliseconds.
 func retryAfter(l bucket.Limit, tokens, at, now, need int64) time.Duration {
 	ms, ok := l.Wait(tokens, at, now, need)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -76,6 +77,37 @@ func (w *Want) OnItem(img *store.Image, last *Terms) (t Terms, ok bool) {
 		}
 	}
 	return t, true
+}
+
+// AskEach makes terms ask for one token of every limit that the shards of a bucket have, or
+// are to have. If a level configures limits, the bucket is to have only those. A bucket
+// that uses a feature which this version cannot evaluate keeps its own. A nil shard is
+// missing.
+func (t *Terms) AskEach(shards []*store.Image) {
+	names := map[string]bool{}
+	isForeign := !t.Target.IsEvaluable()
+	for _, img := range shards {
+		isForeign = isForeign || img != nil && !img.IsEvaluable()
+	}
+	if !isForeign {
+		for i := range t.Target.Limits {
+			names[t.Target.Limits[i].Name] = true
+		}
+	}
+	if isForeign || !t.Target.IsWhole() {
+		for _, img := range shards {
+			if img == nil {
+				continue
+			}
+			for i := range img.Limits {
+				names[img.Limits[i].Name] = true
+			}
+		}
+	}
+	t.Amounts = nil
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		t.Amounts = append(t.Amounts, store.Amount{Limit: name, Milli: store.Milli})
+	}
 }
 
 // TakesNothing reports whether a want is known to take nothing. That is so if the

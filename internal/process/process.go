@@ -89,7 +89,8 @@ type Process struct {
 	*calls.Crew
 	memory.Clock
 
-	Store      store.Store // heals the images that it returns
+	Store      store.Store        // heals the images that it returns
+	Lister     store.BucketLister // nil if the store is none; its images are not healed
 	Config     *config.Reader
 	Memory     int   // see [Options.Memory]
 	Multiplier int64 // see [Options.TTLMultiplier]
@@ -134,6 +135,7 @@ func New(s store.Store, o Options) (*Process, error) {
 		unwatch: func() {}, closed: make(chan struct{}),
 	}
 	p.Store = newHealer(s, newObserved(s, o.Observer, p.Uptime), p)
+	p.Lister, _ = s.(store.BucketLister)
 	p.Config = config.NewReader(p.Store, p.Uptime, o.ConfigTTL, o.Memory, o.TTLMultiplier >= 0)
 	if w, ok := s.(store.ConfigWatcher); ok {
 		p.unwatch = w.WatchConfig(p.Config.Evict)

@@ -88,9 +88,16 @@ func (c *Conn) Bounded(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.timeout)
 }
 
+// Quiet is the option of every request. It turns off the SDK's check of an answer's
+// checksum. That check never fails a call: it only writes to the client's log. It also
+// writes there for every answer without a checksum, which is how DynamoDB Local and other
+// endpoints send a refused write (aws-sdk-go-v2, issue 3545). The client of package
+// fastclient checks answers itself, and a damaged one fails the call.
+func Quiet(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
+
 // Send sends one request and returns its error as it is. It lets the clock learn from
 // the answer. If the context has a bill, Send asks what the request consumes, and charges
-// it.
+// it. The options include [Quiet].
 func Send[In, Out any](
 	ctx context.Context, c *Conn, metadata func(*Out) middleware.Metadata,
 	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In, options ...func(*dynamodb.Options),
@@ -119,7 +126,7 @@ func Call[In, Out any](
 	ctx context.Context, c *Conn, op string, metadata func(*Out) middleware.Metadata,
 	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In,
 ) (*Out, error) {
-	out, err := Send(ctx, c, metadata, send, in)
+	out, err := Send(ctx, c, metadata, send, in, Quiet)
 	return out, c.Translate(op, err)
 }
 
@@ -168,10 +175,11 @@ func (c *Conn) Transact(ctx context.Context, op string, in *dynamodb.TransactWri
 	}
 }
 
-// Query reads every page and calls yield with each schema.Item, until yield fails.
+// Query reads every page and calls yield with each schema.Item, until yield fails. It
+// begins at in's ExclusiveStartKey.
 func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yield func(schema.Item) error) error {
 	in.TableName = c.Table
-	return pages(yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
+	return pages(in.ExclusiveStartKey, yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
 		in.ExclusiveStartKey = from
 		out, err := Call(ctx, c, op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata }, c.API.Query, in)
 		if err != nil {
@@ -184,7 +192,7 @@ func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yi
 // Scan reads every page and calls yield with each schema.Item, until yield fails.
 func (c *Conn) Scan(ctx context.Context, op string, in *dynamodb.ScanInput, yield func(schema.Item) error) error {
 	in.TableName = c.Table
-	return pages(yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
+	return pages(nil, yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
 		in.ExclusiveStartKey = from
 		out, err := Call(ctx, c, op, func(o *dynamodb.ScanOutput) middleware.Metadata { return o.ResultMetadata }, c.API.Scan, in)
 		if err != nil {
@@ -196,8 +204,7 @@ func (c *Conn) Scan(ctx context.Context, op string, in *dynamodb.ScanInput, yiel
 
 // pages reads page after page, and calls yield with each item, until yield fails. read
 // reads the page that begins after a key, and returns the key at which it ended.
-func pages(yield func(schema.Item) error, read func(from schema.Item) (page []schema.Item, last schema.Item, err error)) error {
-	var from schema.Item
+func pages(from schema.Item, yield func(schema.Item) error, read func(from schema.Item) (page []schema.Item, last schema.Item, err error)) error {
 	for {
 		page, last, err := read(from)
 		if err != nil {

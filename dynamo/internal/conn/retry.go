@@ -23,7 +23,10 @@ import (
 // same full partition, which every retry keeps full, while another shard of the bucket
 // may be idle. Reads of configuration and administration have no alternative item. They
 // keep the retries of their client, within the timeout of [Options].
-func BucketWrite(o *dynamodb.Options) { o.Retryer = writeRetryer{} }
+func BucketWrite(o *dynamodb.Options) {
+	Quiet(o)
+	o.Retryer = writeRetryer{}
+}
 
 const (
 	writeAttempts = 3
@@ -103,7 +106,10 @@ func (r *JointRetryer) IsErrorRetryable(err error) bool {
 }
 
 // Option gives a request the retryer.
-func (r *JointRetryer) Option(o *dynamodb.Options) { o.Retryer = r }
+func (r *JointRetryer) Option(o *dynamodb.Options) {
+	Quiet(o)
+	o.Retryer = r
+}
 
 // Verdict returns the error of the last attempt, as a [lostError] if an earlier attempt
 // makes it prove nothing.

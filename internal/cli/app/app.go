@@ -53,6 +53,9 @@ type App struct {
 	// NeedsStream says that the command needs a table with a stream. Advice to create a
 	// table then includes the stream.
 	NeedsStream bool
+	// FindsNamespace says that the command is about a namespace that exists. Advice is
+	// then to look which ones do, instead of registering the name.
+	FindsNamespace bool
 
 	// DetailedExit says that the exit code 2 means changes. Wrong usage then has the code
 	// of other errors.
@@ -154,6 +157,15 @@ func (a *App) Principal() string { return a.principal }
 // Limiter returns a limiter on a store.
 func (a *App) Limiter(store limiter.Store) (*limiter.Limiter, error) {
 	return limiter.New(store, limiter.Options{Logger: a.Logger()})
+}
+
+// OpenLimiter opens the store, and returns a limiter on it.
+func (a *App) OpenLimiter(ctx context.Context) (*limiter.Limiter, error) {
+	store, err := a.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Limiter(store)
 }
 
 // Logger writes to standard error what cannot be returned, in the form that errors have.

@@ -151,6 +151,9 @@ func (a *App) next(err error) string {
 		}
 		return "zae-limiter table create" + stream + " -n " + a.Flags.Table + a.Flags.given()
 	case "namespace":
+		if a.FindsNamespace {
+			return "zae-limiter namespace list -n " + a.Flags.Table + a.Flags.given()
+		}
 		return "zae-limiter namespace register " + missing.Name + " -n " + a.Flags.Table + a.Flags.given()
 	}
 	return ""
@@ -209,6 +212,7 @@ var kinds = []struct {
 	{limiter.ErrNotConfigured, "not_configured"},
 	{limiter.ErrNotFound, "not_found"},
 	{limiter.ErrExists, "exists"},
+	{limiter.ErrNestedCascade, "nested_cascade"},
 	{limiter.ErrDisabled, "disabled"},
 	{limiter.ErrUnsupported, "unsupported"},
 	{limiter.ErrCorrupt, "corrupt"},

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -105,18 +106,71 @@ func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter
 	if err != nil {
 		return err
 	}
+	old, err := levelOf(ctx, store, k)
+	if err != nil {
+		return err
+	}
+	// Deleting nothing still completes a deletion that was interrupted.
 	if err := store.DeleteLimits(ctx, k); err != nil {
 		return err
 	}
+	next, err := nextLevel(ctx, store, k)
+	if err != nil {
+		return err
+	}
+	deleted := hasLimits(old) || old != nil && old.OnUnavailable != ""
 	buckets := bucketsOf(k, store)
 	return a.Print(struct {
 		Entity   string `json:"entity,omitempty"`
 		Resource string `json:"resource,omitempty"`
 		Deleted  bool   `json:"deleted"`
 
+		Next    *string  `json:"next_level,omitempty"`
 		Buckets *Buckets `json:"buckets,omitempty"`
-	}{k.Entity, k.Resource, true, buckets}, func(w *strings.Builder) {
-		fmt.Fprintf(w, "%s has no limits now\n", name)
+	}{k.Entity, k.Resource, deleted, next, buckets}, func(w *strings.Builder) {
+		if deleted {
+			fmt.Fprintf(w, "%s has no limits of its own now\n", name)
+		} else {
+			fmt.Fprintf(w, "%s had no limits\n", name)
+		}
+		switch {
+		case next == nil:
+		case *next == limiter.LevelSystem.String():
+			w.WriteString("the limits of the system hold instead; buckets in use follow within a minute\n")
+		default:
+			w.WriteString("no level has limits instead: requests without limits of their own fail within a minute.\n" +
+				"Python clients keep the limits of the buckets that exist\n")
+		}
 		buckets.text(w)
 	})
+}
+
+// levelOf reads a level; nil if it has no configuration.
+func levelOf(ctx context.Context, s *dynamo.Store, k limiter.ConfigKey) (*limiter.Config, error) {
+	c, err := s.Limits(ctx, k)
+	if errors.Is(err, limiter.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none, and no error
+	}
+	return c, err
+}
+
+func hasLimits(c *limiter.Config) bool { return c != nil && (len(c.Limits) > 0 || !c.IsEvaluable()) }
+
+// nextLevel is the level whose limits hold where those of a resource or the system were
+// deleted, as a JSON name; nil for an entity's level, for which buckets say it.
+func nextLevel(ctx context.Context, s *dynamo.Store, k limiter.ConfigKey) (*string, error) {
+	if k.Entity != "" {
+		return nil, nil //nolint:nilnil // nothing to say, and no error
+	}
+	next := limiter.LevelNone.String()
+	if k.Resource != "" {
+		system, err := levelOf(ctx, s, limiter.ConfigKey{})
+		if err != nil {
+			return nil, err
+		}
+		if hasLimits(system) {
+			next = limiter.LevelSystem.String()
+		}
+	}
+	return &next, nil
 }

@@ -24,7 +24,8 @@ func newCreate(a *app.App) *cobra.Command {
 		Short: "Create an entity",
 		Long: "Create an entity, optionally with a parent.\n\n" +
 			"Limits apply to an entity without a record too. It needs a record only to have a parent.\n" +
-			"If it cascades, every acquire takes from its parent too.",
+			"If it cascades, every acquire takes from its parent too. A cascade is one level: the\n" +
+			"parent must not cascade itself.",
 		Example: "  zae-limiter entity create acme --display-name 'ACME, Inc.'\n" +
 			"  zae-limiter entity create key-1 --parent acme --cascade",
 		Args: app.Args("ID"),

@@ -15,8 +15,8 @@ import (
 
 // New is the command entity.
 func New(a *app.App) *cobra.Command {
-	return app.Group("entity", "Create, read and delete entities, and set their own limits",
-		newCreate(a), newGet(a), newDelete(a), newChildren(a),
+	return app.Group("entity", "Create, list, read and delete entities, and set their own limits",
+		newCreate(a), newGet(a), newList(a), newDelete(a), newChildren(a), newListResources(a),
 		newSetLimits(a), newGetLimits(a), newDeleteLimits(a))
 }
 

@@ -215,15 +215,16 @@ func TestTheCommandWorksForAMaster(t *testing.T) {
 func consumed(t *testing.T, w *limitertest.World, namespace string) map[string]int64 {
 	t.Helper()
 	s := w.Open(dynamo.Options{Namespace: namespace})
-	images, err := s.ResourceBuckets(t.Context(), "gpt-4")
-	if err != nil {
-		t.Fatal(err)
-	}
 	sum := map[string]int64{}
-	for _, image := range images {
-		for i := range image.Limits {
-			l := &image.Limits[i]
-			sum[l.Name] += l.ConsumedSince(&store.LimitState{}) / 1000
+	for images, err := range s.ResourceBuckets(t.Context(), "gpt-4") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, image := range images {
+			for i := range image.Limits {
+				l := &image.Limits[i]
+				sum[l.Name] += l.ConsumedSince(&store.LimitState{}) / 1000
+			}
 		}
 	}
 	return sum

@@ -39,6 +39,7 @@ func (o *showOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.app.FindsNamespace = true
 	n, err := namespaces.Get(ctx, o.name)
 	if err != nil {
 		return err

@@ -21,8 +21,11 @@ type summaryOptions struct {
 func newSummary(a *app.App) *cobra.Command {
 	o := &summaryOptions{app: a}
 	cmd := &cobra.Command{
-		Use:     "summary",
-		Short:   "Add up what was consumed, and show the average by window",
+		Use:   "summary",
+		Short: "Add up what was consumed, and show the average by window",
+		Long: "Add up what was consumed, and show the average by window.\n\n" +
+			"An average is for one window: of all entities and resources together. Without --entity, a\n" +
+			"request of an entity that cascades counts twice, for the entity and for its parent.",
 		Example: "  zae-limiter usage summary --entity key-1 --window daily --start 2026-01-01 --end 2026-01-31",
 		Args:    app.Args(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
@@ -33,10 +36,10 @@ func newSummary(a *app.App) *cobra.Command {
 
 // total is the usage of a limit, in JSON.
 type total struct {
-	Limit     string      `json:"limit"`
-	Total     json.Number `json:"total"`
-	Average   json.Number `json:"average"`
-	Snapshots int         `json:"snapshots"`
+	Limit   string      `json:"limit"`
+	Total   json.Number `json:"total"`
+	Average json.Number `json:"average"` // for each window
+	Windows int         `json:"windows"`
 }
 
 // Run adds up.
@@ -50,27 +53,33 @@ func (o *summaryOptions) Run(ctx context.Context) error {
 		Resource  *string    `json:"resource"`
 		Window    string     `json:"window"`
 		Snapshots int        `json:"snapshots"`
+		Windows   int        `json:"windows"`
+		Entities  int        `json:"entities"`
+		Twice     bool       `json:"cascades_count_twice"`
 		Events    int64      `json:"events"`
 		First     *time.Time `json:"first"`
 		Last      *time.Time `json:"last"`
 		Limits    []total    `json:"limits"`
 	}{
-		Window: o.query.Window.String(), Snapshots: sum.Snapshots, Events: sum.Events, Limits: make([]total, len(sum.Limits)),
+		Window: o.query.Window.String(), Snapshots: sum.Snapshots, Windows: sum.Windows, Entities: sum.Entities, Twice: o.query.Entity == "", Events: sum.Events, Limits: make([]total, len(sum.Limits)),
 		Entity: given(o.query.Entity), Resource: given(o.query.Resource), First: given(sum.First), Last: given(sum.Last),
 	}
 	rows := make([][]string, len(sum.Limits))
 	for i, t := range sum.Limits {
-		v.Limits[i] = total{t.Limit, number(t.Total), number(t.Average), t.Snapshots}
-		rows[i] = []string{t.Limit, tokens(t.Total), tokens(t.Average), strconv.Itoa(t.Snapshots)}
+		v.Limits[i] = total{t.Limit, number(t.Total), number(t.Average), t.Windows}
+		rows[i] = []string{t.Limit, tokens(t.Total), tokens(t.Average), strconv.Itoa(t.Windows)}
 	}
 	return o.app.Print(v, func(w *strings.Builder) {
 		if o.app.Flags.Output == outputCSV {
-			writeCSV(w, []string{"limit", "total", "average", "snapshots"}, rows)
+			writeCSV(w, []string{"limit", "total", "average", "windows"}, rows)
 			return
 		}
 		o.text(w, &sum)
 		w.WriteByte('\n')
 		app.Table(w, []string{"LIMIT", "TOTAL", "AVERAGE", "WINDOWS"}, rows)
+		if o.query.Entity == "" && sum.Entities > 1 {
+			w.WriteString("\nA request of an entity that cascades counts twice here: for the entity and for its parent.\n")
+		}
 	})
 }
 
@@ -81,7 +90,7 @@ func (o *summaryOptions) text(w *strings.Builder, sum *usage.Summary) {
 		first, last = sum.First.Format(time.RFC3339), sum.Last.Format(time.RFC3339)
 	}
 	app.Fields(w, "Entity", o.query.Entity, "Resource", o.query.Resource, "Window", o.query.Window.String(),
-		"Windows", strconv.Itoa(sum.Snapshots), "Events", strconv.FormatInt(sum.Events, 10), "First", first, "Last", last)
+		"Windows", strconv.Itoa(sum.Windows), "Entities", strconv.Itoa(sum.Entities), "Events", strconv.FormatInt(sum.Events, 10), "First", first, "Last", last)
 }
 
 // given is nil for a zero value.

@@ -1,0 +1,75 @@
+package entity
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+)
+
+type listOptions struct {
+	app   *app.App
+	query dynamo.EntityQuery
+}
+
+func newList(a *app.App) *cobra.Command {
+	o := &listOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the entities that were created, by ID",
+		Long: "List the entities that were created, by ID.\n\n" +
+			"An entity need not be created to have limits or to acquire: zae-limiter top RESOURCE shows\n" +
+			"those that do, too.",
+		Example: "  zae-limiter entity list --max 1000 --output json",
+		Args:    app.Args(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.query.Limit, "max", dynamo.DefaultEntities, fmt.Sprintf("`number` of entities to list, up to %d", dynamo.MaxEntities))
+	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
+	return cmd
+}
+
+// Validate checks the number.
+func (o *listOptions) Validate() error {
+	if o.query.Limit < 1 || o.query.Limit > dynamo.MaxEntities {
+		return fmt.Errorf("invalid --max %d: give 1 to %d", o.query.Limit, dynamo.MaxEntities)
+	}
+	return nil
+}
+
+// Run lists the entities.
+func (o *listOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	page, err := store.Entities(ctx, o.query)
+	if err != nil {
+		return err
+	}
+	views := make([]view, len(page.Entities))
+	rows := make([][]string, len(page.Entities))
+	for i, e := range page.Entities {
+		views[i] = viewOf(e)
+		rows[i] = []string{e.ID, e.Name, e.Parent, yesNo(e.Cascade), e.Created.Format(time.RFC3339)}
+	}
+	var next *string
+	if page.Next != "" {
+		next = &page.Next
+	}
+	return o.app.Print(struct {
+		Entities []view  `json:"entities"`
+		Next     *string `json:"next"`
+	}{views, next}, func(w *strings.Builder) {
+		app.Table(w, []string{"ID", "NAME", "PARENT", "CASCADE", "CREATED"}, rows)
+		if next != nil {
+			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", *next)
+		}
+	})
+}

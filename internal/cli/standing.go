@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+type standingOptions struct {
+	app              *app.App
+	entity, resource string
+}
+
+func newStanding(a *app.App) *cobra.Command {
+	o := &standingOptions{app: a}
+	return &cobra.Command{
+		Use:   "standing ENTITY RESOURCE",
+		Short: "Show every limit of an entity: where it comes from, and what is left",
+		Long: "Show every limit of an entity for a resource, and of its parent if it cascades: the level\n" +
+			"of configuration that has it, its balance over all shards, how long until there is a token,\n" +
+			"and until it is full. The command takes nothing. To ask for the chances of one request, use\n" +
+			"zae-limiter available.",
+		Example: "  zae-limiter standing key-1 gpt-4\n" +
+			"  zae-limiter standing key-1 gpt-4 --output json",
+		Args: app.Args("ENTITY", "RESOURCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.entity, o.resource = args[0], args[1]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+}
+
+// Validate checks the names.
+func (o *standingOptions) Validate() error {
+	if err := store.CheckEntity(o.entity); err != nil {
+		return err
+	}
+	return store.CheckResource(o.resource)
+}
+
+// standingView is a standing in JSON.
+type standingView struct {
+	Entity        string                `json:"entity_id"`
+	Resource      string                `json:"resource"`
+	Level         limiter.Level         `json:"level"`
+	Disabled      bool                  `json:"disabled"`
+	OnUnavailable limiter.OnUnavailable `json:"on_unavailable"`
+	Limits        []limiter.Balance     `json:"limits"`
+	Parent        *standingView         `json:"parent"`
+}
+
+func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView {
+	if s == nil {
+		return nil
+	}
+	return &standingView{
+		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, OnUnavailable: on,
+		Limits: append([]limiter.Balance{}, s.Limits...), Parent: standingViewOf(s.Parent, on),
+	}
+}
+
+// Run shows the standing.
+func (o *standingOptions) Run(ctx context.Context) error {
+	l, err := o.app.OpenLimiter(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := l.Standing(ctx, o.entity, o.resource)
+	var limits *limiter.EffectiveLimits
+	if err == nil {
+		limits, err = l.Limits(ctx, o.entity, o.resource)
+	}
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	return o.app.Print(standingViewOf(s, limits.OnUnavailable), func(w *strings.Builder) {
+		var rows [][]string
+		for side := s; side != nil; side = side.Parent {
+			for i := range side.Limits {
+				rows = append(rows, append(balanceRow(&side.Limits[i]), side.Level.String()))
+			}
+		}
+		app.Table(w, append(balanceHeader(), "LEVEL"), rows)
+		for side := s; side != nil; side = side.Parent {
+			if side.Disabled {
+				fmt.Fprintf(w, "\n%s is disabled for %s: nothing can be acquired\n", side.Resource, side.Entity)
+			}
+			if side.Level == limiter.LevelNone {
+				fmt.Fprintf(w, "\nno level configures limits of %s for %s\n", side.Resource, side.Entity)
+			}
+		}
+	})
+}
+
+// balanceHeader has the names of the columns of a [balanceRow].
+func balanceHeader() []string {
+	return []string{"ENTITY", "RESOURCE", "LIMIT", "RATE", "AVAILABLE", "CAPACITY", "USED", "TOKEN IN", "FULL IN"}
+}
+
+func balanceRow(b *limiter.Balance) []string {
+	const percent = 100
+	token, full := "", ""
+	if b.RetryAfter > 0 {
+		token = wait(b.RetryAfter)
+	}
+	if b.FullAfter > 0 {
+		full = wait(b.FullAfter)
+	}
+	return []string{
+		b.Entity, b.Resource, b.Limit.Name, limitarg.Rate(b.Limit), strconv.FormatInt(b.Available, 10), strconv.FormatInt(b.Limit.Capacity, 10),
+		strconv.FormatFloat(percent*b.Used, 'f', 0, 64) + "%", token, full,
+	}
+}

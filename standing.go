@@ -1,0 +1,194 @@
+package limiter
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Level is a level of configuration. Limits come from the first level that has any, in
+// the order of the constants below.
+type Level uint8
+
+// The levels.
+const (
+	LevelNone           Level = iota // no level configures limits
+	LevelEntityResource              // the entity's limits for the resource
+	LevelEntity                      // the entity's limits for every resource
+	LevelResource                    // the resource's limits
+	LevelSystem                      // the system's limits
+)
+
+// String is the name of the level: "none", "entity_resource", "entity", "resource" or
+// "system".
+func (l Level) String() string {
+	names := [...]string{"none", "entity_resource", "entity", "resource", "system"}
+	return names[min(int(l), len(names)-1)]
+}
+
+// MarshalText is [Level.String].
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// levelOf is the level of a configuration's limits.
+func levelOf(w *plan.Wanted) Level {
+	if w.Level >= plan.ConfigLevels {
+		return LevelNone
+	}
+	return LevelEntityResource + Level(w.Level)
+}
+
+// EffectiveLimits are the limits that hold for an entity and a resource, and the level
+// of configuration that says so.
+type EffectiveLimits struct {
+	Entity, Resource string
+	// Level has the limits. If it is [LevelNone], no level configures any: requests are
+	// [ErrInvalid], unless they bring limits of their own ([Request.Fallback]).
+	Level  Level
+	Limits []Limit // by name; whole, not divided by the number of shards
+	// Disabled says that an operator has switched the resource off for the entity, by
+	// configuration.
+	Disabled bool
+	// OnUnavailable is what an acquire does when the store cannot be reached, unless the
+	// request says otherwise: what the system level sets, or else [Block].
+	OnUnavailable OnUnavailable
+	// Parent has the limits of the parent that the entity cascades to, nil if it does
+	// not cascade. It has no Parent of its own: a cascade is one level.
+	Parent *EffectiveLimits
+}
+
+// Limits returns the limits that hold for an entity and a resource, and for its parent if
+// it cascades. It looks at configuration only, not at buckets, which follow it within
+// [Options.ConfigTTL]. What the limiter remembers of the configuration may be as old.
+//
+// Limits writes nothing. It returns by its context's deadline and within
+// [Options.Timeout], with [ErrUnavailable]. Limits that use a feature of a peer which
+// this version cannot evaluate are [ErrUnsupported].
+func (l *Limiter) Limits(ctx context.Context, entity, resource string) (*EffectiveLimits, error) {
+	if err := checkNames(entity, resource); err != nil {
+		return nil, err
+	}
+	op := "find the limits of " + resource + " for " + entity
+	return process.InTime(ctx, l.driver.Process, op, func(ctx context.Context) (*EffectiveLimits, error) {
+		own, parent, err := l.driver.InForce(ctx, entity, resource)
+		if err != nil {
+			return nil, err
+		}
+		e := l.effective(entity, resource, own)
+		if parent != nil {
+			e.Parent = l.effective(own.Owner.Parent, resource, parent)
+		}
+		return e, nil
+	})
+}
+
+func (l *Limiter) effective(entity, resource string, w *plan.Wanted) *EffectiveLimits {
+	return &EffectiveLimits{
+		Entity: entity, Resource: resource, Level: levelOf(w), Limits: slices.Clone(w.Limits),
+		Disabled: w.Disabled, OnUnavailable: l.driver.Config.OnUnavailable(""),
+	}
+}
+
+func checkNames(entity, resource string) error {
+	if err := store.CheckEntity(entity); err != nil {
+		return err
+	}
+	return store.CheckResource(resource)
+}
+
+// A Standing is the state of every limit of an entity and a resource.
+type Standing struct {
+	Entity, Resource string
+	// Level has the limits. If it is [LevelNone], Limits are those that the bucket has
+	// from requests ([Request.Fallback]) or from configuration deleted since.
+	Level Level
+	// Disabled says that an operator has switched the resource off for the entity, by
+	// configuration or on the bucket. An acquire then fails, whatever the balances.
+	Disabled bool
+	Limits   []Balance // by name
+	// Parent is the state of the parent that the entity cascades to, nil if it does not
+	// cascade. It has no Parent of its own: a cascade is one level.
+	Parent *Standing
+}
+
+// A Balance is the state of one limit, over all shards of its bucket.
+type Balance struct {
+	// Status is the state with respect to a request for one token. So RetryAfter is the
+	// wait until the limit has a token, and from a debt until it is paid off, too.
+	Status
+	// FullAfter is the least time, to the millisecond, after which the limit is full if
+	// nobody consumes. It is [Never] if that takes longer than 292 years.
+	FullAfter time.Duration
+	// Used is the fraction of the capacity that is used: 0 for a full limit, 1 for an
+	// empty one, and more in debt.
+	Used float64
+}
+
+// MarshalJSON writes the balance as [Status.MarshalJSON] does, with full_after_ms and
+// used. A wait is null if it is [Never].
+func (b Balance) MarshalJSON() ([]byte, error) {
+	_, full := jsonWait(b.FullAfter)
+	return json.Marshal(struct {
+		statusJSON
+		FullMillis *int64  `json:"full_after_ms"`
+		Used       float64 `json:"used"`
+	}{jsonOf(&b.Status), full, b.Used})
+}
+
+// Standing returns the state of every limit of an entity and a resource, and of its
+// parent if it cascades: the balance as an acquire would find it now, when the limit has
+// a token, and when it is full. An entity that never acquired has its configured
+// capacity.
+//
+// Standing is [Limiter.Available] for one token of every limit. The caller need not know
+// the limits, and a disabled bucket is shown instead of refused. It reads the bucket as
+// Available does, at the same cost, and writes under the same condition. It returns by its
+// context's deadline and within [Options.Timeout], with [ErrUnavailable].
+func (l *Limiter) Standing(ctx context.Context, entity, resource string) (*Standing, error) {
+	if err := checkNames(entity, resource); err != nil {
+		return nil, err
+	}
+	op := "read the standing of " + resource + " for " + entity
+	return process.InTime(ctx, l.driver.Process, op, func(ctx context.Context) (*Standing, error) {
+		child, parent, err := l.driver.LookAtAll(ctx, entity, resource)
+		if err != nil {
+			return nil, err
+		}
+		s := l.standingOf(child)
+		if parent != nil {
+			s.Parent = l.standingOf(parent)
+		}
+		return s, nil
+	})
+}
+
+func (l *Limiter) standingOf(c *acquire.Claim) *Standing {
+	return &Standing{
+		Entity: c.Entity, Resource: c.Resource, Level: levelOf(c.Terms.Target), Disabled: c.IsDisabled(),
+		Limits: balancesOf(c, c.Shards(l.driver.Uptime()), c.At),
+	}
+}
+
+// balancesOf returns the balance of each limit that a claim asks for one token of. A nil
+// shard is missing and will open empty.
+func balancesOf(c *acquire.Claim, shards []*store.Image, now int64) []Balance {
+	statuses := statusesOf(c, shards, now)
+	balances := make([]Balance, len(statuses))
+	for i, st := range statuses {
+		params, parts := c.Terms.Holdings(nil, st.Limit.Name, shards, now)
+		held := plan.Balance(parts, now)
+		for _, shard := range plan.MissingOf(shards) {
+			parts = append(parts, plan.Holding{Limit: plan.Share(params, shard, len(shards)), At: now})
+		}
+		balances[i] = Balance{
+			Status: st, FullAfter: plan.FullAfter(parts, now),
+			Used: (float64(params.Capacity) - float64(held)) / float64(max(1, params.Capacity)),
+		}
+	}
+	return balances
+}
