@@ -48,8 +48,8 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 	root, bin := t.TempDir(), t.TempDir()
 	outside(t, root)
 	want := extract(t, root)
-	command(t, root, nil, "go", "vet", "./...")
-	command(t, root, nil, "go", "build", "-o", bin, "./...")
+	command(t, root, "go", "vet", "./...")
+	command(t, root, "go", "build", "-o", bin, "./...")
 	for name, output := range want {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 	}
 	t.Run("tests", func(t *testing.T) {
 		t.Parallel()
-		if out := command(t, root, nil, "go", "test", "-v", "./..."); !strings.Contains(out, "--- PASS: TestTheHandlerRefusesAndAdmitsAgain") {
+		if out := command(t, root, "go", "test", "-v", "./..."); !strings.Contains(out, "--- PASS: TestTheHandlerRefusesAndAdmitsAgain") {
 			t.Errorf("the test of the handler did not run:\n%s", out)
 		}
 	})
@@ -73,18 +73,19 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 // checksums are theirs, so that the build needs no network.
 func outside(t *testing.T, root string) {
 	t.Helper()
-	mod, sum := "module example.com/outside\n\ngo 1.26.0\n", ""
+	var mod, sum strings.Builder
+	mod.WriteString("module example.com/outside\n\ngo 1.26.0\n")
 	for _, folder := range modules {
 		dir, err := filepath.Abs(filepath.Join("..", folder))
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := path.Join("github.com/zeroae/zae-limiter-go", folder)
-		mod += fmt.Sprintf("\nrequire %s v0.0.0-00010101000000-000000000000\nreplace %[1]s => %s\n", name, dir)
-		sum += read(t, filepath.Join(dir, "go.sum"))
+		fmt.Fprintf(&mod, "\nrequire %s v0.0.0-00010101000000-000000000000\nreplace %[1]s => %s\n", name, dir)
+		sum.WriteString(read(t, filepath.Join(dir, "go.sum")))
 	}
-	write(t, filepath.Join(root, "go.mod"), mod)
-	write(t, filepath.Join(root, "go.sum"), sum)
+	write(t, filepath.Join(root, "go.mod"), mod.String())
+	write(t, filepath.Join(root, "go.sum"), sum.String())
 }
 
 // An output is what a program prints, and the document that says so.
@@ -154,7 +155,7 @@ func run(t *testing.T, program string) string {
 	if path.Base(program) == "lambda" {
 		return invoke(t, program, `{"Tenant":"acme"}`, `{"Tenant":"acme"}`, `{"Tenant":"acme"}`)
 	}
-	return command(t, ".", nil, program)
+	return command(t, ".", program)
 }
 
 // invoke runs a function of AWS Lambda on the events, and returns the answers, a line each. It
@@ -175,8 +176,8 @@ func invoke(t *testing.T, program string, events ...string) string {
 			<-r.Context().Done()
 			return
 		}
-		w.Header().Set("Lambda-Runtime-Aws-Request-Id", fmt.Sprint(next))
-		w.Header().Set("Lambda-Runtime-Deadline-Ms", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()))
+		w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(next))
+		w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10))
 		_, _ = io.WriteString(w, events[next])
 	})
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/{kind}", func(w http.ResponseWriter, r *http.Request) {
@@ -202,14 +203,13 @@ func invoke(t *testing.T, program string, events ...string) string {
 }
 
 // command runs a command in a folder, and returns its standard output.
-func command(t *testing.T, dir string, env []string, name string, args ...string) string {
+func command(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
-	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, exit.Stderr)

@@ -262,7 +262,7 @@ func TestAPauseHoldsRequestsThatWereJustAdmitted(t *testing.T) {
 		slow := func(ctx context.Context, req limiter.Request) (*limiter.Lease, error) {
 			if first {
 				first = false
-				if _, err := u.get(); err != nil {
+				if _, err := u.do(context.WithoutCancel(ctx), "http://api.example/"); err != nil { // another request
 					t.Error(err)
 				}
 			}

@@ -90,7 +90,7 @@ func TestWrongUsageHasExitCode2AndSendsNothing(t *testing.T) {
 		lines := append(slices.Clone(wrongUsage[command]), "--no-such-flag")
 		for _, line := range lines {
 			args := slices.Clone(path)
-			for _, word := range strings.Fields(line) {
+			for word := range strings.FieldsSeq(line) {
 				args = append(args, strings.NewReplacer("<>", "", "limits.yaml", manifest).Replace(word))
 			}
 			var stdout, stderr bytes.Buffer
@@ -111,6 +111,7 @@ func TestWrongUsageHasExitCode2AndSendsNothing(t *testing.T) {
 
 // unconnected are options of a run that may connect to nothing.
 func unconnected(t *testing.T, args []string, stdout, stderr *bytes.Buffer) cli.Options {
+	t.Helper()
 	refused := func() error {
 		t.Errorf("%v connects", args)
 		return errors.New("no connection")

@@ -3,7 +3,7 @@ package hold_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,7 +67,7 @@ func TestPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	h := hold.New(time.Hour, time.Now)
 	for i := range 10_001 {
-		h.Learn(hold.Key{Entity: fmt.Sprint(i)}, time.Hour)
+		h.Learn(hold.Key{Entity: strconv.Itoa(i)}, time.Hour)
 	}
 	for entity, isHeld := range map[string]bool{"0": false, "1": true, "10000": true} {
 		if rest, _ := h.Pass(t.Context(), hold.Key{Entity: entity}, false); rest > 0 != isHeld {

@@ -49,15 +49,6 @@ func isUnreachedFinal(o *retry.StandardOptions) {
 	})}, o.Retryables...)
 }
 
-// An impatient retryer retries as the SDK does, unless no connection comes about: then the
-// address is wrong, or nothing serves there.
-type impatient struct{ aws.Retryer }
-
-// IsErrorRetryable reports whether to send a request again.
-func (r impatient) IsErrorRetryable(err error) bool {
-	return !app.IsUnreached(err) && r.Retryer.IsErrorRetryable(err)
-}
-
 // DynamoDB makes a client for an endpoint, from the SDK's usual sources: the environment,
 // shared files, roles. It sends no request to DynamoDB.
 //
