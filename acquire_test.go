@@ -168,8 +168,8 @@ func TestUnknownLimitsAreNamed(t *testing.T) {
 		for _, entity := range []string{"stranger", "key"} {
 			for round := range 2 {
 				_, err := w.Acquire(w.Context(), askAll(entity, tokens{"rph": 1, "nope": 1, "tph": 1}))
-				var invalid *limiter.ValidationError
-				if !errors.As(err, &invalid) || invalid.Value != "nope, tph" {
+				var unknown *limiter.NotConfiguredError
+				if !errors.As(err, &unknown) || !slices.Equal(unknown.Limits, []string{"nope", "tph"}) || errors.Is(err, limiter.ErrInvalid) {
 					w.Errorf("%s, round %d: %v, want an error that names nope and tph", entity, round, err)
 				}
 				w.Take(w.Limiter, ask(entity, "rph", 1)) // now the bucket exists

@@ -139,7 +139,7 @@ func (w *trail) parse(stdout string) (events []string) {
 // search returns the content of the archive.
 func (w *trail) search() []string {
 	w.Helper()
-	stdout, stderr, code := w.run("audit", "search", "--from-archive", "s3://trail/limits", "--archive-endpoint", w.moto.Endpoint, "--limit", "10000", "--output", "json")
+	stdout, stderr, code := w.run("audit", "search", "--from-archive", "s3://trail/limits", "--archive-endpoint", w.moto.Endpoint, "--max", "10000", "--output", "json")
 	if code != 0 {
 		w.Fatalf("exit code %d: %s", code, stderr)
 	}

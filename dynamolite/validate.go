@@ -54,20 +54,20 @@ func unfit(got, field, constraint string) error {
 
 // allUnfit returns one error for all members that are unfit, or nil. Other errors come first.
 func allUnfit(errs ...error) error {
-	var all unfitError
+	var details []string
 	for _, err := range errs {
 		e, ok := errors.AsType[*unfitError](err)
 		if err != nil && !ok {
 			return err
 		}
 		if ok {
-			all.details = append(all.details, e.details...)
+			details = append(details, e.details...)
 		}
 	}
-	if len(all.details) == 0 {
+	if len(details) == 0 {
 		return nil
 	}
-	return &all
+	return &unfitError{details}
 }
 
 // inOrder returns the error that AWS returns. A table that does not exist is found out only after

@@ -174,7 +174,9 @@ const (
 	openReads                                = 2
 	resourceLimitsWrites, resourceLimitReads = 10, 1
 	entityWrites, childWrites                = 8, 12
-	entityLimitsWrites, entityLimitsReads    = 12, 2
+	// childReads find out if an entity that is to cascade has children that cascade to it.
+	childReads                            = 0.5
+	entityLimitsWrites, entityLimitsReads = 12, 2
 	// retentionReads find out how long audit events are kept, before the first change.
 	retentionReads = 1
 	// registryWrites are those of the first limits of a resource, and of an entity, in a
@@ -219,7 +221,7 @@ func registration(p *scenario.Plan, side scenario.Side) Cost {
 		case e.IsParent:
 			add(1, 1, entityWrites, 0)
 		case e.Parent >= 0:
-			add(1, 1, childWrites, 0)
+			add(1, 2, childWrites, childReads)
 		}
 		if e.Limits != nil {
 			const requests = 4

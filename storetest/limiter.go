@@ -192,7 +192,7 @@ var limiterTests = []limiterTest{
 		u.system(daily("rpd", 100))
 		for range 2 {
 			_, err := u.Acquire(u.Context(), ask("user-1", map[string]int64{"rpd": 1, "rps": 1}))
-			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "rps") {
+			if !errors.Is(err, store.ErrNotConfigured) || !strings.Contains(err.Error(), "rps") {
 				u.Errorf("got %v", err)
 			}
 			u.holds("user-1", one("rpd", 100))

@@ -92,11 +92,11 @@ default    2026-01-01T03:04:05Z  key-2              entity_created        ann\u0
 team/b     2026-01-01T03:04:05Z  key-1              limits_set            jo            gpt-4     {"limits":[1]}
 default    2026-01-01T03:04:05Z  key-1              limits_set            jo            gpt-4     {"limits":[0]}
 `},
-		"a namespace's own": {"--namespace-name team/b --limit 1 --end 2026-01-01", `
+		"a namespace's own": {"--namespace-name team/b --max 1 --end 2026-01-01", `
 TIME                  ENTITY             ACTION                PRINCIPAL  RESOURCE  DETAILS
 2026-01-01T03:04:05Z  $NAMESPACE:team/b  namespace_registered  -          -         {"limits":[3]}
 `},
-		"an entity, an action and a principal": {"--entity key-1 --action limits_set --principal jo --limit 3", `
+		"an entity, an action and a principal": {"--entity key-1 --action limits_set --principal jo --max 3", `
 TIME                  ENTITY  ACTION      PRINCIPAL  RESOURCE  DETAILS
 2026-01-03T03:04:05Z  key-1   limits_set  jo         gpt-4     {"limits":[0]}
 2026-01-02T03:04:05Z  key-1   limits_set  jo         gpt-4     {"limits":[0]}
@@ -112,14 +112,14 @@ TIME  ENTITY  ACTION  PRINCIPAL  RESOURCE  DETAILS
 		}
 	}
 	// The JSON form is that of audit list, plus the namespace.
-	_, stdout, _ := search(t, s, "--entity", "key-1", "--limit", "1", "--output", "json")
+	_, stdout, _ := search(t, s, "--entity", "key-1", "--max", "1", "--output", "json")
 	pattern := `^{"events":\[{"namespace_id":"ns1","namespace":"default","event_id":"01KDX8W8P80000000000000200","timestamp":"2026-01-03T03:04:05Z","action":"limits_set",` +
 		`"entity_id":"key-1","principal":"jo","resource":"gpt-4","details":{"limits":\[0\]},"expires_at":"2026-04-03T03:04:05Z"}\],"cursor":"([\w-]+)"}\n$`
 	cursor := regexp.MustCompile(pattern).FindStringSubmatch(stdout)
 	if cursor == nil {
 		t.Fatalf("printed %s", stdout)
 	}
-	_, stdout, _ = search(t, s, "--entity", "key-1", "--limit", "1", "--cursor", cursor[1])
+	_, stdout, _ = search(t, s, "--entity", "key-1", "--max", "1", "--cursor", cursor[1])
 	if !strings.Contains(stdout, "2026-01-02T03:04:05Z") || !strings.Contains(stdout, "There is more: --cursor ") {
 		t.Errorf("printed %s", stdout)
 	}

@@ -70,10 +70,10 @@ var wrongUsage = map[string][]string{
 	"version":               {"-n a;b"},
 	"audit get-retention":   {"-n a;b"},
 	"system get-defaults":   {"-n a;b"},
-	"usage list":            {"--window weekly", "--limit 0"},
+	"usage list":            {"--window weekly", "--max 0"},
 	"usage summary":         {"--window weekly"},
-	"audit list":            {"--limit 0"},
-	"audit search":          {"", "--limit 0"},
+	"audit list":            {"--max 0"},
+	"audit search":          {"", "--max 0"},
 	"resource set-defaults": {"", "gpt-4", "gpt-4 --limit rpm"},
 }
 

@@ -19,6 +19,7 @@ var exempt = map[string]string{
 	"dynamo/admin":            "is what the commands check, table and backup do, whose requests are recorded",
 	"dynamo/fastclient":       "passes on the requests of others",
 	"dynamolite":              "is the engine, which answers requests",
+	"grpclimit":               "makes requests with a limiter",
 	"httplimit":               "makes requests with a limiter",
 	"limitertest":             "is for tests",
 	"loadtest":                "makes requests with a limiter",

@@ -38,10 +38,10 @@ func (c *Confirmation) Validate() error {
 	return c.app.canAsk("--yes")
 }
 
-// Show writes what the question is about to standard error. With JSON output it writes
-// nothing, unless the question is asked.
+// Show writes what the question is about to standard error. With JSON output nothing is
+// asked, and it writes nothing.
 func (c *Confirmation) Show(text string) {
-	if !c.yes || !c.app.Flags.JSON() {
+	if !c.app.Flags.JSON() {
 		_, _ = io.WriteString(c.app.Stderr, text) // the question that follows fails, too
 	}
 }

@@ -32,14 +32,14 @@ func newList(a *app.App) *cobra.Command {
 			"The principal is the name that the author of the change gave, or else the caller that\n" +
 			"AWS identified.",
 		Example: "  zae-limiter audit list --entity key-1 --action limits_set\n" +
-			"  zae-limiter audit list --system --limit 10",
+			"  zae-limiter audit list --system --max 10",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.bind(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
-	f.IntVar(&o.query.Limit, "limit", defaultLimit, "maximum number of events, up to 10000")
+	f.IntVar(&o.query.Limit, "max", defaultLimit, "maximum `number` of events, up to 10000")
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
 	return cmd
 }
@@ -50,7 +50,7 @@ func (o *listOptions) Validate() (err error) {
 		return errSubject
 	}
 	if o.query.Limit < 1 {
-		return fmt.Errorf("invalid --limit %d: give 1 or more", o.query.Limit)
+		return fmt.Errorf("invalid --max %d: give 1 or more", o.query.Limit)
 	}
 	o.query.Entity, err = o.name()
 	return err

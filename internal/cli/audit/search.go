@@ -33,7 +33,7 @@ zae-limiter audit list.
 
 The search covers the namespace --namespace, including deleted namespaces of that name.
 It reads only the days from --start to --end, and only as much as it takes to find as
-many events as --limit allows. The command reports damaged objects and searches the
+many events as --max allows. The command reports damaged objects and searches the
 rest; its exit code is then 1.`
 
 func newSearch(a *app.App) *cobra.Command {
@@ -55,7 +55,7 @@ func newSearch(a *app.App) *cobra.Command {
 	f.StringVar(&o.query.Principal, "principal", "", "only changes that this `principal` made")
 	f.StringVar(&o.start, "start", "", "first `time` of a change, 2006-01-02 or 2006-01-02T15:04:05Z")
 	f.StringVar(&o.end, "end", "", "last `time` of a change; of a date, the whole day")
-	f.IntVar(&o.query.Limit, "limit", archive.DefaultLimit, fmt.Sprintf("maximum number of events, up to %d", archive.MaxLimit))
+	f.IntVar(&o.query.Limit, "max", archive.DefaultLimit, fmt.Sprintf("maximum `number` of events, up to %d", archive.MaxLimit))
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
 	return cmd
 }
@@ -84,7 +84,7 @@ func (o *searchOptions) Validate() (err error) {
 		o.query.Namespace = o.app.Flags.Namespace
 	}
 	if o.query.Limit < 1 || o.query.Limit > archive.MaxLimit {
-		return fmt.Errorf("invalid --limit %d: give 1 to %d", o.query.Limit, archive.MaxLimit)
+		return fmt.Errorf("invalid --max %d: give 1 to %d", o.query.Limit, archive.MaxLimit)
 	}
 	o.query.Start, o.query.End, err = app.ParseRange(o.start, o.end)
 	return err

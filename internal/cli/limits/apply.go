@@ -73,14 +73,13 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	return errors.Join(o.app.Print(applied, func(w *strings.Builder) { applied.text(w) }), err, errIncomplete(len(r.Failures()), len(r.Outcomes)))
 }
 
-// show writes the plan where it does not disturb a result in JSON.
+// show writes the plan, unless the result is to be JSON.
 func (o *applyOptions) show(v *planView) error {
-	var b strings.Builder
-	v.text(&b)
 	if o.app.Flags.JSON() {
-		o.confirm.Show(b.String())
 		return nil
 	}
+	var b strings.Builder
+	v.text(&b)
 	if _, err := io.WriteString(o.app.Stdout, b.String()); err != nil {
 		return fmt.Errorf("show the plan: %w", err)
 	}

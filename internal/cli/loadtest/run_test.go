@@ -51,7 +51,7 @@ func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(5*time.Second, cancel)
 		code, stdout, stderr := run(ctx, "warm", "--local", ":memory:", "--latency", "10ms", "--rate", "50")
-		if code != 1 || !strings.HasSuffix(stderr, "Error: context canceled\n") {
+		if code != 130 || !strings.HasSuffix(stderr, "Error: context canceled\n") {
 			t.Errorf("exit code %d, errors %q", code, stderr)
 		}
 		if words := strings.Join(strings.Fields(stdout), " "); !strings.Contains(words, "latency p99 10ms") || !strings.Contains(words, "Interrupted: ") {
@@ -67,7 +67,7 @@ func TestAnInterruptedSetUpShowsNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		code, stdout, stderr := run(ctx, "spread", "--local", ":memory:", "--latency", "1s", "--output", "json")
-		if code != 1 || stdout != "" || !strings.HasPrefix(stderr, `{"error":"canceled",`) {
+		if code != 130 || stdout != "" || !strings.HasPrefix(stderr, `{"error":"canceled",`) {
 			t.Errorf("exit code %d, errors %q, output %q", code, stderr, stdout)
 		}
 	})

@@ -143,7 +143,7 @@ const envForward = "LOADTEST_FORWARD"
 func TestForward(t *testing.T) {
 	to := os.Getenv(envForward)
 	if to == "" {
-		t.Skip("it is a helper of TestASwarmOfAStackNeedsNoOtherTerminal")
+		return // nobody needs the helper now
 	}
 	var parameters struct {
 		Local []string `json:"localPortNumber"`

@@ -39,7 +39,7 @@ func (t *target) validate() error {
 			return fmt.Errorf("--%s has no meaning without --local: it configures an engine in this process", name)
 		}
 	}
-	if !t.isNear() && !t.confirm.Given() && !t.app.Terminal {
+	if !t.isNear() && !t.confirm.Given() && (!t.app.Terminal || f.JSON()) {
 		return fmt.Errorf("this would put a load on %s: give --local %s for an engine in this process, "+
 			"--endpoint-url for one on this machine, or --yes", t.name(), app.Memory)
 	}

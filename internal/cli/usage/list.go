@@ -34,7 +34,7 @@ func newList(a *app.App) *cobra.Command {
 	}
 	o.bind(a, cmd)
 	flags := cmd.Flags()
-	flags.IntVarP(&o.query.Limit, "limit", "l", usage.DefaultLimit, fmt.Sprintf("`number` of windows to list, up to %d", usage.MaxLimit))
+	flags.IntVar(&o.query.Limit, "max", usage.DefaultLimit, fmt.Sprintf("maximum `number` of windows, up to %d", usage.MaxLimit))
 	flags.StringVar(&o.query.Cursor, "cursor", "", "`place` to continue from, as printed after the previous list")
 	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit, summed over entities and resources")
 	return cmd
@@ -46,7 +46,7 @@ func (o *listOptions) Validate() error {
 		return err
 	}
 	if o.query.Limit < 1 || o.query.Limit > usage.MaxLimit {
-		return fmt.Errorf("invalid --limit %d: give 1 to %d", o.query.Limit, usage.MaxLimit)
+		return fmt.Errorf("invalid --max %d: give 1 to %d", o.query.Limit, usage.MaxLimit)
 	}
 	if o.plot && o.app.Flags.Output != app.OutputTable {
 		return fmt.Errorf("--plot and --output %s contradict each other", o.app.Flags.Output)
