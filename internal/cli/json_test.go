@@ -15,7 +15,7 @@ import (
 // those that need more of AWS than a script has, or files of results.
 var withoutJSON = []string{
 	"aggregate", "local", "loadtest orchestrate", "loadtest serve-worker", "loadtest ui", "loadtest worker", "provision",
-	"audit search", "redrive", "loadtest compare", "loadtest report",
+	"audit search", "redrive", "loadtest compare", "loadtest report", "loadtest swarm run", "loadtest swarm tune",
 }
 
 // checkJSON checks what a run with JSON output wrote to standard error: nothing if it succeeded,
