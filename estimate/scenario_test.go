@@ -67,7 +67,13 @@ func checkScenario(t *testing.T, p *scenario.Plan, o estimate.ScenarioOptions) {
 	for _, p := range r.Load {
 		t.Logf("%+v", p)
 	}
-	within(t, "operations", r.Operations, float64(d.operations))
+	// If many callers share a write and wait for nothing but its answer, the order in which
+	// goroutines run decides how many share it. The number of operations then varies from run
+	// to run by a third, and the bill does not.
+	const manyPerWrite = 8
+	if float64(d.operations) < manyPerWrite*d.load.WriteUnits {
+		within(t, "operations", r.Operations, float64(d.operations))
+	}
 	if d.refused > 0 {
 		within(t, "refused", r.Refused, float64(d.refused))
 	}
