@@ -59,7 +59,7 @@ benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: quick
 quick: ## most tests, with few seeds and without the race detector; under a minute
@@ -137,6 +137,10 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 	go test -count=1 -run '^TestScripts$$' ./internal/cli -update.permissions
 	go test -count=1 -tags conformance -run '^(TestTheJudgeAgrees|TestWhatCloudFormationDoes)$$' ./internal/permissions -update
 	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' ./internal/permissions -update
+
+.PHONY: reference
+reference: ## write the golden help and the pages of docs/cli from the commands
+	go test -count=1 -run '^(TestHelp|TestReference)$$' ./internal/cli -update
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME

@@ -132,6 +132,7 @@ var mayImport = map[string][]string{
 	"internal/cfntest":    {sdk + "/..."},
 	"internal/cloudtest":  {sdk + "/..."},
 	"internal/dated":      {"internal/calls", sdk + "/..."},
+	"internal/doctest":    {},
 	"internal/elftest":    {},
 	"internal/faults":     {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 	"internal/resulttest": {"loadtest/result"},
@@ -147,7 +148,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"limitertest", "internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
+	"limitertest", "internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/doctest", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard
