@@ -142,6 +142,17 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 reference: ## write the golden help and the pages of docs/cli from the commands
 	go test -count=1 -run '^(TestHelp|TestReference)$$' ./internal/cli -update
 
+# The theme tells of its successor at every run; NO_MKDOCS_2_WARNING keeps the output to what is wrong.
+mkdocs = conformance/install site && NO_MKDOCS_2_WARNING=1 $(PEERS_DIR)/site/bin/mkdocs
+
+.PHONY: docs
+docs: ## the documentation site, in bin/site; a broken link, or a page that mkdocs.yml lacks, fails
+	@$(mkdocs) build
+
+.PHONY: docs-serve
+docs-serve: ## the documentation site at http://127.0.0.1:8000, built again after each change
+	@$(mkdocs) serve
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME
 	@for pkg in $$(go list ./...); do \
