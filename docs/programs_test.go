@@ -47,7 +47,7 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 	want := extract(t, root, blocks)
 	extractFragments(t, filepath.Join(root, "fragments"), blocks)
 	command(t, root, "go", "build", "./fragments/...") // reports more than the first error, as vet does not
-	command(t, root, "go", "build", "-o", bin, "./...")
+	command(t, root, "go", "build", "-ldflags=-s -w", "-o", bin, "./...")
 	// A fragment may end with a return, and what uses its variables follows.
 	command(t, root, "go", "vet", "-unreachable=false", "./...")
 	for name, output := range want {
@@ -63,7 +63,7 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 	}
 	t.Run("tests", func(t *testing.T) {
 		t.Parallel()
-		if out := command(t, root, "go", "test", "-v", "./..."); !strings.Contains(out, "--- PASS: TestTheHandlerRefusesAndAdmitsAgain") {
+		if out := command(t, root, "go", "test", "-vet=off", "-ldflags=-s -w", "-v", "./..."); !strings.Contains(out, "--- PASS: TestTheHandlerRefusesAndAdmitsAgain") {
 			t.Errorf("the test of the handler did not run:\n%s", out)
 		}
 	})
