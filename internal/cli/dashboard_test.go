@@ -73,7 +73,7 @@ func (w *widget) lines() (names []string) {
 // boxes draws charts side by side, each as a box with its title and the names of its lines.
 func boxes(row []widget) string {
 	var text strings.Builder
-	const columns = 4 // characters for each column of the dashboard
+	const columns = 5 // characters for each column of the dashboard
 	height := 0
 	for _, w := range row {
 		height = max(height, len(w.lines()))
