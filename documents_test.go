@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"go/ast"
+	"go/doc"
 	"iter"
 	"os"
 	"path/filepath"
@@ -101,5 +102,29 @@ func exported(file *ast.File) iter.Seq[string] {
 				}
 			}
 		}
+	}
+}
+
+// shown are the packages that users of the library import.
+var shown = []string{".", "dynamo", "dynamolite", "grpclimit", "httplimit", "limitertest", "otellimit", "promlimit", "store"}
+
+// A package without an example whose output is checked is learned from its source only.
+func TestPackagesOfUsersHaveExamples(t *testing.T) {
+	t.Parallel()
+	checked := map[string]int{}
+	for _, s := range sources(t) {
+		for _, example := range doc.Examples(s.file) {
+			if s.isTest() && (example.Output != "" || example.EmptyOutput) {
+				checked[s.folder]++
+			}
+		}
+	}
+	for _, folder := range shown {
+		if checked[folder] == 0 {
+			t.Errorf("%s has no example with an output", folder)
+		}
+	}
+	if checked["."] < 20 {
+		t.Errorf("the root package has %d examples, fewer than before", checked["."])
 	}
 }
