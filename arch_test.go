@@ -96,17 +96,18 @@ var mayImport = map[string][]string{
 	"manifest/customresource":      {"manifest", "store", "dynamo/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
-	"httplimit":         {".", "store", "internal/hold"},
-	"grpclimit":         {".", "store", "httplimit", "internal/hold"}, // a module of its own
-	"promlimit":         {".", "store", "internal/labels"},
-	"otellimit":         {".", "store", "internal/labels"},
-	"internal/labels":   {".", "store"},
-	"service":           {".", "store", "tend", "dynamo/..."},
-	"deploy":            {"store"},
-	"deploy/loadstack":  {"store", "deploy", "loadtest/fleet"},
-	"deploy/health":     {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
-	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
-	"internal/calendar": {"store", "internal/bucket"},
+	"httplimit":                 {".", "store", "internal/hold"},
+	"grpclimit":                 {".", "store", "httplimit", "internal/hold"}, // a module of its own
+	"promlimit":                 {".", "store", "internal/labels"},
+	"otellimit":                 {".", "store", "internal/labels"},
+	"internal/labels":           {".", "store"},
+	"service":                   {".", "store", "tend", "dynamo/..."},
+	"deploy":                    {"store", "deploy/internal/parameter"},
+	"deploy/loadstack":          {"store", "deploy", "deploy/internal/parameter", "loadtest/fleet"},
+	"deploy/internal/parameter": {"store"},
+	"deploy/health":             {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
+	"deploy/stack":              {"store", "dynamo", sdk + "/..."},
+	"internal/calendar":         {"store", "internal/bucket"},
 
 	// What clients of every protocol share.
 	"internal/hold": {},

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
@@ -21,6 +23,35 @@ func CommandPaths() [][]string {
 	}
 	walk(newRoot(&app.App{}, Version{}), nil)
 	return paths
+}
+
+// Incomplete lists the flags that take a value and the arguments that have no completer, and
+// the completers that no flag or argument has. Numbers and durations need none.
+func Incomplete() (missing, unused []string) {
+	entries := map[string]bool{}
+	for kind, all := range map[string]map[string]completer{"flag ": flags, "flag of ": flagsOf, "argument ": argumentsNamed, "argument of ": argumentsOf} {
+		for name := range all {
+			entries[kind+name] = true
+		}
+	}
+	each(newRoot(&app.App{}, Version{}), func(cmd *cobra.Command) {
+		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			delete(entries, "flag "+f.Name)
+			delete(entries, "flag of "+path+" "+f.Name)
+			if _, ok := flagCompleter(cmd, f); !ok && f.NoOptDefVal == "" && !slices.Contains([]string{"int", "uint64", "float64", "duration"}, f.Value.Type()) {
+				missing = append(missing, path+" --"+f.Name)
+			}
+		})
+		for i, name := range arguments(cmd) {
+			delete(entries, "argument "+name)
+			delete(entries, "argument of "+path+" "+name)
+			if _, ok := argumentCompleter(cmd, i); !ok {
+				missing = append(missing, path+" "+name)
+			}
+		}
+	})
+	return missing, slices.Collect(maps.Keys(entries))
 }
 
 // CommandOf returns the words of the command that arguments run, and whether it is one: a
