@@ -1,5 +1,5 @@
-# make help lists the targets. Everything needs Go; conformance, golden and permissions
-# also need java, mvn, python3, python3.13, npm and prometheus.
+# make help lists the targets. Everything needs Go; conformance, golden, permissions and
+# pictures also need java, mvn, python3, python3.13, npm and prometheus.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c
@@ -137,6 +137,14 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 	go test -count=1 -run '^TestScripts$$' ./internal/cli -update.permissions
 	go test -count=1 -tags conformance -run '^(TestTheJudgeAgrees|TestWhatCloudFormationDoes)$$' ./internal/permissions -update
 	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' ./internal/permissions -update
+
+.PHONY: pictures
+pictures: ## draw docs/pictures again from what commands print
+	conformance/install
+	@rm -rf bin/pictures && mkdir -p bin/pictures
+	go test -count=1 -run '^(TestScripts|TestThePicture.*)$$' ./internal/cli -pictures $(CURDIR)/bin/pictures
+	$(PEERS_DIR)/pictures/bin/python docs/pictures/draw.py bin/pictures docs/pictures
+	go test -count=1 -run '^(TestScripts|TestThePicture.*|TestEveryPictureIsDrawn)$$' ./internal/cli
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME
