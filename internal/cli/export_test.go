@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"io"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -52,6 +55,19 @@ func Incomplete() (missing, unused []string) {
 		}
 	})
 	return missing, slices.Collect(maps.Keys(entries))
+}
+
+// WatchOn shows standings on a terminal as the command watch does, one after another.
+func WatchOn(w io.Writer, columns, rows int, standings ...*limiter.Standing) error {
+	o := &watchOptions{app: &app.App{}, entity: "key-1", resource: "gpt-4", every: time.Second, last: map[watched]int64{}}
+	live := app.LiveOn(w, func() (int, int) { return columns, rows })
+	for i, s := range standings {
+		look := &glance{standing: standingViewOf(s, limiter.Block), at: time.Unix(int64(i), 0).UTC(), looks: i + 1}
+		if err := o.show(live, look); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CommandOf returns the words of the command that arguments run, and whether it is one: a
