@@ -57,6 +57,18 @@ func Incomplete() (missing, unused []string) {
 	return missing, slices.Collect(maps.Keys(entries))
 }
 
+// AcceptEmpty lists the flags for a file that take an empty name for none.
+func AcceptEmpty() (names []string) {
+	each(newRoot(&app.App{}, Version{}), func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if what, _ := pflag.UnquoteUsage(f); what == "file" && f.Value.Set("") == nil {
+				names = append(names, cmd.CommandPath()+" --"+f.Name)
+			}
+		})
+	})
+	return names
+}
+
 // WatchOn shows standings on a terminal as the command watch does, one after another.
 func WatchOn(w io.Writer, columns, rows int, standings ...*limiter.Standing) error {
 	o := &watchOptions{app: &app.App{}, entity: "key-1", resource: "gpt-4", every: time.Second, last: map[watched]int64{}}
