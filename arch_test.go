@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	// Rooms for what comes next; an entry without a folder holds its place.
 	"httplimit":         {".", "store", "internal/hold"},
 	"grpclimit":         {".", "store", "httplimit", "internal/hold"}, // a module of its own
-	"routers":           {}, // tests only; a module of its own
+	"routers":           {},                                           // tests only, and a module of its own
 	"promlimit":         {".", "store", "internal/labels"},
 	"otellimit":         {".", "store", "internal/labels"},
 	"internal/labels":   {".", "store"},
