@@ -95,7 +95,7 @@ type output struct{ document, text string }
 const every = "every"
 
 // alone lists the documents whose programs have no other files beside them.
-var alone = []string{"README.md", "docs/index.md"}
+var alone = []string{"README.md"}
 
 // extract writes the files of all programs, and returns the outputs by program.
 func extract(t *testing.T, root string, blocks []doctest.Block) map[string]output {
