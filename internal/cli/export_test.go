@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -14,6 +16,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
+// Root returns the command of the program.
+func Root() *cobra.Command { return newRoot(&app.App{}, Version{}) }
+
+// IsGlobal reports whether a flag is one that many commands have.
+func IsGlobal(name string) bool {
+	for _, section := range global {
+		if slices.Contains(section.flags, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // CommandPaths are the words of each command; the root has none.
 func CommandPaths() [][]string {
 	var paths [][]string
@@ -24,7 +39,7 @@ func CommandPaths() [][]string {
 			walk(c, append(slices.Clip(path), c.Name()))
 		}
 	}
-	walk(newRoot(&app.App{}, Version{}), nil)
+	walk(Root(), nil)
 	return paths
 }
 
@@ -37,7 +52,7 @@ func Incomplete() (missing, unused []string) {
 			entries[kind+name] = true
 		}
 	}
-	each(newRoot(&app.App{}, Version{}), func(cmd *cobra.Command) {
+	each(Root(), func(cmd *cobra.Command) {
 		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			delete(entries, "flag "+f.Name)
@@ -85,10 +100,31 @@ func WatchOn(w io.Writer, columns, rows int, standings ...*limiter.Standing) err
 // CommandOf returns the words of the command that arguments run, and whether it is one: a
 // group of commands only prints help.
 func CommandOf(args []string) (path string, isCommand bool) {
-	cmd, _, err := newRoot(&app.App{}, Version{}).Find(args)
+	cmd, _, err := Root().Find(args)
 	if err != nil {
 		return "", false
 	}
 	_, path, _ = strings.Cut(cmd.CommandPath(), " ")
 	return path, !cmd.HasSubCommands()
+}
+
+// Parse checks the command and the flags of a command line, and the other arguments if it is
+// whole. Nothing is run.
+func Parse(args []string, whole bool) error {
+	root := Root()
+	root.InitDefaultCompletionCmd()
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	if others := cmd.Flags().Args(); cmd.HasSubCommands() && len(others) > 0 {
+		return fmt.Errorf("%s has no command %s", cmd.CommandPath(), others[0])
+	}
+	if !whole {
+		return nil
+	}
+	return cmd.ValidateArgs(cmd.Flags().Args())
 }

@@ -14,5 +14,10 @@ func LiveView(w io.Writer, s *scenario.Scenario) (show func(load.Progress), remo
 	return v.show, v.clear
 }
 
+// PlainView is the view without a terminal: it shows states as lines.
+func PlainView(w io.Writer, s *scenario.Scenario) (show func(load.Progress)) {
+	return (&view{w: w, names: s}).show
+}
+
 // CarryWithLocust is what the function of workers carries jobs out with.
 var CarryWithLocust = carryWithLocust

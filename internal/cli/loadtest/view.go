@@ -80,9 +80,10 @@ func (v *view) block(p load.Progress) []string {
 		fmt.Sprintf("%s  phase %s", head, v.names.Phases[p.Phase].Name),
 		bar(p.Done, p.Planned),
 		fmt.Sprintf("asked %s/s   done %s/s   admitted %s/s   refused %s/s   errors %s/s",
-			per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), per(s.Throttled+s.Unavailable+s.Failed, s)),
+			per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), failures(s)),
 		fmt.Sprintf("p50 %s   p99 %s   p99.9 %s   generator lag p99 %s", took(float64(s.P50)), took(float64(s.P99)), took(float64(s.P999)), took(float64(s.Lag))),
-		fmt.Sprintf("WCU %.0f/s   RCU %.0f/s   $%.2f an hour   writes throttled %s/s", s.Cost.WCU/s.Seconds, s.Cost.RCU/s.Seconds, hourly(s), per(s.WritesThrottled, s)),
+		fmt.Sprintf("WCU %.0f/s   RCU %.0f/s   $%.2f an hour   throttled: answers %s/s, writes %s/s",
+			s.Cost.WCU/s.Seconds, s.Cost.RCU/s.Seconds, hourly(s), per(s.Throttled, s), per(s.WritesThrottled, s)),
 	}
 	last := fmt.Sprintf("shards of the busiest bucket %d", s.Shards)
 	if s.Users > 0 {
@@ -94,11 +95,14 @@ func (v *view) block(p load.Progress) []string {
 // plain is a sample in one line.
 func (v *view) plain(p load.Progress) string {
 	s := p.Sample
-	return fmt.Sprintf("%s of %s, %s, %s: asked %s/s, done %s/s, admitted %s/s, refused %s/s, errors %s/s, p50 %s, p99 %s, p99.9 %s, %.0f WCU/s, $%.2f an hour, %d shards",
+	return fmt.Sprintf("%s of %s, %s, %s: asked %s/s, done %s/s, admitted %s/s, refused %s/s, throttled %s/s, errors %s/s, p50 %s, p99 %s, p99.9 %s, %.0f WCU/s, writes throttled %s/s, $%.2f an hour, %d shards",
 		p.Done.Round(time.Second), p.Planned.Round(time.Second), p.Side, v.names.Phases[p.Phase].Name,
-		per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), per(s.Throttled+s.Unavailable+s.Failed, s),
-		took(float64(s.P50)), took(float64(s.P99)), took(float64(s.P999)), s.Cost.WCU/s.Seconds, hourly(s), s.Shards)
+		per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), per(s.Throttled, s), failures(s),
+		took(float64(s.P50)), took(float64(s.P99)), took(float64(s.P999)), s.Cost.WCU/s.Seconds, per(s.WritesThrottled, s), hourly(s), s.Shards)
 }
+
+// failures are the operations of each second that failed for another reason than a throttle.
+func failures(s *result.Sample) string { return per(s.Unavailable+s.Failed, s) }
 
 // per is a number per second of a sample.
 func per(n int64, s *result.Sample) string { return count(float64(n) / s.Seconds) }
