@@ -198,12 +198,6 @@ func (o *watchOptions) change(b *limiter.Balance) string {
 	return fmt.Sprintf("%+d", b.Available-before)
 }
 
-// Columns of the bar on a terminal. A narrower one says little.
-const (
-	leastBar = 10
-	mostBar  = 40
-)
-
 // block is a look for a terminal with some columns: what matters most stands first, and the
 // bar gets the room that the rest leaves.
 func (o *watchOptions) block(g *glance, columns int) []string {
@@ -211,23 +205,8 @@ func (o *watchOptions) block(g *glance, columns int) []string {
 	if g.err != nil {
 		return append(lines, "the table is out of reach: "+g.err.Error())
 	}
-	bar := 0
-	table := tableLines(o.rows(g.standing, bar))
-	for _, line := range table {
-		bar = max(bar, len([]rune(line)))
-	}
-	const gap = 2
-	if bar = min(mostBar, columns-bar-gap); bar >= leastBar {
-		table = tableLines(o.rows(g.standing, bar))
-	}
+	table := app.BarTable(columns, func(bar int) ([]string, [][]string) { return o.rows(g.standing, bar) })
 	return append(append(lines, table...), remarks(g.standing)...)
-}
-
-// tableLines are the lines of a table.
-func tableLines(header []string, rows [][]string) []string {
-	var w strings.Builder
-	app.Table(&w, header, rows)
-	return strings.Split(strings.TrimSuffix(w.String(), "\n"), "\n")
 }
 
 // rows are the limits of a look, with a bar of some columns; without one for none.

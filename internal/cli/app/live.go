@@ -12,6 +12,12 @@ import (
 	"golang.org/x/term"
 )
 
+// The usual size of a terminal.
+const (
+	usualColumns = 80
+	usualRows    = 24
+)
+
 // A Live is a block of lines on a terminal. Each drawing replaces the one before, in place.
 // It uses no colors. It belongs to one goroutine.
 type Live struct {
@@ -27,14 +33,26 @@ func (a *App) Live(w io.Writer) *Live {
 	if !ok || !IsTerminal(f) || a.Getenv("TERM") == "dumb" {
 		return &Live{w: w}
 	}
-	return LiveOn(w, func() (columns, rows int) {
-		const usualColumns, usualRows = 80, 24
-		columns, rows, err := term.GetSize(int(f.Fd())) //nolint:gosec // IsTerminal has checked it
-		if err != nil || columns < 1 || rows < 1 {
-			return usualColumns, usualRows
-		}
-		return columns, rows
-	})
+	return LiveOn(w, func() (columns, rows int) { return sizeOf(f) })
+}
+
+// sizeOf is the size of a terminal, or the usual one if it does not tell.
+func sizeOf(f *os.File) (columns, rows int) {
+	columns, rows, err := term.GetSize(int(f.Fd())) //nolint:gosec // a terminal's number is small
+	if err != nil || columns < 1 || rows < 1 {
+		return usualColumns, usualRows
+	}
+	return columns, rows
+}
+
+// Columns is the width of the terminal that results go to, or 80 if it is none.
+func (a *App) Columns() int {
+	f, ok := a.Stdout.(*os.File)
+	if !ok || !IsTerminal(f) {
+		return usualColumns
+	}
+	columns, _ := sizeOf(f)
+	return columns
 }
 
 // LiveOn is a block on a terminal of a size, which may change.
@@ -95,12 +113,6 @@ func Cut(line string, columns int) string {
 		end += len(cluster)
 	}
 	return strings.TrimRight(line[:end], " ") + ellipsis
-}
-
-// Gauge draws the part of a whole, from 0 to 1, as a bar of some columns.
-func Gauge(part float64, columns int) string {
-	full := int(float64(columns) * min(1, max(0, part)))
-	return strings.Repeat("#", full) + strings.Repeat(".", columns-full)
 }
 
 // Pause waits, and reports whether the time passed before the context ended.
