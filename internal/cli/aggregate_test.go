@@ -119,6 +119,11 @@ func TestAggregate(t *testing.T) {
 	if !strings.Contains(metrics, `zae_limiter_aggregator_writes_total{kind="usage"} 2`) {
 		t.Errorf("metrics:\n%s", metrics)
 	}
+	for path, want := range map[string]string{"/healthz": `{"status":"ok"}` + "\n", "/livez": "ok\n"} {
+		if got := fetch(t, strings.Replace(url, "/metrics", path, 1)); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
 	stop()
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d: %s", got, &stderr.text)

@@ -72,8 +72,11 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	cloud put NAME RESOURCE KEY
 //	                         put an object into a bucket of a stack
 //	cloud make NAME FILE     make a stack from a template, as another program would
+//	cloud review NAME FILE   only make its change set
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
+//	show CODE ARGS…          exits CODE ARGS…, and show the command and its result next time
+//	picture NAME             require that docs/pictures/NAME.svg shows these commands
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	recorder := recordCommands(t)
@@ -112,6 +115,8 @@ func TestScripts(t *testing.T) {
 			"cloud":       steer,
 			"tag":         tag,
 			"account":     change,
+			"show":        show,
+			"picture":     picture,
 		},
 	})
 }
@@ -133,6 +138,8 @@ type world struct {
 	executable func() ([]byte, error) // reads the running program
 
 	recorder *commands
+	screen   *transcript // shows the command that runs; nil shows nothing
+	shown    *transcript // what the next picture shows
 
 	account *cloudtest.Account
 	known   map[string]bool // resources of the cloud that the account has
@@ -207,8 +214,10 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 		w.cloud.Fail(args[1], args[2], strings.Join(args[3:], " "))
 	case len(args) == 3 && args[0] == "make":
 		ts.Check(makeStack(w.cloud, args[1], ts.ReadFile(args[2])))
+	case len(args) == 3 && args[0] == "review":
+		ts.Check(reviewStack(w.cloud, args[1], ts.ReadFile(args[2])))
 	default:
-		ts.Fatalf("usage: cloud make NAME FILE, cloud put NAME RESOURCE KEY, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…], cloud tasks STATUS AGENT")
+		ts.Fatalf("usage: cloud make NAME FILE, cloud review NAME FILE, cloud put NAME RESOURCE KEY, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…], cloud tasks STATUS AGENT")
 	}
 }
 
@@ -227,15 +236,21 @@ func tag(ts *testscript.TestScript, _ bool, args []string) {
 
 // makeStack makes a stack with the tags of the Python package.
 func makeStack(cloud *cfntest.Cloud, name, template string) error {
+	if err := reviewStack(cloud, name, template); err != nil {
+		return err
+	}
+	_, err := cloud.ExecuteChangeSet(context.Background(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name})
+	return err
+}
+
+// reviewStack makes a stack with the tags of the Python package, and with a change set that
+// nobody has executed.
+func reviewStack(cloud *cfntest.Cloud, name, template string) error {
 	tag := func(key, value string) cftypes.Tag { return cftypes.Tag{Key: &key, Value: &value} }
 	_, err := cloud.CreateChangeSet(context.Background(), &cloudformation.CreateChangeSetInput{
 		StackName: &name, ChangeSetName: &name, ChangeSetType: cftypes.ChangeSetTypeCreate, TemplateBody: &template,
 		Tags: []cftypes.Tag{tag(stack.TagManagedBy, stack.ManagedBy), tag(stack.TagName, name)},
 	})
-	if err != nil {
-		return err
-	}
-	_, err = cloud.ExecuteChangeSet(context.Background(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name})
 	return err
 }
 
@@ -255,7 +270,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	w := worldOf(ts)
 	var stderr bytes.Buffer
 	o := cli.Options{
-		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: io.MultiWriter(ts.Stderr(), &stderr),
+		Args: args, Stdin: strings.NewReader(""), Stdout: io.MultiWriter(ts.Stdout(), w.screen), Stderr: io.MultiWriter(ts.Stderr(), &stderr),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
 		ConnectStack: w.recorder.connectStack(args, w.connectStack), ConnectHealth: w.recorder.connectHealth(args, w.connectHealth), Executable: w.executable,
 	}

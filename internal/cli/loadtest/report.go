@@ -42,7 +42,7 @@ func NewReport(a *app.App) *cobra.Command {
 			return a.Run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringVar(&o.html, "html", "", "`file` of the page (default the result's name with .html)")
+	cmd.Flags().Var(app.Named(&o.html), "html", "`file` of the page (default the result's name with .html)")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	return cmd
 }
@@ -88,7 +88,7 @@ func readResult(a *app.App, name string) (r *result.Result, err error) {
 	if name != standardInput {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("open a result: %w", err)
+			return nil, app.Unread("a result", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		from = f

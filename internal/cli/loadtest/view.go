@@ -3,8 +3,6 @@ package loadtest
 import (
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -16,11 +14,10 @@ import (
 // A view shows a run while it lasts: in place on a terminal, otherwise as plain lines. It
 // ignores errors: it is not a result.
 type view struct {
-	w       io.Writer // nil shows nothing
-	redraws bool
-	names   *scenario.Scenario // nil for a swarm
+	w     io.Writer          // nil shows nothing
+	live  *app.Live          // on w
+	names *scenario.Scenario // nil for a swarm
 
-	drawn int    // lines on the terminal
 	told  string // the last preparation
 	since time.Duration
 	first bool
@@ -28,13 +25,10 @@ type view struct {
 
 // viewOf is the live view for the terminal, or plain lines, or nothing beside JSON.
 func viewOf(a *app.App, names *scenario.Scenario) *view {
-	v := &view{names: names}
-	if a.Flags.JSON() {
-		return v
+	v := &view{names: names, live: a.Live(a.Stderr)}
+	if !a.Flags.JSON() {
+		v.w = a.Stderr
 	}
-	v.w = a.Stderr
-	f, isFile := a.Stderr.(*os.File)
-	v.redraws = isFile && app.IsTerminal(f)
 	return v
 }
 
@@ -55,8 +49,8 @@ func (v *view) show(p load.Progress) {
 func (v *view) update(preparing string, at time.Duration, block func() []string, plain func() string) {
 	switch {
 	case v.w == nil:
-	case v.redraws:
-		v.redraw(block())
+	case v.live.Redraws():
+		_ = v.live.Draw(block())
 	case preparing != "":
 		if preparing != v.told {
 			v.told, v.first = preparing, false
@@ -70,23 +64,9 @@ func (v *view) update(preparing string, at time.Duration, block func() []string,
 
 // clear removes the view from the terminal.
 func (v *view) clear() {
-	if v.redraws {
-		v.redraw(nil)
+	if v.w != nil && v.live.Redraws() {
+		_ = v.live.Draw(nil)
 	}
-}
-
-// redraw replaces the lines on the terminal.
-func (v *view) redraw(lines []string) {
-	var b strings.Builder
-	if v.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
-	}
-	b.WriteString("\r\x1b[J")
-	for _, l := range lines {
-		b.WriteString(l + "\n")
-	}
-	v.drawn = len(lines)
-	_, _ = io.WriteString(v.w, b.String())
 }
 
 // block is the state of a run in some lines.
@@ -133,10 +113,9 @@ func hourly(s *result.Sample) float64 { return s.Cost.Dollars / s.Seconds * time
 // bar draws the elapsed part of a time.
 func bar(done, planned time.Duration) string {
 	const width = 40
-	full := 0
+	part := 0.0
 	if planned > 0 {
-		full = int(width * min(1, float64(done)/float64(planned)))
+		part = float64(done) / float64(planned)
 	}
-	return fmt.Sprintf("[%s%s] %s of %s", strings.Repeat("#", full), strings.Repeat(".", width-full),
-		done.Round(time.Second), planned.Round(time.Second))
+	return fmt.Sprintf("[%s] %s of %s", app.Gauge(part, width), done.Round(time.Second), planned.Round(time.Second))
 }

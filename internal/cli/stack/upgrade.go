@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
@@ -53,6 +54,9 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if live.Status == string(types.StackStatusReviewInProgress) {
+		return live.Problem() // it has no options to keep
+	}
 	if _, ours := live.Parameters[stack.ParameterCodeKey]; o.lambdaOnly && !ours {
 		return fmt.Errorf("stack %s has the template of another program, which takes no code: upgrade it without --lambda-only", live.Name)
 	}
@@ -62,6 +66,9 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 	}
 	options, err := optionsOf(live, shape)
 	if err != nil {
+		return err
+	}
+	if err := checkOptions(live, &options, &options); err != nil {
 		return err
 	}
 	options.Version = o.version
