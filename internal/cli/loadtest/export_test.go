@@ -16,7 +16,7 @@ func LiveView(w io.Writer, s *scenario.Scenario) (show func(load.Progress), remo
 
 // PlainView is the view without a terminal: it shows states as lines.
 func PlainView(w io.Writer, s *scenario.Scenario) (show func(load.Progress)) {
-	return (&view{w: w, names: s}).show
+	return (&view{w: w, live: (&app.App{}).Live(w), names: s}).show
 }
 
 // CarryWithLocust is what the function of workers carries jobs out with.
