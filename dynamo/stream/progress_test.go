@@ -13,7 +13,7 @@ import (
 func TestFollowerReportsProgress(t *testing.T) {
 	following(t, func(f *follow) {
 		shards := map[string]int{} // reports by shard under way
-		const open = 4 // shards of the engine at a time
+		const open = 4             // shards of the engine at a time
 		reports := 0
 		f.o.Progress = func(shard string, ended bool) {
 			f.mu.Lock()
@@ -30,6 +30,11 @@ func TestFollowerReportsProgress(t *testing.T) {
 			n := reports
 			reports = 0
 			return n
+		}
+		underWay := func() int {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return len(shards)
 		}
 		refuse := func(read, handle error) {
 			f.streams.mu.Lock()
@@ -48,8 +53,8 @@ func TestFollowerReportsProgress(t *testing.T) {
 		}
 		f.start()
 		time.Sleep(time.Minute)
-		if n := since(); n < 10 || len(shards) != open {
-			t.Errorf("%d reports in a minute without records, of %v", n, shards)
+		if n := since(); n < 10 || underWay() != open {
+			t.Errorf("%d reports in a minute without records, of %d shards", n, underWay())
 		}
 		if refuse(errors.New("no read"), nil); since() > open { // the pages under way
 			t.Error("a shard that cannot be read makes progress")
@@ -63,14 +68,12 @@ func TestFollowerReportsProgress(t *testing.T) {
 		}
 		f.want(1, 10)
 		f.writeFor(5 * time.Hour)
-		f.mu.Lock()
-		if len(shards) != open {
-			t.Errorf("shards under way: %v, want the last ones", shards)
+		if n := underWay(); n != open {
+			t.Errorf("%d shards are under way, want the last %d", n, open)
 		}
-		f.mu.Unlock()
 		f.end()
-		if len(shards) > 0 {
-			t.Errorf("shards under way at the end: %v", shards)
+		if n := underWay(); n > 0 {
+			t.Errorf("%d shards are under way at the end", n)
 		}
 	})
 }
