@@ -100,7 +100,7 @@ var alone = []string{"README.md"}
 // extract writes the files of all programs, and returns the outputs by program.
 func extract(t *testing.T, root string, blocks []doctest.Block) map[string]output {
 	t.Helper()
-	outputs, programs, shared := map[string]output{}, map[string]doctest.Block{}, map[string]string{}
+	outputs, programs, shared, files := map[string]output{}, map[string]doctest.Block{}, map[string]string{}, map[string]string{}
 	for _, b := range blocks {
 		program, file := path.Split(b.Argument)
 		program = path.Clean(program)
@@ -111,6 +111,10 @@ func extract(t *testing.T, root string, blocks []doctest.Block) map[string]outpu
 		case program == every:
 			shared[file] = b.Text
 		default:
+			if other, ok := files[b.Argument]; ok {
+				t.Errorf("%s and %s have a file of the name %s", other, b.Document, b.Argument)
+			}
+			files[b.Argument] = b.Document
 			write(t, filepath.Join(root, program, file), b.Text)
 			programs[program] = b
 		}
