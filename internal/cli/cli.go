@@ -27,6 +27,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/limits"
 	"github.com/zeroae/zae-limiter-go/internal/cli/loadtest"
 	"github.com/zeroae/zae-limiter-go/internal/cli/local"
+	"github.com/zeroae/zae-limiter-go/internal/cli/name"
 	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/cli/provision"
 	"github.com/zeroae/zae-limiter-go/internal/cli/replay"
@@ -72,7 +73,7 @@ func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
-		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive, ConnectQueue: o.ConnectQueue,
+		ConnectStreams: connect.Streams, Tables: connect.Tables, ConnectArchive: o.ConnectArchive, ConnectQueue: o.ConnectQueue,
 		ConnectStack: o.ConnectStack, ConnectHealth: o.ConnectHealth, Executable: o.Executable,
 	}
 	if a.ConnectHealth == nil {
@@ -101,6 +102,9 @@ func Run(ctx context.Context, o Options) int {
 		o.Args = args
 	}
 	root := newRoot(a, o.Version) //nolint:contextcheck // commands get theirs from ExecuteContextC
+	if completes(o.Args) {
+		bindCompletion(a, root) //nolint:contextcheck // as above
+	}
 	// A nil slice would make cobra read the process's own arguments.
 	root.SetArgs(append([]string{}, o.Args...))
 	cmd, err := root.ExecuteContextC(ctx)
@@ -137,8 +141,8 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong arguments (nothing was changed)
 
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
-		newAcquire(a), newAvailable(a), newStanding(a), newTop(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
-		namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), loadtest.New(a), replay.New(a), estimate.New(a),
+		newAcquire(a), newAvailable(a), newStanding(a), newWatch(a), newTop(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
+		name.New(a), namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), loadtest.New(a), replay.New(a), estimate.New(a),
 		aggregate.New(a), aggregate.NewRedrive(a), provision.New(a), newTemplate(a, v), newLambdaExport(a), newCheck(a), newVersion(a, v))
 	root.AddCommand(stack.Commands(a, v.module())...)
 	root.Long = about

@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
@@ -53,7 +54,7 @@ const (
 var withoutScripts = []string{"loadtest orchestrate", "loadtest serve-worker", "loadtest worker", "provision"}
 
 // withoutRequests lists the commands that send no request to AWS.
-var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest compare", "loadtest scenarios", "loadtest report", "loadtest show", "local", "replay", "template", "version"}
+var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest compare", "loadtest scenarios", "loadtest report", "loadtest show", "local", "name decode", "name encode", "replay", "template", "version"}
 
 // byTiming lists the commands whose requests depend on how much they get done: a load test makes
 // and deletes as many items as it has time for. The file may have more than one run sends.
@@ -133,8 +134,12 @@ func (c *commands) complete(t *testing.T) {
 	}
 }
 
-// connect records the requests of the command that arguments run.
+// connect records the requests of the command that arguments run. It records none of a
+// completion, which is silent if a policy refuses it.
 func (c *commands) connect(args []string, connect func(context.Context, app.Endpoint) (dynamo.API, error)) func(context.Context, app.Endpoint) (dynamo.API, error) {
+	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
+		return connect
+	}
 	path, _ := cli.CommandOf(args)
 	if slices.Contains(args, apart) {
 		path += " " + apart
