@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -32,4 +33,22 @@ func CommandOf(args []string) (path string, isCommand bool) {
 	}
 	_, path, _ = strings.Cut(cmd.CommandPath(), " ")
 	return path, !cmd.HasSubCommands()
+}
+
+// Results returns what each command declares to print as JSON, by the words of the command.
+func Results() map[string][]reflect.Type {
+	a := &app.App{}
+	root := newRoot(a, Version{})
+	results := map[string][]reflect.Type{}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if _, path, _ := strings.Cut(cmd.CommandPath(), " "); !cmd.HasSubCommands() {
+			results[path] = a.Results(cmd)
+		}
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+	}
+	walk(root)
+	return results
 }

@@ -249,6 +249,7 @@ func survives(t *testing.T, bin string) {
 		p := start(t, bin, bare(t), "--data", dir, "--output", "json")
 		var said struct{ Endpoint string }
 		p.must(json.Unmarshal([]byte(p.printed), &said))
+		p.must(validate("local", []byte(p.printed)))
 		client := newClient(said.Endpoint)
 		if life == 0 {
 			_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{

@@ -22,7 +22,7 @@ type standingOptions struct {
 
 func newStanding(a *app.App) *cobra.Command {
 	o := &standingOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "standing ENTITY RESOURCE",
 		Short: "Show every limit of an entity: where it comes from, and what is left",
 		Long: "Show every limit of an entity for a resource, and of its parent if it cascades: the level\n" +
@@ -36,7 +36,7 @@ func newStanding(a *app.App) *cobra.Command {
 			o.entity, o.resource = args[0], args[1]
 			return a.Run(cmd.Context(), o)
 		},
-	}
+	}, &standingView{})
 }
 
 // Validate checks the names.
@@ -52,10 +52,10 @@ type standingView struct {
 	Entity        string                `json:"entity_id"`
 	Resource      string                `json:"resource"`
 	Level         limiter.Level         `json:"level"`
-	Disabled      bool                  `json:"disabled"`
+	Disabled      bool                  `json:"disabled"` // an operator has switched the resource off for the entity
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable"`
-	Limits        []limiter.Balance     `json:"limits"`
-	Parent        *standingView         `json:"parent"`
+	Limits        []balanceView         `json:"limits"`
+	Parent        *standingView         `json:"parent"` // standing of the parent that the entity cascades to; null without one
 }
 
 func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView {
@@ -64,7 +64,7 @@ func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView
 	}
 	return &standingView{
 		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, OnUnavailable: on,
-		Limits: append([]limiter.Balance{}, s.Limits...), Parent: standingViewOf(s.Parent, on),
+		Limits: balanceViews(s.Limits), Parent: standingViewOf(s.Parent, on),
 	}
 }
 

@@ -41,7 +41,7 @@ func newList(a *app.App) *cobra.Command {
 	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
 	f.IntVar(&o.query.Limit, "max", defaultLimit, "maximum `number` of events, up to 10000")
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
-	return cmd
+	return a.Prints(cmd, pageView{})
 }
 
 // Validate checks that exactly one subject is given.
@@ -54,6 +54,12 @@ func (o *listOptions) Validate() (err error) {
 	}
 	o.query.Entity, err = o.name()
 	return err
+}
+
+// pageView is the result in JSON.
+type pageView struct {
+	Events []view  `json:"events"` // the events, the newest first
+	Cursor *string `json:"cursor"`
 }
 
 // Run lists the events.
@@ -72,10 +78,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 		}
 		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, string(details)}
 	}
-	return o.app.Print(struct {
-		Events []view `json:"events"`
-		Cursor string `json:"cursor,omitempty"`
-	}{views, page.Cursor}, func(w *strings.Builder) {
+	return o.app.Print(pageView{views, orNull(page.Cursor)}, func(w *strings.Builder) {
 		app.Table(w, []string{"TIME", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}, rows)
 		if page.Cursor != "" {
 			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", page.Cursor)
@@ -106,7 +109,7 @@ type view struct {
 	Entity    string         `json:"entity_id"`
 	Principal *string        `json:"principal"`
 	Resource  *string        `json:"resource"`
-	Details   map[string]any `json:"details"`
+	Details   map[string]any `json:"details"` // what was changed, by kind of event
 	Expires   *time.Time     `json:"expires_at"`
 }
 
