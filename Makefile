@@ -1,5 +1,5 @@
-# make help lists the targets. Everything needs Go; conformance, golden and permissions
-# also need java, mvn, python3, python3.13, npm and prometheus.
+# make help lists the targets. Everything needs Go; conformance, golden, permissions and
+# pictures also need java, mvn, python3, python3.13, npm and prometheus.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c
@@ -59,7 +59,7 @@ benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: quick
 quick: ## most tests, with few seeds and without the race detector; under a minute
@@ -137,6 +137,29 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 	go test -count=1 -run '^TestScripts$$' ./internal/cli -update.permissions
 	go test -count=1 -tags conformance -run '^(TestTheJudgeAgrees|TestWhatCloudFormationDoes)$$' ./internal/permissions -update
 	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' ./internal/permissions -update
+
+.PHONY: pictures
+pictures: ## draw docs/pictures again from what commands print
+	conformance/install
+	@rm -rf bin/pictures && mkdir -p bin/pictures
+	go test -count=1 -run '^(TestScripts|TestThePicture.*)$$' ./internal/cli -pictures $(CURDIR)/bin/pictures
+	$(PEERS_DIR)/pictures/bin/python docs/pictures/draw.py bin/pictures docs/pictures
+	go test -count=1 -run '^(TestScripts|TestThePicture.*|TestEveryPictureIsDrawn)$$' ./internal/cli
+
+.PHONY: reference
+reference: ## write the golden help and the pages of docs/cli from the commands
+	go test -count=1 -run '^(TestHelp|TestReference)$$' ./internal/cli -update
+
+# The theme tells of its successor at every run; NO_MKDOCS_2_WARNING keeps the output to what is wrong.
+mkdocs = conformance/install site && NO_MKDOCS_2_WARNING=1 $(PEERS_DIR)/site/bin/mkdocs
+
+.PHONY: docs
+docs: ## the documentation site, in bin/site; a broken link, or a page that mkdocs.yml lacks, fails
+	@$(mkdocs) build
+
+.PHONY: docs-serve
+docs-serve: ## the documentation site at http://127.0.0.1:8000, built again after each change
+	@$(mkdocs) serve
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME

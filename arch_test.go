@@ -96,17 +96,19 @@ var mayImport = map[string][]string{
 	"manifest/customresource":      {"manifest", "store", "dynamo/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
-	"httplimit":         {".", "store", "internal/hold"},
-	"grpclimit":         {".", "store", "httplimit", "internal/hold"}, // a module of its own
-	"promlimit":         {".", "store", "internal/labels"},
-	"otellimit":         {".", "store", "internal/labels"},
-	"internal/labels":   {".", "store"},
-	"service":           {".", "store", "tend", "dynamo/..."},
-	"deploy":            {"store"},
-	"deploy/loadstack":  {"store", "deploy", "loadtest/fleet"},
-	"deploy/health":     {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
-	"deploy/stack":      {"store", "dynamo", sdk + "/..."},
-	"internal/calendar": {"store", "internal/bucket"},
+	"httplimit":                 {".", "store", "internal/hold"},
+	"grpclimit":                 {".", "store", "httplimit", "internal/hold"}, // a module of its own
+	"routers":                   {},                                           // tests only; a module of its own
+	"promlimit":                 {".", "store", "internal/labels"},
+	"otellimit":                 {".", "store", "internal/labels"},
+	"internal/labels":           {".", "store"},
+	"service":                   {".", "store", "tend", "dynamo/..."},
+	"deploy":                    {"store", "deploy/internal/parameter"},
+	"deploy/loadstack":          {"store", "deploy", "deploy/internal/parameter", "loadtest/fleet"},
+	"deploy/internal/parameter": {"store"},
+	"deploy/health":             {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
+	"deploy/stack":              {"store", "dynamo", sdk + "/..."},
+	"internal/calendar":         {"store", "internal/bucket"},
 
 	// What clients of every protocol share.
 	"internal/hold": {},
@@ -132,6 +134,7 @@ var mayImport = map[string][]string{
 	"internal/cfntest":    {sdk + "/..."},
 	"internal/cloudtest":  {sdk + "/..."},
 	"internal/dated":      {"internal/calls", sdk + "/..."},
+	"internal/doctest":    {},
 	"internal/elftest":    {},
 	"internal/faults":     {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 	"internal/resulttest": {"loadtest/result"},
@@ -147,7 +150,7 @@ var mayImport = map[string][]string{
 
 // testsOnly lists the packages that only tests and each other import.
 var testsOnly = []string{
-	"limitertest", "internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
+	"limitertest", "internal/faults", "internal/limitertest", "dynamo/internal/fixture", "internal/cfntest", "internal/cloudtest", "internal/s3test", "internal/dated", "internal/doctest", "internal/elftest", "internal/peers", "internal/permissions", "internal/resulttest", "storetest",
 }
 
 // standardOnly lists the packages that import only the packages above and the standard

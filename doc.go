@@ -54,4 +54,10 @@
 // writes to a bucket ([Options.InFlight]). A bucket that takes more writes splits into up
 // to [MaxShards] items, each in a partition of its own. Splitting never creates tokens,
 // and callers still see one bucket.
+//
+// # Further reading
+//
+// In the repository, docs/concepts.md explains levels, cascades, leases and debts. docs/errors.md
+// has every error with its HTTP status and gRPC code. docs/programs.md has whole programs to
+// copy.
 package limiter

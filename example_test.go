@@ -80,7 +80,8 @@ func ExampleLimiter_Available() {
 	// Output: 10 true true
 }
 
-// A worker waits for its turn instead of being refused. The context bounds the wait.
+// A worker waits for its turn instead of being refused. The context bounds the wait: with
+// context.Background, Wait waits as long as it takes.
 func ExampleLimiter_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

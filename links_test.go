@@ -19,8 +19,11 @@ var (
 	codeSpan = regexp.MustCompile("`[^`\n]*`")
 	// link matches the target of a link or an image.
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	// reference matches a name of a document and an anchor in code, as messages have them.
-	reference = regexp.MustCompile(`docs/[a-z-]+\.md(#[a-z-]+)?`)
+	// reference matches a name of a document and an anchor, as messages, comments and alerts
+	// have them.
+	reference = regexp.MustCompile(`docs/[a-z0-9/-]+\.md(#[a-z0-9-]+)?`)
+	// decision matches the number of an ADR.
+	decision = regexp.MustCompile(`\bADR ([0-9]{3})\b`)
 )
 
 // documents returns the paths of the repository's files that end in ext.
@@ -123,10 +126,10 @@ func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestMessagesReferToDocumentsThatExist(t *testing.T) {
+func TestReferencesToDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()
-	count := 0
-	for _, file := range documents(t, ".go") {
+	count, decisions := 0, 0
+	for _, file := range slices.Concat(documents(t, ".go"), documents(t, ".yaml"), documents(t, ".md")) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -137,8 +140,14 @@ func TestMessagesReferToDocumentsThatExist(t *testing.T) {
 				t.Errorf("%s refers to %s: %s", file, target, problem)
 			}
 		}
+		for _, match := range decision.FindAllStringSubmatch(string(text), -1) {
+			decisions++
+			if found, err := filepath.Glob("docs/adr/" + match[1] + "-*.md"); err != nil || len(found) != 1 {
+				t.Errorf("%s refers to ADR %s, and docs/adr has %d of that number, %v", file, match[1], len(found), err)
+			}
+		}
 	}
-	if count == 0 {
-		t.Error("no message refers to a document: the pattern is wrong")
+	if count == 0 || decisions == 0 {
+		t.Errorf("found %d references and %d ADRs: the patterns are wrong", count, decisions)
 	}
 }

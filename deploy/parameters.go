@@ -3,67 +3,57 @@ package deploy
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/deploy/internal/parameter"
 )
 
-// A parameter of the template is a field of the options, in both directions. set is nil
-// where the value follows from other fields.
-type parameter struct {
-	key string
-	get func(*Options) string
-	set func(*Options, string) error
-}
-
 // parameters are the parameters of the template, in its order.
-var parameters = []parameter{
-	{"SnapshotWindows", func(o *Options) string { return strings.Join(o.Windows, ",") }, setWindows},
-	number("SnapshotRetentionDays", func(o *Options) *int { return &o.UsageRetentionDays }),
-	constant("SchemaVersion", SchemaVersion),
-	text("GSI2Projection", func(o *Options) *Projection { return &o.GSI2Projection }),
-	flag("EnableLocalIndexes", func(o *Options) *bool { return &o.LocalIndexes }),
-	text("KMSKeyArn", func(o *Options) *string { return &o.KMSKeyARN }),
-	optional("PITRRecoveryPeriodDays", func(o *Options) *int { return &o.PITRDays }),
-	flag("EnableDeletionProtection", func(o *Options) *bool { return &o.DeletionProtection }),
-	choice("DataPolicy", "Retain", "Delete", func(o *Options) *bool { return &o.DeleteData }),
-	choice("BillingMode", "PAY_PER_REQUEST", "PROVISIONED", func(o *Options) *bool { return &o.Capacity.Provisioned }),
-	number("MinReadCapacity", func(o *Options) *int { return &o.Capacity.MinRead }),
-	number("MaxReadCapacity", func(o *Options) *int { return &o.Capacity.MaxRead }),
-	number("MinWriteCapacity", func(o *Options) *int { return &o.Capacity.MinWrite }),
-	number("MaxWriteCapacity", func(o *Options) *int { return &o.Capacity.MaxWrite }),
-	number("TargetUtilization", func(o *Options) *int { return &o.Capacity.TargetPercent }),
-	without("EnableAggregator", func(o *Options) *bool { return &o.NoAggregator }),
-	without("EnableProvisioner", func(o *Options) *bool { return &o.NoProvisioner }),
-	text("CodeBucket", func(o *Options) *string { return &o.CodeBucket }),
-	text("CodeKey", func(o *Options) *string { return &o.CodeKey }),
-	text("Architecture", func(o *Options) *Architecture { return &o.Architecture }),
-	number("LambdaMemorySize", func(o *Options) *int { return &o.MemoryMB }),
-	{"LambdaTimeout", func(o *Options) string { return strconv.Itoa(int(o.Timeout / time.Second)) }, setTimeout},
-	optional("ReservedConcurrency", func(o *Options) *int { return &o.ReservedConcurrency }),
-	flag("EnableTracing", func(o *Options) *bool { return &o.Tracing }),
-	text("LogLevel", func(o *Options) *string { return &o.LogLevel }),
-	number("LogRetentionDays", func(o *Options) *int { return &o.LogRetentionDays }),
-	{"MergeQuiet", (*Options).mergeQuiet, setQuiet},
-	text("StreamStartingPosition", func(o *Options) *Position { return &o.StartingPosition }),
-	without("EnableAuditArchival", func(o *Options) *bool { return &o.NoArchive }),
-	number("AuditArchiveGlacierTransitionDays", func(o *Options) *int { return &o.GlacierDays }),
-	without("EnableAlarms", func(o *Options) *bool { return &o.NoAlarms }),
-	text("AlarmSNSTopicArn", func(o *Options) *string { return &o.AlarmTopicARN }),
-	{"LambdaDurationThreshold", (*Options).durationAlarm, setDurationAlarm},
-	without("EnableIAM", func(o *Options) *bool { return &o.NoIAM }),
-	flag("EnableIAMRoles", func(o *Options) *bool { return &o.Roles }),
-	flag("EnableNamespaceRoles", func(o *Options) *bool { return &o.NamespaceRoles }),
-	text("AggregatorRoleArn", func(o *Options) *string { return &o.AggregatorRoleARN }),
-	text("ProvisionerRoleArn", func(o *Options) *string { return &o.ProvisionerRoleARN }),
-	text("PermissionBoundary", func(o *Options) *string { return &o.PermissionBoundary }),
-	prefix("RoleNamePrefix", func(o *Options) *string { return &o.RoleNameFormat }),
-	suffix("RoleNameSuffix", func(o *Options) *string { return &o.RoleNameFormat }),
-	prefix("PolicyNamePrefix", func(o *Options) *string { return &o.PolicyNameFormat }),
-	suffix("PolicyNameSuffix", func(o *Options) *string { return &o.PolicyNameFormat }),
+var parameters = []parameter.Parameter[Options]{
+	{Key: "SnapshotWindows", Get: func(o *Options) string { return strings.Join(o.Windows, ",") }, Set: setWindows},
+	parameter.Number("SnapshotRetentionDays", func(o *Options) *int { return &o.UsageRetentionDays }),
+	parameter.Constant[Options]("SchemaVersion", SchemaVersion),
+	parameter.Text("GSI2Projection", func(o *Options) *Projection { return &o.GSI2Projection }),
+	parameter.Flag("EnableLocalIndexes", func(o *Options) *bool { return &o.LocalIndexes }),
+	parameter.Text("KMSKeyArn", func(o *Options) *string { return &o.KMSKeyARN }),
+	parameter.Optional("PITRRecoveryPeriodDays", func(o *Options) *int { return &o.PITRDays }),
+	parameter.Flag("EnableDeletionProtection", func(o *Options) *bool { return &o.DeletionProtection }),
+	parameter.Choice("DataPolicy", "Retain", "Delete", func(o *Options) *bool { return &o.DeleteData }),
+	parameter.Choice("BillingMode", "PAY_PER_REQUEST", "PROVISIONED", func(o *Options) *bool { return &o.Capacity.Provisioned }),
+	parameter.Number("MinReadCapacity", func(o *Options) *int { return &o.Capacity.MinRead }),
+	parameter.Number("MaxReadCapacity", func(o *Options) *int { return &o.Capacity.MaxRead }),
+	parameter.Number("MinWriteCapacity", func(o *Options) *int { return &o.Capacity.MinWrite }),
+	parameter.Number("MaxWriteCapacity", func(o *Options) *int { return &o.Capacity.MaxWrite }),
+	parameter.Number("TargetUtilization", func(o *Options) *int { return &o.Capacity.TargetPercent }),
+	parameter.Without("EnableAggregator", func(o *Options) *bool { return &o.NoAggregator }),
+	parameter.Without("EnableProvisioner", func(o *Options) *bool { return &o.NoProvisioner }),
+	parameter.Text("CodeBucket", func(o *Options) *string { return &o.CodeBucket }),
+	parameter.Text("CodeKey", func(o *Options) *string { return &o.CodeKey }),
+	parameter.Text("Architecture", func(o *Options) *Architecture { return &o.Architecture }),
+	parameter.Number("LambdaMemorySize", func(o *Options) *int { return &o.MemoryMB }),
+	parameter.Seconds("LambdaTimeout", func(o *Options) *time.Duration { return &o.Timeout }),
+	parameter.Optional("ReservedConcurrency", func(o *Options) *int { return &o.ReservedConcurrency }),
+	parameter.Flag("EnableTracing", func(o *Options) *bool { return &o.Tracing }),
+	parameter.Text("LogLevel", func(o *Options) *string { return &o.LogLevel }),
+	parameter.Number("LogRetentionDays", func(o *Options) *int { return &o.LogRetentionDays }),
+	{Key: "MergeQuiet", Get: (*Options).mergeQuiet, Set: setQuiet},
+	parameter.Text("StreamStartingPosition", func(o *Options) *Position { return &o.StartingPosition }),
+	parameter.Without("EnableAuditArchival", func(o *Options) *bool { return &o.NoArchive }),
+	parameter.Number("AuditArchiveGlacierTransitionDays", func(o *Options) *int { return &o.GlacierDays }),
+	parameter.Without("EnableAlarms", func(o *Options) *bool { return &o.NoAlarms }),
+	parameter.Text("AlarmSNSTopicArn", func(o *Options) *string { return &o.AlarmTopicARN }),
+	{Key: "LambdaDurationThreshold", Get: (*Options).durationAlarm, Set: setDurationAlarm},
+	parameter.Without("EnableIAM", func(o *Options) *bool { return &o.NoIAM }),
+	parameter.Flag("EnableIAMRoles", func(o *Options) *bool { return &o.Roles }),
+	parameter.Flag("EnableNamespaceRoles", func(o *Options) *bool { return &o.NamespaceRoles }),
+	parameter.Text("AggregatorRoleArn", func(o *Options) *string { return &o.AggregatorRoleARN }),
+	parameter.Text("ProvisionerRoleArn", func(o *Options) *string { return &o.ProvisionerRoleARN }),
+	parameter.Text("PermissionBoundary", func(o *Options) *string { return &o.PermissionBoundary }),
+	parameter.Prefix("RoleNamePrefix", func(o *Options) *string { return &o.RoleNameFormat }),
+	parameter.Suffix("RoleNameSuffix", func(o *Options) *string { return &o.RoleNameFormat }),
+	parameter.Prefix("PolicyNamePrefix", func(o *Options) *string { return &o.PolicyNameFormat }),
+	parameter.Suffix("PolicyNameSuffix", func(o *Options) *string { return &o.PolicyNameFormat }),
 }
 
 // OptionsOf reads the options back from the parameters of a stack and its tags, so that an
@@ -77,17 +67,12 @@ func OptionsOf(name string, has []Parameter, tags []Tag) (Options, error) {
 	for _, p := range has {
 		values[p.Key] = p.Value
 	}
-	for _, p := range parameters {
-		value, ok := values[p.key]
-		if !ok || value == "" || p.set == nil {
-			continue
-		}
-		if err := p.set(&o, value); err != nil {
-			return o, &store.ValidationError{Field: "parameter " + p.key, Value: value, Reason: err.Error()}
-		}
+	if err := parameter.Read(parameters, values, &o); err != nil {
+		return o, err
 	}
 	o.Tags = usersTags(tags)
-	return o, o.setPeerFormats(values)
+	err := o.setPeerFormats(values)
+	return o, err
 }
 
 // usersTags leaves out the project's tags.
@@ -104,109 +89,22 @@ func usersTags(tags []Tag) map[string]string {
 	return users
 }
 
-func text[T ~string](key string, field func(*Options) *T) parameter {
-	return parameter{
-		key,
-		func(o *Options) string { return string(*field(o)) },
-		func(o *Options, v string) error { *field(o) = T(v); return nil },
-	}
-}
-
-func number(key string, field func(*Options) *int) parameter {
-	return parameter{
-		key,
-		func(o *Options) string { return strconv.Itoa(*field(o)) },
-		func(o *Options, v string) (err error) { *field(o), err = integer(v); return err },
-	}
-}
-
-// optional is a number whose 0 is the empty parameter.
-func optional(key string, field func(*Options) *int) parameter {
-	p := number(key, field)
-	full := p.get
-	p.get = func(o *Options) string {
-		if *field(o) == 0 {
-			return ""
-		}
-		return full(o)
-	}
-	return p
-}
-
-// flag is a field that is true where the parameter is.
-func flag(key string, field func(*Options) *bool) parameter {
-	return choice(key, "false", "true", field)
-}
-
-// without is a field that is true where the parameter is false.
-func without(key string, field func(*Options) *bool) parameter {
-	return choice(key, "true", "false", field)
-}
-
-// choice is a field with one word for false and one for true.
-func choice(key, no, yes string, field func(*Options) *bool) parameter {
-	return parameter{
-		key,
-		func(o *Options) string {
-			if *field(o) {
-				return yes
-			}
-			return no
-		},
-		func(o *Options, v string) error {
-			if v != no && v != yes {
-				return fmt.Errorf("give %s or %s", no, yes)
-			}
-			*field(o) = v == yes
-			return nil
-		},
-	}
-}
-
-func constant(key, value string) parameter {
-	return parameter{key: key, get: func(*Options) string { return value }}
-}
-
-// prefix is what a format has before the name. A template cannot take a format apart.
-func prefix(key string, field func(*Options) *string) parameter {
-	return parameter{
-		key,
-		func(o *Options) string { before, _, _ := strings.Cut(*field(o), placeholder); return before },
-		func(o *Options, v string) error { *field(o) = v + placeholder; return nil },
-	}
-}
-
-// suffix is what a format has after the name; its parameter follows the prefix.
-func suffix(key string, field func(*Options) *string) parameter {
-	return parameter{
-		key,
-		func(o *Options) string { _, after, _ := strings.Cut(*field(o), placeholder); return after },
-		func(o *Options, v string) error { *field(o) = cmp.Or(*field(o), placeholder) + v; return nil },
-	}
-}
-
 // formatted is the name of a component after a format.
 func formatted(format, name string, c Component) string {
 	return strings.Replace(cmp.Or(format, placeholder), placeholder, name+"-"+string(c), 1)
 }
 
-const placeholder = "{}"
+const placeholder = parameter.Placeholder
 
 func setWindows(o *Options, v string) error {
 	o.Windows = strings.Split(strings.ReplaceAll(v, " ", ""), ",")
 	return nil
 }
 
-func setTimeout(o *Options, v string) error {
-	n, err := integer(v)
-	o.Timeout = time.Duration(n) * time.Second
-	return err
-}
-
-// setDurationAlarm follows setTimeout in the order of the parameters. It rounds up, so that
+// setDurationAlarm follows the timeout in the order of the parameters. It rounds up, so that
 // a percentage comes back as itself.
 func setDurationAlarm(o *Options, v string) error {
-	n, err := integer(v)
+	n, err := parameter.Integer(v)
 	if err != nil {
 		return err
 	}
@@ -231,12 +129,4 @@ func setQuiet(o *Options, v string) (err error) {
 		o.Quiet = -1
 	}
 	return nil
-}
-
-func integer(v string) (int, error) {
-	n, err := strconv.Atoi(v)
-	if err != nil {
-		return 0, errors.New("give a whole number")
-	}
-	return n, nil
 }

@@ -55,7 +55,7 @@ type Parameter struct {
 func (s *Spec) Parameters() []Parameter {
 	all := make([]Parameter, 0, len(parameters))
 	for _, p := range parameters {
-		all = append(all, Parameter{p.key, p.get(&s.o)})
+		all = append(all, Parameter{p.Key, p.Get(&s.o)})
 	}
 	return all
 }

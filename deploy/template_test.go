@@ -1,7 +1,9 @@
 package deploy_test
 
 import (
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -116,23 +118,74 @@ func TestTheTemplateAcceptsTheParameters(t *testing.T) {
 func TestOutputsAreNeverEmpty(t *testing.T) {
 	t.Parallel()
 	for name, o := range shapes() {
+		newStack(t, o).checkOutputs(name)
+	}
+}
+
+func (s *stack) checkOutputs(name string) {
+	s.t.Helper()
+	exports := map[string]bool{}
+	for output, v := range s.section("Outputs") {
+		entry := v.(map[string]any)
+		if !s.has(entry) {
+			continue
+		}
+		if value, ok := s.eval(entry["Value"]).(string); !ok || value == "" {
+			s.t.Errorf("%s: the output %s is empty", name, output)
+		}
+		export := s.eval(entry["Export"]).(map[string]any)["Name"].(string)
+		if !strings.HasPrefix(export, "limits-") || exports[export] {
+			s.t.Errorf("%s: the output %s is exported as %q", name, output, export)
+		}
+		exports[export] = true
+	}
+}
+
+// Whatever options are given together, the template is whole: no output is empty, and what
+// it has refers to nothing that is left out.
+func TestAnyOptionsMakeAWholeStack(t *testing.T) {
+	t.Parallel()
+	const stacks = 400
+	draw := rand.New(rand.NewPCG(1, 2))
+	made := 0
+	for range stacks {
+		o := anyOptions(draw)
+		if _, err := deploy.New(o); err != nil {
+			continue // the options contradict each other
+		}
+		made++
 		s := newStack(t, o)
-		exports := map[string]bool{}
-		for output, v := range s.section("Outputs") {
-			entry := v.(map[string]any)
-			if !s.has(entry) {
-				continue
-			}
-			if value, ok := s.eval(entry["Value"]).(string); !ok || value == "" {
-				t.Errorf("%s: the output %s is empty", name, output)
-			}
-			export := s.eval(entry["Export"]).(map[string]any)["Name"].(string)
-			if !strings.HasPrefix(export, "limits-") || exports[export] {
-				t.Errorf("%s: the output %s is exported as %q", name, output, export)
-			}
-			exports[export] = true
+		s.checkOutputs(fmt.Sprintf("%+v", o))
+		for _, resource := range s.resources() {
+			s.properties(resource)
 		}
 	}
+	if made < stacks/4 {
+		t.Errorf("only %d of %d options make a stack", made, stacks)
+	}
+}
+
+// anyOptions are options that turn each part of the template on or off.
+func anyOptions(draw *rand.Rand) deploy.Options {
+	const rarely = 4
+	on := func() bool { return draw.IntN(2) == 0 }
+	seldom := func() bool { return draw.IntN(rarely) == 0 }
+	text := func(on bool, s string) string { return map[bool]string{true: s}[on] }
+	o := deploy.Options{
+		DeleteData: on(), DeletionProtection: on(), LocalIndexes: on(), Tracing: on(), NoArchive: on(), NoAlarms: on(), NoAggregator: seldom(), NoProvisioner: seldom(),
+		NoIAM: seldom(), CodeKey: text(!seldom(), "functions/0.zip"), CodeBucket: text(on(), "code"), KMSKeyARN: text(on(), aKey), AlarmTopicARN: text(on(), aTopic),
+		AggregatorRoleARN: text(on(), aRole), ProvisionerRoleARN: text(on(), aRole),
+		PermissionBoundary: [...]string{"", "edge", "arn:aws:iam::aws:policy/edge"}[draw.IntN(3)],
+		RoleNameFormat:     text(on(), "team-{}-role"), PolicyNameFormat: text(on(), "{}-policy"),
+	}
+	o.Roles, o.NamespaceRoles = !o.NoIAM && on(), !o.NoIAM && on()
+	if on() {
+		o.Capacity = widest().Capacity
+	}
+	if on() {
+		o.GSI2Projection, o.PITRDays, o.ReservedConcurrency = deploy.ProjectAll, 7, 5
+	}
+	return o
 }
 
 // Evaluating a reference to a resource that is left out fails the test.

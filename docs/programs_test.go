@@ -1,4 +1,5 @@
-// Package docs_test builds and runs the programs that the documents contain.
+// Package docs_test builds and runs the programs that the documents contain, compiles their
+// fragments of Go, and parses their data.
 package docs_test
 
 import (
@@ -24,16 +25,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/internal/doctest"
 )
 
 var update = flag.Bool("update", false, "write what the programs print into the documents")
-
-// A block is a fenced block of a document that a comment names: a file of a program, or the
-// output of a program.
-var block = regexp.MustCompile("(?ms)^<!-- (file|output): ([a-z_/.]+) -->\n```[a-z]+\n(.*?)^```$")
-
-// every names the files that each program of their document has.
-const every = "every"
 
 // modules are the folders of this repository's modules that programs import.
 var modules = []string{".", "grpclimit", "otellimit"}
@@ -41,15 +37,19 @@ var modules = []string{".", "grpclimit", "otellimit"}
 // timeout bounds the build and each program.
 const timeout = 5 * time.Minute
 
-// A user who copies a block of a document gets a program that builds outside this repository
-// and prints what the document says.
+// A user who copies a program from a document gets one that builds outside this repository and
+// prints what the document says. Fragments of Go compile in a function of their own.
 func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 	t.Parallel()
 	root, bin := t.TempDir(), t.TempDir()
 	outside(t, root)
-	want := extract(t, root)
-	command(t, root, "go", "vet", "./...")
+	blocks := doctest.Blocks(t, "..")
+	want := extract(t, root, blocks)
+	extractFragments(t, filepath.Join(root, "fragments"), blocks)
+	command(t, root, "go", "build", "./fragments/...") // reports more than the first error, as vet does not
 	command(t, root, "go", "build", "-o", bin, "./...")
+	// A fragment may end with a return, and what uses its variables follows.
+	command(t, root, "go", "vet", "-unreachable=false", "./...")
 	for name, output := range want {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,42 +91,42 @@ func outside(t *testing.T, root string) {
 // An output is what a program prints, and the document that says so.
 type output struct{ document, text string }
 
+// every is the folder of the files that programs have beside them.
+const every = "every"
+
+// alone lists the documents whose programs have no other files beside them.
+var alone = []string{"README.md", "docs/index.md"}
+
 // extract writes the files of all programs, and returns the outputs by program.
-func extract(t *testing.T, root string) map[string]output {
+func extract(t *testing.T, root string, blocks []doctest.Block) map[string]output {
 	t.Helper()
-	documents, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
+	outputs, programs, shared := map[string]output{}, map[string]doctest.Block{}, map[string]string{}
+	for _, b := range blocks {
+		program, file := path.Split(b.Argument)
+		program = path.Clean(program)
+		switch {
+		case b.Mark == "output":
+			outputs[b.Argument] = output{filepath.Join("..", b.Document), b.Text}
+		case b.Mark != "file":
+		case program == every:
+			shared[file] = b.Text
+		default:
+			write(t, filepath.Join(root, program, file), b.Text)
+			programs[program] = b
+		}
 	}
-	documents = append(documents, "../README.md")
-	outputs, programs, shared := map[string]output{}, []string{}, map[string]string{}
-	for _, document := range documents {
-		for _, m := range block.FindAllStringSubmatch(read(t, document), -1) {
-			kind, name, text := m[1], m[2], m[3]
-			program, file := path.Split(name)
-			program = path.Clean(program)
-			switch {
-			case kind == "output":
-				outputs[name] = output{document, text}
-			case program == every:
-				shared[file] = text
-			default:
+	for program, b := range programs {
+		for file, text := range shared {
+			if !slices.Contains(alone, b.Document) {
 				write(t, filepath.Join(root, program, file), text)
-				programs = append(programs, program)
 			}
 		}
 	}
-	programs = slices.Compact(slices.Sorted(slices.Values(programs)))
-	for _, program := range programs {
-		for file, text := range shared {
-			write(t, filepath.Join(root, program, file), text)
-		}
-	}
 	if len(programs) < 10 {
-		t.Fatalf("found the programs %q: does the pattern still fit the documents?", programs)
+		t.Fatalf("found %d programs: does the pattern still fit the documents?", len(programs))
 	}
 	for name := range outputs {
-		if !slices.Contains(programs, name) {
+		if _, ok := programs[name]; !ok {
 			t.Errorf("there is an output of %s, but no such program", name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -35,6 +36,8 @@ type EntityQuery struct {
 	Limit int
 	// Cursor is [EntityPage.Next] of the page before, "" for the first page.
 	Cursor string
+	// Prefix selects the entities whose IDs begin with it; "" selects all.
+	Prefix string
 }
 
 // An EntityPage is a part of the entities of a namespace.
@@ -59,7 +62,7 @@ func (s *Store) Entities(ctx context.Context, q EntityQuery) (EntityPage, error)
 		return EntityPage{}, err
 	}
 	limit := cmp.Or(q.Limit, DefaultEntities)
-	keys, err := s.recordKeys(ctx, op, after, limit+1) // one more tells whether another page follows
+	keys, err := s.recordKeys(ctx, op, q.Prefix, after, limit+1) // one more tells whether another page follows
 	if err != nil {
 		return EntityPage{}, err
 	}
@@ -95,20 +98,25 @@ func (q *EntityQuery) check() (after string, err error) {
 			Field: "limit", Value: strconv.Itoa(q.Limit), Reason: fmt.Sprintf("give 1 to %d, or 0 for %d", MaxEntities, DefaultEntities),
 		}
 	}
+	if q.Prefix != "" {
+		if err := store.CheckEntity(q.Prefix); err != nil {
+			return "", fmt.Errorf("prefix: %w", err)
+		}
+	}
 	if q.Cursor == "" {
 		return "", nil
 	}
 	id, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	if err != nil || store.CheckEntity(string(id)) != nil {
+	if err != nil || store.CheckEntity(string(id)) != nil || !strings.HasPrefix(string(id), q.Prefix) {
 		return "", &store.ValidationError{Field: "cursor", Value: q.Cursor, Reason: "give the one that a page of entities ended with"}
 	}
 	return string(id), nil
 }
 
-// recordKeys returns the keys of up to n records of entities, by ID, that follow the
-// entity after; "" begins with the first.
-func (s *Store) recordKeys(ctx context.Context, op, after string, n int) (keys []schema.Key, err error) {
-	in := conn.IndexQuery(schema.GSI4, s.ns, schema.EntityPK(s.ns, ""))
+// recordKeys returns the keys of up to n records of entities whose IDs begin with a prefix,
+// by ID, that follow the entity after; "" begins with the first.
+func (s *Store) recordKeys(ctx context.Context, op, prefix, after string, n int) (keys []schema.Key, err error) {
+	in := conn.IndexQuery(schema.GSI4, s.ns, schema.EntityPK(s.ns, prefix))
 	in.FilterExpression = aws.String("SK = :meta")
 	in.ExpressionAttributeValues[":meta"] = schema.S(schema.MetaSK)
 	in.Limit = aws.Int32(entriesAtOnce)

@@ -67,6 +67,24 @@ func TestEntitiesComeInPages(t *testing.T) {
 			t.Errorf("in pages of %d (-want +got): %s", limit, diff)
 		}
 	}
+	tens := dynamo.EntityQuery{Limit: 6, Prefix: "user-1"}
+	for _, want := range []string{"[user-10 user-11 user-12 user-13 user-14 user-15]", "[user-16 user-17 user-18 user-19]"} {
+		page, err := s.Entities(t.Context(), tens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range page.Entities {
+			got = append(got, e.ID)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("the page of %+v has %v, want %s", tens, got, want)
+		}
+		tens.Cursor = page.Next
+	}
+	if tens.Cursor != "" {
+		t.Error("the last page with a prefix leads on")
+	}
 	first, err := s.Entities(t.Context(), dynamo.EntityQuery{Limit: 5})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +102,7 @@ func TestEntitiesComeInPages(t *testing.T) {
 func TestEntitiesRefuseABadQuery(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
-	for _, q := range []dynamo.EntityQuery{{Limit: -1}, {Limit: dynamo.MaxEntities + 1}, {Cursor: "?"}, {Cursor: "Iw"}} {
+	for _, q := range []dynamo.EntityQuery{{Limit: -1}, {Limit: dynamo.MaxEntities + 1}, {Cursor: "?"}, {Cursor: "Iw"}, {Prefix: "#"}, {Prefix: "other", Cursor: "a2V5LTE"}} {
 		_, err := s.Entities(t.Context(), q)
 		fixture.WantErr(t, err, store.ErrInvalid)
 	}

@@ -33,6 +33,16 @@ func Open(o Options) (*DB, error) {
 	return db, nil
 }
 
+// Exists reports whether a directory has a database. It opens and changes nothing. A missing
+// directory has none.
+func Exists(dir string) (bool, error) {
+	there, err := journal.Exists(dir)
+	if err != nil {
+		return false, fmt.Errorf("look for a database in %s: %w", dir, err)
+	}
+	return there, nil
+}
+
 // loader builds a database from the journal. It leaves indexes to the end, because they depend
 // only on the items as they are then.
 type loader struct {

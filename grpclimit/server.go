@@ -116,9 +116,7 @@ func (s *Server) begin(ctx context.Context, call *Call) (c *charge, entity strin
 	if err == nil {
 		lease, err = s.costs.limits.Acquire(ctx, req)
 	}
-	if s.o.Observe != nil {
-		s.o.Observe(ctx, call, &Decision{Request: req, Err: err, Degraded: err == nil && lease.Degraded(), Shadow: s.o.Shadow})
-	}
+	s.observe(ctx, call, lease, &Decision{Request: req, Err: err, Degraded: err == nil && lease.Degraded(), Shadow: s.o.Shadow})
 	switch {
 	case err != nil && s.o.Shadow:
 		return nil, "", nil
@@ -130,6 +128,22 @@ func (s *Server) begin(ctx context.Context, call *Call) (c *charge, entity strin
 		setHeader(ctx, lease, req.Entity)
 	}
 	return &charge{costs: &s.costs, call: call, lease: lease}, req.Entity, nil
+}
+
+// observe tells of a decision. If the observer panics, the call is not served, and takes
+// nothing.
+func (s *Server) observe(ctx context.Context, call *Call, lease *limiter.Lease, d *Decision) {
+	if s.o.Observe == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned && d.Err == nil {
+			(&charge{costs: &s.costs, call: call, lease: lease}).giveBack(ctx)
+		}
+	}()
+	s.o.Observe(ctx, call, d)
+	returned = true
 }
 
 // leaseKey is the key of a lease in a context.

@@ -303,6 +303,28 @@ func TestAPanicReturnsTheTokens(t *testing.T) {
 	}
 }
 
+// An observer that panics refuses the call, and nothing stays taken.
+func TestAnObserverThatPanicsTakesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := options()
+	o.Resource = grpclimit.Constant("calls")
+	o.Observe = func(context.Context, *grpclimit.Call, *grpclimit.Decision) { panic("a defect") }
+	conn := serve(t, &service{}, w, o)
+	ctx := as(t.Context(), "alice")
+	if _, _, err := call(ctx, conn); status.Code(err) != codes.Internal {
+		t.Error(err)
+	}
+	stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(ctx)
+	w.Must(err)
+	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
+		t.Error(err)
+	}
+	if left := balance(w, "alice", "calls", "rpm"); left != 6 {
+		t.Errorf("%d calls are left, want 6", left)
+	}
+}
+
 // In shadow mode every call is served and what can be taken is taken. Observe tells what would
 // happen.
 func TestTheShadowRefusesNothing(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -128,4 +129,50 @@ func ExampleTransport() {
 	// Output:
 	// 429 Too Many Requests
 	// true 30s
+}
+
+// A program that answers itself takes the status from StatusOf.
+func ExampleStatusOf() {
+	for _, err := range []error{
+		nil,
+		&limiter.ExceededError{},
+		&limiter.ValidationError{Field: "entity", Value: "a|b"},
+		limiter.ErrUnavailable,
+		limiter.ErrNotConfigured,
+	} {
+		fmt.Println(httplimit.StatusOf(err))
+	}
+	// Output:
+	// 200
+	// 429
+	// 400
+	// 503
+	// 500
+}
+
+// The client's address, behind a proxy of the network 10.0.0.0/8. What the client itself
+// wrote into the field is not read.
+func ExampleClientAddr() {
+	key, err := httplimit.ClientAddr(httplimit.AddrOptions{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	if err != nil {
+		panic(err)
+	}
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
+	r.RemoteAddr = "10.1.2.3:4711"
+	r.Header.Set("X-Forwarded-For", "203.0.113.9, 192.0.2.7")
+	fmt.Println(key(r))
+	// Output: 192.0.2.7 <nil>
+}
+
+// Each route is a resource, whatever its paths.
+func ExamplePattern() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /users/{id}", func(http.ResponseWriter, *http.Request) {})
+	resource := httplimit.Pattern(mux)
+	for _, path := range []string{"/users/1", "/users/2"} {
+		fmt.Println(resource(httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, nil)))
+	}
+	// Output:
+	// GET:/users/:id <nil>
+	// GET:/users/:id <nil>
 }

@@ -159,33 +159,39 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	if err == nil {
 		lease, err = m.limits.Acquire(r.Context(), req)
 	}
-	if m.o.Observe != nil {
-		m.o.Observe(r, &Decision{Request: req, Err: err, Degraded: err == nil && lease.Degraded(), Shadow: m.o.Shadow})
+	if err == nil {
+		m.admit(next, w, r, &req, lease)
+		return
 	}
-	switch {
-	case err == nil:
-		m.admit(next, w, r, req.Entity, lease)
-	case m.o.Shadow:
+	m.observe(r, &Decision{Request: req, Err: err, Shadow: m.o.Shadow})
+	if m.o.Shadow {
 		next.ServeHTTP(w, r)
-	default:
-		m.refuse(w, r, req.Entity, err)
+		return
+	}
+	m.refuse(w, r, req.Entity, err)
+}
+
+func (m *Middleware) observe(r *http.Request, d *Decision) {
+	if m.o.Observe != nil {
+		m.o.Observe(r, d)
 	}
 }
 
 // admit serves a request that was admitted, and settles its lease.
-func (m *Middleware) admit(next http.Handler, w http.ResponseWriter, r *http.Request, entity string, lease *limiter.Lease) {
+func (m *Middleware) admit(next http.Handler, w http.ResponseWriter, r *http.Request, req *limiter.Request, lease *limiter.Lease) {
 	answer := &writer{ResponseWriter: w}
-	if !m.o.Shadow {
-		answer.fields.units, answer.fields.x = m.o.Units, m.o.XHeaders
-		answer.fields.write(w.Header(), entity, lease.Statuses(), noBound)
-	}
 	// The client may leave; what was taken is settled nevertheless. A panic goes on.
 	ctx, returned := context.WithoutCancel(r.Context()), false
 	defer func() {
 		if err := m.settle(ctx, r, answer, lease, returned); err != nil {
-			m.o.Logger.WarnContext(ctx, "lease not settled", "entity", entity, "error", err)
+			m.o.Logger.WarnContext(ctx, "lease not settled", "entity", req.Entity, "error", err)
 		}
 	}()
+	m.observe(r, &Decision{Request: *req, Degraded: lease.Degraded(), Shadow: m.o.Shadow})
+	if !m.o.Shadow {
+		answer.fields.units, answer.fields.x = m.o.Units, m.o.XHeaders
+		answer.fields.write(w.Header(), req.Entity, lease.Statuses(), noBound)
+	}
 	next.ServeHTTP(answer.seen(), r.WithContext(withLease(r.Context(), lease)))
 	returned = true
 }

@@ -145,6 +145,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.holds.Learn(at, pauseOf(res, t.o.Now(), t.o.MaxHold))
 	}
 	res.Request = sent
+	if res.Body == nil { // http.Client tolerates such a base
+		res.Body = http.NoBody
+	}
 	if res.StatusCode == http.StatusTooManyRequests {
 		t.end(ctx, lease, false)
 		return res, nil

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -31,12 +32,13 @@ func (w *writer) begin(status int) {
 // hasBegun reports whether the client may have got a part of the response.
 func (w *writer) hasBegun() bool { return w.status != 0 || w.hijacked }
 
-// WriteHeader notes the status, unless it is informational.
+// WriteHeader notes the status, unless it is informational. A server panics on a status that
+// is no number of three digits: then nothing has begun.
 func (w *writer) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		w.begin(status)
 	}
-	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write counts the bytes.
@@ -47,22 +49,34 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom counts the bytes, and keeps the server's way of sending files.
+// ReadFrom counts the bytes, and keeps the server's way of sending files. If the source has
+// none, the response has not begun, and the handler may still answer an error. If the source
+// panics, the client may have got a part.
 func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
-	w.begin(http.StatusOK)
+	isDone := false
+	defer func() {
+		if n > 0 || !isDone {
+			w.begin(http.StatusOK)
+		}
+	}()
 	n, err = io.Copy(w.ResponseWriter, src)
 	w.bytes += n
+	isDone = true
 	return n, err
 }
 
-// flush and hijack are what a flusher and a hijacker do.
-func (w *writer) flush(f http.Flusher) {
-	w.begin(http.StatusOK)
-	f.Flush()
+// flush and hijack find what a server's writer offers, also below the writers of other
+// middleware, as [http.ResponseController] does.
+func (w *writer) flush() error {
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	if !errors.Is(err, http.ErrNotSupported) {
+		w.begin(http.StatusOK)
+	}
+	return err
 }
 
-func (w *writer) hijack(h http.Hijacker) (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffered, err := h.Hijack()
+func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	w.hijacked = w.hijacked || err == nil
 	return conn, buffered, err
 }
@@ -75,21 +89,18 @@ type (
 	flusherHijacker struct{ *writer }
 )
 
-func (w flusher) Flush()         { w.flush(w.ResponseWriter.(http.Flusher)) } //nolint:errcheck,forcetypeassert // see seen
-func (w flusherHijacker) Flush() { w.flush(w.ResponseWriter.(http.Flusher)) } //nolint:errcheck,forcetypeassert // see seen
+func (w flusher) Flush()                    { _ = w.flush() } // a Flusher reports no error
+func (w flusher) FlushError() error         { return w.flush() }
+func (w flusherHijacker) Flush()            { _ = w.flush() } // as above
+func (w flusherHijacker) FlushError() error { return w.flush() }
 
-func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return w.hijack(w.ResponseWriter.(http.Hijacker)) //nolint:errcheck,forcetypeassert // see seen
-}
+func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error)        { return w.hijack() }
+func (w flusherHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
 
-func (w flusherHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return w.hijack(w.ResponseWriter.(http.Hijacker)) //nolint:errcheck,forcetypeassert // see seen
-}
-
-// seen is the writer as a handler sees it: with the methods of the server's writer.
+// seen is the writer as a handler sees it: with the methods of the server's writer, so that
+// [http.ResponseController] does not look below this one and leave it out.
 func (w *writer) seen() http.ResponseWriter {
-	_, flushes := w.ResponseWriter.(http.Flusher)
-	_, hijacks := w.ResponseWriter.(http.Hijacker)
+	flushes, hijacks := offers(w.ResponseWriter)
 	switch {
 	case flushes && hijacks:
 		return flusherHijacker{w}
@@ -99,4 +110,21 @@ func (w *writer) seen() http.ResponseWriter {
 		return hijacker{w}
 	}
 	return w
+}
+
+// offers reports what a writer can do, or one that it wraps.
+func offers(w http.ResponseWriter) (flushes, hijacks bool) {
+	for {
+		switch w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			flushes = true
+		}
+		_, ok := w.(http.Hijacker)
+		hijacks = hijacks || ok
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return flushes, hijacks
+		}
+		w = wrapper.Unwrap()
+	}
 }

@@ -262,8 +262,9 @@ func TestABucketInUseFollowsAnApply(t *testing.T) {
 }
 
 // An apply may crash between any two of its requests, or lose the answer to any of them.
-// The next apply then arrives at the manifest. The record never lists less than what the
-// first apply has set.
+// The next apply then arrives at the manifest, and the one after it writes nothing. The
+// record never lists less than what the first apply has set, and calls nothing done that was
+// not. Each change of a level has one audit event, however many applies it took.
 func TestAnApplyResumesWhereverItStopped(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
@@ -317,6 +318,13 @@ func crash(t *testing.T, stop int, lost bool) (finished bool) {
 			}
 		}
 	}
+	p, err := w.manager.Plan(t.Context(), target, true)
+	w.Must(err)
+	for _, c := range p.Changes {
+		if c.Drift {
+			t.Errorf("stop %d, lost %v: the record says that %v is set to what it is not", stop, lost, c.Key)
+		}
+	}
 	later := managerOf(t, w.Open(dynamo.Options{Now: func() time.Time { return time.Now().Add(time.Hour) }}))
 	r, err := later.Apply(t.Context(), target, manifest.ApplyOptions{Prune: true})
 	if err != nil || len(r.Failures()) > 0 {
@@ -326,7 +334,28 @@ func crash(t *testing.T, stop int, lost bool) (finished bool) {
 	w.plan(target, true, "unchanged system", "unchanged r", "unchanged e/r")
 	w.holds("gone", 0)
 	w.holds("e/gone", 0)
+	before := w.Meter.Totals()
+	w.apply(target, true, "unchanged system", "unchanged r", "unchanged e/r")
+	if since := w.Meter.Totals().Sub(before); since.Sum().WCU != 0 {
+		t.Errorf("stop %d, lost %v: applied once more, it writes: %v", stop, lost, since)
+	}
+	const changes = 3 + 3 + 2 // set up, set and deleted
+	if n := w.events(); n != changes {
+		t.Errorf("stop %d, lost %v: %d audit events, want %d", stop, lost, n, changes)
+	}
 	return finished
+}
+
+// events counts the audit events of the namespace.
+func (w *world) events() (n int) {
+	w.Helper()
+	_, ns := w.Store.Namespace()
+	w.each(ns, func(it schema.Item) {
+		if strings.HasPrefix(schema.KeyOf(it).SK, "#AUDIT#") {
+			n++
+		}
+	})
+	return n
 }
 
 var (

@@ -5,8 +5,8 @@ package audit
 
 import "github.com/zeroae/zae-limiter-go/internal/schema"
 
-// Actions of audit events. Peers can also change an entity's parent and the balance of
-// a bucket. They then write entity_parent_changed, bucket_reset and bucket_topped_up.
+// Actions of audit events. The last three are written by peers only, which can also change an
+// entity's parent and the balance of a bucket.
 const (
 	EntityCreated       = "entity_created"
 	EntityDeleted       = "entity_deleted"
@@ -18,7 +18,20 @@ const (
 	NamespaceRecovered  = "namespace_recovered"
 	NamespacePurging    = "namespace_purge_started"
 	NamespacePurged     = "namespace_purged"
+
+	EntityParentChanged = "entity_parent_changed"
+	BucketReset         = "bucket_reset"
+	BucketToppedUp      = "bucket_topped_up"
 )
+
+// Actions returns the actions that this package knows, sorted. A later version, or another
+// program, may write more.
+func Actions() []string {
+	return []string{
+		RetentionSet, BucketReset, BucketToppedUp, EntityCreated, EntityDeleted, EntityParentChanged, LimitsDeleted, LimitsSet,
+		NamespaceDeleted, NamespacePurging, NamespacePurged, NamespaceRecovered, NamespaceRegistered,
+	}
+}
 
 // DefaultRetention is the number of days for which audit events are kept by
 // default.

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
@@ -67,11 +67,15 @@ func run(ctx context.Context, out printer) (err error) {
 		return fmt.Errorf("expected a refusal, got: %w", err)
 	}
 	for _, s := range refused.Statuses {
-		out.print("   %-5s %s: asked %3d, has %3d, exceeded: %-5v  retry after %v",
-			s.Entity, s.Limit.Name, s.Requested, s.Available, s.Exceeded, s.RetryAfter)
+		verdict := "enough"
+		if s.Exceeded {
+			verdict = fmt.Sprintf("refused, for %v", s.RetryAfter)
+		}
+		out.print("   %-5s %s: asked %3d, has %3d: %s", s.Entity, s.Limit.Name, s.Requested, s.Available, verdict)
 	}
 
-	// The wait is exact: a millisecond earlier the request would be refused again.
+	// The wait covers both sides, and is exact: a millisecond earlier the request would be
+	// refused again.
 	out.print("\n5. Waiting %v, exactly what the refusal says, and asking again.", refused.RetryAfter())
 	time.Sleep(refused.RetryAfter())
 	if err := chat(ctx, limits, out, "alice", 900, 900); err != nil {
@@ -115,8 +119,8 @@ func configure(ctx context.Context, store *dynamo.Store, out printer) error {
 	return nil
 }
 
-// chat reserves tokens for a key, calls the model, and settles the difference between the
-// reserved and the used tokens. If the model failed, chat would return all reserved tokens.
+// chat reserves tokens for a key, calls the model, and settles what it used. If the model
+// failed, Do would return all reserved tokens.
 func chat(ctx context.Context, limits *limiter.Limiter, out printer, key string, reserve, used int64) error {
 	request := limiter.Request{
 		Entity: key, Resource: "gpt-4",
@@ -128,7 +132,7 @@ func chat(ctx context.Context, limits *limiter.Limiter, out printer, key string,
 		}
 		model()
 		out.print("   the model answered with %d tokens", used)
-		return lease.Adjust("tpm", used-reserve)
+		return lease.Settle("tpm", used)
 	})
 }
 

@@ -31,8 +31,10 @@ func TestQuickstart(t *testing.T) {
 			"admitted: bob   has  400 of  1000 tpm left",
 			"admitted: acme  has  425 of  1500 tpm left", // 300 were returned, 25 were earned
 			"the model answered with 700 tokens",
-			"alice tpm: asked 900, has 540, exceeded: true   retry after 1.8s",
-			"acme  tpm: asked 900, has 350, exceeded: true   retry after 2.2s",
+			"alice rpm: asked   1, has  59: enough",
+			"alice tpm: asked 900, has 540: refused, for 1.8s",
+			"acme  rpm: asked   1, has  98: enough",
+			"acme  tpm: asked 900, has 350: refused, for 2.2s",
 			"Waiting 2.2s, exactly what the refusal says",
 			"admitted: alice has   80 of  1000 tpm left",
 			"admitted: acme  has    0 of  1500 tpm left",

@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) int {
 	a := &app.App{
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
 		Terminal: o.Terminal, Getenv: o.Getenv, Connect: o.Connect, Now: o.Now,
-		ConnectStreams: connect.Streams, ConnectArchive: o.ConnectArchive, ConnectQueue: o.ConnectQueue,
+		ConnectStreams: connect.Streams, Tables: connect.Tables, ConnectArchive: o.ConnectArchive, ConnectQueue: o.ConnectQueue,
 		ConnectStack: o.ConnectStack, ConnectHealth: o.ConnectHealth, Executable: o.Executable,
 	}
 	if a.ConnectHealth == nil {
@@ -101,6 +101,9 @@ func Run(ctx context.Context, o Options) int {
 		o.Args = args
 	}
 	root := newRoot(a, o.Version) //nolint:contextcheck // commands get theirs from ExecuteContextC
+	if completes(o.Args) {
+		bindCompletion(a, root) //nolint:contextcheck // as above
+	}
 	// A nil slice would make cobra read the process's own arguments.
 	root.SetArgs(append([]string{}, o.Args...))
 	cmd, err := root.ExecuteContextC(ctx)

@@ -1,14 +1,31 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
+
+// Root returns the command of the program.
+func Root() *cobra.Command { return newRoot(&app.App{}, Version{}) }
+
+// IsGlobal reports whether a flag is one that many commands have.
+func IsGlobal(name string) bool {
+	for _, section := range global {
+		if slices.Contains(section.flags, name) {
+			return true
+		}
+	}
+	return false
+}
 
 // CommandPaths are the words of each command; the root has none.
 func CommandPaths() [][]string {
@@ -20,14 +37,43 @@ func CommandPaths() [][]string {
 			walk(c, append(slices.Clip(path), c.Name()))
 		}
 	}
-	walk(newRoot(&app.App{}, Version{}), nil)
+	walk(Root(), nil)
 	return paths
+}
+
+// Incomplete lists the flags that take a value and the arguments that have no completer, and
+// the completers that no flag or argument has. Numbers and durations need none.
+func Incomplete() (missing, unused []string) {
+	entries := map[string]bool{}
+	for kind, all := range map[string]map[string]completer{"flag ": flags, "flag of ": flagsOf, "argument ": argumentsNamed, "argument of ": argumentsOf} {
+		for name := range all {
+			entries[kind+name] = true
+		}
+	}
+	each(newRoot(&app.App{}, Version{}), func(cmd *cobra.Command) {
+		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			delete(entries, "flag "+f.Name)
+			delete(entries, "flag of "+path+" "+f.Name)
+			if _, ok := flagCompleter(cmd, f); !ok && f.NoOptDefVal == "" && !slices.Contains([]string{"int", "uint64", "float64", "duration"}, f.Value.Type()) {
+				missing = append(missing, path+" --"+f.Name)
+			}
+		})
+		for i, name := range arguments(cmd) {
+			delete(entries, "argument "+name)
+			delete(entries, "argument of "+path+" "+name)
+			if _, ok := argumentCompleter(cmd, i); !ok {
+				missing = append(missing, path+" "+name)
+			}
+		}
+	})
+	return missing, slices.Collect(maps.Keys(entries))
 }
 
 // CommandOf returns the words of the command that arguments run, and whether it is one: a
 // group of commands only prints help.
 func CommandOf(args []string) (path string, isCommand bool) {
-	cmd, _, err := newRoot(&app.App{}, Version{}).Find(args)
+	cmd, _, err := Root().Find(args)
 	if err != nil {
 		return "", false
 	}
@@ -51,4 +97,25 @@ func Results() map[string][]reflect.Type {
 	}
 	walk(root)
 	return results
+}
+
+// Parse checks the command and the flags of a command line, and the other arguments if it is
+// whole. Nothing is run.
+func Parse(args []string, whole bool) error {
+	root := Root()
+	root.InitDefaultCompletionCmd()
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	if others := cmd.Flags().Args(); cmd.HasSubCommands() && len(others) > 0 {
+		return fmt.Errorf("%s has no command %s", cmd.CommandPath(), others[0])
+	}
+	if !whole {
+		return nil
+	}
+	return cmd.ValidateArgs(cmd.Flags().Args())
 }

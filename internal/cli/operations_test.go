@@ -63,19 +63,6 @@ func TestTheOperationsPageExplainsEveryAlarm(t *testing.T) {
 	}
 }
 
-// The pictures of status are what the scripts say that it prints.
-func TestTheOperationsPageShowsRealStatuses(t *testing.T) {
-	t.Parallel()
-	page := operations(t)
-	for script, golden := range map[string]string{"status.txtar": "healthy.txt", "status-degraded.txtar": "degraded.txt"} {
-		_, want, found := strings.Cut(readText(t, "testdata", "script", script), "-- "+golden+" --\n")
-		want, _, _ = strings.Cut(want, "-- ")
-		if !found || !strings.Contains(page, "```text\n"+want+"```") {
-			t.Errorf("the page does not show %s as %s has it", golden, script)
-		}
-	}
-}
-
 // command is a command line in the page.
 var command = regexp.MustCompile("(?:^|`)zae-limiter ([^`\n#]+)")
 

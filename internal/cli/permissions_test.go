@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
 	"github.com/zeroae/zae-limiter-go/archive"
@@ -133,8 +134,12 @@ func (c *commands) complete(t *testing.T) {
 	}
 }
 
-// connect records the requests of the command that arguments run.
+// connect records the requests of the command that arguments run. It records none of a
+// completion, which is silent if a policy refuses it.
 func (c *commands) connect(args []string, connect func(context.Context, app.Endpoint) (dynamo.API, error)) func(context.Context, app.Endpoint) (dynamo.API, error) {
+	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
+		return connect
+	}
 	path, _ := cli.CommandOf(args)
 	if slices.Contains(args, apart) {
 		path += " " + apart

@@ -41,6 +41,10 @@ func TestProcess(t *testing.T) {
 		"AWS Lambda has it start workers":             orchestratesLambda,
 		"AWS Lambda has it work for Locust":           worksForLocust,
 		"it follows a stream that is served":          followsOverHTTP,
+		"a killed apply of limits is completed":       appliesAfterKill,
+		"an apply on a full disk is completed":        appliesAfterAFullDisk,
+		"a full disk leaves no half of a file":        keepsFiles,
+		"a result for a full disk is an error":        reportsFullOutput,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, bin) })
 	}

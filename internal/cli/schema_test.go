@@ -373,7 +373,7 @@ func (d *folderDocs) add(tree *ast.File) {
 		for _, spec := range of.Specs {
 			switch s := spec.(type) {
 			case *ast.TypeSpec:
-				d.types[s.Name.Name] = textOf(s.Doc, of.Doc, s.Comment)
+				d.types[s.Name.Name] = commentOf(s.Doc, of.Doc, s.Comment)
 				if body, ok := s.Type.(*ast.StructType); ok {
 					d.addFields(s.Name.Name, body)
 				}
@@ -387,7 +387,7 @@ func (d *folderDocs) add(tree *ast.File) {
 func (d *folderDocs) addFields(name string, body *ast.StructType) {
 	for _, f := range body.Fields.List {
 		for _, id := range f.Names {
-			d.fields[name+"."+id.Name] = textOf(f.Doc, f.Comment)
+			d.fields[name+"."+id.Name] = commentOf(f.Doc, f.Comment)
 		}
 	}
 }
@@ -413,8 +413,8 @@ func (d *folderDocs) addWords(s *ast.ValueSpec) {
 	}
 }
 
-// textOf is the first comment that there is, in one line.
-func textOf(groups ...*ast.CommentGroup) string {
+// commentOf is the first comment that there is, in one line.
+func commentOf(groups ...*ast.CommentGroup) string {
 	for _, g := range groups {
 		if text := strings.TrimSpace(g.Text()); text != "" {
 			p := comment.Parser{}

@@ -73,6 +73,8 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	cloud make NAME FILE     make a stack from a template, as another program would
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
+//	show CODE ARGS…          exits CODE ARGS…, and show the command and its result next time
+//	picture NAME             require that docs/pictures/NAME.svg shows these commands
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	recorder := recordCommands(t)
@@ -111,6 +113,8 @@ func TestScripts(t *testing.T) {
 			"cloud":       steer,
 			"tag":         tag,
 			"account":     change,
+			"show":        show,
+			"picture":     picture,
 		},
 	})
 }
@@ -132,6 +136,8 @@ type world struct {
 	executable func() ([]byte, error) // reads the running program
 
 	recorder *commands
+	screen   *transcript // shows the command that runs; nil shows nothing
+	shown    *transcript // what the next picture shows
 
 	account *cloudtest.Account
 	known   map[string]bool // resources of the cloud that the account has
@@ -254,7 +260,7 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	w := worldOf(ts)
 	var stdout, stderr bytes.Buffer
 	o := cli.Options{
-		Args: args, Stdin: strings.NewReader(""), Stdout: io.MultiWriter(ts.Stdout(), &stdout), Stderr: io.MultiWriter(ts.Stderr(), &stderr),
+		Args: args, Stdin: strings.NewReader(""), Stdout: io.MultiWriter(ts.Stdout(), w.screen, &stdout), Stderr: io.MultiWriter(ts.Stderr(), &stderr),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
 		ConnectStack: w.recorder.connectStack(args, w.connectStack), ConnectHealth: w.recorder.connectHealth(args, w.connectHealth), Executable: w.executable,
 	}

@@ -12,9 +12,10 @@ import (
 // other call of its process may have used the same buckets during the call, or during a
 // call that settles its lease.
 func (c *checker) attributable(k *call) bool {
-	if !k.client.shares && !c.wasSharded(bucketKey{k.req.Entity, k.req.Resource}) && !c.wasSharded(bucketKey{cascading[k.req.Entity], k.req.Resource}) {
+	if k.kind != waiting && !k.client.shares && !c.wasSharded(bucketKey{k.req.Entity, k.req.Resource}) && !c.wasSharded(bucketKey{cascading[k.req.Entity], k.req.Resource}) {
 		return true
 	}
+	// A caller that waits may be admitted with the lease of another.
 	return c.alone(k) && !slices.ContainsFunc(c.settled[k], func(s *call) bool { return !c.alone(s) })
 }
 

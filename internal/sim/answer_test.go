@@ -9,11 +9,13 @@ import (
 // A part is the effect of a call and its settling on one limit of a bucket, over all
 // shards, in millitokens.
 type part struct {
-	taken   int64 // by the acquire itself, less what it gave back
+	taken   int64 // by the call itself, less what it gave back
+	added   int64 // by the calls that extended its lease
 	net     int64 // including the calls that settle its lease
 	least   int64 // the minimum of net, and the maximum of taken
 	most    int64
 	lives   map[bucketID][2]int // lives of the limit and its item at the last debit
+	outlast bool                // a later call debited the item that replaced one that the call had debited
 	touched bool                // a write of the acquire was applied and the limit existed
 	at      time.Duration       // of the first debit
 }
@@ -25,7 +27,8 @@ type partKey struct {
 	name string
 }
 
-// parts sums the applied writes of a call and of the calls that settle its lease.
+// parts sums the applied writes of a call and of the calls that extend, reduce and settle
+// its lease.
 func (c *checker) parts(k *call) map[partKey]*part {
 	parts := map[partKey]*part{}
 	writes := slices.Clone(c.byCall[k])
@@ -52,6 +55,9 @@ func (c *checker) parts(k *call) map[partKey]*part {
 			was, _ := r.before.level(name)
 			debit := is.tc - was.tc
 			p.net += debit
+			if r.call != k && r.call.kind == extending {
+				p.added += debit
+			}
 			if r.call == k {
 				p.taken += debit
 				p.touched = true
@@ -59,8 +65,10 @@ func (c *checker) parts(k *call) map[partKey]*part {
 					p.at = r.at
 				}
 			}
-			if _, ok := p.lives[r.id]; debit > 0 || !ok {
-				p.lives[r.id] = [2]int{is.life, r.after.life}
+			life := [2]int{is.life, r.after.life}
+			if had, ok := p.lives[r.id]; debit > 0 || !ok {
+				p.outlast = p.outlast || ok && had != life && r.call != k
+				p.lives[r.id] = life
 			}
 			if whole {
 				p.most, p.least = max(p.most, p.taken), min(p.least, p.net)
@@ -119,6 +127,9 @@ func sortedParts(parts map[partKey]*part) []partKey {
 // lasts reports whether the limit still exists wherever it was debited, or where that was
 // merged into.
 func (c *checker) lasts(key partKey, p *part) bool {
+	if p.outlast {
+		return false
+	}
 	for id, life := range p.lives {
 		if !c.outlives(lived{id, life[1]}, key.name, life[0]) {
 			return false
@@ -129,7 +140,7 @@ func (c *checker) lasts(key partKey, p *part) bool {
 
 // excused reports whether a fault explains a debit that stays.
 func (c *checker) excused(k *call, key bucketKey, debited time.Duration) bool {
-	if k.client.standsStill() && k.refusal() == nil {
+	if k.client.standsStill() && (k.refusal() == nil || k.kind == waiting) {
 		return true // it crashed before it returned what it took
 	}
 	return slices.ContainsFunc(k.faults, func(f fault) bool {
@@ -195,12 +206,15 @@ func (c *checker) hadAllAlong(key bucketKey, name string, k *call) bool {
 // that does not wait for the end changes nothing about that; a fault does.
 func (c *checker) settledRight(k *call, key partKey, p *part) {
 	settled := c.settled[k]
-	if len(settled) == 0 || !k.admitted() || !p.touched || p.taken != k.req.Consume[key.name]*1000 || !c.lasts(key, p) {
+	if len(settled) == 0 || !k.admitted() || !p.touched || p.taken != k.req.Consume[key.name]*1000 || p.added != c.extended(k, key.name)*1000 || !c.lasts(key, p) {
 		return
 	}
-	last := settled[len(settled)-1]
+	last := lastWanted(settled)
+	if last == nil || !last.answered {
+		return
+	}
 	keep, named := last.want[key.name]
-	if !named || !last.answered {
+	if !named {
 		return
 	}
 	for _, s := range settled {
@@ -221,6 +235,32 @@ func (c *checker) settledRight(k *call, key partKey, p *part) {
 		}
 		c.violate(promise, last.end, &id, "%s, settled by %s: %s stays debited %d, must be %d", k, last, key.name, p.net, keep*1000)
 	}
+}
+
+// lastWanted is the last call that committed, returned or reduced a lease; nil if none did,
+// or if the lease was extended after it was reduced.
+func lastWanted(settled []*call) *call {
+	extended := false
+	for _, s := range slices.Backward(settled) {
+		switch {
+		case s.want != nil && s.kind == releasing && extended:
+			return nil
+		case s.want != nil:
+			return s
+		}
+		extended = extended || s.admitted()
+	}
+	return nil
+}
+
+// extended is what the calls that extended a lease were admitted with.
+func (c *checker) extended(k *call, name string) (tokens int64) {
+	for _, s := range c.settled[k] {
+		if s.kind == extending && s.admitted() {
+			tokens += s.req.Consume[name]
+		}
+	}
+	return tokens
 }
 
 // clockAt is the instant that clocks use: they stand still during the calm.

@@ -25,6 +25,9 @@ type breakage struct {
 	mangle func(request any) // between the store and the engine
 	answer func(*call)       // between the limiter and its caller
 	trust  time.Duration     // limiters trust images for this long instead
+	wait   waitFunc          // instead of the limiter's Wait
+	// unbounded: limiters let any number of callers wait.
+	unbounded bool
 }
 
 // lockless repeats a refused refill with the stamp it finds, as if nobody had refilled in

@@ -47,6 +47,9 @@ func (k *worker) work() {
 }
 
 func (k *worker) turn() {
+	if k.w.odds.patient && k.patientTurn() {
+		return
+	}
 	switch x := k.r.Float64(); {
 	case x < 0.05:
 		k.ask()
@@ -154,9 +157,15 @@ func (k *worker) acquire() {
 		c.statuses = lease.Statuses()
 	}
 	c.finish(k.w, err)
+	k.hold(c)
+}
+
+// hold holds the lease of an admitted call, and often settles it soon.
+func (k *worker) hold(c *call) {
 	if !c.admitted() {
 		return
 	}
+	c.keeps = maps.Clone(c.req.Consume)
 	switch x := k.r.Float64(); {
 	case x < 0.2: // dropped, which counts as committed
 	case x < 0.5:
@@ -174,28 +183,44 @@ func (k *worker) acquire() {
 func (k *worker) settle(i int) {
 	of := k.held[i]
 	k.held = slices.Delete(k.held, i, i+1)
-	want := maps.Clone(of.req.Consume)
-	kind, settle := returning, of.lease.Rollback
-	if chance(k.r, 0.6) {
-		kind, settle = committing, of.lease.Commit
-		for _, name := range slices.Sorted(maps.Keys(want)) {
-			if !chance(k.r, 0.6) {
-				continue
-			}
-			most := max(want[name], typical[name]/10)
-			delta := k.r.Int64N(want[name]+most+1) - want[name]
-			if deep := k.w.dice.stream("debt", k.name, strconv.Itoa(k.n), name); chance(deep, 0.04) {
-				delta = deep.Int64N(20 * typical[name]) // a debt for a very long time
-			}
-			if err := of.lease.Adjust(name, delta); err != nil {
-				panic(err)
-			}
-			want[name] += delta
-		}
-	} else {
+	kind, want := k.adjust(of)
+	k.end(of, kind, want)
+}
+
+// adjust chooses how to end a lease, and makes its adjustments. want is what the lease
+// should keep.
+func (k *worker) adjust(of *call) (kind kind, want map[string]int64) {
+	want = maps.Clone(of.keeps)
+	if !chance(k.r, 0.6) {
 		for name := range want {
 			want[name] = 0
 		}
+		return returning, want
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !chance(k.r, 0.6) {
+			continue
+		}
+		most := max(want[name], typical[name]/10)
+		delta := k.r.Int64N(want[name]+most+1) - want[name]
+		if deep := k.w.dice.stream("debt", k.name, strconv.Itoa(k.n), name); chance(deep, 0.04) {
+			delta = deep.Int64N(20 * typical[name]) // a debt for a very long time
+		}
+		change, by := of.lease.Adjust, delta
+		if k.w.odds.patient && chance(k.w.dice.stream("absolute", k.name, strconv.Itoa(k.n), name), 0.5) {
+			change, by = of.lease.Settle, want[name]+delta
+		}
+		must(change(name, by))
+		want[name] += delta
+	}
+	return committing, want
+}
+
+// end commits a lease or rolls it back. It tries again if nothing was applied.
+func (k *worker) end(of *call, kind kind, want map[string]int64) {
+	settle := of.lease.Commit
+	if kind == returning {
+		settle = of.lease.Rollback
 	}
 	for range 3 {
 		c, ctx, done := k.call(kind, of.req)

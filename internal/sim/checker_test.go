@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -105,17 +106,22 @@ func check(p *play) {
 	}
 	for _, k := range c.calls {
 		c.inTime(k)
-		if k.kind == acquiring {
-			if c.attributable(k) {
-				c.allOrNothing(k)
-			}
+		if k.kind.takes() && c.attributable(k) {
+			c.allOrNothing(k)
+		}
+		switch k.kind {
+		case acquiring, extending:
 			c.refusedForAReason(k)
+		case waiting:
+			c.waited(k)
+		case releasing, committing, returning, asking, administering:
 		}
 		c.explained(k)
 		c.plumbing(k)
 	}
 	c.sumsUp()
 	c.keptTime()
+	c.emptyLines()
 	if len(p.followers) > 0 {
 		c.balanced()
 	}
@@ -136,7 +142,7 @@ func (c *checker) plumbing(k *call) {
 	} else if k.err != nil {
 		seen = seen || strings.Contains(strings.ReplaceAll(k.err.Error(), c.ns, ""), hidden) // the namespace's ID is random
 	}
-	if k.lease != nil && k.kind == acquiring {
+	if k.lease != nil && k.kind.takes() {
 		_, held := k.lease.Consumed()[hidden]
 		seen = seen || held
 	}
@@ -155,6 +161,8 @@ func (c *checker) explained(k *call) {
 	switch kind {
 	case limiter.ErrExceeded.Error(), limiter.ErrInvalid.Error(), limiter.ErrNotConfigured.Error():
 		return
+	case limiter.ErrLeaseClosed.Error():
+		faults = c.closedMeanwhile(k)
 	case context.Canceled.Error():
 		faults = k.leaves != 0
 	case context.DeadlineExceeded.Error():
@@ -218,10 +226,13 @@ func (c *checker) inTime(k *call) {
 		return
 	}
 	latest, why := k.start+storeTimeout, "the limiter's timeout"
+	if k.kind == waiting {
+		latest, why = math.MaxInt64, "" // its caller's context alone bounds it
+	}
 	if k.deadline != 0 && k.deadline < latest {
 		latest, why = k.deadline, "its deadline"
 	}
-	if k.leaves != 0 && k.leaves < latest && (k.kind == acquiring || k.kind == asking) {
+	if k.leaves != 0 && k.leaves < latest && (k.kind.takes() || k.kind == asking) {
 		latest, why = k.leaves, "its caller's leaving"
 	}
 	if k.end > latest {

@@ -28,15 +28,17 @@ type client struct {
 	keeper  *tend.Keeper
 	// aggregator: its refills do not count as writes.
 	aggregator bool
-	ttl        time.Duration // of its cached configuration
-	operates   bool          // it deletes buckets
-	follows    bool          // it follows the stream, and serves no callers
-	dated      bool          // its answers have dates
-	keeps      bool          // its clock is what its store derives from dates and steps
-	strays     bool          // its clock is far ahead, and nothing corrects it
-	trust      time.Duration // maximum age of an image for a refusal; negative is none
-	shares     bool          // its callers share writes
-	idle       *call         // stands for its work on behalf of no caller
+	ttl        time.Duration  // of its cached configuration
+	operates   bool           // it deletes buckets
+	follows    bool           // it follows the stream, and serves no callers
+	dated      bool           // its answers have dates
+	keeps      bool           // its clock is what its store derives from dates and steps
+	strays     bool           // its clock is far ahead, and nothing corrects it
+	trust      time.Duration  // maximum age of an image for a refusal; negative is none
+	maxWaiters int            // its limiter's bound on a line, 0 if it has the default
+	waits      map[*call]bool // calls that wait, in line or not; the world's lock protects it
+	shares     bool           // its callers share writes
+	idle       *call          // stands for its work on behalf of no caller
 	seen       map[bucketID][]sighting
 
 	dead chan struct{} // closed when it crashes
@@ -47,7 +49,7 @@ type client struct {
 
 // newClient starts a process. The requests that open its store meet no faults.
 func newClient(w *world, name string, ttl time.Duration) *client {
-	c := &client{w: w, name: name, ttl: max(0, ttl), reliable: true, dead: make(chan struct{}), seen: map[bucketID][]sighting{}}
+	c := &client{w: w, name: name, ttl: max(0, ttl), reliable: true, dead: make(chan struct{}), seen: map[bucketID][]sighting{}, waits: map[*call]bool{}}
 	c.idle = &call{name: name + "/background", kind: administering, client: c}
 	c.offset = w.odds.clock(w.dice, name, w.now())
 	c.dated, c.strays = w.odds.dated && name != peerName, name == strayName
@@ -82,9 +84,17 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	if w.broken.trust != 0 {
 		trust = w.broken.trust
 	}
+	options := limiter.Options{ConfigTTL: ttl, Trust: trust, InFlight: inFlight}
+	if w.odds.patient {
+		c.maxWaiters = pick(d.stream("waiters"), 0, 1, 2, 3)
+		if options.MaxWaiters = c.maxWaiters; w.broken.unbounded {
+			options.MaxWaiters = -1
+		}
+	}
 	// A function of the instant, so that two goroutines may draw in either order.
 	draw := func(n int64) int64 { return int64(d.hash(fmt.Sprint(w.now())) % uint64(n)) }
-	c.limiter, err = limiter.New(store, limiter.Options{ConfigTTL: ttl, Trust: trust, InFlight: inFlight, Rand: draw})
+	options.Rand = draw
+	c.limiter, err = limiter.New(store, options)
 	if err != nil {
 		panic(fmt.Sprintf("new limiter: %v", err))
 	}
@@ -194,8 +204,15 @@ type call struct {
 	kind   kind
 	client *client
 	req    limiter.Request
-	of     *call            // the call whose lease it settles
-	want   map[string]int64 // commit, rollback: the tokens that the lease should keep
+	of     *call            // the call whose lease it settles, extends or reduces
+	want   map[string]int64 // commit, rollback, release: the tokens that the lease should keep
+
+	// keeps is what an open lease should have in total, by its caller's own sums.
+	keeps map[string]int64
+	// lined are the process's callers that were in line when a wait began, if all of those
+	// that had begun to wait were; queued is how many were.
+	lined  []*call
+	queued int
 
 	start, end time.Duration
 	deadline   time.Duration // 0 is none
@@ -213,11 +230,20 @@ type kind string
 
 const (
 	acquiring     kind = "acquire"
+	waiting       kind = "wait"
+	extending     kind = "take"
+	releasing     kind = "release"
 	asking        kind = "available"
 	committing    kind = "commit"
 	returning     kind = "rollback"
 	administering kind = "admin"
 )
+
+// takes reports whether calls of the kind debit under enforcement.
+func (k kind) takes() bool { return k.leases() || k == extending }
+
+// leases reports whether calls of the kind return a lease.
+func (k kind) leases() bool { return k == acquiring || k == waiting }
 
 // A fault is a fault that a write of a call met.
 type fault struct {
@@ -326,7 +352,7 @@ func class(err error) string {
 		return "<nil>"
 	}
 	for _, is := range []error{
-		limiter.ErrExceeded, limiter.ErrInvalid, limiter.ErrNotConfigured, limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrNotFound,
+		limiter.ErrExceeded, limiter.ErrClosed, limiter.ErrInvalid, limiter.ErrNotConfigured, limiter.ErrThrottled, limiter.ErrUnavailable, limiter.ErrConflict, limiter.ErrNotFound,
 		limiter.ErrDisabled, limiter.ErrUnsupported, limiter.ErrLeaseClosed, limiter.ErrCorrupt, limiter.ErrAccessDenied,
 		context.Canceled, context.DeadlineExceeded, errCrashed,
 	} {

@@ -12,6 +12,9 @@
 // their partitions, so that clients double them and race. Shards get lost, and an
 // outside process refills buckets. In some seeds callers come in crowds.
 //
+// In some seeds callers are patient: they wait for tokens, several of a process at a time and
+// up to a bound, and extend and reduce open leases, sometimes while a lease is being ended.
+//
 // In some seeds one or two real aggregators follow the engine's stream, each over a link
 // and with a clock like any client's. They get the records shard by shard, in batches of
 // any size. Some records come again, after a crash from further back, and failed records
@@ -50,6 +53,11 @@
 //     to the millitoken and the event.
 //   - Aggregators consume nothing, and write nothing without need.
 //   - Every call returns in time.
+//   - What a lease took at first and later, less what it released and returned, is what its
+//     buckets count.
+//   - Callers that wait in a process are admitted in the order of their arrival. No line has
+//     more callers than its bound, and nobody is turned away while there is room. A caller
+//     gives up only if its wait would not end in time, and leaves nothing behind.
 //   - A limit comes back full only if an operator added it again or deleted its bucket.
 //   - An answer rests on configuration, and on a parent, that was in force within the time
 //     to live. No write undoes a newer change.
@@ -60,6 +68,7 @@
 // Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints
 // its trace. -sim.followers=N sets the number of aggregators in each seed, and
 // -sim.tailed makes them processes. -sim.dated gives answers dates in each seed, and
-// -sim.stepped sets clocks in each. One season is played for every 20 seeds. Deliberately
-// broken stores prove that each check can fail.
+// -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
+// season is played for every 20 seeds. Deliberately broken stores prove that each check can
+// fail.
 package sim

@@ -43,6 +43,10 @@ type odds struct {
 	// crowds: processes whose callers share writes. If two callers join the queue at the
 	// same instant, the scheduler decides which is first, so a replay may differ.
 	crowds bool
+	// patient: callers wait for tokens, several of a process at a time, and extend and
+	// reduce open leases. If two wake up at the same instant, the scheduler decides which is
+	// first, so a replay may differ.
+	patient bool
 }
 
 // clockKind is the kind of a client's clock error.
@@ -55,8 +59,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient)
 }
 
 // faulty reports whether requests can fail.
@@ -97,6 +101,7 @@ func drawOdds(d dice) odds {
 	if o.stepped = chance(r, 0.15); o.stepped && !o.dated {
 		o.skew = time.Second
 	}
+	o.patient = chance(r, 0.3)
 	return o
 }
 

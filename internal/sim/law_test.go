@@ -196,4 +196,4 @@ func legalRefill(name string, was, is level, from, to int64, by *call, bad func(
 
 // onlyTakes reports whether a call's writes only take. If callers share writes, a call that
 // returns its tokens also carries the settlements of others.
-func (c *call) onlyTakes() bool { return c.kind == acquiring && !c.client.w.odds.crowds }
+func (c *call) onlyTakes() bool { return c.kind.takes() && !c.client.w.odds.crowds }

@@ -92,7 +92,7 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	switch {
 	case debit > 0 && had && !r.call.onlyTakes() && is.balance(r.after.rf, latest) < 0:
 		// It carried a settlement of others: no acquire takes more than the balance.
-	case debit > 0 && (r.call.kind == acquiring || !had):
+	case debit > 0 && (r.call.kind.takes() || !had):
 		f.admitted = debit
 	case debit < 0 && r.before.rf == r.after.rf:
 		f.returned = is.tk - was.tk

@@ -33,6 +33,9 @@ func (p *play) quiet() {
 	for _, id := range targets[:2] {
 		p.live(c, id)
 		p.exact(c, id, r)
+		if p.w.odds.patient {
+			p.admitsWaiter(c, id, p.configured(id.entity, id.resource))
+		}
 	}
 }
 

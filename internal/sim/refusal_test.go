@@ -78,7 +78,7 @@ func (c *checker) reserved(k *call, key bucketKey, name string) (sum int64) {
 		return 0
 	}
 	for _, o := range c.byClient[k.client] {
-		if o != k && o.kind == acquiring && o.start <= k.end && k.start <= o.over() &&
+		if o != k && o.kind.takes() && o.start <= k.end && k.start <= o.over() &&
 			o.req.Resource == key.resource && (o.req.Entity == key.entity || cascading[o.req.Entity] == key.entity) {
 			sum += o.req.Consume[name] * 1000
 		}

@@ -15,6 +15,7 @@ var (
 	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
 	stepping  = flag.Bool("sim.stepped", false, "have clocks set in every seed")
 	dating    = flag.Bool("sim.dated", false, "have answers with dates, and a clock far ahead, in every seed")
+	patience  = flag.Bool("sim.patient", false, "have callers wait, and extend and reduce leases, in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
 
@@ -59,7 +60,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -77,7 +78,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 func oddsOf(seed uint64) odds {
 	o := drawOdds(dice(seed))
 	o.followers, o.tailed, o.dated = max(o.followers, *followers), o.tailed || *tailing, o.dated || *dating
-	o.stepped = o.stepped || *stepping
+	o.stepped, o.patient = o.stepped || *stepping, o.patient || *patience
 	return o
 }
 
@@ -146,7 +147,7 @@ func sameTrace(t *testing.T, seeds, followers int) {
 	var differ []string
 	for s, found := uint64(1), 0; found < seeds; s++ {
 		o := drawOdds(dice(s))
-		if o.followers, o.tailed = followers, false; o.crowds || o.hot {
+		if o.followers, o.tailed = followers, false; o.crowds || o.hot || o.patient {
 			continue // the scheduler decides the order in a queue, or after another call's lookup
 		}
 		found++

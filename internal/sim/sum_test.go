@@ -1,6 +1,9 @@
 package sim_test
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // sumsUp is promise P3 for a process as a whole, whose callers may share writes. The owner
 // of each write is then unknown, but together the calls debited what they should keep
@@ -17,14 +20,10 @@ func (c *checker) sumsUp() {
 			key := clientBucket{k.client, bucketKey{entity, k.req.Resource}}
 			_, remade := c.play.remade[k.req.Entity]
 			unknown[key] = unknown[key] || c.unclear(k) || remade && entity != k.req.Entity // while its entity was deleted it had no parent
-			if k.kind != acquiring || !k.admitted() {
+			if !k.kind.leases() || !k.admitted() {
 				continue
 			}
-			keep := k.req.Consume
-			if settled := c.settled[k]; len(settled) > 0 {
-				keep = settled[len(settled)-1].want
-			}
-			for name, tokens := range keep {
+			for name, tokens := range c.kept(k) {
 				want[clientSide{key, name}] += tokens * 1000
 			}
 		}
@@ -49,6 +48,22 @@ func (c *checker) sumsUp() {
 	}
 }
 
+// kept is what an admitted call's lease should keep.
+func (c *checker) kept(k *call) map[string]int64 {
+	keep, ends := maps.Clone(k.req.Consume), false
+	for _, s := range c.settled[k] {
+		switch {
+		case s.want != nil:
+			keep, ends = maps.Clone(s.want), ends || s.kind != releasing
+		case s.admitted() && !ends: // the end counts what was added meanwhile
+			for name, tokens := range s.req.Consume {
+				keep[name] += tokens
+			}
+		}
+	}
+	return keep
+}
+
 type clientBucket struct {
 	client *client
 	key    bucketKey
@@ -65,7 +80,7 @@ func (c *checker) unclear(k *call) bool {
 	switch {
 	case k.client.standsStill() || !k.answered || k.degraded() || len(k.faults) > 0 || len(k.req.Fallback) > 0:
 		return true
-	case k.kind == committing || k.kind == returning:
+	case k.kind == committing || k.kind == returning || k.kind == releasing:
 		return k.err != nil && k.leaves == 0 && k.deadline == 0
 	}
 	return k.err != nil && k.refusal() == nil && k.leaves == 0 && k.deadline == 0

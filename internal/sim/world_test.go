@@ -309,7 +309,7 @@ func (w *world) stats() string {
 	var admitted, refused, failed, lost int
 	for _, c := range w.calls {
 		switch {
-		case c.kind != acquiring:
+		case !c.kind.takes():
 		case !c.answered:
 			lost++
 		case c.admitted():

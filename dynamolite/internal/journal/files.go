@@ -192,3 +192,18 @@ func (in *inventory) obsolete(p Position) []string {
 	}
 	return names
 }
+
+// Exists reports whether a directory has a journal. It changes nothing. A missing directory
+// has none.
+func Exists(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	in := takeInventory(names)
+	return len(in.segments)+len(in.checkpoints) > 0, err
+}

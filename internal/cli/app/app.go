@@ -37,6 +37,8 @@ type App struct {
 	Connect func(context.Context, Endpoint) (dynamo.API, error)
 	// ConnectStreams makes a client of DynamoDB Streams. It sends nothing.
 	ConnectStreams func(context.Context, Endpoint) (stream.API, error)
+	// Tables lists some names of tables on a connection; nil lists none.
+	Tables func(context.Context, dynamo.API) ([]string, error)
 	// ConnectArchive makes a client of S3. It sends nothing.
 	ConnectArchive func(context.Context, Endpoint) (archive.API, error)
 	// ConnectHealth makes the clients that read the state of a stack's parts. It sends

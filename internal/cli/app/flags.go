@@ -172,10 +172,13 @@ func (c *choice[T]) Set(s string) error {
 }
 
 // Type is the value's name in help.
-func (c *choice[T]) Type() string {
+func (c *choice[T]) Type() string { return strings.Join(c.Words(), "|") }
+
+// Words are the words that the flag accepts, for completion.
+func (c *choice[T]) Words() []string {
 	words := make([]string, len(c.options))
 	for i, o := range c.options {
 		words[i] = string(o)
 	}
-	return strings.Join(words, "|")
+	return words
 }

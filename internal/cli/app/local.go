@@ -86,15 +86,20 @@ func (a *App) Engine(o dynamolite.Options) (*dynamolite.DB, error) {
 	return db, nil
 }
 
-// exists fails if the directory of --local does not exist: it can hold no table.
+// exists fails if the directory of --local has no database: opening it would create one.
 func (a *App) exists() error {
-	if a.Flags.Local == "" || a.Flags.Local == Memory {
+	if a.Flags.Local == "" || a.Flags.Local == Memory || a.engine != nil {
 		return nil
 	}
+	missing := &limiter.NotFoundError{Kind: "table", Name: a.Flags.Table}
 	if _, err := os.Stat(a.Flags.Local); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no directory %s: %w", a.Flags.Local, &limiter.NotFoundError{Kind: "table", Name: a.Flags.Table})
+		return fmt.Errorf("there is no directory %s: %w", a.Flags.Local, missing)
 	}
-	return nil // opening reports any other error
+	there, err := dynamolite.Exists(a.Flags.Local)
+	if err == nil && !there {
+		return fmt.Errorf("there is no database in %s: %w", a.Flags.Local, missing)
+	}
+	return err
 }
 
 // close closes the database, so that the next program can open it.

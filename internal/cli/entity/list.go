@@ -25,12 +25,14 @@ func newList(a *app.App) *cobra.Command {
 		Long: "List the entities that were created, by ID.\n\n" +
 			"An entity need not be created to have limits or to acquire: zae-limiter top RESOURCE shows\n" +
 			"those that do, too.",
-		Example: "  zae-limiter entity list --max 1000 --output json",
-		Args:    app.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+		Example: "  zae-limiter entity list --max 1000 --output json\n" +
+			"  zae-limiter entity list --prefix key-",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.query.Limit, "max", dynamo.DefaultEntities, fmt.Sprintf("`number` of entities to list, up to %d", dynamo.MaxEntities))
+	f.Var(app.Named(&o.query.Prefix), "prefix", "only entities whose IDs begin with this `text`")
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
 	return a.Prints(cmd, pageView{})
 }

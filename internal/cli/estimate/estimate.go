@@ -191,7 +191,7 @@ func (o *options) table() (*estimate.Prices, error) {
 	}
 	text, err := os.ReadFile(o.prices)
 	if err != nil {
-		return nil, fmt.Errorf("read the prices: %w", err)
+		return nil, app.Unread("the prices", err)
 	}
 	return estimate.ParsePrices(o.prices, text, o.region())
 }

@@ -43,7 +43,7 @@ func (f *file) Validate() error {
 func (f *file) read() (*manifest.Manifest, error) {
 	name, data, err := f.content()
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest: %w", err)
+		return nil, app.Unread("the manifest", err)
 	}
 	m, err := manifest.Parse(name, data)
 	if err != nil {

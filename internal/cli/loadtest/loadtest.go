@@ -43,7 +43,6 @@ func (s *source) args(cmd *cobra.Command, args []string) error {
 // bind adds the flag to a command.
 func (s *source) bind(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.file, "file", "", "`file` of the scenario (docs/load-testing.md), instead of one of the\nprogram")
-	cmd.ValidArgsFunction = completeNames
 }
 
 // read reads the scenario.
@@ -56,14 +55,6 @@ func (s *source) read() (*scenario.Scenario, error) {
 		return nil, err
 	}
 	return scenario.Parse(s.file, data)
-}
-
-// completeNames completes the names of the program's scenarios.
-func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return scenario.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // catalogue is the command scenarios.
@@ -129,8 +120,7 @@ type shower struct {
 func newShow(a *app.App) *cobra.Command {
 	return a.Prints(&cobra.Command{
 		Use: "show SCENARIO", Short: "Print the file of a scenario, to copy and change", Args: app.Args("SCENARIO"),
-		Example:           "  zae-limiter loadtest show llm-gateway > mine.yaml\n  zae-limiter loadtest run --file mine.yaml --local :memory:",
-		ValidArgsFunction: completeNames,
+		Example: "  zae-limiter loadtest show llm-gateway > mine.yaml\n  zae-limiter loadtest run --file mine.yaml --local :memory:",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.Run(cmd.Context(), &shower{a, args[0]})
 		},

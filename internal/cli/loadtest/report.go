@@ -93,7 +93,7 @@ func readResult(a *app.App, name string) (r *result.Result, err error) {
 	if name != standardInput {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("open a result: %w", err)
+			return nil, app.Unread("a result", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		from = f

@@ -108,7 +108,7 @@ func TestReportRefuses(t *testing.T) {
 		{"no file", "", []string{}, 2, "missing argument RESULT.json"},
 		{"no name", "", []string{"-"}, 2, "missing --html"},
 		{"onto itself", "", []string{good, "--html", good, "--force"}, 2, "it is the file of the result"},
-		{"a missing file", "", []string{filepath.Join(dir, "missing.json")}, 1, "open a result: open "},
+		{"a missing file", "", []string{filepath.Join(dir, "missing.json")}, 2, "read a result: open "},
 		{"no JSON", "hello", []string{"-", "--html", filepath.Join(dir, "x.html")}, 1, "read -: this is no result of a load test"},
 		{"another format", `{"format":99,"scenario":"hot"}`, []string{"-", "--html", filepath.Join(dir, "x.html")}, 1, "no result of a load test in format 2"},
 		{"a missing folder", "", []string{good, "--html", filepath.Join(dir, "no", "x.html")}, 1, "no such file or directory"},
@@ -184,7 +184,7 @@ func TestCompareRefuses(t *testing.T) {
 		{"a large threshold", []string{a, b, "--threshold", "100%"}, 2, "--threshold"},
 		{"standard input twice", []string{"-", "-"}, 2, "standard input (-) is given twice"},
 		{"other scenarios", []string{a, b}, 1, `A is of scenario "gateway", and B of "other"`},
-		{"a missing file", []string{a, filepath.Join(dir, "missing.json")}, 1, "open a result: open "},
+		{"a missing file", []string{a, filepath.Join(dir, "missing.json")}, 2, "read a result: open "},
 		{"no result", []string{"-", a}, 1, "read -: this is no result of a load test"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

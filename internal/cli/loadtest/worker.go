@@ -50,7 +50,7 @@ docs/load-testing.md.`
 func NewWorker(a *app.App) *cobra.Command {
 	o := &workerOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "worker --locust HOST:PORT SCENARIO | --file FILE",
+		Use:   "worker [SCENARIO]",
 		Short: "Carry out a scenario as a worker of a Locust master",
 		Long:  aboutWorker,
 		Example: "  locust -f examples/locust/simple.py --master &\n" +

@@ -33,7 +33,7 @@ func (o *options) open() (*input, error) {
 		} else {
 			f, err := os.Open(name)
 			if err != nil {
-				return in, fmt.Errorf("open a log: %w", err)
+				return in, app.Unread("a log", err)
 			}
 			in.files = append(in.files, f)
 			from = f

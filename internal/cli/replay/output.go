@@ -1,10 +1,8 @@
 package replay
 
 import (
-	"bufio"
-	"errors"
+	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -124,23 +122,11 @@ func (o *output) proposalText(w *strings.Builder) {
 		limitarg.Grouped(p.Refused), percent(p.RefusedShare))
 }
 
-// writePage writes the HTML page beside its place and moves it there when it is complete.
-func (o *options) writePage(out *output) (err error) {
-	temporary := o.page + ".part"
-	f, err := os.Create(temporary)
-	if err != nil {
+// writePage writes the HTML page.
+func (o *options) writePage(out *output) error {
+	var page bytes.Buffer
+	if err := html(&page, view{"Replay of " + strings.Join(o.files, ", "), out.Result, out.Proposals, out.notes()}); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	w := bufio.NewWriter(f)
-	err = errors.Join(
-		html(w, view{"Replay of " + strings.Join(o.files, ", "), out.Result, out.Proposals, out.notes()}),
-		w.Flush(), f.Close(),
-	)
-	if err == nil {
-		err = os.Rename(temporary, o.page)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write the page: %w", err), os.Remove(temporary))
-	}
-	return nil
+	return app.WriteFile(o.page, page.Bytes(), true)
 }

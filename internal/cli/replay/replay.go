@@ -153,7 +153,7 @@ func parseCost(s string) (logs.Cost, error) {
 func (o *options) levels() (replay.Levels, error) {
 	text, err := os.ReadFile(o.limits)
 	if err != nil {
-		return nil, fmt.Errorf("read the limits: %w", err)
+		return nil, app.Unread("the limits", err)
 	}
 	m, err := manifest.Parse(o.limits, text)
 	if err != nil {

@@ -114,9 +114,10 @@ func (o *deployOptions) options(ctx context.Context, m *stack.Manager, live *sta
 			return options, err
 		}
 	}
+	before := options
 	o.flags.Apply(&options)
 	options.Version = o.version
-	return options, nil
+	return options, checkOptions(live, &before, &options)
 }
 
 // retain sets how long audit events stay in the table, if a flag says so.

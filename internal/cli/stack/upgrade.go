@@ -64,6 +64,9 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkOptions(live, &options, &options); err != nil {
+		return err
+	}
 	options.Version = o.version
 	code, err := o.rollout.codeFor(o.app, &options, o.lambdaOnly)
 	if err != nil {

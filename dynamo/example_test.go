@@ -1,0 +1,134 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// newExample is a table in this process. On AWS, a *dynamodb.Client takes its place, and
+// "zae-limiter deploy" has made the table.
+func newExample(ctx context.Context) dynamo.API {
+	engine := dynamolite.New(dynamolite.Options{})
+	if err := dynamo.CreateTable(ctx, engine, dynamo.TableOptions{Name: "limits"}); err != nil {
+		panic(err)
+	}
+	return engine
+}
+
+// Open sends one request and creates nothing.
+func ExampleOpen() {
+	ctx := context.Background()
+	api := newExample(ctx)
+
+	_, err := dynamo.Open(ctx, dynamo.Options{API: api, Table: "limits", Namespace: "prod"})
+	fmt.Println("prod exists:", !errors.Is(err, limiter.ErrNotFound))
+
+	store, err := dynamo.Open(ctx, dynamo.Options{API: api, Table: "limits"})
+	if err != nil {
+		panic(err)
+	}
+	name, _ := store.Namespace()
+	fmt.Println("opened:", name)
+	// Output:
+	// prod exists: false
+	// opened: default
+}
+
+// Each namespace of a table has entities, limits and buckets of its own.
+func ExampleNamespaces_Register() {
+	ctx := context.Background()
+	api := newExample(ctx)
+	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: api, Table: "limits"})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := namespaces.Register(ctx, "prod"); err != nil {
+		panic(err)
+	}
+	all, err := namespaces.List(ctx)
+	if err != nil {
+		panic(err)
+	}
+	for _, n := range all {
+		fmt.Println(n.Name)
+	}
+	// Output:
+	// default
+	// prod
+}
+
+// SetLimits replaces all limits of one level. Here it is the level of a resource.
+func ExampleStore_SetLimits() {
+	ctx := context.Background()
+	store, err := dynamo.Open(ctx, dynamo.Options{API: newExample(ctx), Table: "limits"})
+	if err != nil {
+		panic(err)
+	}
+	level := limiter.ConfigKey{Resource: "gpt-4"}
+	if err := store.SetLimits(ctx, level, []limiter.Limit{limiter.PerMinute("rpm", 100)}); err != nil {
+		panic(err)
+	}
+	config, err := store.Limits(ctx, level)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(config.Limits)
+	// Output: [{rpm 100 100 1m0s}]
+}
+
+// A cascade has one level: a key cascades to its project, and the project to nobody.
+func ExampleStore_CreateEntity() {
+	ctx := context.Background()
+	store, err := dynamo.Open(ctx, dynamo.Options{API: newExample(ctx), Table: "limits"})
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range []limiter.Entity{
+		{ID: "acme", Name: "ACME, Inc."},
+		{ID: "project", Parent: "acme", Cascade: true},
+		{ID: "key-1", Parent: "project", Cascade: true},
+	} {
+		_, err := store.CreateEntity(ctx, e)
+		fmt.Println(e.ID, "is nested:", errors.Is(err, limiter.ErrNestedCascade))
+	}
+	// Output:
+	// acme is nested: false
+	// project is nested: false
+	// key-1 is nested: true
+}
+
+// A meter counts what requests cost.
+func ExampleNewMeter() {
+	ctx := context.Background()
+	meter := dynamo.NewMeter(newExample(ctx))
+	store, err := dynamo.Open(ctx, dynamo.Options{API: meter, Table: "limits"})
+	if err != nil {
+		panic(err)
+	}
+	limits, err := limiter.New(store, limiter.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer limits.Close()
+	acquire := func() {
+		_, err := limits.Acquire(ctx, limiter.Request{
+			Entity: "key-1", Resource: "api", Consume: map[string]int64{"rpm": 1, "rph": 1},
+			Fallback: []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.PerHour("rph", 1_000)},
+		})
+		if err != nil {
+			panic(err)
+		}
+	}
+
+	acquire() // makes the bucket
+	before := meter.Totals()
+	acquire()
+	cost := meter.Totals().Sub(before).Sum()
+	fmt.Println("requests:", cost.Requests, "write units:", cost.WCU)
+	// Output: requests: 1 write units: 1
+}

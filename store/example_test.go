@@ -1,0 +1,24 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// CheckEntity says what is wrong with an entity's ID. EncodeName makes a valid one.
+func ExampleCheckEntity() {
+	err := store.CheckEntity("auth0|5f7c")
+	fmt.Println(err, errors.Is(err, store.ErrInvalid))
+	fmt.Println(store.CheckEntity(store.EncodeName("auth0|5f7c")))
+	// Output:
+	// invalid entity "auth0|5f7c": use letters, digits and "_.-:@" only true
+	// <nil>
+}
+
+func ExampleLimit_Validate() {
+	limit := store.Limit{Name: "rpm", Capacity: 100, Amount: 0, Period: 60e9}
+	fmt.Println(limit.Validate())
+	// Output: invalid limit rpm: refill amount "0": give a whole number of tokens from 1 to 1000000000000000
+}

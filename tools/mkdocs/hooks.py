@@ -1,0 +1,102 @@
+"""Hooks of MkDocs: what the documentation site needs beyond mkdocs.yml.
+
+- A link that leaves docs/, to ../README.md for instance, leads to the file in the repository.
+- An entry of the navigation that ends in /*.md stands for all pages of that folder.
+"""
+
+import logging
+import pathlib
+import posixpath
+import re
+
+from markdown.extensions import Extension
+from markdown.treeprocessors import Treeprocessor
+from mkdocs.exceptions import PluginError
+
+log = logging.getLogger("mkdocs.hooks.repository")
+
+
+def outside(target, page, root, repository):
+    """Return the URL of a link that leaves docs/, or None for any other link.
+
+    target is the link as the page has it, page the path of the page below docs/.
+    """
+    path, _, fragment = target.partition("#")
+    if not path or ":" in path or path.startswith("/"):
+        return None
+    resolved = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), path))
+    if resolved.startswith("docs/"):
+        return None
+    file = pathlib.Path(root, resolved)
+    if not file.exists():
+        log.warning("%s links to %s, which is not in the repository", page, target)
+        return None
+    view = "tree" if file.is_dir() else "blob"
+    return f"{repository}/{view}/main/{resolved}" + (f"#{fragment}" if fragment else "")
+
+
+class RepositoryLinks(Extension):
+    """Rewrites the links that leave docs/, before MkDocs checks the others."""
+
+    def __init__(self, root, repository):
+        super().__init__()
+        self.root, self.repository, self.page = root, repository, ""
+
+    def extendMarkdown(self, md):
+        links = self
+
+        class Rewrite(Treeprocessor):
+            def run(self, tree):
+                for a in tree.iter("a"):
+                    url = outside(a.get("href", ""), links.page, links.root, links.repository)
+                    if url:
+                        a.set("href", url)
+
+        # After the inline patterns (20) have made the links, before MkDocs (0) resolves them.
+        md.treeprocessors.register(Rewrite(md), "repository_links", 10)
+
+
+_links = None
+
+
+def on_config(config):
+    global _links
+    root = pathlib.Path(config.config_file_path).parent
+    _links = RepositoryLinks(root, config.repo_url.rstrip("/"))
+    config.markdown_extensions.append(_links)
+    config.nav = [expanded(entry, pathlib.Path(config.docs_dir)) for entry in config.nav]
+    return config
+
+
+def on_page_markdown(markdown, page, config, files):
+    _links.page = page.file.src_uri
+    return markdown
+
+
+def expanded(entry, docs):
+    """Return an entry of the navigation with the pages of folders in place of FOLDER/*.md."""
+    if not isinstance(entry, dict):
+        return entry
+    return {title: below(value, docs) for title, value in entry.items()}
+
+
+def below(value, docs):
+    if not isinstance(value, list):
+        return value
+    pages = []
+    for entry in value:
+        if isinstance(entry, str) and entry.endswith("/*.md"):
+            found = sorted(docs.glob(entry))
+            if not found:
+                raise PluginError(f"the navigation has {entry}, and there is no such page")
+            listed = [e for e in value if isinstance(e, str)]
+            pages += [{heading(f): str(f.relative_to(docs))} for f in found if str(f.relative_to(docs)) not in listed]
+        else:
+            pages.append(expanded(entry, docs))
+    return pages
+
+
+def heading(file):
+    """Return the first heading of a page, without Markdown."""
+    first = file.read_text(encoding="utf-8").split("\n", 1)[0]
+    return re.sub(r"[`*]", "", first.removeprefix("# "))
