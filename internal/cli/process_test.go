@@ -45,6 +45,7 @@ func TestProcess(t *testing.T) {
 		"an apply on a full disk is completed":        appliesAfterAFullDisk,
 		"a full disk leaves no half of a file":        keepsFiles,
 		"a result for a full disk is an error":        reportsFullOutput,
+		"it starts without work that can wait":        startsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, bin) })
 	}
