@@ -144,7 +144,7 @@ func ErrorKind(err error) string {
 }
 
 // Observers is an [Observer] that tells each of its observers, at the end in the opposite
-// order. The context of one contains those of the ones before it.
+// order. The context of one contains those of the ones before it. A nil observer is left out.
 type Observers []Observer
 
 var _ Observer = Observers(nil)
@@ -152,7 +152,9 @@ var _ Observer = Observers(nil)
 // BeginCall tells each observer.
 func (o Observers) BeginCall(ctx context.Context, c Call) context.Context {
 	for _, each := range o {
-		ctx = each.BeginCall(ctx, c) //nolint:fatcontext // one observer's context contains the others'
+		if each != nil {
+			ctx = each.BeginCall(ctx, c) //nolint:fatcontext // one observer's context contains the others'
+		}
 	}
 	return ctx
 }
@@ -160,14 +162,18 @@ func (o Observers) BeginCall(ctx context.Context, c Call) context.Context {
 // EndCall tells each observer.
 func (o Observers) EndCall(ctx context.Context, r CallResult) {
 	for _, each := range slices.Backward(o) {
-		each.EndCall(ctx, r)
+		if each != nil {
+			each.EndCall(ctx, r)
+		}
 	}
 }
 
 // BeginOperation tells each observer.
 func (o Observers) BeginOperation(ctx context.Context, op Operation) context.Context {
 	for _, each := range o {
-		ctx = each.BeginOperation(ctx, op) //nolint:fatcontext // as in BeginCall
+		if each != nil {
+			ctx = each.BeginOperation(ctx, op) //nolint:fatcontext // as in BeginCall
+		}
 	}
 	return ctx
 }
@@ -175,7 +181,9 @@ func (o Observers) BeginOperation(ctx context.Context, op Operation) context.Con
 // EndOperation tells each observer.
 func (o Observers) EndOperation(ctx context.Context, r OperationResult) {
 	for _, each := range slices.Backward(o) {
-		each.EndOperation(ctx, r)
+		if each != nil {
+			each.EndOperation(ctx, r)
+		}
 	}
 }
 

@@ -7,8 +7,13 @@ import (
 
 // LogDecisions returns an [Observer] that writes a log record at debug level for each call
 // that ends, with its entity and resource. Unless the logger's handler is enabled for
-// debug, it does nothing more than ask the handler.
-func LogDecisions(to *slog.Logger) Observer { return decisionLog{to} }
+// debug, it does nothing more than ask the handler. Without a logger it writes nothing.
+func LogDecisions(to *slog.Logger) Observer {
+	if to == nil {
+		to = slog.New(slog.DiscardHandler)
+	}
+	return decisionLog{to}
+}
 
 // A decisionLog writes calls to a log.
 type decisionLog struct{ to *slog.Logger }

@@ -455,6 +455,19 @@ func TestNoObserverAllocatesNothing(t *testing.T) {
 	}
 }
 
+// A program may attach observers that it has not made, and log without a logger.
+func TestNilObserversAreLeftOut(t *testing.T) {
+	t.Parallel()
+	var said []string
+	o := limiter.Observers{nil, &scribe{"a", &said}, limiter.LogDecisions(nil), nil}
+	w := limitertest.New(t, limitertest.Options{Limiter: limiter.Options{Observer: o}})
+	w.System(limiter.PerHour("rph", 10))
+	w.Take(w.Limiter, ask("key", "rph", 1))
+	if len(said) == 0 {
+		t.Error("the observer between them was told nothing")
+	}
+}
+
 const (
 	// warmAllocations are those of a warm acquire on an engine in the same process, behind a
 	// meter. They were as many before there were observers.

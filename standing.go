@@ -110,7 +110,9 @@ type Standing struct {
 	// Disabled says that an operator has switched the resource off for the entity, by
 	// configuration or on the bucket. An acquire then fails, whatever the balances.
 	Disabled bool
-	Limits   []Balance // by name
+	// Shards is the number of items of the bucket, 0 if there is no bucket yet.
+	Shards int
+	Limits []Balance // by name
 	// Parent is the state of the parent that the entity cascades to, nil if it does not
 	// cascade. It has no Parent of its own: a cascade is one level.
 	Parent *Standing
@@ -170,7 +172,7 @@ func (l *Limiter) Standing(ctx context.Context, entity, resource string) (*Stand
 func (l *Limiter) standingOf(c *acquire.Claim) *Standing {
 	return &Standing{
 		Entity: c.Entity, Resource: c.Resource, Level: levelOf(c.Terms.Target), Disabled: c.IsDisabled(),
-		Limits: balancesOf(c, c.Shards(l.driver.Uptime()), c.At),
+		Shards: c.ShardCount(), Limits: balancesOf(c, c.Shards(l.driver.Uptime()), c.At),
 	}
 }
 

@@ -146,7 +146,9 @@ func TestStandingAddsUpShards(t *testing.T) {
 		w.Take(w.Limiter, ask("user", "rph", 599))
 		w.double(w.Limiter, "rph")
 		w.double(w.Limiter, "rph")
-		w.stands("user", limiter.LevelSystem, "user/rph 2999 of 3600, 0s, 10m3s")
+		if s := w.stands("user", limiter.LevelSystem, "user/rph 2999 of 3600, 0s, 10m3s"); s.Shards != 4 {
+			w.Errorf("%d shards, want 4", s.Shards)
+		}
 	})
 }
 
@@ -154,7 +156,7 @@ func TestStandingAddsUpShards(t *testing.T) {
 // with requests.
 func TestStandingOfUnusualBuckets(t *testing.T) {
 	inWorld(t, limiter.Options{ConfigTTL: -1}, func(w *world) {
-		if s := w.stands("user", limiter.LevelNone); s.Disabled || len(s.Limits) > 0 {
+		if s := w.stands("user", limiter.LevelNone); s.Disabled || s.Shards != 0 || len(s.Limits) > 0 {
 			w.Errorf("nothing is configured: %+v", s)
 		}
 		w.Take(w.Limiter, with(ask("user", "rpm", 4), limiter.PerMinute("rpm", 10)))

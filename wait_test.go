@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,6 +116,45 @@ func TestAHundredWorkersWaitWithFewTries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Callers that ask for different amounts try one after the other, each with one write. So
+// they are admitted once in a round trip, although the bucket earns more than they take.
+func TestWaitersOfDifferentAmountsTryOneByOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+		const latency, total = 20 * time.Millisecond, 20 * time.Second
+		l := w.NewLimiter(w.OpenOn(newWire(w.Meter, latency).api), limiter.Options{})
+		w.System(limiter.PerSecond("rps", 20_000))
+		w.Take(l, ask("user", "rps", 20_000))
+		before := w.Meter.Totals()["UpdateItem"].Requests
+		end := time.Now().Add(total)
+		var admitted atomic.Int64
+		var all sync.WaitGroup
+		for i := range int64(100) {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					lease, err := l.Wait(w.Context(), ask("user", "rps", 100+i))
+					if err != nil {
+						w.Error(err)
+						return
+					}
+					admitted.Add(1)
+					w.Check(lease.Commit(w.Context()))
+				}
+			})
+		}
+		all.Wait()
+		n := admitted.Load()
+		writes := float64(w.Meter.Totals()["UpdateItem"].Requests-before) / float64(n)
+		w.Logf("%d admitted, %.2f writes for each", n, writes)
+		if trips := int64(total / latency); n < trips*9/10 {
+			w.Errorf("%d were admitted in the time of %d round trips", n, trips)
+		}
+		if writes > 1.1 {
+			w.Errorf("%.2f writes for each admission", writes)
+		}
+	})
 }
 
 // Processes that wait for one bucket get about equal shares, in their own order, and do

@@ -47,7 +47,7 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 	want := extract(t, root, blocks)
 	extractFragments(t, filepath.Join(root, "fragments"), blocks)
 	command(t, root, "go", "build", "./fragments/...") // reports more than the first error, as vet does not
-	command(t, root, "go", "build", "-o", bin, "./...")
+	command(t, root, "go", "build", "-ldflags=-s -w", "-o", bin, "./...")
 	// A fragment may end with a return, and what uses its variables follows.
 	command(t, root, "go", "vet", "-unreachable=false", "./...")
 	for name, output := range want {
@@ -63,7 +63,7 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 	}
 	t.Run("tests", func(t *testing.T) {
 		t.Parallel()
-		if out := command(t, root, "go", "test", "-v", "./..."); !strings.Contains(out, "--- PASS: TestTheHandlerRefusesAndAdmitsAgain") {
+		if out := command(t, root, "go", "test", "-vet=off", "-ldflags=-s -w", "-v", "./..."); !strings.Contains(out, "--- PASS: TestTheHandlerRefusesAndAdmitsAgain") {
 			t.Errorf("the test of the handler did not run:\n%s", out)
 		}
 	})
@@ -95,12 +95,12 @@ type output struct{ document, text string }
 const every = "every"
 
 // alone lists the documents whose programs have no other files beside them.
-var alone = []string{"README.md", "docs/index.md"}
+var alone = []string{"README.md"}
 
 // extract writes the files of all programs, and returns the outputs by program.
 func extract(t *testing.T, root string, blocks []doctest.Block) map[string]output {
 	t.Helper()
-	outputs, programs, shared := map[string]output{}, map[string]doctest.Block{}, map[string]string{}
+	outputs, programs, shared, files := map[string]output{}, map[string]doctest.Block{}, map[string]string{}, map[string]string{}
 	for _, b := range blocks {
 		program, file := path.Split(b.Argument)
 		program = path.Clean(program)
@@ -111,6 +111,10 @@ func extract(t *testing.T, root string, blocks []doctest.Block) map[string]outpu
 		case program == every:
 			shared[file] = b.Text
 		default:
+			if other, ok := files[b.Argument]; ok {
+				t.Errorf("%s and %s have a file of the name %s", other, b.Document, b.Argument)
+			}
+			files[b.Argument] = b.Document
 			write(t, filepath.Join(root, program, file), b.Text)
 			programs[program] = b
 		}

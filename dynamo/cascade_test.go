@@ -5,10 +5,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -54,6 +56,41 @@ func checkNestedCascade(t *testing.T, api dynamo.API) {
 	fixture.WantErr(t, err, store.ErrNotFound)
 	_, err = s.CreateEntity(t.Context(), store.Entity{ID: "proj", Parent: "org", Cascade: true})
 	fixture.WantErr(t, err, store.ErrExists)
+}
+
+// The one race that [dynamo.Store.CreateEntity] documents: a parent that is made again so
+// that it cascades, while the index does not yet show its children. The chain is then there,
+// and the index shows it later. The transaction sees it from the other side at once.
+func TestALaggingIndexLeavesOneRace(t *testing.T) {
+	t.Parallel()
+	var lag faults.Slot
+	s := fixture.OpenStore(t, faults.Wrap(fixture.NewTable(t), lag.Apply))
+	fixture.CreateEntity(t, s, store.Entity{ID: "org"})
+	fixture.CreateEntity(t, s, store.Entity{ID: "proj"})
+	fixture.CreateEntity(t, s, store.Entity{ID: "key", Parent: "proj", Cascade: true})
+	if _, err := s.DeleteEntity(t.Context(), "proj"); err != nil {
+		t.Fatal(err)
+	}
+	lag.Set(faults.After(func(c *faults.Call, err error) error {
+		if out, ok := c.Output.(*dynamodb.QueryOutput); ok && out != nil {
+			out.Items, out.Count = nil, 0
+		}
+		return err
+	}))
+	fixture.CreateEntity(t, s, store.Entity{ID: "proj", Parent: "org", Cascade: true})
+	_, err := s.CreateEntity(t.Context(), store.Entity{ID: "other", Parent: "proj", Cascade: true})
+	fixture.WantErr(t, err, store.ErrNestedCascade) // this needs no index
+
+	lag.Set(nil)
+	children, err := s.Children(t.Context(), "proj")
+	if err != nil || len(children) != 1 || children[0].ID != "key" {
+		t.Errorf("the children are %v, %v", children, err)
+	}
+	if _, err := s.DeleteEntity(t.Context(), "proj"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.CreateEntity(t.Context(), store.Entity{ID: "proj", Parent: "org", Cascade: true})
+	fixture.WantErr(t, err, store.ErrNestedCascade)
 }
 
 // Whichever of two concurrent creations comes first, no chain is made.

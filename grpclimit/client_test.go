@@ -121,6 +121,34 @@ func TestAClientLearnsFromTheServer(t *testing.T) {
 	})
 }
 
+// While the client's limiter decides about one call, the server refuses another. The first is
+// held, and what it took goes back.
+func TestACallThatWasJustAdmittedIsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, client := newWorld(t), limitertest.New(t, limitertest.Options{})
+		client.System(limiter.PerHour("rpm", 100))
+		ctx, first := as(t.Context(), "alice"), true
+		var conn *grpc.ClientConn
+		slow := grpclimit.AcquirerFunc(func(inner context.Context, req limiter.Request) (*limiter.Lease, error) {
+			if first {
+				first = false
+				for range 7 { // one more than the server admits
+					_, _, _ = call(ctx, conn)
+				}
+			}
+			return client.Acquire(inner, req)
+		})
+		conn = serve(t, &service{}, server, options(), limited(t, slow, clientOptions())...)
+		if _, _, err := call(ctx, conn); !errors.Is(err, grpclimit.ErrHeld) {
+			t.Error(err)
+		}
+		if left := balance(client, grpclimit.DefaultOutbound, resource, "rpm"); left != 94 {
+			t.Errorf("%d calls are left, want 94", left)
+		}
+	})
+}
+
 // A client may wait for the server's time, but not beyond a call's deadline.
 func TestAClientWaitsForTheServer(t *testing.T) {
 	t.Parallel()

@@ -83,10 +83,22 @@ var (
 		"Tokens that these limits earn each second.",
 		[]attribute.Key{LevelKey, ResourceKey, LimitKey},
 	}
+	waiting = &instrument{
+		"zae_limiter.waiting", "gauge", "{caller}",
+		"Callers of Wait that wait now, in the limiters that Watch was told of.", nil,
+	}
+	healed = &instrument{
+		"zae_limiter.stamps.healed", "counter", "{stamp}",
+		"Stamps of items that lay ahead of any honest clock and were moved back, by these limiters.", nil,
+	}
+	braked = &instrument{
+		"zae_limiter.requests.braked", "counter", "{request}",
+		"Requests that these limiters did not send because the table had just throttled the only shards that could serve them.", nil,
+	}
 )
 
 // all are the metrics in the order of the documentation.
-var all = []*instrument{decisions, refusals, taken, returned, callDuration, shards, operationDuration, requests, units, capacity, rate}
+var all = []*instrument{decisions, refusals, taken, returned, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting, healed, braked}
 
 // instruments are the metrics of one observer.
 type instruments struct {
@@ -96,9 +108,9 @@ type instruments struct {
 	shards                          metric.Int64Histogram
 }
 
-func newInstruments(m metric.Meter, names *labels.Names) (*instruments, error) {
+func newInstruments(m metric.Meter, names *labels.Names, limiters *labels.Limiters) (*instruments, error) {
 	var in instruments
-	var errs [11]error
+	var errs [12]error
 	for i, c := range []struct {
 		is *instrument
 		to *metric.Int64Counter
@@ -132,7 +144,27 @@ func newInstruments(m metric.Meter, names *labels.Names) (*instruments, error) {
 			})
 			return nil
 		}))
+	errs[11] = counted(m, limiters)
 	return &in, errors.Join(errs[:]...)
+}
+
+// counted makes the instruments of what limiters count themselves.
+func counted(m metric.Meter, limiters *labels.Limiters) error {
+	observe := func(value func(labels.Counts) int64) metric.Int64Callback {
+		return func(_ context.Context, to metric.Int64Observer) error {
+			if sum, ok := limiters.Sum(); ok {
+				to.Observe(value(sum))
+			}
+			return nil
+		}
+	}
+	_, err := m.Int64ObservableGauge(waiting.Name, metric.WithUnit(waiting.Unit), metric.WithDescription(waiting.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Waiting })))
+	_, errHealed := m.Int64ObservableCounter(healed.Name, metric.WithUnit(healed.Unit), metric.WithDescription(healed.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Healed })))
+	_, errBraked := m.Int64ObservableCounter(braked.Name, metric.WithUnit(braked.Unit), metric.WithDescription(braked.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Braked })))
+	return errors.Join(err, errHealed, errBraked)
 }
 
 // configured yields the configured limits with their attributes.

@@ -80,6 +80,7 @@ type Observer struct {
 	names       *labels.Names
 	entities    bool
 	instruments *instruments
+	limiters    *labels.Limiters
 }
 
 var _ limiter.Observer = (*Observer)(nil)
@@ -97,13 +98,19 @@ func New(o Options) (*Observer, error) {
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()
 	}
-	instruments, err := newInstruments(o.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL)), names)
+	limiters := new(labels.Limiters)
+	instruments, err := newInstruments(o.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL)), names, limiters)
 	if err != nil {
 		return nil, err
 	}
 	tracer := o.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
-	return &Observer{tracer: tracer, names: names, entities: o.Entities, instruments: instruments}, nil
+	return &Observer{tracer: tracer, names: names, entities: o.Entities, instruments: instruments, limiters: limiters}, nil
 }
+
+// Watch adds the limiters' own counts to the metrics: callers that wait, stamps healed,
+// requests braked. No observer is told of these. The metrics have the sums over all limiters
+// watched, also after a limiter is closed. Watching a limiter again changes nothing.
+func (o *Observer) Watch(limiters ...*limiter.Limiter) { o.limiters.Add(limiters...) }
 
 // spanKey is the key of an observer's own span in a context. Another observer may have put
 // a span of its own above it.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -24,6 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/labels"
 	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/otellimit"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var ask = limitertest.Ask
@@ -244,6 +246,44 @@ func TestMetricsOfAHistory(t *testing.T) {
 			t.Errorf("%s is not documented", name)
 		}
 	}
+}
+
+// What only limiters count are metrics, of the limiters that the observer watches.
+func TestWatchedLimitersCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := record(t, otellimit.Options{})
+		var busy faults.Slot
+		w := limitertest.New(t, limitertest.Options{})
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, busy.Apply)), limiter.Options{})
+		if _, there := r.values(t)["zae_limiter.waiting{}"]; there {
+			t.Error("nothing is watched, and something counted")
+		}
+		r.Watch(l, w.Limiter)
+		w.System(limiter.PerHour("rph", 10))
+		w.Take(l, ask("key", "rph", 10))
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := l.Wait(ctx, ask("key", "rph", 1))
+			left <- err
+		}()
+		synctest.Wait()
+		w.Take(l, ask("other", "rph", 1))
+		busy.Set(faults.Throttle(func(store.Bucket) error { return faults.BusyTable() }))
+		for range 5 {
+			_, _ = l.Acquire(t.Context(), ask("other", "rph", 1))
+		}
+		got, stats := r.values(t), l.Stats()
+		if stats.Braked == 0 || got["zae_limiter.requests.braked{}"] != float64(stats.Braked) ||
+			got["zae_limiter.waiting{}"] != 1 || got["zae_limiter.stamps.healed{}"] != 0 {
+			t.Errorf("the limiter counts %+v, the metrics are %v", stats, got)
+		}
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
 }
 
 // Requests for invented resources cannot make attributes without bound.

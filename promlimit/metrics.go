@@ -40,6 +40,7 @@ type family struct {
 var families = []*family{
 	decisions, refusals, taken, returned, settlements, callErrors, callDuration,
 	shards, operations, operationErrors, operationDuration, requests, units, capacity, rate,
+	waiting, healed, braked,
 }
 
 var (
@@ -102,6 +103,18 @@ var (
 	rate = &family{
 		Name: prefix + "limit_rate_tokens_per_second", Type: "gauge", Unit: "tokens per second", Labels: []string{"level", "resource", "limit"},
 		Help: "Tokens that these limits earn each second.",
+	}
+	waiting = &family{
+		Name: prefix + "waiting_callers", Type: "gauge", Unit: "callers",
+		Help: "Callers of Wait that wait now, in the limiters that Watch was told of.",
+	}
+	healed = &family{
+		Name: prefix + "stamps_healed_total", Type: "counter",
+		Help: "Stamps of items that lay ahead of any honest clock and were moved back, by these limiters.",
+	}
+	braked = &family{
+		Name: prefix + "requests_braked_total", Type: "counter",
+		Help: "Requests that these limiters did not send because the table had just throttled the only shards that could serve them.",
 	}
 )
 

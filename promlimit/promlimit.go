@@ -5,6 +5,8 @@
 //	…
 //	prometheus.MustRegister(metrics)
 //	limits, err := limiter.New(store, limiter.Options{Observer: metrics})
+//	…
+//	metrics.Watch(limits) // what only the limiter counts
 //
 // docs/metrics.md lists the metrics. The folder grafana has a dashboard, and the file
 // alerts.yaml has alert rules.
@@ -42,13 +44,14 @@ type Options struct {
 // A Collector observes limiters, and collects what Prometheus scrapes. It is safe for
 // concurrent use.
 type Collector struct {
-	names *labels.Names
-	all   []prometheus.Collector
+	names    *labels.Names
+	limiters labels.Limiters
+	all      []prometheus.Collector
 
 	decisions, refusals, taken, returned, settlements, errors *prometheus.CounterVec
 	operations, operationErrors, requests, units              *prometheus.CounterVec
 	callDuration, shards, operationDuration                   *prometheus.HistogramVec
-	capacity, rate                                            *prometheus.Desc
+	capacity, rate, waiting, healed, braked                   *prometheus.Desc
 }
 
 var (
@@ -69,6 +72,7 @@ func New(o Options) (*Collector, error) {
 		settlements: settlements.counter(), errors: callErrors.counter(), callDuration: callDuration.histogram(), shards: shards.histogram(),
 		operations: operations.counter(), operationErrors: operationErrors.counter(), operationDuration: operationDuration.histogram(),
 		requests: requests.counter(), units: units.counter(), capacity: capacity.desc(), rate: rate.desc(),
+		waiting: waiting.desc(), healed: healed.desc(), braked: braked.desc(),
 	}
 	c.all = []prometheus.Collector{
 		c.decisions, c.refusals, c.taken, c.returned, c.settlements, c.errors, c.callDuration, c.shards,
@@ -82,9 +86,15 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, each := range c.all {
 		each.Describe(to)
 	}
-	to <- c.capacity
-	to <- c.rate
+	for _, each := range []*prometheus.Desc{c.capacity, c.rate, c.waiting, c.healed, c.braked} {
+		to <- each
+	}
 }
+
+// Watch adds the limiters' own counts to the metrics: callers that wait, stamps healed,
+// requests braked. No observer is told of these. The metrics have the sums over all limiters
+// watched, also after a limiter is closed. Watching a limiter again changes nothing.
+func (c *Collector) Watch(limiters ...*limiter.Limiter) { c.limiters.Add(limiters...) }
 
 // Collect sends the metrics.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
@@ -96,6 +106,11 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(c.capacity, prometheus.GaugeValue, float64(l.Capacity), level.Name, level.Resource, l.Name)
 			to <- prometheus.MustNewConstMetric(c.rate, prometheus.GaugeValue, float64(l.Amount)/l.Period.Seconds(), level.Name, level.Resource, l.Name)
 		}
+	}
+	if sum, ok := c.limiters.Sum(); ok {
+		to <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(sum.Waiting))
+		to <- prometheus.MustNewConstMetric(c.healed, prometheus.CounterValue, float64(sum.Healed))
+		to <- prometheus.MustNewConstMetric(c.braked, prometheus.CounterValue, float64(sum.Braked))
 	}
 }
 

@@ -55,7 +55,7 @@ var routers = []router{
 		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 			return func(c echo.Context) error {
 				if err := next(c); err != nil {
-					c.Error(err) // answers now, so that the middleware sees it
+					c.Error(err) // answers now, so that Options.Settle sees the status
 				}
 				return nil
 			}
@@ -71,8 +71,8 @@ var routers = []router{
 	}},
 	{"gin", "GET:/items/:id", false, func(limit *httplimit.Middleware, h handler) http.Handler {
 		gin.SetMode(gin.ReleaseMode)
-		g := gin.New()
-		g.Use(func(c *gin.Context) {
+		router := gin.New()
+		router.Use(func(c *gin.Context) {
 			admitted := false
 			c.Request.Pattern = c.Request.Method + " " + c.FullPath()
 			limit.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -83,8 +83,8 @@ var routers = []router{
 				c.Abort()
 			}
 		})
-		g.GET("/items/:id", func(c *gin.Context) { h(c.Writer, c.Request, c.Param("id")) })
-		return g
+		router.GET("/items/:id", func(c *gin.Context) { h(c.Writer, c.Request, c.Param("id")) })
+		return router
 	}},
 }
 

@@ -2,6 +2,7 @@ package stack_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,30 @@ func TestABucketThatTheStackGivesUpIsDeleted(t *testing.T) {
 		if asked := w.cloud.Asked(); count(asked, "ExecuteChangeSet") != 3 {
 			w.Errorf("requests %v", asked)
 		}
+	})
+}
+
+// Who does not wait cannot delete it: it has the code to which a failure would return. The
+// next deployment does.
+func TestABucketThatADeploymentLeftIsDeletedByTheNext(t *testing.T) {
+	inWorld(t, func(w *world) {
+		bucket := w.deploy(w.rollout()).Stack.Outputs[stack.OutputCodeBucket]
+		r := w.elsewhere()
+		r.NoWait = true
+		if out := w.deploy(r); !slices.Contains(out.Remaining, "delete the former bucket of the code") {
+			w.Errorf("remaining %q", out.Remaining)
+		}
+		if _, err := w.Follow(w.Context(), "limits", nil); err != nil {
+			w.Fatal(err)
+		}
+		if !w.cloud.Exists("AWS::S3::Bucket", bucket) {
+			w.Fatal("nothing is left to delete")
+		}
+		w.deploy(w.elsewhere())
+		if w.cloud.Exists("AWS::S3::Bucket", bucket) {
+			w.Errorf("bucket %s is left with %v", bucket, w.cloud.Objects(bucket))
+		}
+		w.deploy(w.elsewhere()) // and again, although it is gone
 	})
 }
 

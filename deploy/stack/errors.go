@@ -50,7 +50,7 @@ func (e *StateError) Error() string {
 
 // Is reports whether target is [ErrBusy] or [ErrBlocked], whichever fits the status.
 func (e *StateError) Is(target error) bool {
-	if strings.HasSuffix(e.Status, inProgress) {
+	if isRunning(e.Status) {
 		return target == ErrBusy
 	}
 	return target == ErrBlocked

@@ -28,9 +28,7 @@ type Stack struct {
 }
 
 // Running reports whether an operation runs on the stack.
-func (s *Stack) Running() bool {
-	return strings.HasSuffix(s.Status, inProgress) && s.Status != string(types.StackStatusReviewInProgress)
-}
+func (s *Stack) Running() bool { return isRunning(s.Status) }
 
 // Healthy reports whether the last operation on the stack did what it was asked.
 func (s *Stack) Healthy() bool { return isSuccess(s.Status) }

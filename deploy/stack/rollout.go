@@ -60,6 +60,10 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	left, err := m.leftBucket(ctx, r, live)
+	if err != nil {
+		return Outcome{}, err
+	}
 	var out Outcome
 	done, err := m.step(ctx, r, bucket, &out)
 	if err == nil && done && r.Code != nil && bucket == "" {
@@ -68,7 +72,7 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 	if err != nil || !done {
 		return out, adopting(live, err)
 	}
-	return out, errors.Join(m.finish(ctx, r, out.Stack), m.clean(ctx, out.Changes))
+	return out, errors.Join(m.finish(ctx, r, out.Stack), m.clean(ctx, left, out.Changes))
 }
 
 // Preview is the first plan that [Manager.Deploy] would make, already discarded. To ask
@@ -96,15 +100,45 @@ func (m *Manager) Preview(ctx context.Context, r Rollout) (*Plan, error) {
 	return p, m.Discard(context.WithoutCancel(ctx), p)
 }
 
-// clean deletes the bucket for code that the stack has given up. CloudFormation cannot: the
-// bucket has the former code, which a rollback would have needed.
-func (m *Manager) clean(ctx context.Context, changes []Change) error {
+// clean deletes the bucket for code that the stack has given up, and the one that an earlier
+// deployment left, "" for none. CloudFormation cannot: the bucket has the former code, which a
+// rollback would have needed.
+func (m *Manager) clean(ctx context.Context, left string, changes []Change) error {
+	if given := removedBucket(changes); given != "" {
+		left = given
+	}
+	if left == "" {
+		return nil
+	}
+	return m.deleteBucket(ctx, left)
+}
+
+// removedBucket is the bucket for code that changes take out of the stack, "" for none.
+func removedBucket(changes []Change) string {
 	for _, c := range changes {
 		if c.LogicalID == CodeBucketID && c.Action == string(types.ChangeActionRemove) {
-			return m.deleteBucket(ctx, c.PhysicalID)
+			return c.PhysicalID
 		}
 	}
-	return nil
+	return ""
+}
+
+// leftBucket is the bucket for code that the last operation on the stack has given up and
+// could not delete, "" for none: its deployer did not wait, or was killed.
+func (m *Manager) leftBucket(ctx context.Context, r Rollout, live *Stack) (string, error) {
+	if live == nil || r.Code == nil || r.Code.Bucket == "" || live.Running() {
+		return "", nil
+	}
+	events, err := m.LastOperation(ctx, live)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range events {
+		if e.LogicalID == CodeBucketID && e.Status == string(types.ResourceStatusDeleteFailed) && e.PhysicalID != r.Code.Bucket && live.Healthy() {
+			return e.PhysicalID, nil
+		}
+	}
+	return "", nil
 }
 
 // begin looks at the stack, nil if there is none, and finds out where the code goes, as
@@ -284,6 +318,9 @@ func (m *Manager) leave(ctx context.Context, r Rollout, p *Plan, bucket string, 
 	}
 	if r.Code != nil && m.o.Type == TypeLimiter {
 		out.Remaining = append(out.Remaining, "wait for the event source mapping")
+	}
+	if removedBucket(p.Changes) != "" {
+		out.Remaining = append(out.Remaining, "delete the former bucket of the code")
 	}
 	if m.o.Type == TypeLimiter {
 		out.Remaining = append(out.Remaining, "write the version record", "register the namespace "+dynamo.DefaultNamespace)

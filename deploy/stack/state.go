@@ -54,7 +54,7 @@ func stateError(s *Stack) error {
 	return e
 }
 
-// Problem says what is wrong with a stack and what to do. It is nil while an operation runs,
+// Problem is a [*StateError] that says what is wrong with a stack and what to do. It is nil while an operation runs,
 // and if the last one did what it was asked.
 func (s *Stack) Problem() error {
 	if s.Running() || s.Healthy() {
@@ -109,6 +109,12 @@ func (m *Manager) nextAfter(name, status string) string {
 		return adviseOn(m.o.Type, name, a.next)
 	}
 	return "correct the cause and try again"
+}
+
+// isRunning reports whether an operation runs on a stack with a status. A stack in review is
+// empty, and nothing runs on it.
+func isRunning(status string) bool {
+	return strings.HasSuffix(status, inProgress) && status != string(types.StackStatusReviewInProgress)
 }
 
 // isEnd reports whether a status ends an operation.

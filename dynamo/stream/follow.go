@@ -83,6 +83,11 @@ type Options struct {
 	// as long. The follower also logs the gap, and goes on with the records that remain. Calls
 	// may be concurrent. Default: none.
 	Lost func(shard string)
+	// Progress is told when the follower begins to read a shard, after each page of it that was
+	// read and delivered, an empty one too, and with ended when it leaves the shard. A shard of
+	// which it hears nothing for longer than Poll and the time of a batch is stuck. Calls may be
+	// concurrent. Default: none.
+	Progress func(shard string, ended bool)
 }
 
 // withDefaults validates the options, except what [conn.New] validates, and fills in the
@@ -303,6 +308,7 @@ func (r *reading) startLocked(ctx context.Context, id string) {
 	r.begun[id] = true
 	s := &shardReader{reading: r, id: id, after: r.checkpoints[id].Sequence, savedAt: r.conn.Clock.Local(), queue: laterQueue{taken: make(chan struct{}, 1)}}
 	s.saved = s.after
+	r.progress(id, false)
 	r.readers.Go(func() { s.run(ctx) })
 }
 
@@ -341,6 +347,7 @@ type shardReader struct {
 
 // run reads the shard until its end, or until the context ends.
 func (s *shardReader) run(ctx context.Context) {
+	defer s.progress(s.id, true)
 	err := s.read(ctx)
 	if err == nil && s.queue.waits() {
 		s.pass() // child shards need not wait for the deferred records
@@ -384,6 +391,7 @@ func (s *shardReader) read(ctx context.Context) error {
 			return nil
 		case err == nil:
 			tries = 0
+			s.progress(s.id, false)
 			s.saveIfDue(ctx, s.o.Checkpoint)
 			if !s.isFull(records) {
 				pause = s.o.Poll
@@ -418,6 +426,13 @@ func (f *Follower) lost(ctx context.Context, shard, after string) {
 	f.log.ErrorContext(ctx, "stream records were dropped before they were read, and are lost", "shard", shard, "after", after)
 	if f.o.Lost != nil {
 		f.o.Lost(shard)
+	}
+}
+
+// progress reports that a shard goes on.
+func (f *Follower) progress(shard string, ended bool) {
+	if f.o.Progress != nil {
+		f.o.Progress(shard, ended)
 	}
 }
 

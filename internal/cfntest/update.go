@@ -36,7 +36,8 @@ func (s *stack) startUpdate(f form, wanted []resource, token string) {
 	}
 	for _, id := range slices.Backward(s.order) {
 		if !keep[id] {
-			cleanup = append(cleanup, s.remove(old[id], retainOnDelete(old[id].deletion), true))
+			// What cannot be deleted is left to its owner, outside the stack.
+			cleanup = append(cleanup, s.remove(old[id], retainOnDelete(old[id].deletion), true), then(func(time.Time) { s.drop(id) }))
 		}
 	}
 	tasks = append(

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +119,11 @@ func TestAggregate(t *testing.T) {
 	if !strings.Contains(metrics, `zae_limiter_aggregator_writes_total{kind="usage"} 2`) {
 		t.Errorf("metrics:\n%s", metrics)
 	}
+	for path, want := range map[string]string{"/healthz": `{"status":"ok"}` + "\n", "/livez": "ok\n"} {
+		if got := fetch(t, strings.Replace(url, "/metrics", path, 1)); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
 	stop()
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d: %s", got, &stderr.text)
@@ -128,6 +134,87 @@ func TestAggregate(t *testing.T) {
 	var sum map[string]int
 	if err := json.Unmarshal(stdout.Bytes(), &sum); err != nil || sum["usage_updates"] != 2 || sum["failed_records"] != 0 {
 		t.Errorf("printed %s: %v", &stdout, err)
+	}
+}
+
+// If the stream drops records before the command has read them, the command says so in its
+// log, in its metrics, and when it ends.
+func TestAggregateTellsOfGaps(t *testing.T) {
+	t.Parallel()
+	engine, err := dynamolite.Open(dynamolite.Options{StreamBytes: 20_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "zae-limiter", Stream: true}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := dynamo.Open(t.Context(), dynamo.Options{API: engine, Table: "zae-limiter"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := limiter.New(store, limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	use := func(times int) {
+		for range times {
+			if _, err := l.Acquire(t.Context(), limiter.Request{
+				Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpm": 1}, Fallback: []limiter.Limit{limiter.PerMinute("rpm", 100_000)},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// follow starts the command. end interrupts it, and returns what it has printed.
+	follow := func(args ...string) (stderr *lines, end func() string) {
+		ctx, stop := context.WithCancel(t.Context())
+		var stdout bytes.Buffer
+		stderr, code := newLines(), make(chan int, 1)
+		go func() {
+			code <- cli.Run(ctx, cli.Options{
+				Args:  append([]string{"aggregate", "--poll", "5ms"}, args...),
+				Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: stderr, Getenv: func(string) string { return "" },
+				Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
+			})
+		}()
+		return stderr, func() string {
+			stop()
+			if got := <-code; got != 0 {
+				t.Errorf("exit code %d: %s", got, &stderr.text)
+			}
+			return stdout.String()
+		}
+	}
+	const processed, lost = `"msg":"batch processed".*"updates":3`, `"level":"ERROR","msg":"stream records were dropped before they were read, and are lost"`
+
+	use(3)
+	stderr, end := follow()
+	stderr.await(processed)
+	if printed := end(); strings.Contains(printed, "lost") {
+		t.Errorf("nothing was lost, and it printed %s", printed)
+	}
+
+	use(200) // more than the stream keeps, while nobody reads
+	stderr, end = follow()
+	stderr.await(lost)
+	stderr.await(processed)
+	if printed := end(); !regexp.MustCompile(`\nRecords were lost (once|\d+ times), because the stream dropped them before they were read: usage is incomplete. Run the command without long breaks, or keep the stream longer\n$`).MatchString(printed) {
+		t.Errorf("printed %q", printed)
+	}
+
+	use(200)
+	stderr, end = follow("--output", "json", "--metrics-addr", "127.0.0.1:0")
+	url := stderr.await(`"url":"([^"]*)"`)
+	stderr.await(lost)
+	stderr.await(processed)
+	gaps := regexp.MustCompile(`\nzae_limiter_aggregator_stream_gaps_total (\d+)\n`).FindStringSubmatch(fetch(t, url))
+	var sum struct {
+		Gaps int `json:"stream_gaps"`
+	}
+	if printed := end(); json.Unmarshal([]byte(printed), &sum) != nil || sum.Gaps == 0 || len(gaps) == 0 || gaps[1] != strconv.Itoa(sum.Gaps) {
+		t.Errorf("the metric is %v, printed is %s", gaps, printed)
 	}
 }
 

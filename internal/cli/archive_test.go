@@ -77,30 +77,30 @@ func TestAuditSearch(t *testing.T) {
 	for name, c := range map[string]struct{ args, want string }{
 		"a day of the namespace": {"--start 2026-01-02 --end 2026-01-02", `
 TIME                  ENTITY  ACTION          PRINCIPAL     RESOURCE  DETAILS
-2026-01-02T03:04:05Z  key-2   entity_created  ann\u001b[1m  -         {"limits":[2]}
-2026-01-02T03:04:05Z  key-1   limits_set      jo            gpt-4     {"limits":[0]}
+2026-01-02T03:04:05Z  key-2   entity_created  ann\u001b[1m  -         limits=2
+2026-01-02T03:04:05Z  key-1   limits_set      jo            gpt-4     limits=0
 `},
 		"another namespace, from an instant": {"-N team/b --start 2026-01-02T03:04:05Z", `
 TIME                  ENTITY  ACTION      PRINCIPAL  RESOURCE  DETAILS
-2026-01-03T03:04:05Z  key-1   limits_set  jo         gpt-4     {"limits":[1]}
-2026-01-02T03:04:05Z  key-1   limits_set  jo         gpt-4     {"limits":[1]}
+2026-01-03T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=1
+2026-01-02T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=1
 `},
 		"all namespaces, to an instant": {"--all-namespaces --end 2026-01-01T03:04:05Z", `
 NAMESPACE  TIME                  ENTITY             ACTION                PRINCIPAL     RESOURCE  DETAILS
-_          2026-01-01T03:04:05Z  $NAMESPACE:team/b  namespace_registered  -             -         {"limits":[3]}
-default    2026-01-01T03:04:05Z  key-2              entity_created        ann\u001b[1m  -         {"limits":[2]}
-team/b     2026-01-01T03:04:05Z  key-1              limits_set            jo            gpt-4     {"limits":[1]}
-default    2026-01-01T03:04:05Z  key-1              limits_set            jo            gpt-4     {"limits":[0]}
+_          2026-01-01T03:04:05Z  $NAMESPACE:team/b  namespace_registered  -             -         limits=3
+default    2026-01-01T03:04:05Z  key-2              entity_created        ann\u001b[1m  -         limits=2
+team/b     2026-01-01T03:04:05Z  key-1              limits_set            jo            gpt-4     limits=1
+default    2026-01-01T03:04:05Z  key-1              limits_set            jo            gpt-4     limits=0
 `},
 		"a namespace's own": {"--namespace-name team/b --max 1 --end 2026-01-01", `
 TIME                  ENTITY             ACTION                PRINCIPAL  RESOURCE  DETAILS
-2026-01-01T03:04:05Z  $NAMESPACE:team/b  namespace_registered  -          -         {"limits":[3]}
+2026-01-01T03:04:05Z  $NAMESPACE:team/b  namespace_registered  -          -         limits=3
 `},
 		"an entity, an action and a principal": {"--entity key-1 --action limits_set --principal jo --max 3", `
 TIME                  ENTITY  ACTION      PRINCIPAL  RESOURCE  DETAILS
-2026-01-03T03:04:05Z  key-1   limits_set  jo         gpt-4     {"limits":[0]}
-2026-01-02T03:04:05Z  key-1   limits_set  jo         gpt-4     {"limits":[0]}
-2026-01-01T03:04:05Z  key-1   limits_set  jo         gpt-4     {"limits":[0]}
+2026-01-03T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=0
+2026-01-02T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=0
+2026-01-01T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=0
 `},
 		"nothing": {"--system", `
 TIME  ENTITY  ACTION  PRINCIPAL  RESOURCE  DETAILS

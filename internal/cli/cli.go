@@ -27,6 +27,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/limits"
 	"github.com/zeroae/zae-limiter-go/internal/cli/loadtest"
 	"github.com/zeroae/zae-limiter-go/internal/cli/local"
+	"github.com/zeroae/zae-limiter-go/internal/cli/name"
 	"github.com/zeroae/zae-limiter-go/internal/cli/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/cli/provision"
 	"github.com/zeroae/zae-limiter-go/internal/cli/replay"
@@ -140,8 +141,8 @@ Exit codes: 0 done or admitted, 1 error, 2 wrong arguments (nothing was changed)
 
 func newRoot(a *app.App, v Version) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
-		newAcquire(a), newAvailable(a), newStanding(a), newTop(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
-		namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), loadtest.New(a), replay.New(a), estimate.New(a),
+		newAcquire(a), newAvailable(a), newStanding(a), newWatch(a), newTop(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
+		name.New(a), namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), loadtest.New(a), replay.New(a), estimate.New(a),
 		aggregate.New(a), aggregate.NewRedrive(a), provision.New(a), newTemplate(a, v), newLambdaExport(a), newCheck(a), newVersion(a, v))
 	root.AddCommand(stack.Commands(a, v.module())...)
 	root.Long = about

@@ -17,3 +17,11 @@ func TestEveryFlagAndArgumentHasACompleter(t *testing.T) {
 		t.Errorf("%s of completionvalues.go is of no command", name)
 	}
 }
+
+// A script whose variable is empty must not get the flag's default instead of its file.
+func TestNoFileIsEmpty(t *testing.T) {
+	t.Parallel()
+	for _, name := range cli.AcceptEmpty() {
+		t.Errorf("%s takes an empty name: use app.Named", name)
+	}
+}

@@ -136,6 +136,8 @@ var (
 	argumentsOf = map[string]completer{
 		"backup create NAME":      free,
 		"entity create ID":        free,
+		"name decode ID":          stored(entities),
+		"name encode NAME":        free,
 		"namespace purge ID":      stored(orphans),
 		"namespace recover ID":    stored(orphans),
 		"namespace register NAME": free,

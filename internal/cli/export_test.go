@@ -3,14 +3,17 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -50,7 +53,7 @@ func Incomplete() (missing, unused []string) {
 			entries[kind+name] = true
 		}
 	}
-	each(newRoot(&app.App{}, Version{}), func(cmd *cobra.Command) {
+	each(Root(), func(cmd *cobra.Command) {
 		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			delete(entries, "flag "+f.Name)
@@ -68,6 +71,31 @@ func Incomplete() (missing, unused []string) {
 		}
 	})
 	return missing, slices.Collect(maps.Keys(entries))
+}
+
+// AcceptEmpty lists the flags for a file that take an empty name for none.
+func AcceptEmpty() (names []string) {
+	each(newRoot(&app.App{}, Version{}), func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if what, _ := pflag.UnquoteUsage(f); what == "file" && f.Value.Set("") == nil {
+				names = append(names, cmd.CommandPath()+" --"+f.Name)
+			}
+		})
+	})
+	return names
+}
+
+// WatchOn shows standings on a terminal as the command watch does, one after another.
+func WatchOn(w io.Writer, columns, rows int, standings ...*limiter.Standing) error {
+	o := &watchOptions{app: &app.App{}, entity: "key-1", resource: "gpt-4", every: time.Second, last: map[watched]int64{}}
+	live := app.LiveOn(w, func() (int, int) { return columns, rows })
+	for i, s := range standings {
+		look := &glance{standing: s, at: time.Unix(int64(i), 0).UTC(), looks: i + 1}
+		if err := o.show(live, look); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CommandOf returns the words of the command that arguments run, and whether it is one: a

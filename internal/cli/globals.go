@@ -46,6 +46,7 @@ var meaningless = []struct{ command, flags, why string }{
 	{"loadtest tune", "namespace", "the command makes namespaces of its own"},
 	{"loadtest ui", "namespace local", "a stack is at AWS, and has its namespace"},
 	{"local", "table namespace region endpoint-url local", "other programs choose them; --data has the directory"},
+	{"name", "table namespace region endpoint-url local", "nothing is sent"},
 	{"namespace", "namespace", "the namespace is an argument"},
 	{"redrive", "namespace", "the queue has the records of all namespaces"},
 	{"replay", "table namespace region endpoint-url local", "nothing is sent"},

@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -36,8 +38,9 @@ func (c *commands) checkJSON(ts *testscript.TestScript, args []string, code int,
 	if path == "" {
 		path = "version" // the flag of the root
 	}
-	if len(stdout) > 0 {
-		if err := validate(path, stdout); err != nil {
+	for d := json.NewDecoder(bytes.NewReader(stdout)); d.More(); { // watch writes one for each look
+		var result json.RawMessage
+		if err := errors.Join(d.Decode(&result), validate(path, result)); err != nil {
 			ts.Fatalf("the result does not keep the schema of %q: %v", path, err)
 		}
 	}

@@ -71,6 +71,7 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	cloud put NAME RESOURCE KEY
 //	                         put an object into a bucket of a stack
 //	cloud make NAME FILE     make a stack from a template, as another program would
+//	cloud review NAME FILE   only make its change set
 //	used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…
 //	                         count an acquire at a time, as an aggregator would
 //	show CODE ARGS…          exits CODE ARGS…, and show the command and its result next time
@@ -212,8 +213,10 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 		w.cloud.Fail(args[1], args[2], strings.Join(args[3:], " "))
 	case len(args) == 3 && args[0] == "make":
 		ts.Check(makeStack(w.cloud, args[1], ts.ReadFile(args[2])))
+	case len(args) == 3 && args[0] == "review":
+		ts.Check(reviewStack(w.cloud, args[1], ts.ReadFile(args[2])))
 	default:
-		ts.Fatalf("usage: cloud make NAME FILE, cloud put NAME RESOURCE KEY, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…], cloud tasks STATUS AGENT")
+		ts.Fatalf("usage: cloud make NAME FILE, cloud review NAME FILE, cloud put NAME RESOURCE KEY, cloud step DURATION, cloud fail ACTION RESOURCE [REASON…], cloud tasks STATUS AGENT")
 	}
 }
 
@@ -232,15 +235,21 @@ func tag(ts *testscript.TestScript, _ bool, args []string) {
 
 // makeStack makes a stack with the tags of the Python package.
 func makeStack(cloud *cfntest.Cloud, name, template string) error {
+	if err := reviewStack(cloud, name, template); err != nil {
+		return err
+	}
+	_, err := cloud.ExecuteChangeSet(context.Background(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name})
+	return err
+}
+
+// reviewStack makes a stack with the tags of the Python package, and with a change set that
+// nobody has executed.
+func reviewStack(cloud *cfntest.Cloud, name, template string) error {
 	tag := func(key, value string) cftypes.Tag { return cftypes.Tag{Key: &key, Value: &value} }
 	_, err := cloud.CreateChangeSet(context.Background(), &cloudformation.CreateChangeSetInput{
 		StackName: &name, ChangeSetName: &name, ChangeSetType: cftypes.ChangeSetTypeCreate, TemplateBody: &template,
 		Tags: []cftypes.Tag{tag(stack.TagManagedBy, stack.ManagedBy), tag(stack.TagName, name)},
 	})
-	if err != nil {
-		return err
-	}
-	_, err = cloud.ExecuteChangeSet(context.Background(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name})
 	return err
 }
 

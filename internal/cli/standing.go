@@ -53,7 +53,8 @@ type standingView struct {
 	Resource      string                `json:"resource"`
 	Level         limiter.Level         `json:"level"`
 	Disabled      bool                  `json:"disabled"` // an operator has switched the resource off for the entity
-	OnUnavailable limiter.OnUnavailable `json:"on_unavailable"`
+	Shards        int                   `json:"shards"`
+	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
 	Limits        []balanceView         `json:"limits"`
 	Parent        *standingView         `json:"parent"` // standing of the parent that the entity cascades to; null without one
 }
@@ -63,7 +64,7 @@ func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView
 		return nil
 	}
 	return &standingView{
-		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, OnUnavailable: on,
+		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, Shards: s.Shards, OnUnavailable: on,
 		Limits: balanceViews(s.Limits), Parent: standingViewOf(s.Parent, on),
 	}
 }
@@ -74,15 +75,11 @@ func (o *standingOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := l.Standing(ctx, o.entity, o.resource)
-	var limits *limiter.EffectiveLimits
-	if err == nil {
-		limits, err = l.Limits(ctx, o.entity, o.resource)
-	}
+	s, on, err := o.look(ctx, l)
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	return o.app.Print(standingViewOf(s, limits.OnUnavailable), func(w *strings.Builder) {
+	return o.app.Print(standingViewOf(s, on), func(w *strings.Builder) {
 		var rows [][]string
 		for side := s; side != nil; side = side.Parent {
 			for i := range side.Limits {
@@ -90,15 +87,36 @@ func (o *standingOptions) Run(ctx context.Context) error {
 			}
 		}
 		app.Table(w, append(balanceHeader(), "LEVEL"), rows)
-		for side := s; side != nil; side = side.Parent {
-			if side.Disabled {
-				fmt.Fprintf(w, "\n%s is disabled for %s: nothing can be acquired\n", side.Resource, side.Entity)
-			}
-			if side.Level == limiter.LevelNone {
-				fmt.Fprintf(w, "\nno level configures limits of %s for %s\n", side.Resource, side.Entity)
-			}
+		for _, remark := range remarks(s) {
+			w.WriteString("\n" + remark + "\n")
 		}
 	})
+}
+
+// look reads the standing, and what an outage does.
+func (o *standingOptions) look(ctx context.Context, l *limiter.Limiter) (*limiter.Standing, limiter.OnUnavailable, error) {
+	s, err := l.Standing(ctx, o.entity, o.resource)
+	if err != nil {
+		return nil, "", err
+	}
+	limits, err := l.Limits(ctx, o.entity, o.resource)
+	if err != nil {
+		return nil, "", err
+	}
+	return s, limits.OnUnavailable, nil
+}
+
+// remarks say what the balances of a standing do not.
+func remarks(s *limiter.Standing) (lines []string) {
+	for side := s; side != nil; side = side.Parent {
+		if side.Disabled {
+			lines = append(lines, fmt.Sprintf("%s is disabled for %s: nothing can be acquired", side.Resource, side.Entity))
+		}
+		if side.Level == limiter.LevelNone {
+			lines = append(lines, fmt.Sprintf("no level configures limits of %s for %s", side.Resource, side.Entity))
+		}
+	}
+	return lines
 }
 
 // balanceHeader has the names of the columns of a [balanceRow].
@@ -108,15 +126,8 @@ func balanceHeader() []string {
 
 func balanceRow(b *limiter.Balance) []string {
 	const percent = 100
-	token, full := "", ""
-	if b.RetryAfter > 0 {
-		token = wait(b.RetryAfter)
-	}
-	if b.FullAfter > 0 {
-		full = wait(b.FullAfter)
-	}
 	return []string{
 		b.Entity, b.Resource, b.Limit.Name, limitarg.Rate(b.Limit), strconv.FormatInt(b.Available, 10), strconv.FormatInt(b.Limit.Capacity, 10),
-		strconv.FormatFloat(percent*b.Used, 'f', 0, 64) + "%", token, full,
+		strconv.FormatFloat(percent*b.Used, 'f', 0, 64) + "%", within(b.RetryAfter), within(b.FullAfter),
 	}
 }

@@ -47,6 +47,8 @@ var wrongUsage = map[string][]string{
 	"backup create":         {"", "ab", "<>", "a/b"},
 	"backup restore":        {"", "new", "new --to-time yesterday", "new --to-time 2026-01-01T00:00:00Z --backup arn", "a/b --resume", "zae-limiter --resume", "new --backup <>"},
 	"backup delete":         {"", "arn"},
+	"name decode":           {"", "<>", "a;b", "Z_41"},
+	"name encode":           {"", "<>", "--local dir"},
 	"namespace register":    {"", "a;b"},
 	"namespace show":        {"", "a;b"},
 	"namespace delete":      {"", "a;b -y", "tenant"},

@@ -6,6 +6,7 @@
 //	<!-- file: NAME/main.go -->      a file of the program NAME; every/FILE is beside each program
 //	<!-- output: NAME -->            what the program NAME prints
 //	<!-- given: used int64 -->       names that a fragment of Go uses, as parameters of a function
+//	<!-- in: FILE -->                a part of this file of the repository, which is tested itself
 //	<!-- untested: REASON -->        the tests leave the block alone
 package doctest
 
@@ -33,7 +34,7 @@ type Block struct {
 
 var (
 	fence = regexp.MustCompile("^( *)```([a-z]*)")
-	mark  = regexp.MustCompile(`^<!-- (file|output|given|untested): (.*) -->$`)
+	mark  = regexp.MustCompile(`^<!-- (file|output|given|in|untested): (.*) -->$`)
 )
 
 // Blocks returns the blocks of README.md and of all documents below docs. root is the root of the

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 
@@ -58,28 +62,78 @@ func (r *Reader) Root(data []byte) (Place, bool) {
 		r.Findings = append(r.Findings, Finding{Line: 1, Column: 1, Reason: r.form.Empty})
 		return Place{}, false
 	case err != nil:
-		r.syntax(err)
+		r.syntax(data, err)
 		return Place{}, false
 	}
 	switch err := decoder.Decode(&more); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		r.syntax(err)
+		r.syntax(data, err)
 		return Place{}, false
 	default:
 		r.Find(at(&more, ""), "%s", r.form.Second)
 		return Place{}, false
 	}
+	r.tags(&doc)
 	return at(doc.Content[0], ""), true
 }
 
-// syntax adds an error of the YAML library, with its position.
-func (r *Reader) syntax(err error) {
-	f := Finding{Reason: "not valid YAML or JSON: " + err.Error()}
-	if load, ok := errors.AsType[*yaml.LoadError](err); ok {
-		f = Finding{Line: load.Mark.Line, Column: load.Mark.Column, Reason: "not valid YAML or JSON: " + load.Message}
+// tags are what values are without a tag, and so with one of these.
+var tags = map[yaml.Kind][]string{
+	yaml.MappingNode:  {"!!map"},
+	yaml.SequenceNode: {"!!seq"},
+	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!merge", "!!timestamp"},
+}
+
+// tags reports each tag that gives a value another meaning.
+func (r *Reader) tags(n *yaml.Node) {
+	if known := tags[n.Kind]; known != nil && !slices.Contains(known, n.Tag) {
+		r.Find(Place{n, ""}, "the tag %s has no meaning here: remove it", n.Tag)
 	}
+	for _, below := range n.Content {
+		r.tags(below)
+	}
+}
+
+// syntax adds an error of the YAML library, with its position.
+func (r *Reader) syntax(data []byte, err error) {
+	f := Finding{Reason: err.Error()}
+	if load, ok := errors.AsType[*yaml.LoadError](err); ok {
+		f = Finding{Line: load.Mark.Line, Column: load.Mark.Column, Reason: load.Message}
+	}
+	switch {
+	case f.Line == 0:
+		f.Line, f.Column = forbidden(data)
+	case isTab(data, f.Line, f.Column):
+		f.Reason = "YAML allows no tab here: indent with spaces"
+	}
+	f.Reason = "not valid YAML or JSON: " + f.Reason
 	r.Findings = append(r.Findings, f)
+}
+
+// isTab reports whether a tab is at a position.
+func isTab(data []byte, line, column int) bool {
+	for n := 1; n < line; n++ {
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
+	return column > 0 && column <= len(data) && data[column-1] == '\t'
+}
+
+// forbidden is the position of the first character that no YAML has: one that is not in
+// UTF-8, or one that controls a terminal. It is 0 if there is none.
+func forbidden(data []byte) (line, column int) {
+	line, column = 1, 1
+	for len(data) > 0 {
+		c, size := utf8.DecodeRune(data)
+		switch {
+		case c == utf8.RuneError && size == 1, unicode.IsControl(c) && !strings.ContainsRune("\t\n\r\u0085", c):
+			return line, column
+		case c == '\n':
+			line, column = line+1, 0
+		}
+		data, column = data[size:], column+1
+	}
+	return 0, 0
 }
 
 // Err returns all findings as a [*ParseError], nil if there are none. file is its name in

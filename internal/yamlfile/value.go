@@ -98,6 +98,9 @@ func (r *Reader) Number(p Place, least, most int64) (n int64, ok bool) {
 	case p.IsScalar() && p.Node.Tag == "!!str" && isDigits:
 		r.Find(p, "write the number %s without quotes", value)
 		return 0, false
+	case p.IsScalar() && isDigits && len(value) > 1 && value[0] == '0':
+		r.Find(p, "write the number %s without zeros before it: some programs read it in base 8", value)
+		return 0, false
 	case p.IsScalar() && isDigits:
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= least && n <= most {
 			return n, true

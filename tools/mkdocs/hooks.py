@@ -1,6 +1,7 @@
 """Hooks of MkDocs: what the documentation site needs beyond mkdocs.yml.
 
-- A link that leaves docs/, to ../README.md for instance, leads to the file in the repository.
+- README.md is the home page.
+- A link that leaves docs/, to ../ARCHITECTURE.md for instance, leads to the file in the repository.
 - An entry of the navigation that ends in /*.md stands for all pages of that folder.
 """
 
@@ -12,6 +13,7 @@ import re
 from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
 
 log = logging.getLogger("mkdocs.hooks.repository")
 
@@ -25,9 +27,9 @@ def outside(target, page, root, repository):
     if not path or ":" in path or path.startswith("/"):
         return None
     resolved = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), path))
-    if resolved.startswith("docs/"):
-        return None
     file = pathlib.Path(root, resolved)
+    if resolved.startswith("docs/") and not file.is_dir():
+        return None
     if not file.exists():
         log.warning("%s links to %s, which is not in the repository", page, target)
         return None
@@ -57,6 +59,15 @@ class RepositoryLinks(Extension):
 
 
 _links = None
+HOME = "index.md"
+
+
+def on_files(files, config):
+    """Add README.md as the home page, with its links as a page in docs/ has them."""
+    text = pathlib.Path(_links.root, "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"\]\((?![a-z]+:|#)(docs/)?", lambda m: "](" if m[1] else "](../", text)
+    files.append(File.generated(config, HOME, content=text))
+    return files
 
 
 def on_config(config):

@@ -62,6 +62,12 @@ processes later records, but its position in the table stays before that event. 
 table deletes expired events if time to live is enabled on its attribute ttl. To read
 the archive, use zae-limiter audit search.
 
+With --metrics-addr, /healthz answers 200 while the command follows the stream, and 503
+before it has begun and while a shard has made no progress for a minute and --poll: DynamoDB
+cannot be reached, or records cannot be processed. Nothing is lost then, because the command
+continues where it stopped. /livez answers 200 as long as the process serves: let a
+supervisor restart the command by /livez, and alert by /healthz.
+
 On AWS Lambda, which sets $AWS_LAMBDA_RUNTIME_API, the program processes the records
 that Lambda delivers, and writes metrics to standard output, in CloudWatch's embedded
 metric format.`
@@ -86,7 +92,7 @@ func New(a *app.App) *cobra.Command {
 	f.DurationVar(&o.poll, "poll", stream.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
 	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
 	f.DurationVar(&o.quiet, "merge-quiet", aggregator.DefaultQuiet, "merge a bucket's shards when each has had fewer than 200\nwrites a second for this long; 0 means never. Use 0 if\nclients of the Python peer share the table: they create\nmissing shards again, full. Else $"+EnvQuiet)
-	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics")
+	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics, and health at\n/healthz and /livez")
 	o.level = "info"
 	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
 	o.changed = f.Changed
@@ -177,9 +183,14 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	now := o.app.Now
+	if now == nil {
+		now = time.Now
+	}
+	health := newHealthCheck(now, o.poll)
 	f, err := stream.NewFollower(stream.Options{
 		API: store.API, Table: store.Table, Now: store.Now, Logger: store.Logger, Timeout: store.Timeout,
-		Streams: streams, Reader: o.reader, Poll: o.poll, Lost: m.lost,
+		Streams: streams, Reader: o.reader, Poll: o.poll, Lost: m.lost, Progress: health.progress,
 	})
 	if err != nil {
 		return err
@@ -188,7 +199,7 @@ func (o *options) Run(ctx context.Context) error {
 		return err
 	}
 	if o.metrics != "" {
-		stop, err := m.serve(ctx, o.metrics, log)
+		stop, err := m.serve(ctx, o.metrics, health, log)
 		if err != nil {
 			return fmt.Errorf("--metrics-addr %s: %w", o.metrics, err)
 		}

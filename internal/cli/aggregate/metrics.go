@@ -129,8 +129,8 @@ func (m *measures) totals() totals {
 	return m.sum
 }
 
-// serve serves the metrics until stop is called.
-func (m *measures) serve(ctx context.Context, addr string, log *slog.Logger) (stop func(), err error) {
+// serve serves the metrics and the health until stop is called.
+func (m *measures) serve(ctx context.Context, addr string, health http.Handler, log *slog.Logger) (stop func(), err error) {
 	const slow = 5 * time.Second
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", addr)
@@ -139,6 +139,8 @@ func (m *measures) serve(ctx context.Context, addr string, log *slog.Logger) (st
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("/healthz", health)
+	mux.HandleFunc("/livez", alive)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: slow}
 	ended := make(chan struct{})
 	go func() {

@@ -28,13 +28,31 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 // commands that are spelled most alike.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	err := fmt.Errorf("unknown command %q for %q", word, cmd.CommandPath())
-	const farthest = 2 // letters to change
-	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= farthest; cmd.SuggestionsMinimumDistance++ {
-		if s := cmd.SuggestionsFor(word); len(s) > 0 {
-			return &UsageError{fmt.Errorf("%w: did you mean %s?", err, strings.Join(s, " or "))}
-		}
+	if s := alike(cmd, word); len(s) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(s, " or "))
 	}
 	return &UsageError{err}
+}
+
+// alike are the commands of a group that are spelled most alike a word, or that it begins.
+func alike(group *cobra.Command, word string) []string {
+	const farthest = 2 // letters to change
+	for group.SuggestionsMinimumDistance = 1; group.SuggestionsMinimumDistance <= farthest; group.SuggestionsMinimumDistance++ {
+		if s := group.SuggestionsFor(word); len(s) > 0 {
+			return s
+		}
+	}
+	return nil
+}
+
+// Alike are those of some words that a mistyped word may mean: by one letter, or else by two,
+// or that it begins.
+func Alike(word string, words []string) []string {
+	group := &cobra.Command{}
+	for _, w := range words {
+		group.AddCommand(&cobra.Command{Use: w, Run: func(*cobra.Command, []string) {}})
+	}
+	return alike(group, word)
 }
 
 // Args requires exactly the named arguments. The last may be repeated if its name ends in
@@ -48,9 +66,17 @@ func Args(names ...string) cobra.PositionalArgs {
 		case len(args) > len(names) && !more:
 			return Usagef("unexpected argument %q", args[len(names)])
 		}
+		for i, arg := range args {
+			if name := strings.TrimSuffix(names[min(i, len(names)-1)], "..."); arg == "" && isFile(name) {
+				return Usagef("invalid argument %s %q: it is empty: give a file", name, arg)
+			}
+		}
 		return nil
 	}
 }
+
+// isFile reports whether an argument of a name is a file.
+func isFile(name string) bool { return name == "FILE" || strings.HasSuffix(name, ".json") }
 
 // FlagError turns a flag error into a [UsageError]. A group of commands knows none of its
 // commands' flags: if a word that names no command stands before the flag, that word is the

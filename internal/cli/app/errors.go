@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Exit codes of the program.
@@ -130,6 +131,9 @@ func (a *App) exitCode(err error) int {
 
 // textOf is the text of an error, with advice for the command line.
 func (a *App) textOf(err error) string {
+	if invalid := (*limiter.ValidationError)(nil); errors.As(err, &invalid) && invalid.Field == "entity" {
+		return err.Error() + encoded(invalid.Value)
+	}
 	unknown := (*limiter.NotConfiguredError)(nil)
 	if !errors.As(err, &unknown) {
 		return err.Error()
@@ -138,6 +142,15 @@ func (a *App) textOf(err error) string {
 		return unknown.Found() + ": configure some, or give --fallback"
 	}
 	return unknown.Found() + ": name one of them with --consume, or configure it"
+}
+
+// encoded says which ID stands for a name that cannot be one, "" if none does.
+func encoded(name string) string {
+	id := store.EncodeName(name)
+	if name == "" || id == name || store.CheckEntity(id) != nil {
+		return ""
+	}
+	return fmt.Sprintf("; for this name give the ID %s (zae-limiter name encode)", id)
 }
 
 // next is the command that helps, "" if there is none.

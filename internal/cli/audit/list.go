@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ const defaultLimit = 100
 type listOptions struct {
 	app *app.App
 	subject
+	action action
 
 	query audit.Query
 }
@@ -38,7 +38,7 @@ func newList(a *app.App) *cobra.Command {
 	}
 	o.bind(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
+	o.action.bind(cmd)
 	f.IntVar(&o.query.Limit, "max", defaultLimit, "maximum `number` of events, up to 10000")
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
 	return a.Prints(cmd, pageView{})
@@ -52,6 +52,10 @@ func (o *listOptions) Validate() (err error) {
 	if o.query.Limit < 1 {
 		return fmt.Errorf("invalid --max %d: give 1 or more", o.query.Limit)
 	}
+	if err := o.action.validate(); err != nil {
+		return err
+	}
+	o.query.Action = o.action.name
 	o.query.Entity, err = o.name()
 	return err
 }
@@ -72,12 +76,9 @@ func (o *listOptions) Run(ctx context.Context) error {
 	rows := make([][]string, len(page.Events))
 	for i, e := range page.Events {
 		views[i] = viewOf(&e)
-		details, err := json.Marshal(e.Details)
-		if err != nil {
-			return fmt.Errorf("encode the details of event %s: %w", e.ID, err)
-		}
-		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, string(details)}
+		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, pairs(e.Details)}
 	}
+	o.action.tell(o.app, len(page.Events))
 	return o.app.Print(pageView{views, orNull(page.Cursor)}, func(w *strings.Builder) {
 		app.Table(w, []string{"TIME", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}, rows)
 		if page.Cursor != "" {

@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/archive"
-	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
 type searchOptions struct {
 	app *app.App
 	subject
+	action action
 
 	archive    app.ArchiveFlags
 	all        bool
@@ -51,7 +50,7 @@ func newSearch(a *app.App) *cobra.Command {
 	o.archive.Bind(cmd, "from-archive", "`URL` of the archive, s3://BUCKET/PREFIX")
 	f := cmd.Flags()
 	f.BoolVar(&o.all, "all-namespaces", false, "search the events of all namespaces, and those about namespaces")
-	f.StringVar(&o.query.Action, "action", "", "only this `action`, limits_set for instance")
+	o.action.bind(cmd)
 	f.StringVar(&o.query.Principal, "principal", "", "only changes that this `principal` made")
 	f.StringVar(&o.start, "start", "", "first `time` of a change, 2006-01-02 or 2006-01-02T15:04:05Z")
 	f.StringVar(&o.end, "end", "", "last `time` of a change; of a date, the whole day")
@@ -71,6 +70,10 @@ func (o *searchOptions) Validate() (err error) {
 	if o.archive.URL == "" {
 		return errors.New("say where the archive is: --from-archive s3://BUCKET/PREFIX; events that the table still has are listed by zae-limiter audit list")
 	}
+	if err := o.action.validate(); err != nil {
+		return err
+	}
+	o.query.Action = o.action.name
 	switch o.given() {
 	case 0:
 	case 1:
@@ -100,6 +103,7 @@ func (o *searchOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.action.tell(o.app, len(page.Events))
 	if err := o.print(&page); err != nil || len(page.Unread) == 0 {
 		return err
 	}
@@ -139,13 +143,9 @@ func (o *searchOptions) print(page *archive.Page) error {
 	for i := range page.Events {
 		e := &page.Events[i]
 		v.Events[i] = found{e.NamespaceID, orNull(e.Namespace), viewOf(&e.Event)}
-		row, err := rowOf(e)
-		if err != nil {
-			return err
-		}
-		rows[i] = row
+		rows[i] = []string{e.Time.Format(time.RFC3339), e.Entity, e.Action, e.Principal, e.Resource, pairs(e.Details)}
 		if o.all {
-			rows[i] = append([]string{cmp.Or(e.Namespace, e.NamespaceID)}, row...)
+			rows[i] = append([]string{cmp.Or(e.Namespace, e.NamespaceID)}, rows[i]...)
 		}
 	}
 	if o.all {
@@ -160,12 +160,4 @@ func (o *searchOptions) print(page *archive.Page) error {
 			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", page.Cursor)
 		}
 	})
-}
-
-func rowOf(e *audit.TrailEvent) ([]string, error) {
-	details, err := json.Marshal(e.Details)
-	if err != nil {
-		return nil, fmt.Errorf("encode the details of event %s: %w", e.ID, err)
-	}
-	return []string{e.Time.Format(time.RFC3339), e.Entity, e.Action, e.Principal, e.Resource, string(details)}, nil
 }

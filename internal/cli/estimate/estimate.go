@@ -69,7 +69,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 	o.flags = f
 	f.Var(&o.rate, "rate", "requests of all processes together: 1000/s, 60000/min, 5000000/day\n(required without a scenario)")
 	f.StringVar(&o.name, "scenario", "", "`name` of a scenario of the program")
-	f.StringVar(&o.file, "file", "", "`file` with a scenario; - reads standard input")
+	f.Var(app.Named(&o.file), "file", "`file` with a scenario; - reads standard input")
 	f.DurationVar(&o.duration, "duration", 0, "run the scenario in this time, with the same shape (default its own)")
 	f.BoolVar(&o.cold, "cold", false, "a run of the scenario does not make the buckets beforehand")
 	f.IntVar(&l.Processes, "processes", 1, "`number` of processes that use each bucket")
@@ -92,7 +92,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 	f.IntVar(&l.Function.BatchRecords, "batch-records", 100, "`number` of records of a call at most")
 	f.IntVar(&l.Function.Memory, "function-memory", 256, "memory of the aggregator's function in `MB`")
 	f.DurationVar(&l.Function.Duration, "function-duration", 100*time.Millisecond, "how long a call takes")
-	f.StringVar(&o.prices, "prices", "", "`file` with a table of prices, as estimate/prices.yaml (default the\nbuilt-in table, which has us-east-1)")
+	f.Var(app.Named(&o.prices), "prices", "`file` with a table of prices, as estimate/prices.yaml (default the\nbuilt-in table, which has us-east-1)")
 }
 
 // rate is the value of a flag that takes requests a time.

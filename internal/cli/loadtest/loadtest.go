@@ -42,7 +42,7 @@ func (s *source) args(cmd *cobra.Command, args []string) error {
 
 // bind adds the flag to a command.
 func (s *source) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.file, "file", "", "`file` of the scenario (docs/load-testing.md), instead of one of the\nprogram")
+	cmd.Flags().Var(app.Named(&s.file), "file", "`file` of the scenario (docs/load-testing.md), instead of one of the\nprogram")
 }
 
 // read reads the scenario.

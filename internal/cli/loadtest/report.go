@@ -42,7 +42,7 @@ func NewReport(a *app.App) *cobra.Command {
 			return a.Run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringVar(&o.html, "html", "", "`file` of the page (default the result's name with .html)")
+	cmd.Flags().Var(app.Named(&o.html), "html", "`file` of the page (default the result's name with .html)")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	return a.Prints(cmd, pageView{})
 }

@@ -96,8 +96,8 @@ func TestPlainLines(t *testing.T) {
 			}
 		}
 		// An operation that ends with a second may count in that one or in the next.
-		want := regexp.MustCompile(`^11s of 25s, limiter, all: asked 100/s, done (99|100|101)/s, admitted (99|100|101)/s, refused 0/s, errors 0/s, ` +
-			`p50 10ms, p99 10ms, p99.9 10ms, (99|100|101) WCU/s, \$0.2[23] an hour, 1 shards\n$`)
+		want := regexp.MustCompile(`^11s of 25s, limiter, all: asked 100/s, done (99|100|101)/s, admitted (99|100|101)/s, refused 0/s, throttled 0/s, errors 0/s, ` +
+			`p50 10ms, p99 10ms, p99.9 10ms, (99|100|101) WCU/s, writes throttled 0/s, \$0.2[23] an hour, 1 shards\n$`)
 		if len(lines) != 3 || !want.MatchString(lines[1]) {
 			t.Errorf("%q", stderr)
 		}

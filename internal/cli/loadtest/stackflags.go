@@ -42,8 +42,8 @@ func (f *stackFlags) bind(cmd *cobra.Command) {
 	yes(f, "Off", "off", "stop master, orchestrator and workers; --off=false starts them again", func(o *loadstack.Options) *bool { return &o.Off })
 
 	f.set.StringVar(&f.source.name, "scenario", "", "`name` of the scenario that the workers carry out (default simple)")
-	f.set.StringVar(&f.source.file, "file", "", "`file` of a scenario, instead of --scenario")
-	f.set.StringVarP(&f.locustfile, "locustfile", "f", "", "`file` for the master, with the names of the classes and a shape\n(default the classes of the scenario)")
+	f.set.Var(app.Named(&f.source.file), "file", "`file` of a scenario, instead of --scenario")
+	f.set.VarP(app.Named(&f.locustfile), "locustfile", "f", "`file` for the master, with the names of the classes and a shape\n(default the classes of the scenario)")
 	f.fields["Scenario"], f.fields["File"], f.fields["Locustfile"], f.fields["Tags"] = "scenario", "file", "locustfile", "tag"
 	f.fields["Limiter"], f.fields["Classes"] = "name", "scenario"
 	word(f, "Image", "image", "`image` of Locust (default "+loadstack.DefaultImage+")", func(o *loadstack.Options) *string { return &o.Image })

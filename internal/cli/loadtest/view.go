@@ -3,8 +3,6 @@ package loadtest
 import (
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -16,11 +14,10 @@ import (
 // A view shows a run while it lasts: in place on a terminal, otherwise as plain lines. It
 // ignores errors: it is not a result.
 type view struct {
-	w       io.Writer // nil shows nothing
-	redraws bool
-	names   *scenario.Scenario // nil for a swarm
+	w     io.Writer          // nil shows nothing
+	live  *app.Live          // on w
+	names *scenario.Scenario // nil for a swarm
 
-	drawn int    // lines on the terminal
 	told  string // the last preparation
 	since time.Duration
 	first bool
@@ -28,13 +25,10 @@ type view struct {
 
 // viewOf is the live view for the terminal, or plain lines, or nothing beside JSON.
 func viewOf(a *app.App, names *scenario.Scenario) *view {
-	v := &view{names: names}
-	if a.Flags.JSON() {
-		return v
+	v := &view{names: names, live: a.Live(a.Stderr)}
+	if !a.Flags.JSON() {
+		v.w = a.Stderr
 	}
-	v.w = a.Stderr
-	f, isFile := a.Stderr.(*os.File)
-	v.redraws = isFile && app.IsTerminal(f)
 	return v
 }
 
@@ -55,8 +49,8 @@ func (v *view) show(p load.Progress) {
 func (v *view) update(preparing string, at time.Duration, block func() []string, plain func() string) {
 	switch {
 	case v.w == nil:
-	case v.redraws:
-		v.redraw(block())
+	case v.live.Redraws():
+		_ = v.live.Draw(block())
 	case preparing != "":
 		if preparing != v.told {
 			v.told, v.first = preparing, false
@@ -70,23 +64,9 @@ func (v *view) update(preparing string, at time.Duration, block func() []string,
 
 // clear removes the view from the terminal.
 func (v *view) clear() {
-	if v.redraws {
-		v.redraw(nil)
+	if v.w != nil && v.live.Redraws() {
+		_ = v.live.Draw(nil)
 	}
-}
-
-// redraw replaces the lines on the terminal.
-func (v *view) redraw(lines []string) {
-	var b strings.Builder
-	if v.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
-	}
-	b.WriteString("\r\x1b[J")
-	for _, l := range lines {
-		b.WriteString(l + "\n")
-	}
-	v.drawn = len(lines)
-	_, _ = io.WriteString(v.w, b.String())
 }
 
 // block is the state of a run in some lines.
@@ -100,9 +80,10 @@ func (v *view) block(p load.Progress) []string {
 		fmt.Sprintf("%s  phase %s", head, v.names.Phases[p.Phase].Name),
 		bar(p.Done, p.Planned),
 		fmt.Sprintf("asked %s/s   done %s/s   admitted %s/s   refused %s/s   errors %s/s",
-			per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), per(s.Throttled+s.Unavailable+s.Failed, s)),
+			per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), failures(s)),
 		fmt.Sprintf("p50 %s   p99 %s   p99.9 %s   generator lag p99 %s", took(float64(s.P50)), took(float64(s.P99)), took(float64(s.P999)), took(float64(s.Lag))),
-		fmt.Sprintf("WCU %.0f/s   RCU %.0f/s   $%.2f an hour   writes throttled %s/s", s.Cost.WCU/s.Seconds, s.Cost.RCU/s.Seconds, hourly(s), per(s.WritesThrottled, s)),
+		fmt.Sprintf("WCU %.0f/s   RCU %.0f/s   $%.2f an hour   throttled: answers %s/s, writes %s/s",
+			s.Cost.WCU/s.Seconds, s.Cost.RCU/s.Seconds, hourly(s), per(s.Throttled, s), per(s.WritesThrottled, s)),
 	}
 	last := fmt.Sprintf("shards of the busiest bucket %d", s.Shards)
 	if s.Users > 0 {
@@ -114,11 +95,14 @@ func (v *view) block(p load.Progress) []string {
 // plain is a sample in one line.
 func (v *view) plain(p load.Progress) string {
 	s := p.Sample
-	return fmt.Sprintf("%s of %s, %s, %s: asked %s/s, done %s/s, admitted %s/s, refused %s/s, errors %s/s, p50 %s, p99 %s, p99.9 %s, %.0f WCU/s, $%.2f an hour, %d shards",
+	return fmt.Sprintf("%s of %s, %s, %s: asked %s/s, done %s/s, admitted %s/s, refused %s/s, throttled %s/s, errors %s/s, p50 %s, p99 %s, p99.9 %s, %.0f WCU/s, writes throttled %s/s, $%.2f an hour, %d shards",
 		p.Done.Round(time.Second), p.Planned.Round(time.Second), p.Side, v.names.Phases[p.Phase].Name,
-		per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), per(s.Throttled+s.Unavailable+s.Failed, s),
-		took(float64(s.P50)), took(float64(s.P99)), took(float64(s.P999)), s.Cost.WCU/s.Seconds, hourly(s), s.Shards)
+		per(s.Due, s), per(s.Done, s), per(s.Admitted, s), per(s.Refused, s), per(s.Throttled, s), failures(s),
+		took(float64(s.P50)), took(float64(s.P99)), took(float64(s.P999)), s.Cost.WCU/s.Seconds, per(s.WritesThrottled, s), hourly(s), s.Shards)
 }
+
+// failures are the operations of each second that failed for another reason than a throttle.
+func failures(s *result.Sample) string { return per(s.Unavailable+s.Failed, s) }
 
 // per is a number per second of a sample.
 func per(n int64, s *result.Sample) string { return count(float64(n) / s.Seconds) }
@@ -129,10 +113,9 @@ func hourly(s *result.Sample) float64 { return s.Cost.Dollars / s.Seconds * time
 // bar draws the elapsed part of a time.
 func bar(done, planned time.Duration) string {
 	const width = 40
-	full := 0
+	part := 0.0
 	if planned > 0 {
-		full = int(width * min(1, float64(done)/float64(planned)))
+		part = float64(done) / float64(planned)
 	}
-	return fmt.Sprintf("[%s%s] %s of %s", strings.Repeat("#", full), strings.Repeat(".", width-full),
-		done.Round(time.Second), planned.Round(time.Second))
+	return fmt.Sprintf("[%s] %s of %s", app.Gauge(part, width), done.Round(time.Second), planned.Round(time.Second))
 }

@@ -84,7 +84,7 @@ func New(a *app.App) *cobra.Command {
 func (o *options) bind(f *pflag.FlagSet) {
 	const window, held, top = 10 * time.Second, 100_000, 20
 	o.flags, o.malformedAtMost = f, 0.01
-	f.StringVar(&o.limits, "limits", "", "manifest `file` with the limits, YAML or JSON (required)")
+	f.Var(app.Named(&o.limits), "limits", "manifest `file` with the limits, YAML or JSON (required)")
 	f.Var(app.Choice(&o.logs.Format, logs.Formats()...), "format", "format of all files (default found from the first line of each)")
 	f.StringVar(&o.logs.Entity, "entity", "", "`column` of the entity (default entity; common and combined host, alb\nclient_ip)")
 	f.StringVar(&o.logs.Resource, "resource", "", "`column` of the resource (default resource, in json and csv)")
@@ -98,7 +98,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 	f.Var(&o.refuseAtMost, "refuse-at-most", "propose the smallest limits that refuse at most this share of events:\n0.1% or 0.001 (default no proposals)")
 	f.Var(&o.malformedAtMost, "malformed-at-most", "share of malformed lines above which the command fails")
 	f.IntVar(&o.top, "top", top, "`number` of buckets to show, those with the most refusals")
-	f.StringVar(&o.page, "html", "", "`file` to write a page with pictures to")
+	f.Var(app.Named(&o.page), "html", "`file` to write a page with pictures to")
 }
 
 // Validate checks the command line.

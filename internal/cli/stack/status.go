@@ -104,7 +104,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 			return err
 		}
 		last = r.Verdict
-		if !o.watch || !pause(ctx, o.interval) {
+		if !o.watch || !app.Pause(ctx, o.interval) {
 			return exit(last)
 		}
 	}
@@ -123,16 +123,4 @@ func (o *statusOptions) show(r *health.Report, again bool) error {
 		}
 		v.text(w)
 	})
-}
-
-// pause reports whether the time passed before the context ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
@@ -52,6 +53,9 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 	live, err := m.Find(ctx, o.app.Flags.Table)
 	if err != nil {
 		return err
+	}
+	if live.Status == string(types.StackStatusReviewInProgress) {
+		return live.Problem() // it has no options to keep
 	}
 	if _, ours := live.Parameters[stack.ParameterCodeKey]; o.lambdaOnly && !ours {
 		return fmt.Errorf("stack %s has the template of another program, which takes no code: upgrade it without --lambda-only", live.Name)

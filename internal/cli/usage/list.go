@@ -36,7 +36,7 @@ func newList(a *app.App) *cobra.Command {
 	flags := cmd.Flags()
 	flags.IntVar(&o.query.Limit, "max", usage.DefaultLimit, fmt.Sprintf("maximum `number` of windows, up to %d", usage.MaxLimit))
 	flags.StringVar(&o.query.Cursor, "cursor", "", "`place` to continue from, as printed after the previous list")
-	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit, summed over entities and resources")
+	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit: bars for each entity of one window, or\nthe sums of several windows")
 	return a.Prints(cmd, pageView{})
 }
 
@@ -76,7 +76,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 	err = o.app.Print(v, func(w *strings.Builder) {
 		switch {
 		case o.plot:
-			plot(w, &o.query, &page)
+			plot(w, o.app.Columns(), &o.query, &page)
 		case o.app.Flags.Output == outputCSV:
 			listCSV(w, page.Snapshots)
 		default:

@@ -1,0 +1,4 @@
+package audit
+
+// Pairs writes details for people.
+var Pairs = pairs

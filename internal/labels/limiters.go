@@ -1,0 +1,46 @@
+package labels
+
+import (
+	"slices"
+	"sync"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+)
+
+// Limiters are limiters whose own counts are metrics, too. The zero value is empty. It is
+// safe for concurrent use.
+type Limiters struct {
+	mu  sync.Mutex
+	all []*limiter.Limiter
+}
+
+// Add adds limiters. Each counts once, however often it is added. A closed limiter stays, so
+// that sums never fall.
+func (l *Limiters) Add(limiters ...*limiter.Limiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, each := range limiters {
+		if each != nil && !slices.Contains(l.all, each) {
+			l.all = append(l.all, each)
+		}
+	}
+}
+
+// Sum returns the sums of what the limiters count, and false if there are none.
+func (l *Limiters) Sum() (sum Counts, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, each := range l.all {
+		s := each.Stats()
+		sum.Waiting += int64(s.Waiting)
+		sum.Healed += int64(s.Healed) //nolint:gosec // no process counts that far
+		sum.Braked += int64(s.Braked) //nolint:gosec // as above
+	}
+	return sum, len(l.all) > 0
+}
+
+// Counts are those of [limiter.Stats] that no call and no operation shows.
+type Counts struct {
+	Waiting        int64 // callers of Wait that wait now
+	Healed, Braked int64 // since the limiters were made
+}
