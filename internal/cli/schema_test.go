@@ -165,6 +165,7 @@ func (m *schemaMaker) of(t reflect.Type) map[string]any {
 		return map[string]any{}
 	case reflect.Struct:
 		return m.structure(t)
+	default:
 	}
 	m.bad = append(m.bad, t.String()+" has no schema")
 	return map[string]any{}
@@ -213,7 +214,7 @@ func (*schemaMaker) object(all []property) map[string]any {
 func (m *schemaMaker) properties(t reflect.Type) []property {
 	var own, embedded []property
 	hidden := map[string]bool{}
-	for f := range fields(t) {
+	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || name == "" && !f.Anonymous && !f.IsExported():
@@ -247,16 +248,6 @@ func (m *schemaMaker) properties(t reflect.Type) []property {
 		}
 	}
 	return own
-}
-
-func fields(t reflect.Type) func(func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if !yield(t.Field(i)) {
-				return
-			}
-		}
-	}
 }
 
 // foreign are types whose names are those of AWS: of CloudFormation, and of the environment.

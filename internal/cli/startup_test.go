@@ -15,6 +15,7 @@ var inits = regexp.MustCompile(`(?m)^init ` + regexp.QuoteMeta(modulePath) + `(\
 // templates and tables of words wait for their first use: most commands need none of them. The
 // count does not depend on the machine.
 func startsAtOnce(t *testing.T, bin string) {
+	t.Helper()
 	const mostOfOne, mostOfAll = 150, 600
 	cmd := exec.CommandContext(t.Context(), bin, "version")
 	cmd.Env = append(bare(t), "GODEBUG=inittrace=1")
