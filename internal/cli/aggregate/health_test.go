@@ -17,7 +17,7 @@ func TestHealthFollowsTheSlowestShard(t *testing.T) {
 	want := func(code int, body string) {
 		t.Helper()
 		w := httptest.NewRecorder()
-		check.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody))
+		check.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", http.NoBody))
 		if w.Code != code || w.Body.String() != body+"\n" || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("at %v: %d %s, want %d %s", now.Unix(), w.Code, w.Body, code, body)
 		}
