@@ -96,7 +96,7 @@ format: ## rewrite the files as lint wants them
 
 .PHONY: build
 build: ## the programs, stripped, in bin/
-	go build -trimpath -ldflags "-s -w" -o bin/ ./cmd/...
+	go build -trimpath -tags lambda.norpc -ldflags "-s -w" -o bin/ ./cmd/...
 
 .PHONY: tools
 tools: ## the tools that lint and benchmarks use, in bin/

@@ -118,7 +118,12 @@ func (a *account) run(args ...string) (stdout, stderr string, code int) {
 }
 
 // A change is a change as the program shows it.
-type change struct{ Action, Resource, Type, Replacement string }
+type change struct {
+	Action      string
+	Resource    string `json:"logical_id"`
+	Type        string
+	Replacement string
+}
 
 // adopted deploys over the peer's stack and returns the changes.
 func (a *account) adopted(args ...string) []change {

@@ -47,8 +47,8 @@ func (s *Spec) Name() string { return s.o.Name }
 
 // A Parameter is a parameter of the template with its value.
 type Parameter struct {
-	Key   string `json:"ParameterKey"`
-	Value string `json:"ParameterValue"`
+	Key   string `json:"ParameterKey"`   // name of the parameter
+	Value string `json:"ParameterValue"` // its value
 }
 
 // Parameters returns a value for each parameter of the template, in the template's order.
@@ -62,8 +62,8 @@ func (s *Spec) Parameters() []Parameter {
 
 // A Tag is a tag of the stack, which CloudFormation gives to what is in it.
 type Tag struct {
-	Key   string `json:"Key"`
-	Value string `json:"Value"`
+	Key   string `json:"Key"`   // name of the tag
+	Value string `json:"Value"` // its value
 }
 
 // Tags returns the user's tags and those of the project, sorted by key. A key of the

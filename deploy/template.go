@@ -5,11 +5,12 @@ import (
 	_ "embed"
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/zeroae/zae-limiter-go/deploy/internal/parameter"
 )
 
 // MaxTemplateBytes is the most that CloudFormation takes as the body of a template.
@@ -113,7 +114,7 @@ func emit(w *bytes.Buffer, n *yaml.Node) {
 }
 
 // plain matches scalars that need no quotes between brackets.
-var plain = regexp.MustCompile(`\A[\w/][\w./-]*(::?[\w./*-]+)*\z`)
+var plain = parameter.Pattern(`\A[\w/][\w./-]*(::?[\w./*-]+)*\z`)
 
 func emitScalar(w *bytes.Buffer, n *yaml.Node) {
 	quoted := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
@@ -121,7 +122,7 @@ func emitScalar(w *bytes.Buffer, n *yaml.Node) {
 	if n.Style&yaml.LiteralStyle != 0 { // the dashboard: JSON, where line breaks mean nothing
 		text = joinLines(text)
 	}
-	if plain.MatchString(text) && (!quoted || !resolves(text)) {
+	if plain().MatchString(text) && (!quoted || !resolves(text)) {
 		w.WriteString(text)
 		return
 	}

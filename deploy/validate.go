@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/zeroae/zae-limiter-go/deploy/internal/parameter"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -57,12 +58,12 @@ const (
 var LogRetentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
 var (
-	roleARN     = regexp.MustCompile(`\Aarn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@/-]+\z`)
-	boundaryARN = regexp.MustCompile(`\A(arn:(aws|aws-cn|aws-us-gov):iam::(\d{12}|aws):policy/)?[\w+=,.@/-]+\z`)
-	topicARN    = regexp.MustCompile(`\Aarn:(aws|aws-cn|aws-us-gov):sns:[a-z0-9-]+:\d{12}:[\w-]+(\.fifo)?\z`)
-	keyARN      = regexp.MustCompile(`\Aarn:(aws|aws-cn|aws-us-gov):kms:[a-z0-9-]+:\d{12}:key/[\w-]+\z`)
-	bucketName  = regexp.MustCompile(`\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\z`)
-	codeKey     = regexp.MustCompile(`\A[\w!.*'()/-]+\z`)
+	roleARN     = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@/-]+\z`)
+	boundaryARN = parameter.Pattern(`\A(arn:(aws|aws-cn|aws-us-gov):iam::(\d{12}|aws):policy/)?[\w+=,.@/-]+\z`)
+	topicARN    = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):sns:[a-z0-9-]+:\d{12}:[\w-]+(\.fifo)?\z`)
+	keyARN      = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):kms:[a-z0-9-]+:\d{12}:key/[\w-]+\z`)
+	bucketName  = parameter.Pattern(`\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\z`)
+	codeKey     = parameter.Pattern(`\A[\w!.*'()/-]+\z`)
 )
 
 func (o *Options) setDefaults() {
@@ -297,8 +298,8 @@ func among[T ~string](field string, value T, of ...T) error {
 }
 
 // matches checks a value that may be empty.
-func matches(field, value string, pattern *regexp.Regexp, rule string) error {
-	if value == "" || pattern.MatchString(value) {
+func matches(field, value string, pattern func() *regexp.Regexp, rule string) error {
+	if value == "" || pattern().MatchString(value) {
 		return nil
 	}
 	return invalid(field, value, rule)

@@ -4,8 +4,8 @@ import "fmt"
 
 // A Bill is what a month of 730 hours costs, in dollars.
 type Bill struct {
-	OnDemand    float64 `json:"on_demand"`
-	Provisioned float64 `json:"provisioned"`
+	OnDemand    float64 `json:"on_demand"`   // dollars a month on demand
+	Provisioned float64 `json:"provisioned"` // dollars a month with provisioned capacity
 	// Lines are the costs on demand, part by part.
 	Lines []Line `json:"lines"`
 	// BreakEven is the share of the provisioned write and read capacity that must be used
@@ -17,7 +17,7 @@ type Bill struct {
 
 // A Line is what one cause costs a month.
 type Line struct {
-	Name    string  `json:"name"`
+	Name    string  `json:"name"` // what is paid for
 	Dollars float64 `json:"dollars"`
 }
 

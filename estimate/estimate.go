@@ -9,23 +9,23 @@ import (
 // read units.
 type Estimate struct {
 	Load  Load   `json:"-"`
-	Parts []Part `json:"parts"`
-	Sum   Part   `json:"sum"`
+	Parts []Part `json:"parts"` // load by cause
+	Sum   Part   `json:"sum"`   // the sum of all parts
 	// Shards are the shards that the busiest bucket needs.
 	Shards int `json:"hottest_bucket_shards"`
 	// Records are stream records of buckets a second, and Invocations calls of the function.
 	Records     float64 `json:"stream_records_per_second"`
-	Invocations float64 `json:"function_calls_per_second"`
+	Invocations float64 `json:"function_calls_per_second"` // calls of the aggregator per second
 	// StoredBytes are the items of buckets and usage.
 	StoredBytes float64 `json:"stored_bytes"`
 }
 
 // A Part is a cause of costs.
 type Part struct {
-	Name     string  `json:"name"`
+	Name     string  `json:"name"` // the cause
 	Requests float64 `json:"requests_per_second"`
-	Writes   float64 `json:"write_units_per_second"`
-	Reads    float64 `json:"read_units_per_second"`
+	Writes   float64 `json:"write_units_per_second"` // write capacity units per second
+	Reads    float64 `json:"read_units_per_second"`  // read capacity units per second
 
 	applied float64 // writes to bucket items a second that changed something
 }

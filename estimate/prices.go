@@ -19,22 +19,22 @@ var builtIn []byte
 
 // A Price is one row of a table of prices.
 type Price struct {
-	Dollars float64 `json:"price" yaml:"price"`
+	Dollars float64 `json:"price" yaml:"price"` // US dollars
 	// Date is the day on which somebody wrote the row down, and Source the page of the price.
 	Date   string `json:"date" yaml:"date"`
-	Source string `json:"source" yaml:"source"`
+	Source string `json:"source" yaml:"source"` // where the price is published
 }
 
 // Prices are the prices of one region, in dollars.
 type Prices struct {
-	WriteUnits    Price `json:"write_units_million" yaml:"write_units_million"` // on demand
-	ReadUnits     Price `json:"read_units_million" yaml:"read_units_million"`   // on demand
-	WriteCapacity Price `json:"write_capacity_hour" yaml:"write_capacity_hour"` // provisioned
-	ReadCapacity  Price `json:"read_capacity_hour" yaml:"read_capacity_hour"`   // provisioned
-	Storage       Price `json:"storage_gb_month" yaml:"storage_gb_month"`
-	FunctionCalls Price `json:"function_calls_million" yaml:"function_calls_million"`
-	FunctionTime  Price `json:"function_gb_second" yaml:"function_gb_second"`
-	Logs          Price `json:"log_gb" yaml:"log_gb"`
+	WriteUnits    Price `json:"write_units_million" yaml:"write_units_million"`       // on demand
+	ReadUnits     Price `json:"read_units_million" yaml:"read_units_million"`         // on demand
+	WriteCapacity Price `json:"write_capacity_hour" yaml:"write_capacity_hour"`       // provisioned
+	ReadCapacity  Price `json:"read_capacity_hour" yaml:"read_capacity_hour"`         // provisioned
+	Storage       Price `json:"storage_gb_month" yaml:"storage_gb_month"`             // storage of a gigabyte for a month
+	FunctionCalls Price `json:"function_calls_million" yaml:"function_calls_million"` // a million calls of AWS Lambda
+	FunctionTime  Price `json:"function_gb_second" yaml:"function_gb_second"`         // a gigabyte second of AWS Lambda
+	Logs          Price `json:"log_gb" yaml:"log_gb"`                                 // a gigabyte of logs
 }
 
 // BuiltIn is the table of prices that comes with the package. It has us-east-1.

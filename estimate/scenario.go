@@ -38,15 +38,15 @@ const FromMemory = 20 * time.Microsecond
 type Run struct {
 	Scenario string `json:"scenario"`
 	// Seconds are those of all warm-ups and measurements.
-	Seconds float64 `json:"seconds"`
+	Seconds float64 `json:"duration_seconds"`
 	// SetUp are the namespaces, entities, limits and buckets, and Load the warm-ups and the
 	// measurements.
 	SetUp []Cost `json:"set_up"`
-	Load  []Cost `json:"load"`
-	Sum   Cost   `json:"sum"`
+	Load  []Cost `json:"load"` // cost of the load by part
+	Sum   Cost   `json:"sum"`  // the sum of all parts
 
-	Operations float64 `json:"operations"`
-	Refused    float64 `json:"refused"`
+	Operations float64 `json:"operations"` // operations of the run
+	Refused    float64 `json:"refused"`    // operations that are refused
 	// Shards are those of the bucket with the most shards.
 	Shards int `json:"most_shards"`
 	// Simulated is the part of the load that was worked out operation by operation.
@@ -58,8 +58,8 @@ type Run struct {
 
 // A Cost is what one cause costs in a run.
 type Cost struct {
-	Name     string  `json:"name"`
-	Requests float64 `json:"requests"`
+	Name     string  `json:"name"`     // the part
+	Requests float64 `json:"requests"` // requests to DynamoDB
 	Writes   float64 `json:"write_units"`
 	Reads    float64 `json:"read_units"`
 }

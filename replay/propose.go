@@ -19,8 +19,8 @@ import (
 // costs one may, because a smaller bucket may refuse a large event and so serve many small
 // ones.
 type Proposals struct {
-	RefuseAtMost float64    `json:"refuse_at_most"`
-	Passes       int        `json:"passes"` // how often the events were decided again
+	RefuseAtMost float64    `json:"refuse_at_most"` // the target: refused events as a share of the events
+	Passes       int        `json:"passes"`         // how often the events were decided again
 	Limits       []Proposal `json:"limits"`
 	// Refused is the number of events that all proposals refuse together, each limit with
 	// rate and burst as in the first choice that meets the target.
@@ -30,17 +30,17 @@ type Proposals struct {
 
 // A Proposal has the choices for one limit of one level.
 type Proposal struct {
-	Level   string   `json:"level"`
-	Name    string   `json:"limit"`
+	Level   string   `json:"level"` // level of configuration
+	Name    string   `json:"limit_name"`
 	Events  int64    `json:"events"`  // that asked for tokens of the limit
 	Allowed int64    `json:"allowed"` // refusals within the target
-	Choices []Choice `json:"choices"`
+	Choices []Choice `json:"choices"` // values that meet the target
 }
 
 // A Choice is the smallest value of one kind that meets the target.
 type Choice struct {
-	Change   Change      `json:"change"`
-	Met      bool        `json:"met"` // false if no value meets the target; the fields below are then 0
+	Change   Change      `json:"change"` // what is changed: rate or burst
+	Met      bool        `json:"met"`    // false if no value meets the target; the fields below are then 0
 	Limit    store.Limit `json:"-"`
 	Capacity int64       `json:"capacity,omitempty"`
 	Amount   int64       `json:"refill_amount,omitempty"`

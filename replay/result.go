@@ -11,14 +11,14 @@ import (
 // A Result is what the limits would have done. Its JSON form is documented in
 // docs/replay.md. Shares are from 0 to 1.
 type Result struct {
-	Events       int64     `json:"events"`
-	Refused      int64     `json:"refused"`
+	Events       int64     `json:"events"`  // events that were decided
+	Refused      int64     `json:"refused"` // events that a limit refused
 	RefusedShare float64   `json:"refused_share"`
 	Late         int64     `json:"late"`      // events that came after the window of Order
 	Unlimited    int64     `json:"unlimited"` // events for which no level has limits
-	From         time.Time `json:"from"`
-	To           time.Time `json:"to"`
-	Buckets      int       `json:"buckets"`
+	From         time.Time `json:"start_at"`  // instant of the first event
+	To           time.Time `json:"end_at"`    // instant of the last event
+	Buckets      int       `json:"buckets"`   // number of buckets
 	SlotSeconds  float64   `json:"slot_seconds"`
 	Timeline     []Slot    `json:"timeline"`
 
@@ -28,21 +28,21 @@ type Result struct {
 
 // A LimitResult is what one limit of one level did.
 type LimitResult struct {
-	Level        string      `json:"level"`
+	Level        string      `json:"level"` // level of configuration that has the limit
 	Limit        store.Limit `json:"-"`
-	Name         string      `json:"limit"`
+	Name         string      `json:"limit_name"`
 	Capacity     int64       `json:"capacity"`      // tokens
 	Amount       int64       `json:"refill_amount"` // tokens
 	Seconds      int64       `json:"refill_period_seconds"`
-	Buckets      int         `json:"buckets"`
-	Events       int64       `json:"events"` // that asked for tokens of the limit
-	Refused      int64       `json:"refused"`
+	Buckets      int         `json:"buckets"` // buckets that have the limit
+	Events       int64       `json:"events"`  // that asked for tokens of the limit
+	Refused      int64       `json:"refused"` // events that the limit refused
 	RefusedShare float64     `json:"refused_share"`
-	Never        int64       `json:"never"` // refused events that cost more than the capacity
-	Asked        int64       `json:"asked"` // tokens
-	Taken        int64       `json:"taken"` // tokens
-	Wait         *Waits      `json:"wait,omitempty"`
-	Headroom     Headroom    `json:"headroom"`
+	Never        int64       `json:"never"`          // refused events that cost more than the capacity
+	Asked        int64       `json:"asked"`          // tokens
+	Taken        int64       `json:"taken"`          // tokens
+	Wait         *Waits      `json:"wait,omitempty"` // waits after refusals
+	Headroom     Headroom    `json:"headroom"`       // what was left of the capacity after admitted events, as shares
 	SlotSeconds  float64     `json:"slot_seconds"`
 	Timeline     []Slot      `json:"timeline"`
 }
@@ -53,39 +53,39 @@ type Waits struct {
 	P50MS   int64     `json:"p50_ms"`
 	P90MS   int64     `json:"p90_ms"`
 	P99MS   int64     `json:"p99_ms"`
-	Longest Moment    `json:"longest"`
-	Bars    []WaitBar `json:"distribution"`
+	Longest Moment    `json:"longest"`      // the longest wait
+	Bars    []WaitBar `json:"distribution"` // distribution of the waits
 }
 
 // A WaitBar counts the waits from one bound up to and including another.
 type WaitBar struct {
-	OverMS  int64 `json:"over_ms"`
-	UpToMS  int64 `json:"up_to_ms"`
-	Refused int64 `json:"refused"`
+	OverMS  int64 `json:"over_ms"`  // lower bound of the waits
+	UpToMS  int64 `json:"up_to_ms"` // upper bound of the waits
+	Refused int64 `json:"refused"`  // refusals with such a wait
 }
 
 // Headroom tells how much of the capacity admitted events left, as shares. P10 says that a
 // tenth of the admitted events left at most so much.
 type Headroom struct {
-	Lowest float64 `json:"lowest"`
-	P1     float64 `json:"p1"`
-	P10    float64 `json:"p10"`
-	P50    float64 `json:"p50"`
+	Lowest float64 `json:"lowest"` // the least
+	P1     float64 `json:"p1"`     // 1st percentile
+	P10    float64 `json:"p10"`    // 10th percentile
+	P50    float64 `json:"p50"`    // median
 	// Tenths count admitted events by what they left: less than 10 %, less than 20 %, …
 	Tenths [10]int64 `json:"tenths"`
 }
 
 // A BucketResult is what became of the events of one bucket.
 type BucketResult struct {
-	Entity          string     `json:"entity"`
+	Entity          string     `json:"entity_id"`
 	Resource        string     `json:"resource"`
-	Events          int64      `json:"events"`
+	Events          int64      `json:"events"`            // events of the bucket
 	Refused         int64      `json:"refused"`           // by its own limits
 	RefusedByParent int64      `json:"refused_by_parent"` // by the parent's limits alone
 	RefusedShare    float64    `json:"refused_share"`
-	First           *time.Time `json:"first_refused,omitempty"`
-	Last            *time.Time `json:"last_refused,omitempty"`
-	LongestMS       int64      `json:"longest_wait_ms"`
+	First           *time.Time `json:"first_refused_at,omitempty"` // instant of the first refusal
+	Last            *time.Time `json:"last_refused_at,omitempty"`  // instant of the last refusal
+	LongestMS       int64      `json:"longest_wait_ms"`            // the longest wait after a refusal
 	Limits          []Met      `json:"limits"`
 	SlotSeconds     float64    `json:"slot_seconds,omitempty"`
 	Timeline        []Slot     `json:"timeline,omitempty"` // of refusals by its own limits
@@ -93,8 +93,8 @@ type BucketResult struct {
 
 // Met is how a bucket met one of its limits.
 type Met struct {
-	Name    string  `json:"limit"`
-	Refused int64   `json:"refused"`
+	Name    string  `json:"limit_name"`
+	Refused int64   `json:"refused"`         // events that the limit refused
 	Lowest  float64 `json:"lowest_headroom"` // after an admitted event, as a share of the capacity
 }
 

@@ -38,9 +38,9 @@ func newTally() tally { return tally{timeline: newTimeline(slots)} }
 
 // A Moment is the refusal with the longest wait.
 type Moment struct {
-	Entity   string        `json:"entity"`
+	Entity   string        `json:"entity_id"`
 	Resource string        `json:"resource"`
-	At       time.Time     `json:"at"`
+	At       time.Time     `json:"timestamp"`
 	Wait     time.Duration `json:"-"`
 	WaitMS   int64         `json:"wait_ms"` // Wait in milliseconds
 }

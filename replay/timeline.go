@@ -55,9 +55,9 @@ func halved(counts []int64) []int64 {
 
 // A Slot is a part of a timeline.
 type Slot struct {
-	Start   time.Time `json:"start"`
-	Events  int64     `json:"events"`
-	Refused int64     `json:"refused"`
+	Start   time.Time `json:"start_at"`
+	Events  int64     `json:"events"`  // events of the slot
+	Refused int64     `json:"refused"` // events that were refused
 }
 
 // Width is the length of a slot.

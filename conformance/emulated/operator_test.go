@@ -67,7 +67,11 @@ type outcome struct {
 	Outputs   map[string]string
 }
 
-type change struct{ Action, Resource, Replacement string }
+type change struct {
+	Action      string
+	Resource    string `json:"logical_id"`
+	Replacement string
+}
 
 // change returns the change of a resource.
 func (o *outcome) change(resource string) (c change, ok bool) {

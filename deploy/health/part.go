@@ -55,7 +55,7 @@ const (
 
 // A Problem says why a part could not be read.
 type Problem struct {
-	Kind Kind `json:"kind"`
+	Kind Kind `json:"kind"` // kind of the problem
 	// Call is the action of AWS that failed, "cloudwatch:DescribeAlarms" for instance.
 	Call    string `json:"call"`
 	Message string `json:"message"`

@@ -37,8 +37,8 @@ type Finding struct {
 	// Verdict is what the finding makes of the report; [Healthy] is a note.
 	Verdict Verdict `json:"verdict"`
 	Part    string  `json:"part"` // as in the JSON form of the report
-	What    string  `json:"what"`
-	Do      string  `json:"do,omitempty"`
+	What    string  `json:"message"`
+	Do      string  `json:"hint,omitempty"`
 }
 
 // LateAfter is the iterator age from which the aggregator counts as late, as for the

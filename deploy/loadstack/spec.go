@@ -5,11 +5,11 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/deploy"
+	"github.com/zeroae/zae-limiter-go/deploy/internal/parameter"
 	"github.com/zeroae/zae-limiter-go/loadtest/fleet"
 )
 
@@ -108,7 +108,7 @@ func (s *Spec) Tags() []deploy.Tag {
 }
 
 // class matches a name that is the same text in Python.
-var class = regexp.MustCompile(`\A[\w.-]{1,64}\z`)
+var class = parameter.Pattern(`\A[\w.-]{1,64}\z`)
 
 // Locustfile makes a locustfile with classes of users. Their users do nothing in Locust's
 // own workers: workers of this program know the classes by their names, and carry them out.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/deploy"
+	"github.com/zeroae/zae-limiter-go/deploy/internal/parameter"
 	"github.com/zeroae/zae-limiter-go/loadtest/fleet"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -31,17 +32,17 @@ const (
 )
 
 var (
-	tableARN   = regexp.MustCompile(`\Aarn:(aws|aws-cn|aws-us-gov):dynamodb:[a-z0-9-]+:\d{12}:table/[\w.-]+\z`)
-	policyARN  = regexp.MustCompile(`\Aarn:(aws|aws-cn|aws-us-gov):iam::(\d{12}|aws):policy/[\w+=,.@/-]+\z`)
-	namespace  = regexp.MustCompile(`\A[A-Za-z0-9][\w.-]*\z`)
-	namespaces = regexp.MustCompile(`\A[\w-]{2,}\z`)
-	vpcID      = regexp.MustCompile(`\Avpc-[0-9a-f]{8,17}\z`)
-	subnetID   = regexp.MustCompile(`\Asubnet-[0-9a-f]{8,17}\z`)
-	routeTable = regexp.MustCompile(`\Artb-[0-9a-f]{8,17}\z`)
-	imageName  = regexp.MustCompile(`\A[a-z0-9][\w./:@-]{0,254}\z`)
-	argument   = regexp.MustCompile(`\A[\w./:,=-]+\z`)
-	scenario   = regexp.MustCompile(`\A[a-z0-9-]{1,64}\z`)
-	bucketName = regexp.MustCompile(`\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\z`)
+	tableARN   = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):dynamodb:[a-z0-9-]+:\d{12}:table/[\w.-]+\z`)
+	policyARN  = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):iam::(\d{12}|aws):policy/[\w+=,.@/-]+\z`)
+	namespace  = parameter.Pattern(`\A[A-Za-z0-9][\w.-]*\z`)
+	namespaces = parameter.Pattern(`\A[\w-]{2,}\z`)
+	vpcID      = parameter.Pattern(`\Avpc-[0-9a-f]{8,17}\z`)
+	subnetID   = parameter.Pattern(`\Asubnet-[0-9a-f]{8,17}\z`)
+	routeTable = parameter.Pattern(`\Artb-[0-9a-f]{8,17}\z`)
+	imageName  = parameter.Pattern(`\A[a-z0-9][\w./:@-]{0,254}\z`)
+	argument   = parameter.Pattern(`\A[\w./:,=-]+\z`)
+	scenario   = parameter.Pattern(`\A[a-z0-9-]{1,64}\z`)
+	bucketName = parameter.Pattern(`\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\z`)
 )
 
 func (o *Options) setDefaults() {
@@ -115,12 +116,12 @@ func (o *Options) validateMaster() error {
 		return invalid("Locustfile", "", "give a locustfile, or the classes of users of a scenario")
 	}
 	for _, c := range o.Classes {
-		if !class.MatchString(c.Name) || c.Weight < 1 {
+		if !class().MatchString(c.Name) || c.Weight < 1 {
 			return invalid("Classes", c.Name, "give each class a name of letters, digits and \"_.-\", and a weight of at least 1; or give a locustfile")
 		}
 	}
 	for _, a := range o.Arguments {
-		if !argument.MatchString(a) || strings.HasPrefix(a, "--worker") || a == "--headless" || strings.HasPrefix(a, "--web-port") || strings.HasPrefix(a, "--master-bind") {
+		if !argument().MatchString(a) || strings.HasPrefix(a, "--worker") || a == "--headless" || strings.HasPrefix(a, "--web-port") || strings.HasPrefix(a, "--master-bind") {
 			return invalid("Arguments", a, "give arguments of Locust of letters, digits and \"_./:,=-\", besides those for master, ports and web page")
 		}
 	}
@@ -152,7 +153,7 @@ func (o *Options) validateWorkers() error {
 		return invalid("CodeKey", "", "give the key of the zip, as lambda-export --info shows it")
 	case (o.Scenario == "") == (len(o.File) == 0):
 		return invalid("Scenario", o.Scenario, "give either the name of a scenario or a file")
-	case o.Scenario != "" && !scenario.MatchString(o.Scenario):
+	case o.Scenario != "" && !scenario().MatchString(o.Scenario):
 		return invalid("Scenario", o.Scenario, "give the name of a scenario of the program")
 	case o.WorkerTimeout < fleet.MinTimeout || o.WorkerTimeout > DefaultTimeout || o.WorkerTimeout%time.Second != 0:
 		return invalid("WorkerTimeout", o.WorkerTimeout.String(), fmt.Sprintf("give whole seconds from %v to %v: a worker and its replacement need that time, and Lambda has no more", fleet.MinTimeout, DefaultTimeout))
@@ -197,22 +198,22 @@ func among[T ~string](field string, value, one, other T) error {
 }
 
 // matches checks a value that must be given.
-func matches(field, value string, pattern *regexp.Regexp, rule string) error {
-	if pattern.MatchString(value) {
+func matches(field, value string, pattern func() *regexp.Regexp, rule string) error {
+	if pattern().MatchString(value) {
 		return nil
 	}
 	return invalid(field, value, rule)
 }
 
 // unless checks a value that may be empty.
-func unless(field, value string, pattern *regexp.Regexp, rule string) error {
+func unless(field, value string, pattern func() *regexp.Regexp, rule string) error {
 	if value == "" {
 		return nil
 	}
 	return matches(field, value, pattern, rule)
 }
 
-func each(field string, values []string, pattern *regexp.Regexp, rule string) error {
+func each(field string, values []string, pattern func() *regexp.Regexp, rule string) error {
 	for _, v := range values {
 		if err := matches(field, v, pattern, rule); err != nil {
 			return err

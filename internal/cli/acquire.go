@@ -46,7 +46,7 @@ func newAcquire(a *app.App) *cobra.Command {
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait at most until admitted, 30s for instance; 0\nmeans not at all")
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
-	return cmd
+	return a.Prints(cmd, decision{})
 }
 
 // Validate checks the request.
@@ -66,7 +66,7 @@ func (o *acquireOptions) Run(ctx context.Context) error {
 	store, err := o.app.Store(ctx)
 	if err != nil {
 		if o.request.OnUnavailable == limiter.Allow && errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrAccessDenied) {
-			return o.print(decision{Admitted: true, Degraded: err.Error(), RetryAfter: millis(0)}, "admitted without metering: "+err.Error())
+			return o.print(decision{Admitted: true, Degraded: err.Error(), RetryAfter: millis(0)}, nil, "admitted without metering: "+err.Error())
 		}
 		return err
 	}
@@ -78,11 +78,12 @@ func (o *acquireOptions) Run(ctx context.Context) error {
 	return errors.Join(err, l.Close())
 }
 
-// A decision is the result in JSON.
+// A decision is the result of acquire and of available in JSON.
 type decision struct {
-	Admitted   bool             `json:"admitted"`
-	RetryAfter *int64           `json:"retry_after_ms"` // null if no wait helps
-	Statuses   []limiter.Status `json:"statuses"`
+	// Admitted says that the request was admitted, or would be.
+	Admitted   bool         `json:"admitted"`
+	RetryAfter *int64       `json:"retry_after_ms"`
+	Statuses   []statusView `json:"statuses"`
 	// Degraded says why nothing was metered.
 	Degraded string `json:"degraded,omitempty"`
 }
@@ -95,7 +96,7 @@ func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error 
 		if after == limiter.Never {
 			headline = "refused: it asks for more than a limit's capacity, which no wait helps"
 		}
-		if err := o.print(decision{RetryAfter: millis(after), Statuses: refusal.Statuses}, headline); err != nil {
+		if err := o.print(decision{RetryAfter: millis(after)}, refusal.Statuses, headline); err != nil {
 			return err
 		}
 		return app.ErrRefused
@@ -108,9 +109,9 @@ func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error 
 	}
 	if lease.Degraded() {
 		const why = "DynamoDB cannot be reached"
-		return o.print(decision{Admitted: true, Degraded: why, RetryAfter: millis(0)}, "admitted without metering: "+why)
+		return o.print(decision{Admitted: true, Degraded: why, RetryAfter: millis(0)}, nil, "admitted without metering: "+why)
 	}
-	return o.print(decision{Admitted: true, RetryAfter: millis(0), Statuses: lease.Statuses()}, "admitted")
+	return o.print(decision{Admitted: true, RetryAfter: millis(0)}, lease.Statuses(), "admitted")
 }
 
 // ask acquires, or waits as long as the flag says.
@@ -123,14 +124,12 @@ func (o *acquireOptions) ask(ctx context.Context, l *limiter.Limiter) (*limiter.
 	return l.Wait(ctx, o.request)
 }
 
-func (o *acquireOptions) print(d decision, headline string) error {
-	if d.Statuses == nil {
-		d.Statuses = []limiter.Status{}
-	}
+func (o *acquireOptions) print(d decision, statuses []limiter.Status, headline string) error {
+	d.Statuses = statusViews(statuses)
 	return o.app.Print(d, func(w *strings.Builder) {
 		w.WriteString(headline + "\n")
-		if len(d.Statuses) > 0 {
-			printStatuses(w, d.Statuses)
+		if len(statuses) > 0 {
+			printStatuses(w, statuses)
 		}
 	})
 }

@@ -128,6 +128,9 @@ func TestAggregate(t *testing.T) {
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d: %s", got, &stderr.text)
 	}
+	if err := validate("aggregate", stdout.Bytes()); err != nil {
+		t.Error(err)
+	}
 	var sum map[string]int
 	if err := json.Unmarshal(stdout.Bytes(), &sum); err != nil || sum["usage_updates"] != 2 || sum["failed_records"] != 0 {
 		t.Errorf("printed %s: %v", &stdout, err)

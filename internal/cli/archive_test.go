@@ -137,10 +137,13 @@ func TestAuditSearchOfDamagedObjects(t *testing.T) {
 	code, stdout, stderr = search(t, s, "--output", "json")
 	var got struct {
 		Events []any
-		Unread []struct{ Object, Error string }
+		Unread []struct{ Object, Message string }
 	}
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || len(got.Events) != 6 || len(got.Unread) != 1 || got.Unread[0].Object == "" || got.Unread[0].Error == "" {
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || len(got.Events) != 6 || len(got.Unread) != 1 || got.Unread[0].Object == "" || got.Unread[0].Message == "" {
 		t.Errorf("printed %s: %v", stdout, err)
+	}
+	if err := validate("audit search", []byte(stdout)); err != nil {
+		t.Error(err)
 	}
 	if code != 1 || !strings.HasPrefix(stderr, `{"error":"damaged",`) {
 		t.Errorf("exit code %d, errors %s", code, stderr)

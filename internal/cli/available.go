@@ -40,7 +40,7 @@ func newAvailable(a *app.App) *cobra.Command {
 	}
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, separated by commas (default 0 of\nevery limit)")
 	o.fallback.BindFallback(cmd)
-	return cmd
+	return a.Prints(cmd, decision{})
 }
 
 // Validate checks the request.
@@ -78,11 +78,7 @@ func (o *availableOptions) Run(ctx context.Context) error {
 		return err
 	}
 	after := longestWait(statuses)
-	return o.app.Print(struct {
-		Available  bool             `json:"available"`
-		RetryAfter *int64           `json:"retry_after_ms"` // null if no wait helps
-		Statuses   []limiter.Status `json:"statuses"`
-	}{after == 0, millis(after), statuses}, func(w *strings.Builder) { printStatuses(w, statuses) })
+	return o.app.Print(decision{Admitted: after == 0, RetryAfter: millis(after), Statuses: statusViews(statuses)}, func(w *strings.Builder) { printStatuses(w, statuses) })
 }
 
 // statuses asks for the request, or else for 0 of each limit.

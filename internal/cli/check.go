@@ -16,7 +16,7 @@ type checkOptions struct{ app *app.App }
 
 func newCheck(a *app.App) *cobra.Command {
 	o := &checkOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "check",
 		Short: "Check whether this program works with the table, and what permissions are missing",
 		Long: "Check whether this program works with the table: versions, keys, indexes and their\n" +
@@ -28,7 +28,7 @@ func newCheck(a *app.App) *cobra.Command {
 			"Exit codes: 0 compatible, 1 not.",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, &checkView{})
 }
 
 // Validate has nothing to check.
@@ -36,26 +36,26 @@ func (*checkOptions) Validate() error { return nil }
 
 // finding is a finding in JSON.
 type finding struct {
-	What string `json:"what"`
-	Do   string `json:"do,omitempty"`
+	What string `json:"message"`
+	Do   string `json:"hint,omitempty"`
 }
 
 // permission is a trial of an IAM action in JSON.
 type permission struct {
-	Action   string    `json:"action"`
-	Resource string    `json:"resource"`
-	Use      admin.Use `json:"use"`
-	Allowed  bool      `json:"allowed"`
-	Error    string    `json:"error,omitempty"`
+	Action   string    `json:"action"`  // action of IAM
+	Resource string    `json:"arn"`     // what the action was tried on
+	Use      admin.Use `json:"use"`     // what needs the action
+	Allowed  bool      `json:"allowed"` // the trial was not refused
+	Message  string    `json:"message,omitempty"`
 }
 
 // checkView is the result in JSON.
 type checkView struct {
-	Compatible  bool           `json:"compatible"`
+	Compatible  bool           `json:"compatible"` // there is no problem
 	Client      string         `json:"client_version"`
-	Problems    []finding      `json:"problems"`
-	Warnings    []finding      `json:"warnings"`
-	Permissions []permission   `json:"permissions"`
+	Problems    []finding      `json:"problems"`    // why the program does not work with the table
+	Warnings    []finding      `json:"warnings"`    // what does not work, or works worse
+	Permissions []permission   `json:"permissions"` // one trial for each action of IAM
 	Table       *app.TableView `json:"table"`
 }
 
@@ -85,7 +85,7 @@ func checkViewOf(r *admin.Report) *checkView {
 		p := &r.Permissions[i]
 		shown := permission{Action: p.Action, Resource: p.Resource, Use: p.Use, Allowed: p.Err == nil}
 		if p.Err != nil {
-			shown.Error = p.Err.Error()
+			shown.Message = p.Err.Error()
 		}
 		v.Permissions = append(v.Permissions, shown)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func WatchOn(w io.Writer, columns, rows int, standings ...*limiter.Standing) err
 	o := &watchOptions{app: &app.App{}, entity: "key-1", resource: "gpt-4", every: time.Second, last: map[watched]int64{}}
 	live := app.LiveOn(w, func() (int, int) { return columns, rows })
 	for i, s := range standings {
-		look := &glance{standing: standingViewOf(s, limiter.Block), at: time.Unix(int64(i), 0).UTC(), looks: i + 1}
+		look := &glance{standing: s, at: time.Unix(int64(i), 0).UTC(), looks: i + 1}
 		if err := o.show(live, look); err != nil {
 			return err
 		}
@@ -106,6 +107,24 @@ func CommandOf(args []string) (path string, isCommand bool) {
 	}
 	_, path, _ = strings.Cut(cmd.CommandPath(), " ")
 	return path, !cmd.HasSubCommands()
+}
+
+// Results returns what each command declares to print as JSON, by the words of the command.
+func Results() map[string][]reflect.Type {
+	a := &app.App{}
+	root := newRoot(a, Version{})
+	results := map[string][]reflect.Type{}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if _, path, _ := strings.Cut(cmd.CommandPath(), " "); !cmd.HasSubCommands() {
+			results[path] = a.Results(cmd)
+		}
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+	}
+	walk(root)
+	return results
 }
 
 // Parse checks the command and the flags of a command line, and the other arguments if it is

@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -18,23 +20,49 @@ var withoutJSON = []string{
 	"audit search", "redrive", "loadtest compare", "loadtest report", "loadtest swarm run", "loadtest swarm tune",
 }
 
-// checkJSON checks what a run with JSON output wrote to standard error: nothing if it succeeded,
-// else at most one error. Lines of a log are objects, too.
-func (c *commands) checkJSON(ts *testscript.TestScript, args []string, code int, stderr string) {
+// wantsJSON reports whether arguments ask for JSON output.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		if arg == "--output=json" || arg == "json" && i > 0 && (args[i-1] == "--output" || args[i-1] == "-o") {
+			return true
+		}
+	}
+	return false
+}
+
+// checkJSON checks what a run with JSON output wrote, against the schemas of docs/schemas: a
+// result to standard output, and to standard error nothing if it succeeded, else at most one
+// error. Lines of the log may come before.
+func (c *commands) checkJSON(ts *testscript.TestScript, args []string, code int, stdout []byte, stderr string) {
+	path, _ := cli.CommandOf(args)
+	if path == "" {
+		path = "version" // the flag of the root
+	}
+	for d := json.NewDecoder(bytes.NewReader(stdout)); d.More(); { // watch writes one for each look
+		var result json.RawMessage
+		if err := errors.Join(d.Decode(&result), validate(path, result)); err != nil {
+			ts.Fatalf("the result does not keep the schema of %q: %v", path, err)
+		}
+	}
 	failures := 0
 	for line := range strings.Lines(stderr) {
 		var object struct{ Level, Error string }
 		if err := json.Unmarshal([]byte(line), &object); err != nil {
 			ts.Fatalf("with JSON output, standard error has %q", line)
 		}
+		of := "log"
 		if object.Level == "" {
+			of = "error"
 			failures++
+		}
+		if err := validate(of, []byte(line)); err != nil {
+			ts.Fatalf("standard error does not keep the schema of %s: %v", of, err)
 		}
 	}
 	if failures > 1 || failures == 1 && code == 0 {
 		ts.Fatalf("exit code %d, and %d errors with JSON output: %s", code, failures, stderr)
 	}
-	if path, _ := cli.CommandOf(args); code == 0 {
+	if code == 0 {
 		c.asJSON.Store(path, true)
 	}
 }

@@ -49,11 +49,21 @@ func newLambdaExport(a *app.App) *cobra.Command {
 	cmd.Flags().VarP(app.Named(&o.out), "out", "o", "`file` of the zip")
 	cmd.Flags().BoolVar(&o.info, "info", false, "show what the zip would be; write no file")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
-	return cmd
+	return a.Prints(cmd, exportView{})
 }
 
 // Validate has nothing to check.
 func (*exportOptions) Validate() error { return nil }
+
+// exportView is the result in JSON.
+type exportView struct {
+	File         string `json:"file,omitempty"`   // the zip; missing if none was written
+	Architecture string `json:"architecture"`     // architecture of the executable, as AWS Lambda names it
+	Bytes        int    `json:"bytes"`            // size of the zip
+	Executable   int    `json:"executable_bytes"` // size of the executable
+	SHA256       string `json:"sha256"`           // hash of the zip in base64, as AWS Lambda has it
+	Key          string `json:"key"`              // key in a bucket of code
+}
 
 // Run makes the zip, and writes it or shows what it is.
 func (o *exportOptions) Run(context.Context) error {
@@ -61,14 +71,7 @@ func (o *exportOptions) Run(context.Context) error {
 	if err != nil {
 		return err
 	}
-	result := struct {
-		File         string `json:"file,omitempty"`
-		Architecture string `json:"architecture"`
-		Bytes        int    `json:"bytes"`
-		Executable   int    `json:"executable_bytes"`
-		SHA256       string `json:"sha256"`
-		Key          string `json:"key"`
-	}{o.out, string(artefact.Architecture()), len(artefact.Zip()), artefact.Executable(), artefact.SHA256(), artefact.Key()}
+	result := exportView{o.out, string(artefact.Architecture()), len(artefact.Zip()), artefact.Executable(), artefact.SHA256(), artefact.Key()}
 	if o.info {
 		result.File = ""
 	} else if err := app.WriteFile(o.out, artefact.Zip(), o.force); err != nil {

@@ -109,10 +109,13 @@ func (d *appliedDir) Check(err error) {
 func (d *appliedDir) finish(set int) {
 	d.Helper()
 	code, stdout, stderr := d.later("limits", "plan", "-f", d.manifest, "--output", "json")
-	var plan struct{ Create, Update, Delete, Unchanged int }
-	if err := json.Unmarshal([]byte(stdout), &plan); code != 0 || err != nil {
+	var shown struct {
+		Counts struct{ Create, Update, Delete, Unchanged int }
+	}
+	if err := json.Unmarshal([]byte(stdout), &shown); code != 0 || err != nil {
 		d.Fatalf("plan: exit code %d, %v, %s", code, err, stderr)
 	}
+	plan := shown.Counts
 	if done := entities - plan.Create; done != set || plan.Delete != 0 {
 		d.Errorf("the plan has %+v, and %d levels are set", plan, set)
 	}

@@ -45,6 +45,7 @@ func TestProcess(t *testing.T) {
 		"an apply on a full disk is completed":        appliesAfterAFullDisk,
 		"a full disk leaves no half of a file":        keepsFiles,
 		"a result for a full disk is an error":        reportsFullOutput,
+		"it starts without work that can wait":        startsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, bin) })
 	}
@@ -253,6 +254,7 @@ func survives(t *testing.T, bin string) {
 		p := start(t, bin, bare(t), "--data", dir, "--output", "json")
 		var said struct{ Endpoint string }
 		p.must(json.Unmarshal([]byte(p.printed), &said))
+		p.must(validate("local", []byte(p.printed)))
 		client := newClient(said.Endpoint)
 		if life == 0 {
 			_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{

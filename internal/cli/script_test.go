@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -268,9 +267,9 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 		ts.Fatalf("say which exit code: exits CODE zae-limiter ARGS…")
 	}
 	w := worldOf(ts)
-	var stderr bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	o := cli.Options{
-		Args: args, Stdin: strings.NewReader(""), Stdout: io.MultiWriter(ts.Stdout(), w.screen), Stderr: io.MultiWriter(ts.Stderr(), &stderr),
+		Args: args, Stdin: strings.NewReader(""), Stdout: io.MultiWriter(ts.Stdout(), w.screen, &stdout), Stderr: io.MultiWriter(ts.Stderr(), &stderr),
 		Getenv: ts.Getenv, Version: recorded, Connect: w.recorder.connect(args, w.connect), Now: w.now,
 		ConnectStack: w.recorder.connectStack(args, w.connectStack), ConnectHealth: w.recorder.connectHealth(args, w.connectHealth), Executable: w.executable,
 	}
@@ -283,8 +282,8 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	if got := cli.Run(ctx, o); got != code {
 		ts.Fatalf("exit code %d, want %d", got, code)
 	}
-	if !o.Terminal && slices.Contains(args, app.OutputJSON) {
-		w.recorder.checkJSON(ts, args, code, stderr.String())
+	if !o.Terminal && wantsJSON(args) {
+		w.recorder.checkJSON(ts, args, code, stdout.Bytes(), stderr.String())
 	}
 }
 

@@ -22,7 +22,7 @@ type standingOptions struct {
 
 func newStanding(a *app.App) *cobra.Command {
 	o := &standingOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "standing ENTITY RESOURCE",
 		Short: "Show every limit of an entity: where it comes from, and what is left",
 		Long: "Show every limit of an entity for a resource, and of its parent if it cascades: the level\n" +
@@ -36,7 +36,7 @@ func newStanding(a *app.App) *cobra.Command {
 			o.entity, o.resource = args[0], args[1]
 			return a.Run(cmd.Context(), o)
 		},
-	}
+	}, &standingView{})
 }
 
 // Validate checks the names.
@@ -52,11 +52,11 @@ type standingView struct {
 	Entity        string                `json:"entity_id"`
 	Resource      string                `json:"resource"`
 	Level         limiter.Level         `json:"level"`
-	Disabled      bool                  `json:"disabled"`
+	Disabled      bool                  `json:"disabled"` // an operator has switched the resource off for the entity
 	Shards        int                   `json:"shards"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
-	Limits        []limiter.Balance     `json:"limits"`
-	Parent        *standingView         `json:"parent"`
+	Limits        []balanceView         `json:"limits"`
+	Parent        *standingView         `json:"parent"` // standing of the parent that the entity cascades to; null without one
 }
 
 func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView {
@@ -65,7 +65,7 @@ func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView
 	}
 	return &standingView{
 		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, Shards: s.Shards, OnUnavailable: on,
-		Limits: append([]limiter.Balance{}, s.Limits...), Parent: standingViewOf(s.Parent, on),
+		Limits: balanceViews(s.Limits), Parent: standingViewOf(s.Parent, on),
 	}
 }
 
@@ -75,11 +75,11 @@ func (o *standingOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.look(ctx, l)
+	s, on, err := o.look(ctx, l)
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	return o.app.Print(s, func(w *strings.Builder) {
+	return o.app.Print(standingViewOf(s, on), func(w *strings.Builder) {
 		var rows [][]string
 		for side := s; side != nil; side = side.Parent {
 			for i := range side.Limits {
@@ -94,20 +94,20 @@ func (o *standingOptions) Run(ctx context.Context) error {
 }
 
 // look reads the standing, and what an outage does.
-func (o *standingOptions) look(ctx context.Context, l *limiter.Limiter) (*standingView, error) {
+func (o *standingOptions) look(ctx context.Context, l *limiter.Limiter) (*limiter.Standing, limiter.OnUnavailable, error) {
 	s, err := l.Standing(ctx, o.entity, o.resource)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	limits, err := l.Limits(ctx, o.entity, o.resource)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return standingViewOf(s, limits.OnUnavailable), nil
+	return s, limits.OnUnavailable, nil
 }
 
 // remarks say what the balances of a standing do not.
-func remarks(s *standingView) (lines []string) {
+func remarks(s *limiter.Standing) (lines []string) {
 	for side := s; side != nil; side = side.Parent {
 		if side.Disabled {
 			lines = append(lines, fmt.Sprintf("%s is disabled for %s: nothing can be acquired", side.Resource, side.Entity))

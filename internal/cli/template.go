@@ -46,7 +46,7 @@ func newTemplate(a *app.App, v Version) *cobra.Command {
 	cmd.Flags().VarP(app.Named(&o.out), "out", "o", "write the template to this `file`, and replace it (default standard\noutput)")
 	cmd.Flags().Var(app.Named(&o.parameters), "parameters", "write the parameters to this `file`, as JSON in the form that the\nAWS command line reads, and replace it")
 	cmd.Flags().BoolVar(&o.readable, "readable", false, "keep comments and indentation; CloudFormation takes this form\nonly from S3")
-	return cmd
+	return a.Prints(cmd, templateView{})
 }
 
 // Validate checks the options of the stack.
@@ -58,6 +58,13 @@ func (o *templateOptions) Validate() (err error) {
 	o.flags.Apply(&options)
 	o.spec, err = stackarg.Spec(options)
 	return err
+}
+
+// templateView is the result in JSON.
+type templateView struct {
+	Template   string             `json:"template"`
+	Parameters []deploy.Parameter `json:"parameters"`
+	Tags       []deploy.Tag       `json:"tags"`
 }
 
 // Run prints or writes the template.
@@ -81,9 +88,5 @@ func (o *templateOptions) Run(context.Context) error {
 	if o.out != "" {
 		return app.WriteFile(o.out, []byte(body), true)
 	}
-	return o.app.Print(struct {
-		Template   string             `json:"template"`
-		Parameters []deploy.Parameter `json:"parameters"`
-		Tags       []deploy.Tag       `json:"tags"`
-	}{body, o.spec.Parameters(), o.spec.Tags()}, func(w *strings.Builder) { w.WriteString(body) })
+	return o.app.Print(templateView{body, o.spec.Parameters(), o.spec.Tags()}, func(w *strings.Builder) { w.WriteString(body) })
 }

@@ -40,7 +40,7 @@ func newTop(a *app.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&o.most, "max", defaultTop, fmt.Sprintf("`number` of limits to show, up to %d", limiter.MaxTop))
-	return cmd
+	return a.Prints(cmd, topView{})
 }
 
 // Validate checks the resource and the number.
@@ -49,6 +49,12 @@ func (o *topOptions) Validate() error {
 		return fmt.Errorf("invalid --max %d: give 1 to %d", o.most, limiter.MaxTop)
 	}
 	return store.CheckResource(o.resource)
+}
+
+// topView is the result in JSON.
+type topView struct {
+	Resource string        `json:"resource"`
+	Limits   []balanceView `json:"limits"` // the limits, the most used first
 }
 
 // Run shows the most used limits.
@@ -65,10 +71,7 @@ func (o *topOptions) Run(ctx context.Context) error {
 	for i := range top {
 		rows[i] = balanceRow(&top[i])
 	}
-	return o.app.Print(struct {
-		Resource string            `json:"resource"`
-		Limits   []limiter.Balance `json:"limits"`
-	}{o.resource, append([]limiter.Balance{}, top...)}, func(w *strings.Builder) {
+	return o.app.Print(topView{o.resource, balanceViews(top)}, func(w *strings.Builder) {
 		app.Table(w, balanceHeader(), rows)
 	})
 }

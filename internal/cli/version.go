@@ -60,21 +60,24 @@ func (v Version) String() string {
 
 func (v Version) module() string { return cmp.Or(v.Module, "(unknown)") }
 
+// programView is the version of the program in JSON.
+type programView struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`     // commit that was built
+	Time     string `json:"committed_at,omitempty"` // when it was committed
+	Modified bool   `json:"modified,omitempty"`     // the files built differ from the commit
+	Peer     string `json:"peer_version"`
+}
+
 // print writes the version, and that of the Python package whose tables the program shares.
 func (v Version) print(a *app.App) error {
-	return a.Print(struct {
-		Version  string `json:"version"`
-		Revision string `json:"revision,omitempty"`
-		Time     string `json:"time,omitempty"`
-		Modified bool   `json:"modified,omitempty"`
-		Peer     string `json:"peer_version"`
-	}{v.module(), v.Revision, v.Time, v.Modified, dynamo.ClientVersion}, func(w *strings.Builder) {
+	return a.Print(programView{v.module(), v.Revision, v.Time, v.Modified, dynamo.ClientVersion}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\n", v, dynamo.ClientVersion)
 	})
 }
 
 func newVersion(a *app.App, v Version) *cobra.Command {
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "version",
 		Short: "Show the version of this program, and those of a table",
 		Long: "Show the version of this program. With --table, show the versions of that table as well, and\n" +
@@ -86,7 +89,7 @@ func newVersion(a *app.App, v Version) *cobra.Command {
 			}
 			return a.Run(cmd.Context(), &versionsOptions{a, v})
 		},
-	}
+	}, programView{}, tableVersionView{})
 }
 
 // versionsOptions show the versions of the program and of a table.
@@ -97,6 +100,14 @@ type versionsOptions struct {
 
 // Validate has nothing to check.
 func (*versionsOptions) Validate() error { return nil }
+
+// tableVersionView is the version of the program and those of a table in JSON.
+type tableVersionView struct {
+	Version string            `json:"version"`
+	Peer    string            `json:"peer_version"`
+	Table   *app.VersionsView `json:"versions"`
+	Status  string            `json:"status"`
+}
 
 // Run reads the table's version record.
 func (o *versionsOptions) Run(ctx context.Context) error {
@@ -113,12 +124,7 @@ func (o *versionsOptions) Run(ctx context.Context) error {
 		table = (*app.VersionsView)(&found)
 	}
 	status := statusOf(found, ok)
-	err = o.app.Print(struct {
-		Version string            `json:"version"`
-		Peer    string            `json:"peer_version"`
-		Table   *app.VersionsView `json:"table"`
-		Status  string            `json:"status"`
-	}{o.program.module(), dynamo.ClientVersion, table, status}, func(w *strings.Builder) {
+	err = o.app.Print(tableVersionView{o.program.module(), dynamo.ClientVersion, table, status}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\n", o.program, dynamo.ClientVersion)
 		table.Text(w)
 		app.Fields(w, "Status", status)

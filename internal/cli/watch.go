@@ -70,7 +70,7 @@ func newWatch(a *app.App) *cobra.Command {
 	f.DurationVar(&o.lasts, "for", 0, "end after this time (default when interrupted)")
 	f.IntVar(&o.count, "count", 0, "end after this `number` of looks (default when interrupted)")
 	o.given = f.Changed
-	return cmd
+	return a.Prints(cmd, lookView{}, outageView{})
 }
 
 // bounded reports whether the command line says when to end.
@@ -132,7 +132,7 @@ func (o *watchOptions) watch(ctx context.Context, l *limiter.Limiter, now func()
 		if err != nil && (looks == 1 || !errors.Is(err, limiter.ErrUnavailable)) {
 			return err
 		}
-		if err := o.show(live, &glance{standing: standingViewOf(s, ""), err: err, at: now().UTC().Truncate(time.Millisecond), looks: looks}); err != nil {
+		if err := o.show(live, &glance{standing: s, err: err, at: now().UTC().Truncate(time.Millisecond), looks: looks}); err != nil {
 			return err
 		}
 		if looks == o.count {
@@ -150,18 +150,31 @@ func (o *watchOptions) watch(ctx context.Context, l *limiter.Limiter, now func()
 
 // A glance is the outcome of one look.
 type glance struct {
-	standing *standingView // nil after an error
+	standing *limiter.Standing // nil after an error
 	err      error
 	at       time.Time
 	looks    int // so far
 }
 
-// watchView is a look in JSON.
-type watchView struct {
-	At      time.Time `json:"at"`
-	Error   string    `json:"error,omitempty"`
-	Message string    `json:"message,omitempty"`
-	*standingView
+// lookView is a look in JSON: the standing at an instant.
+type lookView struct {
+	At time.Time `json:"timestamp"`
+	standingView
+}
+
+// outageView is a look in JSON that found the table out of reach.
+type outageView struct {
+	At      time.Time `json:"timestamp"`
+	Error   string    `json:"error"` // unavailable
+	Message string    `json:"message"`
+}
+
+// view is the look in JSON.
+func (g *glance) view() any {
+	if g.err != nil {
+		return outageView{g.at, "unavailable", g.err.Error()}
+	}
+	return lookView{g.at, *standingViewOf(g.standing, "")}
 }
 
 // show shows a look, and remembers its balances for the next one.
@@ -170,11 +183,7 @@ func (o *watchOptions) show(live *app.Live, g *glance) (err error) {
 	if live.Redraws() && !o.app.Flags.JSON() {
 		return live.Draw(o.block(g, live.Columns()))
 	}
-	v := watchView{At: g.at, standingView: g.standing}
-	if g.err != nil {
-		v.Error, v.Message = "unavailable", g.err.Error()
-	}
-	return o.app.Print(v, func(w *strings.Builder) { o.plain(w, g) })
+	return o.app.Print(g.view(), func(w *strings.Builder) { o.plain(w, g) })
 }
 
 func (o *watchOptions) remember(g *glance) {
@@ -210,7 +219,7 @@ func (o *watchOptions) block(g *glance, columns int) []string {
 }
 
 // rows are the limits of a look, with a bar of some columns; without one for none.
-func (o *watchOptions) rows(s *standingView, bar int) (header []string, rows [][]string) {
+func (o *watchOptions) rows(s *limiter.Standing, bar int) (header []string, rows [][]string) {
 	header = []string{"ENTITY", "LIMIT", "AVAILABLE", "CHANGE", "TOKEN IN", "FULL IN", "RATE", "SHARDS", "LEVEL"}
 	const place = 4 // of the bar
 	if bar > 0 {

@@ -97,9 +97,9 @@ func TestWrongUsageHasExitCode2AndSendsNothing(t *testing.T) {
 			}
 			var stdout, stderr bytes.Buffer
 			code := cli.Run(t.Context(), unconnected(t, append(args, "--output", "json"), &stdout, &stderr))
-			var shown struct{ Error, Message, Next string }
+			var shown struct{ Error, Message, Hint string }
 			err := json.Unmarshal(stderr.Bytes(), &shown)
-			if code != 2 || stdout.Len() > 0 || err != nil || shown.Error != "usage" || shown.Message == "" || !strings.HasSuffix(shown.Next, " --help") {
+			if code != 2 || stdout.Len() > 0 || err != nil || shown.Error != "usage" || shown.Message == "" || !strings.HasSuffix(shown.Hint, " --help") {
 				t.Errorf("%s %s: exit code %d, output %q, errors %q", command, line, code, &stdout, &stderr)
 			}
 		}

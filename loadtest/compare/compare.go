@@ -60,9 +60,9 @@ type Options struct {
 // A Run tells apart the runs of a comparison.
 type Run struct {
 	Version string    `json:"version"`
-	Target  string    `json:"target"`
-	Machine string    `json:"machine"`
-	Started time.Time `json:"started"`
+	Target  string    `json:"target"`  // the DynamoDB that carried the load out
+	Machine string    `json:"machine"` // operating system, architecture and number of processors
+	Started time.Time `json:"started_at"`
 	Seed    uint64    `json:"seed"`
 }
 
@@ -97,35 +97,35 @@ const (
 // A Comparison is the result of a comparison of A, the older, with B. Its JSON has stable
 // names.
 type Comparison struct {
-	Format     int     `json:"format"`
+	Format     int     `json:"format"` // version of this form
 	Scenario   string  `json:"scenario"`
-	A          Run     `json:"a"`
-	B          Run     `json:"b"`
-	Threshold  float64 `json:"threshold"`
-	Confidence float64 `json:"confidence"`
+	A          Run     `json:"a"`          // the first result
+	B          Run     `json:"b"`          // the second result
+	Threshold  float64 `json:"threshold"`  // smallest change that counts, as a share
+	Confidence float64 `json:"confidence"` // confidence of the intervals, as a share
 	Verdict    Verdict `json:"verdict"`
 	// Regressions are sentences, one for each regression. They include wrong answers that
 	// appear, which have no threshold.
 	Regressions []string `json:"regressions"`
 	// Warnings are sentences on what restricts the comparison.
 	Warnings []string `json:"warnings"`
-	Rows     []Row    `json:"rows"`
+	Rows     []Row    `json:"rows"` // one for each metric of each phase
 }
 
 // A Row compares one figure.
 type Row struct {
-	Side  string `json:"side"`
-	Phase string `json:"phase"`
+	Side  string `json:"side"`            // the side of both results
+	Phase string `json:"phase"`           // the phase
 	Class string `json:"class,omitempty"` // "" for what the whole phase costs
 	// Metric is the name of the figure, with its unit.
 	Metric Metric `json:"metric"`
-	A      Number `json:"a"`
-	B      Number `json:"b"`
+	A      Number `json:"a"` // value of the first result
+	B      Number `json:"b"` // value of the second result
 	// Ratio is B/A, and Low to High its interval. They are null where there is none.
 	Ratio  Number `json:"ratio"`
-	Low    Number `json:"low"`
-	High   Number `json:"high"`
-	Change Change `json:"change"`
+	Low    Number `json:"low"`    // lower bound of the ratio
+	High   Number `json:"high"`   // upper bound of the ratio
+	Change Change `json:"change"` // what the interval says
 }
 
 // A Metric is the name of a figure.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
@@ -95,12 +96,12 @@ func newID(until time.Time) string {
 
 // started matches the ID that newID has made. A worker may add to it after another character:
 // it gives each of its connections a name of its own.
-var started = regexp.MustCompile(`\A` + prefix + `(\d{1,12})-[A-Z2-7]+`)
+var started = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A` + prefix + `(\d{1,12})-[A-Z2-7]+`) })
 
 // startOf reads in the ID of a worker which start it belongs to, and the instant at which it
 // ends. ok is false for a worker that somebody else started.
 func startOf(id string) (name string, until time.Time, ok bool) {
-	m := started.FindStringSubmatch(id)
+	m := started().FindStringSubmatch(id)
 	if m == nil {
 		return "", time.Time{}, false
 	}

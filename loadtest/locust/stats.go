@@ -122,10 +122,10 @@ type report struct {
 
 // A Total counts the requests with one method and one name since the last test began.
 type Total struct {
-	Method   string `json:"method"`
-	Name     string `json:"name"`
+	Method   string `json:"method"`   // kind of the request
+	Name     string `json:"name"`     // name of the request
 	Requests int64  `json:"requests"` // failures included
-	Failures int64  `json:"failures"`
+	Failures int64  `json:"failures"` // requests that failed
 }
 
 // maxErrors bounds the texts of failures in one report. Further ones are counted under one

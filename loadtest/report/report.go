@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/chart"
@@ -95,10 +96,13 @@ type sampleTable struct {
 	table
 }
 
-var layout = template.Must(template.New("page").Funcs(template.FuncMap{
-	"instant": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04:05 MST") },
-	"dollars": dollars, "count": limitarg.Grouped, "number": chart.Number,
-}).Parse(source))
+// layout is the page, once it is needed.
+var layout = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{
+		"instant": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04:05 MST") },
+		"dollars": dollars, "count": limitarg.Grouped, "number": chart.Number,
+	}).Parse(source))
+})
 
 // HTML writes the page of a result. It returns the errors of w.
 func HTML(w io.Writer, r *result.Result) error {
@@ -122,7 +126,7 @@ func HTML(w io.Writer, r *result.Result) error {
 	p.LimitBar, p.CostBars, p.Reasons = limitBars(r), costBars(r), reasonBars(r)
 	p.Over = overTime(sides)
 	p.Shapes, p.Left = distributions(r)
-	return layout.Execute(w, p)
+	return layout().Execute(w, p)
 }
 
 // verdict is the judgement in one sentence.

@@ -57,10 +57,10 @@ const (
 
 // A Probe is the measurement of one rate.
 type Probe struct {
-	Rate    float64 `json:"rate"`
+	Rate    float64 `json:"rate"` // operations due per second
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason,omitempty"`
-	Runs    int     `json:"runs"`
+	Runs    int     `json:"runs"` // number of runs
 	// Operations is the number of operations of all runs. PerSecond is how many ended per
 	// second.
 	Operations int64   `json:"operations"`
@@ -68,14 +68,14 @@ type Probe struct {
 	// Slow and Errors are shares of the operations, with their intervals of 95 %
 	// confidence.
 	Slow   Interval `json:"slow"`
-	Errors Interval `json:"errors"`
+	Errors Interval `json:"errors"` // share of operations that failed
 }
 
 // An Interval is an estimate with its bounds.
 type Interval struct {
-	Is    float64 `json:"is"`
-	Least float64 `json:"least"`
-	Most  float64 `json:"most"`
+	Is    float64 `json:"is"`    // the estimate
+	Least float64 `json:"least"` // lower bound
+	Most  float64 `json:"most"`  // upper bound
 }
 
 // A CeilingResult is what a search has found.
@@ -83,11 +83,11 @@ type CeilingResult struct {
 	// Kept is the highest rate that keeps the level; 0 if none does. Above is the lowest
 	// rate tried that does not, 0 if all do.
 	Kept  float64 `json:"kept"`
-	Above float64 `json:"above,omitempty"`
+	Above float64 `json:"above,omitempty"` // lowest rate tried that breaks the level
 	// Limit says what ends the search: the level, the generator, the highest rate, or too
 	// few operations.
-	Limit  string  `json:"limit"`
-	Probes []Probe `json:"probes"`
+	Limit  string  `json:"ended_by"`
+	Probes []Probe `json:"probes"` // the rates that were measured
 }
 
 // slowShare is the share of slow operations that the 99th percentile allows.

@@ -30,16 +30,16 @@ type TuneOptions struct {
 
 // A Step is the measurement of one number of users.
 type Step struct {
-	Users int `json:"users"`
+	Users int `json:"users"` // number of users
 	// Latency is what the efficiency compares: the median, or the mean if quantiles are rounded.
 	Latency    result.Milliseconds `json:"latency_ms"`
 	PerSecond  float64             `json:"operations_per_second"`
 	P50        result.Milliseconds `json:"p50_ms"`
 	P95        result.Milliseconds `json:"p95_ms"`
 	P99        result.Milliseconds `json:"p99_ms"`
-	Operations int64               `json:"operations"`
-	Errors     int64               `json:"errors"`
-	Efficiency float64             `json:"efficiency"`
+	Operations int64               `json:"operations"` // operations of the step
+	Errors     int64               `json:"errors"`     // operations that failed
+	Efficiency float64             `json:"efficiency"` // operations per user, as a share of the first step
 }
 
 // A TuneResult is what a search has found.

@@ -73,10 +73,10 @@ type Worker struct {
 // from the start of a request to its end. Locust rounds quantiles to two digits, and never the
 // mean.
 type Request struct {
-	Method   string  `json:"method"`
-	Name     string  `json:"name"`
-	Requests int64   `json:"requests"`
-	Failures int64   `json:"failures"`
+	Method   string  `json:"method"`   // kind of the request
+	Name     string  `json:"name"`     // name of the request
+	Requests int64   `json:"requests"` // requests, failures included
+	Failures int64   `json:"failures"` // requests that failed
 	Mean     float64 `json:"mean_ms"`
 	P50      float64 `json:"p50_ms"`
 	P95      float64 `json:"p95_ms"`
@@ -89,10 +89,10 @@ type Request struct {
 
 // An Error counts failures with one text.
 type Error struct {
-	Method      string `json:"method"`
-	Name        string `json:"name"`
-	Error       string `json:"error"`
-	Occurrences int64  `json:"occurrences"`
+	Method      string `json:"method"`      // kind of the request
+	Name        string `json:"name"`        // name of the request
+	Error       string `json:"error"`       // text of the error
+	Occurrences int64  `json:"occurrences"` // how often it happened
 }
 
 // Look reads the state of the master. An answer without a list of workers is an error: it

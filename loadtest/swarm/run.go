@@ -72,27 +72,27 @@ type Progress struct {
 
 // A Result is what a run measured.
 type Result struct {
-	Started   time.Time `json:"started"`
-	Users     int       `json:"users"` // asked for; 0 with a shape
-	SpawnRate float64   `json:"spawn_rate,omitempty"`
-	Classes   []string  `json:"classes,omitempty"`
-	Shape     string    `json:"shape,omitempty"`
+	Started   time.Time `json:"started_at"`
+	Users     int       `json:"users"`                // asked for; 0 with a shape
+	SpawnRate float64   `json:"spawn_rate,omitempty"` // users that were started per second
+	Classes   []string  `json:"classes,omitempty"`    // classes of users
+	Shape     string    `json:"shape,omitempty"`      // name of the shape
 	// Seconds is the time for which the run was measured.
-	Seconds float64 `json:"seconds"`
+	Seconds float64 `json:"duration_seconds"`
 	// The least and the most that were seen while it was measured.
 	LeastUsers   int `json:"least_users"`
-	MostUsers    int `json:"most_users"`
-	LeastWorkers int `json:"least_workers"`
-	MostWorkers  int `json:"most_workers"`
+	MostUsers    int `json:"most_users"`    // the most users at a time
+	LeastWorkers int `json:"least_workers"` // the fewest workers
+	MostWorkers  int `json:"most_workers"`  // the most workers
 	// Requests are by method and name, and Total adds up all. Without a shape, those of the
 	// ramp are not among them, except such as were reported late.
 	Requests []Request `json:"requests"`
-	Total    Request   `json:"total"`
-	Errors   []Error   `json:"errors,omitempty"`
+	Total    Request   `json:"total"`            // all requests together
+	Errors   []Error   `json:"errors,omitempty"` // errors by kind
 	// Interrupted means that the caller ended the run early, and EndedEarly that the master
 	// did. A shape ends its test by itself.
 	Interrupted bool `json:"interrupted"`
-	EndedEarly  bool `json:"ended_early"`
+	EndedEarly  bool `json:"ended_early"` // the test ended before its time
 }
 
 // Validate fails with a [*store.ValidationError].

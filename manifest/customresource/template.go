@@ -19,13 +19,14 @@ const (
 
 // A Template is a CloudFormation template with one custom resource.
 type Template struct {
-	Version   string              `json:"AWSTemplateFormatVersion" yaml:"AWSTemplateFormatVersion"`
-	Resources map[string]resource `json:"Resources" yaml:"Resources"`
+	Version   string              `json:"AWSTemplateFormatVersion" yaml:"AWSTemplateFormatVersion"` // version of the form of templates
+	Resources map[string]resource `json:"Resources" yaml:"Resources"`                               // resources by name
 }
 
+// A resource is a resource of the template.
 type resource struct {
-	Type       string         `json:"Type" yaml:"Type"`
-	Properties map[string]any `json:"Properties" yaml:"Properties"`
+	Type       string         `json:"Type" yaml:"Type"`             // type of the resource
+	Properties map[string]any `json:"Properties" yaml:"Properties"` // properties of the resource
 }
 
 // NewTemplate returns a template that applies a manifest to a table. The stack of the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // A FormatError says that the format of a log could not be detected.
@@ -20,8 +21,8 @@ func (e *FormatError) Error() string {
 // A load balancer's line begins with a type and an instant, an access log's has a time in
 // brackets as its fourth word.
 var (
-	albStart    = regexp.MustCompile(`^(http|https|h2|grpcs|ws|wss) \d{4}-\d\d-\d\dT`)
-	accessStart = regexp.MustCompile(`^\S+ \S+ .*?\[\d\d/\w{3}/\d{4}:`)
+	albStart    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(http|https|h2|grpcs|ws|wss) \d{4}-\d\d-\d\dT`) })
+	accessStart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\S+ \S+ .*?\[\d\d/\w{3}/\d{4}:`) })
 )
 
 // detect finds the format from the first line. An empty log can have any.
@@ -29,9 +30,9 @@ func detect(name string, first []byte) (Format, error) {
 	switch {
 	case len(first) == 0, first[0] == '{':
 		return JSON, nil
-	case albStart.Match(first):
+	case albStart().Match(first):
 		return ALB, nil
-	case accessStart.Match(first):
+	case accessStart().Match(first):
 		const quotesOfCommon = 2
 		if bytes.Count(first, []byte{'"'}) > quotesOfCommon {
 			return Combined, nil

@@ -124,8 +124,8 @@ func (o *Options) columns() (names []string) {
 
 // Malformed counts the lines that could not be read.
 type Malformed struct {
-	Lines int64     `json:"lines"` // all lines that were read, without empty ones and the header
-	Count int64     `json:"malformed"`
+	Lines int64     `json:"lines"`           // all lines that were read, without empty ones and the header
+	Count int64     `json:"malformed"`       // lines that could not be read
 	First []Problem `json:"first,omitempty"` // at most [Shown]
 }
 
@@ -134,8 +134,8 @@ const Shown = 5
 
 // A Problem is a line that could not be read.
 type Problem struct {
-	File   string `json:"file"`
-	Line   int64  `json:"line"`
+	File   string `json:"file"` // name of the file
+	Line   int64  `json:"line"` // number of the line
 	Reason string `json:"reason"`
 	Text   string `json:"text"` // the beginning of the line
 }

@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -22,6 +24,12 @@ type Parameter[O any] struct {
 	Key string
 	Get func(*O) string
 	Set func(*O, string) error
+}
+
+// Pattern is an expression that is compiled when it is first used: most commands of a program
+// check no parameter.
+func Pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
 // Read sets the options that values has. A parameter that values does not have, or has

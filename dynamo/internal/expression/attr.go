@@ -2,6 +2,7 @@ package expression
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -150,21 +151,29 @@ func (s subject) Text(letter byte, text string) Value {
 // 'a' to 'z', and the number. No other alias begins with a capital letter. Nearly all
 // aliases in use are among the first ones, which are made once.
 func alias(letter byte, i int) string {
-	if i < len(aliases) {
-		return aliases[i][letter-'a']
+	if at := (i*letters + int(letter-'a')) * len(":A0"); at < len(aliases) {
+		return aliases[at : at+len(":A0")]
 	}
 	return newAlias(letter, i)
 }
 
 func newAlias(letter byte, i int) string { return ":" + string(rune('A'+letter-'a')) + ordinal(i) }
 
-var aliases = func() (a [16][26]string) {
-	for i := range a {
-		for letter := range a[i] {
-			a[i][letter] = newAlias('a'+byte(letter), i)
+// letters is the number of letters that an alias may have.
+const letters = 26
+
+// aliases has the aliases of the first numbers one after the other, by number and letter. Each is
+// a part of this one string.
+var aliases = func() string {
+	const numbers = 16
+	var b strings.Builder
+	b.Grow(numbers * letters * len(":A0"))
+	for i := range numbers {
+		for letter := range byte(letters) {
+			b.WriteString(newAlias('a'+letter, i))
 		}
 	}
-	return a
+	return b.String()
 }()
 
 // ordinal is the number at the end of an alias: one character up to 61.

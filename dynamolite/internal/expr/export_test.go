@@ -1,7 +1,7 @@
 package expr
 
 // Internals for the tests.
-var ReservedWords = reservedWords
+var ReservedWords = reservedWords()
 
 // MaxCached is the bound of a cache.
 const MaxCached = maxCached

@@ -115,7 +115,7 @@ func (p *parser) parseName() (element, *Error) {
 	case tokName:
 		return element{slot: slot(&p.refs.names, name), index: -1}, p.advance()
 	case tokWord:
-		if reservedWords[strings.ToUpper(name)] {
+		if reservedWords()[strings.ToUpper(name)] {
 			if isKeyword(name) {
 				return element{}, p.syntax()
 			}

@@ -1,15 +1,18 @@
 package expr
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // reservedWords, in any case, may be used as attribute names only through a placeholder.
-var reservedWords = func() map[string]bool {
+var reservedWords = sync.OnceValue(func() map[string]bool {
 	words := make(map[string]bool)
 	for word := range strings.FieldsSeq(reservedList) {
 		words[word] = true
 	}
 	return words
-}()
+})
 
 // reservedList is DynamoDB's documented list.
 const reservedList = `

@@ -1,13 +1,9 @@
 package value
 
 import (
+	"math/big"
 	"strconv"
-
-	"github.com/cockroachdb/apd/v3"
 )
-
-// exact computes to 38 digits and reports when they are not enough.
-var exact = apd.BaseContext.WithPrecision(maxDigits)
 
 // AddNumbers returns a + b in stored form. It returns an [*Error] for a sum that needs more than
 // 38 significant digits or leaves the range of numbers, and for an operand that is not a number.
@@ -17,7 +13,7 @@ func AddNumbers(a, b string) (string, error) {
 	if ok1 && ok2 {
 		return strconv.FormatInt(m+n, 10), nil
 	}
-	return compute(exact.Add, a, b)
+	return compute((*big.Int).Add, a, b)
 }
 
 // SubNumbers returns a - b in stored form, with the errors of [AddNumbers].
@@ -27,36 +23,40 @@ func SubNumbers(a, b string) (string, error) {
 	if ok1 && ok2 {
 		return strconv.FormatInt(m-n, 10), nil
 	}
-	return compute(exact.Sub, a, b)
+	return compute((*big.Int).Sub, a, b)
 }
 
-func compute(op func(d, x, y *apd.Decimal) (apd.Condition, error), a, b string) (string, error) {
-	var x, y, sum apd.Decimal
-	if err := toDecimal(a, &x); err != nil {
+// compute works on integers: both operands are multiples of the smaller of their last digits. The
+// range of numbers bounds the integers to 294 digits.
+func compute(op func(z, x, y *big.Int) *big.Int, a, b string) (string, error) {
+	var x, y decimal
+	if err := parseDecimal(a, &x); err != nil {
 		return "", err
 	}
-	if err := toDecimal(b, &y); err != nil {
+	if err := parseDecimal(b, &y); err != nil {
 		return "", err
 	}
-	cond, err := op(&sum, &x, &y)
-	if err != nil {
-		return "", &Error{msgOverflow}
-	}
-	if cond.Inexact() {
-		return "", &Error{msgDigits}
-	}
-	return normalNumber(sum.Text('E'))
+	unit := min(x.unit(), y.unit())
+	result := op(new(big.Int), x.in(unit), y.in(unit))
+	text := append(result.Append(nil, 10), 'E')
+	return normalNumber(string(strconv.AppendInt(text, int64(unit), 10)))
 }
 
-// toDecimal goes through stored form. It therefore rejects the same input as a write does, and
-// does not accept syntax that only apd knows ("NaN").
-func toDecimal(s string, d *apd.Decimal) error {
-	s, err := normalNumber(s)
-	if err != nil {
-		return err
+// unit is the exponent of the last digit.
+func (d *decimal) unit() int { return d.exp - max(d.n-1, 0) }
+
+// in is d as a multiple of 10^unit. The unit is at most that of d.
+func (d *decimal) in(unit int) *big.Int {
+	const base = 10
+	v := new(big.Int)
+	if d.n == 0 {
+		return v
 	}
-	if _, _, err := d.SetString(s); err != nil {
-		return numberSyntax(s)
+	v.SetString(string(d.digits[:d.n]), base) // digits
+	scale := big.NewInt(int64(d.unit() - unit))
+	v.Mul(v, scale.Exp(big.NewInt(base), scale, nil))
+	if d.neg {
+		v.Neg(v)
 	}
-	return nil
+	return v
 }

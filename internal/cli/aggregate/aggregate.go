@@ -96,7 +96,7 @@ func New(a *app.App) *cobra.Command {
 	o.level = "info"
 	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
 	o.changed = f.Changed
-	return cmd
+	return a.Prints(cmd, totals{})
 }
 
 // Validate checks the command line.

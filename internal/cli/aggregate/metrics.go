@@ -17,18 +17,18 @@ import (
 
 // totals count the work since the start.
 type totals struct {
-	Batches   int `json:"batches"`
+	Batches   int `json:"batches"` // batches of records
 	Records   int `json:"records"`
 	Updates   int `json:"usage_updates"`
-	Refills   int `json:"refills"`
-	Doublings int `json:"doublings"`
-	Mends     int `json:"mends"`
-	Merges    int `json:"merges"`
+	Refills   int `json:"refills"`   // buckets refilled ahead of clients
+	Doublings int `json:"doublings"` // buckets whose shards were doubled
+	Mends     int `json:"mends"`     // buckets repaired
+	Merges    int `json:"merges"`    // buckets whose shards were merged
 	Archived  int `json:"archived_events"`
-	Bytes     int `json:"archived_bytes"`
+	Bytes     int `json:"archived_bytes"` // size of the archived objects
 	Failed    int `json:"failed_records"`
 	Poisoned  int `json:"poisoned_records"`
-	Errors    int `json:"errors"`
+	Errors    int `json:"errors"`      // buckets that could not be tended
 	Gaps      int `json:"stream_gaps"` // how often the stream had dropped records before they were read
 }
 

@@ -70,7 +70,7 @@ func NewRedrive(a *app.App) *cobra.Command {
 	f.BoolVar(&o.discardUnreadable, "discard-unreadable", false, "delete the messages of ranges with records that can never be read")
 	f.BoolVar(&o.dropEvents, "drop-events", false, "process ranges with expired audit events although there is no\narchive; the events are lost")
 	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
-	return cmd
+	return a.Prints(cmd, redriven{})
 }
 
 // Validate checks the command line.
@@ -154,18 +154,24 @@ func (o *redriveOptions) Run(ctx context.Context) error {
 
 // outcome is what became of a message, in JSON.
 type outcome struct {
-	Message    string        `json:"message_id"`
-	Shard      string        `json:"shard,omitempty"`
-	First      string        `json:"first,omitempty"`
-	Last       string        `json:"last,omitempty"`
+	ID         string        `json:"message_id"`      // ID of the message in the queue
+	Shard      string        `json:"shard,omitempty"` // shard of the stream
+	First      string        `json:"first,omitempty"` // sequence number of the first record
+	Last       string        `json:"last,omitempty"`  // sequence number of the last record
 	State      redrive.State `json:"state"`
-	Deleted    bool          `json:"deleted"`
+	Deleted    bool          `json:"deleted"` // the message was removed from the queue
 	Records    int           `json:"records"`
-	Unreadable int           `json:"unreadable"`
+	Unreadable int           `json:"unreadable"` // records that cannot be read
 	Updates    int           `json:"usage_updates"`
-	Passed     int           `json:"steps_counted_before"`
-	Archived   int           `json:"events_archived"`
-	Error      string        `json:"error,omitempty"`
+	Passed     int           `json:"steps_counted_before"` // steps that usage had counted before
+	Archived   int           `json:"archived_events"`
+	Message    string        `json:"message,omitempty"`
+}
+
+// redriven is the result in JSON.
+type redriven struct {
+	Messages []outcome `json:"messages"` // what became of each message
+	Kept     int       `json:"kept"`     // messages that stay in the queue
 }
 
 // report shows the outcomes, also those before an error.
@@ -178,16 +184,13 @@ func (o *redriveOptions) report(outcomes []redrive.Outcome, err error) error {
 			r.MessageID, r.Range.Shard, r.Range.First, r.Range.Last, r.State, r.Deleted, r.Records, r.Unreadable, r.Updates, r.Passed, r.Archived, "",
 		}
 		if r.Err != nil {
-			views[i].Error = r.Err.Error()
+			views[i].Message = r.Err.Error()
 		}
 		if !r.Deleted && r.State != redrive.Readable {
 			kept++
 		}
 	}
-	shown := o.app.Print(struct {
-		Messages []outcome `json:"messages"`
-		Kept     int       `json:"kept"`
-	}{views, kept}, func(w *strings.Builder) { writeOutcomes(w, views, kept) })
+	shown := o.app.Print(redriven{views, kept}, func(w *strings.Builder) { writeOutcomes(w, views, kept) })
 	if err == nil && kept > 0 {
 		err = app.ErrShown
 	}
@@ -201,12 +204,12 @@ func writeOutcomes(w *strings.Builder, views []outcome, kept int) {
 	}
 	rows := make([][]string, len(views))
 	for i, v := range views {
-		rows[i] = []string{v.Message, string(v.State), strconv.FormatBool(v.Deleted), strconv.Itoa(v.Records), strconv.Itoa(v.Updates), strconv.Itoa(v.Passed)}
+		rows[i] = []string{v.ID, string(v.State), strconv.FormatBool(v.Deleted), strconv.Itoa(v.Records), strconv.Itoa(v.Updates), strconv.Itoa(v.Passed)}
 	}
 	app.Table(w, []string{"MESSAGE", "STATE", "DELETED", "RECORDS", "UPDATES", "COUNTED BEFORE"}, rows)
 	for _, v := range views {
-		if v.Error != "" {
-			fmt.Fprintf(w, "%s: %s\n", v.Message, v.Error)
+		if v.Message != "" {
+			fmt.Fprintf(w, "%s: %s\n", v.ID, v.Message)
 		}
 	}
 	fmt.Fprintf(w, "%d of %d messages kept\n", kept, len(views))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,6 +69,8 @@ type App struct {
 
 	principal string         // value of the flag --principal
 	engine    *dynamolite.DB // database of the flag --local, once opened
+
+	results map[*cobra.Command][]reflect.Type // what each command prints
 }
 
 // A Runner is a command with its options filled in from the command line.

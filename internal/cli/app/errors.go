@@ -67,6 +67,16 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // Usagef makes a [UsageError].
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
+// An ErrorView is an error in JSON.
+type ErrorView struct {
+	// Error is the kind of the error, for programs.
+	Error string `json:"error"`
+	// Message says what failed, why, and what to do.
+	Message string `json:"message"`
+	// Hint is a command line that helps.
+	Hint string `json:"hint,omitempty"`
+}
+
 // Report writes an error, with the next step if there is one, and returns the exit code.
 // command is the command whose help explains the usage.
 func (a *App) Report(err error, command string) int {
@@ -98,11 +108,7 @@ func (a *App) Report(err error, command string) int {
 		var b strings.Builder
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
-		_ = e.Encode(struct { // encoding strings cannot fail
-			Error   string `json:"error"`
-			Message string `json:"message"`
-			Next    string `json:"next,omitempty"`
-		}{kindOf(err), text, next})
+		_ = e.Encode(ErrorView{kindOf(err), text, next}) // encoding strings cannot fail
 		message = b.String()
 	}
 	_, _ = io.WriteString(a.Stderr, Shown(message)) // there is nowhere left to report to

@@ -11,3 +11,12 @@ func ShowBar(w io.Writer, parts ...int64) {
 	}
 	b.Clear()
 }
+
+// Kinds are the kinds of errors in JSON.
+func Kinds() []string {
+	all := []string{kindOf(&UsageError{}), kindOf(io.EOF)}
+	for _, k := range kinds {
+		all = append(all, k.name)
+	}
+	return all
+}

@@ -57,9 +57,9 @@ func (a *App) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limit
 
 // Buckets count how many buckets a change of an entity's limits has reached.
 type Buckets struct {
-	Reached uint64 `json:"reached"`
-	Changed uint64 `json:"changed"`
-	Left    uint64 `json:"left"`
+	Reached uint64 `json:"reached"` // buckets that have the limits now
+	Changed uint64 `json:"changed"` // of those reached, how many were different
+	Left    uint64 `json:"left"`    // buckets that could not be updated
 }
 
 // bucketsOf counts the buckets that a store has updated to a change of a level; nil if the
@@ -97,6 +97,16 @@ func (a *App) GetLimits(ctx context.Context, k limiter.ConfigKey) error {
 	return a.PrintLevel(k, c, nil)
 }
 
+// A DeletedLevel is the result of the deletion of a level in JSON.
+type DeletedLevel struct {
+	Entity   string `json:"entity_id,omitempty"`
+	Resource string `json:"resource,omitempty"`
+	Deleted  bool   `json:"deleted"` // false if the level had no limits
+
+	Next    *string  `json:"next_level,omitempty"` // level whose limits hold instead: system or none
+	Buckets *Buckets `json:"buckets,omitempty"`    // how many buckets were updated; only for an entity
+}
+
 // DeleteLimits deletes the limits of a level, called name, after confirmation.
 func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter.ConfigKey, name string) error {
 	if err := confirm.Ask(ctx, fmt.Sprintf("Delete the limits of %s?", name)); err != nil {
@@ -120,14 +130,7 @@ func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter
 	}
 	deleted := hasLimits(old) || old != nil && old.OnUnavailable != ""
 	buckets := bucketsOf(k, store)
-	return a.Print(struct {
-		Entity   string `json:"entity,omitempty"`
-		Resource string `json:"resource,omitempty"`
-		Deleted  bool   `json:"deleted"`
-
-		Next    *string  `json:"next_level,omitempty"`
-		Buckets *Buckets `json:"buckets,omitempty"`
-	}{k.Entity, k.Resource, deleted, next, buckets}, func(w *strings.Builder) {
+	return a.Print(DeletedLevel{k.Entity, k.Resource, deleted, next, buckets}, func(w *strings.Builder) {
 		if deleted {
 			fmt.Fprintf(w, "%s has no limits of its own now\n", name)
 		} else {

@@ -10,7 +10,7 @@ import (
 
 // A Level is the output form of one level of configuration.
 type Level struct {
-	Entity        string                `json:"entity,omitempty"`
+	Entity        string                `json:"entity_id,omitempty"`
 	Resource      string                `json:"resource,omitempty"`
 	Limits        []Limit               `json:"limits"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
@@ -23,7 +23,7 @@ type Level struct {
 // A Limit is a limit in JSON. Its field Limit has the form that the flag --limit accepts.
 type Limit struct {
 	Limit    string `json:"limit"`
-	Name     string `json:"name"`
+	Name     string `json:"limit_name"`
 	Capacity int64  `json:"capacity"`
 	Amount   int64  `json:"refill_amount"`
 	Seconds  int64  `json:"refill_period_seconds"`

@@ -1,7 +1,7 @@
 package app
 
 import (
-	"encoding/json"
+	stdjson "encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +9,10 @@ import (
 	"text/tabwriter"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // Print writes a result in the form that the output flag names: v as JSON, or text for
@@ -16,11 +20,10 @@ import (
 func (a *App) Print(v any, text func(*strings.Builder)) error {
 	var b strings.Builder
 	if a.Flags.JSON() {
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(v); err != nil {
+		if err := json.MarshalWrite(&b, v, asJSON()); err != nil {
 			return fmt.Errorf("encode the result: %w", err)
 		}
+		b.WriteByte('\n')
 	} else {
 		text(&b)
 	}
@@ -28,6 +31,13 @@ func (a *App) Print(v any, text func(*strings.Builder)) error {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil
+}
+
+// asJSON is how results become JSON: as encoding/json does, but an empty list is [] and never
+// null.
+func asJSON() json.Options {
+	return json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false),
+		json.WithMarshalers(json.MarshalFunc(func(n stdjson.Number) ([]byte, error) { return []byte(n), nil })))
 }
 
 // Shown is a result as it is written: each character that a terminal would obey instead of

@@ -11,41 +11,41 @@ import (
 
 // A TableView is a table in JSON, and as text.
 type TableView struct {
-	Name     string      `json:"name"`
-	ARN      string      `json:"arn"`
+	Name     string      `json:"table_name"`
+	ARN      string      `json:"table_arn"`
 	Status   string      `json:"status"`
 	Created  time.Time   `json:"created_at"`
-	Key      []string    `json:"key"`
-	Indexes  []IndexView `json:"indexes"`
-	Items    int64       `json:"items_about_6h_old"`
-	Bytes    int64       `json:"bytes_about_6h_old"`
-	Billing  string      `json:"billing"`
+	Key      []string    `json:"key"`     // attributes of the primary key
+	Indexes  []IndexView `json:"indexes"` // the global secondary indexes
+	Items    int64       `json:"items"`
+	Bytes    int64       `json:"bytes"`
+	Billing  string      `json:"billing"` // PAY_PER_REQUEST or PROVISIONED
 	Read     int64       `json:"read_units,omitempty"`
 	Write    int64       `json:"write_units,omitempty"`
-	TTL      string      `json:"ttl"`
-	TTLBy    string      `json:"ttl_attribute,omitempty"`
-	Stream   string      `json:"stream_view,omitempty"`
+	TTL      string      `json:"ttl"`                     // status of expiry
+	TTLBy    string      `json:"ttl_attribute,omitempty"` // attribute with the time of expiry
+	Stream   string      `json:"stream_view,omitempty"`   // what stream records show
 	ARNOf    string      `json:"stream_arn,omitempty"`
-	PITR     string      `json:"pitr"`
-	PITRDays int32       `json:"pitr_days,omitempty"`
-	Earliest *time.Time  `json:"pitr_earliest,omitempty"`
-	Latest   *time.Time  `json:"pitr_latest,omitempty"`
-	Protect  bool        `json:"deletion_protection"`
-	Stack    string      `json:"stack,omitempty"`
+	PITR     string      `json:"pitr"`                       // status of point-in-time recovery
+	PITRDays int32       `json:"pitr_days,omitempty"`        // days that the table can be restored to
+	Earliest *time.Time  `json:"pitr_earliest_at,omitempty"` // earliest instant to restore
+	Latest   *time.Time  `json:"pitr_latest_at,omitempty"`   // latest instant to restore
+	Protect  bool        `json:"deletion_protection"`        // the table refuses to be deleted
+	Stack    string      `json:"stack_name,omitempty"`
 
 	Versions *VersionsView     `json:"versions,omitempty"`
-	Unknown  map[string]string `json:"unknown,omitempty"`
-	Misfit   string            `json:"misfit,omitempty"`
+	Unknown  map[string]string `json:"unknown,omitempty"` // what could not be read: the reason by operation
+	Misfit   string            `json:"misfit,omitempty"`  // why the table does not fit this program
 }
 
 // An IndexView is an index of a table in JSON.
 type IndexView struct {
-	Name       string   `json:"name"`
+	Name       string   `json:"index_name"`
 	Status     string   `json:"status"`
-	Key        []string `json:"key"`
-	Projection string   `json:"projection"`
-	Items      int64    `json:"items_about_6h_old"`
-	Bytes      int64    `json:"bytes_about_6h_old"`
+	Key        []string `json:"key"`        // attributes of the key
+	Projection string   `json:"projection"` // attributes that the index has
+	Items      int64    `json:"items"`
+	Bytes      int64    `json:"bytes"`
 }
 
 // A VersionsView is a table's version record in JSON.

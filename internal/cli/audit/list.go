@@ -41,7 +41,7 @@ func newList(a *app.App) *cobra.Command {
 	o.action.bind(cmd)
 	f.IntVar(&o.query.Limit, "max", defaultLimit, "maximum `number` of events, up to 10000")
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
-	return cmd
+	return a.Prints(cmd, pageView{})
 }
 
 // Validate checks that exactly one subject is given.
@@ -60,6 +60,12 @@ func (o *listOptions) Validate() (err error) {
 	return err
 }
 
+// pageView is the result in JSON.
+type pageView struct {
+	Events []view  `json:"events"` // the events, the newest first
+	Cursor *string `json:"cursor"`
+}
+
 // Run lists the events.
 func (o *listOptions) Run(ctx context.Context) error {
 	page, err := o.read(ctx)
@@ -73,10 +79,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, pairs(e.Details)}
 	}
 	o.action.tell(o.app, len(page.Events))
-	return o.app.Print(struct {
-		Events []view `json:"events"`
-		Cursor string `json:"cursor,omitempty"`
-	}{views, page.Cursor}, func(w *strings.Builder) {
+	return o.app.Print(pageView{views, orNull(page.Cursor)}, func(w *strings.Builder) {
 		app.Table(w, []string{"TIME", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}, rows)
 		if page.Cursor != "" {
 			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", page.Cursor)
@@ -107,7 +110,7 @@ type view struct {
 	Entity    string         `json:"entity_id"`
 	Principal *string        `json:"principal"`
 	Resource  *string        `json:"resource"`
-	Details   map[string]any `json:"details"`
+	Details   map[string]any `json:"details"` // what was changed, by kind of event
 	Expires   *time.Time     `json:"expires_at"`
 }
 

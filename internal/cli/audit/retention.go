@@ -15,12 +15,12 @@ type getRetentionOptions struct{ app *app.App }
 
 func newGetRetention(a *app.App) *cobra.Command {
 	o := &getRetentionOptions{a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "get-retention",
 		Short: "Show how many days the namespace keeps events",
 		Args:  app.Args(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, retentionView{})
 }
 
 // Validate has nothing to check.
@@ -60,7 +60,7 @@ func newSetRetention(a *app.App) *cobra.Command {
 		},
 	}
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, retentionView{})
 }
 
 // Validate checks that DAYS is a number; the store checks its bounds.
@@ -84,10 +84,13 @@ func (o *setRetentionOptions) Run(ctx context.Context) error {
 	return printRetention(o.app, o.days)
 }
 
+// retentionView is how long events are kept, in JSON.
+type retentionView struct {
+	Days int `json:"audit_retention_days"` // days that events stay in the table
+}
+
 func printRetention(a *app.App, days int) error {
-	return a.Print(struct {
-		Days int `json:"audit_retention_days"`
-	}{days}, func(w *strings.Builder) {
+	return a.Print(retentionView{days}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "events are kept for %d days\n", days)
 	})
 }

@@ -56,7 +56,7 @@ func newSearch(a *app.App) *cobra.Command {
 	f.StringVar(&o.end, "end", "", "last `time` of a change; of a date, the whole day")
 	f.IntVar(&o.query.Limit, "max", archive.DefaultLimit, fmt.Sprintf("maximum `number` of events, up to %d", archive.MaxLimit))
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
-	return cmd
+	return a.Prints(cmd, searchView{})
 }
 
 // Validate reads the flags into the query.
@@ -123,17 +123,21 @@ type found struct {
 
 // unread is an unreadable object, in JSON.
 type unread struct {
-	Object string `json:"object"`
-	Line   int    `json:"line,omitempty"`
-	Error  string `json:"error"`
+	Object  string `json:"object"`         // name of the object in the archive
+	Line    int    `json:"line,omitempty"` // line of the object
+	Message string `json:"message"`
+}
+
+// searchView is the result in JSON.
+type searchView struct {
+	Events []found `json:"events"` // the events, the oldest first
+	Cursor *string `json:"cursor"`
+	// Unread has the objects that could not be read completely.
+	Unread []unread `json:"unread,omitempty"`
 }
 
 func (o *searchOptions) print(page *archive.Page) error {
-	v := struct {
-		Events []found  `json:"events"`
-		Cursor string   `json:"cursor,omitempty"`
-		Unread []unread `json:"unread,omitempty"`
-	}{Events: make([]found, len(page.Events)), Cursor: page.Cursor}
+	v := searchView{Events: make([]found, len(page.Events)), Cursor: orNull(page.Cursor)}
 	header := []string{"TIME", "ENTITY", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}
 	rows := make([][]string, len(page.Events))
 	for i := range page.Events {

@@ -22,8 +22,8 @@ func New(a *app.App) *cobra.Command {
 
 // view is a backup in JSON.
 type view struct {
-	ARN     string     `json:"arn"`
-	Name    string     `json:"name"`
+	ARN     string     `json:"backup_arn"`
+	Name    string     `json:"backup_name"`
 	Status  string     `json:"status"`
 	Created time.Time  `json:"created_at"`
 	Expires *time.Time `json:"expires_at,omitempty"`

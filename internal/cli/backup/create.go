@@ -18,7 +18,7 @@ type createOptions struct {
 
 func newCreate(a *app.App) *cobra.Command {
 	o := &createOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:     "create NAME",
 		Short:   "Make an on-demand backup of the table, and wait until it is available",
 		Example: "  zae-limiter backup create before-upgrade --table limits",
@@ -27,7 +27,7 @@ func newCreate(a *app.App) *cobra.Command {
 			o.name = args[0]
 			return a.Run(cmd.Context(), o)
 		},
-	}
+	}, view{})
 }
 
 // Validate checks the name.

@@ -28,11 +28,16 @@ func newDelete(a *app.App) *cobra.Command {
 		},
 	}
 	o.confirm = a.Confirmation(cmd)
-	return cmd
+	return a.Prints(cmd, deletedView{})
 }
 
 // Validate checks that there is someone to ask.
 func (o *deleteOptions) Validate() error { return o.confirm.Validate() }
+
+// deletedView is the result in JSON.
+type deletedView struct {
+	ARN string `json:"backup_arn"`
+}
 
 // Run deletes the backup.
 func (o *deleteOptions) Run(ctx context.Context) error {
@@ -46,7 +51,5 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	if err := table.DeleteBackup(ctx, o.arn); err != nil {
 		return err
 	}
-	return o.app.Print(struct {
-		Deleted string `json:"deleted"`
-	}{o.arn}, func(w *strings.Builder) { fmt.Fprintf(w, "backup %s deleted\n", o.arn) })
+	return o.app.Print(deletedView{o.arn}, func(w *strings.Builder) { fmt.Fprintf(w, "backup %s deleted\n", o.arn) })
 }

@@ -15,16 +15,21 @@ type listOptions struct{ app *app.App }
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "list",
 		Short: "List the on-demand backups of the table, the newest first",
 		Args:  app.Args(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, listView{})
 }
 
 // Validate has nothing to check.
 func (*listOptions) Validate() error { return nil }
+
+// listView is the result in JSON.
+type listView struct {
+	Backups []view `json:"backups"` // the backups, the newest first
+}
 
 // Run lists the backups.
 func (o *listOptions) Run(ctx context.Context) error {
@@ -40,9 +45,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 	for i := range all {
 		views[i] = viewOf(&all[i])
 	}
-	return o.app.Print(struct {
-		Backups []view `json:"backups"`
-	}{views}, func(w *strings.Builder) {
+	return o.app.Print(listView{views}, func(w *strings.Builder) {
 		rows := make([][]string, len(views))
 		for i, v := range views {
 			rows[i] = []string{v.Name, v.Status, v.Created.Format(time.RFC3339), strconv.FormatInt(v.Bytes, 10), v.ARN}

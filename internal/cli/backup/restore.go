@@ -43,7 +43,7 @@ func newRestore(a *app.App) *cobra.Command {
 	f.Var(app.Named(&o.restore.Backup), "backup", "`ARN` of an on-demand backup")
 	f.Var(app.Named(&o.to), "to-time", "`time` to restore, 2026-01-02T15:04:05Z for instance; needs\npoint-in-time recovery")
 	f.BoolVar(&o.restore.Resume, "resume", false, "complete a restoration into NEW-TABLE that was interrupted")
-	return cmd
+	return a.Prints(cmd, restoredView{})
 }
 
 // Validate checks the flags.
@@ -68,6 +68,13 @@ func (o *restoreOptions) Validate() (err error) {
 	return o.restore.Validate(o.app.Flags.Table)
 }
 
+// restoredView is the result in JSON.
+type restoredView struct {
+	Table   string   `json:"table_name"`
+	Enabled []string `json:"enabled_again"` // settings that a restore loses, and that are enabled again
+	Marks   int      `json:"marks_removed"` // usage snapshots whose marks were removed
+}
+
 // Run restores the table.
 func (o *restoreOptions) Run(ctx context.Context) error {
 	table, err := o.app.Table(ctx)
@@ -82,11 +89,7 @@ func (o *restoreOptions) Run(ctx context.Context) error {
 	if enabled == nil {
 		enabled = []string{}
 	}
-	return o.app.Print(struct {
-		Table   string   `json:"table"`
-		Enabled []string `json:"enabled"`
-		Marks   int      `json:"marks_removed"`
-	}{done.Table, enabled, done.Marks}, func(w *strings.Builder) {
+	return o.app.Print(restoredView{done.Table, enabled, done.Marks}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "table %s is ready\n", done.Table)
 		app.Fields(w, "Enabled again", strings.Join(enabled, ", "), "Usage snapshots without marks", strconv.Itoa(done.Marks))
 		fmt.Fprintf(w, "Next: zae-limiter check -n %s, then switch programs and the aggregator to it (docs/backup.md)\n", done.Table)

@@ -17,7 +17,7 @@ type childrenOptions struct {
 
 func newChildren(a *app.App) *cobra.Command {
 	o := &childrenOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "children ID",
 		Short: "List the children of an entity",
 		Args:  app.Args("ID"),
@@ -25,11 +25,16 @@ func newChildren(a *app.App) *cobra.Command {
 			o.id = args[0]
 			return a.Run(cmd.Context(), o)
 		},
-	}
+	}, childrenView{})
 }
 
 // Validate checks the ID.
 func (o *childrenOptions) Validate() error { return store.CheckEntity(o.id) }
+
+// childrenView is the result in JSON.
+type childrenView struct {
+	Children []view `json:"children"` // the entities whose parent it is
+}
 
 // Run lists the children.
 func (o *childrenOptions) Run(ctx context.Context) error {
@@ -47,9 +52,7 @@ func (o *childrenOptions) Run(ctx context.Context) error {
 		views[i] = viewOf(e)
 		rows[i] = []string{e.ID, e.Name, yesNo(e.Cascade)}
 	}
-	return o.app.Print(struct {
-		Children []view `json:"children"`
-	}{views}, func(w *strings.Builder) {
+	return o.app.Print(childrenView{views}, func(w *strings.Builder) {
 		app.Table(w, []string{"ID", "NAME", "CASCADE"}, rows)
 	})
 }

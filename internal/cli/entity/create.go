@@ -40,7 +40,7 @@ func newCreate(a *app.App) *cobra.Command {
 	f.BoolVar(&o.entity.Cascade, "cascade", false, "acquire from the parent too")
 	f.StringToStringVar(&o.entity.Metadata, "metadata", nil, "`key=value` to keep with the entity, separated by commas")
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, view{})
 }
 
 // Validate checks the entity.

@@ -32,7 +32,7 @@ func newDelete(a *app.App) *cobra.Command {
 	}
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, deletedView{})
 }
 
 // Validate checks the ID.
@@ -41,6 +41,12 @@ func (o *deleteOptions) Validate() error {
 		return err
 	}
 	return o.confirm.Validate()
+}
+
+// deletedView is the result in JSON.
+type deletedView struct {
+	ID    string `json:"entity_id"`
+	Items int    `json:"items_deleted"`
 }
 
 // Run deletes the entity.
@@ -56,10 +62,7 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.app.Print(struct {
-		Deleted string `json:"deleted"`
-		Items   int    `json:"items"`
-	}{o.id, items}, func(w *strings.Builder) {
+	return o.app.Print(deletedView{o.id, items}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "entity %s deleted, %d items\n", o.id, items)
 	})
 }

@@ -19,7 +19,7 @@ func newDeleteLimits(a *app.App) *cobra.Command {
 	cmd := newLimits(a, "delete-limits", "Delete an entity's own limits for a resource; the next level then applies", &o.level, o)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, app.DeletedLevel{})
 }
 
 // Validate checks the level.

@@ -22,11 +22,11 @@ func New(a *app.App) *cobra.Command {
 
 // view is an entity in JSON.
 type view struct {
-	ID       string            `json:"id"`
-	Name     string            `json:"name"`
-	Parent   *string           `json:"parent"`
-	Cascade  bool              `json:"cascade"`
-	Metadata map[string]string `json:"metadata"`
+	ID       string            `json:"entity_id"`
+	Name     string            `json:"name"` // name for people
+	Parent   *string           `json:"parent_id"`
+	Cascade  bool              `json:"cascade"`  // an acquire takes from the parent, too
+	Metadata map[string]string `json:"metadata"` // what was given with the entity
 	Created  time.Time         `json:"created_at"`
 }
 

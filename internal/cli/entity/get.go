@@ -16,7 +16,7 @@ type getOptions struct {
 
 func newGet(a *app.App) *cobra.Command {
 	o := &getOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:     "get ID",
 		Aliases: []string{"show"},
 		Short:   "Show an entity",
@@ -25,7 +25,7 @@ func newGet(a *app.App) *cobra.Command {
 			o.id = args[0]
 			return a.Run(cmd.Context(), o)
 		},
-	}
+	}, view{})
 }
 
 // Validate checks the ID.

@@ -15,7 +15,7 @@ type getLimitsOptions struct {
 
 func newGetLimits(a *app.App) *cobra.Command {
 	o := &getLimitsOptions{app: a}
-	return newLimits(a, "get-limits", "Show an entity's own limits for a resource", &o.level, o)
+	return a.Prints(newLimits(a, "get-limits", "Show an entity's own limits for a resource", &o.level, o), app.Level{})
 }
 
 // Run shows the limits.

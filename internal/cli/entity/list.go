@@ -34,7 +34,7 @@ func newList(a *app.App) *cobra.Command {
 	f.IntVar(&o.query.Limit, "max", dynamo.DefaultEntities, fmt.Sprintf("`number` of entities to list, up to %d", dynamo.MaxEntities))
 	f.Var(app.Named(&o.query.Prefix), "prefix", "only entities whose IDs begin with this `text`")
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
-	return cmd
+	return a.Prints(cmd, pageView{})
 }
 
 // Validate checks the number.
@@ -43,6 +43,12 @@ func (o *listOptions) Validate() error {
 		return fmt.Errorf("invalid --max %d: give 1 to %d", o.query.Limit, dynamo.MaxEntities)
 	}
 	return nil
+}
+
+// pageView is the result in JSON.
+type pageView struct {
+	Entities []view  `json:"entities"` // the entities by ID
+	Cursor   *string `json:"cursor"`
 }
 
 // Run lists the entities.
@@ -65,10 +71,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 	if page.Next != "" {
 		next = &page.Next
 	}
-	return o.app.Print(struct {
-		Entities []view  `json:"entities"`
-		Next     *string `json:"next"`
-	}{views, next}, func(w *strings.Builder) {
+	return o.app.Print(pageView{views, next}, func(w *strings.Builder) {
 		app.Table(w, []string{"ID", "NAME", "PARENT", "CASCADE", "CREATED"}, rows)
 		if next != nil {
 			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", *next)

@@ -18,7 +18,7 @@ type listResourcesOptions struct {
 
 func newListResources(a *app.App) *cobra.Command {
 	o := &listResourcesOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "list-resources ID",
 		Short: "List the resources that an entity uses or has its own limits for",
 		Long: "List the resources that an entity has a bucket or its own limits for. " + store.DefaultResource + " stands\n" +
@@ -28,7 +28,7 @@ func newListResources(a *app.App) *cobra.Command {
 			o.id = args[0]
 			return a.Run(cmd.Context(), o)
 		},
-	}
+	}, resourcesView{})
 }
 
 // Validate checks the ID.
@@ -37,8 +37,14 @@ func (o *listResourcesOptions) Validate() error { return store.CheckEntity(o.id)
 // resourceView is a resource of an entity in JSON.
 type resourceView struct {
 	Resource string `json:"resource"`
-	Limits   bool   `json:"own_limits"`
+	Limits   bool   `json:"own_limits"` // the entity has limits of its own
 	Shards   int    `json:"shards"`
+}
+
+// resourcesView is the result in JSON.
+type resourcesView struct {
+	Entity    string         `json:"entity_id"`
+	Resources []resourceView `json:"resources"` // the resources by name
 }
 
 // Run lists the resources.
@@ -61,10 +67,7 @@ func (o *listResourcesOptions) Run(ctx context.Context) error {
 		}
 		rows[i] = []string{r.Resource, yesNo(r.Limits), shards}
 	}
-	return o.app.Print(struct {
-		Entity    string         `json:"entity"`
-		Resources []resourceView `json:"resources"`
-	}{o.id, views}, func(w *strings.Builder) {
+	return o.app.Print(resourcesView{o.id, views}, func(w *strings.Builder) {
 		app.Table(w, []string{"RESOURCE", "OWN LIMITS", "SHARDS"}, rows)
 	})
 }

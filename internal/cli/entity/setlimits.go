@@ -20,7 +20,7 @@ func newSetLimits(a *app.App) *cobra.Command {
 	cmd.Example = "  zae-limiter entity set-limits key-1 --resource gpt-4 --limit rpm:100/min:150 --limit tpm:10000"
 	o.limits.Bind(cmd)
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, app.Level{})
 }
 
 // Validate checks the level and that there are limits.

@@ -61,7 +61,7 @@ func New(a *app.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.bind(cmd.Flags())
-	return cmd
+	return a.Prints(cmd, output{}, &runOutput{})
 }
 
 func (o *options) bind(f *pflag.FlagSet) {
@@ -164,8 +164,8 @@ type output struct {
 	*estimate.Estimate
 
 	Region string           `json:"region"`
-	Prices *estimate.Prices `json:"prices"`
-	Month  estimate.Bill    `json:"month"`
+	Prices *estimate.Prices `json:"prices"`     // prices of the region
+	Month  estimate.Bill    `json:"month_bill"` // bill of a month
 }
 
 // Run works out the estimate and shows it.

@@ -96,11 +96,11 @@ func (o *options) scenario() (*scenario.Scenario, error) {
 type runOutput struct {
 	*estimate.Run
 
-	Dollars   float64          `json:"dollars"`
-	LatencyMS float64          `json:"latency_ms"`
+	Dollars   float64          `json:"dollars"`    // price of the run on demand, in US dollars
+	LatencyMS float64          `json:"latency_ms"` // assumed latency of a request
 	Region    string           `json:"region"`
-	Prices    *estimate.Prices `json:"prices"`
-	Bill      *estimate.Bill   `json:"month_bill,omitempty"`
+	Prices    *estimate.Prices `json:"prices"`               // prices of the region
+	Bill      *estimate.Bill   `json:"month_bill,omitempty"` // bill of a month of the measured load
 }
 
 // runScenario works out the price of the scenario and shows it.

@@ -29,7 +29,7 @@ func newApply(a *app.App) *cobra.Command {
 	bindPrune(cmd, &o.prune)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, resultView{})
 }
 
 // Validate checks the flags.
@@ -60,7 +60,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err := o.show(&v); err != nil {
 		return err
 	}
-	if v.Create+v.Update+v.Delete > 0 {
+	if v.Counts.Create+v.Counts.Update+v.Counts.Delete > 0 {
 		if err := o.confirm.Ask(ctx, "Apply these changes?"); err != nil {
 			return err
 		}
@@ -95,34 +95,26 @@ func (o *applyOptions) progress(done, all int) {
 
 // resultView is the result of an apply or an import in JSON.
 type resultView struct {
-	Manifest  string       `json:"manifest"`
+	Manifest  string       `json:"manifest"` // name of the manifest
 	Namespace string       `json:"namespace"`
-	Created   int          `json:"created"`
-	Updated   int          `json:"updated"`
-	Deleted   int          `json:"deleted"`
-	Adopted   int          `json:"adopted"`
-	Unchanged int          `json:"unchanged"`
-	Failures  []changeView `json:"failures"`
+	Counts    counts       `json:"counts"`   // of what was done
+	Failures  []changeView `json:"failures"` // the changes that failed
 }
 
 func resultOf(r *manifest.Result) resultView {
-	v := resultView{
-		Manifest: r.Name, Namespace: r.Namespace, Failures: []changeView{},
-		Created: r.Count(manifest.Create), Updated: r.Count(manifest.Update, manifest.Resume), Deleted: r.Count(manifest.Delete),
-		Adopted: r.Count(manifest.Adopt), Unchanged: r.Count(manifest.Unchanged),
-	}
+	v := resultView{Manifest: r.Name, Namespace: r.Namespace, Counts: countsOf(r.Count), Failures: []changeView{}}
 	for _, o := range r.Failures() {
 		c := changeOf(&o.Change)
-		c.Error = o.Err.Error()
+		c.Message = o.Err.Error()
 		v.Failures = append(v.Failures, c)
 	}
 	return v
 }
 
 func (v *resultView) text(w *strings.Builder) {
-	fmt.Fprintf(w, "applied: %d created, %d updated, %d deleted", v.Created, v.Updated, v.Deleted)
-	if v.Adopted > 0 {
-		fmt.Fprintf(w, ", %d adopted", v.Adopted)
+	fmt.Fprintf(w, "applied: %d created, %d updated, %d deleted", v.Counts.Create, v.Counts.Update, v.Counts.Delete)
+	if v.Counts.Adopt > 0 {
+		fmt.Fprintf(w, ", %d adopted", v.Counts.Adopt)
 	}
 	w.WriteByte('\n')
 	v.failures(w)
@@ -130,6 +122,6 @@ func (v *resultView) text(w *strings.Builder) {
 
 func (v *resultView) failures(w *strings.Builder) {
 	for _, f := range v.Failures {
-		fmt.Fprintf(w, "failed: %s %s: %s\n", f.Action, f.levelRow, f.Error)
+		fmt.Fprintf(w, "failed: %s %s: %s\n", f.Action, f.levelRow, f.Message)
 	}
 }

@@ -25,18 +25,23 @@ func newDiff(a *app.App) *cobra.Command {
 	cmd.Example = "  zae-limiter limits diff -f limits.yaml --detailed-exitcode"
 	o.bind(cmd)
 	bindDetailed(a, cmd, &o.detailed)
-	return cmd
+	return a.Prints(cmd, differences{})
 }
 
 // A difference is one level that differs.
 type difference struct {
-	Level   string   `json:"level"`
-	Target  string   `json:"target,omitempty"`
-	Removed []string `json:"removed"`
-	Added   []string `json:"added"`
-	Drift   bool     `json:"drift,omitempty"`
+	Level   string   `json:"level"`            // system, resource or entity
+	Target  string   `json:"target,omitempty"` // the resource, or entity and resource
+	Removed []string `json:"removed"`          // what the manifest lacks
+	Added   []string `json:"added"`            // what the table lacks
+	Drift   bool     `json:"drift,omitempty"`  // somebody changed the level by hand
 	Note    string   `json:"note,omitempty"`
 	name    string
+}
+
+// differences are the result in JSON.
+type differences struct {
+	Differences []difference `json:"differences"` // one for each level that differs
 }
 
 // Run shows the differences.
@@ -55,9 +60,7 @@ func (o *diffOptions) Run(ctx context.Context) error {
 			all = append(all, d)
 		}
 	}
-	err = o.app.Print(struct {
-		Differences []difference `json:"differences"`
-	}{all}, func(w *strings.Builder) {
+	err = o.app.Print(differences{all}, func(w *strings.Builder) {
 		for _, d := range all {
 			d.text(w)
 		}

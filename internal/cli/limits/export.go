@@ -24,7 +24,7 @@ func newExport(a *app.App) *cobra.Command {
 			"plan of the result has no changes.", o)
 	cmd.Example = "  zae-limiter limits export -N prod > limits.yaml"
 	cmd.Flags().StringVar(&o.name, "name", manifest.DefaultName, "`name` of the manifest")
-	return cmd
+	return a.Prints(cmd, &manifest.Manifest{})
 }
 
 // Validate checks the name.

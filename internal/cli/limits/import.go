@@ -24,7 +24,7 @@ func newImport(a *app.App) *cobra.Command {
 	cmd.Example = "  zae-limiter limits import -f limits.yaml"
 	o.bind(cmd)
 	cmd.Flags().BoolVar(&o.takeOver, "take-over", false, "take levels from other manifests, too")
-	return cmd
+	return a.Prints(cmd, resultView{})
 }
 
 // Run imports.
@@ -39,7 +39,7 @@ func (o *importOptions) Run(ctx context.Context) error {
 	}
 	v := resultOf(r)
 	return errors.Join(o.app.Print(v, func(w *strings.Builder) {
-		fmt.Fprintf(w, "imported: %d\n", v.Adopted)
+		fmt.Fprintf(w, "imported: %d\n", v.Counts.Adopt)
 		v.failures(w)
 	}), errIncomplete(len(v.Failures), len(r.Outcomes)))
 }

@@ -24,7 +24,7 @@ func newPlan(a *app.App) *cobra.Command {
 	o.bind(cmd)
 	bindPrune(cmd, &o.prune)
 	bindDetailed(a, cmd, &o.detailed)
-	return cmd
+	return a.Prints(cmd, planView{})
 }
 
 func bindPrune(cmd *cobra.Command, prune *bool) {

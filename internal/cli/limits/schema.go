@@ -17,7 +17,7 @@ func newSchema(a *app.App) *cobra.Command {
 	cmd := newCommand(a, "schema", "Write the JSON Schema of a manifest, for editors",
 		"Write the JSON Schema of a manifest, for editors. It needs no table.", &schemaOptions{a})
 	cmd.Example = "  zae-limiter limits schema > manifest.schema.json"
-	return cmd
+	return a.Prints(cmd, json.RawMessage{})
 }
 
 // Validate has nothing to check.

@@ -19,7 +19,7 @@ func newTemplate(a *app.App) *cobra.Command {
 			"table. The function that applies it belongs to the stack with the name of the table.", o)
 	cmd.Example = "  zae-limiter limits cfn-template -f limits.yaml -n my-table > limits-stack.yaml"
 	o.bind(cmd)
-	return cmd
+	return a.Prints(cmd, &customresource.Template{})
 }
 
 // Run writes the template.

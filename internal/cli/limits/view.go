@@ -13,32 +13,47 @@ import (
 
 // planView is a plan in JSON. Levels that are unchanged are only counted.
 type planView struct {
-	Manifest  string       `json:"manifest"`
+	Manifest  string       `json:"manifest"` // name of the manifest
 	Namespace string       `json:"namespace"`
-	Create    int          `json:"create"`
-	Update    int          `json:"update"`
-	Delete    int          `json:"delete"`
-	Adopt     int          `json:"adopt"`
-	Keep      int          `json:"keep"`
-	Conflict  int          `json:"conflict"`
-	Unchanged int          `json:"unchanged"`
-	Changes   []changeView `json:"changes"`
+	Counts    counts       `json:"counts"`  // levels by action
+	Changes   []changeView `json:"changes"` // the levels that are not as declared
 }
 
+// counts are numbers of levels by action, in JSON.
+type counts struct {
+	Create    int `json:"create"`    // levels to create
+	Update    int `json:"update"`    // levels to update
+	Delete    int `json:"delete"`    // levels to delete
+	Adopt     int `json:"adopt"`     // levels that exist as declared, and get this owner
+	Keep      int `json:"keep"`      // levels that are no longer declared, and stay
+	Conflict  int `json:"conflict"`  // levels that belong to another manifest
+	Unchanged int `json:"unchanged"` // levels that are as declared
+}
+
+// countsOf counts the actions of a plan or a result.
+func countsOf(count func(...manifest.Action) int) counts {
+	return counts{
+		Create: count(manifest.Create), Update: count(manifest.Update, manifest.Resume), Delete: count(manifest.Delete),
+		Adopt: count(manifest.Adopt), Keep: count(manifest.Keep), Conflict: count(manifest.Conflict), Unchanged: count(manifest.Unchanged),
+	}
+}
+
+// changeView is a change of a level, in JSON.
 type changeView struct {
 	Action   manifest.Action `json:"action"`
-	Level    string          `json:"level"`
-	Target   string          `json:"target,omitempty"`
-	Before   *levelView      `json:"before,omitempty"`
-	After    *levelView      `json:"after,omitempty"`
-	Drift    bool            `json:"drift,omitempty"`
-	Unowned  bool            `json:"unowned,omitempty"`
-	Owner    string          `json:"owner,omitempty"`
+	Level    string          `json:"level"`             // system, resource or entity
+	Target   string          `json:"target,omitempty"`  // the resource, or entity and resource
+	Before   *levelView      `json:"before,omitempty"`  // what is stored
+	After    *levelView      `json:"after,omitempty"`   // what is declared
+	Drift    bool            `json:"drift,omitempty"`   // somebody changed the level by hand
+	Unowned  bool            `json:"unowned,omitempty"` // the level exists and belongs to no manifest
+	Owner    string          `json:"owner,omitempty"`   // manifest that owns the level
 	Note     string          `json:"note,omitempty"`
-	Error    string          `json:"error,omitempty"`
+	Message  string          `json:"message,omitempty"`
 	levelRow string
 }
 
+// levelView is what a level has, in JSON.
 type levelView struct {
 	Limits        []app.Limit         `json:"limits"`
 	OnUnavailable store.OnUnavailable `json:"on_unavailable,omitempty"`
@@ -46,12 +61,7 @@ type levelView struct {
 }
 
 func viewOf(p *manifest.Plan) planView {
-	v := planView{
-		Manifest: p.Name, Namespace: p.Namespace,
-		Create: p.Count(manifest.Create), Update: p.Count(manifest.Update, manifest.Resume), Delete: p.Count(manifest.Delete),
-		Adopt: p.Count(manifest.Adopt), Keep: p.Count(manifest.Keep), Conflict: p.Count(manifest.Conflict),
-		Unchanged: p.Count(manifest.Unchanged), Changes: []changeView{},
-	}
+	v := planView{Manifest: p.Name, Namespace: p.Namespace, Counts: countsOf(p.Count), Changes: []changeView{}}
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != manifest.Unchanged {
 			v.Changes = append(v.Changes, changeOf(c))
@@ -139,13 +149,13 @@ func (l *levelView) text() string {
 // text writes a plan for people.
 func (v *planView) text(w *strings.Builder) {
 	fmt.Fprintf(w, "Manifest %s in namespace %s: ", v.Manifest, v.Namespace)
-	if v.Create+v.Update+v.Delete+v.Conflict == 0 {
-		fmt.Fprintf(w, "no changes, %s as declared.\n", levels(v.Unchanged+v.Adopt))
+	if v.Counts.Create+v.Counts.Update+v.Counts.Delete+v.Counts.Conflict == 0 {
+		fmt.Fprintf(w, "no changes, %s as declared.\n", levels(v.Counts.Unchanged+v.Counts.Adopt))
 	} else {
-		fmt.Fprintf(w, "%d to create, %d to update, %d to delete, %d unchanged.\n", v.Create, v.Update, v.Delete, v.Unchanged+v.Adopt)
+		fmt.Fprintf(w, "%d to create, %d to update, %d to delete, %d unchanged.\n", v.Counts.Create, v.Counts.Update, v.Counts.Delete, v.Counts.Unchanged+v.Counts.Adopt)
 	}
-	if v.Conflict > 0 {
-		fmt.Fprintf(w, "%s to another manifest, and cannot be changed.\n", belong(v.Conflict))
+	if v.Counts.Conflict > 0 {
+		fmt.Fprintf(w, "%s to another manifest, and cannot be changed.\n", belong(v.Counts.Conflict))
 	}
 	changeTable(w, v.Changes)
 }

@@ -68,7 +68,7 @@ func newCeiling(a *app.App) *cobra.Command {
 	o.flags.IntVar(&o.clients, "clients", 0, "most concurrent operations (default 256)")
 	o.flags.DurationVar(&o.load.MaxLag, "max-lag", load.DefaultMaxLag, "how late the generator itself may be, at the 99th percentile")
 	o.target.bind(a, cmd)
-	return cmd
+	return a.Prints(cmd, &search.CeilingResult{})
 }
 
 // leastStep has enough samples for an interval.

@@ -54,7 +54,7 @@ func NewCompare(a *app.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().Var(&o.threshold, "threshold", "how far from 1 a whole interval must be to be a change: 5% or 0.05")
-	return cmd
+	return a.Prints(cmd, &compare.Comparison{})
 }
 
 // Validate checks the threshold and the names.

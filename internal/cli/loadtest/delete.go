@@ -39,7 +39,7 @@ func NewDelete(a *app.App) *cobra.Command {
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().StringArrayVar(&o.retain, "retain", nil, "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun to delete")
-	return cmd
+	return a.Prints(cmd, deletedView{})
 }
 
 // Validate checks that somebody can be asked.
@@ -71,8 +71,14 @@ func (o *deleter) Run(ctx context.Context) error {
 	return o.print(name, "deleted")
 }
 
+// deletedView is the result in JSON.
+type deletedView struct {
+	Stack string `json:"stack_name"`
+	State string `json:"state"` // what became of it
+}
+
 func (o *deleter) print(name, what string) error {
-	return o.app.Print(map[string]string{"stack": name, "state": what}, func(w *strings.Builder) {
+	return o.app.Print(deletedView{name, what}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "stack %s %s\n", name, what)
 	})
 }

@@ -60,7 +60,7 @@ func NewDeploy(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when the operation has started")
 	cmd.Flags().BoolVar(&o.setUp, "setup", true, "write limits and entities of the scenario at the end, if they\nare not there yet")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print template, parameters and changes; change nothing")
-	return cmd
+	return a.Prints(cmd, stack.RolloutView{}, stack.DryRunView{})
 }
 
 // Validate checks the flags.

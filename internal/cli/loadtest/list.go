@@ -18,11 +18,11 @@ type lister struct{ app *app.App }
 // NewList is the command loadtest list.
 func NewList(a *app.App) *cobra.Command {
 	o := &lister{a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use: "list", Short: "List the stacks for load tests in the region", Args: app.Args(),
 		Long: "List the stacks for load tests in the region. `loadtest scenarios` lists scenarios.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, stackList{})
 }
 
 // Validate accepts every command line that parses.
@@ -30,15 +30,21 @@ func (o *lister) Validate() error { return nil }
 
 // A stackView is a stack for load tests in JSON.
 type stackView struct {
-	Limiter    string    `json:"limiter"`
-	Stack      string    `json:"stack"`
+	Limiter    string    `json:"table_name"`
+	Stack      string    `json:"stack_name"`
 	Status     string    `json:"status"`
-	On         bool      `json:"on"`
+	On         bool      `json:"on"` // the master runs
 	Scenario   string    `json:"scenario,omitempty"`
 	Namespace  string    `json:"namespace,omitempty"`
-	MaxWorkers string    `json:"max_workers,omitempty"`
+	MaxWorkers string    `json:"max_workers,omitempty"` // the most workers
 	Created    time.Time `json:"created_at"`
 	Problem    string    `json:"problem,omitempty"`
+}
+
+// stackList is the result in JSON.
+type stackList struct {
+	Stacks  []stackView `json:"stacks"` // the stacks by name
+	Problem string      `json:"problem,omitempty"`
 }
 
 // Run lists.
@@ -68,10 +74,7 @@ func (o *lister) Run(ctx context.Context) error {
 		problem = l.Problem.Error()
 		o.app.Notef("Warning: stacks may be missing: %s", problem)
 	}
-	return o.app.Print(struct {
-		Stacks  []stackView `json:"stacks"`
-		Problem string      `json:"problem,omitempty"`
-	}{views, problem}, func(w *strings.Builder) {
+	return o.app.Print(stackList{views, problem}, func(w *strings.Builder) {
 		if len(rows) == 0 {
 			w.WriteString("there are no stacks for load tests; deploy one with zae-limiter loadtest deploy\n")
 			return

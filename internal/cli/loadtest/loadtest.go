@@ -61,11 +61,11 @@ func (s *source) read() (*scenario.Scenario, error) {
 type catalogue struct{ app *app.App }
 
 func newScenarios(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use: "scenarios", Short: "List the scenarios of the program", Args: app.Args(),
 		Long: "List the scenarios of the program. `loadtest show` prints the file of one, to copy and\nchange; `loadtest run` runs it. Nothing is sent.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), &catalogue{a}) },
-	}
+	}, catalogueView{})
 }
 
 // Validate accepts everything.
@@ -73,11 +73,16 @@ func (*catalogue) Validate() error { return nil }
 
 // listed is a scenario of the program.
 type listed struct {
-	Name     string   `json:"name"`
-	About    string   `json:"about"`
-	Seconds  float64  `json:"seconds"`
-	Sides    []string `json:"sides"`
-	Entities int      `json:"entities"`
+	Name     string   `json:"scenario"`
+	About    string   `json:"about"` // what the scenario is
+	Seconds  float64  `json:"duration_seconds"`
+	Sides    []string `json:"sides"`    // what runs it: limiter, baseline
+	Entities int      `json:"entities"` // number of entities
+}
+
+// catalogueView is the result in JSON.
+type catalogueView struct {
+	Scenarios []listed `json:"scenarios"` // the scenarios by name
 }
 
 // Run lists the scenarios.
@@ -97,7 +102,7 @@ func (l *catalogue) Run(context.Context) error {
 		}
 		all = append(all, of)
 	}
-	return l.app.Print(all, func(w *strings.Builder) {
+	return l.app.Print(catalogueView{all}, func(w *strings.Builder) {
 		rows := make([][]string, len(all))
 		for i, s := range all {
 			rows[i] = []string{s.Name, seconds(s.Seconds), strconv.Itoa(s.Entities), strings.Join(s.Sides, ","), s.About}
@@ -113,13 +118,13 @@ type shower struct {
 }
 
 func newShow(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use: "show SCENARIO", Short: "Print the file of a scenario, to copy and change", Args: app.Args("SCENARIO"),
 		Example: "  zae-limiter loadtest show llm-gateway > mine.yaml\n  zae-limiter loadtest run --file mine.yaml --local :memory:",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.Run(cmd.Context(), &shower{a, args[0]})
 		},
-	}
+	}, fileView{})
 }
 
 // Validate checks the name.
@@ -128,11 +133,17 @@ func (s *shower) Validate() error {
 	return err
 }
 
+// fileView is the result in JSON.
+type fileView struct {
+	Name string `json:"scenario"`
+	Text string `json:"text"` // of the file
+}
+
 // Run prints the file.
 func (s *shower) Run(context.Context) error {
 	text, err := scenario.Source(s.name)
 	if err != nil {
 		return err
 	}
-	return s.app.Print(map[string]string{"name": s.name, "file": string(text)}, func(w *strings.Builder) { w.Write(text) })
+	return s.app.Print(fileView{s.name, string(text)}, func(w *strings.Builder) { w.Write(text) })
 }

@@ -44,7 +44,7 @@ func NewReport(a *app.App) *cobra.Command {
 	}
 	cmd.Flags().Var(app.Named(&o.html), "html", "`file` of the page (default the result's name with .html)")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
-	return cmd
+	return a.Prints(cmd, pageView{})
 }
 
 // Validate settles the name of the page.
@@ -74,9 +74,14 @@ func (o *reporter) Run(context.Context) error {
 	if err := app.WriteFile(o.html, page.Bytes(), o.force); err != nil {
 		return err
 	}
-	return o.app.Print(map[string]string{"html": o.html}, func(w *strings.Builder) {
+	return o.app.Print(pageView{o.html}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "The page is in %s\n", o.html)
 	})
+}
+
+// pageView is the result in JSON.
+type pageView struct {
+	File string `json:"html"` // of the page
 }
 
 // standardInput is the name of standard input on the command line.

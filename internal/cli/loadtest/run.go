@@ -80,7 +80,7 @@ func newRun(a *app.App) *cobra.Command {
 	o.flags.DurationVar(&o.load.MaxLag, "max-lag", load.DefaultMaxLag, "how late the generator itself may be, at the 99th percentile")
 	o.flags.BoolVar(&o.load.Keep, "keep", false, "leave the namespaces and their items in place")
 	o.target.bind(a, cmd)
-	return cmd
+	return a.Prints(cmd, &result.Result{})
 }
 
 // Validate checks the command line and the scenario.

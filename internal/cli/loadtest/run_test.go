@@ -122,7 +122,7 @@ func TestTheNamesOfAResult(t *testing.T) {
 					}
 				}
 				Samples []map[string]any
-				Balance map[string]any `json:"balance"`
+				Books   map[string]any
 			}
 			Spent map[string]float64
 		}
@@ -130,8 +130,8 @@ func TestTheNamesOfAResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := r.Sides[0].Phases[0].Classes[0]
-		if r.Format != 1 || r.Sides[0].Name != "limiter" || c.Answers["admitted"] != 10 || c.Latency.P50 != 10 ||
-			len(r.Sides[0].Samples) != 1 || r.Sides[0].Balance["found"] != 11.0 || r.Spent["wcu"] == 0 {
+		if r.Format != 2 || r.Sides[0].Name != "limiter" || c.Answers["admitted"] != 10 || c.Latency.P50 != 10 ||
+			len(r.Sides[0].Samples) != 1 || r.Sides[0].Books["found"] != 11.0 || r.Spent["wcu"] == 0 {
 			t.Errorf("%+v", r)
 		}
 	})

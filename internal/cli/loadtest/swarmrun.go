@@ -45,7 +45,7 @@ func newSwarmRun(a *app.App) *cobra.Command {
 	f.Float64Var(&o.herd.order.SpawnRate, "spawn-rate", 10, "`number` of users that start in a second")
 	f.StringVar(&o.herd.order.Shape, "shape", "", "`class` of a shape in the locustfile")
 	f.DurationVar(&o.duration, "duration", time.Minute, "how long the users are measured; with a shape, the longest time")
-	return cmd
+	return a.Prints(cmd, &swarm.Result{})
 }
 
 // Validate checks the command line.

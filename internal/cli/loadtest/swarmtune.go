@@ -43,7 +43,7 @@ func newSwarmTune(a *app.App) *cobra.Command {
 	f := cmd.Flags()
 	bindTune(f, &o.search)
 	f.Float64Var(&o.herd.order.SpawnRate, "spawn-rate", 10, "`number` of users of a worker that start in a second")
-	return cmd
+	return a.Prints(cmd, &search.TuneResult{})
 }
 
 // Validate checks the command line.

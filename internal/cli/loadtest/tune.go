@@ -52,7 +52,7 @@ func newTune(a *app.App) *cobra.Command {
 	o.flags = cmd.Flags()
 	bindTune(o.flags, &o.search)
 	o.target.bind(a, cmd)
-	return cmd
+	return a.Prints(cmd, &search.TuneResult{})
 }
 
 // bindTune adds the flags of a search.

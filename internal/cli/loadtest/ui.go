@@ -42,7 +42,7 @@ func NewUI(a *app.App) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&o.port, "port", loadstack.WebPort, "`port` on this machine")
 	cmd.Flags().BoolVar(&o.open, "open", false, "run the command instead of printing it")
-	return cmd
+	return a.Prints(cmd, session{})
 }
 
 // Validate checks the port.
@@ -52,6 +52,13 @@ func (o *forwarder) Validate() error {
 		return fmt.Errorf("invalid --port %d: give 1 to %d", o.port, most)
 	}
 	return nil
+}
+
+// session is the way to the web page in JSON.
+type session struct {
+	Target  string   `json:"target"`  // task of the master, as Session Manager names it
+	Command []string `json:"command"` // the command line that forwards the page
+	URL     string   `json:"url"`     // the page, once forwarded
 }
 
 // Run prints the command, or runs it.
@@ -71,11 +78,7 @@ func (o *forwarder) Run(ctx context.Context) error {
 	}
 	page := localPage(o.port)
 	if !o.open {
-		return o.app.Print(struct {
-			Target  string   `json:"target"`
-			Command []string `json:"command"`
-			URL     string   `json:"url"`
-		}{task.Target(), args, page}, func(w *strings.Builder) {
+		return o.app.Print(session{task.Target(), args, page}, func(w *strings.Builder) {
 			fmt.Fprintln(w, app.CommandLine(args))
 		})
 	}

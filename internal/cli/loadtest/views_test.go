@@ -110,7 +110,7 @@ func TestReportRefuses(t *testing.T) {
 		{"onto itself", "", []string{good, "--html", good, "--force"}, 2, "it is the file of the result"},
 		{"a missing file", "", []string{filepath.Join(dir, "missing.json")}, 2, "read a result: open "},
 		{"no JSON", "hello", []string{"-", "--html", filepath.Join(dir, "x.html")}, 1, "read -: this is no result of a load test"},
-		{"another format", `{"format":99,"scenario":"hot"}`, []string{"-", "--html", filepath.Join(dir, "x.html")}, 1, "no result of a load test in format 1"},
+		{"another format", `{"format":99,"scenario":"hot"}`, []string{"-", "--html", filepath.Join(dir, "x.html")}, 1, "no result of a load test in format 2"},
 		{"a missing folder", "", []string{good, "--html", filepath.Join(dir, "no", "x.html")}, 1, "no such file or directory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -64,7 +64,7 @@ func NewWorker(a *app.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.master, "locust", "", "`host:port` of the master; Locust's port is 5557 (required)")
 	f.BoolVar(&o.setUp, "setup", true, "write limits and entities of the scenario first, if they are\nnot there yet")
-	return cmd
+	return a.Prints(cmd, workerTotals{})
 }
 
 // Validate checks the command line.
@@ -137,10 +137,13 @@ func (o *workerOptions) register(ctx context.Context) error {
 	return err
 }
 
+// workerTotals are the result in JSON.
+type workerTotals struct {
+	Requests []locust.Total `json:"requests"` // the requests by method and name
+}
+
 func (o *workerOptions) print(totals []locust.Total) error {
-	return o.app.Print(struct {
-		Requests []locust.Total `json:"requests"`
-	}{totals}, func(w *strings.Builder) {
+	return o.app.Print(workerTotals{totals}, func(w *strings.Builder) {
 		rows := make([][]string, len(totals))
 		for i, t := range totals {
 			rows[i] = []string{t.Method, t.Name, strconv.FormatInt(t.Requests, 10), strconv.FormatInt(t.Failures, 10)}

@@ -72,7 +72,7 @@ func New(a *app.App) *cobra.Command {
 	flags.StringSliceVar(&o.hosts, "allow-host", nil, "`name` or address by which programs reach this server without keys,\nbeside those of loopback: host.docker.internal for instance; repeatable")
 	flags.DurationVar(&o.sweep, "sweep-interval", time.Minute, "`time` between two sweeps for expired items")
 	flags.Var(&size{&o.streamBytes}, "stream-bytes", "stream records that each table keeps, by `size`; older ones are\ndropped, and after 24 hours in any case (default 256MiB)")
-	return cmd
+	return a.Prints(cmd, servingView{})
 }
 
 // size is the value of a flag: a number of bytes, perhaps with a unit.

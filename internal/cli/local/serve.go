@@ -66,6 +66,13 @@ const (
 	dummyKey = "local"
 )
 
+// servingView is where the program serves, in JSON.
+type servingView struct {
+	Endpoint    string      `json:"endpoint"`       // URL of the server
+	Data        string      `json:"data,omitempty"` // a directory
+	Environment environment `json:"environment"`    // settings for other programs
+}
+
 // print writes the address of the server, and the environment that leads other programs to
 // it. It does not repeat a secret that was given.
 func (o *options) print(endpoint string) error {
@@ -80,11 +87,7 @@ func (o *options) print(endpoint string) error {
 	env := environment{
 		Tables: endpoint, Streams: endpoint, Region: region, DefaultRegion: region, AccessKey: access, SecretKey: secret,
 	}
-	return o.app.Print(struct {
-		Endpoint    string      `json:"endpoint"`
-		Data        string      `json:"data,omitempty"` // a directory
-		Environment environment `json:"environment"`
-	}{endpoint, o.dir, env}, func(w *strings.Builder) {
+	return o.app.Print(servingView{endpoint, o.dir, env}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "# Serving DynamoDB at %s, its data %s. For other programs:\n", endpoint, where)
 		for _, line := range [...][2]string{
 			{"AWS_ENDPOINT_URL_DYNAMODB", env.Tables},
@@ -107,10 +110,10 @@ func (o *options) print(endpoint string) error {
 // environment is the environment of clients. Go and Python clients read the region under
 // different names.
 type environment struct {
-	Tables        string `json:"AWS_ENDPOINT_URL_DYNAMODB"`
-	Streams       string `json:"AWS_ENDPOINT_URL_DYNAMODB_STREAMS"`
-	Region        string `json:"AWS_REGION"`
-	DefaultRegion string `json:"AWS_DEFAULT_REGION"`
-	AccessKey     string `json:"AWS_ACCESS_KEY_ID"`
-	SecretKey     string `json:"AWS_SECRET_ACCESS_KEY,omitempty"`
+	Tables        string `json:"AWS_ENDPOINT_URL_DYNAMODB"`         // URL of DynamoDB
+	Streams       string `json:"AWS_ENDPOINT_URL_DYNAMODB_STREAMS"` // URL of DynamoDB Streams
+	Region        string `json:"AWS_REGION"`                        // region
+	DefaultRegion string `json:"AWS_DEFAULT_REGION"`                // region, for programs that read this variable
+	AccessKey     string `json:"AWS_ACCESS_KEY_ID"`                 // key to sign requests with
+	SecretKey     string `json:"AWS_SECRET_ACCESS_KEY,omitempty"`   // secret to sign requests with; missing if any serves
 }

@@ -39,8 +39,13 @@ func New(a *app.App) *cobra.Command {
 
 // A pair is a name and its ID in JSON.
 type pair struct {
-	Name string `json:"name"`
-	ID   string `json:"id"`
+	Name string `json:"name"` // the name as it came
+	ID   string `json:"entity_id"`
+}
+
+// pairsView is the result in JSON.
+type pairsView struct {
+	Names []pair `json:"names"` // in the order of the arguments
 }
 
 func encode(name string) (p pair, result string, err error) {
@@ -80,14 +85,14 @@ type codingOptions struct {
 
 func newCoding(a *app.App, c *coding) *cobra.Command {
 	o := &codingOptions{app: a, coding: c}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use: c.use, Short: c.short, Example: c.example,
 		Args: app.Args(c.argument + "..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
 			return a.Run(cmd.Context(), o)
 		},
-	}
+	}, pairsView{})
 }
 
 // Validate codes all arguments: a wrong one is wrong usage.
@@ -104,9 +109,7 @@ func (o *codingOptions) Validate() error {
 
 // Run prints the results, one a line.
 func (o *codingOptions) Run(context.Context) error {
-	return o.app.Print(struct {
-		Names []pair `json:"names"`
-	}{o.pairs}, func(w *strings.Builder) {
+	return o.app.Print(pairsView{o.pairs}, func(w *strings.Builder) {
 		for _, result := range o.results {
 			w.WriteString(result + "\n")
 		}

@@ -35,7 +35,7 @@ func newDelete(a *app.App) *cobra.Command {
 	}
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, deletedView{})
 }
 
 // Validate checks the name.
@@ -44,6 +44,12 @@ func (o *deleteOptions) Validate() error {
 		return err
 	}
 	return o.confirm.Validate()
+}
+
+// deletedView is the result in JSON.
+type deletedView struct {
+	Name string `json:"namespace"`
+	ID   string `json:"namespace_id"`
 }
 
 // Run deletes the namespace.
@@ -63,10 +69,7 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	if err := namespaces.Delete(ctx, o.name); err != nil {
 		return err
 	}
-	return o.app.Print(struct {
-		Deleted string `json:"deleted"`
-		ID      string `json:"id"`
-	}{o.name, n.ID}, func(w *strings.Builder) {
+	return o.app.Print(deletedView{o.name, n.ID}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "namespace %s deleted\n", o.name)
 		fmt.Fprintf(w, "until it is purged, zae-limiter namespace recover %s brings back what has not expired\n", n.ID)
 	})

@@ -12,12 +12,12 @@ type listOptions struct{ app *app.App }
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "list",
 		Short: "List the namespaces",
 		Args:  app.Args(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, listView{})
 }
 
 // Validate has nothing to check.

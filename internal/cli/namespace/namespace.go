@@ -21,8 +21,8 @@ func New(a *app.App) *cobra.Command {
 
 // view is a namespace in JSON.
 type view struct {
-	Name    string    `json:"name"`
-	ID      string    `json:"id"`
+	Name    string    `json:"namespace"`
+	ID      string    `json:"namespace_id"`
 	Created time.Time `json:"created_at"`
 }
 
@@ -34,12 +34,15 @@ func viewsOf(namespaces []dynamo.Namespace) []view {
 	return views
 }
 
+// listView are namespaces in JSON.
+type listView struct {
+	Namespaces []view `json:"namespaces"` // the namespaces by name
+}
+
 // printList writes namespaces.
 func printList(a *app.App, namespaces []dynamo.Namespace) error {
 	views := viewsOf(namespaces)
-	return a.Print(struct {
-		Namespaces []view `json:"namespaces"`
-	}{views}, func(w *strings.Builder) {
+	return a.Print(listView{views}, func(w *strings.Builder) {
 		rows := make([][]string, len(views))
 		for i, v := range views {
 			rows[i] = []string{v.Name, v.ID, v.Created.Format(time.RFC3339)}

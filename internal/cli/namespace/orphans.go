@@ -17,7 +17,7 @@ type orphansOptions struct{ app *app.App }
 
 func newOrphans(a *app.App) *cobra.Command {
 	o := &orphansOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "orphans",
 		Short: "List the namespaces without a name, which can be recovered or purged",
 		Long: "List the namespaces whose items are in the table although no name leads to them:\n" +
@@ -26,7 +26,7 @@ func newOrphans(a *app.App) *cobra.Command {
 			"  purging   a purge has begun, and can only be completed",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, orphansView{})
 }
 
 // Validate has nothing to check.
@@ -34,8 +34,8 @@ func (*orphansOptions) Validate() error { return nil }
 
 // orphan is an orphaned namespace in JSON.
 type orphan struct {
-	Name    string             `json:"name"`
-	ID      string             `json:"id"`
+	Name    string             `json:"namespace"`
+	ID      string             `json:"namespace_id"`
 	State   dynamo.OrphanState `json:"state"`
 	Deleted *time.Time         `json:"deleted_at,omitempty"`
 }
@@ -47,6 +47,11 @@ func orphanOf(o *dynamo.Orphan) orphan {
 		v.Deleted = &o.Deleted
 	}
 	return v
+}
+
+// orphansView is the result in JSON.
+type orphansView struct {
+	Orphans []orphan `json:"orphans"` // the namespaces without a name
 }
 
 // Run lists the orphans.
@@ -63,9 +68,7 @@ func (o *orphansOptions) Run(ctx context.Context) error {
 	for i := range all {
 		views[i] = orphanOf(&all[i])
 	}
-	return errors.Join(err, o.app.Print(struct {
-		Orphans []orphan `json:"orphans"`
-	}{views}, func(w *strings.Builder) {
+	return errors.Join(err, o.app.Print(orphansView{views}, func(w *strings.Builder) {
 		rows := make([][]string, len(views))
 		for i, v := range views {
 			deleted := ""

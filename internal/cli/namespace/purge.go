@@ -48,12 +48,21 @@ func newPurge(a *app.App) *cobra.Command {
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "skip the check for recent refills, and its reads of all buckets")
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, purgedView{})
 }
 
 // Validate checks the ID, and that there is someone to ask.
 func (o *purgeOptions) Validate() error {
 	return cmp.Or(schema.CheckNamespaceID(o.id), o.confirm.Validate())
+}
+
+// purgedView is the result in JSON.
+type purgedView struct {
+	orphan
+
+	Items   int64   `json:"items_deleted"`
+	Passes  int     `json:"passes"` // how often the table was read
+	Seconds float64 `json:"duration_seconds"`
 }
 
 // Run purges the namespace.
@@ -78,13 +87,7 @@ func (o *purgeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.app.Print(struct {
-		orphan
-
-		Items   int64   `json:"items"`
-		Passes  int     `json:"passes"`
-		Seconds float64 `json:"seconds"`
-	}{orphanOf(&done.Orphan), done.Items, done.Passes, done.Elapsed.Seconds()}, func(w *strings.Builder) {
+	return o.app.Print(purgedView{orphanOf(&done.Orphan), done.Items, done.Passes, done.Elapsed.Seconds()}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "namespace %s (%s) purged: %s\n", done.ID, done.Name, pace(done))
 	})
 }

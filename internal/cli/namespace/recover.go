@@ -33,7 +33,7 @@ func newRecover(a *app.App) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.as, "as", "", "new `name`, if the old one was registered again (default the old one)")
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, view{})
 }
 
 // Validate checks the ID and the new name.

@@ -27,7 +27,7 @@ func newRegister(a *app.App) *cobra.Command {
 		},
 	}
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, listView{})
 }
 
 // Validate checks the names.

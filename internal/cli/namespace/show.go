@@ -18,7 +18,7 @@ type showOptions struct {
 
 func newShow(a *app.App) *cobra.Command {
 	o := &showOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:     "show NAME",
 		Aliases: []string{"get"},
 		Short:   "Show a namespace",
@@ -27,7 +27,7 @@ func newShow(a *app.App) *cobra.Command {
 			o.name = args[0]
 			return a.Run(cmd.Context(), o)
 		},
-	}
+	}, view{})
 }
 
 // Validate checks the name.

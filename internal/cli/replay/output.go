@@ -17,8 +17,8 @@ import (
 type output struct {
 	*replay.Result
 
-	Lines     logs.Malformed    `json:"lines"`
-	Proposals *replay.Proposals `json:"proposals,omitempty"`
+	Lines     logs.Malformed    `json:"lines"`               // the lines that were read
+	Proposals *replay.Proposals `json:"proposals,omitempty"` // limits that meet the target of refusals
 }
 
 // notes are sentences about lines that were not read.

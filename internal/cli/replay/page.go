@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/chart"
@@ -24,15 +25,18 @@ type view struct {
 	Notes     []string          // on malformed lines, for instance
 }
 
-var layout = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent": percent, "wait": wait, "limit": limitarg.Format, "proposed": proposed, "instant": instant,
-	"style": func() template.CSS { return chart.Style }, "timeline": timeline, "waits": waits, "headroom": headroom,
-	"spark": spark, "grouped": limitarg.Grouped, "whole": func(n int) string { return limitarg.Grouped(int64(n)) }, "left": left,
-}).Parse(page))
+// layout is the page, once it is needed.
+var layout = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{
+		"percent": percent, "wait": wait, "limit": limitarg.Format, "proposed": proposed, "instant": instant,
+		"style": func() template.CSS { return chart.Style }, "timeline": timeline, "waits": waits, "headroom": headroom,
+		"spark": spark, "grouped": limitarg.Grouped, "whole": func(n int) string { return limitarg.Grouped(int64(n)) }, "left": left,
+	}).Parse(page))
+})
 
 // html writes the page.
 func html(w io.Writer, p view) error {
-	if err := layout.Execute(w, p); err != nil {
+	if err := layout().Execute(w, p); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil

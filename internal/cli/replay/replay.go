@@ -78,7 +78,7 @@ func New(a *app.App) *cobra.Command {
 		},
 	}
 	o.bind(cmd.Flags())
-	return cmd
+	return a.Prints(cmd, output{})
 }
 
 func (o *options) bind(f *pflag.FlagSet) {

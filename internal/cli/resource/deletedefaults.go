@@ -19,7 +19,7 @@ func newDeleteDefaults(a *app.App) *cobra.Command {
 	cmd := newLevel(a, "delete-defaults", "Delete the default limits of a resource; the system's then apply", &o.level, o)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, app.DeletedLevel{})
 }
 
 // Validate checks the resource.

@@ -15,7 +15,7 @@ type getDefaultsOptions struct {
 
 func newGetDefaults(a *app.App) *cobra.Command {
 	o := &getDefaultsOptions{app: a}
-	return newLevel(a, "get-defaults", "Show the default limits of a resource", &o.level, o)
+	return a.Prints(newLevel(a, "get-defaults", "Show the default limits of a resource", &o.level, o), app.Level{})
 }
 
 // Run shows the limits.

@@ -13,16 +13,21 @@ type listOptions struct{ app *app.App }
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "list",
 		Short: "List the resources that have default limits",
 		Args:  app.Args(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, listView{})
 }
 
 // Validate has nothing to check.
 func (*listOptions) Validate() error { return nil }
+
+// listView is the result in JSON.
+type listView struct {
+	Resources []string `json:"resources"` // names of the resources
+}
 
 // Run lists the resources.
 func (o *listOptions) Run(ctx context.Context) error {
@@ -38,9 +43,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 	for i, name := range names {
 		rows[i] = []string{name}
 	}
-	return o.app.Print(struct {
-		Resources []string `json:"resources"`
-	}{append([]string{}, names...)}, func(w *strings.Builder) {
+	return o.app.Print(listView{append([]string{}, names...)}, func(w *strings.Builder) {
 		app.Table(w, []string{"RESOURCE"}, rows)
 	})
 }

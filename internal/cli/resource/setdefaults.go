@@ -20,7 +20,7 @@ func newSetDefaults(a *app.App) *cobra.Command {
 	cmd.Example = "  zae-limiter resource set-defaults gpt-4 --limit rpm:100 --limit tpm:10000:15000"
 	o.limits.Bind(cmd)
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, app.Level{})
 }
 
 // Validate checks the resource and that there are limits.

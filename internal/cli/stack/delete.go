@@ -35,7 +35,7 @@ func newDelete(a *app.App) *cobra.Command {
 	cmd.Flags().Var(app.Named(&o.data), "delete-data", "delete table and archive, too: `NAME` repeats the stack's name")
 	cmd.Flags().Var(app.NamedList(&o.retain), "retain", "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun to delete")
-	return cmd
+	return a.Prints(cmd, deletedView{})
 }
 
 // Validate checks that the data to delete is named.
@@ -79,23 +79,29 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	return o.print(left, "stack "+name+" deleted")
 }
 
+// keptView is a resource that a deletion leaves, in JSON.
+type keptView struct {
+	LogicalID  string `json:"logical_id"`
+	Type       string `json:"type"` // type of the resource, AWS::DynamoDB::Table for instance
+	PhysicalID string `json:"physical_id"`
+}
+
+// deletedView is the result in JSON.
+type deletedView struct {
+	Stack string `json:"stack_name"`
+	// Kept are the resources that stay, outside any stack.
+	Kept []keptView `json:"kept"`
+}
+
 func (o *deleteOptions) print(left stack.Remainder, text string) error {
-	type view struct {
-		Resource string `json:"resource"`
-		Type     string `json:"type"`
-		Physical string `json:"physical_id"`
-	}
-	kept := []view{}
+	kept := []keptView{}
 	for _, r := range left.Kept {
-		kept = append(kept, view{r.LogicalID, r.Type, r.PhysicalID})
+		kept = append(kept, keptView{r.LogicalID, r.Type, r.PhysicalID})
 	}
-	return o.app.Print(struct {
-		Stack string `json:"stack"`
-		Kept  []view `json:"kept"`
-	}{o.app.Flags.Table, kept}, func(w *strings.Builder) {
+	return o.app.Print(deletedView{o.app.Flags.Table, kept}, func(w *strings.Builder) {
 		fmt.Fprintln(w, text)
 		for _, r := range kept {
-			fmt.Fprintf(w, "kept %s %s\n", r.Type, r.Physical)
+			fmt.Fprintf(w, "kept %s %s\n", r.Type, r.PhysicalID)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 	o.arch = func() bool { return cmd.Flags().Changed("arch") }
 	o.rollout.bind(cmd)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print template, parameters and the changes of the first change\nset, and what comes later; change nothing")
-	return cmd
+	return a.Prints(cmd, RolloutView{}, DryRunView{})
 }
 
 // Validate checks the flags as they are for a new stack.

@@ -35,6 +35,17 @@ func SpecOf(of Described, allow []string) stack.Spec {
 	return s
 }
 
+// A DryRunView is what a rollout would do, in JSON.
+type DryRunView struct {
+	Stack      string             `json:"stack_name"`
+	Exists     bool               `json:"exists"`          // the stack exists
+	Changes    []changeView       `json:"changes"`         // what would change
+	Later      string             `json:"later,omitempty"` // what a second rollout would add
+	Parameters []deploy.Parameter `json:"parameters"`
+	Tags       []deploy.Tag       `json:"tags"`
+	Template   string             `json:"template"`
+}
+
 // ShowPlan prints what would be deployed: template, parameters, and the first change set.
 func ShowPlan(ctx context.Context, a *app.App, m *stack.Manager, run stack.Rollout, spec Described) error {
 	p, err := m.Preview(ctx, run)
@@ -42,15 +53,7 @@ func ShowPlan(ctx context.Context, a *app.App, m *stack.Manager, run stack.Rollo
 		return err
 	}
 	exists := p.StackID != ""
-	return a.Print(struct {
-		Stack      string             `json:"stack"`
-		Exists     bool               `json:"exists"`
-		Changes    []changeView       `json:"changes"`
-		Later      string             `json:"later,omitempty"`
-		Parameters []deploy.Parameter `json:"parameters"`
-		Tags       []deploy.Tag       `json:"tags"`
-		Template   string             `json:"template"`
-	}{spec.Name(), exists, changeViews(p.Changes), p.Later, spec.Parameters(), spec.Tags(), string(spec.Template())}, func(w *strings.Builder) {
+	return a.Print(DryRunView{spec.Name(), exists, changeViews(p.Changes), p.Later, spec.Parameters(), spec.Tags(), string(spec.Template())}, func(w *strings.Builder) {
 		w.Write(spec.Template())
 		w.WriteString("\n# Parameters\n")
 		for _, p := range spec.Parameters() {

@@ -16,16 +16,31 @@ type listOptions struct{ app *app.App }
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "list",
 		Short: "List the stacks of limiters in the region",
 		Args:  app.Args(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, listView{})
 }
 
 // Validate accepts every command line that parses.
 func (o *listOptions) Validate() error { return nil }
+
+// view is a stack in JSON.
+type view struct {
+	Table   string    `json:"table_name"`
+	Stack   string    `json:"stack_name"`
+	Status  string    `json:"status"`
+	Version string    `json:"version,omitempty"` // of the program that deployed it
+	Created time.Time `json:"created_at"`
+}
+
+// listView is the result in JSON.
+type listView struct {
+	Stacks  []view `json:"stacks"` // the stacks by name
+	Problem string `json:"problem,omitempty"`
+}
 
 // Run lists.
 func (o *listOptions) Run(ctx context.Context) error {
@@ -36,13 +51,6 @@ func (o *listOptions) Run(ctx context.Context) error {
 	l, err := m.List(ctx)
 	if err != nil {
 		return err
-	}
-	type view struct {
-		Name    string    `json:"name"`
-		Stack   string    `json:"stack"`
-		Status  string    `json:"status"`
-		Version string    `json:"version,omitempty"`
-		Created time.Time `json:"created_at"`
 	}
 	views := make([]view, len(l.Stacks))
 	rows := make([][]string, len(l.Stacks))
@@ -55,10 +63,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 		problem = l.Problem.Error()
 		o.app.Notef("Warning: stacks may be missing: %s", problem)
 	}
-	return o.app.Print(struct {
-		Stacks  []view `json:"stacks"`
-		Problem string `json:"problem,omitempty"`
-	}{views, problem}, func(w *strings.Builder) {
+	return o.app.Print(listView{views, problem}, func(w *strings.Builder) {
 		if len(rows) == 0 {
 			w.WriteString("there are no stacks; deploy one with zae-limiter deploy\n")
 			return

@@ -32,12 +32,19 @@ func newRollback(a *app.App) *cobra.Command {
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().Var(app.NamedList(&o.skip), "skip", "logical ID of a `resource` that failed to return, to leave as it is;\nmay be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun")
-	return cmd
+	return a.Prints(cmd, rollbackView{})
 }
 
 // Validate checks the flags.
 func (o *rollbackOptions) Validate() error {
 	return o.confirm.Validate()
+}
+
+// rollbackView is the result in JSON.
+type rollbackView struct {
+	Stack  string `json:"stack_name"`
+	ID     string `json:"stack_id"`
+	Status string `json:"status"`
 }
 
 // Run rolls back.
@@ -57,11 +64,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.app.Print(struct {
-		Stack  string `json:"stack"`
-		ID     string `json:"id"`
-		Status string `json:"status"`
-	}{s.Name, s.ID, s.Status}, func(w *strings.Builder) {
+	return o.app.Print(rollbackView{s.Name, s.ID, s.Status}, func(w *strings.Builder) {
 		if s.Running() {
 			fmt.Fprintf(w, "stack %s is %s; follow it with zae-limiter status --watch -n %s\n", s.Name, s.Status, s.Name)
 			return

@@ -43,16 +43,19 @@ func nextOf(name string) Next {
 	return Next{"zae-limiter status --watch -n " + name, "zae-limiter deploy"}
 }
 
+// A RolloutView is what a rollout did, in JSON.
+type RolloutView struct {
+	Stack     string            `json:"stack_name"`
+	ID        string            `json:"stack_id"`
+	Status    string            `json:"status"`
+	Changes   []changeView      `json:"changes"`             // what was changed
+	Remaining []string          `json:"remaining,omitempty"` // resources that the stack should no longer have
+	Outputs   map[string]string `json:"outputs"`
+}
+
 // PrintOutcome writes what a deployment did.
 func PrintOutcome(a *app.App, out stack.Outcome, next Next) error {
-	return a.Print(struct {
-		Stack     string            `json:"stack"`
-		ID        string            `json:"id"`
-		Status    string            `json:"status"`
-		Changes   []changeView      `json:"changes"`
-		Remaining []string          `json:"remaining,omitempty"`
-		Outputs   map[string]string `json:"outputs"`
-	}{out.Stack.Name, out.Stack.ID, out.Stack.Status, changeViews(out.Changes), out.Remaining, out.Stack.Outputs}, func(w *strings.Builder) {
+	return a.Print(RolloutView{out.Stack.Name, out.Stack.ID, out.Stack.Status, changeViews(out.Changes), out.Remaining, out.Stack.Outputs}, func(w *strings.Builder) {
 		switch {
 		case len(out.Changes) == 0:
 			fmt.Fprintf(w, "stack %s is up to date\n", out.Stack.Name)

@@ -80,12 +80,12 @@ func (a approval) approve(ctx context.Context, p *stack.Plan) error {
 
 // changeView is a change in JSON.
 type changeView struct {
-	Action      string   `json:"action"`
-	Resource    string   `json:"resource"`
-	Physical    string   `json:"physical_id,omitempty"`
-	Type        string   `json:"type"`
-	Replacement string   `json:"replacement,omitempty"`
-	Scope       []string `json:"scope,omitempty"`
+	Action      string   `json:"action"` // what CloudFormation does to the resource
+	LogicalID   string   `json:"logical_id"`
+	PhysicalID  string   `json:"physical_id,omitempty"`
+	Type        string   `json:"type"`                  // type of the resource, AWS::DynamoDB::Table for instance
+	Replacement string   `json:"replacement,omitempty"` // whether a new resource replaces the old one
+	Scope       []string `json:"scope,omitempty"`       // parts of the resource that change
 }
 
 func changeViews(changes []stack.Change) []changeView {

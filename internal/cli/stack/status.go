@@ -55,7 +55,7 @@ func newStatus(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "first follow a running operation of the stack to its end")
 	cmd.Flags().DurationVar(&o.interval, "interval", usualInterval, "time between two looks of --watch, 1s at least")
 	cmd.Flags().BoolVar(&o.outputs, "outputs", false, "also show the outputs of the stack; JSON always has them")
-	return cmd
+	return a.Prints(cmd, &statusView{})
 }
 
 // Validate checks the interval.

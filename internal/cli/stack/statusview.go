@@ -16,7 +16,7 @@ import (
 
 // A statusView is a report in JSON, and as text.
 type statusView struct {
-	Name string `json:"name"`
+	Name string `json:"table_name"`
 	*health.Report
 	Table health.Part[app.TableView] `json:"table"`
 

@@ -36,7 +36,7 @@ func newUpgrade(a *app.App, version string) *cobra.Command {
 	o.rollout.bind(cmd)
 	cmd.Flags().BoolVar(&o.lambdaOnly, "lambda-only", false, "change only the code of the functions, not the template")
 	cmd.Flags().BoolVar(&o.force, "force", false, "deploy although the deployed aggregator is newer")
-	return cmd
+	return a.Prints(cmd, RolloutView{}, DryRunView{})
 }
 
 // Validate checks the flags.

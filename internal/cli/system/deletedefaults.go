@@ -19,7 +19,7 @@ func newDeleteDefaults(a *app.App) *cobra.Command {
 	cmd := newCommand(a, "delete-defaults", "Delete the default limits of all resources, and what to do in an outage", o)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return cmd
+	return a.Prints(cmd, app.DeletedLevel{})
 }
 
 // Validate checks that there is someone to ask.

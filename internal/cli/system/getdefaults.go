@@ -12,7 +12,7 @@ import (
 type getDefaultsOptions struct{ app *app.App }
 
 func newGetDefaults(a *app.App) *cobra.Command {
-	return newCommand(a, "get-defaults", "Show the default limits of all resources, and what to do in an outage", &getDefaultsOptions{a})
+	return a.Prints(newCommand(a, "get-defaults", "Show the default limits of all resources, and what to do in an outage", &getDefaultsOptions{a}), app.Level{})
 }
 
 // Validate has nothing to check.

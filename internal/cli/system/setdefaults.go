@@ -25,7 +25,7 @@ func newSetDefaults(a *app.App) *cobra.Command {
 	o.limits.Bind(cmd)
 	a.BindPrincipal(cmd)
 	app.BindOnUnavailable(cmd, &o.onUnavailable, "what an acquire does when DynamoDB cannot be reached:\nblock returns an error, allow admits without metering")
-	return cmd
+	return a.Prints(cmd, app.Level{})
 }
 
 // Validate checks that something is to be set.

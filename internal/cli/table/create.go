@@ -35,11 +35,17 @@ func newCreate(a *app.App) *cobra.Command {
 	a.BindPrincipal(cmd)
 	cmd.Flags().BoolVar(&o.stream, "stream", false, "enable the stream that zae-limiter aggregate follows")
 	cmd.Flags().BoolVar(&o.keep, "keep-expired", false, "do not enable expiry; if it is already enabled, it stays so")
-	return cmd
+	return a.Prints(cmd, createdView{})
 }
 
 // Validate has nothing to check.
 func (*createOptions) Validate() error { return nil }
+
+// createdView is the result in JSON.
+type createdView struct {
+	Table     string `json:"table_name"`
+	Namespace string `json:"namespace"`
+}
 
 // Run creates the table.
 func (o *createOptions) Run(ctx context.Context) error {
@@ -63,10 +69,7 @@ func (o *createOptions) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	return o.app.Print(struct {
-		Table     string `json:"table"`
-		Namespace string `json:"namespace"`
-	}{table, namespace}, func(w *strings.Builder) {
+	return o.app.Print(createdView{table, namespace}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "table %s is ready, with namespace %s\n", table, namespace)
 	})
 }

@@ -29,11 +29,16 @@ func newDelete(a *app.App) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.confirm = a.NameConfirmation(cmd)
-	return cmd
+	return a.Prints(cmd, deletedView{})
 }
 
 // Validate checks the confirmation.
 func (o *deleteOptions) Validate() error { return o.confirm.Validate(o.app.Flags.Table) }
+
+// deletedView is the result in JSON.
+type deletedView struct {
+	Name string `json:"table_name"`
+}
 
 // Run deletes the table.
 func (o *deleteOptions) Run(ctx context.Context) error {
@@ -53,7 +58,5 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	if err := table.Delete(ctx); err != nil {
 		return err
 	}
-	return o.app.Print(struct {
-		Deleted string `json:"deleted"`
-	}{name}, func(w *strings.Builder) { fmt.Fprintf(w, "table %s deleted\n", name) })
+	return o.app.Print(deletedView{name}, func(w *strings.Builder) { fmt.Fprintf(w, "table %s deleted\n", name) })
 }

@@ -14,7 +14,7 @@ type enableStreamOptions struct{ app *app.App }
 
 func newEnableStream(a *app.App) *cobra.Command {
 	o := &enableStreamOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:   "enable-stream",
 		Short: "Give the table the stream that zae-limiter aggregate follows",
 		Long: "Give the table a stream of old and new images, which zae-limiter aggregate follows, and wait\n" +
@@ -22,11 +22,17 @@ func newEnableStream(a *app.App) *cobra.Command {
 			"If a CloudFormation stack owns the table, enable the stream in its template as well.",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, streamView{})
 }
 
 // Validate has nothing to check.
 func (*enableStreamOptions) Validate() error { return nil }
+
+// streamView is the result in JSON.
+type streamView struct {
+	Stream  string `json:"stream_arn"`
+	Enabled bool   `json:"enabled"` // false if the table had the stream already
+}
 
 // Run enables the stream.
 func (o *enableStreamOptions) Run(ctx context.Context) error {
@@ -38,10 +44,7 @@ func (o *enableStreamOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.app.Print(struct {
-		Stream  string `json:"stream_arn"`
-		Enabled bool   `json:"enabled"`
-	}{arn, enabled}, func(w *strings.Builder) {
+	return o.app.Print(streamView{arn, enabled}, func(w *strings.Builder) {
 		if enabled {
 			fmt.Fprintf(w, "stream enabled: %s\n", arn)
 		} else {

@@ -12,7 +12,7 @@ type showOptions struct{ app *app.App }
 
 func newShow(a *app.App) *cobra.Command {
 	o := &showOptions{app: a}
-	return &cobra.Command{
+	return a.Prints(&cobra.Command{
 		Use:     "show",
 		Aliases: []string{"get"},
 		Short:   "Show the table: keys, indexes, size, billing, stream, recovery, versions",
@@ -21,7 +21,7 @@ func newShow(a *app.App) *cobra.Command {
 			"every six hours.",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	}, &app.TableView{})
 }
 
 // Validate has nothing to check.

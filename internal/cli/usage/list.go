@@ -37,7 +37,7 @@ func newList(a *app.App) *cobra.Command {
 	flags.IntVar(&o.query.Limit, "max", usage.DefaultLimit, fmt.Sprintf("maximum `number` of windows, up to %d", usage.MaxLimit))
 	flags.StringVar(&o.query.Cursor, "cursor", "", "`place` to continue from, as printed after the previous list")
 	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit: bars for each entity of one window, or\nthe sums of several windows")
-	return cmd
+	return a.Prints(cmd, pageView{})
 }
 
 // Validate checks the flags.
@@ -54,21 +54,24 @@ func (o *listOptions) Validate() error {
 	return nil
 }
 
+// pageView is the result in JSON.
+type pageView struct {
+	Snapshots []view  `json:"snapshots"` // the snapshots, the newest first
+	Cursor    *string `json:"cursor"`
+}
+
 // Run lists the snapshots.
 func (o *listOptions) Run(ctx context.Context) error {
 	page, err := ask(ctx, o.app, o.query, (*usage.Snapshots).Read)
 	if err != nil {
 		return err
 	}
-	v := struct {
-		Snapshots []view  `json:"snapshots"`
-		Next      *string `json:"next"`
-	}{Snapshots: make([]view, len(page.Snapshots))}
+	v := pageView{Snapshots: make([]view, len(page.Snapshots))}
 	for i := range page.Snapshots {
 		v.Snapshots[i] = viewOf(&page.Snapshots[i])
 	}
 	if page.Next != "" {
-		v.Next = &page.Next
+		v.Cursor = &page.Next
 	}
 	err = o.app.Print(v, func(w *strings.Builder) {
 		switch {
@@ -90,13 +93,13 @@ func (o *listOptions) Run(ctx context.Context) error {
 
 // view is a snapshot in JSON.
 type view struct {
-	Entity   string                 `json:"entity"`
+	Entity   string                 `json:"entity_id"`
 	Resource string                 `json:"resource"`
 	Window   string                 `json:"window"`
-	Start    time.Time              `json:"start"`
-	End      time.Time              `json:"end"`
-	Events   int64                  `json:"events"`
-	Tokens   map[string]json.Number `json:"tokens"`
+	Start    time.Time              `json:"start_at"`
+	End      time.Time              `json:"end_at"`
+	Events   int64                  `json:"events"` // acquires that were counted
+	Tokens   map[string]json.Number `json:"tokens"` // tokens that were consumed, by limit
 }
 
 func viewOf(u *usage.Snapshot) view {

@@ -31,15 +31,30 @@ func newSummary(a *app.App) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.bind(a, cmd)
-	return cmd
+	return a.Prints(cmd, summaryView{})
 }
 
 // total is the usage of a limit, in JSON.
 type total struct {
-	Limit   string      `json:"limit"`
-	Total   json.Number `json:"total"`
+	Limit   string      `json:"limit_name"`
+	Total   json.Number `json:"total"`   // tokens that were consumed
 	Average json.Number `json:"average"` // for each window
 	Windows int         `json:"windows"`
+}
+
+// summaryView is the result in JSON.
+type summaryView struct {
+	Entity    *string    `json:"entity_id"`
+	Resource  *string    `json:"resource"`
+	Window    string     `json:"window"`
+	Snapshots int        `json:"snapshots"` // number of snapshots
+	Windows   int        `json:"windows"`
+	Entities  int        `json:"entities"`             // number of entities
+	Twice     bool       `json:"cascades_count_twice"` // a cascading acquire counts for the entity and for its parent
+	Events    int64      `json:"events"`               // acquires that were counted
+	First     *time.Time `json:"first_start_at"`       // beginning of the first window
+	Last      *time.Time `json:"last_start_at"`        // beginning of the last window
+	Limits    []total    `json:"limits"`
 }
 
 // Run adds up.
@@ -48,19 +63,7 @@ func (o *summaryOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := struct {
-		Entity    *string    `json:"entity"`
-		Resource  *string    `json:"resource"`
-		Window    string     `json:"window"`
-		Snapshots int        `json:"snapshots"`
-		Windows   int        `json:"windows"`
-		Entities  int        `json:"entities"`
-		Twice     bool       `json:"cascades_count_twice"`
-		Events    int64      `json:"events"`
-		First     *time.Time `json:"first"`
-		Last      *time.Time `json:"last"`
-		Limits    []total    `json:"limits"`
-	}{
+	v := summaryView{
 		Window: o.query.Window.String(), Snapshots: sum.Snapshots, Windows: sum.Windows, Entities: sum.Entities, Twice: o.query.Entity == "", Events: sum.Events, Limits: make([]total, len(sum.Limits)),
 		Entity: given(o.query.Entity), Resource: given(o.query.Resource), First: given(sum.First), Last: given(sum.Last),
 	}
