@@ -264,3 +264,29 @@ func TestAClientSkipsCalls(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A stream that ends with RESOURCE_EXHAUSTED gives back what it took, unless the client has
+// got a message before.
+func TestAStreamThatIsExhaustedIsChargedForItsMessages(t *testing.T) {
+	t.Parallel()
+	for sends, want := range map[bool]int64{false: 6, true: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			s := &service{duplex: func(stream pb.TestService_FullDuplexCallServer) error {
+				if sends {
+					w.Check(stream.Send(&pb.StreamingOutputCallResponse{}))
+				}
+				return status.Error(codes.ResourceExhausted, "enough")
+			}}
+			stream, err := pb.NewTestServiceClient(unlimited(t, s, limited(t, w, clientOptions())...)).FullDuplexCall(t.Context())
+			w.Must(err)
+			for err == nil {
+				_, err = stream.Recv()
+			}
+			synctest.Wait()
+			if left := balance(w, grpclimit.DefaultOutbound, duplex, "rpm"); status.Code(err) != codes.ResourceExhausted || left != want {
+				t.Errorf("sends %t: %v, and %d calls are left, want %d", sends, err, left, want)
+			}
+		})
+	}
+}

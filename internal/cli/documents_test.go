@@ -259,6 +259,12 @@ func TestThePageNamesEveryCommand(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("docs/command-line.md has no table of commands")
 	}
+	for row := range strings.Lines(table) {
+		name, _, _ := strings.Cut(row, " | ")
+		if strings.Count(table, name+" | ") > 1 {
+			t.Errorf("the table of commands in docs/command-line.md has two rows of %s", strings.TrimPrefix(name, "| "))
+		}
+	}
 	for _, path := range cli.CommandPaths() {
 		if len(path) > 0 && !slices.Contains(withoutScripts, strings.Join(path, " ")) && !hasRow(table, path) {
 			t.Errorf("the table of commands in docs/command-line.md does not have %s", strings.Join(path, " "))

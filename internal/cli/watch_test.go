@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ import (
 type watching struct {
 	*testing.T
 	meter *dynamo.Meter
-	gone  bool
+	gone  atomic.Bool
 }
 
 // watches runs a test in a bubble, with a table that has limits and an entity that cascades.
@@ -55,7 +56,7 @@ func (w *watching) run(ctx context.Context, want int, stdout io.Writer, line str
 		Args: strings.Fields(line), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: &stderr, Getenv: func(string) string { return "" },
 		Connect: func(context.Context, app.Endpoint) (dynamo.API, error) {
 			return faults.Wrap(w.meter, func(ctx context.Context, _ *faults.Call, next faults.Next) error {
-				if w.gone {
+				if w.gone.Load() {
 					return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 				}
 				return next(ctx)
@@ -129,9 +130,9 @@ func TestAWatchGoesOnThroughAnOutage(t *testing.T) {
 		var out bytes.Buffer
 		go func() {
 			time.Sleep(1500 * time.Millisecond)
-			w.gone = true
+			w.gone.Store(true)
 			time.Sleep(time.Second)
-			w.gone = false
+			w.gone.Store(false)
 		}()
 		w.run(w.Context(), 0, &out, "watch key-1 gpt-4 --count 4 --output json")
 		var got []string
