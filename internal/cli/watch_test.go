@@ -95,11 +95,11 @@ func TestAWatchKeepsItsRhythm(t *testing.T) {
 		w.run(w.Context(), 0, &out, "watch key-1 gpt-4 --for 2500ms --output json")
 		var at []time.Duration
 		for line := range strings.Lines(out.String()) {
-			var look struct{ At time.Time }
+			var look struct{ Timestamp time.Time }
 			if err := json.Unmarshal([]byte(line), &look); err != nil {
 				t.Fatal(err)
 			}
-			at = append(at, look.At.Sub(began.UTC().Truncate(time.Millisecond)))
+			at = append(at, look.Timestamp.Sub(began.UTC().Truncate(time.Millisecond)))
 		}
 		if diff := cmp.Diff([]time.Duration{0, time.Second, 2 * time.Second}, at); diff != "" || time.Since(began) != 2500*time.Millisecond {
 			t.Errorf("it took %v; looks (-want +got):\n%s", time.Since(began), diff)
