@@ -99,49 +99,59 @@ const bucketsAtOnce = 100
 // items.
 //
 // It holds one page of the index and about 100 items at a time.
-func (s *Store) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*store.Image, error] { //nolint:gocognit // one loop over an index, in batches
+func (s *Store) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*store.Image, error] {
 	return func(yield func([]*store.Image, error) bool) {
 		if err := store.CheckResource(resource); err != nil {
 			yield(nil, err)
 			return
 		}
-		op := "list buckets for " + resource
-		var keys []schema.Key // of whole buckets, except for the last one
-		entity := ""          // whose shards are the last keys
-		flush := func() error {
-			images, err := s.readBuckets(ctx, op, keys, false)
-			keys = keys[:0]
-			if err != nil {
-				return err
-			}
-			for shards := range wholeBuckets(images) {
-				if !yield(shards, nil) {
-					return errStopped
-				}
-			}
-			return nil
-		}
+		b := bucketBatch{store: s, op: "list buckets for " + resource, yield: yield}
 		in := conn.IndexQuery(schema.GSI2, schema.ResourcePK(s.ns, resource), schema.BucketIndexPrefix)
-		err := s.conn.Query(ctx, op, in, func(it item) error {
-			k := schema.KeyOf(it)
-			_, b, _ := schema.ParseBucketPK(k.PK) // the item of any other key is corrupt, and says so
-			// The index has the shards of an entity side by side: no entity has a
-			// character that sorts before the separator of its parts.
-			if b.Entity != entity && len(keys) >= bucketsAtOnce {
-				if err := flush(); err != nil {
-					return err
-				}
-			}
-			keys, entity = append(keys, k), b.Entity
-			return nil
-		})
+		err := s.conn.Query(ctx, b.op, in, func(it item) error { return b.add(ctx, schema.KeyOf(it)) })
 		if err == nil {
-			err = flush()
+			err = b.flush(ctx)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
 		}
 	}
+}
+
+// A bucketBatch reads the buckets whose keys an index yields, many in one request.
+type bucketBatch struct {
+	store  *Store
+	op     string
+	yield  func([]*store.Image, error) bool
+	keys   []schema.Key // of whole buckets, except for the last one
+	entity string       // whose shards are the last keys
+}
+
+// add takes the key of the next shard. The index has the shards of an entity side by side: no
+// entity has a character that sorts before the separator of its parts.
+func (b *bucketBatch) add(ctx context.Context, k schema.Key) error {
+	_, id, _ := schema.ParseBucketPK(k.PK) // the item of any other key is corrupt, and says so
+	if id.Entity != b.entity && len(b.keys) >= bucketsAtOnce {
+		if err := b.flush(ctx); err != nil {
+			return err
+		}
+	}
+	b.keys, b.entity = append(b.keys, k), id.Entity
+	return nil
+}
+
+// flush reads the buckets and yields them; errStopped if nobody wants more.
+func (b *bucketBatch) flush(ctx context.Context) error {
+	images, err := b.store.readBuckets(ctx, b.op, b.keys, false)
+	b.keys = b.keys[:0]
+	if err != nil {
+		return err
+	}
+	for shards := range wholeBuckets(images) {
+		if !b.yield(shards, nil) {
+			return errStopped
+		}
+	}
+	return nil
 }
 
 // errStopped ends a query because nobody wants more.

@@ -21,6 +21,9 @@ type Options struct {
 	Poll time.Duration
 	// MappingTimeout limits the wait for an event source mapping. Default: 5 minutes.
 	MappingTimeout time.Duration
+	// Now is the clock that dates what a deployment writes to the table. Default: the
+	// machine's clock.
+	Now func() time.Time
 }
 
 // The defaults of [Options].

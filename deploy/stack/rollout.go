@@ -355,7 +355,7 @@ func (m *Manager) checkDowngrade(ctx context.Context, r Rollout, live *Stack) er
 
 // table are the options for the table of a stack.
 func (m *Manager) table(s *Stack) dynamo.Options {
-	return dynamo.Options{API: m.o.Clients.Database, Table: cmp.Or(s.Outputs[OutputTable], s.Name)}
+	return dynamo.Options{API: m.o.Clients.Database, Table: cmp.Or(s.Outputs[OutputTable], s.Name), Now: m.o.Now}
 }
 
 // finish makes a deployed table ready for clients. Only the stack of a limiter has a table.

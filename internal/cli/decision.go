@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -90,7 +89,7 @@ func printStatuses(w *strings.Builder, statuses []limiter.Status) {
 		}
 		rows[i] = []string{
 			s.Entity, s.Resource, s.Limit.Name, limitarg.Rate(s.Limit),
-			strconv.FormatInt(s.Requested, 10), strconv.FormatInt(s.Available, 10), retry,
+			limitarg.Grouped(s.Requested), limitarg.Grouped(s.Available), retry,
 		}
 	}
 	app.Table(w, []string{"ENTITY", "RESOURCE", "LIMIT", "RATE", "REQUESTED", "AVAILABLE", "RETRY AFTER"}, rows)

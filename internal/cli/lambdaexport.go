@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/deploy"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/stackarg"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 )
 
 type exportOptions struct {
@@ -78,8 +78,8 @@ func (o *exportOptions) Run(context.Context) error {
 		return err
 	}
 	return o.app.Print(result, func(w *strings.Builder) {
-		app.Fields(w, "File", result.File, "Architecture", result.Architecture, "Size", strconv.Itoa(result.Bytes)+" bytes",
-			"Executable", strconv.Itoa(result.Executable)+" bytes", "SHA-256", result.SHA256, "Key", result.Key)
+		app.Fields(w, "File", result.File, "Architecture", result.Architecture, "Size", limitarg.Grouped(result.Bytes)+" bytes",
+			"Executable", limitarg.Grouped(result.Executable)+" bytes", "SHA-256", result.SHA256, "Key", result.Key)
 	})
 }
 

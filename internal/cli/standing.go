@@ -127,7 +127,7 @@ func balanceHeader() []string {
 func balanceRow(b *limiter.Balance) []string {
 	const percent = 100
 	return []string{
-		b.Entity, b.Resource, b.Limit.Name, limitarg.Rate(b.Limit), strconv.FormatInt(b.Available, 10), strconv.FormatInt(b.Limit.Capacity, 10),
+		b.Entity, b.Resource, b.Limit.Name, limitarg.Rate(b.Limit), limitarg.Grouped(b.Available), limitarg.Grouped(b.Limit.Capacity),
 		strconv.FormatFloat(percent*b.Used, 'f', 0, 64) + "%", within(b.RetryAfter), within(b.FullAfter),
 	}
 }

@@ -201,10 +201,11 @@ func (o *watchOptions) change(b *limiter.Balance) string {
 	if !ok {
 		return ""
 	}
-	if b.Available == before {
-		return "0"
+	change := limitarg.Grouped(b.Available - before)
+	if b.Available > before {
+		return "+" + change
 	}
-	return fmt.Sprintf("%+d", b.Available-before)
+	return change
 }
 
 // block is a look for a terminal with some columns: what matters most stands first, and the
@@ -228,7 +229,7 @@ func (o *watchOptions) rows(s *limiter.Standing, bar int) (header []string, rows
 	for side := s; side != nil; side = side.Parent {
 		for i := range side.Limits {
 			b := &side.Limits[i]
-			row := []string{b.Entity, b.Limit.Name, fmt.Sprintf("%d of %d", b.Available, b.Limit.Capacity), o.change(b)}
+			row := []string{b.Entity, b.Limit.Name, limitarg.Grouped(b.Available) + " of " + limitarg.Grouped(b.Limit.Capacity), o.change(b)}
 			if bar > 0 {
 				row = append(row, app.Gauge(1-b.Used, bar))
 			}
@@ -256,7 +257,7 @@ func (o *watchOptions) plain(w *strings.Builder, g *glance) {
 	for side := g.standing; side != nil; side = side.Parent {
 		for i := range side.Limits {
 			b := &side.Limits[i]
-			fmt.Fprintf(w, "%s %s %s %s: %d of %d", at, b.Entity, b.Resource, b.Limit.Name, b.Available, b.Limit.Capacity)
+			fmt.Fprintf(w, "%s %s %s %s: %s of %s", at, b.Entity, b.Resource, b.Limit.Name, limitarg.Grouped(b.Available), limitarg.Grouped(b.Limit.Capacity))
 			for _, part := range []struct{ name, value string }{
 				{"change", o.change(b)},
 				{"token in", within(b.RetryAfter)},

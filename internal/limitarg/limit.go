@@ -129,20 +129,27 @@ func period(d time.Duration) string {
 	return d.String()
 }
 
-// Grouped is n with a comma before every third digit.
-func Grouped(n int64) string {
+// Grouped is n with a comma before every third digit. Texts for people have such numbers, and
+// JSON and CSV have plain ones.
+func Grouped[N int | int64](n N) string { return GroupedDecimal(strconv.FormatInt(int64(n), 10)) }
+
+// GroupedDecimal is a decimal number with commas as of [Grouped] in its whole part.
+func GroupedDecimal(number string) string {
 	const group = 3
-	digits, sign := strconv.FormatInt(n, 10), ""
-	if n < 0 {
-		digits, sign = digits[1:], "-"
-	}
+	digits, sign := strings.CutPrefix(number, "-")
+	digits, fraction, broken := strings.Cut(digits, ".")
 	var b strings.Builder
-	b.WriteString(sign)
+	if sign {
+		b.WriteByte('-')
+	}
 	for i := range len(digits) {
 		if i > 0 && (len(digits)-i)%group == 0 {
 			b.WriteByte(',')
 		}
 		b.WriteByte(digits[i])
+	}
+	if broken {
+		b.WriteString("." + fraction)
 	}
 	return b.String()
 }

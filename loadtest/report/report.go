@@ -100,7 +100,7 @@ type sampleTable struct {
 var layout = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{
 		"instant": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04:05 MST") },
-		"dollars": dollars, "count": limitarg.Grouped, "number": chart.Number,
+		"dollars": dollars, "count": limitarg.Grouped[int64], "number": chart.Number,
 	}).Parse(source))
 })
 

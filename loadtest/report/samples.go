@@ -122,7 +122,7 @@ func (s *side) table() table {
 		"phase", "at, s", "seconds", "due", "done", "admitted", "refused", "throttled", "unavailable", "other errors",
 		"p50", "p99", "p99.9", "lag p99", "writes", "writes throttled", "WCU", "RCU", "users", "shards",
 	}}
-	count := limitarg.Grouped
+	count := limitarg.Grouped[int64]
 	for i := range s.points {
 		p := &s.points[i]
 		t.Rows = append(t.Rows, plain(s.phase(p.Phase), chart.Number(p.At), chart.Number(p.Seconds), count(p.Due), count(p.Done),

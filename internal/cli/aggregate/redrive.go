@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
@@ -204,7 +205,7 @@ func writeOutcomes(w *strings.Builder, views []outcome, kept int) {
 	}
 	rows := make([][]string, len(views))
 	for i, v := range views {
-		rows[i] = []string{v.ID, string(v.State), strconv.FormatBool(v.Deleted), strconv.Itoa(v.Records), strconv.Itoa(v.Updates), strconv.Itoa(v.Passed)}
+		rows[i] = []string{v.ID, string(v.State), strconv.FormatBool(v.Deleted), limitarg.Grouped(v.Records), limitarg.Grouped(v.Updates), limitarg.Grouped(v.Passed)}
 	}
 	app.Table(w, []string{"MESSAGE", "STATE", "DELETED", "RECORDS", "UPDATES", "COUNTED BEFORE"}, rows)
 	for _, v := range views {

@@ -17,6 +17,6 @@ func (a *App) StacksOf(ctx context.Context, kind string) (*stack.Manager, stack.
 	if err != nil {
 		return nil, clients, err
 	}
-	m, err := stack.New(stack.Options{Clients: clients, Type: kind})
+	m, err := stack.New(stack.Options{Clients: clients, Type: kind, Now: a.Now})
 	return m, clients, err
 }

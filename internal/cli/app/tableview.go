@@ -2,11 +2,11 @@ package app
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 )
 
 // A TableView is a table in JSON, and as text.
@@ -91,14 +91,14 @@ func known(t time.Time) *time.Time {
 // Text writes the view for people.
 func (v *TableView) Text(w *strings.Builder) {
 	Fields(w, "Name", v.Name, "ARN", v.ARN, "Status", v.Status, "Created", v.Created.Format(time.RFC3339),
-		"Key", strings.Join(v.Key, ", "), "Size", fmt.Sprintf("%d items, %d bytes (AWS counts about every six hours)", v.Items, v.Bytes),
+		"Key", strings.Join(v.Key, ", "), "Size", fmt.Sprintf("%s items, %s bytes (AWS counts about every six hours)", limitarg.Grouped(v.Items), limitarg.Grouped(v.Bytes)),
 		"Billing", v.billing(), "Expiry", strings.TrimSpace(v.TTL+" "+v.TTLBy), "Stream", v.Stream, "Recovery", v.recovery(),
 		"Deletion protection", map[bool]string{true: "on", false: "off"}[v.Protect], "CloudFormation stack", v.Stack)
 	v.Versions.Text(w)
 	w.WriteByte('\n')
 	rows := make([][]string, len(v.Indexes))
 	for i, ix := range v.Indexes {
-		rows[i] = []string{ix.Name, strings.Join(ix.Key, ", "), ix.Projection, ix.Status, strconv.FormatInt(ix.Items, 10), strconv.FormatInt(ix.Bytes, 10)}
+		rows[i] = []string{ix.Name, strings.Join(ix.Key, ", "), ix.Projection, ix.Status, limitarg.Grouped(ix.Items), limitarg.Grouped(ix.Bytes)}
 	}
 	Table(w, []string{"INDEX", "KEY", "PROJECTION", "STATUS", "ITEMS", "BYTES"}, rows)
 	if v.Misfit != "" {

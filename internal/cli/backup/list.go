@@ -2,13 +2,13 @@ package backup
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 )
 
 type listOptions struct{ app *app.App }
@@ -48,7 +48,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 	return o.app.Print(listView{views}, func(w *strings.Builder) {
 		rows := make([][]string, len(views))
 		for i, v := range views {
-			rows[i] = []string{v.Name, v.Status, v.Created.Format(time.RFC3339), strconv.FormatInt(v.Bytes, 10), v.ARN}
+			rows[i] = []string{v.Name, v.Status, v.Created.Format(time.RFC3339), limitarg.Grouped(v.Bytes), v.ARN}
 		}
 		app.Table(w, []string{"NAME", "STATUS", "CREATED", "BYTES", "ARN"}, rows)
 	})

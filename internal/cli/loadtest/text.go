@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 )
 
@@ -173,7 +174,7 @@ var ofPopulation = []struct {
 	name string
 	show func(*result.Population) string
 }{
-	{"writes", func(p *result.Population) string { return strconv.FormatInt(p.Writes.Sent, 10) }},
+	{"writes", func(p *result.Population) string { return limitarg.Grouped(p.Writes.Sent) }},
 	{"writes throttled, first 2s", func(p *result.Population) string { return percent(p.Writes.Early()) }},
 	{"writes throttled, after", func(p *result.Population) string { return percent(p.Writes.Late()) }},
 	{"shards at the end", func(p *result.Population) string { return strconv.Itoa(p.Shards) }},
@@ -185,8 +186,8 @@ func uses(w *strings.Builder, r *result.Result) {
 	for i := range r.Sides {
 		for _, u := range r.Sides[i].Limits {
 			all = append(all, []string{
-				r.Sides[i].Name, u.Population, u.Resource, u.Limit, strconv.FormatInt(u.Demanded, 10),
-				strconv.FormatInt(u.Entitled, 10), strconv.FormatInt(u.Admitted, 10), fmt.Sprintf("%.2f %%", u.Percent()),
+				r.Sides[i].Name, u.Population, u.Resource, u.Limit, limitarg.Grouped(u.Demanded),
+				limitarg.Grouped(u.Entitled), limitarg.Grouped(u.Admitted), fmt.Sprintf("%.2f %%", u.Percent()),
 			})
 		}
 	}
@@ -200,7 +201,7 @@ func summary(w *strings.Builder, r *result.Result) {
 		s := &r.Sides[i]
 		answers := "not judged: no limiter"
 		if s.Wrong != nil {
-			answers = strconv.FormatInt(s.Wrong.Answers(), 10) + " wrong"
+			answers = limitarg.Grouped(s.Wrong.Answers()) + " wrong"
 		}
 		pairs = append(pairs, "Answers of "+s.Name, answers, "Books of "+s.Name, books(s.Balance))
 	}
@@ -227,7 +228,7 @@ func books(b *result.Balance) string {
 		return "not compared with the table"
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "%d tokens, the table counts %d in %d buckets", b.Booked, b.Found, b.Buckets)
+	fmt.Fprintf(&s, "%s tokens, the table counts %s in %s buckets", limitarg.Grouped(b.Booked), limitarg.Grouped(b.Found), limitarg.Grouped(b.Buckets))
 	if b.Open > 0 {
 		fmt.Fprintf(&s, "; %d more of operations without an answer", b.Open)
 	}

@@ -30,7 +30,7 @@ var layout = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{
 		"percent": percent, "wait": wait, "limit": limitarg.Format, "proposed": proposed, "instant": instant,
 		"style": func() template.CSS { return chart.Style }, "timeline": timeline, "waits": waits, "headroom": headroom,
-		"spark": spark, "grouped": limitarg.Grouped, "whole": func(n int) string { return limitarg.Grouped(int64(n)) }, "left": left,
+		"spark": spark, "grouped": limitarg.Grouped[int64], "whole": limitarg.Grouped[int], "left": left,
 	}).Parse(page))
 })
 

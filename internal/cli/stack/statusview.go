@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/deploy/health"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 )
 
 // A statusView is a report in JSON, and as text.
@@ -101,7 +102,7 @@ func (v *statusView) table() []string {
 	return fields("Table", v.Report.Table, func(d *admin.Description) []string {
 		t := v.Table.Value
 		return []string{
-			"Table", fmt.Sprintf("%s, %s, %d items, %s (AWS counts about every six hours)", t.Status, strings.ToLower(t.Billing), t.Items, sizeOf(t.Bytes)),
+			"Table", fmt.Sprintf("%s, %s, %s items, %s (AWS counts about every six hours)", t.Status, strings.ToLower(t.Billing), limitarg.Grouped(t.Items), sizeOf(t.Bytes)),
 			"  Indexes", indexes(t.Indexes),
 			"  Expiry", strings.TrimSpace(t.TTL + " " + t.TTLBy),
 			"  Stream", cmp.Or(t.Stream, "none"),

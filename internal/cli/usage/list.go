@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 )
 
 type listOptions struct {
@@ -119,11 +120,11 @@ func listTable(w *strings.Builder, snapshots []usage.Snapshot) {
 		u := &snapshots[i]
 		used := make([]string, len(u.Tokens))
 		for j, a := range u.Tokens {
-			used[j] = a.Limit + "=" + tokens(a.Milli)
+			used[j] = a.Limit + "=" + grouped(a.Milli)
 		}
 		rows[i] = []string{
 			u.Start.Format(time.RFC3339), u.Window.String(), u.Entity, u.Resource,
-			strconv.FormatInt(u.Events, 10), strings.Join(used, " "),
+			limitarg.Grouped(u.Events), strings.Join(used, " "),
 		}
 	}
 	app.Table(w, []string{"START", "WINDOW", "ENTITY", "RESOURCE", "EVENTS", "TOKENS"}, rows)

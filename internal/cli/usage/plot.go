@@ -64,7 +64,7 @@ func plotBars(w *strings.Builder, columns int, header []string, bars []bar) {
 	lines := app.BarTable(columns, func(width int) ([]string, [][]string) {
 		rows := make([][]string, len(bars))
 		for i, b := range bars {
-			rows[i] = append(slices.Clip(b.cells), tokens(b.milli))
+			rows[i] = append(slices.Clip(b.cells), grouped(b.milli))
 			if width > 0 {
 				part := 0.0
 				if most > 0 {
@@ -105,7 +105,7 @@ func plotUsers(w *strings.Builder, columns int, q *usage.Query, start time.Time,
 	}
 	plotBars(w, columns, []string{"ENTITY", "RESOURCE"}, bars)
 	if more > 0 {
-		fmt.Fprintf(w, "and %d more, with %s tokens together\n", more, tokens(rest))
+		fmt.Fprintf(w, "and %d more, with %s tokens together\n", more, grouped(rest))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 )
 
 type summaryOptions struct {
@@ -67,10 +68,13 @@ func (o *summaryOptions) Run(ctx context.Context) error {
 		Window: o.query.Window.String(), Snapshots: sum.Snapshots, Windows: sum.Windows, Entities: sum.Entities, Twice: o.query.Entity == "", Events: sum.Events, Limits: make([]total, len(sum.Limits)),
 		Entity: given(o.query.Entity), Resource: given(o.query.Resource), First: given(sum.First), Last: given(sum.Last),
 	}
-	rows := make([][]string, len(sum.Limits))
+	rows, write := make([][]string, len(sum.Limits)), grouped
+	if o.app.Flags.Output == outputCSV {
+		write = tokens
+	}
 	for i, t := range sum.Limits {
 		v.Limits[i] = total{t.Limit, number(t.Total), number(t.Average), t.Windows}
-		rows[i] = []string{t.Limit, tokens(t.Total), tokens(t.Average), strconv.Itoa(t.Windows)}
+		rows[i] = []string{t.Limit, write(t.Total), write(t.Average), strconv.Itoa(t.Windows)}
 	}
 	return o.app.Print(v, func(w *strings.Builder) {
 		if o.app.Flags.Output == outputCSV {
@@ -93,7 +97,7 @@ func (o *summaryOptions) text(w *strings.Builder, sum *usage.Summary) {
 		first, last = sum.First.Format(time.RFC3339), sum.Last.Format(time.RFC3339)
 	}
 	app.Fields(w, "Entity", o.query.Entity, "Resource", o.query.Resource, "Window", o.query.Window.String(),
-		"Windows", strconv.Itoa(sum.Windows), "Entities", strconv.Itoa(sum.Entities), "Events", strconv.FormatInt(sum.Events, 10), "First", first, "Last", last)
+		"Windows", strconv.Itoa(sum.Windows), "Entities", strconv.Itoa(sum.Entities), "Events", limitarg.Grouped(sum.Events), "First", first, "Last", last)
 }
 
 // given is nil for a zero value.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -92,6 +93,9 @@ func tokens(amount *big.Int) string {
 	}
 	return strings.TrimRight(fmt.Sprintf("%s%d.%03d", sign, whole.Abs(whole), rest.Abs(rest)), "0")
 }
+
+// grouped is [tokens] in texts for people.
+func grouped(amount *big.Int) string { return limitarg.GroupedDecimal(tokens(amount)) }
 
 // number is [tokens] in JSON.
 func number(amount *big.Int) json.Number { return json.Number(tokens(amount)) }
