@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -63,6 +64,9 @@ func (w *widget) lines() (names []string) {
 			label = fields[1] // of namespace, name, and the dimensions with their values
 			if last := fields[len(fields)-1]; len(fields) > 4 {
 				label = last
+			}
+			if slices.Contains(names, label) { // CloudWatch shows what tells two lines apart
+				label += " " + fields[1]
 			}
 		}
 		names = append(names, label)
