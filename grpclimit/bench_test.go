@@ -103,8 +103,8 @@ func BenchmarkInterceptor(b *testing.B) {
 }
 
 // maxAllocations is the budget for one call on top of the acquire, metadata of two limits
-// included: the 18 that there are, and two for new versions of gRPC.
-const maxAllocations = 20
+// included, as for the middleware of package httplimit.
+const maxAllocations = 12
 
 func TestTheInterceptorsAllocationBudget(t *testing.T) {
 	c := compare(t)

@@ -48,17 +48,20 @@ func (c *charge) take(ctx context.Context, cost MessageCost, message any) error 
 
 // settle sets what the call used, and commits. The context of the call may have ended: what
 // was taken is settled nevertheless, within the limiter's timeout.
-func (c *charge) settle(ctx context.Context, outcome *Outcome) {
+func (c *charge) settle(ctx context.Context, answer any, failed error) {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
 	if c.costs.settle != nil {
-		for limit, used := range c.costs.settle(ctx, c.call, outcome) {
+		for limit, used := range c.costs.settle(ctx, c.call, &Outcome{Answer: answer, Err: failed}) {
 			if err := c.lease.Settle(limit, used); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) {
 				errs = append(errs, err)
 			}
 		}
 	}
-	c.report(ctx, errors.Join(append(errs, c.lease.Commit(ctx))...))
+	if err := c.lease.Commit(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	c.report(ctx, errors.Join(errs...))
 }
 
 // giveBack returns what the call took.

@@ -83,11 +83,11 @@ func (c *Client) Unary(
 		return err
 	}
 	err = invoke(ctx, method, message, answer, conn, opts...)
-	outcome := &Outcome{Err: err}
-	if err == nil {
-		outcome.Answer = answer
+	if err != nil {
+		t.finish(ctx, nil, err)
+	} else {
+		t.finish(ctx, answer, nil)
 	}
-	t.finish(ctx, outcome)
 	return err
 }
 
@@ -161,13 +161,13 @@ func (c *Client) pass(ctx context.Context, at hold.Key) error {
 
 // finish ends a call once: it learns from the server's answer, and settles. A stream may have
 // ended because this client refused a message; then the server has said nothing.
-func (t *trip) finish(ctx context.Context, outcome *Outcome) {
+func (t *trip) finish(ctx context.Context, answer any, err error) {
 	t.once.Do(func() {
 		refused := t.refused.Load()
 		if refused != nil {
-			outcome.Err = refused
+			err = refused
 		}
-		st, _ := status.FromError(outcome.Err)
+		st, _ := status.FromError(err)
 		exhausted := refused == nil && st.Code() == codes.ResourceExhausted
 		if exhausted || refused == nil && st.Code() == codes.Unavailable {
 			if pause, ok := retryDelay(st); ok {
@@ -178,7 +178,7 @@ func (t *trip) finish(ctx context.Context, outcome *Outcome) {
 			t.giveBack(ctx)
 			return
 		}
-		t.settle(ctx, outcome)
+		t.settle(ctx, answer, err)
 	})
 }
 
@@ -194,7 +194,7 @@ type clientStream struct {
 
 func (s *clientStream) finish(err error) {
 	defer s.cancel()
-	s.trip.finish(s.ctx, &Outcome{Err: err})
+	s.trip.finish(s.ctx, nil, err)
 }
 
 // SendMsg takes what a message costs before it leaves. A refusal ends the stream.

@@ -58,7 +58,8 @@ func fields(entity string, statuses []limiter.Status) metadata.MD {
 	if limit == "" {
 		return nil
 	}
-	return metadata.Pairs(keyPolicy, policy, keyLimit, limit)
+	values := []string{policy, limit}
+	return metadata.MD{keyPolicy: values[:1:1], keyLimit: values[1:]}
 }
 
 func roundUp(d, unit time.Duration) int64 {

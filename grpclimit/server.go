@@ -52,13 +52,15 @@ func NewServer(limits Acquirer, o Options) (*Server, error) {
 
 // Unary is a [grpc.UnaryServerInterceptor].
 func (s *Server) Unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
-	c, _, err := s.begin(ctx, &Call{Method: info.FullMethod, Message: message})
+	v := &served{of: Call{Method: info.FullMethod, Message: message}}
+	limited, _, err := s.begin(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	if c == nil {
+	if !limited {
 		return handler(ctx, message)
 	}
+	c := &v.charge
 	returned := false
 	defer func() {
 		if !returned { // nothing was sent
@@ -67,32 +69,34 @@ func (s *Server) Unary(ctx context.Context, message any, info *grpc.UnaryServerI
 	}()
 	answer, err = handler(withLease(ctx, c.lease), message)
 	returned = true
-	outcome := &Outcome{Err: err}
 	if err == nil {
-		outcome.Answer = answer
+		c.settle(ctx, answer, nil)
+	} else {
+		c.settle(ctx, nil, err)
 	}
-	c.settle(ctx, outcome)
 	return answer, err
 }
 
 // Stream is a [grpc.StreamServerInterceptor].
 func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	ctx := stream.Context()
-	c, entity, err := s.begin(ctx, &Call{Method: info.FullMethod, Unregistered: srv == nil})
+	v := &served{of: Call{Method: info.FullMethod, Unregistered: srv == nil}}
+	isLimited, entity, err := s.begin(ctx, v)
 	if err != nil {
 		return err
 	}
-	if c == nil {
+	if !isLimited {
 		return handler(srv, stream)
 	}
+	c := &v.charge
 	limited := &serverStream{ServerStream: stream, ctx: withLease(ctx, c.lease), charge: c}
 	returned := false
 	defer func() {
 		switch {
 		case returned:
-			c.settle(ctx, &Outcome{Err: err})
+			c.settle(ctx, nil, err)
 		case limited.begun.Load():
-			c.settle(ctx, &Outcome{Err: errPanic})
+			c.settle(ctx, nil, errPanic)
 		default:
 			c.giveBack(ctx)
 		}
@@ -106,43 +110,49 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return err
 }
 
-// begin decides about a call. It returns nil for a call that is not limited.
-func (s *Server) begin(ctx context.Context, call *Call) (c *charge, entity string, err error) {
+// A served is a call of a client, and what it has taken: one allocation for both.
+type served struct {
+	of Call
+	charge
+}
+
+// begin decides about a call. It reports whether the call is limited, and has a lease.
+func (s *Server) begin(ctx context.Context, v *served) (limited bool, entity string, err error) {
+	call := &v.of
+	v.costs, v.call = &s.costs, call
 	if s.o.Skip != nil && s.o.Skip(ctx, call) {
-		return nil, "", nil
+		return false, "", nil
 	}
 	req, err := s.costs.request(ctx, call)
-	var lease *limiter.Lease
 	if err == nil {
-		lease, err = s.costs.limits.Acquire(ctx, req)
+		v.lease, err = s.costs.limits.Acquire(ctx, req)
 	}
-	s.observe(ctx, call, lease, &Decision{Request: req, Err: err, Degraded: err == nil && lease.Degraded(), Shadow: s.o.Shadow})
+	if s.o.Observe != nil {
+		s.observe(ctx, v, &Decision{Request: req, Err: err, Degraded: err == nil && v.lease.Degraded(), Shadow: s.o.Shadow})
+	}
 	switch {
 	case err != nil && s.o.Shadow:
-		return nil, "", nil
+		return false, "", nil
 	case err != nil:
 		refused := s.costs.errorOf(ctx, call, err)
 		setTrailer(ctx, refused, req.Entity)
-		return nil, "", refused
+		return false, "", refused
 	case !s.o.Shadow:
-		setHeader(ctx, lease, req.Entity)
+		setHeader(ctx, v.lease, req.Entity)
 	}
-	return &charge{costs: &s.costs, call: call, lease: lease}, req.Entity, nil
+	return true, req.Entity, nil
 }
 
 // observe tells of a decision. If the observer panics, the call is not served, and takes
 // nothing.
-func (s *Server) observe(ctx context.Context, call *Call, lease *limiter.Lease, d *Decision) {
-	if s.o.Observe == nil {
-		return
-	}
+func (s *Server) observe(ctx context.Context, v *served, d *Decision) {
 	returned := false
 	defer func() {
 		if !returned && d.Err == nil {
-			(&charge{costs: &s.costs, call: call, lease: lease}).giveBack(ctx)
+			v.giveBack(ctx)
 		}
 	}()
-	s.o.Observe(ctx, call, d)
+	s.o.Observe(ctx, v.call, d)
 	returned = true
 }
 

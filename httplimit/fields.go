@@ -46,12 +46,27 @@ func (f *fields) set(h http.Header, field string, value []byte) {
 	h[field] = f.room[f.used-1 : f.used : f.used]
 }
 
+// usualRoom is the room for a field of a few limits, so that it needs no memory of the heap.
+const usualRoom = 192
+
 // write sets the fields for the limits of an entity, whose parent's limits it leaves out.
 // t is at most bound seconds.
 func (f *fields) write(h http.Header, entity string, statuses []limiter.Status, bound int64) {
-	var policyRoom, limitRoom [192]byte
-	policy, limit := policyRoom[:0], limitRoom[:0]
-	var tightest *limiter.Status
+	var policyRoom, limitRoom [usualRoom]byte
+	policy, limit, tightest := appendFields(policyRoom[:0], limitRoom[:0], entity, statuses, f.units, bound)
+	if tightest == nil {
+		return
+	}
+	f.set(h, fieldPolicy, policy)
+	f.set(h, fieldLimit, limit)
+	if f.x {
+		f.writeX(h, tightest, bound)
+	}
+}
+
+// appendFields appends the values of both fields, and returns the tightest limit too; nil if
+// no limit is the entity's.
+func appendFields(policy, limit []byte, entity string, statuses []limiter.Status, units map[string]string, bound int64) (policies, limits []byte, tightest *limiter.Status) {
 	for i := range statuses {
 		s := &statuses[i]
 		if s.Entity != entity {
@@ -63,17 +78,10 @@ func (f *fields) write(h http.Header, entity string, statuses []limiter.Status, 
 		if tightest == nil || isTighter(s, tightest) {
 			tightest = s
 		}
-		policy = appendPolicy(policy, s, f.units[s.Limit.Name])
+		policy = appendPolicy(policy, s, units[s.Limit.Name])
 		limit = appendLimit(limit, s, bound)
 	}
-	if tightest == nil {
-		return
-	}
-	f.set(h, fieldPolicy, policy)
-	f.set(h, fieldLimit, limit)
-	if f.x {
-		f.writeX(h, tightest, bound)
-	}
+	return policy, limit, tightest
 }
 
 // writeX sets the older fields for one limit. They are no lists, so the innermost
@@ -160,7 +168,7 @@ func Fields(entity string, statuses []limiter.Status) (policy, limit string) {
 	if seconds, ok := refusal.RetryAfterSeconds(); ok && seconds > 0 {
 		bound = seconds
 	}
-	h, f := http.Header{}, fields{}
-	f.write(h, entity, statuses, bound)
-	return h.Get(fieldPolicy), h.Get(fieldLimit)
+	var policyRoom, limitRoom [usualRoom]byte
+	policies, states, _ := appendFields(policyRoom[:0], limitRoom[:0], entity, statuses, nil, bound)
+	return string(policies), string(states)
 }
