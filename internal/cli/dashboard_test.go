@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -74,28 +75,50 @@ func (w *widget) lines() (names []string) {
 	return names
 }
 
-// boxes draws charts side by side, each as a box with its title and the names of its lines.
-func boxes(row []widget) string {
+// A box is a chart of a dashboard in a picture: its width in columns of 24, its title and the
+// names of its lines.
+type box struct {
+	width int
+	title string
+	lines []string
+}
+
+// layout draws boxes in rows of 24 columns, each as many characters wide.
+func layout(all []box, characters int) string {
+	const columns = 24
 	var text strings.Builder
-	const columns = 5 // characters for each column of the dashboard
+	for len(all) > 0 {
+		n, width := 0, 0
+		for n < len(all) && width+all[n].width <= columns {
+			width += all[n].width
+			n++
+		}
+		text.WriteString(sideBySide(all[:n], characters))
+		all = all[n:]
+	}
+	return text.String()
+}
+
+// sideBySide draws boxes in a row.
+func sideBySide(row []box, characters int) string {
+	var text strings.Builder
 	height := 0
-	for _, w := range row {
-		height = max(height, len(w.lines()))
+	for _, b := range row {
+		height = max(height, len(b.lines))
 	}
 	fill := func(s, with string, width int) string {
 		return s + strings.Repeat(with, max(0, width-utf8.RuneCountInString(s)))
 	}
 	for y := -1; y <= height; y++ {
-		for _, w := range row {
-			inner := w.Width*columns - 2
-			lines := w.lines()
+		for _, b := range row {
+			inner := b.width*characters - 2
 			switch {
 			case y < 0:
-				text.WriteString("┌" + fill("─ "+w.Properties.Title+" ", "─", inner) + "┐")
+				text.WriteString("┌" + fill("─ "+b.title+" ", "─", inner) + "┐")
 			case y == height:
 				text.WriteString("└" + fill("", "─", inner) + "┘")
-			case y < len(lines):
-				text.WriteString("│" + fill("  ─ "+lines[y], " ", inner) + "│")
+			case y < len(b.lines):
+				text.WriteString("│" + fill("  ─ "+b.lines[y], " ", inner) + "│")
 			default:
 				text.WriteString("│" + fill("", " ", inner) + "│")
 			}
@@ -109,20 +132,48 @@ func boxes(row []widget) string {
 // itself.
 func TestThePictureOfTheDashboard(t *testing.T) {
 	t.Parallel()
-	const columns = 24 // of a dashboard
 	shown := &transcript{}
 	fmt.Fprint(shown, "The layout of the dashboard, from the template. This is no screenshot.\n\n")
-	var row []widget
-	width := 0
+	var all []box
 	for _, w := range dashboard(t) {
-		if width+w.Width > columns {
-			fmt.Fprint(shown, boxes(row))
-			row, width = nil, 0
-		}
-		row, width = append(row, w), width+w.Width
+		all = append(all, box{w.Width, w.Properties.Title, w.lines()})
 	}
-	fmt.Fprint(shown, boxes(row))
+	fmt.Fprint(shown, layout(all, 5))
 	if err := shown.check("dashboard"); err != nil {
+		t.Error(err)
+	}
+}
+
+// So is the picture of the board for Grafana, which the tests do not run.
+func TestThePictureOfTheGrafanaBoard(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../promlimit/grafana/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			GridPos struct{ W int }
+			Targets []struct{ LegendFormat string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	shown := &transcript{}
+	fmt.Fprint(shown, "The layout of the board, from its JSON. This is no screenshot.\n\n")
+	labels := strings.NewReplacer("{{", "", "}}", "") // a line for each value of these labels
+	var all []box
+	for _, p := range board.Panels {
+		b := box{width: p.GridPos.W, title: p.Title}
+		for _, target := range p.Targets {
+			b.lines = append(b.lines, labels.Replace(target.LegendFormat))
+		}
+		all = append(all, b)
+	}
+	fmt.Fprint(shown, layout(all, 6))
+	if err := shown.check("grafana"); err != nil {
 		t.Error(err)
 	}
 }

@@ -166,7 +166,7 @@ func TestThePictureOfALoadTest(t *testing.T) { //nolint:paralleltest // a bubble
 // A picture that no test draws would show for ever what the program once did.
 func TestEveryPictureIsDrawn(t *testing.T) {
 	t.Parallel()
-	drawn := map[string]bool{"loadtest-run": true, "dashboard": true}
+	drawn := map[string]bool{"loadtest-run": true, "dashboard": true, "grafana": true}
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
 		t.Fatal(err)
