@@ -83,7 +83,7 @@ type decision struct {
 	// Admitted says that the request was admitted, or would be.
 	Admitted   bool         `json:"admitted"`
 	RetryAfter *int64       `json:"retry_after_ms"`
-	Statuses   []statusView `json:"statuses"`
+	Statuses   []statusView `json:"limits"`
 	// Degraded says why nothing was metered.
 	Degraded string `json:"degraded,omitempty"`
 }
