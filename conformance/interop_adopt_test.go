@@ -203,7 +203,7 @@ func TestAStackOfThePeerWhoseNamesFollowNoFormatIsRefused(t *testing.T) {
 	a := peerStack(t, map[string]string{"EnableIAMRoles": "false", "ReadOnlyPolicyName": "readers"})
 	a.cloud.Asked()
 	_, stderr, code := a.run("deploy", "-n", "limits", "--yes")
-	if code != 2 || !strings.Contains(stderr, "parameter ReadOnlyPolicyName") || !strings.Contains(stderr, "would replace readers by limits-read") {
+	if code != 1 || !strings.Contains(stderr, "parameter ReadOnlyPolicyName") || !strings.Contains(stderr, "would replace readers by limits-read") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	if slices.Contains(a.cloud.Asked(), "CreateChangeSet") {

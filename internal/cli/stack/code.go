@@ -71,7 +71,7 @@ func optionsOf(s *stack.Stack, table stack.Shape) (deploy.Options, error) {
 	}
 	o, err := deploy.OptionsOf(s.Name, parameters, tags)
 	if err != nil {
-		return o, &ownOptionsError{s.Name, err, "correct its parameters in CloudFormation, then try again"}
+		return o, &ownOptionsError{s.Name, err, "correct its parameters, then try again"}
 	}
 	if _, ours := s.Parameters["GSI2Projection"]; ours || len(s.Parameters) == 0 {
 		return o, nil
