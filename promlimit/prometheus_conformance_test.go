@@ -71,7 +71,7 @@ func TestPrometheusScrapesAndQueries(t *testing.T) {
 			}
 		}
 		return healthy, err
-	}, 8)
+	}, 10)
 	for title, query := range dashboardQueries(t) {
 		if _, err := server.Query(t.Context(), query); err != nil {
 			t.Errorf("%s: %v", title, err)
