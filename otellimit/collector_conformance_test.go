@@ -37,6 +37,7 @@ func TestACollectorReceivesMetricsAndSpans(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := limitertest.New(t, limitertest.Options{Limiter: limiter.Options{Observer: observer}})
+	observer.Watch(w.Limiter)
 	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: limitertest.Resource}, []limiter.Limit{limiter.PerDay("rpd", 2)}))
 	lease, err := w.Acquire(w.Context(), ask("key", "rpd", 1))
 	w.Must(err)
