@@ -13,6 +13,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/zeroae/zae-limiter-go/grpclimit"
+	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 )
 
 // A journal is a log that a server writes and a test reads.
@@ -39,19 +40,21 @@ func commits(ctx context.Context) error {
 	return lease.Commit(ctx)
 }
 
-// What Settle names and the call did not is logged. What the handler has ended is not.
+// A commit that fails is logged, and so is a limit that Settle names and the call did not. A
+// lease that the handler has ended is not.
 func TestWhatIsNotSettledIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		used   map[string]int64
-		unary  func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error)
+		unary  func(context.Context, *limitertest.World) error
 		logged int
 	}{
 		"a limit of the call":        {map[string]int64{"rpm": 2}, nil, 0},
 		"a limit that was not named": {map[string]int64{"other": 2}, nil, 1},
-		"a lease that is closed": {map[string]int64{"rpm": 2}, func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			return &pb.SimpleResponse{}, commits(ctx)
-		}, 0},
+		"a lease that is closed":     {map[string]int64{"rpm": 2}, func(ctx context.Context, _ *limitertest.World) error { return commits(ctx) }, 0},
+		"a table that fails": {map[string]int64{"rpm": 2}, func(_ context.Context, w *limitertest.World) error {
+			return w.Engine.Close()
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +62,13 @@ func TestWhatIsNotSettledIsLogged(t *testing.T) {
 			o := options()
 			o.Settle = func(context.Context, *grpclimit.Call, *grpclimit.Outcome) map[string]int64 { return c.used }
 			o.Logger = slog.New(slog.NewTextHandler(log, nil))
-			_, _, err := call(as(t.Context(), "alice"), serve(t, &service{unary: c.unary}, w, o))
+			s := &service{}
+			if c.unary != nil {
+				s.unary = func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+					return &pb.SimpleResponse{}, c.unary(ctx, w)
+				}
+			}
+			_, _, err := call(as(t.Context(), "alice"), serve(t, s, w, o))
 			w.Must(err)
 			if n := log.count("lease not settled"); n != c.logged {
 				t.Errorf("logged %d times, want %d", n, c.logged)
