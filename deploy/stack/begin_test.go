@@ -52,7 +52,7 @@ func TestABucketThatTheStackGivesUpIsDeleted(t *testing.T) {
 	})
 }
 
-// Who does not wait cannot delete it: it has the code to which a failure would return. The
+// A caller that does not wait cannot delete it: it has the code to which a failure would return. The
 // next deployment does.
 func TestABucketThatADeploymentLeftIsDeletedByTheNext(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -75,11 +75,9 @@ func fetch(t *testing.T, url string) string {
 	return string(body)
 }
 
-// The command follows the stream of a table, counts its work for Prometheus, and prints the
-// totals when it is interrupted.
-func TestAggregate(t *testing.T) {
-	t.Parallel()
-	engine := dynamolite.New(dynamolite.Options{})
+// streaming is a limiter on a new table with a stream.
+func streaming(t *testing.T, engine *dynamolite.DB) *limiter.Limiter {
+	t.Helper()
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "zae-limiter", Stream: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +89,20 @@ func TestAggregate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// The command follows the stream of a table, counts its work for Prometheus, and prints the
+// totals when it is interrupted.
+func TestAggregate(t *testing.T) {
+	t.Parallel()
+	engine := dynamolite.New(dynamolite.Options{})
+	l := streaming(t, engine)
 	for range 10 {
 		lease, err := l.Acquire(t.Context(), limiter.Request{
 			Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpm": 1}, Fallback: []limiter.Limit{limiter.PerMinute("rpm", 100)},
@@ -146,18 +157,7 @@ func TestAggregateTellsOfGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
-	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "zae-limiter", Stream: true}); err != nil {
-		t.Fatal(err)
-	}
-	store, err := dynamo.Open(t.Context(), dynamo.Options{API: engine, Table: "zae-limiter"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := limiter.New(store, limiter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := streaming(t, engine)
 	use := func(times int) {
 		for range times {
 			if _, err := l.Acquire(t.Context(), limiter.Request{
