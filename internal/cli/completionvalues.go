@@ -49,6 +49,7 @@ var (
 		"kms-key":              free,
 		"lambda-log-level":     words("debug", "info", "warn", "error"),
 		"lambda-zip":           file("zip"),
+		"latency":              free,
 		"limit":                storedList(":", limitsInForce),
 		"limits":               file("yaml", "yml", "json"),
 		"local":                directory,
@@ -104,7 +105,6 @@ var (
 		"vpc-id":               free,
 		"windows":              commaList(windows()...),
 		"worker-image":         free,
-		"latency":              free,
 	}
 
 	// flagsOf has those of a command that mean something else there.
