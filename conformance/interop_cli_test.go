@@ -55,10 +55,7 @@ var cliCases = []interopCase{
 		var decision struct {
 			Admitted bool
 			RetryMS  *int64 `json:"retry_after_ms"`
-			Statuses []struct {
-				Limit     string `json:"limit_name"`
-				Available int64
-			}
+			Limits   []struct{ Available int64 }
 		}
 		acquire := func(consume string, want int) {
 			b.Helper()
@@ -69,7 +66,7 @@ var cliCases = []interopCase{
 			b.must(json.Unmarshal(out, &decision))
 		}
 		acquire("rpm=5,tpm=500", 0)
-		if !decision.Admitted || len(decision.Statuses) != 2 || decision.Statuses[0].Available != 1 || decision.Statuses[1].Available != 400 {
+		if !decision.Admitted || len(decision.Limits) != 2 || decision.Limits[0].Available != 1 || decision.Limits[1].Available != 400 {
 			b.Errorf("admitted with %+v", decision)
 		}
 		acquire("rpm=2", 3)
