@@ -1,18 +1,19 @@
 package app
 
 import (
+	"cmp"
 	stdjson "encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 	"unicode/utf16"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+	"github.com/rivo/uniseg"
 )
 
 // Print writes a result in the form that the output flag names: v as JSON, or text for
@@ -88,22 +89,29 @@ func Fields(w *strings.Builder, pairs ...string) {
 	columns(w, rows)
 }
 
+// columns writes rows of cells in columns, each as wide on a terminal as its widest cell. A
+// character may take two columns of a terminal, or none.
 func columns(w *strings.Builder, rows [][]string) {
 	const gap = 2
-	var b strings.Builder
-	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				b.WriteByte('\t')
+	var widths []int
+	cells := make([][]string, len(rows))
+	for i, row := range rows {
+		cells[i] = make([]string, len(row))
+		for j, cell := range row {
+			cells[i][j] = escaped(cmp.Or(cell, "-"))
+			if j == len(widths) {
+				widths = append(widths, 0)
 			}
-			if cell == "" {
-				cell = "-"
-			}
-			b.WriteString(escaped(cell))
+			widths[j] = max(widths[j], uniseg.StringWidth(cells[i][j]))
 		}
-		b.WriteByte('\n')
 	}
-	t := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
-	_, _ = io.WriteString(t, b.String()) // w never fails
-	_ = t.Flush()
+	for _, row := range cells {
+		for j, cell := range row {
+			w.WriteString(cell)
+			if j < len(row)-1 {
+				w.WriteString(strings.Repeat(" ", widths[j]-uniseg.StringWidth(cell)+gap))
+			}
+		}
+		w.WriteByte('\n')
+	}
 }
