@@ -5,10 +5,13 @@ import (
 	stdjson "encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -65,6 +68,43 @@ func escaped(s string, keep ...rune) string {
 		}
 	}
 	return b.String()
+}
+
+// PrintNames writes a result whose text is names, one a line, which may have any bytes. v is
+// the result as JSON. A pipe or a file gets each name as it is, for other programs. A terminal
+// would obey some characters, and a line feed would look like the next name: there, such a
+// name is quoted as Go does.
+func (a *App) PrintNames(v any, names []string) error {
+	if a.Flags.JSON() {
+		return a.Print(v, nil)
+	}
+	var b strings.Builder
+	for _, name := range names {
+		if a.onTerminal() {
+			name = printable(name)
+		}
+		b.WriteString(name + "\n")
+	}
+	if _, err := io.WriteString(a.Stdout, b.String()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+// onTerminal reports whether results go to a terminal.
+func (a *App) onTerminal() bool {
+	f, ok := a.Stdout.(*os.File)
+	return ok && IsTerminal(f)
+}
+
+// printable is a name that a terminal shows in one line: quoted if it has other characters, or
+// looks quoted.
+func printable(name string) string {
+	obeyed := func(r rune) bool { return !unicode.IsPrint(r) }
+	if strings.HasPrefix(name, `"`) || strings.ContainsFunc(name, obeyed) || !utf8.ValidString(name) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // Notef writes a line about what the command does to standard error. With JSON output it
