@@ -49,7 +49,7 @@ func (s *source) bind(cmd *cobra.Command) {
 // bindOne adds the flags to a command whose load is one class.
 func (s *source) bindOne(cmd *cobra.Command) {
 	s.bind(cmd)
-	cmd.Flags().Var(app.Named(&s.class), "class", "`name` of the class that makes the load, of a scenario with several")
+	cmd.Flags().Var(app.Named(&s.class), "class", "`name` of the only class that makes the load (default all)")
 }
 
 // read reads the scenario.
