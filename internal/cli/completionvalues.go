@@ -28,6 +28,7 @@ var (
 		"as":                   free,
 		"backup":               stored(backups),
 		"binary":               file(),
+		"class":                free,
 		"code-bucket":          free,
 		"confirm":              stored(tables),
 		"consume":              storedList("=", limitsInForce),
