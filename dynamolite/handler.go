@@ -179,13 +179,16 @@ func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) err
 		return errUnknownOperation
 	}
 	if h.verifier == nil {
-		if err := x.read(r, h.maxBody); err != nil {
+		if err := x.receive(r, h.maxBody); err != nil {
 			return err
 		}
 	} else if err := h.readVerified(x, r); err != nil {
 		return err
 	}
-	return do(ctx, h.db, r.Host, x.in, &x.encoder)
+	if err := x.admit(); err != nil {
+		return err
+	}
+	return do(withAnswer(ctx, x), h.db, r.Host, x.in, &x.encoder)
 }
 
 // readVerified reads the body of a request and verifies its signature. It does not read the body
@@ -195,7 +198,7 @@ func (h *Handler) readVerified(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := x.read(r, h.maxBody); err != nil {
+	if err := x.receive(r, h.maxBody); err != nil {
 		return err
 	}
 	return claim.Verify(x.in)
