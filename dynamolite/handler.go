@@ -40,9 +40,11 @@ type HandlerOptions struct {
 	// MaxBodyBytes is the largest request body that is accepted. Default: 16 MiB, as DynamoDB.
 	MaxBodyBytes int64
 	// MaxInFlightBytes limits the memory for all bodies and answers at a time. Only those above
-	// 64 KiB count: the number of connections limits the others. Beyond the limit the handler
-	// refuses requests with a ThrottlingException, which SDKs send again later. A value below
-	// MaxBodyBytes means MaxBodyBytes. Default: 64 MiB.
+	// 64 KiB count: the number of connections limits the others. An answer counts from when its
+	// items are read, and a body of many small values counts what it takes decoded. Beyond the
+	// limit the handler refuses requests with a ThrottlingException, which SDKs send again later;
+	// BatchGetItem returns UnprocessedKeys. A value below MaxBodyBytes means MaxBodyBytes.
+	// Default: 64 MiB.
 	MaxInFlightBytes int64
 	// MaxConnections limits the connections that [Handler.Serve] keeps open. Beyond the limit it
 	// closes the connection that has been idle for longest. If none is idle, it closes the new
