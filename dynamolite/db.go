@@ -197,6 +197,16 @@ type call struct {
 	// seen is the latest write that the answer depends on, including the operation's own. The
 	// engine answers only after that write is on disk.
 	seen position
+	// answer counts what an HTTP answer will hold; nil in process.
+	answer *exchange
+}
+
+// holds counts an item or a stream record of the answer. It fails if too much is in flight.
+func (c *call) holds(bytes int) error {
+	if c.answer == nil {
+		return nil
+	}
+	return c.answer.answerBytes(bytes)
 }
 
 // sees records a write that the answer depends on.
@@ -226,7 +236,7 @@ func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func
 	if err := wait(ctx, before); err != nil {
 		return nil, operationError(op, canceledOr(err))
 	}
-	c := call{op: op}
+	c := call{op: op, answer: answerOf(ctx)}
 	out, err := do(db, &c, in)
 	if db.journal != nil {
 		if lost := db.journal.Wait(c.seen); lost != nil {

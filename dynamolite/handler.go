@@ -40,9 +40,11 @@ type HandlerOptions struct {
 	// MaxBodyBytes is the largest request body that is accepted. Default: 16 MiB, as DynamoDB.
 	MaxBodyBytes int64
 	// MaxInFlightBytes limits the memory for all bodies and answers at a time. Only those above
-	// 64 KiB count: the number of connections limits the others. Beyond the limit the handler
-	// refuses requests with a ThrottlingException, which SDKs send again later. A value below
-	// MaxBodyBytes means MaxBodyBytes. Default: 64 MiB.
+	// 64 KiB count: the number of connections limits the others. An answer counts from when its
+	// items are read, and a body of many small values counts what it takes decoded. Beyond the
+	// limit the handler refuses requests with a ThrottlingException, which SDKs send again later;
+	// BatchGetItem returns UnprocessedKeys. A value below MaxBodyBytes means MaxBodyBytes.
+	// Default: 64 MiB.
 	MaxInFlightBytes int64
 	// MaxConnections limits the connections that [Handler.Serve] keeps open. Beyond the limit it
 	// closes the connection that has been idle for longest. If none is idle, it closes the new
@@ -179,13 +181,16 @@ func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) err
 		return errUnknownOperation
 	}
 	if h.verifier == nil {
-		if err := x.read(r, h.maxBody); err != nil {
+		if err := x.receive(r, h.maxBody); err != nil {
 			return err
 		}
 	} else if err := h.readVerified(x, r); err != nil {
 		return err
 	}
-	return do(ctx, h.db, r.Host, x.in, &x.encoder)
+	if err := x.admit(); err != nil {
+		return err
+	}
+	return do(withAnswer(ctx, x), h.db, r.Host, x.in, &x.encoder)
 }
 
 // readVerified reads the body of a request and verifies its signature. It does not read the body
@@ -195,7 +200,7 @@ func (h *Handler) readVerified(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := x.read(r, h.maxBody); err != nil {
+	if err := x.receive(r, h.maxBody); err != nil {
 		return err
 	}
 	return claim.Verify(x.in)

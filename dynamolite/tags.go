@@ -107,9 +107,9 @@ func (db *DB) resource(c *call, arn *string) (*table, error) {
 	if arn == nil {
 		return nil, missing("ResourceArn")
 	}
-	name, ok := strings.CutPrefix(*arn, tableARN(""))
-	if !ok {
-		return nil, validationf("Invalid TableArn: Invalid ResourceArn provided as input %s; those of dynamolite begin with %s", *arn, tableARN(""))
+	name := plainTableName(*arn)
+	if name == *arn {
+		return nil, validationf("Invalid TableArn: Invalid ResourceArn provided as input %s; an ARN of a table begins like %s", *arn, tableARN(""))
 	}
 	if strings.Contains(name, "/") {
 		return nil, invalid("Invalid resource arn provided, only a table's is accepted. Provided resource arn: %s", *arn)

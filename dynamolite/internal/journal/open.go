@@ -153,7 +153,7 @@ func (r *recovery) gap(before, first Position) error {
 // superfluous files are gone, and there is a segment to append to.
 func (r *recovery) mend(o Options) error {
 	if r.torn != nil {
-		o.Logger.Warn("cut off entries that a crash left unfinished; none had been confirmed",
+		o.Logger.Warn("cut off entries that a crash left unfinished; none had been confirmed, unless the file was shortened since",
 			"file", r.tail.name, "offset", r.tail.end, "bytes", r.torn.bytes, "reason", r.torn.reason)
 		if err := r.tail.file.Truncate(r.tail.end); err != nil {
 			return err
