@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -128,7 +129,7 @@ func isUnsupported(err error) bool {
 
 // isKnown reports whether an error is a condition of this project, and not of the network.
 func isKnown(err error) bool {
-	for _, known := range []error{store.ErrInvalid, store.ErrConflict, store.ErrCorrupt, store.ErrIncompatible, store.ErrUnsupported, errIncomplete} {
+	for _, known := range []error{store.ErrInvalid, store.ErrConflict, store.ErrCorrupt, store.ErrIncompatible, store.ErrUnsupported, stack.ErrNoStacks, errIncomplete} {
 		if errors.Is(err, known) {
 			return true
 		}
