@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
+	"runtime/metrics"
+	"strconv"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -30,7 +33,7 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	r := &run{o: o, plan: plan, admin: dynamo.NewMeter(o.API)}
 	r.result = &result.Result{
 		Format: result.Format, Scenario: plan.Name, About: plan.About, Version: o.Version, Target: o.Target,
-		Machine: fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)),
+		Machine: machine(),
 		Started: o.Now().UTC(), Seed: plan.Seed, Limiters: plan.Limiters, Namespace: o.Namespace,
 		SlowAfter: result.InMilliseconds(o.Slow),
 		Prices:    fmt.Sprintf("on demand, %s, %s", o.Region, o.Prices.WriteUnits.Date),
@@ -51,6 +54,17 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	}
 	r.result.Unreliable = unreliable(r.result, o.MaxLag)
 	return r.result, err
+}
+
+// machine describes what the generator runs on.
+func machine() string {
+	collector := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(collector)
+	percent := "off"
+	if n := collector[0].Value.Uint64(); n <= math.MaxInt32 {
+		percent = strconv.FormatUint(n, 10)
+	}
+	return fmt.Sprintf("%s/%s, %d processors, GOGC %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), percent)
 }
 
 // A run is one call of Run.

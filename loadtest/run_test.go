@@ -349,3 +349,25 @@ func TestASetUpThatFails(t *testing.T) {
 		t.Errorf("%v, error %v", r, err)
 	}
 }
+
+// Operations that are under way when a phase ends have no sample of their own: a rate of some
+// milliseconds would be a peak in every chart.
+func TestTheLastSampleIsNoPeak(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := options(builtin(t, "hot", 3*time.Second), dynamolite.Options{Latency: dynamolite.Latency{P50: 30 * time.Millisecond}})
+		r, err := loadtest.Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples := r.Sides[0].Samples
+		if len(samples) != 3 {
+			t.Errorf("%d samples of 3 s", len(samples))
+		}
+		for _, s := range samples {
+			if s.Seconds < 0.5 {
+				t.Errorf("a sample of %v s with %d operations", s.Seconds, s.Done)
+			}
+		}
+	})
+}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust/perform"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
@@ -146,7 +146,7 @@ func (o *workerOptions) print(totals []locust.Total) error {
 	return o.app.Print(workerTotals{totals}, func(w *strings.Builder) {
 		rows := make([][]string, len(totals))
 		for i, t := range totals {
-			rows[i] = []string{t.Method, t.Name, strconv.FormatInt(t.Requests, 10), strconv.FormatInt(t.Failures, 10)}
+			rows[i] = []string{t.Method, t.Name, limitarg.Grouped(t.Requests), limitarg.Grouped(t.Failures)}
 		}
 		app.Table(w, []string{"METHOD", "NAME", "REQUESTS", "FAILURES"}, rows)
 	})
