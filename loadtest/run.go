@@ -40,12 +40,12 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	}
 	err = r.all(ctx)
 	err = errors.Join(err, r.cleanUp(ctx))
-	if len(r.result.Sides) == 0 {
-		return nil, err
-	}
 	if ctx.Err() != nil {
 		r.result.Interrupted = true
 		err = errors.Join(context.Cause(ctx), err)
+	}
+	if len(r.result.Sides) == 0 {
+		return nil, err
 	}
 	spent := r.admin.Totals().Sum()
 	r.result.Spent = r.cost(spent)
@@ -91,7 +91,7 @@ func (r *run) all(ctx context.Context) error {
 func (r *run) one(ctx context.Context, i int) (err error) {
 	s, err := r.newSide(ctx, i)
 	if err != nil {
-		return err
+		return errors.Join(err, r.forget(ctx, i))
 	}
 	r.sides = append(r.sides, s)
 	defer func() { err = errors.Join(err, s.actor.close()) }()
@@ -138,6 +138,28 @@ func (r *run) cost(u dynamo.Usage) result.Cost {
 	}
 }
 
+// forget deletes the namespace of a side that could not be opened: an interrupted request
+// may have registered it.
+func (r *run) forget(ctx context.Context, i int) error {
+	if r.o.Keep {
+		return nil
+	}
+	ctx, cancel := aside(ctx)
+	defer cancel()
+	if err := ignoreMissing(r.deleteNamespace(ctx, i)); err != nil {
+		return fmt.Errorf("delete namespace %s: %w", r.o.namespace(i), err)
+	}
+	return nil
+}
+
+func (r *run) deleteNamespace(ctx context.Context, i int) error {
+	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: r.admin, Table: r.o.table(r.plan.Sides[i]), Now: r.o.Now, Logger: r.o.Logger})
+	if err != nil {
+		return err
+	}
+	return namespaces.Delete(ctx, r.o.namespace(i))
+}
+
 // aside returns a context for work that must be done even if the run was interrupted.
 func aside(ctx context.Context) (context.Context, context.CancelFunc) {
 	const patience = 5 * time.Minute
@@ -181,12 +203,7 @@ func (r *run) cleanUp(ctx context.Context) error {
 	var errs []error
 	for i, s := range r.sides {
 		r.prepare(s, "deleting the items")
-		err := s.delete(ctx)
-		namespaces, openErr := dynamo.NewNamespaces(dynamo.Options{API: r.admin, Table: r.o.table(s.kind), Now: r.o.Now, Logger: r.o.Logger})
-		if openErr == nil {
-			openErr = namespaces.Delete(ctx, r.o.namespace(i))
-		}
-		if err = errors.Join(err, openErr); err != nil {
+		if err := errors.Join(s.delete(ctx), r.deleteNamespace(ctx, i)); err != nil {
 			errs = append(errs, fmt.Errorf("delete namespace %s and its items; some are left: %w", r.o.namespace(i), err))
 		}
 	}

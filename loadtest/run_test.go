@@ -76,6 +76,28 @@ func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 	}
 }
 
+// An interruption of the set-up, wherever it comes, leaves nothing of the run either.
+func TestAnInterruptedSetUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	const step = 7 * time.Millisecond
+	for after := step; after < 350*time.Millisecond; after += step {
+		synctest.Test(t, func(t *testing.T) {
+			s := builtin(t, "llm-gateway", 10*time.Second)
+			s.Sides = []scenario.Side{scenario.Limiter}
+			o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: 20 * time.Millisecond}})
+			if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: o.Table, KeepExpired: true}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			if _, err := loadtest.Run(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("after %v: error %v", after, err)
+			}
+			gone(t, db, o)
+		})
+	}
+}
+
 // gone checks that a run leaves only tables, and audit events until they expire.
 func gone(t *testing.T, db *dynamolite.DB, o loadtest.Options) {
 	t.Helper()
