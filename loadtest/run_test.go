@@ -223,6 +223,11 @@ func TestOtherCalls(t *testing.T) {
 			{Weight: 1, Kind: scenario.SetLimits},
 			{Weight: 1, Kind: scenario.GetLimits},
 			{Weight: 1, Kind: scenario.GetEntity},
+			{Weight: 1, Kind: scenario.GetChildren},
+			{Weight: 1, Kind: scenario.SetResourceDefaults},
+			{Weight: 1, Kind: scenario.GetResourceDefaults},
+			{Weight: 1, Kind: scenario.GetSystemDefaults},
+			{Weight: 1, Kind: scenario.ListResources},
 		}
 		o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
 		side := &run(t, o).Sides[0]

@@ -36,8 +36,9 @@ there are, so users, stages and phases of the scenario have no meaning here. A c
 with a rate is refused.
 
 Locust shows each call as a request: ACQUIRE, COMMIT (of leases that were adjusted),
-AVAILABLE, SET_LIMITS, GET_LIMITS or GET_ENTITY. A refused acquire is RATE_LIMITED, and
-no failure. The name of a request is its resource; for GET_ENTITY it is the population.
+AVAILABLE, SET_LIMITS, GET_LIMITS, GET_ENTITY and so on (docs/load-testing.md). A refused
+acquire is RATE_LIMITED, and no failure. The name of a request is its resource; for calls
+about an entity it is the population.
 
 Before it connects, the command registers the namespace, and writes the scenario's
 limits and entities if they are not there yet. It deletes nothing. The table must exist.
