@@ -117,7 +117,7 @@ func (q *EntityQuery) check() (after string, err error) {
 // by ID, that follow the entity after; "" begins with the first.
 func (s *Store) recordKeys(ctx context.Context, op, prefix, after string, n int) (keys []schema.Key, err error) {
 	in := conn.IndexQuery(schema.GSI4, s.ns, schema.EntityPK(s.ns, prefix))
-	in.FilterExpression = aws.String("SK = :meta")
+	in.FilterExpression = aws.String(*in.FilterExpression + " AND SK = :meta")
 	in.ExpressionAttributeValues[":meta"] = schema.S(schema.MetaSK)
 	in.Limit = aws.Int32(entriesAtOnce)
 	if after != "" {

@@ -134,10 +134,13 @@ func (c *commands) complete(t *testing.T) {
 	}
 }
 
-// connect records the requests of the command that arguments run. It records none of a
-// completion, which is silent if a policy refuses it.
+// isCompletion reports whether arguments ask for completion. Its requests are not recorded: it
+// is silent if a policy refuses them.
+func isCompletion(args []string) bool { return len(args) > 0 && args[0] == cobra.ShellCompRequestCmd }
+
+// connect records the requests of the command that arguments run.
 func (c *commands) connect(args []string, connect func(context.Context, app.Endpoint) (dynamo.API, error)) func(context.Context, app.Endpoint) (dynamo.API, error) {
-	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
+	if isCompletion(args) {
 		return connect
 	}
 	path, _ := cli.CommandOf(args)
@@ -159,6 +162,9 @@ func (c *commands) connect(args []string, connect func(context.Context, app.Endp
 
 // connectStack records the requests to the services of a stack.
 func (c *commands) connectStack(args []string, connect func(context.Context, app.Endpoint) (stack.Clients, error)) func(context.Context, app.Endpoint) (stack.Clients, error) {
+	if isCompletion(args) {
+		return connect
+	}
 	path, _ := cli.CommandOf(args)
 	return func(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		o, err := connect(ctx, e)

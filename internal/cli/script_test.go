@@ -282,8 +282,11 @@ func expect(ts *testscript.TestScript, neg bool, code int, args []string) {
 	if got := cli.Run(ctx, o); got != code {
 		ts.Fatalf("exit code %d, want %d", got, code)
 	}
-	if !o.Terminal && wantsJSON(args) {
+	if !o.Terminal && wantsOutput(args, "json") {
 		w.recorder.checkJSON(ts, args, code, stdout.Bytes(), stderr.String())
+	}
+	if code == 0 && wantsOutput(args, "csv") {
+		checkCSV(ts, args, stdout.String())
 	}
 }
 

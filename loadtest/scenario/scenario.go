@@ -91,6 +91,16 @@ type Share struct {
 	Population int // its index
 	Weight     int64
 	Pick       Pick
+	Spikes     Spikes
+}
+
+// Spikes are times in which all operations of a class are of one share, whatever the
+// weights are. The zero value is none. Where the spikes of two shares coincide, the first
+// share has them.
+type Spikes struct {
+	// For is the length of a spike. One begins at a random instant of each Every, and ends
+	// within it.
+	For, Every time.Duration
 }
 
 // A Pick says how an entity of a population is chosen.

@@ -23,6 +23,7 @@ func New(a *app.App) *cobra.Command {
 // source names a scenario: one of the program's, or a file.
 type source struct {
 	name, file string
+	class      string // the only one that counts; "" is all
 }
 
 // args takes one name, or none beside --file.
@@ -45,8 +46,24 @@ func (s *source) bind(cmd *cobra.Command) {
 	cmd.Flags().Var(app.Named(&s.file), "file", "`file` of the scenario (docs/load-testing.md), instead of one of the\nprogram")
 }
 
+// bindOne adds the flags to a command whose load is one class.
+func (s *source) bindOne(cmd *cobra.Command) {
+	s.bind(cmd)
+	cmd.Flags().Var(app.Named(&s.class), "class", "`name` of the only class that makes the load (default all)")
+}
+
 // read reads the scenario.
 func (s *source) read() (*scenario.Scenario, error) {
+	all, err := s.all()
+	if err != nil || s.class == "" {
+		return all, err
+	}
+	one, err := all.WithClass(s.class)
+	return one, named(err)
+}
+
+// all reads the scenario with all classes.
+func (s *source) all() (*scenario.Scenario, error) {
 	if s.file == "" {
 		return scenario.Builtin(s.name)
 	}

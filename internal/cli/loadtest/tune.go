@@ -16,6 +16,7 @@ import (
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/loadtest/search"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // tuner is the command tune.
@@ -32,8 +33,8 @@ type tuner struct {
 
 const aboutTune = `Find how many users one process carries. The efficiency of a number of users is the median
 latency of one user alone, divided by that of the many. The search finds the highest number
-whose efficiency is at least --threshold. The scenario needs one class; its arrival is
-replaced by users, who think as the scenario says.
+whose efficiency is at least --threshold. One class of the scenario makes the load
+(--class); its arrival is replaced by users, who think as the scenario says.
 
 Run it on a machine like those of the workers. The result says how many of them a load of
 100, 500 and 1,000 users needs.`
@@ -48,7 +49,7 @@ func newTune(a *app.App) *cobra.Command {
 		Args:    o.source.args,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	o.source.bind(cmd)
+	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	bindTune(o.flags, &o.search)
 	o.target.bind(a, cmd)
@@ -86,7 +87,14 @@ func (o *tuner) Validate() error {
 		return err
 	}
 	o.plain = s
-	if _, err := o.with(1, o.search.Step); err != nil {
+	if len(s.Classes) > 1 {
+		return several(s)
+	}
+	if _, err := o.with(o.search.MaxUsers, o.search.Step); err != nil {
+		wrong, ok := errors.AsType[*store.ValidationError](err)
+		if ok && wrong.Field == "users" {
+			wrong.Field = "max users"
+		}
 		return named(err)
 	}
 	return o.target.validate()
