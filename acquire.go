@@ -19,11 +19,12 @@ import (
 // and, if the entity cascades, its parent. It returns an open [Lease] for what it
 // debited.
 //
-// A refusal is an [*ExceededError] with the wait. Other errors: [ErrInvalid] for a
-// request that names unknown limits or is otherwise wrong; [ErrUnavailable] if the
-// store could not be reached, unless the request or the configuration says to allow,
-// which yields a degraded lease; [ErrAccessDenied]; [ErrConflict] under extreme
-// contention; [ErrDisabled]; [ErrUnsupported]; [ErrClosed] after [Limiter.Close].
+// A refusal is an [*ExceededError] with the wait. [ErrInvalid] is for a malformed
+// request, and [ErrNotConfigured] for a limit that no level configures. [ErrUnavailable]
+// says that the store could not be reached. If the request or the configuration says to
+// allow, the caller gets a degraded lease instead. Other errors are [ErrAccessDenied],
+// [ErrConflict] under extreme contention, [ErrDisabled], [ErrUnsupported], and
+// [ErrClosed] after [Limiter.Close].
 //
 // A call returns by its context's deadline and within [Options.Timeout]. Reaching
 // either counts as the store not answering in time. If the caller leaves, by

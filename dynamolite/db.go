@@ -19,10 +19,10 @@ import (
 
 // Options configures a [DB]. The zero value is a database in memory without limits.
 type Options struct {
-	// Dir is the directory of the data. Acknowledged operations are then on disk, and so is
-	// everything that a read has returned: neither is lost when the process is killed or the
-	// machine loses power. One process uses a directory at a time. Default: none; the data is in
-	// memory and is gone when the process ends.
+	// Dir is the directory of the data. Acknowledged operations are then on disk, and so
+	// is everything that a read has returned. Neither is lost when the process is killed
+	// or the machine loses power. One process uses a directory at a time. Default: none;
+	// the data is in memory and is gone when the process ends.
 	Dir string
 	// Now returns the time. The engine uses it for a table's creation, stream records, the expiry
 	// of items and the capacity that partitions have left. It also ends the ten minutes for which

@@ -29,10 +29,11 @@ type HandlerOptions struct {
 	// Region is the only region that signatures may name. Default: any.
 	Region string
 	// Hosts are further names or addresses, without a port, by which clients may address a
-	// handler without Credentials. Such a handler serves any page that a browser of this machine
-	// takes for its origin, so it answers only requests whose Host is a loopback address,
-	// localhost, a name that ends in .localhost, or one of Hosts. An Origin must be one of these,
-	// too. Default: none. With Credentials, any host is served.
+	// handler without Credentials. Such a handler would serve any page that a browser of
+	// this machine takes for its origin. It therefore answers only requests whose Host is
+	// a loopback address, localhost, a name that ends in .localhost, or one of Hosts. An
+	// Origin must be one of these, too. Default: none. With Credentials, any host is
+	// served.
 	Hosts []string
 	// Logger receives panics, the only events of requests that the client is not told about, and
 	// connections that Serve refuses. Default: discard.
@@ -67,10 +68,10 @@ type HandlerOptions struct {
 //     signed too, for the service dynamodb, as in curl --aws-sigv4 aws:amz:us-east-1:dynamodb
 //     --user ID:SECRET. Without Credentials it needs no Authorization.
 //
-// The handler refuses what it can before it reads a body: a foreign host or origin, a missing
-// signature, an unknown access key, an unknown operation. An operation that the DB does not have
-// fails with an UnknownOperationException. The handler logs a panic in an operation and answers it
-// with an InternalServerError. A closed database gives the same answer.
+// The handler refuses these before it reads a body: a foreign host or origin, a missing signature,
+// an unknown access key, an unknown operation. An operation that the DB does not have fails with
+// an UnknownOperationException. The handler logs a panic in an operation and answers it with an
+// InternalServerError. A closed database gives the same answer.
 type Handler struct {
 	db          *DB
 	verifier    *sigv4.Verifier // nil if signatures are not verified

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Open locks a directory, which it creates if needed, and calls load for every entry in it, in
-// order: first those of the newest checkpoint, then those logged after it. The journal is then
-// ready to append.
+// Open locks a directory, which it creates if needed, and calls load for every entry in
+// it. The entries of the newest checkpoint come first, then those logged after it, in
+// order. The journal is then ready to append.
 //
 // The error is [ErrLocked], a [*DamagedError], the error of load, all wrapped, or that of the
 // file system. load may have been called before the error.
