@@ -20,10 +20,11 @@ import (
 // debited.
 //
 // A refusal is an [*ExceededError] with the wait. Other errors: [ErrInvalid] for a
-// request that names unknown limits or is otherwise wrong; [ErrUnavailable] if the
-// store could not be reached, unless the request or the configuration says to allow,
-// which yields a degraded lease; [ErrAccessDenied]; [ErrConflict] under extreme
-// contention; [ErrDisabled]; [ErrUnsupported]; [ErrClosed] after [Limiter.Close].
+// malformed request; [ErrNotConfigured] if it names limits that neither the configuration
+// nor [Request.Fallback] has; [ErrUnavailable] if the store could not be reached, unless
+// the request or the configuration says to allow, which yields a degraded lease;
+// [ErrAccessDenied]; [ErrConflict] under extreme contention; [ErrDisabled];
+// [ErrUnsupported]; [ErrClosed] after [Limiter.Close].
 //
 // A call returns by its context's deadline and within [Options.Timeout]. Reaching
 // either counts as the store not answering in time. If the caller leaves, by

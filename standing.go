@@ -48,7 +48,7 @@ func levelOf(w *plan.Wanted) Level {
 type EffectiveLimits struct {
 	Entity, Resource string
 	// Level has the limits. If it is [LevelNone], no level configures any: requests are
-	// [ErrInvalid], unless they bring limits of their own ([Request.Fallback]).
+	// [ErrNotConfigured], unless they bring limits of their own ([Request.Fallback]).
 	Level  Level
 	Limits []Limit // by name; whole, not divided by the number of shards
 	// Disabled says that an operator has switched the resource off for the entity, by
