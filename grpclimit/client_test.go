@@ -232,6 +232,27 @@ func TestTheAnswerOfAStreamOfRequestsIsCharged(t *testing.T) {
 	}
 }
 
+// A stream of requests that the server refuses gives back what it took, without an answer that
+// could be charged.
+func TestAStreamOfRequestsThatIsExhaustedGivesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		conn := unlimited(t, &service{input: func(pb.TestService_StreamingInputCallServer) error {
+			return status.Error(codes.ResourceExhausted, "enough")
+		}}, limited(t, w, clientOptions())...)
+		stream, err := pb.NewTestServiceClient(conn).StreamingInputCall(t.Context())
+		w.Must(err)
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.ResourceExhausted {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if left := balance(w, grpclimit.DefaultOutbound, "grpc.testing.TestService/StreamingInputCall", "rpm"); left != 6 {
+			t.Errorf("%d calls are left, want 6", left)
+		}
+	})
+}
+
 // A call that does not begin is settled, too.
 func TestAStreamThatDoesNotBegin(t *testing.T) {
 	t.Parallel()
