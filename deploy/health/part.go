@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -130,7 +131,7 @@ func isUnsupported(err error) bool {
 
 // isKnown reports whether an error is a condition of this project, and not of the network.
 func isKnown(err error) bool {
-	for _, known := range []error{store.ErrInvalid, store.ErrConflict, store.ErrCorrupt, store.ErrIncompatible, store.ErrUnsupported, errIncomplete} {
+	for _, known := range []error{store.ErrInvalid, store.ErrConflict, store.ErrCorrupt, store.ErrIncompatible, store.ErrUnsupported, stack.ErrNoStacks, errIncomplete} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -171,7 +171,7 @@ func (c *commands) connectStack(args []string, connect func(context.Context, app
 		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Mappings, o.Tagging, o.Database, o.Tasks)
 		return stack.Clients{
 			CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Mappings: lambda.NewFromConfig(cfg),
-			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: dynamodb.NewFromConfig(cfg), Tasks: ecs.NewFromConfig(cfg),
+			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: whole{Client: dynamodb.NewFromConfig(cfg)}, Tasks: ecs.NewFromConfig(cfg),
 		}, err
 	}
 }
@@ -272,6 +272,9 @@ type whole struct {
 	*dynamodb.Client
 	streams
 }
+
+// Immediate reports that the table is in memory.
+func (whole) Immediate() bool { return true }
 
 // A followed is a table with its stream.
 type followed struct {

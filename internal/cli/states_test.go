@@ -24,8 +24,13 @@ const statesFile = "testdata/states.golden"
 
 // verbs are the commands on a stack.
 var verbs = [][]string{
-	{"deploy", "-n", "limits", "--lambda-memory", "512", "--yes"}, {"upgrade", "-n", "limits", "--yes"}, {"status", "-n", "limits"}, {"check", "-n", "limits"},
-	{"list"}, {"delete", "-n", "limits", "--yes"}, {"rollback", "-n", "limits", "--yes"},
+	{"deploy", "-n", "limits", "--lambda-memory", "512", "--yes"},
+	{"upgrade", "-n", "limits", "--yes"},
+	{"status", "-n", "limits"},
+	{"check", "-n", "limits"},
+	{"list"},
+	{"delete", "-n", "limits", "--yes"},
+	{"rollback", "-n", "limits", "--yes"},
 }
 
 // newStackWorld returns a world with the stack limits.

@@ -407,7 +407,7 @@ func TestAdjusts(t *testing.T) {
 
 func TestKindsHaveTheNamesOfFiles(t *testing.T) {
 	t.Parallel()
-	if got := scenario.GetEntity.String() + " " + scenario.CallKind(9).String(); got != "get-entity CallKind(9)" {
+	if got := scenario.GetEntity.String() + " " + scenario.CallKind(10).String(); got != "get-entity CallKind(10)" {
 		t.Error(got)
 	}
 }

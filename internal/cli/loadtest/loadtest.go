@@ -4,12 +4,12 @@ package loadtest
 import (
 	"context"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
 
@@ -122,7 +122,7 @@ func (l *catalogue) Run(context.Context) error {
 	return l.app.Print(catalogueView{all}, func(w *strings.Builder) {
 		rows := make([][]string, len(all))
 		for i, s := range all {
-			rows[i] = []string{s.Name, seconds(s.Seconds), strconv.Itoa(s.Entities), strings.Join(s.Sides, ","), s.About}
+			rows[i] = []string{s.Name, seconds(s.Seconds), limitarg.Grouped(s.Entities), strings.Join(s.Sides, ","), s.About}
 		}
 		app.Table(w, []string{"SCENARIO", "LASTS", "ENTITIES", "SIDES", "ABOUT"}, rows)
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/loadtest/search"
@@ -177,13 +177,13 @@ func tuneText(w *strings.Builder, of string, r *search.TuneResult) {
 			mark = "<- highest"
 		}
 		rows = append(rows, []string{
-			strconv.Itoa(s.Users), count(s.PerSecond), took(float64(s.P50)), took(float64(s.P95)), took(float64(s.P99)),
-			strconv.FormatInt(s.Operations, 10), fmt.Sprintf("%.2f", s.Efficiency), mark,
+			limitarg.Grouped(s.Users), count(s.PerSecond), took(float64(s.P50)), took(float64(s.P95)), took(float64(s.P99)),
+			limitarg.Grouped(s.Operations), fmt.Sprintf("%.2f", s.Efficiency), mark,
 		})
 	}
 	app.Table(w, []string{"USERS", "DONE/S", "P50", "P95", "P99", "OPERATIONS", "EFFICIENCY", "NOTE"}, rows)
 	w.WriteByte('\n')
-	pairs := []string{"Users of a " + of, strconv.Itoa(r.Users), "Operations of a " + of, count(r.PerSecond) + " per second"}
+	pairs := []string{"Users of a " + of, limitarg.Grouped(r.Users), "Operations of a " + of, count(r.PerSecond) + " per second"}
 	for _, users := range []int{100, 500, 1000} {
 		if r.Users > 0 {
 			pairs = append(pairs, fmt.Sprintf("%s for %d users", many[of], users), count(math.Ceil(float64(users)/float64(r.Users))))
