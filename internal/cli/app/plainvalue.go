@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,12 @@ import (
 
 // Plain makes a flag of a number, a time or a truth value say what to give, in the words of a
 // shell; pflag passes on errors of Go's parsers. A time may have days, of 24 hours, in front.
+// Plain leaves alone values that are not pflag's, whatever type they name: their errors are
+// this program's.
 func Plain(f *pflag.Flag) {
+	if t := reflect.TypeOf(f.Value); t.Kind() != reflect.Pointer || t.Elem().PkgPath() != reflect.TypeFor[pflag.Flag]().PkgPath() {
+		return
+	}
 	switch f.Value.Type() {
 	case "int", "int64", "uint64":
 		f.Value = &plainValue{Value: f.Value, want: "give a whole number"}
