@@ -53,8 +53,8 @@ type EntityPage struct {
 //
 // It finds the records through an index that lags behind, and reads them with eventually
 // consistent reads: an entity just created may be missing. The index has an entry of
-// about 200 bytes for each record, level of limits and usage snapshot of an entity. 20
-// entries cost about half a read unit, and each record half a unit.
+// about 200 bytes for each record, level of limits and usage snapshot of an entity. About
+// 20 entries cost half a read unit, and each record half a unit.
 func (s *Store) Entities(ctx context.Context, q EntityQuery) (EntityPage, error) {
 	const op = "list entities"
 	after, err := q.check()

@@ -17,7 +17,8 @@ import (
 )
 
 // ErrNamespaceInUse says that a namespace cannot be purged, because its name leads to it
-// or limiters write to it, or that it cannot be recovered, because a purge has begun.
+// or limiters write to it. It also says that a namespace cannot be recovered, because a
+// purge has begun.
 var ErrNamespaceInUse = errors.New("namespace in use")
 
 // An OrphanState is the reason why no name leads to a namespace.
@@ -205,7 +206,7 @@ func inUse(ns Namespace) error {
 //
 // It fails with [store.ErrExists] if the name belongs to another namespace, and with
 // [ErrNamespaceInUse] if a purge has begun. Recover and Purge race for the record of the
-// ID: each writes it under the condition that it is as it was read, so one of them fails.
+// ID. Each writes it under the condition that it is as it was read, so one of them fails.
 func (n *Namespaces) Recover(ctx context.Context, id, name string) (Namespace, error) {
 	if name != "" {
 		if err := store.CheckNamespace(name); err != nil {

@@ -35,7 +35,7 @@ func sample(t reflect.Type, depth int) reflect.Value {
 	case reflect.Struct:
 		for i := range t.NumField() {
 			// A part that was not read has nothing else.
-			if f := t.Field(i); f.IsExported() && !(f.Name == "Problem" && strings.HasPrefix(t.Name(), "Part[")) {
+			if f := t.Field(i); f.IsExported() && (f.Name != "Problem" || !strings.HasPrefix(t.Name(), "Part[")) {
 				v.Field(i).Set(sample(f.Type, depth))
 			}
 		}
