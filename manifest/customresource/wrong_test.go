@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -66,5 +67,19 @@ func TestWhatNeverWasIsDeleted(t *testing.T) {
 	}
 	if a := s.do("Update", "x", one("r", 2)); a.PhysicalResourceId == "x" || s.capacity(store.ConfigKey{Resource: "r"}) != 2 {
 		t.Errorf("got %+v", a)
+	}
+}
+
+// A defect of the function fails the resource. Without an answer, CloudFormation would wait
+// for an hour.
+func TestAPanicIsAnswered(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	broken := faults.Wrap(s.API, faults.Before(func(*faults.Call) error { panic("no such thing") }))
+	for _, request := range []string{"Create", "Update", "Delete"} {
+		a := s.send(t.Context(), broken, request, "limits/x", one("r", 1))
+		if a.Status != "FAILED" || !strings.Contains(a.Reason, "no such thing") {
+			t.Errorf("%s: %+v", request, a)
+		}
 	}
 }
