@@ -19,11 +19,12 @@ import (
 // and, if the entity cascades, its parent. It returns an open [Lease] for what it
 // debited.
 //
-// A refusal is an [*ExceededError] with the wait. Other errors: [ErrInvalid] for a
-// request that names unknown limits or is otherwise wrong; [ErrUnavailable] if the
-// store could not be reached, unless the request or the configuration says to allow,
-// which yields a degraded lease; [ErrAccessDenied]; [ErrConflict] under extreme
-// contention; [ErrDisabled]; [ErrUnsupported]; [ErrClosed] after [Limiter.Close].
+// A refusal is an [*ExceededError] with the wait. [ErrInvalid] is for a malformed
+// request, and [ErrNotConfigured] for a limit that neither the configuration nor
+// [Request.Fallback] has. [ErrUnavailable] says that the store could not be reached. If
+// the request or the configuration says to allow, the caller gets a degraded lease
+// instead. Other errors are [ErrAccessDenied], [ErrConflict] under extreme contention,
+// [ErrDisabled], [ErrUnsupported], and [ErrClosed] after [Limiter.Close].
 //
 // A call returns by its context's deadline and within [Options.Timeout]. Reaching
 // either counts as the store not answering in time. If the caller leaves, by
@@ -192,7 +193,8 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 
 // refuseFromMemory is recall for a request that is then refused. It counts the refusal.
 func (l *Limiter) refuseFromMemory(req *Request) error {
-	if e, _ := l.recall(req, l.driver.Trust()); e != nil {
+	asked := req.asked()
+	if e, _ := l.recall(&asked, &asked, l.driver.Trust()); e != nil {
 		l.driver.Counts.Refused.Add(1)
 		return e
 	}
@@ -200,17 +202,18 @@ func (l *Limiter) refuseFromMemory(req *Request) error {
 }
 
 // recall returns the refusal of a request, if the images of its buckets that were seen up
-// to trust ago show that it would be refused. It returns nil if the limiter must ask the
-// store: either it knows that the images suffice, or they cannot tell.
+// to trust ago show that it would be refused. payer is what the request asks of the
+// parent. recall returns nil if the limiter must ask the store: either it knows that the
+// images suffice, or they cannot tell.
 //
 // The last image of a bucket, refilled to now, shows the most that the bucket can hold,
 // unless somebody returned tokens or merged shards. So such an image may refuse, for a
 // short time; it never admits. There must be an image of every shard, compared with its
 // configuration within the time to live. No item may need a write. Then the answer is
 // the same as the store's, with the same wait.
-func (l *Limiter) recall(req *Request, trust time.Duration) (refusal *ExceededError, knows bool) {
-	asked, m := req.asked(), l.driver.Moment()
-	of, refuses, knows := l.driver.RefusesFromMemory(&asked, m, trust)
+func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refusal *ExceededError, knows bool) {
+	m := l.driver.Moment()
+	of, refuses, knows := l.driver.RefusesFromMemory(req, payer, m, trust)
 	if !refuses {
 		return nil, knows
 	}
@@ -227,9 +230,9 @@ func (l *Limiter) recall(req *Request, trust time.Duration) (refusal *ExceededEr
 		if !all {
 			return nil, false
 		}
-		c, limits := acquire.Claim{Bucket: images[0].Bucket}, images[0].Limits
+		c, limits, consume := acquire.Claim{Bucket: images[0].Bucket}, images[0].Limits, [...]*acquire.Request{req, payer}[i].Consume
 		for k := range limits {
-			if tokens, asked := req.Consume[limits[k].Name]; asked {
+			if tokens, asked := consume[limits[k].Name]; asked {
 				e.Statuses = appendStatus(e.Statuses, &c, store.Amount{Limit: limits[k].Name, Milli: tokens * milli}, 0, images, m.Now)
 			}
 		}

@@ -43,11 +43,11 @@ type Options struct {
 	// fill time. A bucket whose limits are the entity's own does not expire. Default
 	// [DefaultTTLMultiplier]; negative keeps every bucket.
 	TTLMultiplier int
-	// Trust is how long the limiter may refuse from memory: it has seen the bucket
-	// exhausted, and what the bucket has earned since does not suffice. For that time
-	// the limiter overlooks tokens that another process returns. If another process
-	// takes tokens, the quoted wait is too short. Default [DefaultTrust]; negative
-	// always asks the store, so that every wait is exact.
+	// Trust is how long the limiter may refuse from memory. It has then seen the bucket
+	// exhausted, and what the bucket has earned since does not suffice. For that time the
+	// limiter overlooks tokens that another process returns. If another process takes
+	// tokens, the quoted wait is too short. Default [DefaultTrust]; negative always asks
+	// the store, so that every wait is exact.
 	Trust time.Duration
 	// InFlight is the maximum number of concurrent writes per bucket item; further
 	// callers share the next write. Default [DefaultInFlight]: 2, raised to at most 4
@@ -83,7 +83,8 @@ type Limiter struct {
 	maxWaiters int
 }
 
-// New makes a limiter on a store. It does no I/O.
+// New makes a limiter on a store. It does no I/O. It fails with [ErrInvalid] if the store
+// is nil or an option is out of range.
 func New(s Store, o Options) (*Limiter, error) {
 	of := process.Options{
 		ConfigTTL: o.ConfigTTL, Timeout: o.Timeout, Memory: o.Memory, TTLMultiplier: o.TTLMultiplier, Logger: o.Logger, Rand: o.Rand,
@@ -107,10 +108,10 @@ func New(s Store, o Options) (*Limiter, error) {
 }
 
 // Close ends the limiter. Calls that begin from now on return [ErrClosed], and so do calls
-// of [Limiter.Wait] that are waiting. Close waits
-// for the calls under way, and for work that goes on after calls have returned. Such
-// work is rollbacks for callers that left, and comparisons of buckets with their
-// configuration. Close gives up the doubling of a throttled bucket.
+// of [Limiter.Wait] that are waiting. Close waits for the calls under way, and for work that
+// goes on after calls have returned. Such work is rollbacks for callers that left, and
+// comparisons of buckets with their configuration. Close gives up the doubling of a
+// throttled bucket.
 //
 // Close takes at most twice [Options.Timeout]: a call under way may take it once, and
 // returning what the call took may take as long again. Then Close cuts off the rest: it
@@ -172,9 +173,8 @@ func (l *Limiter) Stats() Stats {
 }
 
 // Do acquires, runs f, and commits the lease. If f fails or panics, Do returns what the
-// lease took instead. f settles the difference between requested and used tokens with
-// [Lease.Adjust]. [Options.Timeout] bounds the acquire and the commit, each on its own;
-// it does not bound f.
+// lease took instead. f sets what was really used with [Lease.Settle]. [Options.Timeout]
+// bounds the acquire and the commit, each on its own; it does not bound f.
 func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *Lease) error) (err error) {
 	lease, err := l.Acquire(ctx, req)
 	if err != nil {

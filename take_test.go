@@ -159,7 +159,7 @@ func TestCallsOnALeaseOverlap(t *testing.T) {
 					lease, err := l.Acquire(w.Context(), ask("key", "tpd", 100))
 					w.Must(err)
 					var all sync.WaitGroup
-					for i := range 3 {
+					for i := range 8 {
 						all.Go(func() {
 							time.Sleep(time.Duration(at*i) * time.Millisecond)
 							if err := lease.Take(w.Context(), tokens{"tpd": 20}); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) {

@@ -18,10 +18,10 @@ import (
 // until the request is admitted, and returns the lease.
 //
 // Callers of one limiter that wait for the same limit of a bucket are admitted in the
-// order of their arrival, whatever they ask for: a small request does not overtake a large
-// one. A caller that names no limit for which an earlier one waits does not wait behind it.
-// Callers in other processes compete: there is no order among processes, but their shares
-// are about equal. Acquire knows nothing of the order.
+// order of their arrival. A small request does not overtake a large one. A caller that
+// names no limit for which an earlier one waits does not wait behind it. Callers in other
+// processes compete: there is no order among processes, but their shares are about equal.
+// Acquire knows nothing of the order.
 //
 // Wait gives up at once if no wait helps, and if the wait would not end before the deadline
 // of ctx. The callers in front count, as if all of them stayed. The error is then the
@@ -30,7 +30,8 @@ import (
 // while Wait waits, the error is that of ctx. It is also ErrExceeded if that was the
 // deadline: then others took the tokens first. [Limiter.Close] ends the wait with
 // [ErrClosed]. After [ErrConflict] Wait tries again. All other errors are those of Acquire,
-// and end the wait.
+// and end the wait. If the store cannot be reached, those behind a caller that gets the error
+// try a second later.
 //
 // A caller that leaves has taken nothing, and those behind it move up. Nothing bounds the
 // wait but ctx; [Options.Timeout] bounds each try to acquire, see docs/design/wait.md for
@@ -48,6 +49,9 @@ func (l *Limiter) await(ctx context.Context, req Request) (*Lease, error) {
 	if l.waiting.Size() > 0 {
 		if err := req.Validate(); err != nil {
 			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("%s: %w", req.op("wait for"), err)
 		}
 		if c := l.newWaiter(&req, arrival); l.mustWait(c) {
 			return l.waitBehind(ctx, &req, c)
@@ -73,9 +77,14 @@ const (
 	lookPart  = 4
 	leastLook = 5 * time.Second
 	mostLook  = time.Minute
-	// spreadAsks is for how many requests a shared bucket earns tokens in the time over
-	// which its processes spread their tries.
-	spreadAsks = 8
+	// Processes spread their tries over the time in which a shared bucket earns tokens for
+	// mostSpread requests: that keeps them apart. A bucket that is full meanwhile earns
+	// nothing. So the time is no longer than what the bucket takes to fill up beyond the
+	// request, down to the time for leastSpread requests.
+	mostSpread, leastSpread = 8, 2
+	// outagePause is how long the callers of a line do not try after the store did not
+	// answer one of them.
+	outagePause = time.Second
 	// unheardTries is how many tries in a row must be refused before the process tells
 	// others that it waits.
 	unheardTries = 5
@@ -125,7 +134,7 @@ func (l *Limiter) mustWait(c *waiter) bool {
 // waitBehind waits for a caller that has not been refused, behind earlier callers if there
 // are any. It takes from memory what the caller is up against, or else reads it.
 func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lease, error) {
-	refusal, _ := l.recallForWaiters(req, 0)
+	refusal, _ := l.recallForWaiters(req, nil)
 	if refusal == nil {
 		statuses, err := l.ask(ctx, *req)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
@@ -138,7 +147,7 @@ func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lea
 
 // waitAfter waits after a refusal.
 func (l *Limiter) waitAfter(ctx context.Context, req *Request, c *waiter, refusal *ExceededError) (*Lease, error) {
-	return l.join(ctx, req, c, refusal, l.due(refusal))
+	return l.join(ctx, req, c, refusal, l.due(ctx, refusal))
 }
 
 // join joins the line, unless the wait would be too long, and waits.
@@ -218,18 +227,19 @@ func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *Ex
 // early. An error ends the wait.
 func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError) error {
 	early, knows := l.recallForWaiters(req, turn.Ahead)
+	isBehind := turn.Ahead != nil
 	switch {
-	case !knows && turn.Ahead > 0 && turn.Until == 0: // their answers will tell
-		l.waiting.Postpone(c, l.driver.Uptime()+l.driver.Part())
+	case !knows && isBehind && turn.Until == 0: // their answers will tell
+		l.waiting.Postpone(c, l.driver.Uptime()+l.driver.Part(), isBehind)
 		return nil
-	case early != nil && turn.Ahead > 0 && early.RetryAfter() == Never: // the bucket never holds enough for all of them
-		l.waiting.Postpone(c, waiting.Forever)
+	case early != nil && isBehind && early.RetryAfter() == Never: // the bucket never holds enough for all of them
+		l.waiting.Postpone(c, waiting.Forever, isBehind)
 		return nil
 	case early != nil:
-		if err := l.tooLate(ctx, req, early); err != nil && turn.Ahead == 0 {
+		if err := l.tooLate(ctx, req, early); err != nil && !isBehind {
 			return err
 		}
-		l.waiting.Postpone(c, l.due(early))
+		l.waiting.Postpone(c, l.due(ctx, early), isBehind)
 		return nil
 	case !l.waiting.Try(c):
 		return nil
@@ -245,13 +255,16 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 	}
 	refusal, refused := errors.AsType[*ExceededError](err)
 	if !refused {
+		if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
+			l.waiting.Pause(c.Line, l.driver.Uptime()+outagePause)
+		}
 		return err
 	}
 	*last = refusal
 	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return err
 	}
-	if l.waiting.Refuse(c, exceeded(refusal), l.due(refusal)) >= unheardTries {
+	if l.waiting.Refuse(c, exceeded(refusal), l.due(ctx, refusal)) >= unheardTries {
 		l.makeHeard(ctx, refusal)
 	}
 	return nil
@@ -273,29 +286,36 @@ func (l *Limiter) makeHeard(ctx context.Context, refusal *ExceededError) {
 	}
 }
 
-// recallForWaiters returns the refusal of a request that comes after ahead others like it,
-// as far as memory can tell. Waiting longer is no decision, so it rests on memory even if
+// recallForWaiters returns the refusal of a request that comes after what others ask for, as
+// far as memory can tell. Waiting longer is no decision, so it rests on memory even if
 // [Options.Trust] forbids refusals from memory.
-func (l *Limiter) recallForWaiters(req *Request, ahead int) (refusal *ExceededError, knows bool) {
-	all := *req
-	if ahead > 0 {
-		all.Consume = make(map[string]int64, len(req.Consume))
-		for limit, tokens := range req.Consume {
-			if n := int64(ahead + 1); tokens <= MaxTokens/n {
-				all.Consume[limit] = tokens * n
-			} else {
-				all.Consume[limit] = MaxTokens + 1 // more than any capacity
-			}
-		}
+func (l *Limiter) recallForWaiters(req *Request, ahead map[waiting.Key]int64) (refusal *ExceededError, knows bool) {
+	own := req.asked()
+	payer := own
+	if len(ahead) > 0 {
+		own.Consume = asksAfter(req.Consume, ahead, req.Entity)
+		payer.Consume = asksAfter(req.Consume, ahead, l.driver.Payer(req.Entity, req.Resource))
 	}
-	return l.recall(&all, max(l.driver.Trust(), DefaultTrust))
+	return l.recall(&own, &payer, max(l.driver.Trust(), DefaultTrust))
+}
+
+// asksAfter is what a request and what is ahead of it ask together of an entity's bucket.
+func asksAfter(consume map[string]int64, ahead map[waiting.Key]int64, entity string) map[string]int64 {
+	all := make(map[string]int64, len(consume))
+	for limit, tokens := range consume {
+		if tokens > 0 {
+			const tooMuch = MaxTokens + 1 // more than any capacity
+			tokens += min(ahead[waiting.Key{Entity: entity, Limit: limit}], tooMuch-tokens)
+		}
+		all[limit] = tokens
+	}
+	return all
 }
 
 // due is the instant, by the limiter's uptime, at which a refused request is to be tried
 // again. If other processes use the bucket, too, all of them have been told the same
-// instant. So the tries spread over the time in which the bucket earns the tokens for
-// several such requests.
-func (l *Limiter) due(refusal *ExceededError) time.Duration {
+// instant. So their tries spread over some time, which ends with the context at the latest.
+func (l *Limiter) due(ctx context.Context, refusal *ExceededError) time.Duration {
 	wait := refusal.RetryAfter()
 	if look := min(max(wait/lookPart, leastLook), mostLook); wait > look {
 		wait = look
@@ -303,8 +323,11 @@ func (l *Limiter) due(refusal *ExceededError) time.Duration {
 	var spread time.Duration
 	for i := range refusal.Statuses {
 		if s := &refusal.Statuses[i]; s.Exceeded && l.driver.IsShared(s.Entity, s.Resource) {
-			spread = max(spread, spreadAsks*earnedIn(&s.Limit, s.Requested))
+			spread = max(spread, spreadOf(s))
 		}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		spread = min(spread, l.driver.Until(deadline)-wait)
 	}
 	if spread > 0 {
 		wait += time.Duration(l.driver.Rand(int64(spread)))
@@ -312,10 +335,18 @@ func (l *Limiter) due(refusal *ExceededError) time.Duration {
 	return l.driver.Uptime() + wait
 }
 
+// spreadOf is the time over which processes spread their tries for a limit that refused.
+func spreadOf(s *Status) time.Duration {
+	return earnedIn(&s.Limit, min(mostSpread*s.Requested, max(leastSpread*s.Requested, s.Limit.Capacity-s.Requested)))
+}
+
+// longestEarned is the longest time that earnedIn tells.
+const longestEarned time.Duration = math.MaxInt64 / 4
+
 // earnedIn is the time in which a limit earns tokens.
 func earnedIn(limit *Limit, tokens int64) time.Duration {
 	ns := float64(tokens) / float64(max(1, limit.Amount)) * float64(limit.Period)
-	return time.Duration(min(ns, math.MaxInt64/4)).Truncate(time.Millisecond)
+	return time.Duration(min(ns, float64(longestEarned))).Truncate(time.Millisecond)
 }
 
 // behind returns the refusal for a caller behind others, which take what they ask for
@@ -327,11 +358,11 @@ func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
 	late := &ExceededError{Statuses: slices.Clone(e.Statuses)}
 	for i := range late.Statuses {
 		s := &late.Statuses[i]
-		first := ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}]
+		first := min(ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}], math.MaxInt64/4)
 		switch missing := first + s.Requested - s.Available; {
 		case first == 0 || s.RetryAfter == Never || missing <= 0:
 		case s.Exceeded:
-			s.RetryAfter += earnedIn(&s.Limit, first)
+			s.RetryAfter = min(s.RetryAfter, Never-1-longestEarned) + earnedIn(&s.Limit, first)
 		default:
 			s.Exceeded, s.RetryAfter = true, earnedIn(&s.Limit, missing)
 		}

@@ -3,9 +3,9 @@ package limiter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,107 +118,87 @@ func TestAHundredWorkersWaitWithFewTries(t *testing.T) {
 	}
 }
 
-// Callers that ask for different amounts try one after the other, each with one write. So
-// they are admitted once in a round trip, although the bucket earns more than they take.
-func TestWaitersOfDifferentAmountsTryOneByOne(t *testing.T) {
-	t.Parallel()
-	inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
-		const latency, total = 20 * time.Millisecond, 20 * time.Second
-		l := w.NewLimiter(w.OpenOn(newWire(w.Meter, latency).api), limiter.Options{})
-		w.System(limiter.PerSecond("rps", 20_000))
-		w.Take(l, ask("user", "rps", 20_000))
-		before := w.Meter.Totals()["UpdateItem"].Requests
-		end := time.Now().Add(total)
-		var admitted atomic.Int64
-		var all sync.WaitGroup
-		for i := range int64(100) {
-			all.Go(func() {
-				for time.Now().Before(end) {
-					lease, err := l.Wait(w.Context(), ask("user", "rps", 100+i))
-					if err != nil {
-						w.Error(err)
-						return
-					}
-					admitted.Add(1)
-					w.Check(lease.Commit(w.Context()))
-				}
+// Callers that ask for different amounts use the whole limit, whatever a round trip takes.
+// They are admitted in the order of their arrival, and share writes.
+func TestWaitersOfDifferentAmountsUseTheWholeLimit(t *testing.T) {
+	amounts := map[string]func(i int64) int64{
+		"a hundred amounts": func(i int64) int64 { return 100 + i },
+		"three amounts":     func(i int64) int64 { return 50 << (i % 3) },
+		"one large":         func(i int64) int64 { return 100 + 3_900*max(0, i-98) },
+	}
+	for name, latency := range map[string]time.Duration{"at once": 0, "5 ms": 5 * time.Millisecond, "20 ms": 20 * time.Millisecond} {
+		for of, amount := range amounts {
+			t.Run(of+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+					w.System(limiter.PerSecond("rps", 20_000))
+					w.mixedAmounts(latency, 1, "user", func(i int64) limiter.Request { return ask("user", "rps", amount(i)) })
+				})
 			})
 		}
-		all.Wait()
-		n := admitted.Load()
-		writes := float64(w.Meter.Totals()["UpdateItem"].Requests-before) / float64(n)
-		w.Logf("%d admitted, %.2f writes for each", n, writes)
-		if trips := int64(total / latency); n < trips*9/10 {
-			w.Errorf("%d were admitted in the time of %d round trips", n, trips)
-		}
-		if writes > 1.1 {
-			w.Errorf("%.2f writes for each admission", writes)
-		}
-	})
-}
-
-// Processes that wait for one bucket get about equal shares, in their own order, and do
-// not try all at once.
-func TestWaitingProcessesShareWithoutAHerd(t *testing.T) {
-	for name, tt := range map[string]struct {
-		limit limiter.Limit
-		most  float64 // tries for each admission
-	}{
-		"a hundred a second": {limiter.PerSecond("rps", 100), 2},
-		// At such a rate, the stamp that a process remembers is mostly out of date. So an
-		// admission takes a second write.
-		"one a second": {limiter.PerMinute("rps", 60), 3.5},
-	} {
-		limit := tt.limit
-		t.Run(name, func(t *testing.T) {
+		t.Run("children of one parent/"+name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
-				const processes, workers = 8, 10
-				w.System(limit)
-				w.Take(w.Limiter, ask("user", "rps", limit.Capacity))
-				earns := float64(limit.Amount) / limit.Period.Seconds()
-				total := time.Duration(float64(time.Second) * 1600 / earns)
-				end := time.Now().Add(total)
-				before := w.Meter.Totals()["UpdateItem"].Requests
-				admitted := make([]int, processes)
-				var all sync.WaitGroup
-				for i := range processes {
-					l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 5*time.Millisecond).api), limiter.Options{})
-					var mu sync.Mutex
-					for range workers {
-						all.Go(func() {
-							for {
-								ctx, cancel := context.WithDeadline(w.Context(), end)
-								_, err := l.Wait(ctx, ask("user", "rps", 1))
-								cancel()
-								if err != nil {
-									return
-								}
-								mu.Lock()
-								admitted[i]++
-								mu.Unlock()
-							}
-						})
-					}
+				w.family(limiter.PerSecond("rps", 1_000_000))
+				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerSecond("rps", 20_000)}))
+				for i := range 10 {
+					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: fmt.Sprint("child-", i), Parent: "project", Cascade: true})))
 				}
-				all.Wait()
-				sum := 0
-				for _, n := range admitted {
-					sum += n
-				}
-				tries := float64(w.Meter.Totals()["UpdateItem"].Requests-before) / float64(sum)
-				w.Logf("%v admitted, %.2f tries for each", admitted, tries)
-				if tries > tt.most {
-					w.Errorf("%.2f tries for each admission", tries)
-				}
-				if sum < 1600*9/10 {
-					w.Errorf("%d were admitted, of 1600", sum)
-				}
-				if slices.Min(admitted) < sum/processes*7/10 || slices.Max(admitted) > sum/processes*13/10 {
-					w.Errorf("the shares are %v", admitted)
-				}
+				w.mixedAmounts(latency, 2, "project", func(i int64) limiter.Request { return ask(fmt.Sprint("child-", i%10), "rps", 100+i) })
 			})
 		})
+	}
+}
+
+// mixedAmounts has a hundred workers wait for requests of a limit of 20,000 a second, which
+// is an entity's. Each request takes from a number of buckets.
+func (w *world) mixedAmounts(latency time.Duration, buckets float64, of string, request func(i int64) limiter.Request) {
+	const total, startUp, earned = 20 * time.Second, 2 * time.Second, 20_000 * 20
+	w.Take(w.Limiter, ask(of, "rps", 20_000))
+	l := w.NewLimiter(w.OpenOn(newWire(w.Meter, latency).api), limiter.Options{})
+	before := w.Meter.Totals()
+	begun := time.Now()
+	end := begun.Add(total)
+	var mu sync.Mutex
+	var took []time.Duration
+	var got, admitted int64
+	var all sync.WaitGroup
+	for i := range int64(100) {
+		all.Go(func() {
+			req := request(i)
+			for time.Now().Before(end) {
+				from := time.Now()
+				lease, err := l.Wait(w.Context(), req)
+				if err != nil {
+					w.Error(err)
+					return
+				}
+				mu.Lock()
+				if admitted++; time.Now().Before(end) {
+					got += req.Consume["rps"]
+				}
+				if from.Sub(begun) > startUp {
+					took = append(took, time.Since(from))
+				}
+				mu.Unlock()
+				w.Check(lease.Commit(w.Context()))
+			}
+		})
+	}
+	all.Wait()
+	writes := float64(w.Meter.Totals()["UpdateItem"].Requests-before["UpdateItem"].Requests) / float64(admitted)
+	slices.Sort(took)
+	median, slowest := took[len(took)/2], took[len(took)-1]
+	used := float64(got) / earned
+	w.Logf("%.2f of the limit is used, %.2f writes for each admission, median %v, slowest %v", used, writes, median, slowest)
+	if used < 0.95 {
+		w.Errorf("%.2f of the limit is used", used)
+	}
+	if writes > 1.2*buckets {
+		w.Errorf("%.2f writes for each admission", writes)
+	}
+	if slowest > 2*median {
+		w.Errorf("the slowest waited %v, the median is %v", slowest, median)
 	}
 }
 

@@ -147,6 +147,9 @@ type Result struct {
 	// Updates of usage sums, Refills of items, and Doublings, Mends and Merges of the
 	// shards of buckets.
 	Updates, Refills, Doublings, Mends, Merges int
+	// Healed counts items whose stamp lay far ahead and was moved back. Braked counts refills
+	// that were not sent because the store had just throttled the item.
+	Healed, Braked int
 	// Archived counts audit events, stored in objects of ArchivedBytes in total.
 	Archived, ArchivedBytes int
 	// Errors are failed refills, doublings, mends and merges. They lose nothing, and no
@@ -188,7 +191,10 @@ func (a *Aggregator) Process(ctx context.Context, records []stream.Record) (Resu
 
 // takeIn does all the work on the buckets of a batch.
 func (a *Aggregator) takeIn(ctx context.Context, b *batch) {
-	defer func() { a.namespaces.release(b.opened()...) }()
+	defer func() {
+		b.healed, b.braked = a.namespaces.news(b.opened())
+		a.namespaces.release(b.opened()...)
+	}()
 	a.resolve(ctx, b)
 	a.addUsage(ctx, b)
 	a.tend(ctx, b)
@@ -215,6 +221,7 @@ func (a *Aggregator) report(ctx context.Context, res *Result) {
 	}
 	a.o.Logger.Log(ctx, level, "batch processed", "records", res.Records, "buckets", res.Buckets, "updates", res.Updates,
 		"refills", res.Refills, "doublings", res.Doublings, "mends", res.Mends, "merges", res.Merges, "errors", res.Errors,
+		"healed", res.Healed, "braked", res.Braked,
 		"archived", res.Archived, "archived_bytes", res.ArchivedBytes,
 		"failed", len(res.Failed), "poisoned", len(res.Poisoned), "lag_ms", res.Lag.Milliseconds())
 }

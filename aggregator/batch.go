@@ -23,7 +23,7 @@ type batch struct {
 	poisoned   []Failure
 
 	archived, archivedBytes                   int
-	updates                                   int
+	updates, healed, braked                   int
 	refills, doublings, mends, merges, errors atomic.Int64
 
 	mu     sync.Mutex
@@ -292,6 +292,7 @@ func (b *batch) result() Result {
 		Records: len(b.records), Buckets: len(b.items), Updates: b.updates, Lag: b.lag, Poisoned: b.poisoned,
 		Archived: b.archived, ArchivedBytes: b.archivedBytes,
 		Refills: int(b.refills.Load()), Doublings: int(b.doublings.Load()), Mends: int(b.mends.Load()), Merges: int(b.merges.Load()), Errors: int(b.errors.Load()),
+		Healed: b.healed, Braked: b.braked,
 	}
 	for i, err := range b.failed {
 		res.Failed = append(res.Failed, Failure{i, b.records[i].ID, b.records[i].Sequence, err})

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // forgetMissing is how long the aggregator takes a missing namespace for missing.
@@ -34,8 +35,9 @@ type namespace struct {
 
 	missing   bool
 	missingAt time.Time
-	users     int  // batches that use it
-	forgotten bool // to be closed when its last user ends
+	users     int        // batches that use it
+	told      tend.Stats // of its keeper, as far as results of batches have them
+	forgotten bool       // to be closed when its last user ends
 }
 
 func newNamespaces(open Opener, size int) *namespaces {
@@ -92,6 +94,22 @@ func (n *namespaces) known(id string, now time.Time) *namespace {
 	}
 	ns.users++
 	return ns
+}
+
+// news returns how many items the keepers of namespaces have healed, and how many refills
+// they have not sent, since the last call for each.
+func (n *namespaces) news(of []*namespace) (healed, braked int) {
+	n.mu.Lock()
+	defer n.unlock()
+	for _, ns := range of {
+		if ns.Keeper != nil {
+			now := ns.Keeper.Stats()
+			healed += int(now.Healed - ns.told.Healed) //nolint:gosec // no batch does that many
+			braked += int(now.Braked - ns.told.Braked) //nolint:gosec // as above
+			ns.told = now
+		}
+	}
+	return healed, braked
 }
 
 // release ends the use of namespaces.

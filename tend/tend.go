@@ -64,8 +64,9 @@ type Stats struct {
 	// Doublings and Merges count how often this keeper doubled and halved the number of
 	// shards of a bucket.
 	Doublings, Merges uint64
-	// Throttled counts writes that the store rejected for their rate.
-	Throttled uint64
+	// Throttled counts writes that the store rejected for their rate. Braked counts refills
+	// that this keeper did not send because the store had just throttled the item.
+	Throttled, Braked uint64
 	// Healed counts items whose stamp lay far ahead and was moved back.
 	Healed uint64
 }
@@ -73,7 +74,7 @@ type Stats struct {
 // Stats reads the counts.
 func (k *Keeper) Stats() Stats {
 	c := &k.process.Counts
-	return Stats{Buckets: k.accounts.Len(), Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Healed: c.Healed.Load()}
+	return Stats{Buckets: k.accounts.Len(), Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(), Healed: c.Healed.Load()}
 }
 
 // account is what the keeper remembers of a bucket.
@@ -91,8 +92,8 @@ func (k *Keeper) Shards(ctx context.Context, b store.Bucket) ([]*store.Image, er
 }
 
 // Merge halves the number of shards of a bucket in one transaction. Shard i of 2n takes
-// over the balance of shard i+n and becomes shard i of n; shard i+n is deleted. images
-// are all shards, as [Keeper.Shards] has just read them.
+// over the balance of shard i+n and becomes shard i of n. Shard i+n is deleted. The
+// images are all shards, as [Keeper.Shards] has just read them.
 //
 // Merge moves tokens and creates none. If nobody writes to the bucket meanwhile, it
 // loses nothing. Otherwise it tries again on new images, and withholds from each
@@ -171,6 +172,7 @@ type Demand struct {
 func (k *Keeper) Replenish(ctx context.Context, img *store.Image, next Demand) (bool, error) {
 	what, acct := process.OpOn(img.Bucket, "replenish"), k.account(img.Bucket)
 	if acct.IsBraked(img.Shard, k.process.Uptime()) {
+		k.process.Counts.Braked.Add(1)
 		return false, k.process.ClosedFor(what)
 	}
 	return process.InTime(ctx, k.process, what, func(ctx context.Context) (bool, error) {

@@ -167,6 +167,9 @@ func TestAThrottledShardIsNotReplenished(t *testing.T) {
 		if done, err := k.Replenish(t.Context(), img, demand); done || err != nil || len(w.Meter.Totals().Sub(before)) != 0 {
 			t.Errorf("replenished at once: %t, %v", done, err)
 		}
+		if stats := k.Stats(); stats.Braked != 1 || stats.Throttled == 0 {
+			t.Errorf("the keeper counts %+v", stats)
+		}
 		time.Sleep(time.Minute)
 		if done, err := k.Replenish(t.Context(), img, demand); !done || err != nil {
 			t.Errorf("not replenished later: %t, %v", done, err)

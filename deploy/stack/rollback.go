@@ -80,8 +80,11 @@ func (m *Manager) turnBack(s *Stack, skip []string) (func(context.Context) error
 		}, nil
 	default:
 	}
-	if s.Running() || s.Problem() != nil && !s.rolledBack() {
+	if s.Running() {
 		return nil, stateError(s)
+	}
+	if problem := s.Problem(); problem != nil && !s.rolledBack() {
+		return nil, problem
 	}
 	return nil, &StateError{Stack: s.Name, Status: s.Status, Means: "no update runs, and no rollback failed", Next: "there is nothing to roll back"}
 }

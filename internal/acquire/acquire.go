@@ -159,9 +159,10 @@ func (d *Driver) IsShared(entity, resource string) bool {
 }
 
 // RefusesFromMemory reports whether a request would be refused, by what was seen up to
-// trust ago. It also returns the memories that it used: the entity's, and its parent's if
-// the entity cascades. It does not know if these cannot tell. It allocates nothing.
-func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment, trust time.Duration) (of [2]*memory.Account, refuses, knows bool) {
+// trust ago. payer is what it asks of the parent. It also returns the memories that it used:
+// the entity's, and its parent's if the entity cascades. It does not know if these cannot
+// tell. It allocates nothing.
+func (d *Driver) RefusesFromMemory(req, payer *Request, m memory.Moment, trust time.Duration) (of [2]*memory.Account, refuses, knows bool) {
 	if trust < 0 {
 		return of, false, false
 	}
@@ -178,7 +179,7 @@ func (d *Driver) RefusesFromMemory(req *Request, m memory.Moment, trust time.Dur
 		return of, false, false
 	}
 	of[1] = &acct.Account
-	parentShort, _, ok := d.recall(of[1], req, true, m, trust)
+	parentShort, _, ok := d.recall(of[1], payer, true, m, trust)
 	return of, ok && (short || parentShort), ok
 }
 

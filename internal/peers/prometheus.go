@@ -30,10 +30,14 @@ scrape_configs:
     static_configs: [{targets: [%q]}]
 `
 
+// NativeHistograms is the flag with which Prometheus stores native histograms, in place of the
+// classic buckets of the same metric.
+const NativeHistograms = "--enable-feature=native-histograms"
+
 // ScrapeWithPrometheus starts a Prometheus server on a free loopback port, with a new
 // database. It evaluates a file of rules, and scrapes /metrics of a target, host:port,
 // five times a second. It ends with the test.
-func ScrapeWithPrometheus(tb testing.TB, target, rules string) *Prometheus {
+func ScrapeWithPrometheus(tb testing.TB, target, rules string, flags ...string) *Prometheus {
 	tb.Helper()
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -46,10 +50,10 @@ func ScrapeWithPrometheus(tb testing.TB, target, rules string) *Prometheus {
 	}
 	p := &Prometheus{}
 	p.server, err = launch(tb, "prometheus", func(port string) []string {
-		return []string{
+		return append([]string{
 			program(tb, "prometheus"), "--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(folder, "data"),
-			"--web.listen-address=127.0.0.1:" + port, "--enable-feature=native-histograms",
-		}
+			"--web.listen-address=127.0.0.1:" + port,
+		}, flags...)
 	}, func(ctx context.Context, endpoint string) error {
 		p.Endpoint = endpoint
 		return p.get(ctx, "/-/ready", nil, nil)

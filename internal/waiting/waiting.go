@@ -28,12 +28,20 @@ const Forever time.Duration = math.MaxInt64
 // they ask for. Callers with nothing in common do not wait for each other.
 //
 // The first of the callers in order leads: it alone looks whether it would be admitted,
-// and tries. Only callers that ask for exactly the same may try at the same time, each
-// once the tokens suffice for all of them. What they are admitted with is then shared out
-// in the order of their arrival, so no caller overtakes another one:
+// and tries. While it tries, the next one leads, and may try once the tokens suffice for
+// both. So a caller leads if all callers before it are provided for: each tries, or is about
+// to get what another one was admitted with. What callers are admitted with goes out in the
+// order of their arrival, so no caller overtakes another one. Callers that ask for exactly
+// the same may have each other's:
 //
 //	first   tries ───────────────── refused: gets what the second was admitted with
 //	second     tries ── admitted ──▶ waits for the first ──▶ goes on waiting
+//
+// If the second asks for something else, it keeps what it was admitted with, and waits until
+// the first is admitted:
+//
+//	first   tries ───────────────── refused ── tries ── admitted
+//	second     tries ── admitted ──▶ waits for the first ──▶ admitted
 type Room[L any] struct {
 	arrivals atomic.Uint64
 	size     atomic.Int64 // callers in all lines
@@ -54,12 +62,17 @@ type class[L any] struct {
 	trying  int           // how many of them try now
 	free    []L           // what others of them were admitted with, for those that arrived first
 	until   time.Duration // when the next of them may try
+	behind  bool          // until depends on tries under way
 	refused int           // tries since one was last admitted
 
-	// rank and found are scratch of [line.rouse].
+	// rank and found are scratch of passes over the line: how many of the class were passed,
+	// and whether the next one of them to try was.
 	rank  int
 	found bool
 }
+
+// served is how many of the class are provided for: they try, or something is free for them.
+func (cl *class[L]) served() int { return cl.trying + len(cl.free) }
 
 // A Caller waits in a line. Its exported fields must not change once it has joined.
 type Caller[L any] struct {
@@ -81,10 +94,10 @@ type Turn[L any] struct {
 	// left the line.
 	Gift *L
 	// Leads says that the caller is the next one to try, and Until when it may. Ahead is
-	// how many callers of its class are trying, whose tokens come first.
+	// what callers that try now ask for, whose tokens come first; nil if nobody tries.
 	Leads bool
 	Until time.Duration
-	Ahead int
+	Ahead map[Key]int64
 	// Hopes says that the caller gets what another one is about to be admitted with.
 	Hopes bool
 }
@@ -117,12 +130,21 @@ func (r *Room[L]) Ahead(c *Caller[L]) (asks map[Key]int64, must bool) {
 			if asks == nil {
 				asks = make(map[Key]int64)
 			}
-			for key, tokens := range other.Asks {
-				asks[key] += tokens
-			}
+			other.addTo(asks)
 		}
 	}
 	return asks, asks != nil
+}
+
+// addTo adds what a caller asks for. Sums stop where they would overflow.
+func (c *Caller[L]) addTo(asks map[Key]int64) {
+	for key, tokens := range c.Asks {
+		if sum := asks[key] + tokens; sum >= 0 {
+			asks[key] = sum
+		} else {
+			asks[key] = math.MaxInt64
+		}
+	}
 }
 
 // Join puts a caller into its line, unless that has most callers already; a negative most
@@ -176,12 +198,18 @@ func (r *Room[L]) Turn(c *Caller[L]) (t Turn[L]) {
 }
 
 // Postpone notes that a caller may try from an instant on, because the tokens do not yet
-// suffice.
-func (r *Room[L]) Postpone(c *Caller[L], until time.Duration) {
+// suffice. behind says that tries under way were taken into account: the caller then looks
+// again when one of them ends.
+func (r *Room[L]) Postpone(c *Caller[L], until time.Duration, behind bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c.gift == nil {
-		c.class.until = until
+	if c.gift != nil {
+		return
+	}
+	if c.class.until = until; behind && r.lines[c.Line].isTried() {
+		c.class.behind = true
+	} else if behind { // they have ended meanwhile
+		c.class.until = 0
 	}
 }
 
@@ -197,7 +225,7 @@ func (r *Room[L]) Try(c *Caller[L]) bool {
 	if !ln.turn(c).Leads {
 		return false
 	}
-	c.tries, c.class.until = true, 0
+	c.tries, c.class.until, c.class.behind = true, 0, false
 	c.class.trying++
 	ln.rouse()
 	return true
@@ -208,9 +236,10 @@ func (r *Room[L]) Try(c *Caller[L]) bool {
 func (r *Room[L]) Admit(c *Caller[L], with L) (spare []L) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.endTry()
+	ln := r.lines[c.Line]
+	ln.endTry(c)
 	c.class.free, c.class.until, c.class.refused = append(c.class.free, with), 0, 0
-	return r.shareLocked(r.lines[c.Line], c.class)
+	return r.shareLocked(ln, c.class)
 }
 
 // Refuse ends a try that was refused for some limits. The class may try again from an
@@ -218,11 +247,12 @@ func (r *Room[L]) Admit(c *Caller[L], with L) (spare []L) {
 func (r *Room[L]) Refuse(c *Caller[L], waits []Key, until time.Duration) (times int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.endTry()
+	ln := r.lines[c.Line]
+	ln.endTry(c)
 	c.waitFor(waits)
-	c.class.until = until
+	c.class.until, c.class.behind = until, false
 	c.class.refused++
-	r.shareLocked(r.lines[c.Line], c.class) // the caller stays, so nothing is spare
+	r.shareLocked(ln, c.class) // the caller stays, so nothing is spare
 	return c.class.refused
 }
 
@@ -234,12 +264,23 @@ func (r *Room[L]) Leave(c *Caller[L]) (spare []L) {
 		c.class.free = append(c.class.free, *c.gift)
 		return r.shareLocked(r.lines[c.Line], c.class)
 	}
-	if c.tries {
-		c.endTry()
-	}
 	ln := r.lines[c.Line]
+	if c.tries {
+		ln.endTry(c)
+	}
 	r.removeLocked(ln, c)
 	return r.shareLocked(ln, c.class)
+}
+
+// Pause lets no caller of a line try before an instant, or before it is roused.
+func (r *Room[L]) Pause(at Line, until time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ln := r.lines[at]; ln != nil {
+		for _, cl := range ln.classes {
+			cl.until, cl.behind = max(cl.until, until), false
+		}
+	}
 }
 
 // Rouse lets the callers of a line look again at once: tokens may have come back.
@@ -263,33 +304,66 @@ func (r *Room[L]) RouseAll() {
 	}
 }
 
-func (c *Caller[L]) endTry() {
+// endTry ends a caller's try. Callers that looked while it was under way look again.
+func (ln *line[L]) endTry(c *Caller[L]) {
 	c.tries = false
 	c.class.trying--
+	for _, cl := range ln.classes {
+		if cl.behind {
+			cl.until, cl.behind = 0, false
+		}
+	}
 }
 
-// shareLocked gives what is free to the first callers of a class. A caller that tries is
-// waited for: it may be admitted itself. shareLocked returns what is free when no caller
-// is left, and wakes the callers of the line whose turn has come. The line is nil if all
-// its callers have left.
-func (r *Room[L]) shareLocked(ln *line[L], cl *class[L]) (spare []L) {
-	for len(cl.free) > 0 && cl.callers > 0 {
-		first := ln.callers[slices.IndexFunc(ln.callers, func(c *Caller[L]) bool { return c.class == cl })]
-		if first.tries {
-			break
+// isTried reports whether a caller of the line tries.
+func (ln *line[L]) isTried() bool {
+	for _, cl := range ln.classes {
+		if cl.trying > 0 {
+			return true
 		}
-		with := cl.free[0]
-		first.gift, cl.free = &with, cl.free[1:]
-		r.removeLocked(ln, first)
-		first.poke()
 	}
-	if cl.callers == 0 {
-		spare, cl.free = cl.free, nil
+	return false
+}
+
+// shareLocked gives what is free in a line to the first callers of each class, in the order
+// of arrival. A caller that tries is waited for: it may be admitted itself. Nor does a caller
+// get anything before those that are in its way. shareLocked returns what is free in a class
+// beyond its callers, and wakes the callers of the line whose turn has come. The line is nil
+// if all its callers have left.
+func (r *Room[L]) shareLocked(ln *line[L], cl *class[L]) (spare []L) {
+	if len(cl.free) > cl.callers {
+		cl.free, spare = cl.free[:cl.callers:cl.callers], cl.free[cl.callers:]
 	}
-	if ln != nil {
-		ln.rouse()
+	if ln == nil {
+		return spare
 	}
+	free := ln.beginPass()
+	var waits []Key // for which callers wait that were passed
+	for i := 0; free > 0 && i < len(ln.callers); {
+		c := ln.callers[i]
+		if cl := c.class; len(cl.free) > 0 && cl.rank == 0 && !c.tries && !c.isBlockedBy(waits) {
+			with := cl.free[0]
+			c.gift, cl.free = &with, cl.free[1:]
+			free--
+			r.removeLocked(ln, c)
+			c.poke()
+			continue
+		}
+		c.class.rank++
+		waits = c.addWaits(waits)
+		i++
+	}
+	ln.rouse()
 	return spare
+}
+
+// beginPass prepares a pass over the callers. It returns how much is free.
+func (ln *line[L]) beginPass() (free int) {
+	for _, cl := range ln.classes {
+		cl.rank, cl.found = 0, false
+		free += len(cl.free)
+	}
+	return free
 }
 
 // removeLocked takes a caller out of its line, and the line and the class away with their
@@ -308,16 +382,29 @@ func (r *Room[L]) removeLocked(ln *line[L], c *Caller[L]) {
 
 // turn returns what a caller of the line may do.
 func (ln *line[L]) turn(c *Caller[L]) (t Turn[L]) {
-	cl, rank := c.class, 0
-	served := cl.trying + len(cl.free)
+	ln.beginPass()
+	leads := true
 	for _, other := range ln.callers {
-		switch {
-		case other == c:
-			return Turn[L]{Leads: rank == served && !c.tries, Until: cl.until, Ahead: cl.trying, Hopes: rank < served}
-		case other.class == cl:
-			rank++
-		case other.isInTheWayOf(c):
-			return Turn[L]{Hopes: rank < served}
+		cl := other.class
+		if other == c {
+			served := cl.served()
+			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: cl.until, Hopes: cl.rank < served}
+			break
+		}
+		if cl.rank >= cl.served() && cl != c.class && other.isInTheWayOf(c) {
+			leads = false
+		}
+		cl.rank++
+	}
+	if !t.Leads {
+		return t
+	}
+	for _, other := range ln.callers {
+		if other.tries {
+			if t.Ahead == nil {
+				t.Ahead = make(map[Key]int64)
+			}
+			other.addTo(t.Ahead)
 		}
 	}
 	return t
@@ -325,43 +412,50 @@ func (ln *line[L]) turn(c *Caller[L]) (t Turn[L]) {
 
 // rouse wakes the callers that lead, and perhaps others, once for each class.
 func (ln *line[L]) rouse() {
-	for _, cl := range ln.classes {
-		cl.rank, cl.found = 0, false
-	}
-	var waits []Key // for which callers wait that were passed
+	ln.beginPass()
+	var waits []Key // for which callers wait that are not provided for
 	for left, i := len(ln.classes), 0; left > 0 && i < len(ln.callers); i++ {
 		c := ln.callers[i]
 		cl := c.class
-		if !cl.found {
-			isBlocked := cl.rank == 0 && slices.ContainsFunc(waits, func(key Key) bool { _, names := c.Asks[key]; return names })
-			leads := cl.rank == cl.trying+len(cl.free)
-			if leads && !isBlocked && !c.tries {
-				c.poke()
-			}
-			if isBlocked || leads {
+		if cl.rank >= cl.served() {
+			if !cl.found {
 				cl.found = true
 				left--
+				if !c.tries && !c.isBlockedBy(waits) {
+					c.poke()
+				}
 			}
+			waits = c.addWaits(waits)
 		}
 		cl.rank++
-		for _, key := range c.waits {
-			if !slices.Contains(waits, key) {
-				waits = append(waits, key)
-			}
-		}
 	}
 }
 
 func (ln *line[L]) lookAgain() {
 	for _, cl := range ln.classes {
-		cl.until = 0
+		cl.until, cl.behind = 0, false
 	}
 	ln.rouse()
 }
 
 // isInTheWayOf reports whether a later caller must wait for this one.
 func (c *Caller[L]) isInTheWayOf(later *Caller[L]) bool {
-	return slices.ContainsFunc(c.waits, func(key Key) bool { _, names := later.Asks[key]; return names })
+	return later.isBlockedBy(c.waits)
+}
+
+// isBlockedBy reports whether the caller names one of the limits for which others wait.
+func (c *Caller[L]) isBlockedBy(waits []Key) bool {
+	return slices.ContainsFunc(waits, func(key Key) bool { _, names := c.Asks[key]; return names })
+}
+
+// addWaits adds the limits for which the caller waits.
+func (c *Caller[L]) addWaits(waits []Key) []Key {
+	for _, key := range c.waits {
+		if !slices.Contains(waits, key) {
+			waits = append(waits, key)
+		}
+	}
+	return waits
 }
 
 // waitFor adds limits that the caller names to those that it waits for.

@@ -2,6 +2,7 @@ package waiting_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ func TestALeaseGoesToTheFirstOfThoseThatAskTheSame(t *testing.T) {
 	t.Parallel()
 	var r room
 	a, b, c := comes(&r, "one", tpm), comes(&r, "one", tpm), comes(&r, "one", tpm)
-	if r.Try(b) || !r.Try(a) || !r.Try(b) || r.Turn(c).Ahead != 2 {
+	if r.Try(b) || !r.Try(a) || !r.Try(b) || r.Turn(c).Ahead[tpm] != 2 {
 		t.Fatal("they do not try in order")
 	}
 	r.Admit(b, "lease of b")
@@ -88,8 +89,89 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	}
 }
 
-// Whatever happens in a line, callers that ask for the same are admitted in the order of
-// their arrival, each lease goes to one caller or is spare, and somebody can always go on.
+// Callers that ask for something else try at the same time, too. What the second was admitted
+// with stays its own, and it waits until the first is admitted.
+func TestALeaseWaitsForThoseInFront(t *testing.T) {
+	t.Parallel()
+	var r room
+	a, b, c := comes(&r, "one", tpm), comes(&r, "two", tpm), comes(&r, "one", tpm)
+	free := comes(&r, "three", rpm)
+	if r.Try(b) || r.Try(c) || !r.Try(a) || !r.Try(b) || !r.Try(c) {
+		t.Fatal("they do not try in order")
+	}
+	d := comes(&r, "four", tpm)
+	if turn := r.Turn(d); !turn.Leads || turn.Ahead[tpm] != 3 {
+		t.Fatalf("the fourth: %+v", turn)
+	}
+	r.Postpone(d, 99, true)
+	r.Admit(b, "lease of b")
+	if gift(&r, b) != "" || !r.Turn(b).Hopes {
+		t.Fatal("the second got its lease before the first one's try ended")
+	}
+	if turn := r.Turn(d); turn.Until != 0 || turn.Ahead[tpm] != 2 {
+		t.Errorf("the fourth does not look again when a try ends: %+v", turn)
+	}
+	r.Refuse(a, []waiting.Key{tpm}, 5)
+	if gift(&r, b) != "" || r.Turn(d).Leads || !r.Turn(free).Leads {
+		t.Error("the first was refused: the second waits, and those behind do not lead")
+	}
+	if turn := r.Turn(a); turn.Leads || !turn.Hopes {
+		t.Errorf("the first may get what the third, which asks for the same, is admitted with: %+v", turn)
+	}
+	r.Admit(c, "lease of c")
+	if gift(&r, a) != "lease of c" || gift(&r, b) != "lease of b" || gift(&r, c) != "" {
+		t.Errorf("they got %q, %q and %q", gift(&r, a), gift(&r, b), gift(&r, c))
+	}
+	if turn := r.Turn(c); !turn.Leads || turn.Ahead != nil {
+		t.Errorf("the third: %+v", turn)
+	}
+	r.Postpone(d, 99, true)
+	if turn := r.Turn(d); turn.Until != 0 {
+		t.Errorf("nobody tries, but the fourth looks only at %d", turn.Until)
+	}
+}
+
+// What a caller was admitted with and cannot use goes back as soon as it leaves, also if those
+// in front go on waiting.
+func TestWhatIsSpareGoesBackAtOnce(t *testing.T) {
+	t.Parallel()
+	var r room
+	a, b, c := comes(&r, "one", tpm), comes(&r, "two", tpm), comes(&r, "two", tpm)
+	for _, each := range []*caller{a, b, c} {
+		r.Try(each)
+	}
+	r.Admit(b, "lease of b")
+	r.Admit(c, "lease of c")
+	r.Refuse(a, []waiting.Key{tpm}, 0)
+	if spare := r.Leave(b); !slices.Equal(spare, []string{"lease of c"}) || !r.Turn(c).Hopes {
+		t.Errorf("two leases for one caller: %v is spare", spare)
+	}
+	if spare := r.Leave(a); spare != nil || gift(&r, c) != "lease of b" {
+		t.Errorf("the last one got %q", gift(&r, c))
+	}
+}
+
+// Sums of what callers ask for stop where they would overflow.
+func TestSumsDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	var r room
+	var all []*caller
+	for range 3 {
+		c := waiting.NewCaller[string](bucket, r.Arrive(), "one", map[waiting.Key]int64{tpm: math.MaxInt64 / 2})
+		r.Join(c, []waiting.Key{tpm}, 0, -1)
+		all = append(all, c)
+	}
+	r.Try(all[0])
+	r.Try(all[1])
+	r.Try(all[2])
+	last := comes(&r, "two", tpm)
+	if asks, _ := r.Ahead(last); asks[tpm] != math.MaxInt64 || r.Turn(last).Ahead[tpm] != math.MaxInt64 {
+		t.Errorf("ahead: %v, %+v", asks, r.Turn(last))
+	}
+}
+
+// Whatever happens in a line, callers for one limit are admitted in the order of their arrival,
+// each lease goes to one caller or is spare, and somebody can always go on.
 func TestNothingIsLostOrOvertaken(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -99,16 +181,16 @@ func TestNothingIsLostOrOvertaken(t *testing.T) {
 			var r room
 			made, got := 0, 0
 			var waits, tries []*caller
-			last := make(map[string]uint64)
+			var last uint64
 			take := func() {
 				waits = slices.DeleteFunc(waits, func(c *caller) bool {
 					if gift(&r, c) == "" {
 						return false
 					}
-					if got++; last[c.Class] > c.Arrival {
-						t.Errorf("%d was admitted after %d", c.Arrival, last[c.Class])
+					if got++; last > c.Arrival {
+						t.Errorf("%d was admitted after %d", c.Arrival, last)
 					}
-					last[c.Class] = c.Arrival
+					last = c.Arrival
 					return true
 				})
 			}

@@ -39,7 +39,7 @@ type Result struct {
 
 // A Side is what one system did.
 type Side struct {
-	Name   string  `json:"name"`   // limiter or baseline
+	Name   string  `json:"name"`   // limiter, shared or bare
 	Phases []Phase `json:"phases"` // the phases in their order
 	// Samples are of consecutive intervals of the whole side, without the warm-up.
 	Samples []Sample `json:"samples"`

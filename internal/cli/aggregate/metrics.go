@@ -42,6 +42,8 @@ type measures struct {
 	archived prometheus.Counter
 	bytes    prometheus.Counter
 	gaps     prometheus.Counter
+	healed   prometheus.Counter
+	braked   prometheus.Counter
 
 	mu  sync.Mutex
 	sum totals
@@ -71,8 +73,14 @@ func newMeasures() *measures {
 		gaps: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "zae_limiter_aggregator_stream_gaps_total", Help: "How often the stream had dropped records before they were read.",
 		}),
+		healed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "zae_limiter_aggregator_stamps_healed_total", Help: "Stamps of items that lay ahead of any honest clock and were moved back.",
+		}),
+		braked: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "zae_limiter_aggregator_refills_braked_total", Help: "Refills that were not sent because the table had just throttled the item.",
+		}),
 	}
-	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong, m.archived, m.bytes, m.gaps)
+	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong, m.archived, m.bytes, m.gaps, m.healed, m.braked)
 	for _, kind := range []string{"usage", "refill", "doubling", "mend", "merge"} {
 		m.done.WithLabelValues(kind) // creates the series before the first write of its kind
 	}
@@ -99,6 +107,8 @@ func (m *measures) observe(r aggregator.Result) {
 	m.done.WithLabelValues("merge").Add(float64(r.Merges))
 	m.archived.Add(float64(r.Archived))
 	m.bytes.Add(float64(r.ArchivedBytes))
+	m.healed.Add(float64(r.Healed))
+	m.braked.Add(float64(r.Braked))
 	m.wrong.WithLabelValues("failed").Add(float64(len(r.Failed)))
 	m.wrong.WithLabelValues("poisoned").Add(float64(len(r.Poisoned)))
 	m.wrong.WithLabelValues("tending").Add(float64(r.Errors))
