@@ -217,7 +217,7 @@ func (o *Observer) EndOperation(ctx context.Context, r limiter.OperationResult) 
 	}
 	if name, table := r.Cost.Name, r.Cost.Table; name != "" {
 		span.SetName(name + " " + table)
-		span.SetAttributes(semconv.DBOperationName(name), semconv.DBCollectionName(table))
+		span.SetAttributes(semconv.DBOperationName(name), semconv.DBCollectionName(table), semconv.AWSDynamoDBTableNames(table))
 	}
 	span.SetAttributes(ResultKey.String(labels.Outcome(&r)), RequestsKey.Int(r.Cost.Requests),
 		ReadUnitsKey.Float64(r.Cost.ReadUnits), WriteUnitsKey.Float64(r.Cost.WriteUnits))

@@ -156,6 +156,7 @@ func TestSpansOfAnAcquire(t *testing.T) {
 		{write, "db.system.name", "aws.dynamodb"},
 		{write, "db.operation.name", "UpdateItem"},
 		{write, "db.collection.name", limitertest.Table},
+		{write, "aws.dynamodb.table_names", `["` + limitertest.Table + `"]`},
 		{write, otellimit.OperationKey, "take"},
 		{write, otellimit.ResultKey, "done"},
 		{write, otellimit.ShardCountKey, "1"},
