@@ -20,7 +20,8 @@ import (
 // debited.
 //
 // A refusal is an [*ExceededError] with the wait. [ErrInvalid] is for a malformed
-// request, and [ErrNotConfigured] for a limit that no level configures. [ErrUnavailable]
+// request, and [ErrNotConfigured] for a limit that
+// neither the configuration nor [Request.Fallback] has. [ErrUnavailable]
 // says that the store could not be reached. If the request or the configuration says to
 // allow, the caller gets a degraded lease instead. Other errors are [ErrAccessDenied],
 // [ErrConflict] under extreme contention, [ErrDisabled], [ErrUnsupported], and

@@ -108,10 +108,10 @@ func New(s Store, o Options) (*Limiter, error) {
 }
 
 // Close ends the limiter. Calls that begin from now on return [ErrClosed], and so do calls
-// of [Limiter.Wait] that are waiting. Close waits
-// for the calls under way, and for work that goes on after calls have returned. Such
-// work is rollbacks for callers that left, and comparisons of buckets with their
-// configuration. Close gives up the doubling of a throttled bucket.
+// of [Limiter.Wait] that are waiting. Close waits for the calls under way, and for work that
+// goes on after calls have returned. Such work is rollbacks for callers that left, and
+// comparisons of buckets with their configuration. Close gives up the doubling of a
+// throttled bucket.
 //
 // Close takes at most twice [Options.Timeout]: a call under way may take it once, and
 // returning what the call took may take as long again. Then Close cuts off the rest: it
@@ -173,9 +173,8 @@ func (l *Limiter) Stats() Stats {
 }
 
 // Do acquires, runs f, and commits the lease. If f fails or panics, Do returns what the
-// lease took instead. f settles the difference between requested and used tokens with
-// [Lease.Adjust]. [Options.Timeout] bounds the acquire and the commit, each on its own;
-// it does not bound f.
+// lease took instead. f sets what was really used with [Lease.Settle]. [Options.Timeout]
+// bounds the acquire and the commit, each on its own; it does not bound f.
 func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *Lease) error) (err error) {
 	lease, err := l.Acquire(ctx, req)
 	if err != nil {

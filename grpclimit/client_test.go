@@ -9,10 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/grpclimit"
@@ -206,11 +209,116 @@ func TestAClientsStreamIsLimited(t *testing.T) {
 	})
 }
 
+// watching is an interceptor that notes how the context of a stream ends.
+func watching(below *func() error) grpc.DialOption {
+	return grpc.WithChainStreamInterceptor(
+		func(ctx context.Context, d *grpc.StreamDesc, c *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			*below = ctx.Err
+			return next(ctx, d, c, method, opts...)
+		})
+}
+
+// A message that is refused before it leaves ends the stream, on the server too, and settles it.
+func TestAMessageThatDoesNotLeaveEndsTheStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		o := clientOptions()
+		o.Consume = map[string]int64{"rpm": 1, "tpm": 0}
+		o.Sent = func(context.Context, *grpclimit.Call, any) map[string]int64 { return map[string]int64{"tpm": 60} }
+		settled := 0
+		o.Settle = func(context.Context, *grpclimit.Call, *grpclimit.Outcome) map[string]int64 {
+			settled++
+			return map[string]int64{"tpm": 50}
+		}
+		var ended error
+		var below func() error
+		conn := unlimited(t, &service{duplex: func(stream pb.TestService_FullDuplexCallServer) error {
+			err := echo(stream)
+			ended = stream.Context().Err()
+			return err
+		}}, append(limited(t, w, o), watching(&below))...)
+		stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(t.Context())
+		w.Must(err)
+		w.Must(ask(stream, 1))
+		details(t, stream.Send(&pb.StreamingOutputCallRequest{}))
+		synctest.Wait()
+		if !errors.Is(ended, context.Canceled) || settled != 1 || below() == nil {
+			t.Errorf("the server's stream ended with %v, settled %d times, the context with %v", ended, settled, below())
+		}
+		if left := balance(w, grpclimit.DefaultOutbound, duplex, "tpm"); left != 50 {
+			t.Errorf("%d tokens are left, want 50", left)
+		}
+	})
+}
+
+// A server that is not available may ask for a pause, too. It holds calls to that target.
+func TestAPauseHoldsCallsToItsTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	limit, err := grpclimit.NewClient(w, clientOptions())
+	w.Must(err)
+	busy, err := status.New(codes.Unavailable, "restarting").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
+	w.Must(err)
+	send := func(target string, answer error) error {
+		conn, err := grpc.NewClient("passthrough:"+target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		w.Must(err)
+		defer conn.Close()
+		return limit.Unary(t.Context(), "/"+resource, nil, nil, conn, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			return answer
+		})
+	}
+	if err := send("a", busy.Err()); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	if err := send("a", nil); !errors.Is(err, grpclimit.ErrHeld) {
+		t.Errorf("the target is not held: %v", err)
+	}
+	if err := send("b", nil); err != nil {
+		t.Errorf("another target is held: %v", err)
+	}
+	if err := send("b", status.Error(codes.Unavailable, "no pause")); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	if err := send("b", nil); err != nil {
+		t.Errorf("held without a pause: %v", err)
+	}
+}
+
+// A call that fails has no answer to settle by.
+func TestACallThatFailsIsSettledWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, fails := range []bool{true, false} {
+		o := clientOptions()
+		o.Settle = func(_ context.Context, _ *grpclimit.Call, end *grpclimit.Outcome) map[string]int64 {
+			if (end.Answer == nil) != fails || (end.Err == nil) == fails {
+				t.Errorf("fails %t: %+v", fails, end)
+			}
+			return nil
+		}
+		conn := unlimited(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			if fails {
+				return nil, status.Error(codes.Internal, "broken")
+			}
+			return &pb.SimpleResponse{}, nil
+		}}, limited(t, w, o)...)
+		if _, _, err := call(t.Context(), conn); (err != nil) != fails {
+			t.Error(err)
+		}
+	}
+}
+
 // The one answer of a stream of requests is charged before the stream is settled.
 func TestTheAnswerOfAStreamOfRequestsIsCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := clientOptions()
+	settled, below := 0, (func() error)(nil)
+	o.Settle = func(context.Context, *grpclimit.Call, *grpclimit.Outcome) map[string]int64 {
+		settled++
+		return nil
+	}
 	o.Consume = map[string]int64{"tpm": 1}
 	o.Received = func(context.Context, *grpclimit.Call, any) map[string]int64 { return map[string]int64{"tpm": 35} }
 	conn := unlimited(t, &service{input: func(stream pb.TestService_StreamingInputCallServer) error {
@@ -221,7 +329,7 @@ func TestTheAnswerOfAStreamOfRequestsIsCharged(t *testing.T) {
 				return err
 			}
 		}
-	}}, limited(t, w, o)...)
+	}}, append(limited(t, w, o), watching(&below))...)
 	stream, err := pb.NewTestServiceClient(conn).StreamingInputCall(t.Context())
 	w.Must(err)
 	w.Must(stream.Send(&pb.StreamingInputCallRequest{}))
@@ -230,6 +338,30 @@ func TestTheAnswerOfAStreamOfRequestsIsCharged(t *testing.T) {
 	if left := balance(w, grpclimit.DefaultOutbound, "grpc.testing.TestService/StreamingInputCall", "tpm"); left != 64 {
 		t.Errorf("%d tokens are left, want 64", left)
 	}
+	if settled != 1 || below() == nil {
+		t.Errorf("settled %d times, the context has ended with %v", settled, below())
+	}
+}
+
+// A stream of requests that the server refuses gives back what it took, without an answer that
+// could be charged.
+func TestAStreamOfRequestsThatIsExhaustedGivesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		conn := unlimited(t, &service{input: func(pb.TestService_StreamingInputCallServer) error {
+			return status.Error(codes.ResourceExhausted, "enough")
+		}}, limited(t, w, clientOptions())...)
+		stream, err := pb.NewTestServiceClient(conn).StreamingInputCall(t.Context())
+		w.Must(err)
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.ResourceExhausted {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if left := balance(w, grpclimit.DefaultOutbound, "grpc.testing.TestService/StreamingInputCall", "rpm"); left != 6 {
+			t.Errorf("%d calls are left, want 6", left)
+		}
+	})
 }
 
 // A call that does not begin is settled, too.

@@ -141,17 +141,25 @@ func TestAClientLeavesAStream(t *testing.T) {
 	})
 }
 
-// A stream whose handler panics is charged if the client has got something.
+// A stream whose handler panics is charged if the client has got something, and settled as what
+// it used.
 func TestAStreamPanics(t *testing.T) {
 	t.Parallel()
 	for _, sends := range []bool{false, true} {
 		w := newWorld(t)
+		o := options()
+		o.Settle = func(_ context.Context, _ *grpclimit.Call, end *grpclimit.Outcome) map[string]int64 {
+			if end.Err == nil {
+				t.Error("a panic is no error")
+			}
+			return map[string]int64{"rpm": 3}
+		}
 		conn := serve(t, &service{duplex: func(stream pb.TestService_FullDuplexCallServer) error {
 			if sends {
 				w.Check(stream.Send(&pb.StreamingOutputCallResponse{}))
 			}
 			panic("a defect")
-		}}, w, options())
+		}}, w, o)
 		stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(as(t.Context(), "alice"))
 		w.Must(err)
 		for err == nil {
@@ -159,7 +167,7 @@ func TestAStreamPanics(t *testing.T) {
 		}
 		want := int64(6)
 		if sends {
-			want = 5
+			want = 3
 		}
 		if left := balance(w, "alice", duplex, "rpm"); status.Code(err) != codes.Internal || left != want {
 			t.Errorf("sends %t: %v, and %d calls are left, want %d", sends, err, left, want)

@@ -60,7 +60,7 @@ func ClientAddr(o AddrOptions) (Key, error) {
 		if !p.IsValid() {
 			return nil, &limiter.ValidationError{Field: "trusted", Value: p.String(), Reason: "give valid prefixes"}
 		}
-		proxies.trusted = append(proxies.trusted, p.Masked())
+		proxies.trusted = append(proxies.trusted, unmapped(p))
 	}
 	return func(r *http.Request) (string, error) {
 		addr, ok := proxies.client(r)
@@ -69,6 +69,14 @@ func ClientAddr(o AddrOptions) (Key, error) {
 		}
 		return addrName(addr, o.IPv6Bits), nil
 	}, nil
+}
+
+// unmapped makes an IPv4 prefix of one that is mapped to IPv6, as is done with addresses.
+func unmapped(p netip.Prefix) netip.Prefix {
+	if bits := p.Bits() - (128 - 32); p.Addr().Is4In6() && bits >= 0 {
+		return netip.PrefixFrom(p.Addr().Unmap(), bits)
+	}
+	return p
 }
 
 // addrName is the entity of an address.

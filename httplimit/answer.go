@@ -77,7 +77,7 @@ func isClients(field string) bool {
 func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity string, err error) {
 	h := w.Header()
 	status := StatusOf(err)
-	exceeded := (*limiter.ExceededError)(nil)
+	exceeded, held := (*limiter.ExceededError)(nil), (*HeldError)(nil)
 	switch {
 	case r.Context().Err() != nil && !errors.As(err, &exceeded):
 		w.WriteHeader(StatusClientGone)
@@ -90,6 +90,8 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity strin
 		}
 		f := fields{units: m.o.Units, x: m.o.XHeaders}
 		f.write(h, entity, exceeded.Statuses, bound)
+	case errors.As(err, &held):
+		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(held.RetryAfter), 10))
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
 		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(m.o.RetryUnavailable), 10))
 	case status == http.StatusUnauthorized:
@@ -119,13 +121,15 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 // problemOf describes an error to the client of an entity.
 func problemOf(err error, status int, entity string) *problem {
 	p := &problem{Type: problemUndefined, Title: http.StatusText(status), Status: status}
-	own, exceeded := (*RequestError)(nil), (*limiter.ExceededError)(nil)
+	own, exceeded, held := (*RequestError)(nil), (*limiter.ExceededError)(nil), (*HeldError)(nil)
 	switch {
 	case errors.As(err, &own):
 		p.Detail = own.Reason
 	case errors.As(err, &exceeded):
 		p.Type, p.Title = problemQuota, titleQuota
 		p.Violated, p.Detail = violated(exceeded, entity)
+	case errors.As(err, &held):
+		p.Detail = "The upstream has asked for a pause. " + retryIn(wholeSeconds(held.RetryAfter))
 	case status == http.StatusTooManyRequests:
 		p.Detail = "Too many requests wait. Retry later."
 	case status == http.StatusForbidden:
@@ -159,12 +163,16 @@ func violated(e *limiter.ExceededError, entity string) (names []string, detail s
 		subject += "s"
 	}
 	seconds, ok := e.RetryAfterSeconds()
-	advice := fmt.Sprintf("Retry in %d seconds.", seconds)
-	if seconds == 1 {
-		advice = "Retry in 1 second."
-	}
+	advice := retryIn(seconds)
 	if !ok {
 		advice = "The request asks for more than the limit can hold: ask for less."
 	}
 	return names, fmt.Sprintf("%s %s left no room for this request. %s", subject, strings.Join(names, " and "), advice)
+}
+
+func retryIn(seconds int64) string {
+	if seconds == 1 {
+		return "Retry in 1 second."
+	}
+	return fmt.Sprintf("Retry in %d seconds.", seconds)
 }

@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -112,6 +113,48 @@ func TestKeysAtTheirEdges(t *testing.T) {
 	}
 	if _, err := httplimit.New(httplimit.AcquirerFunc(nil), httplimit.Options{Units: map[string]string{"l": "az-09"}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestA429ThatIsNoRefusalSaysWhen: a handler that passes a Transport's error on, and a key that
+// refuses.
+func TestA429ThatIsNoRefusalSaysWhen(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err        error
+		retry, why string
+	}{
+		{fmt.Errorf("request to upstream: %w", &httplimit.HeldError{RetryAfter: 7001 * time.Millisecond}), "8", "The upstream has asked for a pause. Retry in 8 seconds."},
+		{&httplimit.RequestError{Status: http.StatusTooManyRequests, Reason: "not so fast"}, "5", "not so fast"},
+	} {
+		s, w := answerTo(t, c.err, httplimit.Options{})
+		s.want(w, http.StatusTooManyRequests, map[string]string{"Retry-After": c.retry, "RateLimit": ""})
+		if got := s.problemOf(w)["detail"]; got != c.why {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+// TestARefusalIsAnsweredAtTheDeadline: a caller of Wait is refused when its deadline ends, and
+// that is an answer. A client that has left gets none.
+func TestARefusalIsAnsweredAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	refusal := &limiter.ExceededError{Statuses: []limiter.Status{{Entity: "me", Limit: limiter.PerMinute("requests", 1), Exceeded: true, RetryAfter: time.Second}}}
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{fmt.Errorf("%w: %w", context.DeadlineExceeded, refusal), http.StatusTooManyRequests},
+		{context.DeadlineExceeded, httplimit.StatusClientGone},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		waits := httplimit.AcquirerFunc(func(context.Context, limiter.Request) (*limiter.Lease, error) { return nil, c.err })
+		w := httptest.NewRecorder()
+		wrap(t, waits, httplimit.Options{Entity: httplimit.Constant("me")}, http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		if got := w.Header().Get("Retry-After"); w.Code != c.want || (got == "1") != (c.want == http.StatusTooManyRequests) {
+			t.Errorf("%v: %d, retry after %q", c.err, w.Code, got)
+		}
 	}
 }
 

@@ -156,7 +156,11 @@ func secondsToFull(s *limiter.Status) int64 {
 
 // wholeSeconds is a duration in seconds, rounded up.
 func wholeSeconds(d time.Duration) int64 {
-	return int64((d + time.Second - 1) / time.Second)
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
 }
 
 // Fields returns the values of the fields RateLimit-Policy and RateLimit for the limits of an

@@ -45,18 +45,35 @@ func Constant(name string) Key {
 }
 
 // Header is the value of a header field, encoded. A request without it has no key, and is
-// answered 400.
+// answered 400. So is a request with several lines of the field: one of them may be the
+// client's.
 //
 // Use it for fields that a gateway in front of the server sets and strips from requests.
 // Otherwise the client chooses whom its requests count against.
 func Header(name string) Key {
 	missing := &RequestError{Reason: "the header field " + name + " is missing", Missing: true}
 	return func(r *http.Request) (string, error) {
-		value := r.Header.Get(name)
+		value, err := only(r, name)
+		if err != nil {
+			return "", err
+		}
 		if value == "" {
 			return "", missing
 		}
 		return limiter.EncodeName(value), nil
+	}
+}
+
+// only is the value of a header field that may have one line, "" if it has none. Of several
+// lines, the server and whoever authenticated the request might read different ones.
+func only(r *http.Request, name string) (value string, err error) {
+	switch lines := r.Header.Values(name); len(lines) {
+	case 0:
+		return "", nil
+	case 1:
+		return lines[0], nil
+	default:
+		return "", &RequestError{Reason: "the header field " + name + " is given more than once"}
 	}
 }
 
@@ -67,18 +84,28 @@ var errNoAPIKey = &RequestError{
 }
 
 // APIKey is [KeyName] of the API key in "Authorization: Bearer KEY" or in "X-API-Key: KEY".
-// A request without one has no key, and is answered 401.
+// A request without one has no key, and is answered 401. Several lines of one of these fields
+// are answered 400.
 //
 // APIKey does not check the API key: authenticate first. Otherwise a client gets a new, full
-// bucket with every key that it makes up.
+// bucket with every key that it makes up. If a request has both fields, the bearer token
+// counts: authenticate that one, or refuse such requests.
 func APIKey() Key {
 	return func(r *http.Request) (string, error) {
-		scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+		authorization, err := only(r, "Authorization")
+		if err != nil {
+			return "", err
+		}
+		apiKey, err := only(r, "X-API-Key")
+		if err != nil {
+			return "", err
+		}
+		scheme, key, ok := strings.Cut(authorization, " ")
 		if key = strings.TrimLeft(key, " "); ok && key != "" && strings.EqualFold(scheme, "Bearer") {
 			return KeyName(key), nil
 		}
-		if key := r.Header.Get("X-Api-Key"); key != "" {
-			return KeyName(key), nil
+		if apiKey != "" {
+			return KeyName(apiKey), nil
 		}
 		return "", errNoAPIKey
 	}

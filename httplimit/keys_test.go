@@ -75,6 +75,21 @@ func TestKeysOfARequest(t *testing.T) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
+	for name, c := range map[string]struct {
+		key   httplimit.Key
+		field string
+	}{
+		"two tenants":        {httplimit.Header("x-tenant"), "X-Tenant"},
+		"two authorizations": {httplimit.APIKey(), "Authorization"},
+		"two API keys":       {httplimit.APIKey(), "X-Api-Key"},
+		"two, or anonymous":  {anyKey, "Authorization"},
+	} {
+		r := withFields(nil)
+		r.Header[c.field] = []string{"Bearer a", "Bearer b"}
+		if got, err := c.key(r); got != "" || err == nil || errors.Is(err, httplimit.ErrNoKey) || httplimit.StatusOf(err) != 400 {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
 	broken := &httplimit.RequestError{Status: 418}
 	fails := httplimit.FirstOf(func(*http.Request) (string, error) { return "", broken }, httplimit.Constant("x"))
 	if _, err := fails(withFields(nil)); !errors.Is(err, broken) {

@@ -179,6 +179,7 @@ func TestAnUpstreamsPauseHoldsFurtherRequests(t *testing.T) {
 		"a partition key":                   {200, []string{"RateLimit", `"default";r=0;t=60;pk=:QXBwLTk5OQ==:`}, time.Minute},
 		"no window":                         {200, []string{"RateLimit", `"default";r=0`}, 0},
 		"a window without end":              {200, []string{"RateLimit", `"default";r=0;t=999999999999999`}, 5 * time.Minute},
+		"fresh from a cache":                {200, []string{"Age", "0", "RateLimit", `"default";r=0;t=50`}, 50 * time.Second},
 		"from a cache":                      {200, []string{"Age", "3", "RateLimit", `"default";r=0;t=50`}, 0},
 		"malformed":                         {200, []string{"RateLimit", `"default;r=0;t=50`}, 0},
 		"malformed, a token":                {200, []string{"RateLimit", `default;r=0;t=50`}, 0},

@@ -99,7 +99,7 @@ func TestALeaseWaitsForThoseInFront(t *testing.T) {
 	if r.Try(b) || r.Try(c) || !r.Try(a) || !r.Try(b) || !r.Try(c) {
 		t.Fatal("they do not try in order")
 	}
-	d := comes(&r, "two", tpm)
+	d := comes(&r, "four", tpm)
 	if turn := r.Turn(d); !turn.Leads || turn.Ahead[tpm] != 3 {
 		t.Fatalf("the fourth: %+v", turn)
 	}
