@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -206,14 +205,7 @@ var (
 	indented = regexp.MustCompile(`(?m)^    (?:\$ )?zae-limiter .*(?:\\\n.*)*`)
 	// span matches a command in a line of prose.
 	span = regexp.MustCompile("`zae-limiter [^`\n]+`")
-	// short matches a command with a flag, without the name of the program.
-	short = regexp.MustCompile("`[a-z][a-z-]* (?:[^`\n]+ )?--[^`\n]+`")
 )
-
-// isCommand reports whether the program has a command of this name.
-func isCommand(name string) bool {
-	return slices.ContainsFunc(cli.Root().Commands(), func(c *cobra.Command) bool { return c.Name() == name })
-}
 
 // TestTheCommandsOfTheDocumentsExist checks the commands that README.md and the pages name, with
 // their flags, and the arguments of those in blocks.
@@ -247,18 +239,6 @@ func TestTheCommandsOfTheDocumentsExist(t *testing.T) {
 		}
 		for _, command := range span.FindAllString(text, -1) {
 			check(document, strings.Trim(command, "`"), false)
-		}
-		for _, command := range short.FindAllString(text, -1) {
-			command = strings.Trim(command, "`")
-			if first, _, _ := strings.Cut(command, " "); !isCommand(first) {
-				continue
-			}
-			if filepath.Base(document) == "load-testing.md" && cli.Parse(split(command), false) != nil {
-				command = "loadtest " + command // the page leaves out the name of the group
-			}
-			if _, last, _ := strings.Cut(command, " --"); strings.ContainsAny(last, " =") { // the flag has its value
-				check(document, "zae-limiter "+command, false)
-			}
 		}
 	}
 	if count < 100 {
