@@ -230,6 +230,9 @@ func (c *Comparison) warn(format string, args ...any) {
 
 // warnOfRuns warns of differences between the runs and of figures that do not hold.
 func (c *Comparison) warnOfRuns(a, b *result.Result) {
+	if a.Namespace == b.Namespace && a.Started.Equal(b.Started) {
+		c.warn("A and B are the same run: give two.")
+	}
 	for _, r := range []struct {
 		name string
 		*result.Result

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/resulttest"
 	"github.com/zeroae/zae-limiter-go/loadtest/compare"
@@ -174,6 +175,7 @@ func TestWarnings(t *testing.T) {
 		},
 	} {
 		a, b := resulttest.New(steady(1)), resulttest.New(steady(1))
+		b.Started = b.Started.Add(time.Hour)
 		change(b)
 		if c := mustCompare(t, a, b); !warned(c, want) || len(c.Warnings) != 1 {
 			t.Errorf("%q, want %q", c.Warnings, want)
@@ -184,8 +186,13 @@ func TestWarnings(t *testing.T) {
 			}
 		}
 	}
-	if c := mustCompare(t, resulttest.New(steady(1)), resulttest.New(steady(2))); len(c.Warnings) > 0 {
+	a, b := resulttest.New(steady(1)), resulttest.New(steady(2))
+	b.Started = b.Started.Add(time.Hour)
+	if c := mustCompare(t, a, b); len(c.Warnings) > 0 {
 		t.Errorf("two runs alike: %q", c.Warnings)
+	}
+	if c := mustCompare(t, a, a); !warned(c, "A and B are the same run") {
+		t.Errorf("one run twice: %q", c.Warnings)
 	}
 }
 

@@ -46,6 +46,7 @@ func Manage(ctx context.Context, s *dynamo.Store, plan *scenario.Plan, op *scena
 		}
 		_, err := s.Children(ctx, parent)
 		return err
+	case scenario.Acquire, scenario.Available: // they are a limiter's
 	}
 	return &store.ValidationError{Field: "call", Value: op.Kind.String(), Reason: "give a call that takes no tokens"}
 }
