@@ -19,12 +19,12 @@ import (
 // and, if the entity cascades, its parent. It returns an open [Lease] for what it
 // debited.
 //
-// A refusal is an [*ExceededError] with the wait. Other errors: [ErrInvalid] for a
-// malformed request; [ErrNotConfigured] if it names limits that neither the configuration
-// nor [Request.Fallback] has; [ErrUnavailable] if the store could not be reached, unless
-// the request or the configuration says to allow, which yields a degraded lease;
-// [ErrAccessDenied]; [ErrConflict] under extreme contention; [ErrDisabled];
-// [ErrUnsupported]; [ErrClosed] after [Limiter.Close].
+// A refusal is an [*ExceededError] with the wait. [ErrInvalid] is for a malformed
+// request, and [ErrNotConfigured] for a limit that neither the configuration nor
+// [Request.Fallback] has. [ErrUnavailable] says that the store could not be reached. If
+// the request or the configuration says to allow, the caller gets a degraded lease
+// instead. Other errors are [ErrAccessDenied], [ErrConflict] under extreme contention,
+// [ErrDisabled], [ErrUnsupported], and [ErrClosed] after [Limiter.Close].
 //
 // A call returns by its context's deadline and within [Options.Timeout]. Reaching
 // either counts as the store not answering in time. If the caller leaves, by
@@ -202,8 +202,9 @@ func (l *Limiter) refuseFromMemory(req *Request) error {
 }
 
 // recall returns the refusal of a request, if the images of its buckets that were seen up
-// to trust ago show that it would be refused. payer is what the request asks of the parent. It returns nil if the limiter must ask the
-// store: either it knows that the images suffice, or they cannot tell.
+// to trust ago show that it would be refused. payer is what the request asks of the
+// parent. recall returns nil if the limiter must ask the store: either it knows that the
+// images suffice, or they cannot tell.
 //
 // The last image of a bucket, refilled to now, shows the most that the bucket can hold,
 // unless somebody returned tokens or merged shards. So such an image may refuse, for a

@@ -1,12 +1,11 @@
-// Package limiter decides requests against token buckets that many processes
-// share through a [Store], DynamoDB for instance, with no server of its own in
-// the path.
+// Package limiter decides requests against token buckets that many processes share
+// through a [Store], DynamoDB for instance. It has no server of its own.
 //
-// An entity (an API key, a user, a project) consumes limits ("rpm", "tpm") of a
-// resource ("gpt-4"). An entity may have a parent and cascade to it: what it
-// acquires is taken from both. Each pair of an entity and a resource has one
-// bucket, which holds all of its limits, so that a request naming several of
-// them is one conditional write, admitted as a whole or not at all.
+// An entity (an API key, a user, a project) consumes limits ("rpm", "tpm") of a resource
+// ("gpt-4"). An entity may have a parent and cascade to it: what it acquires is taken
+// from both. Each pair of an entity and a resource has one bucket, which holds all of its
+// limits. A request that names several of them is therefore one conditional write,
+// admitted as a whole or not at all.
 //
 // # Which method to use
 //
@@ -29,24 +28,24 @@
 //
 // # Where limits come from
 //
-// Configuration has four levels: an entity's limits for a resource, its limits
-// for every resource ([DefaultResource]), a resource's, and the system's. The
-// first level that has any holds, whole. It is cached for [Options.ConfigTTL],
-// which is also the time within which a change reaches buckets in use: a change
-// of limits, and an operator's switch that disables an entity or a resource.
-// [Request.Fallback] is the last level, for where no other has any limits.
+// Configuration has four levels: an entity's limits for a resource, its limits for every
+// resource ([DefaultResource]), a resource's, and the system's. The first level that has
+// any holds, whole. It is cached for [Options.ConfigTTL]. Within that time a change
+// reaches buckets in use: a change of limits, and an operator's switch that disables an
+// entity or a resource. [Request.Fallback] is the last level, for where no other has any
+// limits.
 //
 // # What is promised
 //
-// Over any interval, what is admitted less what is returned is at most the
-// capacity and what the limit earns in the interval, lengthened by the
-// difference between clients' clocks. Nothing earned is lost to rounding. What
-// one process cannot know, because an answer was lost, counts as taken.
+// Over any interval, what is admitted less what is returned is at most the capacity and
+// what the limit earns in the interval. The difference between clients' clocks lengthens
+// the interval. Nothing earned is lost to rounding. What one process cannot know, because
+// an answer was lost, counts as taken.
 //
-// A clock more than 30 s ahead, which a store corrects but a peer may have, leaves a
-// stamp that would stop the bucket until then. Clients that have compared their clocks
-// with the store's move such a stamp back ([store.CheckedClock], [Stats]). Each time, up to
-// one capacity is admitted in excess.
+// A clock more than 30 s ahead leaves a stamp that would stop the bucket until then. A
+// store corrects its clock, but a peer may have such a clock. Clients that have compared
+// their clocks with the store's move such a stamp back ([store.CheckedClock], [Stats]).
+// Each time, up to one capacity is admitted in excess.
 //
 // # Hot buckets
 //

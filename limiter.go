@@ -43,11 +43,11 @@ type Options struct {
 	// fill time. A bucket whose limits are the entity's own does not expire. Default
 	// [DefaultTTLMultiplier]; negative keeps every bucket.
 	TTLMultiplier int
-	// Trust is how long the limiter may refuse from memory: it has seen the bucket
-	// exhausted, and what the bucket has earned since does not suffice. For that time
-	// the limiter overlooks tokens that another process returns. If another process
-	// takes tokens, the quoted wait is too short. Default [DefaultTrust]; negative
-	// always asks the store, so that every wait is exact.
+	// Trust is how long the limiter may refuse from memory. It has then seen the bucket
+	// exhausted, and what the bucket has earned since does not suffice. For that time the
+	// limiter overlooks tokens that another process returns. If another process takes
+	// tokens, the quoted wait is too short. Default [DefaultTrust]; negative always asks
+	// the store, so that every wait is exact.
 	Trust time.Duration
 	// InFlight is the maximum number of concurrent writes per bucket item; further
 	// callers share the next write. Default [DefaultInFlight]: 2, raised to at most 4
@@ -83,7 +83,8 @@ type Limiter struct {
 	maxWaiters int
 }
 
-// New makes a limiter on a store. It does no I/O.
+// New makes a limiter on a store. It does no I/O. It fails with [ErrInvalid] if the store
+// is nil or an option is out of range.
 func New(s Store, o Options) (*Limiter, error) {
 	of := process.Options{
 		ConfigTTL: o.ConfigTTL, Timeout: o.Timeout, Memory: o.Memory, TTLMultiplier: o.TTLMultiplier, Logger: o.Logger, Rand: o.Rand,

@@ -122,15 +122,15 @@ type CallResult struct {
 	// Latency is the time that the call took.
 	Latency time.Duration
 	// Operations counts the operations of the store that ended during the call and had
-	// its context, and Throttled those of them that the store rejected for their rate.
+	// its context. Throttled counts those of them that the store rejected for their rate.
 	Operations, Throttled int
 	// Cost is what those operations cost. Cost.Requests are the round trips.
 	Cost store.Cost
 }
 
-// ErrorKind returns one of a fixed set of names for an error of a limiter, in lower case,
-// for metrics and logs: "throttled", "timeout" or "closed", for example. It is "" for
-// nil, and "other" for an error of no known kind.
+// ErrorKind returns one of a fixed set of names for an error of a limiter, for metrics
+// and logs: "throttled", "timeout" or "closed", for example. It is "" for nil, and
+// "other" for an error of no known kind.
 func ErrorKind(err error) string {
 	switch {
 	case errors.Is(err, ErrExceeded):

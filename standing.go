@@ -47,8 +47,9 @@ func levelOf(w *plan.Wanted) Level {
 // of configuration that says so.
 type EffectiveLimits struct {
 	Entity, Resource string
-	// Level has the limits. If it is [LevelNone], no level configures any: requests are
-	// [ErrNotConfigured], unless they bring limits of their own ([Request.Fallback]).
+	// Level has the limits. If it is [LevelNone], no level configures any. Requests then
+	// fail with [ErrNotConfigured], unless they bring limits of their own
+	// ([Request.Fallback]).
 	Level  Level
 	Limits []Limit // by name; whole, not divided by the number of shards
 	// Disabled says that an operator has switched the resource off for the entity, by
@@ -143,9 +144,9 @@ func (b Balance) MarshalJSON() ([]byte, error) {
 }
 
 // Standing returns the state of every limit of an entity and a resource, and of its
-// parent if it cascades: the balance as an acquire would find it now, when the limit has
-// a token, and when it is full. An entity that never acquired has its configured
-// capacity.
+// parent if it cascades. The state is the balance as an acquire would find it now, when
+// the limit has a token, and when it is full. An entity that never acquired has its
+// configured capacity.
 //
 // Standing is [Limiter.Available] for one token of every limit. The caller need not know
 // the limits, and a disabled bucket is shown instead of refused. It reads the bucket as

@@ -27,10 +27,10 @@ import (
 //	  │ ────────────▶ │ being released: waits for the end, then settles
 
 // Take takes more of the lease's entity and resource under enforcement: it debits every
-// amount, or none. consume maps limit names to tokens like [Request.Consume], and may name
-// limits that the request did not. What Take debits is part of the lease from then on:
-// Commit keeps it, and Rollback returns it. If the entity cascades, Take debits its parent
-// too.
+// amount, or none. The map consume has tokens by limit, like [Request.Consume]. It may
+// name limits that the request did not. What Take debits is part of the lease from then
+// on: Commit keeps it, and Rollback returns it. If the entity cascades, Take debits its
+// parent too.
 //
 // A refusal is an [*ExceededError], and leaves the lease as it is. So do all other errors,
 // which are those of [Limiter.Acquire]. Take fails with [ErrUnavailable] if the store

@@ -25,7 +25,7 @@ const MaxTop = 1000
 // two limits may occur twice. n is 1 to [MaxTop].
 //
 // Balances are those at the time when their bucket was read, with the parameters that the
-// bucket has: a change of configuration shows once an acquire has met it. A bucket that
+// bucket has. A change of configuration shows once an acquire has met it. A bucket that
 // uses a feature which this version cannot evaluate is left out.
 //
 // Top reads all buckets of the resource, page after page, and holds one page of them. On

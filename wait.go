@@ -18,10 +18,10 @@ import (
 // until the request is admitted, and returns the lease.
 //
 // Callers of one limiter that wait for the same limit of a bucket are admitted in the
-// order of their arrival, whatever they ask for: a small request does not overtake a large
-// one. A caller that names no limit for which an earlier one waits does not wait behind it.
-// Callers in other processes compete: there is no order among processes, but their shares
-// are about equal. Acquire knows nothing of the order.
+// order of their arrival. A small request does not overtake a large one. A caller that
+// names no limit for which an earlier one waits does not wait behind it. Callers in other
+// processes compete: there is no order among processes, but their shares are about equal.
+// Acquire knows nothing of the order.
 //
 // Wait gives up at once if no wait helps, and if the wait would not end before the deadline
 // of ctx. The callers in front count, as if all of them stayed. The error is then the

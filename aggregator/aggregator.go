@@ -16,9 +16,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/tend"
 )
 
-// Usage keeps the sums. It must not add a step twice, which it recognizes by the step's
-// shard and sequence number: a batch may come twice, and a batch that failed for some
-// records comes again together with others. *[usage.Snapshots] is one.
+// Usage keeps the sums. It must not add a step twice. It recognizes a step by its shard
+// and sequence number. A batch may come twice, and a batch that failed for some records
+// comes again together with others. *[usage.Snapshots] is one.
 type Usage interface {
 	Add(ctx context.Context, d *usage.Delta) error
 }

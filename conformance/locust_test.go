@@ -81,7 +81,10 @@ func TestLocustCountsWhatWorkersDo(t *testing.T) {
 			"every call", "testdata/mixed.py",
 			[]string{"--file", "testdata/mixed.yaml"},
 			flaky(),
-			[]string{"ACQUIRE", "AVAILABLE", "COMMIT", "GET_ENTITY", "GET_LIMITS", "RATE_LIMITED", "SET_LIMITS"},
+			[]string{
+				"ACQUIRE", "AVAILABLE", "COMMIT", "GET_CHILDREN", "GET_ENTITY", "GET_LIMITS", "GET_RESOURCE_DEFAULTS", "GET_SYSTEM_DEFAULTS",
+				"LIST_RESOURCES_WITH_DEFAULTS", "RATE_LIMITED", "SET_LIMITS", "SET_RESOURCE_DEFAULTS",
+			},
 			1,
 		},
 		{"an example", "../examples/locust/stress.py", []string{"stress"}, faults.Chain(), []string{"ACQUIRE", "AVAILABLE"}, 0},

@@ -1,6 +1,7 @@
-// Package deploy describes the stack that a rate limiter needs on AWS: one CloudFormation
-// template with its parameters and tags, the names of what is in it, and the zip of the
-// Lambda functions' code. The package sends nothing; deploy/stack and the command line do.
+// Package deploy describes the stack that a rate limiter needs on AWS. It has one
+// CloudFormation template with its parameters and tags, the names of what is in it, and
+// the zip of the Lambda functions' code. The package sends nothing; deploy/stack and the
+// command line do.
 //
 // [New] checks [Options] and returns a [Spec]:
 //

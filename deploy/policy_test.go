@@ -220,6 +220,22 @@ func TestNoTenantWritesTheRegistry(t *testing.T) {
 	}
 }
 
+// The tag of the registry is no namespace: it reads nothing either, by key or by query.
+func TestTheTagOfTheRegistryReadsNothing(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, deploy.Options{})
+	for _, policy := range tenants {
+		statements := s.statements(policy)
+		for _, key := range []string{"_/AUDIT#x", "_/STREAM#x", "_/SYSTEM#", "_"} {
+			for _, action := range append([]string{"ConditionCheckItem"}, reads...) {
+				if allows(t, statements, request{action: action, keys: []string{key}, tag: "_"}) {
+					t.Errorf("%s allows a principal tagged _ %s of %s", policy, action, key)
+				}
+			}
+		}
+	}
+}
+
 func TestATenantListsItsOwnNamespace(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, deploy.Options{})

@@ -12,7 +12,7 @@ import (
 //
 // Package fastclient makes a client that fails on an answer with a wrong checksum. The
 // check of the SDK's own client only writes to its log, also for answers that have no
-// checksum, so this package turns it off in each call.
+// checksum. This package therefore turns it off in each call.
 type API interface {
 	ItemAPI
 	BatchAPI

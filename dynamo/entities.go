@@ -25,17 +25,17 @@ import (
 // [store.ErrNotFound] if the parent has no record.
 //
 // A cascade is one level. CreateEntity fails with [store.ErrNestedCascade] if the entity
-// is to cascade to a parent that itself cascades, or if children of an earlier record
-// cascade to the entity:
+// is to cascade to a parent that itself cascades. It also does if children of an earlier
+// record cascade to the entity:
 //
 //	create key, cascading to proj    transaction: proj has a record that does not cascade
 //	create proj, cascading to org    reads the index of children: none cascades to proj
 //
 // The transaction sees every change of the parent. The index lags behind, so one race is
-// left: somebody deletes proj, creates it again so that it cascades, and a child that
-// cascades was created less than the lag before. The Python package checks neither, and
-// what it has written keeps working: an acquire takes from one parent. The cascade that
-// a level of configuration may set is not considered.
+// left. A child that cascades is created, and in less than the lag somebody deletes proj
+// and creates it again so that it cascades. The Python package checks neither, and what
+// it has written keeps working: an acquire takes from one parent. The cascade that a
+// level of configuration may set is not considered.
 func (s *Store) CreateEntity(ctx context.Context, e store.Entity) (*store.Entity, error) {
 	if err := store.CheckEntity(e.ID); err != nil {
 		return nil, err

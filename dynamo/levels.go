@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// MaxLevels is the largest number of levels that one transaction changes: each has an
-// item and an event, there are two registries, and a transaction has 100 actions.
+// MaxLevels is the largest number of levels that one transaction changes. A transaction
+// has 100 actions: an item and an event for each level, and two registries.
 const MaxLevels = 49
 
 // spreaders is how many levels of entities are spread to their buckets at once.

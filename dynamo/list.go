@@ -53,8 +53,8 @@ type EntityPage struct {
 //
 // It finds the records through an index that lags behind, and reads them with eventually
 // consistent reads: an entity just created may be missing. The index has an entry of
-// about 200 bytes for each record, level of limits and usage snapshot of an entity. 20
-// entries cost about half a read unit, and each record half a unit.
+// about 200 bytes for each record, level of limits and usage snapshot of an entity. About
+// 20 entries cost half a read unit, and each record half a unit.
 func (s *Store) Entities(ctx context.Context, q EntityQuery) (EntityPage, error) {
 	const op = "list entities"
 	after, err := q.check()
@@ -117,7 +117,7 @@ func (q *EntityQuery) check() (after string, err error) {
 // by ID, that follow the entity after; "" begins with the first.
 func (s *Store) recordKeys(ctx context.Context, op, prefix, after string, n int) (keys []schema.Key, err error) {
 	in := conn.IndexQuery(schema.GSI4, s.ns, schema.EntityPK(s.ns, prefix))
-	in.FilterExpression = aws.String("SK = :meta")
+	in.FilterExpression = aws.String(*in.FilterExpression + " AND SK = :meta")
 	in.ExpressionAttributeValues[":meta"] = schema.S(schema.MetaSK)
 	in.Limit = aws.Int32(entriesAtOnce)
 	if after != "" {

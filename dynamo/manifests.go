@@ -52,10 +52,10 @@ func (s *Store) Manifests(ctx context.Context) ([]ManifestRecord, error) {
 	return r.all(), nil
 }
 
-// ChangeManifest reads the records of all manifests, calls change with the record of
-// one and with the others, and writes those that change modified, in one transaction.
-// If any record changed in between, ChangeManifest starts over. An error of change ends
-// it and writes nothing.
+// ChangeManifest reads the records of all manifests, and calls change with the record of
+// one and with the others. It writes those that change modified, in one transaction. If
+// any record changed in between, ChangeManifest starts over. An error of change ends it
+// and writes nothing.
 //
 // A record that owns nothing and that nobody holds is deleted.
 func (s *Store) ChangeManifest(ctx context.Context, name string, change func(own *ManifestRecord, others []ManifestRecord) error) error {

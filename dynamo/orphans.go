@@ -17,7 +17,8 @@ import (
 )
 
 // ErrNamespaceInUse says that a namespace cannot be purged, because its name leads to it
-// or limiters write to it, or that it cannot be recovered, because a purge has begun.
+// or limiters write to it. It also says that a namespace cannot be recovered, because a
+// purge has begun.
 var ErrNamespaceInUse = errors.New("namespace in use")
 
 // An OrphanState is the reason why no name leads to a namespace.
@@ -32,6 +33,10 @@ const (
 	// OrphanStranded: a deletion by the peer ended half way. The name is gone, but the ID
 	// is not marked deleted. The namespace can be recovered or purged.
 	OrphanStranded OrphanState = "stranded"
+	// OrphanPurged: a client that held the ID wrote items after the purge. Neither a name
+	// nor a record has the ID. What it wrote can be purged. [Namespaces.Orphans] does not
+	// list it, because only the items tell.
+	OrphanPurged OrphanState = "purged"
 )
 
 // An Orphan is a namespace without a name: its items are in the table, and Name no longer
@@ -130,8 +135,18 @@ func leadsTo(forward item, id string) bool {
 }
 
 // Orphan finds an orphaned namespace by ID. It fails with [store.ErrNotFound] if the ID
-// was purged or never registered, and with [ErrNamespaceInUse] if its name leads to it.
+// was purged or never registered and has no items, and with [ErrNamespaceInUse] if a name
+// leads to it.
 func (n *Namespaces) Orphan(ctx context.Context, id string) (Orphan, error) {
+	o, err := n.recorded(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return n.purged(ctx, "find the namespace with the id "+id, id, err)
+	}
+	return o, err
+}
+
+// recorded finds an orphaned namespace by the record of its ID.
+func (n *Namespaces) recorded(ctx context.Context, id string) (Orphan, error) {
 	if err := schema.CheckNamespaceID(id); err != nil {
 		return Orphan{}, err
 	}
@@ -152,9 +167,37 @@ func (n *Namespaces) Orphan(ctx context.Context, id string) (Orphan, error) {
 	case err != nil:
 		return Orphan{}, err
 	case len(found) == 0:
-		return Orphan{Namespace: Namespace{ns.Name, ns.ID, ns.Created}}, fmt.Errorf("namespace %q with the ID %s: %w: its name leads to it; delete it first", ns.Name, id, ErrNamespaceInUse)
+		of := Namespace{ns.Name, ns.ID, ns.Created}
+		return Orphan{Namespace: of}, inUse(of)
 	}
 	return found[0], nil
+}
+
+// purged finds what clients wrote after the purge of a namespace. It fails with unknown if
+// there is nothing.
+func (n *Namespaces) purged(ctx context.Context, op, id string, unknown error) (Orphan, error) {
+	err := n.conn.Query(ctx, op, conn.IndexQuery(schema.GSI4, id, ""), func(item) error { return errStopped })
+	if err == nil {
+		return Orphan{}, unknown
+	}
+	if !errors.Is(err, errStopped) {
+		return Orphan{}, err
+	}
+	// A record of a name that was made by hand may have no record of its ID.
+	named, err := n.List(ctx)
+	if err != nil {
+		return Orphan{}, err
+	}
+	for _, ns := range named {
+		if ns.ID == id {
+			return Orphan{Namespace: ns}, inUse(ns)
+		}
+	}
+	return Orphan{Namespace: Namespace{ID: id}, State: OrphanPurged}, nil
+}
+
+func inUse(ns Namespace) error {
+	return fmt.Errorf("namespace %q with the ID %s: %w: its name leads to it; delete it first", ns.Name, ns.ID, ErrNamespaceInUse)
 }
 
 // Recover gives an orphaned namespace a name again, with its audit event, in one
@@ -163,7 +206,7 @@ func (n *Namespaces) Orphan(ctx context.Context, id string) (Orphan, error) {
 //
 // It fails with [store.ErrExists] if the name belongs to another namespace, and with
 // [ErrNamespaceInUse] if a purge has begun. Recover and Purge race for the record of the
-// ID: each writes it under the condition that it is as it was read, so one of them fails.
+// ID. Each writes it under the condition that it is as it was read, so one of them fails.
 func (n *Namespaces) Recover(ctx context.Context, id, name string) (Namespace, error) {
 	if name != "" {
 		if err := store.CheckNamespace(name); err != nil {
@@ -172,7 +215,7 @@ func (n *Namespaces) Recover(ctx context.Context, id, name string) (Namespace, e
 	}
 	op := "recover the namespace with the id " + id
 	for range conn.AdminAttempts {
-		o, err := n.Orphan(ctx, id)
+		o, err := n.recorded(ctx, id)
 		switch {
 		case errors.Is(err, ErrNamespaceInUse) && (name == "" || name == o.Name):
 			return o.Namespace, nil

@@ -55,7 +55,7 @@ type Purged struct {
 }
 
 // Purge deletes all items of an orphaned namespace, and then its record. This cannot be
-// undone. It fails with [store.ErrNotFound] if the ID is unknown, and with
+// undone. It fails with [store.ErrNotFound] if the ID is unknown and has no items, and with
 // [ErrNamespaceInUse] if a name leads to the namespace or limiters write to it.
 //
 // Purge first marks the namespace; from then on it cannot be recovered. A purge that was
@@ -68,7 +68,7 @@ type Purged struct {
 //
 //   - A client that holds the ID creates items again. Purge repeats its passes, and fails
 //     with [ErrNamespaceInUse] if they do not end. Items that the client creates after the
-//     last pass stay. Stop the clients first.
+//     last pass stay, until Purge is called again with the same ID. Stop the clients first.
 //   - [Namespaces.Recover] fails once the mark is written, and Purge fails if the recovery
 //     was first.
 //   - Two purges delete the same items, which does no harm. Both succeed, and one of them
@@ -122,6 +122,9 @@ func (p *purge) begin(ctx context.Context, id string, quiet time.Duration) error
 			if err := p.checkQuiet(ctx, p.begun.Add(-quiet)); err != nil {
 				return err
 			}
+		}
+		if p.done.State == OrphanPurged { // nothing is there to be marked
+			return nil
 		}
 		err = p.mark(ctx)
 		if err == nil {
@@ -263,7 +266,11 @@ func (p *purge) delete(ctx context.Context, keys []schema.Key) error {
 }
 
 // end deletes the record of the ID and writes the event. Another purge may have done it.
+// What was written after a purge has neither a record nor a name for an event.
 func (p *purge) end(ctx context.Context) error {
+	if p.done.State == OrphanPurged {
+		return nil
+	}
 	event, err := p.auditDetails(ctx, audit.NamespacePurged, p.done.Name, p.days, item{
 		schema.NamespaceID: schema.S(p.done.ID), "records_deleted": schema.N(p.done.Items),
 	})
@@ -282,7 +289,7 @@ func (p *purge) end(ctx context.Context) error {
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	if _, gone := p.Orphan(ctx, p.done.ID); errors.Is(gone, store.ErrNotFound) {
+	if record, failed := p.conn.GetItem(ctx, p.op, schema.NamespaceIDKey(p.done.ID)); failed == nil && record == nil {
 		return nil
 	}
 	return err

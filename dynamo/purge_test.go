@@ -306,6 +306,42 @@ func TestPurgeFailsWhileAClientWrites(t *testing.T) {
 	}
 }
 
+// A client that held the ID through a purge leaves items that no record names. Another purge
+// of the ID deletes them.
+func TestWhatAClientWritesAfterAPurgeIsPurged(t *testing.T) {
+	t.Parallel()
+	w := newTenancy(t)
+	w.must(w.namespaces.Delete(t.Context(), tenant))
+	if _, err := w.purge(dynamo.PurgeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	fixture.PutBucket(t, w.store, w.Table, "user", "gpt-4", 0, 1)
+	o, err := w.namespaces.Orphan(t.Context(), w.ns.ID)
+	if want := (dynamo.Orphan{Namespace: dynamo.Namespace{ID: w.ns.ID}, State: dynamo.OrphanPurged}); o != want || err != nil {
+		t.Errorf("found %+v, %v", o, err)
+	}
+	_, err = w.namespaces.Recover(t.Context(), w.ns.ID, "again")
+	fixture.WantErr(t, err, store.ErrNotFound)
+	w.clock = start.Add(time.Minute)
+	_, err = w.purge(dynamo.PurgeOptions{})
+	fixture.WantErr(t, err, dynamo.ErrNamespaceInUse) // the client writes still
+	w.clock = start.Add(2 * time.Hour)
+
+	named, _ := schema.EncodeNamespace(schema.Namespace{ID: w.ns.ID, Name: "by-hand", Status: schema.StatusActive, Created: start})
+	fixture.Put(t, w.Table, named)
+	_, err = w.purge(dynamo.PurgeOptions{})
+	fixture.WantErr(t, err, dynamo.ErrNamespaceInUse)
+	_, err = w.Table.BatchWriteItem(t.Context(), deletion(schema.NamespaceKey("by-hand")))
+	w.must(err)
+
+	done, err := w.purge(dynamo.PurgeOptions{})
+	if err != nil || done.Items != 1 || done.State != dynamo.OrphanPurged || len(w.left()) > 0 {
+		t.Errorf("purged %+v, %v, left are %q", done, err, w.left())
+	}
+	_, err = w.purge(dynamo.PurgeOptions{})
+	fixture.WantErr(t, err, store.ErrNotFound)
+}
+
 // A purge is killed at each of its requests in turn, and the next one completes it.
 func TestAPurgeThatWasKilledIsResumed(t *testing.T) {
 	t.Parallel()

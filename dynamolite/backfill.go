@@ -16,7 +16,7 @@ const (
 //	a write                                lock · change b · unlock
 //
 // A write behind the backfill is right, because it drops the old entry and puts the new one. A
-// write ahead of it is right too: it puts an entry, or drops one that does not exist, and the
+// write ahead of it is right too. It puts an entry, or drops one that does not exist. The
 // backfill later puts the same entry again, or finds no item. No write falls between the two,
 // because a write changes its item and the entries under the same lock. A transaction that has
 // taken an item changes the item and its entries when it commits. It recomputes its changes if

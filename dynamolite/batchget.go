@@ -88,6 +88,10 @@ func (p *tableGets) read(db *DB, c *call, b *bill, room *int) (items []map[strin
 			left = append(left, i)
 			continue
 		}
+		if err := c.holds(r.bytes()); err != nil {
+			throttled, left = err, append(left, i)
+			continue
+		}
 		b.units += u
 		if r != nil {
 			items = append(items, r.image(g.projection))

@@ -19,10 +19,10 @@ import (
 
 // Options configures a [DB]. The zero value is a database in memory without limits.
 type Options struct {
-	// Dir is the directory of the data. Acknowledged operations are then on disk, and so is
-	// everything that a read has returned: neither is lost when the process is killed or the
-	// machine loses power. One process uses a directory at a time. Default: none; the data is in
-	// memory and is gone when the process ends.
+	// Dir is the directory of the data. Acknowledged operations are then on disk, and so
+	// is everything that a read has returned. Neither is lost when the process is killed
+	// or the machine loses power. One process uses a directory at a time. Default: none;
+	// the data is in memory and is gone when the process ends.
 	Dir string
 	// Now returns the time. The engine uses it for a table's creation, stream records, the expiry
 	// of items and the capacity that partitions have left. It also ends the ten minutes for which
@@ -197,6 +197,16 @@ type call struct {
 	// seen is the latest write that the answer depends on, including the operation's own. The
 	// engine answers only after that write is on disk.
 	seen position
+	// answer counts what an HTTP answer will hold; nil in process.
+	answer *exchange
+}
+
+// holds counts an item or a stream record of the answer. It fails if too much is in flight.
+func (c *call) holds(bytes int) error {
+	if c.answer == nil {
+		return nil
+	}
+	return c.answer.answerBytes(bytes)
 }
 
 // sees records a write that the answer depends on.
@@ -226,7 +236,7 @@ func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func
 	if err := wait(ctx, before); err != nil {
 		return nil, operationError(op, canceledOr(err))
 	}
-	c := call{op: op}
+	c := call{op: op, answer: answerOf(ctx)}
 	out, err := do(db, &c, in)
 	if db.journal != nil {
 		if lost := db.journal.Wait(c.seen); lost != nil {

@@ -35,6 +35,9 @@ func (db *DB) getItem(c *call, in *dynamodb.GetItemInput) (*dynamodb.GetItemOutp
 	if err != nil {
 		return nil, err
 	}
+	if err := c.holds(r.bytes()); err != nil {
+		return nil, err
+	}
 	b := bill{table: t, reads: true, units: u}
 	b.enter(c.op)
 	return &dynamodb.GetItemOutput{Item: r.image(g.projection), ConsumedCapacity: b.report(in.ReturnConsumedCapacity)}, nil

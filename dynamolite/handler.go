@@ -29,10 +29,11 @@ type HandlerOptions struct {
 	// Region is the only region that signatures may name. Default: any.
 	Region string
 	// Hosts are further names or addresses, without a port, by which clients may address a
-	// handler without Credentials. Such a handler serves any page that a browser of this machine
-	// takes for its origin, so it answers only requests whose Host is a loopback address,
-	// localhost, a name that ends in .localhost, or one of Hosts. An Origin must be one of these,
-	// too. Default: none. With Credentials, any host is served.
+	// handler without Credentials. Such a handler would serve any page that a browser of
+	// this machine takes for its origin. It therefore answers only requests whose Host is
+	// a loopback address, localhost, a name that ends in .localhost, or one of Hosts. An
+	// Origin must be one of these, too. Default: none. With Credentials, any host is
+	// served.
 	Hosts []string
 	// Logger receives panics, the only events of requests that the client is not told about, and
 	// connections that Serve refuses. Default: discard.
@@ -40,9 +41,11 @@ type HandlerOptions struct {
 	// MaxBodyBytes is the largest request body that is accepted. Default: 16 MiB, as DynamoDB.
 	MaxBodyBytes int64
 	// MaxInFlightBytes limits the memory for all bodies and answers at a time. Only those above
-	// 64 KiB count: the number of connections limits the others. Beyond the limit the handler
-	// refuses requests with a ThrottlingException, which SDKs send again later. A value below
-	// MaxBodyBytes means MaxBodyBytes. Default: 64 MiB.
+	// 64 KiB count: the number of connections limits the others. An answer counts from when its
+	// items are read, and a body of many small values counts what it takes decoded. Beyond the
+	// limit the handler refuses requests with a ThrottlingException, which SDKs send again later;
+	// BatchGetItem returns UnprocessedKeys. A value below MaxBodyBytes means MaxBodyBytes.
+	// Default: 64 MiB.
 	MaxInFlightBytes int64
 	// MaxConnections limits the connections that [Handler.Serve] keeps open. Beyond the limit it
 	// closes the connection that has been idle for longest. If none is idle, it closes the new
@@ -65,10 +68,10 @@ type HandlerOptions struct {
 //     signed too, for the service dynamodb, as in curl --aws-sigv4 aws:amz:us-east-1:dynamodb
 //     --user ID:SECRET. Without Credentials it needs no Authorization.
 //
-// The handler refuses what it can before it reads a body: a foreign host or origin, a missing
-// signature, an unknown access key, an unknown operation. An operation that the DB does not have
-// fails with an UnknownOperationException. The handler logs a panic in an operation and answers it
-// with an InternalServerError. A closed database gives the same answer.
+// The handler refuses these before it reads a body: a foreign host or origin, a missing signature,
+// an unknown access key, an unknown operation. An operation that the DB does not have fails with
+// an UnknownOperationException. The handler logs a panic in an operation and answers it with an
+// InternalServerError. A closed database gives the same answer.
 type Handler struct {
 	db          *DB
 	verifier    *sigv4.Verifier // nil if signatures are not verified
@@ -179,13 +182,16 @@ func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) err
 		return errUnknownOperation
 	}
 	if h.verifier == nil {
-		if err := x.read(r, h.maxBody); err != nil {
+		if err := x.receive(r, h.maxBody); err != nil {
 			return err
 		}
 	} else if err := h.readVerified(x, r); err != nil {
 		return err
 	}
-	return do(ctx, h.db, r.Host, x.in, &x.encoder)
+	if err := x.admit(); err != nil {
+		return err
+	}
+	return do(withAnswer(ctx, x), h.db, r.Host, x.in, &x.encoder)
 }
 
 // readVerified reads the body of a request and verifies its signature. It does not read the body
@@ -195,7 +201,7 @@ func (h *Handler) readVerified(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := x.read(r, h.maxBody); err != nil {
+	if err := x.receive(r, h.maxBody); err != nil {
 		return err
 	}
 	return claim.Verify(x.in)

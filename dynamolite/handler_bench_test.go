@@ -45,7 +45,7 @@ func BenchmarkHandler(b *testing.B) {
 			h := dynamolite.NewHandler(db, bm.options)
 			text := wireForm(b, in)
 			body := bytes.NewReader(text)
-			r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", body)
+			r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost/", body)
 			r.Header.Set("X-Amz-Target", "DynamoDB_20120810.UpdateItem")
 			r.Header.Set("Content-Type", "application/x-amz-json-1.0")
 			signRequest(b, r, text)

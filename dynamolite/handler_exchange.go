@@ -1,6 +1,7 @@
 package dynamolite
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base32"
 	"encoding/binary"
@@ -27,6 +28,7 @@ type exchange struct {
 
 	flight *budget
 	held   int64 // bytes of the body and the answer that flight counts
+	read   int64 // bytes of items and stream records read for the answer
 }
 
 const (
@@ -49,7 +51,7 @@ func (x *exchange) release() {
 		x.in = nil
 	}
 	x.flight.give(x.held)
-	x.held = 0
+	x.held, x.read = 0, 0
 }
 
 // reset drops the answer. The body stays.
@@ -60,8 +62,8 @@ func (x *exchange) reset() {
 	x.contentType = amzJSONHeader
 }
 
-// read reads the body of a request to its end, unless it is too large or too much is in flight.
-func (x *exchange) read(r *http.Request, limit int64) error {
+// receive reads the body of a request to its end, unless it is too large or too much is in flight.
+func (x *exchange) receive(r *http.Request, limit int64) error {
 	x.in = x.in[:0]
 	if r.ContentLength > limit {
 		return errTooLarge
@@ -105,13 +107,54 @@ func (x *exchange) grow(limit int64) error {
 	return nil
 }
 
+// Memory that a value takes beside its text, once a body is decoded. An empty map takes most.
+const (
+	bytesOfValue  = 128 // after "{"
+	bytesOfMember = 64  // before or after ","
+)
+
+// admit decides whether a body may be decoded and the operation executed. A body of many small
+// values takes some twenty times its size then. It counts as the whole budget at most, so that it
+// is admitted alone.
+//
+// The client decides when a body ends. Other requests may therefore have used up the budget since
+// receive found room.
+func (x *exchange) admit() error {
+	if x.held == 0 && x.flight.full() {
+		return errBusy
+	}
+	decoded := int64(bytes.Count(x.in, []byte("{"))*bytesOfValue + bytes.Count(x.in, []byte(","))*bytesOfMember)
+	more := min(decoded-keptBytes, x.flight.most-x.held)
+	if more <= 0 {
+		return nil
+	}
+	if !x.flight.take(more) {
+		return errBusy
+	}
+	x.held += more
+	return nil
+}
+
+// answerBytes counts an item or a stream record that the answer will hold.
+func (x *exchange) answerBytes(n int) error {
+	counted := max(x.read, keptBytes)
+	if more := x.read + int64(n) - counted; more > 0 {
+		if !x.flight.take(more) {
+			return errBusy
+		}
+		x.held += more
+	}
+	x.read += int64(n)
+	return nil
+}
+
 // send writes the answer in one piece, with its length, so that the connection stays usable.
 func (x *exchange) send(w http.ResponseWriter) {
 	body := x.out
 	if body == nil {
 		body = x.encoder.Bytes()
 	}
-	if more := int64(len(body)) - keptBytes; more > 0 {
+	if more := int64(len(body)) - max(x.read, keptBytes); more > 0 {
 		// The operation is done, so its answer is sent even if it exceeds the budget.
 		x.flight.charge(more)
 		x.held += more

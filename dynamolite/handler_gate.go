@@ -1,10 +1,12 @@
 package dynamolite
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -20,7 +22,9 @@ type hosts map[string]struct{}
 func newHosts(names []string) hosts {
 	h := make(hosts, len(names))
 	for _, name := range names {
-		h[plainHost(name)] = struct{}{}
+		if name = plainHost(name); name != "" { // a request without a host comes from anywhere
+			h[name] = struct{}{}
+		}
 	}
 	return h
 }
@@ -33,15 +37,21 @@ func plainHost(host string) string {
 
 // has reports whether requests may name a host, which may have a port.
 func (h hosts) has(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		if strings.Trim(port, "0123456789") != "" {
+			return false
+		}
 		host = name
 	}
 	host = plainHost(host)
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Unmap().IsLoopback() {
 		return true
 	}
-	_, listed := h[host]
-	return listed || host == "localhost" || strings.HasSuffix(host, ".localhost")
+	if _, listed := h[host]; listed {
+		return true
+	}
+	below, local := strings.CutSuffix(host, "localhost")
+	return local && (below == "" || strings.HasSuffix(below, ".") && !strings.ContainsAny(below, "[]:@/"))
 }
 
 // check refuses a request that a page of another site may have caused.
@@ -51,11 +61,12 @@ func (h hosts) check(r *http.Request) error {
 			"or a host that HandlerOptions.Hosts (zae-limiter local --allow-host) names is served.")
 	}
 	for _, origin := range r.Header["Origin"] {
-		if u, err := url.Parse(origin); err != nil || !h.has(u.Host) {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || !h.has(u.Host) {
 			return forbidden("A page of " + quoted(origin) + " sent this request. Without credentials, only pages of this machine are served.")
 		}
 	}
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+	if slices.Contains(r.Header["Sec-Fetch-Site"], "cross-site") {
 		return forbidden("A page of another site sent this request. Without credentials, only pages of this machine are served.")
 	}
 	return nil
@@ -74,14 +85,27 @@ func forbidden(message string) error {
 	return &refusal{http.StatusForbidden, serving + "AccessDeniedException", message}
 }
 
+// answerKey is the key under which the context of an operation has its HTTP exchange.
+type answerKey struct{}
+
+func withAnswer(ctx context.Context, x *exchange) context.Context {
+	return context.WithValue(ctx, answerKey{}, x)
+}
+
+// answerOf returns the exchange that an operation answers, nil in process.
+func answerOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(answerKey{}).(*exchange)
+	return x
+}
+
 // budget limits the bytes of the large bodies and answers that are in memory at a time.
 type budget struct {
 	most int64
 	held atomic.Int64
 }
 
-// full reports whether nothing is left.
-func (b *budget) full() bool { return b.held.Load() >= b.most }
+// full reports whether too little is left for a large body or answer.
+func (b *budget) full() bool { return b.held.Load() > b.most-keptBytes }
 
 // take takes bytes, or reports that there are not so many left.
 func (b *budget) take(n int64) bool {

@@ -113,17 +113,22 @@ func TestForeignPages(t *testing.T) {
 		{"another address", with("192.0.2.1:8000"), true},
 		{"all addresses", with("0.0.0.0:8000"), true},
 		{"no host", with(""), true},
+		{"a port that is none", with("localhost:evil.example"), true},
+		{"brackets below localhost", with("[evil.example].localhost"), true},
 		{"a foreign origin", with("localhost:8000", "Origin", "https://evil.example"), true},
 		{"the second origin is foreign", with("localhost:8000", "Origin", "http://localhost:8000", "Origin", "https://evil.example"), true},
 		{"an origin like localhost", with("localhost:8000", "Origin", "https://localhost.evil.example"), true},
 		{"an origin with a user", with("localhost:8000", "Origin", "https://localhost@evil.example"), true},
 		{"no origin", with("localhost:8000", "Origin", "null"), true},
 		{"an extension", with("localhost:8000", "Origin", "chrome-extension://abcdef"), true},
+		{"an extension named like this machine", with("localhost:8000", "Origin", "chrome-extension://localhost"), true},
+		{"an origin without a scheme", with("localhost:8000", "Origin", "//localhost"), true},
 		{"cross-site", with("localhost:8000", "Sec-Fetch-Site", "cross-site"), true},
+		{"cross-site after another", with("localhost:8000", "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h := dynamolite.NewHandler(db, dynamolite.HandlerOptions{Hosts: []string{"host.docker.internal.", "fd00::1"}})
+			h := dynamolite.NewHandler(db, dynamolite.HandlerOptions{Hosts: []string{"host.docker.internal.", "fd00::1", "", "."}})
 			signed := dynamolite.NewHandler(db, dynamolite.HandlerOptions{Credentials: map[string]string{testKey: testSecret}})
 			for _, target := range []struct{ method, path, kind string }{
 				{http.MethodPost, "/", coralValidate + "ValidationException"},

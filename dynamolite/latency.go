@@ -34,9 +34,9 @@ const (
 	maxSample  = time.Hour
 )
 
-// ParseLatency parses a command-line value. "5ms" is a fixed latency, "p50=5ms,p99=20ms" is a
-// distribution, to which ",seed=7" may be added, and "0" or "off" is none. Any other value is an
-// *[OptionError].
+// ParseLatency parses a command-line value. "5ms" is a fixed latency, and "0" or "off" is
+// none. "p50=5ms,p99=20ms" is a distribution, to which ",seed=7" may be added. Any other
+// value is an *[OptionError].
 func ParseLatency(s string) (Latency, error) {
 	var l Latency
 	problem := ""

@@ -338,9 +338,13 @@ func (r *reading) answer(c *call, p *page) (a answer, err error) {
 			continue
 		}
 		a.count++
-		if !r.countOnly {
-			a.items = append(a.items, item)
+		if r.countOnly {
+			continue
 		}
+		if err := c.holds(r.source(p, i).bytes()); err != nil {
+			return answer{}, err
+		}
+		a.items = append(a.items, item)
 	}
 	return a, nil
 }
@@ -358,12 +362,20 @@ func (r *reading) found(p *page, i int) (item value.Item, err error) {
 		}
 	}
 	if r.fetches {
-		item = p.items[i].item()
+		item = r.source(p, i).item()
 	}
 	if item == nil || r.projection == nil {
 		return item, nil
 	}
 	return r.projection.Apply(item), nil
+}
+
+// source returns the record whose attributes are returned: the entry, or the item fetched for it.
+func (r *reading) source(p *page, i int) *record {
+	if r.fetches {
+		return p.items[i]
+	}
+	return p.entries[i]
 }
 
 // bill prices the sum of the records read, rounded up once. An index is billed separately. The

@@ -426,7 +426,7 @@ func (db *DB) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInpu
 	return run(ctx, db, opGetRecords, in, (*DB).getRecords)
 }
 
-func (db *DB) getRecords(_ *call, in *dynamodbstreams.GetRecordsInput) (*dynamodbstreams.GetRecordsOutput, error) {
+func (db *DB) getRecords(c *call, in *dynamodbstreams.GetRecordsInput) (*dynamodbstreams.GetRecordsOutput, error) {
 	if in.ShardIterator == nil {
 		return nil, missing("ShardIterator")
 	}
@@ -452,6 +452,9 @@ func (db *DB) getRecords(_ *call, in *dynamodbstreams.GetRecordsInput) (*dynamod
 	}
 	out := &dynamodbstreams.GetRecordsOutput{Records: make([]types.Record, len(records))}
 	for i := range records {
+		if err := c.holds(records[i].Size); err != nil {
+			return nil, err
+		}
 		out.Records[i] = s.record(&records[i])
 	}
 	if more {

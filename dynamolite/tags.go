@@ -21,8 +21,8 @@ const (
 
 // TagResource adds tags to a table, which is named by its ARN, or gives its existing tags another
 // value. It sets all of them or none. Errors: *types.ResourceNotFoundException for a table that
-// does not exist; a ValidationException for an ARN that is not a table's, for a tag that AWS does
-// not allow and for more than 50 tags together.
+// does not exist. A ValidationException is for an ARN that is not a table's, a tag that AWS does
+// not allow, and more than 50 tags together.
 func (db *DB) TagResource(ctx context.Context, in *dynamodb.TagResourceInput, _ ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error) {
 	return run(ctx, db, opTagResource, in, (*DB).tagResource)
 }
@@ -107,9 +107,9 @@ func (db *DB) resource(c *call, arn *string) (*table, error) {
 	if arn == nil {
 		return nil, missing("ResourceArn")
 	}
-	name, ok := strings.CutPrefix(*arn, tableARN(""))
-	if !ok {
-		return nil, validationf("Invalid TableArn: Invalid ResourceArn provided as input %s; those of dynamolite begin with %s", *arn, tableARN(""))
+	name := plainTableName(*arn)
+	if name == *arn {
+		return nil, validationf("Invalid TableArn: Invalid ResourceArn provided as input %s; an ARN of a table begins like %s", *arn, tableARN(""))
 	}
 	if strings.Contains(name, "/") {
 		return nil, invalid("Invalid resource arn provided, only a table's is accepted. Provided resource arn: %s", *arn)

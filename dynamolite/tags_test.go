@@ -138,7 +138,7 @@ func TestResourceNames(t *testing.T) {
 	}
 	for name, call := range calls {
 		for _, bad := range []string{
-			"", mainTable, "arn", "arn:aws:s3:::main", strings.Replace(arn, "dynamolite", "us-east-1", 1), arn + "/index/" + fullIndex, arn + "/",
+			"", mainTable, "arn", "arn:aws:s3:::main", strings.Replace(arn, ":dynamodb:", ":s3:", 1), arn + "/index/" + fullIndex, arn + "/",
 			strings.Replace(arn, "table/", "backup/", 1), strings.TrimSuffix(arn, mainTable), strings.TrimSuffix(arn, mainTable) + "ab",
 		} {
 			if err := call(&bad); err == nil {
@@ -150,6 +150,9 @@ func TestResourceNames(t *testing.T) {
 		wantInvalid(t, call(nil), "ResourceArn")
 		if _, ok := errors.AsType[*types.ResourceNotFoundException](call(ptr(arn + "s"))); !ok {
 			t.Errorf("%s of a table that is not there: %v", name, call(ptr(arn+"s")))
+		}
+		if err := call(ptr(strings.Replace(arn, "dynamolite", "us-east-1", 1))); err != nil {
+			t.Errorf("%s by an ARN of another region: %v", name, err)
 		}
 		if err := call(&arn); err != nil {
 			t.Errorf("%s: %v", name, err)

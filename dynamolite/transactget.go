@@ -34,6 +34,9 @@ func (db *DB) transactGetItems(c *call, in *dynamodb.TransactGetItemsInput) (*dy
 		b := bs.of(gets[i].table, bill{reads: true, doubled: true})
 		b.units += transacted(readUnits(r.bytes(), true))
 		bytes += r.bytes()
+		if err := c.holds(r.bytes()); err != nil {
+			return nil, err
+		}
 		responses[i].Item = r.image(gets[i].projection)
 	}
 	if bytes > maxTransactionBytes {

@@ -87,7 +87,7 @@ func (b *Bill) share(name string) float64 {
 
 // advice names the causes that are worth looking at.
 func (e *Estimate) advice(b *Bill) (all []string) {
-	const much, kilobyte = 0.1, 1024
+	const much = 0.1
 	l := &e.Load
 	say := func(when bool, format string, args ...any) {
 		if when {

@@ -75,6 +75,7 @@ func TestPricesThatAreIncompleteAreRefused(t *testing.T) {
 	}
 	for field, text := range map[string]string{
 		"price of write_units_million":  row("date: 2026-01-02, source: page"),
+		"price of read_units_million":   strings.Replace(row("price: 1, date: 2026-01-02, source: page"), "read_units_million: {price: 1", "read_units_million: {price: .inf", 1),
 		"date of write_units_million":   row("price: 1, date: then, source: page"),
 		"source of write_units_million": row("price: 1, date: 2026-01-02"),
 		"region":                        "regions: {}",
@@ -91,22 +92,36 @@ func TestPricesThatAreIncompleteAreRefused(t *testing.T) {
 
 func TestWrongLoadsAreNamed(t *testing.T) {
 	t.Parallel()
-	for field, l := range map[string]estimate.Load{
-		"rate":          {},
-		"cascade":       {Rate: 1, Cascade: 1.1},
-		"refused":       {Rate: 1, Refused: -1},
-		"refused of":    {Rate: 1, Refused: 0.5, RefusedOf: 0.2},
-		"used":          {Rate: 1, Used: math.NaN()},
-		"processes":     {Rate: 1, Processes: -1},
-		"limits":        {Rate: 1, Limits: 33},
-		"windows":       {Rate: 1, Windows: 4},
-		"new buckets":   {Rate: 1, NewBuckets: 2},
-		"latency":       {Rate: 1, Latency: -time.Second},
-		"batch records": {Rate: 1, Function: estimate.Function{BatchRecords: -1}},
+	function := func(f estimate.Function) estimate.Load { return estimate.Load{Rate: 1, Function: f} }
+	for field, loads := range map[string][]estimate.Load{
+		"rate":          {{}, {Rate: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}},
+		"hot":           {{Rate: 1, Hot: -0.1}, {Rate: 1, Hot: 1.1}},
+		"cascade":       {{Rate: 1, Cascade: 1.1}},
+		"refused":       {{Rate: 1, Refused: -1}},
+		"refused of":    {{Rate: 1, Refused: 0.5, RefusedOf: 0.2}},
+		"used":          {{Rate: 1, Used: math.NaN()}},
+		"adjusted":      {{Rate: 1, Adjusted: 2}},
+		"processes":     {{Rate: 1, Processes: -1}},
+		"buckets":       {{Rate: 1, Buckets: -1}},
+		"parents":       {{Rate: 1, Parents: -1}},
+		"limits":        {{Rate: 1, Limits: 33}, {Rate: 1, Limits: -1}, {Rate: 1, Limits: math.MaxInt}, {Rate: 1, Limits: math.MinInt}},
+		"item bytes":    {{Rate: 1, ItemBytes: -1}, {Rate: 1, ItemBytes: 409_601}},
+		"windows":       {{Rate: 1, Windows: 4}, {Rate: 1, Windows: -1}},
+		"new buckets":   {{Rate: 1, NewBuckets: 2}, {Rate: 1, NewBuckets: -1}},
+		"latency":       {{Rate: 1, Latency: -time.Second}},
+		"config TTL":    {{Rate: 1, ConfigTTL: -time.Second}},
+		"retention":     {{Rate: 1, Retention: -time.Second}},
+		"batch records": {function(estimate.Function{BatchRecords: -1}), function(estimate.Function{BatchRecords: 10_001})},
+		"batch window":  {function(estimate.Function{BatchWindow: -1}), function(estimate.Function{BatchWindow: 301 * time.Second})},
+		"memory":        {function(estimate.Function{Memory: 127}), function(estimate.Function{Memory: 10_241})},
+		"duration":      {function(estimate.Function{Duration: -1}), function(estimate.Function{Duration: 16 * time.Minute})},
+		"log bytes":     {function(estimate.Function{LogBytes: -1})},
 	} {
-		_, err := estimate.New(l)
-		if wrong, ok := errors.AsType[*store.ValidationError](err); !ok || wrong.Field != field {
-			t.Errorf("%s: error %v", field, err)
+		for i, l := range loads {
+			_, err := estimate.New(l)
+			if wrong, ok := errors.AsType[*store.ValidationError](err); !ok || wrong.Field != field {
+				t.Errorf("%s, load %d: error %v", field, i, err)
+			}
 		}
 	}
 }

@@ -247,7 +247,11 @@ func (s *simulation) operate(c, client int, n int64, done func(think time.Durati
 		s.available(p, it, end)
 	case scenario.SetLimits:
 		s.setLimits(it, end)
-	case scenario.GetLimits, scenario.GetEntity:
+	case scenario.GetChildren:
+		s.request(causeCalls, 0, childReads, end)
+	case scenario.SetResourceDefaults: // what is set already is only entered in the registry again
+		s.request(causeCalls, 0, 1, func() { s.request(causeCalls, 1, 0, end) })
+	case scenario.GetLimits, scenario.GetEntity, scenario.GetResourceDefaults, scenario.GetSystemDefaults, scenario.ListResources:
 		s.request(causeCalls, 0, 1, end)
 	}
 }

@@ -371,6 +371,18 @@ func (r *driver) operate(c, client int, n int64) (op scenario.Op) {
 		if errors.Is(err, limiter.ErrNotFound) {
 			err = nil
 		}
+	case scenario.GetChildren:
+		_, err = r.store.Children(ctx, req.Entity)
+	case scenario.SetResourceDefaults:
+		err = r.store.SetLimits(ctx, store.ConfigKey{Resource: req.Resource}, r.p.Resources[op.Resource].Limits)
+	case scenario.GetResourceDefaults:
+		_, err = r.store.Limits(ctx, store.ConfigKey{Resource: req.Resource})
+	case scenario.ListResources:
+		_, err = r.store.ResourcesWithDefaults(ctx)
+	case scenario.GetSystemDefaults:
+		if _, err = r.store.Limits(ctx, store.ConfigKey{}); errors.Is(err, limiter.ErrNotFound) {
+			err = nil
+		}
 	case scenario.GetEntity:
 		_, err = r.store.Entity(ctx, req.Entity)
 		if errors.Is(err, limiter.ErrNotFound) {

@@ -119,7 +119,6 @@ func (l *Load) units() float64 { return unitsOf(l.ItemBytes) }
 
 // unitsOf are the write units of a write to an item of a size.
 func unitsOf(bytes int) float64 {
-	const kilobyte = 1024
 	return math.Ceil(float64(bytes) / kilobyte)
 }
 

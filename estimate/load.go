@@ -51,10 +51,10 @@ type Load struct {
 // Function describes an aggregator's function. Its figures are assumptions: they were not
 // measured on AWS.
 type Function struct {
-	BatchRecords int           // records of a call, at most; default 100
-	BatchWindow  time.Duration // that a call waits for its records; default 5 s
-	Memory       int           // MB; default 256
-	Duration     time.Duration // of a call; default 100 ms
+	BatchRecords int           // records of a call, at most; up to 10,000, default 100
+	BatchWindow  time.Duration // that a call waits for its records; up to 5 min, default 5 s
+	Memory       int           // MB; 128 to 10,240, default 256
+	Duration     time.Duration // of a call; up to 15 min, default 100 ms
 	LogBytes     int           // that a call logs; default 500
 }
 
@@ -63,13 +63,13 @@ func (l *Load) fill() {
 	l.buckets = map[float64]busy{}
 	l.Processes = or(l.Processes, 1)
 	l.Buckets = or(l.Buckets, 1000)
-	l.Hot = or(l.Hot, 1/float64(l.Buckets))
+	l.Hot = or(l.Hot, 1/float64(max(1, l.Buckets)))
 	const children = 10
 	l.Parents = or(l.Parents, max(1, l.Buckets/children))
 	l.RefusedOf = or(l.RefusedOf, max(0.5, l.Refused))
 	l.Used = or(l.Used, 0.1)
 	l.Limits = or(l.Limits, 2)
-	l.ItemBytes = or(l.ItemBytes, itemBytes(l.Limits))
+	l.ItemBytes = or(l.ItemBytes, itemBytes(min(max(l.Limits, 0), store.MaxLimits))) // validate names a wrong number
 	l.Latency = or(l.Latency, 5*time.Millisecond)
 	l.ConfigTTL = or(l.ConfigTTL, time.Minute)
 	l.Retention = or(l.Retention, 90*24*time.Hour)
@@ -109,26 +109,11 @@ func (l *Load) validate() error {
 			return invalid(f.name, f.value, "give a share from 0 to 1")
 		}
 	}
-	for _, f := range []struct {
-		name  string
-		value int
-	}{
-		{"processes", l.Processes},
-		{"buckets", l.Buckets},
-		{"parents", l.Parents},
-		{"item bytes", l.ItemBytes},
-		{"batch records", l.Function.BatchRecords},
-		{"memory", l.Function.Memory},
-		{"log bytes", l.Function.LogBytes},
-	} {
-		if f.value < 1 {
-			return invalid(f.name, float64(f.value), "give 1 or more")
-		}
+	if err := l.validateNumbers(); err != nil {
+		return err
 	}
 	const maxWindows = 3
 	switch {
-	case l.Limits < 1 || l.Limits > store.MaxLimits:
-		return invalid("limits", float64(l.Limits), fmt.Sprintf("give from 1 to %d", store.MaxLimits))
 	case l.Windows < 0 || l.Windows > maxWindows:
 		return invalid("windows", float64(l.Windows), "give from 0 to 3")
 	case !(l.NewBuckets >= 0 && l.NewBuckets <= l.Rate):
@@ -137,17 +122,57 @@ func (l *Load) validate() error {
 		return invalid("refused of", l.RefusedOf, "give at least the share of all requests that is refused")
 	}
 	for _, f := range []struct {
-		name  string
-		value time.Duration
+		name        string
+		value, most time.Duration
 	}{
-		{"latency", l.Latency},
-		{"config TTL", l.ConfigTTL},
-		{"retention", l.Retention},
-		{"batch window", l.Function.BatchWindow},
-		{"duration", l.Function.Duration},
+		{"latency", l.Latency, time.Hour},
+		{"config TTL", l.ConfigTTL, math.MaxInt64},
+		{"retention", l.Retention, math.MaxInt64},
+		{"batch window", l.Function.BatchWindow, maxBatchWindow},
+		{"duration", l.Function.Duration, maxFunctionDuration},
 	} {
-		if f.value <= 0 {
+		switch {
+		case f.value <= 0:
 			return &store.ValidationError{Field: f.name, Value: f.value.String(), Reason: "give more than 0"}
+		case f.value > f.most:
+			return &store.ValidationError{Field: f.name, Value: f.value.String(), Reason: fmt.Sprintf("give at most %v", f.most)}
+		}
+	}
+	return nil
+}
+
+const kilobyte = 1024
+
+// Bounds of DynamoDB and of AWS Lambda.
+const (
+	maxItemBytes         = 400 * kilobyte
+	maxBatchRecords      = 10_000
+	maxBatchWindow       = 5 * time.Minute
+	minMemory, maxMemory = 128, 10_240 // MB
+	maxFunctionDuration  = 15 * time.Minute
+)
+
+func (l *Load) validateNumbers() error {
+	for _, f := range []struct {
+		name        string
+		value       int
+		least, most int
+	}{
+		{"processes", l.Processes, 1, math.MaxInt},
+		{"buckets", l.Buckets, 1, math.MaxInt},
+		{"parents", l.Parents, 1, math.MaxInt},
+		{"limits", l.Limits, 1, store.MaxLimits},
+		{"item bytes", l.ItemBytes, 1, maxItemBytes},
+		{"batch records", l.Function.BatchRecords, 1, maxBatchRecords},
+		{"memory", l.Function.Memory, minMemory, maxMemory},
+		{"log bytes", l.Function.LogBytes, 1, math.MaxInt},
+	} {
+		switch {
+		case f.value >= f.least && f.value <= f.most:
+		case f.most == math.MaxInt:
+			return invalid(f.name, float64(f.value), "give 1 or more")
+		default:
+			return invalid(f.name, float64(f.value), fmt.Sprintf("give from %d to %d", f.least, f.most))
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -58,13 +59,13 @@ func ParsePrices(file string, text []byte, region string) (*Prices, error) {
 	if p == nil {
 		return nil, &store.ValidationError{
 			Field: "region", Value: region,
-			Reason: file + " has " + strings.Join(slices.Sorted(maps.Keys(table.Regions)), ", ") + ": give a table with this region",
+			Reason: "the regions of " + file + " are " + strings.Join(slices.Sorted(maps.Keys(table.Regions)), ", ") + ": give a table with this region",
 		}
 	}
 	for name, row := range p.rows() {
 		_, err := time.Parse(time.DateOnly, row.Date)
 		switch {
-		case !(row.Dollars > 0):
+		case !(row.Dollars > 0) || math.IsInf(row.Dollars, 0):
 			return nil, invalid("price of "+name, row.Dollars, "give dollars, more than 0")
 		case err != nil:
 			return nil, &store.ValidationError{Field: "date of " + name, Value: row.Date, Reason: "give the day of the price, 2026-01-02 for instance"}

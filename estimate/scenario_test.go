@@ -215,7 +215,12 @@ load:
       - {call: set-limits}
       - {call: get-limits}
       - {call: get-entity}
-    rate: 20/s`,
+      - {call: get-children}
+      - {call: set-resource-defaults}
+      - {call: get-resource-defaults}
+      - {call: get-system-defaults}
+      - {call: list-resources}
+    rate: 40/s`,
 	"four shards": `
 name: four-shards
 warm-up: 3s

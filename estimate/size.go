@@ -5,8 +5,8 @@ import (
 )
 
 // ItemBytes are about the bytes of a bucket's item: those of its names, which are in keys
-// and indexes, and of numbers of a usual length. parent is "" for an entity that does not
-// cascade.
+// and indexes, and of numbers of a usual length. The name parent is "" for an entity that
+// does not cascade.
 func ItemBytes(entity, resource, parent string, limits []string) int {
 	const (
 		base, copies     = 264, 5 // names of an entity and a resource are in five attributes

@@ -32,8 +32,8 @@
 //
 // # Answers
 //
-// A refusal is RESOURCE_EXHAUSTED, with two details of google.rpc: a RetryInfo with the exact
-// wait, which is absent if no wait helps, and a QuotaFailure that names the limits. Answers
+// A refusal is RESOURCE_EXHAUSTED, with two details of google.rpc. A RetryInfo has the
+// exact wait, and is absent if no wait helps. A QuotaFailure names the limits. Answers
 // never name an entity. Of a parent they tell the names of limits, and no balances. Other
 // errors have these codes:
 //
@@ -51,9 +51,9 @@
 // # Metadata
 //
 // An admitted call has ratelimit and ratelimit-policy in its header, the fields of
-// draft-ietf-httpapi-ratelimit-headers-11 as httplimit writes them. A refused call has them in
-// its trailer, with two more: grpc-retry-pushback-ms, the wait in milliseconds rounded up, or
-// -1 if no wait helps, and retry-after, the wait in seconds rounded up. A gRPC client whose
-// retry policy names the code obeys the pushback (gRFC A6). It does so only if the server has
-// sent no header, which is why a refused call has none.
+// draft-ietf-httpapi-ratelimit-headers-11 as httplimit writes them. A refused call has them
+// in its trailer, with two more. One is grpc-retry-pushback-ms, the wait in milliseconds
+// rounded up, or -1 if no wait helps. The other is retry-after, the wait in seconds rounded
+// up. A gRPC client whose retry policy names the code obeys the pushback (gRFC A6). It does
+// so only if the server has sent no header, which is why a refused call has none.
 package grpclimit

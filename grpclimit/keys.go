@@ -95,7 +95,7 @@ func PeerAddr() Key {
 const Unregistered = "unregistered"
 
 // Method is the full name of the method without its first slash: "package.Service/Method".
-// There are as many resources as the server has methods: every method that it has not
+// There are as many resources as the server has methods. Every method that it has not
 // registered is [Unregistered], so that clients cannot make up resources.
 //
 // A name of more than 64 characters is no valid resource. Such calls are answered INTERNAL

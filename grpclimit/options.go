@@ -120,8 +120,9 @@ func (c *costs) request(ctx context.Context, call *Call) (req limiter.Request, e
 	return req, err
 }
 
-// Options configure a [Server]. The zero value takes one token of the limit "requests" for
-// each call, of the resource that is the method, from the address that opened the connection.
+// Options configure a [Server]. The zero value takes one token of the limit "requests"
+// for each call. The resource is the method, and the entity is the address that opened
+// the connection.
 type Options struct {
 	// Entity is who a call counts against. Default: [PeerAddr].
 	Entity Key

@@ -123,10 +123,11 @@ func KeyName(apiKey string) string {
 	return string(name[:])
 }
 
-// Claim is a claim of a token, encoded: "sub" for instance. verified returns the claims of
-// the token that the server has verified for this request, and false if it has verified
-// none: usually from the request's context, where an authenticating middleware has put them.
-// A request without the claim has no key, and is answered 401.
+// Claim is a claim of a token, encoded: "sub" for instance. The function verified returns
+// the claims of the token that the server has verified for this request, and false if it
+// has verified none. Usually it takes them from the request's context, where an
+// authenticating middleware has put them. A request without the claim has no key, and is
+// answered 401.
 //
 // This package parses no tokens. Anybody can write any claim into a token that nobody
 // verifies.
@@ -187,8 +188,9 @@ func Pattern(mux *http.ServeMux) Key {
 
 // Resource makes a valid resource name of any route: "GET /items/{id}" becomes
 // "GET:/items/:id", and "/items/{id}" becomes "ANY:/items/:id". Routes of one router stay
-// distinct: if characters are lost, or the name is longer than 64 characters, it ends with a
-// hash of the route. The key must return few different routes, since each is remembered.
+// distinct. If characters are lost, or the name is longer than 64 characters, it ends
+// with a hash of the route. The key must return few different routes, since each is
+// remembered.
 func Resource(route Key) Key {
 	var known sync.Map // from routes to names; as many as there are routes
 	return func(r *http.Request) (string, error) {

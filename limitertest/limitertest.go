@@ -3,9 +3,9 @@
 //	limits := limitertest.New(t, limiter.PerMinute("rpm", 3))
 //	handler := newHandler(limits.Limiter)
 //
-// The limiter, its store and the table are the real ones, so a handler under test gets the
-// answers and errors that it gets in production. The table is package dynamolite's engine.
-// Nothing needs a network, a container or credentials.
+// The limiter, its store and the table are the real ones. A handler under test therefore
+// gets the answers and errors that it gets in production. The table is package
+// dynamolite's engine. Nothing needs a network, a container or credentials.
 //
 // # Outages and refusals
 //

@@ -1,6 +1,7 @@
-// Package loadtest measures a limiter on DynamoDB, or on an engine in its place: how fast
-// it decides, what its decisions cost, and whether they are right. [Run] drives a scenario
-// (package scenario) and returns what it measured (package result).
+// Package loadtest measures a limiter on DynamoDB, or on an engine in its place. It tells
+// how fast the limiter decides, what its decisions cost, and whether they are right.
+// [Run] drives a scenario (package scenario) and returns what it measured (package
+// result).
 //
 // # Latency
 //

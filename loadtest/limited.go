@@ -10,7 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // An actor carries out operations.
@@ -127,33 +126,16 @@ func (a *limited) request(class int, op *scenario.Op) limiter.Request {
 func (a *limited) act(ctx context.Context, class, client int, op *scenario.Op) answer {
 	group := a.groups[a.group[class]]
 	p := group[client%len(group)]
-	entity := a.side.plan.Entities[op.Entity].ID
-	key := store.ConfigKey{Entity: entity, Resource: a.side.plan.Resources[op.Resource].Name}
 	var err error
 	switch op.Kind {
 	case scenario.Acquire:
 		return a.acquire(ctx, p, a.request(class, op), op)
 	case scenario.Available:
 		_, err = p.limiter.Available(ctx, a.request(class, op))
-	case scenario.SetLimits:
-		err = p.store.SetLimits(ctx, key, named(limitsOf(a.side.plan, op.Entity, op.Resource)))
-	case scenario.GetLimits:
-		_, err = p.store.Limits(ctx, key)
-		err = ignoreMissing(err)
-	case scenario.GetEntity:
-		_, err = p.store.Entity(ctx, entity)
+	default:
+		err = setup.Manage(ctx, p.store, a.side.plan, op)
 	}
 	return answer{err: err}
-}
-
-// named are the limits that exist.
-func named(limits []store.Limit) (all []store.Limit) {
-	for _, l := range limits {
-		if l.Name != "" {
-			all = append(all, l)
-		}
-	}
-	return all
 }
 
 // acquire acquires, holds and settles.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
+	"runtime/metrics"
+	"strconv"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -30,19 +33,19 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	r := &run{o: o, plan: plan, admin: dynamo.NewMeter(o.API)}
 	r.result = &result.Result{
 		Format: result.Format, Scenario: plan.Name, About: plan.About, Version: o.Version, Target: o.Target,
-		Machine: fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)),
+		Machine: machine(),
 		Started: o.Now().UTC(), Seed: plan.Seed, Limiters: plan.Limiters, Namespace: o.Namespace,
 		SlowAfter: result.InMilliseconds(o.Slow),
 		Prices:    fmt.Sprintf("on demand, %s, %s", o.Region, o.Prices.WriteUnits.Date),
 	}
 	err = r.all(ctx)
 	err = errors.Join(err, r.cleanUp(ctx))
-	if len(r.result.Sides) == 0 {
-		return nil, err
-	}
 	if ctx.Err() != nil {
 		r.result.Interrupted = true
 		err = errors.Join(context.Cause(ctx), err)
+	}
+	if len(r.result.Sides) == 0 {
+		return nil, err
 	}
 	spent := r.admin.Totals().Sum()
 	r.result.Spent = r.cost(spent)
@@ -51,6 +54,17 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	}
 	r.result.Unreliable = unreliable(r.result, o.MaxLag)
 	return r.result, err
+}
+
+// machine describes what the generator runs on.
+func machine() string {
+	collector := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(collector)
+	percent := "off"
+	if n := collector[0].Value.Uint64(); n <= math.MaxInt32 {
+		percent = strconv.FormatUint(n, 10)
+	}
+	return fmt.Sprintf("%s/%s, %d processors, GOGC %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), percent)
 }
 
 // A run is one call of Run.
@@ -77,7 +91,7 @@ func (r *run) all(ctx context.Context) error {
 func (r *run) one(ctx context.Context, i int) (err error) {
 	s, err := r.newSide(ctx, i)
 	if err != nil {
-		return err
+		return errors.Join(err, r.forget(ctx, i))
 	}
 	r.sides = append(r.sides, s)
 	defer func() { err = errors.Join(err, s.actor.close()) }()
@@ -124,6 +138,28 @@ func (r *run) cost(u dynamo.Usage) result.Cost {
 	}
 }
 
+// forget deletes the namespace of a side that could not be opened: an interrupted request
+// may have registered it.
+func (r *run) forget(ctx context.Context, i int) error {
+	if r.o.Keep {
+		return nil
+	}
+	ctx, cancel := aside(ctx)
+	defer cancel()
+	if err := ignoreMissing(r.deleteNamespace(ctx, i)); err != nil {
+		return fmt.Errorf("delete namespace %s: %w", r.o.namespace(i), err)
+	}
+	return nil
+}
+
+func (r *run) deleteNamespace(ctx context.Context, i int) error {
+	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: r.admin, Table: r.o.table(r.plan.Sides[i]), Now: r.o.Now, Logger: r.o.Logger})
+	if err != nil {
+		return err
+	}
+	return namespaces.Delete(ctx, r.o.namespace(i))
+}
+
 // aside returns a context for work that must be done even if the run was interrupted.
 func aside(ctx context.Context) (context.Context, context.CancelFunc) {
 	const patience = 5 * time.Minute
@@ -167,12 +203,7 @@ func (r *run) cleanUp(ctx context.Context) error {
 	var errs []error
 	for i, s := range r.sides {
 		r.prepare(s, "deleting the items")
-		err := s.delete(ctx)
-		namespaces, openErr := dynamo.NewNamespaces(dynamo.Options{API: r.admin, Table: r.o.table(s.kind), Now: r.o.Now, Logger: r.o.Logger})
-		if openErr == nil {
-			openErr = namespaces.Delete(ctx, r.o.namespace(i))
-		}
-		if err = errors.Join(err, openErr); err != nil {
+		if err := errors.Join(s.delete(ctx), r.deleteNamespace(ctx, i)); err != nil {
 			errs = append(errs, fmt.Errorf("delete namespace %s and its items; some are left: %w", r.o.namespace(i), err))
 		}
 	}

@@ -76,6 +76,28 @@ func TestAnInterruptionShowsWhatWasMeasured(t *testing.T) {
 	}
 }
 
+// An interruption of the set-up, wherever it comes, leaves nothing of the run either.
+func TestAnInterruptedSetUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	const step = 7 * time.Millisecond
+	for after := step; after < 350*time.Millisecond; after += step {
+		synctest.Test(t, func(t *testing.T) {
+			s := builtin(t, "llm-gateway", 10*time.Second)
+			s.Sides = []scenario.Side{scenario.Limiter}
+			o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: 20 * time.Millisecond}})
+			if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: o.Table, KeepExpired: true}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			if _, err := loadtest.Run(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("after %v: error %v", after, err)
+			}
+			gone(t, db, o)
+		})
+	}
+}
+
 // gone checks that a run leaves only tables, and audit events until they expire.
 func gone(t *testing.T, db *dynamolite.DB, o loadtest.Options) {
 	t.Helper()
@@ -201,6 +223,11 @@ func TestOtherCalls(t *testing.T) {
 			{Weight: 1, Kind: scenario.SetLimits},
 			{Weight: 1, Kind: scenario.GetLimits},
 			{Weight: 1, Kind: scenario.GetEntity},
+			{Weight: 1, Kind: scenario.GetChildren},
+			{Weight: 1, Kind: scenario.SetResourceDefaults},
+			{Weight: 1, Kind: scenario.GetResourceDefaults},
+			{Weight: 1, Kind: scenario.GetSystemDefaults},
+			{Weight: 1, Kind: scenario.ListResources},
 		}
 		o, db := options(s, dynamolite.Options{Latency: dynamolite.Latency{P50: latency}})
 		side := &run(t, o).Sides[0]
@@ -348,4 +375,26 @@ func TestASetUpThatFails(t *testing.T) {
 	if r != nil || !errors.Is(err, dynamolite.ErrClosed) {
 		t.Errorf("%v, error %v", r, err)
 	}
+}
+
+// Operations that are under way when a phase ends have no sample of their own: a rate of some
+// milliseconds would be a peak in every chart.
+func TestTheLastSampleIsNoPeak(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := options(builtin(t, "hot", 3*time.Second), dynamolite.Options{Latency: dynamolite.Latency{P50: 30 * time.Millisecond}})
+		r, err := loadtest.Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples := r.Sides[0].Samples
+		if len(samples) != 3 {
+			t.Errorf("%d samples of 3 s", len(samples))
+		}
+		for _, s := range samples {
+			if s.Seconds < 0.5 {
+				t.Errorf("a sample of %v s with %d operations", s.Seconds, s.Done)
+			}
+		}
+	})
 }

@@ -38,7 +38,7 @@ func (s *sampler) during(ctx context.Context, phase int, st *stretch, drive func
 	for _, class := range st.classes {
 		s.schedules = append(s.schedules, s.side.plan.Schedule(class, st.from))
 	}
-	done := make(chan struct{})
+	began, done := s.last, make(chan struct{})
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
 		ticker := time.NewTicker(sampleEvery)
@@ -48,7 +48,12 @@ func (s *sampler) during(ctx context.Context, phase int, st *stretch, drive func
 			case <-done:
 				return
 			case <-ticker.C:
-				s.take(ctx)
+				// The sample at the end has the operations that are still under way then, and
+				// not a few of them alone: a rate of some milliseconds is no rate.
+				left := st.length - s.side.run.o.Now().Sub(began)
+				if left.Abs() >= sampleEvery/2 {
+					s.take(ctx)
+				}
 			}
 		}
 	})

@@ -76,9 +76,9 @@ func (r *Result) Failures() []Outcome {
 // entities reach their buckets before Apply returns. Applying again what was applied
 // sends no writes.
 //
-// Apply fails as a whole if it could not begin or could not record its end: with a
-// [*HeldError] if another process applies the manifest, with [ErrChanged] if the plan
-// is not the expected one, with [store.ErrNotFound] if the namespace was deleted since the
+// Apply fails as a whole if it could not begin or could not record its end. The error is
+// a [*HeldError] if another process applies the manifest, and [ErrChanged] if the plan is
+// not the expected one. It is [store.ErrNotFound] if the namespace was deleted since the
 // store was opened. Otherwise the result has an error for each level that failed.
 func (m *Manager) Apply(ctx context.Context, of *Manifest, o ApplyOptions) (*Result, error) {
 	p, holder, err := m.claim(ctx, of, o)

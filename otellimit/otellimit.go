@@ -5,8 +5,8 @@
 //	…
 //	limits, err := limiter.New(store, limiter.Options{Observer: observer})
 //
-// Each call has a span, "acquire" for instance, and below it each operation of the store
-// has a span of kind client, by the semantic conventions for databases: "UpdateItem
+// Each call has a span, "acquire" for instance. Below it each operation of the store has
+// a span of kind client, by the semantic conventions for databases. It is "UpdateItem
 // limits" for a debit from the table limits. docs/metrics.md lists the metrics and the
 // attributes.
 //

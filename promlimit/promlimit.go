@@ -11,7 +11,7 @@
 // docs/metrics.md lists the metrics. The folder grafana has a dashboard, and the file
 // alerts.yaml has alert rules.
 //
-// No label has an entity. The number of series is bounded, whatever requests ask for: at
+// No label has an entity. The number of series is bounded, whatever requests ask for. At
 // most [Options.MaxResources] resources and those of [Options.Resources] have labels of
 // their own, and of each at most 64 limits. All others have the label "_other". A
 // resource gets its label with the first configuration or decision that shows that it has

@@ -1,38 +1,37 @@
 package replay
 
-import (
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/store"
-)
+import "github.com/zeroae/zae-limiter-go/store"
 
-// An account is the bucket of an entity for a resource.
+// An account is the bucket of an entity for a resource. What an event touches is together
+// in memory, because each event is of another account, which is seldom in a cache.
 type account struct {
-	entity, resource string
-	number           int // of the accounts, in the order in which they were met
-	meters           []meter
+	meters []meter // in few, unless there are more
+	few    [2]meter
+	number int // of the accounts, in the order in which they were met
 
 	usage
+
+	entity, resource string
 }
 
 // A meter is one limit of an account: its balance, and what it refused.
 type meter struct {
-	bucket.Limit
-
 	rule       *rule
-	place      int   // of the account among those of the rule
 	tokens, at int64 // the balance in millitokens, and the instant up to which it has accrued
 	balance    int64 // the balance at the event under way
-
-	refused int64
-	lowest  int64 // the lowest balance after an admitted event
-	short   bool  // the event under way is refused by this limit
+	lowest     int64 // the lowest balance after an admitted event
+	refused    int64
+	place      int  // of the account among those of the rule
+	short      bool // the event under way is refused by this limit
 }
 
 func newAccount(entity, resource string, number int, held []*rule) *account {
-	a := &account{entity: entity, resource: resource, number: number, meters: make([]meter, len(held))}
-	for i, r := range held {
-		l := arithmetic(&r.limit)
-		a.meters[i] = meter{Limit: l, rule: r, place: r.accounts, tokens: l.Capacity, lowest: l.Capacity}
+	a := &account{entity: entity, resource: resource, number: number}
+	if a.meters = a.few[:0]; len(held) > len(a.few) {
+		a.meters = make([]meter, 0, len(held))
+	}
+	for _, r := range held {
+		a.meters = append(a.meters, meter{rule: r, place: r.accounts, tokens: r.held.Capacity, lowest: r.held.Capacity})
 		r.accounts++
 	}
 	return a
@@ -48,7 +47,7 @@ func (a *account) admits(now int64, amounts []int64) bool {
 	for i := range a.meters {
 		m := &a.meters[i]
 		need := amounts[m.rule.cost] * store.Milli
-		m.balance = m.Balance(m.tokens, m.at, now)
+		m.balance = m.rule.held.Balance(m.tokens, m.at, now)
 		m.short = need > 0 && need > m.balance
 		admitted = admitted && !m.short
 	}

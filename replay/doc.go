@@ -1,4 +1,4 @@
-// Package replay tells what limits would have done to what happened: it decides the
+// Package replay tells what limits would have done to what happened. It decides the
 // events of a log in virtual time, with the arithmetic of the limiter.
 //
 // [Merge] and [Order] make one ordered stream of several logs, [Replayer.Add] decides an

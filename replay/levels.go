@@ -85,7 +85,8 @@ func arithmetic(l *store.Limit) bucket.Limit {
 type rule struct {
 	key   store.ConfigKey
 	limit store.Limit
-	cost  int // index into the amounts of an event
+	held  bucket.Limit // the arithmetic of limit
+	cost  int          // index into the amounts of an event
 	tally
 }
 
@@ -96,7 +97,9 @@ func newRules(l Levels, costs []string) rules {
 	all := rules{}
 	for key, limits := range l {
 		for _, limit := range limits {
-			all[key] = append(all[key], &rule{key: key, limit: limit, cost: slices.Index(costs, limit.Name), tally: newTally()})
+			all[key] = append(all[key], &rule{
+				key: key, limit: limit, held: arithmetic(&limit), cost: slices.Index(costs, limit.Name), tally: newTally(),
+			})
 		}
 	}
 	return all

@@ -199,10 +199,11 @@ func (r *Replayer) together(ctx context.Context, chosen map[*rule]store.Limit) (
 	changed := map[*rule]*rule{}
 	for _, of := range r.rules {
 		for _, one := range of {
-			changed[one] = &rule{limit: one.limit, cost: one.cost}
-			if l, ok := chosen[one]; ok {
-				changed[one].limit = l
+			limit, ok := chosen[one]
+			if !ok {
+				limit = one.limit
 			}
+			changed[one] = &rule{limit: limit, held: arithmetic(&limit), cost: one.cost}
 		}
 	}
 	accounts := make([]*account, len(r.ordered))

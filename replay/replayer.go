@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
 
@@ -33,8 +34,9 @@ func (o Options) withDefaults() Options {
 type Replayer struct {
 	options  Options
 	rules    rules
-	accounts map[bucketKey]*account
-	ordered  []*account // by number
+	accounts map[string]*account // by their keys
+	ordered  []*account          // by number
+	key      []byte              // memory of the key that is looked up
 
 	now, from int64 // the last and the first instant
 	counts
@@ -49,8 +51,6 @@ type counts struct {
 	unlimited int64 // events without limits
 }
 
-type bucketKey struct{ entity, resource string }
-
 // New returns a replayer whose buckets are full. It fails with a
 // [store.ValidationError] if a limit is invalid, or has no cost.
 func New(o Options) (*Replayer, error) {
@@ -63,7 +63,7 @@ func New(o Options) (*Replayer, error) {
 	}
 	return &Replayer{
 		options: o, rules: newRules(o.Levels, o.Costs),
-		accounts: map[bucketKey]*account{}, timeline: newTimeline(slots),
+		accounts: map[string]*account{}, timeline: newTimeline(slots),
 	}, nil
 }
 
@@ -125,10 +125,15 @@ func (r *Replayer) clock(at int64) int64 {
 }
 
 func (r *Replayer) account(entity, resource string) *account {
-	key := bucketKey{entity, resource}
-	if a, ok := r.accounts[key]; ok {
+	// One string has both names, and the length of the first: a lookup reads it in one place.
+	r.key = binary.LittleEndian.AppendUint32(r.key[:0], uint32(len(entity)))
+	r.key = append(append(r.key, entity...), resource...)
+	if a, ok := r.accounts[string(r.key)]; ok {
 		return a
 	}
+	key := string(r.key)
+	names := key[len(key)-len(entity)-len(resource):]
+	entity, resource = names[:len(entity)], names[len(entity):]
 	a := newAccount(entity, resource, len(r.ordered), r.rules.of(entity, resource))
 	r.accounts[key] = a
 	r.ordered = append(r.ordered, a)
@@ -163,14 +168,14 @@ func (a *account) note(now int64, amounts []int64, admitted, byOwn, byParent boo
 		switch {
 		case m.short:
 			m.refused++
-			ms, ok := m.Wait(m.tokens, m.at, now, tokens*store.Milli)
+			ms, ok := m.rule.held.Wait(m.tokens, m.at, now, tokens*store.Milli)
 			m.rule.refuse(a, now, ms, ok)
 			if ok {
 				a.longest = max(a.longest, ms)
 			}
 		case admitted:
 			m.lowest = min(m.lowest, m.tokens)
-			m.rule.admit(tokens, m.tokens, m.Capacity)
+			m.rule.admit(tokens, m.tokens, m.rule.held.Capacity)
 		}
 	}
 }

@@ -193,7 +193,7 @@ func (a *account) result() BucketResult {
 	}
 	for i := range a.meters {
 		m := &a.meters[i]
-		b.Limits = append(b.Limits, Met{m.rule.limit.Name, m.refused, share(m.lowest, m.Capacity)})
+		b.Limits = append(b.Limits, Met{m.rule.limit.Name, m.refused, share(m.lowest, m.rule.held.Capacity)})
 	}
 	if a.timeline != nil {
 		first, last := time.UnixMilli(a.first).UTC(), time.UnixMilli(a.last).UTC()

@@ -40,9 +40,9 @@ type Store interface {
 	// order. If there is none, the slice is empty. Each item is read consistently, but
 	// not all at the same instant.
 	//
-	// shards is the number of shards that the caller believes to exist; a correct
-	// number saves requests. 0 says that shard 0 is known to be missing, so that the
-	// store looks only for its siblings.
+	// The number shards is how many the caller believes to exist; a correct number saves
+	// requests. With 0, shard 0 is known to be missing, so that the store looks only for
+	// its siblings.
 	Buckets(ctx context.Context, entity, resource string, shards int) ([]*Image, error)
 	// Load reads configuration, an entity's record and a bucket item in one request.
 	Load(ctx context.Context, l *Load) (*Loaded, error)
@@ -168,8 +168,8 @@ func (i *Image) index(limit string) int {
 	return -1
 }
 
-// A LimitState is one limit on a bucket item: this shard's balance, and the parameters
-// of the whole limit, not divided by the number of shards.
+// A LimitState is one limit on a bucket item. It has this shard's balance, and the
+// parameters of the whole limit, not divided by the number of shards.
 type LimitState struct {
 	Name string
 	// Tokens is the balance in millitokens, negative in debt. If the balance is below

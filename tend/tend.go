@@ -92,8 +92,8 @@ func (k *Keeper) Shards(ctx context.Context, b store.Bucket) ([]*store.Image, er
 }
 
 // Merge halves the number of shards of a bucket in one transaction. Shard i of 2n takes
-// over the balance of shard i+n and becomes shard i of n; shard i+n is deleted. images
-// are all shards, as [Keeper.Shards] has just read them.
+// over the balance of shard i+n and becomes shard i of n. Shard i+n is deleted. The
+// images are all shards, as [Keeper.Shards] has just read them.
 //
 // Merge moves tokens and creates none. If nobody writes to the bucket meanwhile, it
 // loses nothing. Otherwise it tries again on new images, and withholds from each

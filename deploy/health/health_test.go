@@ -239,6 +239,8 @@ func TestWhatIsWrongMakesTheVerdict(t *testing.T) {
 		"a table not permitted":  {func(w *world) { w.failure = store.ErrAccessDenied }, health.Incomplete, "incomplete table: no permission for dynamodb:DescribeTable"},
 		"a table that changes":   {func(w *world) { w.table.Status = "UPDATING" }, health.Changing, "changing table: the table is UPDATING"},
 		"a table without key":    {func(w *world) { w.table.Status = "INACCESSIBLE_ENCRYPTION_CREDENTIALS" }, health.Broken, "broken table: the table is INACCESSIBLE"},
+		"a table that goes":      {func(w *world) { w.table.Status = "DELETING" }, health.Broken, "broken table: the table is DELETING"},
+		"a table that went":      {func(w *world) { w.table.Status = "ARCHIVED" }, health.Broken, "broken table: the table is ARCHIVED"},
 		"another table":          {func(w *world) { w.table.Misfit = "index GSI3 is missing" }, health.Broken, "broken table: the table does not fit this client"},
 		"an index that is built": {func(w *world) { w.table.Indexes[2].Status = "CREATING" }, health.Changing, "changing table: the index GSI3 is CREATING"},
 		"no stream":              {func(w *world) { w.table.StreamView = "" }, health.Degraded, "degraded table: the table has no stream"},
@@ -283,6 +285,11 @@ func TestWhatIsWrongMakesTheVerdict(t *testing.T) {
 			}
 			if r.Verdict != c.verdict || !strings.HasPrefix(first, c.finds) || (c.finds == "") != (first == "") {
 				t.Errorf("%s, %q; want %s, %q", r.Verdict, findings(r), c.verdict, c.finds)
+			}
+			for _, f := range r.Findings { // the stack's own advice is from deploy/stack
+				if f.Do == "" && f.Part != "stack" && (f.Verdict == health.Broken || f.Verdict == health.Degraded) {
+					t.Errorf("nothing is to do about %+v", f)
+				}
 			}
 		})
 	}

@@ -2,13 +2,15 @@ package health
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/aws/smithy-go"
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
+	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -32,12 +34,13 @@ func Failed[T any](call string, err error) Part[T] {
 // Absent reports whether the limiter has no such part.
 func (p Part[T]) Absent() bool { return p.Value == nil && p.Problem == nil }
 
-// MarshalJSON writes the value, the problem, or null.
+// MarshalJSON writes the value, the problem, or null. An empty list is [] and never null, which
+// would say that the part is absent.
 func (p Part[T]) MarshalJSON() ([]byte, error) {
 	if p.Problem != nil {
 		return json.Marshal(map[string]*Problem{"problem": p.Problem})
 	}
-	return json.Marshal(p.Value)
+	return json.Marshal(p.Value, jsonv1.DefaultOptionsV1(), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false))
 }
 
 // A Kind says why a part could not be read.
@@ -128,7 +131,7 @@ func isUnsupported(err error) bool {
 
 // isKnown reports whether an error is a condition of this project, and not of the network.
 func isKnown(err error) bool {
-	for _, known := range []error{store.ErrInvalid, store.ErrConflict, store.ErrCorrupt, store.ErrIncompatible, store.ErrUnsupported, errIncomplete} {
+	for _, known := range []error{store.ErrInvalid, store.ErrConflict, store.ErrCorrupt, store.ErrIncompatible, store.ErrUnsupported, stack.ErrNoStacks, errIncomplete} {
 		if errors.Is(err, known) {
 			return true
 		}

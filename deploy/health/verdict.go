@@ -141,7 +141,7 @@ func (r *Report) judgeTable() {
 	case string(types.TableStatusCreating), string(types.TableStatusUpdating):
 		r.find(Changing, "table", "", "the table is %s", t.Status)
 	default:
-		r.find(Broken, "table", "", "the table is %s", t.Status)
+		r.find(Broken, "table", nextOfTable[types.TableStatus(t.Status)], "the table is %s", t.Status)
 	}
 	if t.Misfit != "" {
 		r.find(Broken, "table", "create a new table", "the table does not fit this client: %s", t.Misfit)
@@ -153,6 +153,16 @@ func (r *Report) judgeTable() {
 	}
 	r.judgeUpkeep(t)
 }
+
+// nextOfTable is what to do about a table that answers no requests, by its status.
+var nextOfTable = map[types.TableStatus]string{
+	types.TableStatusDeleting:                          "once it is gone, restore a backup of it: see docs/backup.md",
+	types.TableStatusInaccessibleEncryptionCredentials: "enable the key of the table in KMS, and permit DynamoDB its use",
+	types.TableStatusArchiving:                         archivedTable,
+	types.TableStatusArchived:                          archivedTable,
+}
+
+const archivedTable = "its key was out of reach for a week, and DynamoDB makes a backup of it: restore that, see docs/backup.md"
 
 // judgeUpkeep judges what a table needs in the long run.
 func (r *Report) judgeUpkeep(t *admin.Description) {
@@ -186,7 +196,7 @@ func (r *Report) judgeVersions() {
 	case !v.Recorded:
 		r.find(Healthy, "versions", "", "the table has no version record, so no client can tell whether it is too old")
 	case v.Incompatible != "":
-		r.find(Broken, "versions", "", "%s", v.Incompatible)
+		r.find(Broken, "versions", "zae-limiter check shows the versions of client and table", "%s", v.Incompatible)
 	case v.Outdated:
 		r.find(Healthy, "versions", "zae-limiter upgrade", "the aggregator has version %s, and this program has %s", v.Lambda, dynamo.ClientVersion)
 	}

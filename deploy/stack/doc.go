@@ -1,7 +1,7 @@
-// Package stack operates the CloudFormation stack of a limiter: it plans a change as a
-// change set, executes it, follows it, lists stacks and deletes them. With
-// [Options.Type] it does the same for the stack that load tests of a limiter run in, which
-// has no table and no data.
+// Package stack operates the CloudFormation stack of a limiter. It plans a change as a
+// change set, executes it, follows it, lists stacks and deletes them. With [Options.Type]
+// it does the same for the stack that load tests of a limiter run in, which has no table
+// and no data.
 //
 // Use [Manager.Deploy] to bring a stack to a template and its code, and [Manager.Plan] with
 // [Manager.Execute] for one change set. Only [Manager.Plan], [Manager.Execute],

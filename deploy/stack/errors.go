@@ -27,6 +27,9 @@ var (
 	// ErrProtected: a protection that an operator set forbids the deletion. See
 	// [ProtectedError].
 	ErrProtected = errors.New("protected against deletion")
+	// ErrNoStacks: the server answers, but not as CloudFormation does. DynamoDB Local and
+	// the embedded engine have tables only.
+	ErrNoStacks = errors.New("this server has no stacks, as DynamoDB Local and zae-limiter local: make a table with zae-limiter table create, or name another server")
 )
 
 // A StateError says that a stack's state does not allow an operation. It is [ErrBusy] while
@@ -139,8 +142,11 @@ func (e *InterruptedError) Unwrap() error { return e.Err }
 
 // Codes of AWS that this package understands. Services name the same condition differently.
 var (
-	expired   = []string{"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
-	denied    = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch"}
+	expired = []string{"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
+	denied  = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch"}
+	// unknown is what such servers answer, and what the SDK makes of an answer that is not
+	// CloudFormation's.
+	unknown   = []string{"UnknownError", "InvalidAction", "UnknownOperationException"}
 	throttled = []string{"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded", "SlowDown"}
 )
 
@@ -181,6 +187,8 @@ func translate(op string, err error) error {
 		return fmt.Errorf("%s: %w: %w", op, store.ErrAccessDenied, err)
 	case of(throttled):
 		return fmt.Errorf("%s: %w: %w", op, store.ErrThrottled, err)
+	case of(unknown):
+		return fmt.Errorf("%s: %w", op, ErrNoStacks)
 	case code == "":
 		return fmt.Errorf("%s: %w: %w", op, store.ErrUnavailable, err)
 	}

@@ -30,6 +30,9 @@ type Listing struct {
 func (m *Manager) List(ctx context.Context) (Listing, error) {
 	tagged, err1 := m.tagged(ctx)
 	scanned, err2 := m.scan(ctx)
+	if errors.Is(err1, ErrNoStacks) && errors.Is(err2, ErrNoStacks) {
+		return Listing{}, err2
+	}
 	if err1 != nil && err2 != nil {
 		return Listing{}, fmt.Errorf("list stacks: %w", errors.Join(err1, err2))
 	}

@@ -3,10 +3,13 @@ package stack_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zeroae/zae-limiter-go/deploy/health"
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/internal/cfntest"
 )
@@ -80,5 +83,29 @@ func TestTagDriftHasOnlyWantedTags(t *testing.T) {
 	want := []stack.TagDrift{{stack.TagManagedBy, "", stack.ManagedBy}, {stack.TagName, "old", "limits"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// DynamoDB Local and the embedded engine answer requests for stacks with errors of their own.
+// The next step is the same for every operation.
+func TestAServerWithoutStacksIsNamed(t *testing.T) {
+	for _, code := range []string{"UnknownError", "InvalidAction", "UnknownOperationException"} {
+		t.Run(code, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.cloud.Fault(func(string) cfntest.Fault { return cfntest.Fault{Before: &smithy.GenericAPIError{Code: code}} })
+				_, listed := w.List(w.Context())
+				_, deployed := w.Deploy(w.Context(), w.rollout())
+				_, deleted := w.Delete(w.Context(), stack.Deletion{Name: "limits"})
+				_, turned := w.Rollback(w.Context(), stack.Rollback{Name: "limits"})
+				for i, err := range []error{listed, deployed, deleted, turned} {
+					if !errors.Is(err, stack.ErrNoStacks) || !strings.Contains(err.Error(), "zae-limiter table create") {
+						w.Errorf("call %d: error %v", i, err)
+					}
+				}
+				if found := health.FindStack(w.Context(), w, "limits", 0); found.Problem == nil || found.Problem.Kind != health.Other {
+					w.Errorf("health finds %+v", found.Problem)
+				}
+			})
+		})
 	}
 }

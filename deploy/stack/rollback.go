@@ -29,9 +29,9 @@ type Rollback struct {
 // Rollback returns a stack to the state before its last update: it cancels a running update,
 // or continues a rollback that failed. It returns the stack as it is then.
 //
-// It fails with [store.ErrNotFound] if there is no stack, with a [*StateError] if there is
-// nothing to roll back, and with a [*FailedError] if the rollback fails, or if the update
-// ended before CloudFormation could cancel it.
+// It fails with [store.ErrNotFound] if there is no stack, and with a [*StateError] if
+// there is nothing to roll back. A [*FailedError] says that the rollback failed, or that
+// the update ended before CloudFormation could cancel it.
 func (m *Manager) Rollback(ctx context.Context, r Rollback) (*Stack, error) {
 	s, err := m.Find(ctx, r.Name)
 	if err != nil {
@@ -80,8 +80,11 @@ func (m *Manager) turnBack(s *Stack, skip []string) (func(context.Context) error
 		}, nil
 	default:
 	}
-	if s.Running() || s.Problem() != nil && !s.rolledBack() {
+	if s.Running() {
 		return nil, stateError(s)
+	}
+	if problem := s.Problem(); problem != nil && !s.rolledBack() {
+		return nil, problem
 	}
 	return nil, &StateError{Stack: s.Name, Status: s.Status, Means: "no update runs, and no rollback failed", Next: "there is nothing to roll back"}
 }

@@ -51,10 +51,10 @@ type Outcome struct {
 // registers the namespace default. Every step may be repeated, so deploying again resumes a
 // deployment that was cut short.
 //
-// Besides the errors of [Manager.Plan] and [Manager.Execute], it fails with
-// [store.ErrIncompatible] if the deployed aggregator is newer than this program, with
-// [store.ErrExists] if a new stack's table exists, and with a [*store.ValidationError] if
-// the stack is not one of a limiter.
+// It fails with the errors of [Manager.Plan] and [Manager.Execute], and with
+// [store.ErrIncompatible] if the deployed aggregator is newer than this program.
+// [store.ErrExists] says that a new stack's table exists, and a [*store.ValidationError]
+// that the stack is not one of a limiter.
 func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 	live, bucket, err := m.begin(ctx, r)
 	if err != nil {

@@ -63,14 +63,26 @@ func (s *Stack) Problem() error {
 	if _, known := adviceFor[types.StackStatus(s.Status)]; known {
 		return stateError(s)
 	}
-	e := &StateError{
-		Stack: s.Name, Status: s.Status, Reason: s.Reason,
-		Means: "the last update failed, and the stack works as before it", Next: "correct the cause, which the events name, and deploy again",
+	a := unblocked(types.StackStatus(s.Status))
+	return &StateError{Stack: s.Name, Status: s.Status, Reason: s.Reason, Means: a.means, Next: adviseOn(s.Tags[TagType], s.Name, a.next)}
+}
+
+// unblocked is the advice for a status that is not in order, and allows a change.
+func unblocked(status types.StackStatus) advice {
+	const again = "correct the cause, which the events name, and deploy again"
+	switch status {
+	case types.StackStatusReviewInProgress:
+		return advice{"it is empty, nobody executed its change set", "deploy it with zae-limiter deploy -n NAME"}
+	case types.StackStatusUpdateFailed:
+		return advice{
+			"an update stopped half-way, because it ran without rollback",
+			again + "; or undo it with aws cloudformation rollback-stack --stack-name NAME",
+		}
+	case types.StackStatusImportRollbackComplete:
+		return advice{"the last import of resources failed, and the stack works as before it", again}
+	default:
+		return advice{"the last update failed, and the stack works as before it", again}
 	}
-	if s.Status == string(types.StackStatusReviewInProgress) {
-		e.Means, e.Next = "it is empty, nobody executed its change set", adviseOn(s.Tags[TagType], s.Name, "deploy it with zae-limiter deploy -n NAME")
-	}
-	return e
 }
 
 // checkChangeable fails unless a change set can be made for a stack. creates says that the

@@ -1,4 +1,4 @@
-// Package admin administers the table itself: it describes a table, deletes it, enables
+// Package admin administers the table itself. It describes a table, deletes it, enables
 // its stream, backs it up, restores it, and checks whether this client works with it.
 // Begin with [New].
 //

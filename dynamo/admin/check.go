@@ -32,7 +32,7 @@ type Finding struct{ What, Do string }
 
 // Check finds out whether this client works with the table, in a namespace. It writes
 // nothing: see [Permission] for what it tries. It fails if the table does not exist or
-// cannot be described. A namespace that does not exist is a problem in the report; the
+// cannot be described. A namespace that does not exist is a problem in the report. The
 // permissions are then tried with the keys of a namespace that does not exist.
 func (t *Table) Check(ctx context.Context, namespace string) (*Report, error) {
 	d, err := t.Describe(ctx)

@@ -53,11 +53,11 @@ type Restored struct {
 	Marks int
 }
 
-// Restore makes a new table from a backup or from an instant of this one, waits until it
-// is ready, and gives it the settings that a restoration loses: time to live, stream,
-// point-in-time recovery, tags and deletion protection. It takes the settings from this
-// table as it is now. If this table is gone, Restore enables time to live, and the stream
-// as the backup recorded it.
+// Restore makes a new table from a backup or from an instant of this one, and waits until
+// it is ready. It then gives the table the settings that a restoration loses: time to
+// live, stream, point-in-time recovery, tags and deletion protection. It takes the
+// settings from this table as it is now. If this table is gone, Restore enables time to
+// live, and the stream as the backup recorded it.
 //
 // The stream of the new table numbers its records anew. So Restore also removes the marks
 // of the old stream from the usage snapshots of open windows. Otherwise an aggregator could take new records for counted ones. Start no aggregator on the new table

@@ -6,9 +6,9 @@ import (
 )
 
 // ExpiredEvent returns the audit event whose expiry a record shows. ok is false unless
-// the table's own sweep deleted an expired event: events that an operator deletes do
-// not count. The result has the id of the namespace, but not its name. An event without
-// a readable time gets that of its ID.
+// the table's own sweep deleted an expired event. Events that an operator deletes do not
+// count. The result has the id of the namespace, but not its name. An event without a
+// readable time gets that of its ID.
 //
 // An error is a [*store.CorruptError], or says that the stream does not show the
 // deleted item.

@@ -83,10 +83,10 @@ type Options struct {
 	// as long. The follower also logs the gap, and goes on with the records that remain. Calls
 	// may be concurrent. Default: none.
 	Lost func(shard string)
-	// Progress is told when the follower begins to read a shard, after each page of it that was
-	// read and delivered, an empty one too, and with ended when it leaves the shard. A shard of
-	// which it hears nothing for longer than Poll and the time of a batch is stuck. Calls may be
-	// concurrent. Default: none.
+	// Progress is told when the follower begins to read a shard, and after each page of it that
+	// was read and delivered, an empty one too. It is told with ended when the follower leaves
+	// the shard. A shard of which it hears nothing for longer than Poll and the time of a batch
+	// is stuck. Calls may be concurrent. Default: none.
 	Progress func(shard string, ended bool)
 }
 
@@ -145,10 +145,10 @@ func (f *Follower) Check(ctx context.Context) error {
 //
 // handle may defer records by returning their indexes, in order. Run delivers them to
 // later some seconds afterwards, in batches and concurrently with the records that
-// follow; after an error it repeats the delivery until it succeeds. Deferred records
-// are not lost if the follower ends before: the next follower starts at the first of
-// them, and delivers all records after it once more. A shard defers up to 10,000
-// records at a time; then it waits. later may be nil if handle never defers a record.
+// follow. After an error it repeats the delivery until it succeeds. Deferred records are
+// not lost if the follower ends before: the next follower starts at the first of them,
+// and delivers all records after it once more. A shard defers up to 10,000 records at a
+// time; then it waits. later may be nil if handle never defers a record.
 //
 // Run returns nil when the context has ended, after the batches under way were handled
 // and checkpoints were written. It returns an error for conditions that waiting does

@@ -22,9 +22,9 @@ const (
 	MaxLimit     = 1000
 )
 
-// A Query says which usage snapshots to read: those of an entity, for one resource
-// or for all, or those of all entities for a resource. It must give Entity, Resource,
-// or both.
+// A Query says which usage snapshots to read. They are those of an entity, for one
+// resource or for all, or those of all entities for a resource. It must give Entity,
+// Resource, or both.
 type Query struct {
 	Entity, Resource string
 	Window           Window

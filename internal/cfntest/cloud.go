@@ -127,6 +127,15 @@ func (c *Cloud) Protect(name string, on bool) {
 	}
 }
 
+// SetStatus gives a stack a status, as if an operation of another program had led to it.
+func (c *Cloud) SetStatus(name string, status types.StackStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.live(name); s != nil {
+		s.turn(c.o.Now(), status, "by another program", "")
+	}
+}
+
 // Exists reports whether there is a thing of a type with a physical name, in a stack or
 // left by one. It does not know the tables of [Options.Tables].
 func (c *Cloud) Exists(resourceType, name string) bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zeroae/zae-limiter-go/deploy/health"
@@ -48,6 +49,11 @@ func (t tables) ListTagsOfResource(ctx context.Context, in *dynamodb.ListTagsOfR
 
 func (t tables) TagResource(ctx context.Context, in *dynamodb.TagResourceInput, o ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error) {
 	return t.engine.TagResource(ctx, in, o...)
+}
+
+// ListTables is refused: no policy of a stack permits it.
+func (t tables) ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error) {
+	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform: dynamodb:ListTables"}
 }
 
 // connectHealth answers from an account that has the resources of the cloud's stacks. A

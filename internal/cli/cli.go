@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,8 +125,14 @@ func running() ([]byte, error) {
 // wantsJSON finds the output flag if parsing stopped before it.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
-		value, ok := strings.CutPrefix(arg, "--output=")
-		if ok && value == app.OutputJSON || arg == "--output" && i+1 < len(args) && args[i+1] == app.OutputJSON {
+		switch arg {
+		case "--":
+			return false
+		case "--output", "-o":
+			if i+1 < len(args) && args[i+1] == app.OutputJSON {
+				return true
+			}
+		case "--output=" + app.OutputJSON, "-o=" + app.OutputJSON, "-o" + app.OutputJSON:
 			return true
 		}
 	}

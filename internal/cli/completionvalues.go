@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
@@ -29,6 +28,7 @@ var (
 		"as":                   free,
 		"backup":               stored(backups),
 		"binary":               file(),
+		"class":                free,
 		"code-bucket":          free,
 		"confirm":              stored(tables),
 		"consume":              storedList("=", limitsInForce),
@@ -154,18 +154,14 @@ func sides() []string {
 	return []string{string(scenario.Limiter), string(scenario.Shared), string(scenario.Bare)}
 }
 
-// entities are up to a page of the entities that were created, and whose IDs begin as typed.
+// entities are those whose IDs begin as typed, in whatever form the namespace has them;
+// [dynamo.Store.EntityIDs] bounds the requests.
 func entities(ctx context.Context, a *app.App, at *place) ([]string, error) {
 	s, err := a.Store(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.Entities(ctx, dynamo.EntityQuery{Prefix: at.typed})
-	ids := make([]string, len(page.Entities))
-	for i, e := range page.Entities {
-		ids[i] = e.ID
-	}
-	return ids, err
+	return s.EntityIDs(ctx, at.typed)
 }
 
 // resources are those with default limits, and those that the entity uses which is named
@@ -277,12 +273,18 @@ func orphans(ctx context.Context, a *app.App, _ *place) ([]string, error) {
 	return ids, err
 }
 
-// tables are up to 100 tables of the connection; for a command about stacks, the stacks.
+// tables are up to 100 tables of the connection; for a command about stacks, the stacks. No
+// policy of a stack permits ListTables. At AWS, where it fails, the names of the stacks are
+// those of their tables, for a role that may list stacks.
 func tables(ctx context.Context, a *app.App, at *place) ([]string, error) {
 	if at.cmd.Flags().Lookup("local") == nil {
 		return stackNames(ctx, a, at)
 	}
-	return a.TableNames(ctx)
+	names, err := a.TableNames(ctx)
+	if err != nil && a.Flags.Local == "" && a.Flags.EndpointURL == "" {
+		return stackNames(ctx, a, at)
+	}
+	return names, err
 }
 
 // stackNames are the stacks of limiters in the region.

@@ -78,6 +78,7 @@ func bindGlobal(a *app.App, root *cobra.Command) {
 	a.Flags.Bind(all)
 	var bind func(cmd *cobra.Command)
 	bind = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(app.Plain)
 		without, _ := lacks(cmd)
 		missing := map[string]bool{}
 		for _, name := range without {
@@ -104,9 +105,29 @@ func bindGlobal(a *app.App, root *cobra.Command) {
 			if _, why := lacks(cmd); f != nil && why != "" {
 				return app.Usagef("--%s has no meaning for %s: %s", f.Name, cmd.CommandPath(), why)
 			}
+			if meant := alikeFlags(cmd, name); len(meant) > 0 && !cmd.HasSubCommands() {
+				return app.Usagef("%w: did you mean %s?", err, strings.Join(meant, " or "))
+			}
 		}
 		return app.FlagError(cmd, err)
 	})
+}
+
+// alikeFlags are the flags of a command that a mistyped name may mean.
+func alikeFlags(cmd *cobra.Command, name string) (meant []string) {
+	if len(name) == 1 {
+		return nil
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	for _, is := range app.Alike(name, names) {
+		meant = append(meant, "--"+is)
+	}
+	return meant
 }
 
 // unshortened is the flag without its letter if the command uses the letter otherwise.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,10 +21,13 @@ var withoutJSON = []string{
 	"audit search", "redrive", "loadtest compare", "loadtest report", "loadtest swarm run", "loadtest swarm tune",
 }
 
-// wantsJSON reports whether arguments ask for JSON output.
-func wantsJSON(args []string) bool {
+// wantsOutput reports whether arguments ask for a form of output.
+func wantsOutput(args []string, form string) bool {
 	for i, arg := range args {
-		if arg == "--output=json" || arg == "json" && i > 0 && (args[i-1] == "--output" || args[i-1] == "-o") {
+		if arg == "--" {
+			return false
+		}
+		if arg == "--output="+form || arg == form && i > 0 && (args[i-1] == "--output" || args[i-1] == "-o") {
 			return true
 		}
 	}
@@ -64,6 +68,22 @@ func (c *commands) checkJSON(ts *testscript.TestScript, args []string, code int,
 	}
 	if code == 0 {
 		c.asJSON.Store(path, true)
+	}
+}
+
+// checkCSV checks that the columns have names of the command's JSON, or of docs/json.md: a map
+// of JSON is a column of keys.
+func checkCSV(ts *testscript.TestScript, args []string, stdout string) {
+	path, _ := cli.CommandOf(args)
+	schema, err := os.ReadFile(schemaFile(path))
+	ts.Check(err)
+	shared, err := sharedNames()
+	ts.Check(err)
+	header, _, _ := strings.Cut(stdout, "\n")
+	for name := range strings.SplitSeq(header, ",") {
+		if _, ok := shared[name]; !ok && !strings.Contains(string(schema), `"`+name+`": {`) {
+			ts.Fatalf("%s: the column %q has no name of its JSON", path, name)
+		}
 	}
 }
 

@@ -134,10 +134,13 @@ func (c *commands) complete(t *testing.T) {
 	}
 }
 
-// connect records the requests of the command that arguments run. It records none of a
-// completion, which is silent if a policy refuses it.
+// isCompletion reports whether arguments ask for completion. Its requests are not recorded: it
+// is silent if a policy refuses them.
+func isCompletion(args []string) bool { return len(args) > 0 && args[0] == cobra.ShellCompRequestCmd }
+
+// connect records the requests of the command that arguments run.
 func (c *commands) connect(args []string, connect func(context.Context, app.Endpoint) (dynamo.API, error)) func(context.Context, app.Endpoint) (dynamo.API, error) {
-	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
+	if isCompletion(args) {
 		return connect
 	}
 	path, _ := cli.CommandOf(args)
@@ -159,13 +162,16 @@ func (c *commands) connect(args []string, connect func(context.Context, app.Endp
 
 // connectStack records the requests to the services of a stack.
 func (c *commands) connectStack(args []string, connect func(context.Context, app.Endpoint) (stack.Clients, error)) func(context.Context, app.Endpoint) (stack.Clients, error) {
+	if isCompletion(args) {
+		return connect
+	}
 	path, _ := cli.CommandOf(args)
 	return func(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		o, err := connect(ctx, e)
 		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Mappings, o.Tagging, o.Database, o.Tasks)
 		return stack.Clients{
 			CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Mappings: lambda.NewFromConfig(cfg),
-			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: dynamodb.NewFromConfig(cfg), Tasks: ecs.NewFromConfig(cfg),
+			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: whole{Client: dynamodb.NewFromConfig(cfg)}, Tasks: ecs.NewFromConfig(cfg),
 		}, err
 	}
 }
@@ -266,6 +272,9 @@ type whole struct {
 	*dynamodb.Client
 	streams
 }
+
+// Immediate reports that the table is in memory.
+func (whole) Immediate() bool { return true }
 
 // A followed is a table with its stream.
 type followed struct {

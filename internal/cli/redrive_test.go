@@ -98,7 +98,7 @@ func TestRedrive(t *testing.T) {
 		if code != c.exit || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: exit code %d, output %s; want %d and %q", c.args, code, &out, c.exit, c.want)
 		}
-		if wantsJSON(strings.Fields(c.args)) {
+		if wantsOutput(strings.Fields(c.args), "json") {
 			if err := validate("redrive", out.Bytes()); err != nil {
 				t.Errorf("%s: %v", c.args, err)
 			}

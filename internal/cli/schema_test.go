@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/deploy"
 	"github.com/zeroae/zae-limiter-go/deploy/health"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
@@ -57,10 +58,21 @@ type logLine struct {
 // A schemaMaker makes schemas from Go types. The names, whether a field may be missing, and
 // whether it may be null come from the type; descriptions come from comments.
 type schemaMaker struct {
-	defs  map[string]any
-	names map[string]sharedName
-	bad   []string // what is wrong
-	files map[string]*folderDocs
+	defs   map[string]any
+	names  map[string]sharedName
+	errors []string        // kinds of errors
+	used   map[string]bool // entries of wordsOf
+	bad    []string        // what is wrong
+	files  map[string]*folderDocs
+}
+
+func newSchemaMaker() (*schemaMaker, error) {
+	names, err := sharedNames()
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := errorKinds()
+	return &schemaMaker{defs: map[string]any{}, names: names, errors: kinds, used: map[string]bool{}, files: map[string]*folderDocs{}}, err
 }
 
 // A sharedName is a row of the table of names in docs/json.md.
@@ -83,11 +95,10 @@ var sharedNames = sync.OnceValues(func() (map[string]sharedName, error) {
 
 // documentOf is the schema of values of the types.
 func documentOf(title string, types ...reflect.Type) (schema map[string]any, problems []string, err error) {
-	names, err := sharedNames()
+	m, err := newSchemaMaker()
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &schemaMaker{defs: map[string]any{}, names: names, files: map[string]*folderDocs{}}
 	schema = map[string]any{"$schema": draft, "title": title}
 	var all []any
 	for _, t := range types {
@@ -125,6 +136,9 @@ func (m *schemaMaker) special(t reflect.Type) (schema map[string]any, ok bool) {
 		value := t.Field(0).Type.Elem()
 		problem := m.object([]property{{name: "problem", schema: m.of(reflect.TypeFor[health.Problem]()), needed: true, text: "why the part could not be read"}})
 		return map[string]any{"anyOf": []any{m.of(value), problem, map[string]any{"type": "null"}}}, true
+	}
+	if t == reflect.TypeFor[limiter.Level]() {
+		return map[string]any{"type": "string", "enum": levels()}, true
 	}
 	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 		return map[string]any{"type": "string"}, true
@@ -173,7 +187,7 @@ func (m *schemaMaker) of(t reflect.Type) map[string]any {
 
 // structure is a reference to the definition of a struct.
 func (m *schemaMaker) structure(t reflect.Type) map[string]any {
-	name := path.Base(t.PkgPath()) + "." + t.Name()
+	name := typeName(t)
 	ref := map[string]any{"$ref": "#/$defs/" + name}
 	if _, ok := m.defs[name]; ok {
 		return ref
@@ -188,6 +202,9 @@ func (m *schemaMaker) structure(t reflect.Type) map[string]any {
 	m.defs[name] = schema
 	return ref
 }
+
+// typeName is the name of a type in its package.
+func typeName(t reflect.Type) string { return path.Base(t.PkgPath()) + "." + t.Name() }
 
 // A property is a field of an object.
 type property struct {
@@ -233,6 +250,7 @@ func (m *schemaMaker) properties(t reflect.Type) []property {
 		if f.Type.Kind() == reflect.Pointer && p.needed {
 			p.schema = map[string]any{"anyOf": []any{p.schema, map[string]any{"type": "null"}}}
 		}
+		m.withWords(t, &p)
 		if p.text = m.docs(t).fields[t.Name()+"."+f.Name]; p.text == "" {
 			p.text = m.names[name].text
 		}

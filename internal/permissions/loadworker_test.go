@@ -40,6 +40,7 @@ func TestALoadWorkerMayCarryLoad(t *testing.T) {
 	calls := []string{
 		"Limiter.Acquire", "Limiter.Available", "Lease.", "dynamo.Open",
 		"dynamo.Store.CreateEntity", "dynamo.Store.SetLimits", "dynamo.Store.Limits", "dynamo.Store.Entity",
+		"dynamo.Store.Children", "dynamo.Store.ResourcesWithDefaults",
 	}
 	found, accesses := map[string]bool{}, []string{}
 	for call, branches := range library {

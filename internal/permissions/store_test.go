@@ -107,6 +107,7 @@ func entities(w *world) {
 	w.stored("Entity", always, func() error { return errOf(s.Entity(ctx, "key")) })
 	w.stored("Children", always, func() error { return errOf(s.Children(ctx, "project")) })
 	w.stored("Entities", always, func() error { return errOf(s.Entities(ctx, dynamo.EntityQuery{})) })
+	w.stored("EntityIDs", always, func() error { return errOf(s.EntityIDs(ctx, "")) })
 	w.stored("EntityResources", always, func() error { return errOf(s.EntityResources(ctx, "key")) })
 	w.stored("EntityBuckets", always, func() error { return errOf(s.EntityBuckets(ctx, "key")) })
 	w.stored("ResourceBuckets", always, func() error {

@@ -30,7 +30,7 @@ var decides = []string{"dynamo.Open", "Limiter.Acquire", "Lease.Commit", "Lease.
 // loads are the calls of a load test, with those that only some scenarios make.
 var loads = append([]string{
 	"Limiter.Available", "dynamo.Store.SetLimits", "dynamo.Store.Limits", "dynamo.Store.CreateEntity", "dynamo.Store.Entity",
-	"dynamo.Store.DeleteEntity", "dynamo.Store.Buckets",
+	"dynamo.Store.Children", "dynamo.Store.ResourcesWithDefaults", "dynamo.Store.DeleteEntity", "dynamo.Store.Buckets",
 }, decides...)
 
 // follows are the calls of a process that follows the stream.

@@ -193,6 +193,26 @@ func ParseEntityConfigSK(sk string) (resource string, ok bool) {
 	return resource, true
 }
 
+// EntityRanges are the beginnings of the GSI4 sort keys of all items of entities: of their
+// records, configuration and usage, and of their buckets. The ID follows. Every sort key of
+// an entity lies before those of the next one.
+func EntityRanges(ns string) []string { return []string{EntityPK(ns, ""), bucketPrefix} }
+
+// Bounds of sort keys behind a beginning with IDs: no ID has a character outside of them.
+const (
+	LeastOfID = "-"
+	MostOfID  = "~"
+)
+
+// EntityOf is the entity that an item of [EntityRanges] belongs to, by its partition key.
+func EntityOf(pk string) (entity string, ok bool) {
+	if _, b, ok := ParseBucketPK(pk); ok {
+		return b.Entity, true
+	}
+	_, entity, ok = ParseEntityPK(pk)
+	return entity, ok
+}
+
 // putGSI4 adds the index keys of every item, which a purge of a namespace uses.
 func putGSI4(item Item, ns, sk string) {
 	item[GSI4PK], item[GSI4SK] = S(ns), S(sk)

@@ -61,7 +61,7 @@ type Options struct {
 type Run struct {
 	Version string    `json:"version"`
 	Target  string    `json:"target"`  // the DynamoDB that carried the load out
-	Machine string    `json:"machine"` // operating system, architecture and number of processors
+	Machine string    `json:"machine"` // operating system, architecture, number of processors and GOGC
 	Started time.Time `json:"started_at"`
 	Seed    uint64    `json:"seed"`
 }

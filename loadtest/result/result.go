@@ -15,7 +15,7 @@ type Result struct {
 	About    string    `json:"about,omitempty"` // what the scenario is
 	Version  string    `json:"version"`         // of the program
 	Target   string    `json:"target"`          // the DynamoDB that carried the load out
-	Machine  string    `json:"machine"`         // operating system, architecture and number of processors
+	Machine  string    `json:"machine"`         // operating system, architecture, number of processors and GOGC
 	Started  time.Time `json:"started_at"`
 	Seed     uint64    `json:"seed"`
 	// Limiters is the number of limiters that shared the load, as in that many processes.
@@ -39,7 +39,7 @@ type Result struct {
 
 // A Side is what one system did.
 type Side struct {
-	Name   string  `json:"name"`   // limiter or baseline
+	Name   string  `json:"name"`   // limiter, shared or bare
 	Phases []Phase `json:"phases"` // the phases in their order
 	// Samples are of consecutive intervals of the whole side, without the warm-up.
 	Samples []Sample `json:"samples"`

@@ -37,11 +37,35 @@ func (s *Scenario) WithUsers(users int) (*Scenario, error) {
 	})
 }
 
+// WithClass returns the scenario with one of its classes, and the phases in which that is
+// active. It fails with a [*store.ValidationError] if there is no such class.
+func (s *Scenario) WithClass(name string) (*Scenario, error) {
+	at := slices.IndexFunc(s.Classes, func(c Class) bool { return c.Name == name })
+	if at < 0 {
+		var names []string
+		for i := range s.Classes {
+			names = append(names, s.Classes[i].Name)
+		}
+		return nil, &store.ValidationError{Field: "class", Value: name, Reason: "scenario " + s.Name + " has " + some(names)}
+	}
+	changed := *s
+	c := s.Classes[at]
+	changed.Phases = nil
+	for i, p := range s.Phases {
+		if c.Active(i) {
+			changed.Phases = append(changed.Phases, p)
+		}
+	}
+	c.Phases = nil
+	changed.Classes = []Class{c}
+	return &changed, nil
+}
+
 func (s *Scenario) with(what, value string, change func(*Arrival)) (*Scenario, error) {
 	if len(s.Classes) != 1 {
 		return nil, &store.ValidationError{
 			Field: what, Value: value,
-			Reason: "scenario " + s.Name + " has " + strconv.Itoa(len(s.Classes)) + " classes: change a copy of its file instead",
+			Reason: "scenario " + s.Name + " has " + strconv.Itoa(len(s.Classes)) + " classes: name one of them, or change a copy of its file",
 		}
 	}
 	changed := *s

@@ -23,6 +23,32 @@ load:
   None: {from: one, calls: [{call: acquire, consume: {rpm: 1}}], users: 1}
 `
 
+// One class has the phases in which it is active.
+func TestOneClass(t *testing.T) {
+	t.Parallel()
+	s, err := scenario.Parse("crowd.yaml", []byte(crowd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := s.WithClass("Many")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Plan(); err != nil || len(one.Classes) != 1 || one.Classes[0].Name != "Many" || len(one.Phases) != 1 || one.Phases[0].Name != "b" {
+		t.Errorf("%v, %+v of %+v", err, one.Classes, one.Phases)
+	}
+	if _, err := one.WithUsers(3); err != nil {
+		t.Error(err)
+	}
+	if len(s.Classes) != 3 || len(s.Phases) != 2 || s.Classes[1].Phases == nil {
+		t.Error("the scenario itself has changed")
+	}
+	_, err = s.WithClass("Nobody")
+	if wrong, ok := errors.AsType[*store.ValidationError](err); !ok || wrong.Field != "class" || wrong.Value != "Nobody" {
+		t.Errorf("an unknown class: %v", err)
+	}
+}
+
 // A swarm shares its users among the classes by their most users, and all of them run all the
 // time.
 func TestASwarmSharesItsUsers(t *testing.T) {

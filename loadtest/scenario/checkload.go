@@ -56,6 +56,7 @@ func (c *checker) choices(path string, of *Class) bool {
 			ok = false
 		}
 		c.pick(at+".pick", s.Pick)
+		c.spikes(at+".spikes", s.Spikes)
 	}
 	for i, r := range of.Resources {
 		at := fmt.Sprintf("%s.resources[%d]", path, i)
@@ -95,6 +96,17 @@ func (c *checker) pick(path string, p Pick) {
 		c.lasts(path, p.For, minDuration)
 	default:
 		c.find(path, "unknown way to choose: use %s", picks)
+	}
+}
+
+func (c *checker) spikes(path string, s Spikes) {
+	if s == (Spikes{}) {
+		return
+	}
+	c.lasts(path+".for", s.For, minDuration)
+	c.lasts(path+".every", s.Every, minDuration)
+	if s.Every > 0 && s.For > s.Every {
+		c.find(path+".for", "a spike of %s does not fit into %s: give a shorter one", short(s.For), short(s.Every))
 	}
 }
 

@@ -40,7 +40,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 zz: 1
 phases: [{zz: 1}]
 entities: {e: {zz: 1}}
-load: {c: {zz: 1, from: {zz: 1}, calls: [{zz: 1}], stages: [{zz: 1}]}}
+load: {c: {zz: 1, from: {zz: 1, spikes: {zz: 1}}, calls: [{zz: 1}], stages: [{zz: 1}]}}
 `))
 	wrong, ok := errors.AsType[*scenario.ParseError](err)
 	if !ok {
@@ -59,7 +59,7 @@ load: {c: {zz: 1, from: {zz: 1}, calls: [{zz: 1}], stages: [{zz: 1}]}}
 			}
 		}
 	}
-	if mappings != 7 {
+	if mappings != 8 {
 		t.Errorf("%d mappings have keys: %v", mappings, err)
 	}
 }

@@ -30,13 +30,16 @@ func (o *Op) Adjusts() bool {
 }
 
 // Op computes operation n of a class. at is the instant of the operation, from the start of
-// the measurement; only [PickRotating] depends on it. The result depends on nothing but the
+// the measurement; only [PickRotating] and [Spikes] depend on it. The result depends on nothing but the
 // scenario and the arguments. Op allocates only until the slices of op are as long as the
 // longest list of limits.
 func (p *Plan) Op(class int, n int64, at time.Duration, op *Op) {
 	c := &p.classes[class]
 	random := seeded(p.Seed, c.key, uint64(n))
 	which := c.shares.pick(&random)
+	if c.spikes {
+		which = p.spiking(c, at, which)
+	}
 	s := &c.from[which]
 	op.Entity = s.first + p.entity(c, which, n, at, &random)
 	r := c.resources.pick(&random)
@@ -54,6 +57,24 @@ func (p *Plan) Op(class int, n int64, at time.Duration, op *Op) {
 		op.Settle[at] = random.used(&from.settle[i], op.Consume[at])
 	}
 	op.Hold, op.Think = random.within(from.hold), random.within(c.think)
+}
+
+// spiking is the share that has a spike at an instant, otherwise the one that was chosen.
+func (p *Plan) spiking(c *class, at time.Duration, chosen int) int {
+	for i := range c.from {
+		s := &c.from[i].spikes
+		if s.For == 0 {
+			continue
+		}
+		into := floorMod(int64(at), int64(s.Every))
+		turn := (int64(at) - into) / int64(s.Every)
+		const spikes = 1 << 48 // keeps these numbers apart from those of operations and rotations
+		random := seeded(p.Seed, c.key+spikes*uint64(i+1), uint64(turn))
+		if begin := random.between(0, int64(s.Every-s.For)); into >= begin && into < begin+int64(s.For) {
+			return i
+		}
+	}
+	return chosen
 }
 
 // entity chooses an entity of a share.

@@ -311,6 +311,44 @@ func TestPicks(t *testing.T) {
 	}
 }
 
+// In each period there is one spike of its length, in which all operations are of its share.
+func TestSpikes(t *testing.T) {
+	t.Parallel()
+	s := parse(t, mixed)
+	s.Classes[1].From = []scenario.Share{
+		{Population: 2, Weight: 1_000_000},
+		{Population: 1, Weight: 1, Spikes: scenario.Spikes{For: 3 * time.Second, Every: 10 * time.Second}},
+	}
+	begins := map[time.Duration]bool{}
+	for _, s := range []*scenario.Scenario{s, s.Scaled(2 * s.Duration())} {
+		p := plan(t, s)
+		spikes := s.Classes[1].From[1].Spikes
+		const steps = 1000
+		step := spikes.Every / steps
+		for turn := -20; turn < 20; turn++ {
+			first, last, n := -1, -1, 0
+			for i := range steps {
+				var op scenario.Op
+				p.Op(1, int64(i), time.Duration(turn)*spikes.Every+time.Duration(i)*step, &op)
+				if p.Entities[op.Entity].Population != 1 {
+					continue
+				}
+				if n++; first < 0 {
+					first = i
+				}
+				last = i
+			}
+			if want := int(spikes.For / step); n < want-1 || n > want+1 || last-first != n-1 {
+				t.Errorf("turn %d: %d operations of the spike, of %d to %d, want %d together", turn, n, first, last, want)
+			}
+			begins[time.Duration(first)*step] = true
+		}
+	}
+	if len(begins) < 60 {
+		t.Errorf("80 spikes begin at %d instants", len(begins))
+	}
+}
+
 func TestOpAllocatesNothing(t *testing.T) { // not parallel: AllocsPerRun counts for the process
 	for _, name := range scenario.Names() {
 		p := plan(t, builtin(t, name))
@@ -369,7 +407,7 @@ func TestAdjusts(t *testing.T) {
 
 func TestKindsHaveTheNamesOfFiles(t *testing.T) {
 	t.Parallel()
-	if got := scenario.GetEntity.String() + " " + scenario.CallKind(9).String(); got != "get-entity CallKind(9)" {
+	if got := scenario.GetEntity.String() + " " + scenario.CallKind(10).String(); got != "get-entity CallKind(10)" {
 		t.Error(got)
 	}
 }

@@ -188,7 +188,7 @@ func TestValidate(t *testing.T) {
 		"load.Open.resources[0]: there is no":   func(s *scenario.Scenario) { s.Classes[0].Resources[0].Index = -1 },
 		"load.Open.phases[0]: there is no":      func(s *scenario.Scenario) { s.Classes[0].Phases[0] = 2 },
 		"load.Open.phases: give at least":       func(s *scenario.Scenario) { s.Classes[0].Phases = []int{} },
-		"load.Open.calls[0].call: unknown":      func(s *scenario.Scenario) { s.Classes[0].Calls[0].Kind = 9 },
+		"load.Open.calls[0].call: unknown":      func(s *scenario.Scenario) { s.Classes[0].Calls[0].Kind = 10 },
 		"load.Open.calls[2].consume: set-":      func(s *scenario.Scenario) { s.Classes[0].Calls[2].Consume = s.Classes[0].Calls[1].Consume },
 		"load.Open.calls[0].hold: give a":       func(s *scenario.Scenario) { s.Classes[0].Calls[0].Hold.Least = -1 },
 		"load.Open.calls[0].consume.tpm: give":  func(s *scenario.Scenario) { s.Classes[0].Calls[0].Consume[1].Percent = true },

@@ -67,11 +67,21 @@ func (r *reader) share(p place, shares *[]Share) {
 		"entities": func(p place) { s.Population, found = r.population(p) },
 		"weight":   func(p place) { s.Weight = r.weight(p) },
 		"pick":     func(p place) { s.Pick = r.pick(p) },
+		"spikes":   func(p place) { s.Spikes = r.spikes(p) },
 	})
 	r.require(p, map[string]string{"entities": "the name of a population"})
 	if found {
 		*shares = append(*shares, s)
 	}
+}
+
+func (r *reader) spikes(p place) (s Spikes) {
+	r.fields(p, map[string]func(place){
+		"for":   func(p place) { s.For = r.duration(p) },
+		"every": func(p place) { s.Every = r.duration(p) },
+	})
+	r.require(p, map[string]string{"for": "the length of a spike", "every": "a duration in which there is one spike"})
+	return s
 }
 
 func (r *reader) population(p place) (index int, ok bool) {

@@ -39,6 +39,7 @@ type class struct {
 	key       uint64 // of its random numbers
 	shares    alias
 	from      []share
+	spikes    bool // a share has some
 	resources alias
 	index     []int // of resources
 	calls     alias
@@ -50,6 +51,7 @@ type share struct {
 	first, count int
 	pick         Pick
 	law          alias // of PickPowerLaw
+	spikes       Spikes
 }
 
 // A call has the positions of its limits, for each resource of the class.
@@ -123,7 +125,8 @@ func (p *Plan) class(i int, laws map[law]alias) class {
 	c := class{key: uint64(i), think: from.Arrival.Think}
 	var weights []float64
 	for _, s := range from.From {
-		of := share{first: p.First[s.Population], count: p.Populations[s.Population].Count, pick: s.Pick}
+		of := share{first: p.First[s.Population], count: p.Populations[s.Population].Count, pick: s.Pick, spikes: s.Spikes}
+		c.spikes = c.spikes || s.Spikes != Spikes{}
 		if s.Pick.Kind == PickPowerLaw {
 			key := law{of.count, s.Pick.Alpha}
 			if laws[key] == nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Scaled returns the scenario with phases that last a total time. Stages and the speed at
-// which users start and stop change in proportion, so the load has the same shape. Rates,
-// numbers of users, times to think and hold, and the warm-up stay.
+// Scaled returns the scenario with phases that last a total time. Stages, spikes and the
+// speed at which users start and stop change in proportion, so the load has the same shape.
+// Rates, numbers of users, times to think and hold, and the warm-up stay.
 func (s *Scenario) Scaled(total time.Duration) *Scenario {
 	scaled := *s
 	factor := float64(total) / float64(s.Duration())
@@ -31,8 +31,19 @@ func (s *Scenario) Scaled(total time.Duration) *Scenario {
 			}
 			stage.Spawn = min(stage.Spawn/factor, maxRate)
 		}
+		scaled.Classes[i].From = append([]Share{}, scaled.Classes[i].From...)
+		for j := range scaled.Classes[i].From {
+			if s := &scaled.Classes[i].From[j].Spikes; s.For > 0 {
+				*s = s.scaled(factor)
+			}
+		}
 	}
 	return &scaled
+}
+
+func (s Spikes) scaled(factor float64) Spikes {
+	every := min(max(stretched(s.Every, factor), minDuration), maxDuration)
+	return Spikes{For: min(max(stretched(s.For, factor), minDuration), every), Every: every}
 }
 
 func stretched(d time.Duration, factor float64) time.Duration {

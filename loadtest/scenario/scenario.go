@@ -91,6 +91,16 @@ type Share struct {
 	Population int // its index
 	Weight     int64
 	Pick       Pick
+	Spikes     Spikes
+}
+
+// Spikes are times in which all operations of a class are of one share, whatever the
+// weights are. The zero value is none. Where the spikes of two shares coincide, the first
+// share has them.
+type Spikes struct {
+	// For is the length of a spike. One begins at a random instant of each Every, and ends
+	// within it.
+	For, Every time.Duration
 }
 
 // A Pick says how an entity of a population is chosen.
@@ -146,10 +156,21 @@ const (
 	Available
 	// SetLimits sets the limits of the entity for the resource to what they are.
 	SetLimits
-	// GetLimits reads the limits that hold for the entity and the resource.
+	// GetLimits reads the entity's own limits for the resource.
 	GetLimits
 	// GetEntity reads the entity.
 	GetEntity
+	// GetChildren reads the entities with the same parent; of an entity without one, its own
+	// children, of which there are none.
+	GetChildren
+	// SetResourceDefaults sets the limits of the resource to what they are.
+	SetResourceDefaults
+	// GetResourceDefaults reads the limits of the resource.
+	GetResourceDefaults
+	// GetSystemDefaults reads the limits of all resources, of which there are none.
+	GetSystemDefaults
+	// ListResources lists the resources that have limits.
+	ListResources
 )
 
 // An Amount is a number of tokens, evenly distributed from Least to Most.
@@ -231,7 +252,11 @@ func (s *Scenario) start(c *Class) time.Duration {
 func (c *Class) Active(phase int) bool { return c.Phases == nil || slices.Contains(c.Phases, phase) }
 
 // kinds are the names of calls in files.
-var kinds = [...]string{Acquire: "acquire", Available: "available", SetLimits: "set-limits", GetLimits: "get-limits", GetEntity: "get-entity"}
+var kinds = [...]string{
+	Acquire: "acquire", Available: "available", SetLimits: "set-limits", GetLimits: "get-limits", GetEntity: "get-entity",
+	GetChildren: "get-children", SetResourceDefaults: "set-resource-defaults", GetResourceDefaults: "get-resource-defaults",
+	GetSystemDefaults: "get-system-defaults", ListResources: "list-resources",
+}
 
 // String is the name of the call in files.
 func (k CallKind) String() string {

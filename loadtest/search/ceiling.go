@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +20,9 @@ type Level struct {
 	Slow time.Duration
 	// Errors is the share of operations without an answer that is allowed. Default 0.001.
 	Errors float64
+	// Throttled is the share of the item writes that DynamoDB may throttle. The limiter
+	// repeats them, so most operations are answered all the same. Default 0.01.
+	Throttled float64
 }
 
 // CeilingOptions configure a search. Run and Level.Slow are required.
@@ -67,8 +71,9 @@ type Probe struct {
 	PerSecond  float64 `json:"operations_per_second"`
 	// Slow and Errors are shares of the operations, with their intervals of 95 %
 	// confidence.
-	Slow   Interval `json:"slow"`
-	Errors Interval `json:"errors"` // share of operations that failed
+	Slow      Interval `json:"slow"`
+	Errors    Interval `json:"errors"`    // share of operations that failed
+	Throttled Interval `json:"throttled"` // share of the item writes that DynamoDB throttled
 }
 
 // An Interval is an estimate with its bounds.
@@ -116,15 +121,18 @@ func (o CeilingOptions) withDefaults() (CeilingOptions, error) {
 		within     = 0.05
 		repeats    = 3
 		errorShare = 0.001
+		throttled  = 0.01
 	)
 	o.From, o.To = cmp.Or(o.From, from), cmp.Or(o.To, to)
 	o.Within, o.Repeats = cmp.Or(o.Within, within), cmp.Or(o.Repeats, repeats)
-	o.Level.Errors = cmp.Or(o.Level.Errors, errorShare)
+	o.Level.Errors, o.Level.Throttled = cmp.Or(o.Level.Errors, errorShare), cmp.Or(o.Level.Throttled, throttled)
 	switch {
 	case o.Level.Slow <= 0:
 		return o, invalid("p99", o.Level.Slow.String(), "give a duration above 0")
 	case !(o.Level.Errors >= 0 && o.Level.Errors < 1):
 		return o, invalid("errors", number(o.Level.Errors), "give a share from 0 to 1")
+	case !(o.Level.Throttled >= 0 && o.Level.Throttled < 1):
+		return o, invalid("throttled", number(o.Level.Throttled), "give a share from 0 to 1")
 	case !(o.From > 0):
 		return o, invalid("from", number(o.From), "give a rate above 0")
 	case !(o.To > o.From):
@@ -186,7 +194,7 @@ func (s *ceiling) search(ctx context.Context) error {
 // try measures a rate until it is certain whether it keeps the level.
 func (s *ceiling) try(ctx context.Context, rate float64) (Probe, error) {
 	p := Probe{Rate: rate, Verdict: Uncertain}
-	var slow, errs batches
+	var m measured
 	var seconds float64
 	for p.Runs < s.o.Repeats && p.Verdict == Uncertain {
 		r, err := s.o.Run(ctx, rate)
@@ -194,8 +202,8 @@ func (s *ceiling) try(ctx context.Context, rate float64) (Probe, error) {
 			return p, err
 		}
 		p.Runs++
-		seconds += s.add(&p, r, &slow, &errs)
-		s.judge(&p, r, &slow, &errs)
+		seconds += m.add(&p, r)
+		s.judge(&p, r, &m)
 	}
 	if seconds > 0 {
 		p.PerSecond = float64(p.Operations) / seconds
@@ -213,8 +221,11 @@ func (s *ceiling) try(ctx context.Context, rate float64) (Probe, error) {
 	return p, nil
 }
 
+// measured are the shares of the runs of one rate.
+type measured struct{ slow, errors, throttled batches }
+
 // add adds a run to a probe, and returns how long it took.
-func (s *ceiling) add(p *Probe, r *result.Result, slow, errs *batches) (seconds float64) {
+func (m *measured) add(p *Probe, r *result.Result) (seconds float64) {
 	for i := range r.Sides {
 		samples := r.Sides[i].Samples
 		for b := range perRun {
@@ -223,31 +234,40 @@ func (s *ceiling) add(p *Probe, r *result.Result, slow, errs *batches) (seconds 
 				sum.Done += sample.Done
 				sum.Slow += sample.Slow
 				sum.Failed += sample.Throttled + sample.Unavailable + sample.Failed
+				sum.Writes += sample.Writes
+				sum.WritesThrottled += sample.WritesThrottled
 				seconds += sample.Seconds
 			}
 			p.Operations += sum.Done
-			*slow, *errs = slow.plus(sum.Slow, sum.Done), errs.plus(sum.Failed, sum.Done)
+			m.slow, m.errors = m.slow.plus(sum.Slow, sum.Done), m.errors.plus(sum.Failed, sum.Done)
+			m.throttled = m.throttled.plus(sum.WritesThrottled, sum.Writes)
 		}
 	}
-	p.Slow, p.Errors = slow.interval(), errs.interval()
+	p.Slow, p.Errors, p.Throttled = m.slow.interval(), m.errors.interval(), m.throttled.interval()
 	return seconds
 }
 
 // judge gives a probe its verdict.
-func (s *ceiling) judge(p *Probe, r *result.Result, slow, errs *batches) {
+func (s *ceiling) judge(p *Probe, r *result.Result, m *measured) {
 	if reason := wrong(r); reason != "" {
 		p.Verdict, p.Reason = Broken, reason
 		return
 	}
-	slowVerdict, errorVerdict := slow.verdict(slowShare), errs.verdict(s.o.Level.Errors)
-	if p.Errors.Is == 0 && p.Operations > 0 {
-		errorVerdict = Kept // short runs could not show how rare errors are
+	verdicts := []Verdict{m.slow.verdict(slowShare), m.errors.verdict(s.o.Level.Errors), m.throttled.verdict(s.o.Level.Throttled)}
+	if p.Operations > 0 { // short runs could not show how rare errors and throttles are
+		if p.Errors.Is == 0 {
+			verdicts[1] = Kept
+		}
+		if p.Throttled.Is == 0 {
+			verdicts[2] = Kept
+		}
 	}
 	switch {
-	case slowVerdict == Broken || errorVerdict == Broken:
+	case slices.Contains(verdicts, Broken):
 		p.Verdict = Broken
-		p.Reason = fmt.Sprintf("%.2f %% of the operations took more than %v, and %.2f %% had no answer", 100*p.Slow.Is, s.o.Level.Slow, 100*p.Errors.Is)
-	case slowVerdict == Kept && errorVerdict == Kept:
+		p.Reason = fmt.Sprintf("%.2f %% of the operations took more than %v, %.2f %% had no answer, and %.2f %% of the writes were throttled",
+			100*p.Slow.Is, s.o.Level.Slow, 100*p.Errors.Is, 100*p.Throttled.Is)
+	case !slices.Contains(verdicts, Uncertain):
 		p.Verdict = Kept
 	}
 	if isLast := p.Runs == s.o.Repeats; r.Unreliable != "" && (p.Verdict == Broken || p.Verdict == Uncertain && isLast) {

@@ -15,13 +15,13 @@ import (
 
 // A system is one whose operations are slow with a probability that depends on the rate.
 type system struct {
-	slow, failed func(rate float64) float64
-	unreliable   func(rate float64) bool
-	wrong        func(rate float64) int64
-	random       *rand.Rand
-	even         bool // every second has as many
-	stalls       bool // slow operations come in seconds in which all are slow
-	runs         int
+	slow, failed, throttled func(rate float64) float64
+	unreliable              func(rate float64) bool
+	wrong                   func(rate float64) int64
+	random                  *rand.Rand
+	even                    bool // every second has as many
+	stalls                  bool // slow operations come in seconds in which all are slow
+	runs                    int
 }
 
 func never(float64) float64 { return 0 }
@@ -32,6 +32,8 @@ func (s *system) run(_ context.Context, rate float64) (*result.Result, error) {
 	for range 20 {
 		sample := result.Sample{Seconds: 1, Done: int64(rate)}
 		sample.Slow, sample.Failed = s.draw(sample.Done, s.slow(rate)), s.draw(sample.Done, s.failed(rate))
+		sample.Writes = 2 * sample.Done
+		sample.WritesThrottled = s.draw(sample.Writes, s.throttled(rate))
 		side.Samples = append(side.Samples, sample)
 	}
 	r := &result.Result{Sides: []result.Side{side}}
@@ -61,7 +63,7 @@ func (s *system) draw(n int64, p float64) (hits int64) {
 
 func newSystem(slow func(rate float64) float64) *system {
 	return &system{
-		slow: slow, failed: never, random: rand.New(rand.NewPCG(1, 2)),
+		slow: slow, failed: never, throttled: never, random: rand.New(rand.NewPCG(1, 2)),
 		unreliable: func(float64) bool { return false }, wrong: func(float64) int64 { return 0 },
 	}
 }
@@ -110,6 +112,13 @@ func TestWhereTheSearchEnds(t *testing.T) {
 		"wrong answers":         {func(s *system, _ *search.CeilingOptions) { s.wrong = func(float64) int64 { return 1 } }, false, "the service level"},
 		"some errors above 1000": {func(s *system, _ *search.CeilingOptions) {
 			s.failed = func(rate float64) float64 { return above(1000)(rate) - 0.001 }
+		}, true, "the service level"},
+		"some throttles above 1000": {func(s *system, _ *search.CeilingOptions) {
+			s.throttled = func(rate float64) float64 { return above(1000)(rate) - 0.001 }
+		}, true, "the service level"},
+		"throttles that are allowed": {func(s *system, o *search.CeilingOptions) {
+			s.slow, s.throttled = above(1000), func(float64) float64 { return 0.3 }
+			o.Level.Throttled = 0.4
 		}, true, "the service level"},
 		"the generator is late": {func(s *system, _ *search.CeilingOptions) {
 			s.slow, s.unreliable = above(1000), func(rate float64) bool { return rate > 1000 }
@@ -214,12 +223,13 @@ func TestAnInterruptedSearchShowsItsProbes(t *testing.T) {
 func TestBadCeilingOptions(t *testing.T) {
 	t.Parallel()
 	for field, change := range map[string]func(*search.CeilingOptions){
-		"p99":     func(o *search.CeilingOptions) { o.Level.Slow = 0 },
-		"errors":  func(o *search.CeilingOptions) { o.Level.Errors = 1 },
-		"from":    func(o *search.CeilingOptions) { o.From = -1 },
-		"to":      func(o *search.CeilingOptions) { o.To = 50 },
-		"within":  func(o *search.CeilingOptions) { o.Within = 1 },
-		"repeats": func(o *search.CeilingOptions) { o.Repeats = -1 },
+		"p99":       func(o *search.CeilingOptions) { o.Level.Slow = 0 },
+		"errors":    func(o *search.CeilingOptions) { o.Level.Errors = 1 },
+		"throttled": func(o *search.CeilingOptions) { o.Level.Throttled = -0.1 },
+		"from":      func(o *search.CeilingOptions) { o.From = -1 },
+		"to":        func(o *search.CeilingOptions) { o.To = 50 },
+		"within":    func(o *search.CeilingOptions) { o.Within = 1 },
+		"repeats":   func(o *search.CeilingOptions) { o.Repeats = -1 },
 	} {
 		s := newSystem(never)
 		o := options(s)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,11 +49,17 @@ func (h *Handler) resource(ctx context.Context, raw json.RawMessage) error {
 	return h.send(ctx, e.ResponseURL, &a)
 }
 
-// work does what an event asks for, and fills in the answer.
-func (h *Handler) work(ctx context.Context, e *event, a *answer) error {
+// work does what an event asks for, and fills in the answer. It fails if this program
+// panics: without an answer, CloudFormation would wait for an hour.
+func (h *Handler) work(ctx context.Context, e *event, a *answer) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			h.options.Logger.ErrorContext(ctx, "panic", "request_id", e.RequestID, "reason", reason, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the function has a defect: %v: see its log", reason)
+		}
+	}()
 	ctx, cancel := h.working(ctx)
 	defer cancel()
-	var err error
 	switch e.RequestType {
 	case "Create", "Update":
 		err = h.apply(ctx, e, a)

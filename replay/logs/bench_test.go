@@ -15,22 +15,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// benchmarkEvents is the number of events of a log of a benchmark, and
-// benchmarkEntities the number of their entities.
-const (
-	benchmarkEvents   = 200_000
-	benchmarkEntities = 10_000
-)
+// benchmarkEvents is the number of events of an entity in a log of a benchmark.
+const benchmarkEvents = 20
 
-// benchmarkLogs are logs of the same events in each format.
-func benchmarkLogs() map[logs.Format][]byte {
+// benchmarkLogs are logs of the same events of a number of entities in each format.
+func benchmarkLogs(entities int) map[logs.Format][]byte {
 	dice := rand.New(rand.NewPCG(1, 2))
 	written := map[logs.Format]*bytes.Buffer{logs.JSON: {}, logs.CSV: {}, logs.Combined: {}, logs.ALB: {}}
 	written[logs.CSV].WriteString("time,entity,resource,tokens,status\n")
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	for range benchmarkEvents {
+	for range benchmarkEvents * entities {
 		at = at.Add(time.Duration(dice.IntN(20)) * time.Millisecond)
-		entity, tokens := dice.IntN(benchmarkEntities), dice.IntN(2000)
+		entity, tokens := dice.IntN(entities), dice.IntN(2000)
 		stamp := at.Format("2006-01-02T15:04:05.000Z")
 		fmt.Fprintf(written[logs.JSON], `{"time":"%s","entity":"key-%d","resource":"gpt-4","tokens":%d,"status":200}`+"\n", stamp, entity, tokens)
 		fmt.Fprintf(written[logs.CSV], "%s,key-%d,gpt-4,%d,200\n", stamp, entity, tokens)
@@ -46,18 +42,22 @@ func benchmarkLogs() map[logs.Format][]byte {
 	return all
 }
 
-// BenchmarkReplay reads a log, and reads and decides it. Each operation is one log; the
-// metric events/cpu-s counts events in a second of processor time.
+// BenchmarkReplay reads a log, and reads and decides it, of buckets that a processor's caches
+// hold and of more. Each operation is one log; the metric events/cpu-s counts events in a
+// second of processor time.
 func BenchmarkReplay(b *testing.B) {
 	column := map[logs.Format]string{logs.JSON: "tokens", logs.CSV: "tokens", logs.Combined: "bytes", logs.ALB: "sent_bytes"}
-	for format, text := range benchmarkLogs() {
-		o := logs.Options{Costs: []logs.Cost{{Limit: "rpm", Tokens: 1}, {Limit: "tpm", Column: column[format]}}}
-		b.Run("parse/"+string(format), func(b *testing.B) { run(b, text, o, false) })
-		b.Run("parse and decide/"+string(format), func(b *testing.B) { run(b, text, o, true) })
+	for _, entities := range []int{10_000, 100_000} {
+		for format, text := range benchmarkLogs(entities) {
+			o := logs.Options{Costs: []logs.Cost{{Limit: "rpm", Tokens: 1}, {Limit: "tpm", Column: column[format]}}}
+			name := fmt.Sprintf("%d buckets/%s", entities, format)
+			b.Run("parse/"+name, func(b *testing.B) { run(b, text, o, entities, false) })
+			b.Run("parse and decide/"+name, func(b *testing.B) { run(b, text, o, entities, true) })
+		}
 	}
 }
 
-func run(b *testing.B, text []byte, o logs.Options, decide bool) {
+func run(b *testing.B, text []byte, o logs.Options, entities int, decide bool) {
 	b.Helper()
 	b.ReportAllocs()
 	before := processor(b)
@@ -66,11 +66,11 @@ func run(b *testing.B, text []byte, o logs.Options, decide bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if n := through(b, r, decide); n != benchmarkEvents {
-			b.Fatalf("%d events, want %d; %+v", n, benchmarkEvents, r.Malformed())
+		if n := through(b, r, decide); n != benchmarkEvents*entities {
+			b.Fatalf("%d events of %d entities; %+v", n, entities, r.Malformed())
 		}
 	}
-	b.ReportMetric(float64(b.N)*benchmarkEvents/(processor(b)-before).Seconds(), "events/cpu-s")
+	b.ReportMetric(float64(b.N*benchmarkEvents*entities)/(processor(b)-before).Seconds(), "events/cpu-s")
 }
 
 // processor is the processor time of the process, garbage collection included. Elapsed

@@ -48,6 +48,12 @@ func (c *clock) read(v []byte) (int64, error) {
 	if t.UnmarshalText(v) == nil {
 		return millisOf(t)
 	}
+	if f, err := strconv.ParseFloat(string(v), 64); err == nil {
+		// Some loggers write numbers with an exponent: 1.7e9.
+		if millis, ok := sinceEpoch(strconv.AppendFloat(nil, f, 'f', -1, 64)); ok {
+			return millis, nil
+		}
+	}
 	for _, layout := range layouts {
 		if t, err := time.Parse(layout, string(v)); err == nil {
 			return millisOf(t)

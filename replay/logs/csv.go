@@ -7,8 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// csvLine finds columns of comma separated values. A record is one line: a quoted value
-// has no line break in it, so that a stray quote spoils one line only.
+// csvLine finds columns of comma separated values.
 type csvLine struct {
 	comma   byte
 	columns int
@@ -18,7 +17,6 @@ type csvLine struct {
 
 // newCSV reads the header. The separator is the one that occurs most in it.
 func newCSV(header []byte, wanted []string) (*csvLine, error) {
-	header = bytes.TrimPrefix(header, []byte("\xef\xbb\xbf"))
 	c := &csvLine{comma: ','}
 	for _, other := range []byte{';', '\t'} {
 		if bytes.Count(header, []byte{other}) > bytes.Count(header, []byte{c.comma}) {
@@ -97,13 +95,16 @@ func (c *csvLine) each(line []byte, visit func(int, []byte)) error {
 	}
 }
 
+// errOpenQuote says that a line ends within a quoted value.
+var errOpenQuote = &lineError{"a quote is not closed"}
+
 // quoted reads a quoted value. Two quotes in it stand for one.
 func (c *csvLine) quoted(line []byte) (value, rest []byte, err error) {
 	from := len(c.text)
 	for rest = line[1:]; ; {
 		end := bytes.IndexByte(rest, '"')
 		if end < 0 {
-			return nil, nil, &lineError{"a quote is not closed on the line"}
+			return nil, nil, errOpenQuote
 		}
 		c.text = append(c.text, rest[:end]...)
 		rest = rest[end+1:]

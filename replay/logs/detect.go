@@ -10,11 +10,14 @@ import (
 // A FormatError says that the format of a log could not be detected.
 type FormatError struct {
 	Name string // of the file
-	Line string // the beginning of its first line
+	Line string // the beginning of its first line; "" if the file is not text
 }
 
 // Error tells what to do.
 func (e *FormatError) Error() string {
+	if e.Line == "" {
+		return e.Name + " is no log: it is not text"
+	}
 	return "the format of " + e.Name + " could not be detected from its first line " + strconv.Quote(e.Line) + ": name the format"
 }
 
@@ -30,6 +33,8 @@ func detect(name string, first []byte) (Format, error) {
 	switch {
 	case len(first) == 0, first[0] == '{':
 		return JSON, nil
+	case bytes.IndexByte(first, 0) >= 0: // text has no zeros
+		return "", &FormatError{name, ""}
 	case albStart().Match(first):
 		return ALB, nil
 	case accessStart().Match(first):

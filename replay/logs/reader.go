@@ -22,8 +22,8 @@ type Reader struct {
 	fields splitter
 	places places
 	clock  clock
-	names  map[string]string // every name that was read, so that equal names share memory
-	last   string            // the resource that was read last: most lines have the same
+	last   string // the resource that was read last: most lines have the same
+	record []byte // memory of a record of several lines
 
 	malformed Malformed
 }
@@ -43,6 +43,9 @@ type places struct {
 // MaxLine is the length of the longest line, in bytes. A longer one is malformed.
 const MaxLine = 1 << 20
 
+// byteOrderMark is how some programs begin a text in UTF-8.
+const byteOrderMark = "\xef\xbb\xbf"
+
 // NewReader returns a reader of a log, and detects whether it is compressed and its format.
 // It fails with a [store.ValidationError] if the options are wrong, or name a column that
 // the log does not have, and with a [FormatError] if no format fits.
@@ -58,7 +61,10 @@ func NewReader(r io.Reader, o Options) (*Reader, error) {
 		}
 		buffered = bufio.NewReaderSize(unzipped, MaxLine)
 	}
-	l := &Reader{o: o, r: buffered, names: map[string]string{}}
+	if mark, _ := buffered.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = buffered.Discard(len(byteOrderMark)) // it was peeked
+	}
+	l := &Reader{o: o, r: buffered}
 	first, err := l.first()
 	if err != nil {
 		return nil, err
@@ -157,8 +163,11 @@ func (l *Reader) Next(e *replay.Event) error {
 		if err == nil && len(line) == 0 {
 			continue
 		}
+		number := l.line
 		if err == nil {
-			err = l.event(line, e)
+			if err = l.event(line, e); err == errOpenQuote { //nolint:errorlint // csvLine returns it itself
+				line, err = l.continued(line, e)
+			}
 		} else if _, ok := errors.AsType[*lineError](err); !ok {
 			return err
 		}
@@ -166,7 +175,7 @@ func (l *Reader) Next(e *replay.Event) error {
 		if err == nil {
 			return nil
 		}
-		l.note(line, err)
+		l.note(number, line, err)
 	}
 }
 
@@ -186,6 +195,8 @@ func (l *Reader) readLine() ([]byte, error) {
 		return start, &lineError{"the line is longer than 1 MiB"}
 	case errors.Is(err, io.EOF) && len(line) == 0:
 		return nil, io.EOF
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, fmt.Errorf("read line %d of %s: the compressed data end too early: unzip the file, and read what that gives", l.line, l.o.Name)
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("read line %d of %s: %w", l.line, l.o.Name, err)
 	}
@@ -193,12 +204,71 @@ func (l *Reader) readLine() ([]byte, error) {
 	return bytes.TrimSuffix(line, []byte{'\r'}), nil
 }
 
+// Bounds of a record of several lines. They keep a quote that nobody closes from costing
+// more than its own line.
+const (
+	maxRecordLines = 100
+	maxRecord      = 1 << 16 // bytes
+)
+
+// continued reads the event of a record of comma separated values whose line ends within a
+// quoted value: the lines that follow belong to it up to the one that closes the quote. If
+// no record results, the first line alone is malformed, and the others are still to be
+// read. continued returns a copy of what it has read as the record.
+func (l *Reader) continued(line []byte, e *replay.Event) ([]byte, error) {
+	l.record = append(l.record[:0], line...) // looking ahead moves the memory of the line
+	first, ahead := len(l.record), 0
+	for lines := int64(1); lines < maxRecordLines; lines++ {
+		next, err := l.peek(ahead)
+		if err != nil {
+			return l.record[:first], err
+		}
+		ahead += len(next)
+		if ahead > maxRecord || len(next) == 0 {
+			break
+		}
+		l.record = append(append(l.record, '\n'), bytes.TrimSuffix(bytes.TrimSuffix(next, []byte{'\n'}), []byte{'\r'})...)
+		if bytes.IndexByte(next, '"') < 0 {
+			continue
+		}
+		err = l.fields.split(l.record, l.values)
+		if err == errOpenQuote { //nolint:errorlint // csvLine returns it itself
+			continue
+		}
+		if err != nil {
+			break
+		}
+		_, _ = l.r.Discard(ahead) // it was peeked
+		l.line += lines
+		return l.record, l.event(l.record, e)
+	}
+	return l.record[:first], errOpenQuote
+}
+
+// peek is the line that begins so many bytes ahead, with its end, without consuming it; or
+// as much of it as a record may have.
+func (l *Reader) peek(ahead int) ([]byte, error) {
+	for n := 4096; ; n *= 2 {
+		text, err := l.r.Peek(ahead + n)
+		text = text[min(ahead, len(text)):]
+		end := bytes.IndexByte(text, '\n') + 1
+		switch {
+		case end > 0:
+			return text[:end], nil
+		case errors.Is(err, io.EOF), n > maxRecord:
+			return text, nil
+		case err != nil:
+			return nil, fmt.Errorf("read line %d of %s: %w", l.line, l.o.Name, err)
+		}
+	}
+}
+
 // note counts a malformed line.
-func (l *Reader) note(line []byte, err error) {
+func (l *Reader) note(number int64, line []byte, err error) {
 	l.malformed.Count++
 	if len(l.malformed.First) < Shown {
 		text := string(bytes.ToValidUTF8(line[:min(len(line), maxText)], []byte{'?'}))
-		l.malformed.First = append(l.malformed.First, Problem{l.o.Name, l.line, err.Error(), text})
+		l.malformed.First = append(l.malformed.First, Problem{l.o.Name, number, err.Error(), text})
 	}
 }
 
@@ -229,7 +299,7 @@ func (l *Reader) event(line []byte, e *replay.Event) (err error) {
 	}
 	if l.places.parent >= 0 {
 		if parent := l.values[l.places.parent]; len(parent) > 0 && string(parent) != "-" {
-			e.Parent = l.intern(parent)
+			e.Parent = string(parent)
 		}
 	}
 	return l.amounts(e)
@@ -240,16 +310,7 @@ func (l *Reader) name(place int, column string) (string, error) {
 	if len(v) == 0 {
 		return "", &columnError{column, errMissing}
 	}
-	return l.intern(v), nil
-}
-
-func (l *Reader) intern(v []byte) string {
-	if s, ok := l.names[string(v)]; ok {
-		return s
-	}
-	s := string(v)
-	l.names[s] = s
-	return s
+	return string(v), nil
 }
 
 func (l *Reader) amounts(e *replay.Event) error {

@@ -169,9 +169,11 @@ func TestWrongOptionsAndColumnsAreNamed(t *testing.T) {
 			t.Errorf("%+v: error %v, want a ValidationError of %s", c.o, err, c.field)
 		}
 	}
-	_, err := logs.NewReader(strings.NewReader("hello"), logs.Options{Name: "x.log"})
-	if _, ok := errors.AsType[*logs.FormatError](err); !ok {
-		t.Errorf("error %v, want a FormatError", err)
+	for _, text := range []string{"hello", "a\x00,b,c\n"} {
+		_, err := logs.NewReader(strings.NewReader(text), logs.Options{Name: "x.log"})
+		if _, ok := errors.AsType[*logs.FormatError](err); !ok {
+			t.Errorf("%q: error %v, want a FormatError", text, err)
+		}
 	}
 }
 
@@ -190,10 +192,96 @@ func TestNumbersTellTheirUnit(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1793524528": 1793524528000, "1793524528.0419": 1793524528041, "1793524528041": 1793524528041,
 		"1793524528041999": 1793524528041, "1793524528041999999": 1793524528041, "0": 0,
+		"1.793524528e9": 1793524528000, "1.7935245280419E+09": 1793524528041, "1793524528041E0": 1793524528041,
 	} {
 		got := events(t, reader(t, strings.NewReader(`{"time":`+text+`,"entity":"a","resource":"r"}`), logs.Options{}))
 		if len(got) != 1 || got[0].At != want {
 			t.Errorf("%s: %+v, want %d", text, got, want)
 		}
+	}
+}
+
+func TestNumbersBelowZeroAndBeyondTheLargestAreNoTimes(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"-5", "-1e9", "1e400", "1e30"} {
+		r := reader(t, strings.NewReader(`{"time":`+text+`,"entity":"a","resource":"r"}`), logs.Options{})
+		if got := events(t, r); len(got) > 0 || r.Malformed().Count != 1 {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
+func TestAByteOrderMarkIsNoPartOfALog(t *testing.T) {
+	t.Parallel()
+	for format, text := range map[logs.Format]string{
+		logs.JSON: `{"time":1,"entity":"a","resource":"r"}`,
+		logs.CSV:  "time,entity,resource\n1,a,r\n",
+	} {
+		marked := []byte("\xef\xbb\xbf" + text)
+		for _, text := range [][]byte{marked, zipped(t, marked)} {
+			r := reader(t, bytes.NewReader(text), logs.Options{})
+			if got := events(t, r); len(got) != 1 || r.Format() != format {
+				t.Errorf("format %s, want %s: events %+v", r.Format(), format, got)
+			}
+		}
+	}
+}
+
+func TestAQuotedValueMayHaveLineBreaks(t *testing.T) {
+	t.Parallel()
+	text := "time,entity,resource,note\r\n" +
+		"1,\"a\nb\",r,\"x\r\n\"\"y\"\"\n\nz\"\r\n" +
+		"2,c,r,\"one\ntwo\",too many\n" + // lines 7 and 8: no record
+		"3,d,r,\"never closed\n" + // line 9
+		"4,e,r,\n" +
+		"5,,r,\"no\nentity\"\n" + // lines 11 and 12: a record
+		"6,f,r,\"at\nthe end\""
+	for name, source := range map[string]io.Reader{"at once": strings.NewReader(text), "byte by byte": iotestOneByte{strings.NewReader(text)}} {
+		r := reader(t, source, logs.Options{Name: "x.csv"})
+		var got []string
+		for _, e := range events(t, r) {
+			got = append(got, fmt.Sprintf("%d %s", e.At/1000, e.Entity))
+		}
+		for _, p := range r.Malformed().First {
+			got = append(got, fmt.Sprintf("%d: %s", p.Line, p.Reason))
+		}
+		want := []string{
+			"1 a\nb", "4 e", "6 f",
+			"7: a quote is not closed", "8: there is a quote within a value that does not begin with one",
+			"9: a quote is not closed", "11: column entity: it is missing",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if m := r.Malformed(); m.Lines != 7 || m.Count != 4 {
+			t.Errorf("%s: %+v", name, m)
+		}
+	}
+}
+
+// A quote that nobody closes spoils its own line, however long the log is.
+func TestAStrayQuoteSpoilsOneLine(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{"many lines": "1,a,r\n", "long lines": "1," + strings.Repeat("a", 2000) + ",r\n"} {
+		const lines = 500
+		text := "time,entity,resource\n1,\"a,r\n" + strings.Repeat(line, lines)
+		r := reader(t, strings.NewReader(text), logs.Options{})
+		if got := events(t, r); len(got) != lines || r.Malformed().Count != 1 {
+			t.Errorf("%s: %d events, %+v", name, len(got), r.Malformed())
+		}
+	}
+}
+
+func TestCompressedDataThatEndTooEarlyAreNamed(t *testing.T) {
+	t.Parallel()
+	whole := zipped(t, []byte(strings.Repeat(`{"time":1,"entity":"a","resource":"r"}`+"\n", 1000)))
+	r := reader(t, bytes.NewReader(whole[:len(whole)-9]), logs.Options{Name: "x.gz"})
+	var e replay.Event
+	var err error
+	for err == nil {
+		err = r.Next(&e)
+	}
+	if !strings.Contains(err.Error(), "of x.gz: the compressed data end too early") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -226,12 +227,16 @@ func pages(from schema.Item, yield func(schema.Item) error, read func(from schem
 // the same process does.
 func (c *Conn) Immediate() bool { return c.immediate }
 
-// IndexQuery queries an index for the table keys of the entries of a partition.
+// IndexQuery queries an index for the table keys of the entries of a partition. It leaves
+// out items of other namespaces: IAM does not see which index keys a write sets, so a
+// tenant can put its own items into the partitions of others.
 func IndexQuery(index, pk, prefix string) *dynamodb.QueryInput {
+	ns, _, _ := strings.Cut(pk, "/")
 	in := &dynamodb.QueryInput{
 		IndexName:                 &index,
 		KeyConditionExpression:    aws.String(index + "PK = :pk"),
-		ExpressionAttributeValues: schema.Item{":pk": schema.S(pk)},
+		FilterExpression:          aws.String("begins_with(PK, :own)"),
+		ExpressionAttributeValues: schema.Item{":pk": schema.S(pk), ":own": schema.S(ns + "/")},
 		ProjectionExpression:      aws.String("PK, SK"),
 	}
 	if prefix != "" {

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Open locks a directory, which it creates if needed, and calls load for every entry in it, in
-// order: first those of the newest checkpoint, then those logged after it. The journal is then
-// ready to append.
+// Open locks a directory, which it creates if needed, and calls load for every entry in
+// it. The entries of the newest checkpoint come first, then those logged after it, in
+// order. The journal is then ready to append.
 //
 // The error is [ErrLocked], a [*DamagedError], the error of load, all wrapped, or that of the
 // file system. load may have been called before the error.
@@ -153,7 +153,7 @@ func (r *recovery) gap(before, first Position) error {
 // superfluous files are gone, and there is a segment to append to.
 func (r *recovery) mend(o Options) error {
 	if r.torn != nil {
-		o.Logger.Warn("cut off entries that a crash left unfinished; none had been confirmed",
+		o.Logger.Warn("cut off entries that a crash left unfinished; none had been confirmed, unless the file was shortened since",
 			"file", r.tail.name, "offset", r.tail.end, "bytes", r.torn.bytes, "reason", r.torn.reason)
 		if err := r.tail.file.Truncate(r.tail.end); err != nil {
 			return err

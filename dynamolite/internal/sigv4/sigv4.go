@@ -2,8 +2,8 @@
 // Authorization header, as every SDK signs requests to DynamoDB.
 //
 // A signature covers the method, the path, the query, the body and the headers that the request
-// lists as signed. The package demands that these include at least the host and every X-Amz- header,
-// because anything else could be changed in transit: the operation is in X-Amz-Target.
+// lists as signed. The package demands that these include at least the host and every X-Amz-
+// header. Otherwise they could be changed in transit: the operation is in X-Amz-Target.
 //
 // The existing Go verifiers belong to object stores, with their streaming and presigned forms, or
 // are not maintained. The part that DynamoDB needs is short.
@@ -80,10 +80,10 @@ type Claim struct {
 	stamp, secret string
 }
 
-// Claim checks everything about a request's signature that does not need its body, received now:
-// that there is a signature of a known access key, for this service and region, of this time, over
-// all headers that matter. A server can thus refuse a stranger before it reads a body. Errors are
-// of type [*Error].
+// Claim checks everything about a request's signature that does not need its body. There
+// must be a signature of a known access key, for this service and region. It must be of
+// the time now, and cover all headers that matter. A server can thus refuse a stranger
+// before it reads a body. Errors are of type [*Error].
 func (v *Verifier) Claim(r *http.Request, now time.Time) (*Claim, error) {
 	if err := Signed(r); err != nil {
 		return nil, err

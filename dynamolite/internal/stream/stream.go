@@ -7,8 +7,8 @@
 // closed and a child replaces each of them. A reader at the end of a closed shard continues with
 // the child, so it loses nothing and keeps the order.
 //
-// The caller supplies the positions: the place of a write in the order of all writes of the
-// database, which is also the order of its journal. These always hold:
+// The caller supplies the positions. A position is the place of a write in the order of
+// all writes of the database, which is the order of its journal. These always hold:
 //   - A stream, with its shard ids and their ranges, depends only on its creation and its
 //     appends. The same appends after a restart therefore make the same stream, and a reader
 //     continues from its place. Shards are therefore rolled by an append, never by a reader or a

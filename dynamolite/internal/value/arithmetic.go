@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// AddNumbers returns a + b in stored form. It returns an [*Error] for a sum that needs more than
-// 38 significant digits or leaves the range of numbers, and for an operand that is not a number.
+// AddNumbers returns a + b in stored form. It returns an [*Error] for an operand that is
+// not a number. It also returns one for a sum that leaves the range of numbers or needs more than
+// 38 significant digits.
 func AddNumbers(a, b string) (string, error) {
 	m, ok1 := smallInt(a)
 	n, ok2 := smallInt(b)

@@ -18,10 +18,10 @@ var (
 )
 
 // Normalize returns a fresh copy of v with its numbers in stored form: plain notation without
-// needless zeros or signs. Like DynamoDB, it returns an [*Error] for these: values of no type,
-// malformed numbers, numbers of more than 38 significant digits or out of range, sets that are
-// empty or hold a member twice, a NULL that is false, names that are empty or too long, and more
-// than [MaxDepth] nested lists and maps.
+// needless zeros or signs. Like DynamoDB, it returns an [*Error] for a value of no type, and
+// for a NULL that is false. It also returns one for a number that is malformed, out of range, or has
+// more than 38 significant digits. Sets must not be empty or hold a member twice. Names must
+// not be empty or too long. At most [MaxDepth] lists and maps may be nested.
 func Normalize(v AV) (AV, error) {
 	var k Slab
 	return k.normalize(v, 1, 0)

@@ -136,8 +136,8 @@ func Union(a, b AV) (union AV, ok bool) {
 	return filter(a, b, func(m string) bool { return !in.has(m) }), true
 }
 
-// Minus returns a new set of the members of a that are not in b, both normalised, or nil if none
-// is left; ok is false if they are not sets of one type.
+// Minus returns a new set of the members of a that are not in b, or nil if none is left.
+// Both are normalised. ok is false if they are not sets of one type.
 func Minus(a, b AV) (rest AV, ok bool) {
 	if !IsSet(a) || TypeName(a) != TypeName(b) {
 		return nil, false

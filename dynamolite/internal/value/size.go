@@ -12,9 +12,10 @@ func Size(item Item) int {
 	return size
 }
 
-// SizeOf returns how many bytes DynamoDB counts for a value: for strings and binaries their
-// bytes, for a number one byte per two significant digits and one or two more, for booleans and
-// nulls 1, for sets their members, for lists and maps 3 and one more per element.
+// SizeOf returns how many bytes DynamoDB counts for a value. Strings and binaries count
+// their bytes, booleans and nulls 1. A number counts one byte per two significant digits,
+// and one or two more. Sets count their members. Lists and maps count 3, and one more per
+// element.
 func SizeOf(v AV) int {
 	size := 0
 	switch v := v.(type) {

@@ -16,9 +16,9 @@
 //
 // Each level is a bucket of half units. A request is admitted while the balance is above zero and
 // is then charged its actual cost. The charge may take the balance below zero, because the cost
-// of a read is known only after it. Over any interval of T seconds, a bucket therefore admits at
-// most the sum of its depth, its rate times T, and the cost of the requests in progress when it
-// ran out. Refused requests are not charged.
+// of a read is known only after it. A bucket therefore admits at most this sum over T seconds:
+// its depth, its rate times T, and the cost of the requests in progress when it ran out. Refused
+// requests are not charged.
 //
 // A bucket holds one second's worth of its rate. The exception is the provisioned one, which
 // keeps up to five minutes ("DynamoDB burst and adaptive capacity": up to 300 seconds of unused

@@ -34,9 +34,13 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return &UsageError{err}
 }
 
-// alike are the commands of a group that are spelled most alike a word, or that it begins.
+// alike are the commands of a group that are spelled most alike a word, or that it begins. An
+// empty word begins all, and means none.
 func alike(group *cobra.Command, word string) []string {
 	const farthest = 2 // letters to change
+	if word == "" {
+		return nil
+	}
 	for group.SuggestionsMinimumDistance = 1; group.SuggestionsMinimumDistance <= farthest; group.SuggestionsMinimumDistance++ {
 		if s := group.SuggestionsFor(word); len(s) > 0 {
 			return s

@@ -224,6 +224,7 @@ var kinds = []struct {
 	{dynamo.ErrNamespaceInUse, "in_use"},
 	{admin.ErrProtected, "protected"},
 	{admin.ErrNoBackups, "no_backups"},
+	{stack.ErrNoStacks, "no_stacks"},
 	{limiter.ErrThrottled, "throttled"},
 	{limiter.ErrAccessDenied, "access_denied"},
 	{limiter.ErrUnavailable, "unavailable"},

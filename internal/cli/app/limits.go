@@ -29,16 +29,24 @@ type Limit struct {
 	Seconds  int64  `json:"refill_period_seconds"`
 }
 
+// LimitsOf are limits in JSON.
+func LimitsOf(limits []limiter.Limit) []Limit {
+	all := make([]Limit, len(limits))
+	for i, l := range limits {
+		all[i] = Limit{limitarg.Format(l), l.Name, l.Capacity, l.Amount, int64(l.Period / time.Second)}
+	}
+	return all
+}
+
 // PrintLevel writes a level of configuration, and the updated buckets if the command has
 // just set it.
 func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets) error {
 	level := Level{
 		Entity: k.Entity, Resource: k.Resource,
-		Limits: make([]Limit, len(c.Limits)), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets,
+		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets,
 	}
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {
-		level.Limits[i] = Limit{limitarg.Format(l), l.Name, l.Capacity, l.Amount, int64(l.Period / time.Second)}
 		rows[i] = []string{l.Name, limitarg.Rate(l)}
 	}
 	return a.Print(level, func(w *strings.Builder) {

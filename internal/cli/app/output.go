@@ -1,18 +1,22 @@
 package app
 
 import (
+	"cmp"
 	stdjson "encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+	"github.com/rivo/uniseg"
 )
 
 // Print writes a result in the form that the output flag names: v as JSON, or text for
@@ -66,6 +70,43 @@ func escaped(s string, keep ...rune) string {
 	return b.String()
 }
 
+// PrintNames writes a result whose text is names, one a line, which may have any bytes. v is
+// the result as JSON. A pipe or a file gets each name as it is, for other programs. A terminal
+// would obey some characters, and a line feed would look like the next name: there, such a
+// name is quoted as Go does.
+func (a *App) PrintNames(v any, names []string) error {
+	if a.Flags.JSON() {
+		return a.Print(v, nil)
+	}
+	var b strings.Builder
+	for _, name := range names {
+		if a.onTerminal() {
+			name = printable(name)
+		}
+		b.WriteString(name + "\n")
+	}
+	if _, err := io.WriteString(a.Stdout, b.String()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+// onTerminal reports whether results go to a terminal.
+func (a *App) onTerminal() bool {
+	f, ok := a.Stdout.(*os.File)
+	return ok && IsTerminal(f)
+}
+
+// printable is a name that a terminal shows in one line: quoted if it has other characters, or
+// looks quoted.
+func printable(name string) string {
+	obeyed := func(r rune) bool { return !unicode.IsPrint(r) }
+	if strings.HasPrefix(name, `"`) || strings.ContainsFunc(name, obeyed) || !utf8.ValidString(name) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
 // Notef writes a line about what the command does to standard error. With JSON output it
 // writes nothing: there, only errors are on standard error, each as an object.
 func (a *App) Notef(format string, args ...any) {
@@ -88,22 +129,29 @@ func Fields(w *strings.Builder, pairs ...string) {
 	columns(w, rows)
 }
 
+// columns writes rows of cells in columns, each as wide on a terminal as its widest cell. A
+// character may take two columns of a terminal, or none.
 func columns(w *strings.Builder, rows [][]string) {
 	const gap = 2
-	var b strings.Builder
-	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				b.WriteByte('\t')
+	var widths []int
+	cells := make([][]string, len(rows))
+	for i, row := range rows {
+		cells[i] = make([]string, len(row))
+		for j, cell := range row {
+			cells[i][j] = escaped(cmp.Or(cell, "-"))
+			if j == len(widths) {
+				widths = append(widths, 0)
 			}
-			if cell == "" {
-				cell = "-"
-			}
-			b.WriteString(escaped(cell))
+			widths[j] = max(widths[j], uniseg.StringWidth(cells[i][j]))
 		}
-		b.WriteByte('\n')
 	}
-	t := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
-	_, _ = io.WriteString(t, b.String()) // w never fails
-	_ = t.Flush()
+	for _, row := range cells {
+		for j, cell := range row {
+			w.WriteString(cell)
+			if j < len(row)-1 {
+				w.WriteString(strings.Repeat(" ", widths[j]-uniseg.StringWidth(cell)+gap))
+			}
+		}
+		w.WriteByte('\n')
+	}
 }

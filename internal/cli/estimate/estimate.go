@@ -17,6 +17,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -43,8 +44,9 @@ loadtest: then the command also says what a run of the scenario costs.
 A scenario is carried out in virtual time on a model of the limiter. Several effects at
 once are right there. Flags describe one effect at a time.
 
-Tests hold the units within 5 % of what the embedded engine bills. Storage, function time and logs rest on assumptions that docs/cost.md names. Prices are a
-dated table, without free tiers; --prices replaces it. Nothing is sent.`
+Tests hold the units within 5 % of what the embedded engine bills. Storage, function time
+and logs rest on assumptions that docs/cost.md names. Prices are a dated table, without
+free tiers; --prices replaces it. Nothing is sent.`
 
 // New is the command estimate.
 func New(a *app.App) *cobra.Command {
@@ -148,10 +150,18 @@ func (o *options) Validate() error {
 
 // named gives an error of package estimate the name of the flag.
 func named(err error) error {
-	if wrong, ok := errors.AsType[*store.ValidationError](err); ok {
-		return fmt.Errorf("invalid --%s %q: %s", strings.ReplaceAll(strings.ToLower(wrong.Field), " ", "-"), wrong.Value, wrong.Reason)
+	wrong, ok := errors.AsType[*store.ValidationError](err)
+	if !ok {
+		return err
 	}
-	return err
+	flag := strings.ReplaceAll(strings.ToLower(wrong.Field), " ", "-")
+	switch flag {
+	case "retention":
+		flag = "usage-ttl"
+	case "memory", "duration":
+		flag = "function-" + flag
+	}
+	return fmt.Errorf("invalid --%s %q: %s", flag, wrong.Value, wrong.Reason)
 }
 
 // region is the region whose prices count.
@@ -234,9 +244,11 @@ func parts(w *strings.Builder, title string, all []estimate.Part) {
 func figure(v float64) string {
 	const many, digits = 1000, 3
 	if v >= many {
-		return strconv.FormatFloat(v, 'f', 0, 64)
+		return limitarg.GroupedDecimal(strconv.FormatFloat(v, 'f', 0, 64))
 	}
 	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
-func dollars(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+func dollars(v float64) string {
+	return limitarg.GroupedDecimal(strconv.FormatFloat(v, 'f', 2, 64))
+}

@@ -3,10 +3,8 @@ package limits
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/manifest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -74,20 +72,12 @@ func changeOf(c *manifest.Change) changeView {
 	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c), levelRow: levelName(c.Key)}
 	v.Level, v.Target = c.Level()
 	if c.Before != nil {
-		v.Before = &levelView{limitsOf(c.Before.Limits), c.Before.OnUnavailable, c.Before.Features.String()}
+		v.Before = &levelView{app.LimitsOf(c.Before.Limits), c.Before.OnUnavailable, c.Before.Features.String()}
 	}
 	if c.After != nil {
-		v.After = &levelView{limitsOf(c.After.Limits), c.After.OnUnavailable, ""}
+		v.After = &levelView{app.LimitsOf(c.After.Limits), c.After.OnUnavailable, ""}
 	}
 	return v
-}
-
-func limitsOf(limits []store.Limit) []app.Limit {
-	all := make([]app.Limit, len(limits))
-	for i, l := range limits {
-		all[i] = app.Limit{Limit: limitarg.Format(l), Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second)}
-	}
-	return all
 }
 
 // noteOf says what is special about a change.

@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/loadtest/search"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // ceiling is the command ceiling.
@@ -35,8 +36,9 @@ type ceiling struct {
 }
 
 const aboutCeiling = `Find the highest rate that keeps a service level: at most one operation of a hundred takes
-longer than --p99, at most a share of --errors has no answer, and no answer is wrong. The
-scenario needs one class; its arrival is replaced by a constant rate.
+longer than --p99, at most a share of --errors has no answer, at most a share of --throttled
+of the item writes is throttled, and no answer is wrong. One class of the
+scenario makes the load (--class); its arrival is replaced by a constant rate.
 
 The rate is doubled, or halved, until one rate keeps the level and another does not. Then
 the ceiling between the two is found by bisection. Each rate is measured until it is certain at
@@ -55,10 +57,11 @@ func newCeiling(a *app.App) *cobra.Command {
 		Args: o.source.args,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	o.source.bind(cmd)
+	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	o.flags.DurationVar(&o.search.Level.Slow, "p99", 0, "highest 99th percentile of the latency (required)")
 	o.flags.Float64Var(&o.search.Level.Errors, "errors", 0.001, "highest `share` of operations without an answer")
+	o.flags.Float64Var(&o.search.Level.Throttled, "throttled", 0.01, "highest `share` of item writes that DynamoDB throttles; they are repeated")
 	o.flags.Float64Var(&o.search.From, "from", 100, "first `rate`, in operations per second")
 	o.flags.Float64Var(&o.search.To, "to", 100_000, "highest `rate`")
 	o.flags.Float64Var(&o.search.Within, "within", 0.05, "how close the search ends, as a `share` of the rate")
@@ -90,14 +93,45 @@ func (o *ceiling) Validate() error {
 		return err
 	}
 	o.plain = s
-	if _, err := o.at(o.search.From); err != nil {
-		return named(err)
+	switch {
+	case len(s.Classes) > 1:
+		return several(s)
+	case o.load.MaxLag < 0:
+		return fmt.Errorf("invalid --max-lag %q: give a duration above 0", o.load.MaxLag)
+	}
+	for flag, rate := range map[string]float64{"from": o.search.From, "to": o.search.To} {
+		if err := o.check(flag, rate); err != nil {
+			return err
+		}
+	}
+	for name, share := range map[string]*float64{"errors": &o.search.Level.Errors, "throttled": &o.search.Level.Throttled} {
+		if o.flags.Changed(name) && *share == 0 {
+			*share = math.SmallestNonzeroFloat64 // the options take 0 for the default
+		}
 	}
 	o.search.Run = func(context.Context, float64) (*result.Result, error) { return nil, errNotYet }
 	if _, err := search.Ceiling(context.Background(), o.search); !errors.Is(err, errNotYet) {
 		return named(err)
 	}
 	return o.target.validate()
+}
+
+// check checks the scenario with the rate of a flag.
+func (o *ceiling) check(flag string, rate float64) error {
+	_, err := o.at(rate)
+	if wrong, ok := errors.AsType[*store.ValidationError](err); ok && wrong.Field == "rate" {
+		return fmt.Errorf("invalid --%s %q: %s", flag, wrong.Value, wrong.Reason)
+	}
+	return named(err)
+}
+
+// several says that a scenario has more classes than the command can load with.
+func several(s *scenario.Scenario) error {
+	var names []string
+	for i := range s.Classes {
+		names = append(names, s.Classes[i].Name)
+	}
+	return fmt.Errorf("missing --class: scenario %s has several: give one of %s", s.Name, strings.Join(names, ", "))
 }
 
 // errNotYet ends a search that only checks its options.
@@ -170,10 +204,10 @@ func ceilingText(w *strings.Builder, r *search.CeilingResult) {
 	var rows [][]string
 	for _, p := range r.Probes {
 		rows = append(rows, []string{
-			count(p.Rate), string(p.Verdict), strconv.Itoa(p.Runs), count(p.PerSecond), share(p.Slow), share(p.Errors),
+			count(p.Rate), string(p.Verdict), strconv.Itoa(p.Runs), count(p.PerSecond), share(p.Slow), share(p.Errors), share(p.Throttled),
 		})
 	}
-	app.Table(w, []string{"RATE", "VERDICT", "RUNS", "DONE/S", "SLOW", "ERRORS"}, rows)
+	app.Table(w, []string{"RATE", "VERDICT", "RUNS", "DONE/S", "SLOW", "ERRORS", "THROTTLED"}, rows)
 	w.WriteByte('\n')
 	kept, above := "none", "none"
 	if r.Kept > 0 {

@@ -4,12 +4,12 @@ package loadtest
 import (
 	"context"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
 
@@ -23,6 +23,7 @@ func New(a *app.App) *cobra.Command {
 // source names a scenario: one of the program's, or a file.
 type source struct {
 	name, file string
+	class      string // the only one that counts; "" is all
 }
 
 // args takes one name, or none beside --file.
@@ -45,8 +46,24 @@ func (s *source) bind(cmd *cobra.Command) {
 	cmd.Flags().Var(app.Named(&s.file), "file", "`file` of the scenario (docs/load-testing.md), instead of one of the\nprogram")
 }
 
+// bindOne adds the flags to a command whose load is one class.
+func (s *source) bindOne(cmd *cobra.Command) {
+	s.bind(cmd)
+	cmd.Flags().Var(app.Named(&s.class), "class", "`name` of the only class that makes the load (default all)")
+}
+
 // read reads the scenario.
 func (s *source) read() (*scenario.Scenario, error) {
+	all, err := s.all()
+	if err != nil || s.class == "" {
+		return all, err
+	}
+	one, err := all.WithClass(s.class)
+	return one, named(err)
+}
+
+// all reads the scenario with all classes.
+func (s *source) all() (*scenario.Scenario, error) {
 	if s.file == "" {
 		return scenario.Builtin(s.name)
 	}
@@ -105,7 +122,7 @@ func (l *catalogue) Run(context.Context) error {
 	return l.app.Print(catalogueView{all}, func(w *strings.Builder) {
 		rows := make([][]string, len(all))
 		for i, s := range all {
-			rows[i] = []string{s.Name, seconds(s.Seconds), strconv.Itoa(s.Entities), strings.Join(s.Sides, ","), s.About}
+			rows[i] = []string{s.Name, seconds(s.Seconds), limitarg.Grouped(s.Entities), strings.Join(s.Sides, ","), s.About}
 		}
 		app.Table(w, []string{"SCENARIO", "LASTS", "ENTITIES", "SIDES", "ABOUT"}, rows)
 	})

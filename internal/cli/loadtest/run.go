@@ -67,7 +67,7 @@ func newRun(a *app.App) *cobra.Command {
 		Args: o.source.args,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	o.source.bind(cmd)
+	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	o.flags.DurationVar(&o.duration, "duration", 0, "length of the measurement; phases and stages change in proportion\n(default the scenario's)")
 	o.flags.DurationVar(&o.warmUp, "warm-up", 0, "how long the load runs before the measurement (default the\nscenario's)")

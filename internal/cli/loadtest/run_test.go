@@ -160,7 +160,7 @@ func TestTheTextOfASearch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		code, stdout, stderr := command(t.Context(), "ceiling", "hot", "--p99", "1s", "--from", "1000", "--to", "1500", "--local", ":memory:", "--latency", "10ms")
-		if code != 0 || stderr != "1000/s: kept\n1500/s: kept\n" || !strings.Contains(stdout, "\n1500  kept     1     1") ||
+		if code != 0 || stderr != "1000/s: kept\n1500/s: kept\n" || !strings.Contains(stdout, "\n1,500  kept     1     1") ||
 			!strings.Contains(stdout, "Lowest rate not kept:  none\n") {
 			t.Errorf("exit code %d, errors %q, output:\n%s", code, stderr, stdout)
 		}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 )
 
@@ -131,7 +131,7 @@ func swarmText(w *strings.Builder, r *swarm.Result) {
 
 func requestRow(q swarm.Request) []string {
 	return []string{
-		q.Method, q.Name, strconv.FormatInt(q.Requests, 10), strconv.FormatInt(q.Failures, 10), fmt.Sprintf("%.1f", q.PerSecond),
+		q.Method, q.Name, limitarg.Grouped(q.Requests), limitarg.Grouped(q.Failures), fmt.Sprintf("%.1f", q.PerSecond),
 		took(q.Mean), took(q.P50), took(q.P95), took(q.P99), took(q.Max),
 	}
 }

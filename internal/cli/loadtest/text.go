@@ -207,7 +207,8 @@ func summary(w *strings.Builder, r *result.Result) {
 	}
 	app.Fields(w, append(pairs,
 		"Load", fmt.Sprintf("%s, %d limiters, seed %d, on %s", r.Scenario, r.Limiters, r.Seed, r.Target),
-		"Spent", fmt.Sprintf("%.0f round trips, %.0f WCU, %.1f RCU: $%.4f (%s)", r.Spent.Requests, r.Spent.WCU, r.Spent.RCU, r.Spent.Dollars, r.Prices))...)
+		"Spent", fmt.Sprintf("%s round trips, %s WCU, %s RCU: $%.4f (%s)", count(r.Spent.Requests), count(r.Spent.WCU),
+			limitarg.GroupedDecimal(strconv.FormatFloat(r.Spent.RCU, 'f', 1, 64)), r.Spent.Dollars, r.Prices))...)
 	for i := range r.Sides {
 		for _, p := range r.Sides[i].Phases {
 			for k := range p.Classes {
@@ -230,18 +231,20 @@ func books(b *result.Balance) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s tokens, the table counts %s in %s buckets", limitarg.Grouped(b.Booked), limitarg.Grouped(b.Found), limitarg.Grouped(b.Buckets))
 	if b.Open > 0 {
-		fmt.Fprintf(&s, "; %d more of operations without an answer", b.Open)
+		fmt.Fprintf(&s, "; %s more of operations without an answer", limitarg.Grouped(b.Open))
 	}
 	if b.Expired+b.Left > 0 {
-		fmt.Fprintf(&s, "; %d buckets expired and %d were left out", b.Expired, b.Left)
+		fmt.Fprintf(&s, "; %s buckets expired and %s were left out", limitarg.Grouped(b.Expired), limitarg.Grouped(b.Left))
 	}
 	if b.Wrong > 0 {
-		fmt.Fprintf(&s, "; %d counters differ", b.Wrong)
+		fmt.Fprintf(&s, "; %s counters differ", limitarg.Grouped(b.Wrong))
 	}
 	return s.String()
 }
 
-func count(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+func count(v float64) string {
+	return limitarg.GroupedDecimal(strconv.FormatFloat(v, 'f', 0, 64))
+}
 
 func units(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,9 +12,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	load "github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/loadtest/search"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // tuner is the command tune.
@@ -32,8 +33,8 @@ type tuner struct {
 
 const aboutTune = `Find how many users one process carries. The efficiency of a number of users is the median
 latency of one user alone, divided by that of the many. The search finds the highest number
-whose efficiency is at least --threshold. The scenario needs one class; its arrival is
-replaced by users, who think as the scenario says.
+whose efficiency is at least --threshold. One class of the scenario makes the load
+(--class); its arrival is replaced by users, who think as the scenario says.
 
 Run it on a machine like those of the workers. The result says how many of them a load of
 100, 500 and 1,000 users needs.`
@@ -48,7 +49,7 @@ func newTune(a *app.App) *cobra.Command {
 		Args:    o.source.args,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	o.source.bind(cmd)
+	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	bindTune(o.flags, &o.search)
 	o.target.bind(a, cmd)
@@ -86,7 +87,14 @@ func (o *tuner) Validate() error {
 		return err
 	}
 	o.plain = s
-	if _, err := o.with(1, o.search.Step); err != nil {
+	if len(s.Classes) > 1 {
+		return several(s)
+	}
+	if _, err := o.with(o.search.MaxUsers, o.search.Step); err != nil {
+		wrong, ok := errors.AsType[*store.ValidationError](err)
+		if ok && wrong.Field == "users" {
+			wrong.Field = "max users"
+		}
 		return named(err)
 	}
 	return o.target.validate()
@@ -169,13 +177,13 @@ func tuneText(w *strings.Builder, of string, r *search.TuneResult) {
 			mark = "<- highest"
 		}
 		rows = append(rows, []string{
-			strconv.Itoa(s.Users), count(s.PerSecond), took(float64(s.P50)), took(float64(s.P95)), took(float64(s.P99)),
-			strconv.FormatInt(s.Operations, 10), fmt.Sprintf("%.2f", s.Efficiency), mark,
+			limitarg.Grouped(s.Users), count(s.PerSecond), took(float64(s.P50)), took(float64(s.P95)), took(float64(s.P99)),
+			limitarg.Grouped(s.Operations), fmt.Sprintf("%.2f", s.Efficiency), mark,
 		})
 	}
 	app.Table(w, []string{"USERS", "DONE/S", "P50", "P95", "P99", "OPERATIONS", "EFFICIENCY", "NOTE"}, rows)
 	w.WriteByte('\n')
-	pairs := []string{"Users of a " + of, strconv.Itoa(r.Users), "Operations of a " + of, count(r.PerSecond) + " per second"}
+	pairs := []string{"Users of a " + of, limitarg.Grouped(r.Users), "Operations of a " + of, count(r.PerSecond) + " per second"}
 	for _, users := range []int{100, 500, 1000} {
 		if r.Users > 0 {
 			pairs = append(pairs, fmt.Sprintf("%s for %d users", many[of], users), count(math.Ceil(float64(users)/float64(r.Users))))

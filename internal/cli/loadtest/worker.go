@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust/perform"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
@@ -36,8 +36,9 @@ there are, so users, stages and phases of the scenario have no meaning here. A c
 with a rate is refused.
 
 Locust shows each call as a request: ACQUIRE, COMMIT (of leases that were adjusted),
-AVAILABLE, SET_LIMITS, GET_LIMITS or GET_ENTITY. A refused acquire is RATE_LIMITED, and
-no failure. The name of a request is its resource; for GET_ENTITY it is the population.
+AVAILABLE, SET_LIMITS, GET_LIMITS, GET_ENTITY and so on (docs/load-testing.md). A refused
+acquire is RATE_LIMITED, and no failure. The name of a request is its resource; for calls
+about an entity it is the population.
 
 Before it connects, the command registers the namespace, and writes the scenario's
 limits and entities if they are not there yet. It deletes nothing. The table must exist.
@@ -146,7 +147,7 @@ func (o *workerOptions) print(totals []locust.Total) error {
 	return o.app.Print(workerTotals{totals}, func(w *strings.Builder) {
 		rows := make([][]string, len(totals))
 		for i, t := range totals {
-			rows[i] = []string{t.Method, t.Name, strconv.FormatInt(t.Requests, 10), strconv.FormatInt(t.Failures, 10)}
+			rows[i] = []string{t.Method, t.Name, limitarg.Grouped(t.Requests), limitarg.Grouped(t.Failures)}
 		}
 		app.Table(w, []string{"METHOD", "NAME", "REQUESTS", "FAILURES"}, rows)
 	})

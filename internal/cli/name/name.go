@@ -4,7 +4,6 @@ package name
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +29,10 @@ func New(a *app.App) *cobra.Command {
 		}),
 		newCoding(a, &coding{
 			use: "decode ID...", short: "Print the name that each ID was made of", argument: "ID",
+			long: "Print the name that each ID was made of, one a line.\n\n" +
+				"A name may have any bytes. A terminal shows a name with a line feed or with control\n" +
+				"characters in quotes, as Go writes strings. A pipe or a file gets each name as it is, so a\n" +
+				"name with a line feed takes two lines there: decode one ID at a time, or use --output json.",
 			example: "  zae-limiter name decode auth0Z_7C5f7c",
 			code:    decode,
 		}))
@@ -69,7 +72,7 @@ func decode(id string) (p pair, result string, err error) {
 
 // A coding is one of the two commands.
 type coding struct {
-	use, short, example, argument string
+	use, short, long, example, argument string
 
 	code func(string) (p pair, result string, err error)
 }
@@ -86,7 +89,7 @@ type codingOptions struct {
 func newCoding(a *app.App, c *coding) *cobra.Command {
 	o := &codingOptions{app: a, coding: c}
 	return a.Prints(&cobra.Command{
-		Use: c.use, Short: c.short, Example: c.example,
+		Use: c.use, Short: c.short, Long: c.long, Example: c.example,
 		Args: app.Args(c.argument + "..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
@@ -109,9 +112,5 @@ func (o *codingOptions) Validate() error {
 
 // Run prints the results, one a line.
 func (o *codingOptions) Run(context.Context) error {
-	return o.app.Print(pairsView{o.pairs}, func(w *strings.Builder) {
-		for _, result := range o.results {
-			w.WriteString(result + "\n")
-		}
-	})
+	return o.app.PrintNames(pairsView{o.pairs}, o.results)
 }

@@ -35,8 +35,8 @@ func newPurge(a *app.App) *cobra.Command {
 			"interrupted continues when the command is run again.\n\n" +
 			"The command refuses a namespace that a name leads to, and one with a bucket that was\n" +
 			"refilled within the last hour. Stop the clients of the namespace first: those that have\n" +
-			"resolved its name before its deletion continue to write, and what they write after the\n" +
-			"last pass of the purge stays.\n\n" +
+			"resolved its name before its deletion continue to write. What they write after the last\n" +
+			"pass of the purge stays, until the command is run again with the same ID.\n\n" +
 			"The command reads the whole table once, for items that no index has. The table keeps the\n" +
 			"audit events about the namespace itself; those inside it are deleted, not archived.",
 		Args: app.Args("ID"),
@@ -76,6 +76,9 @@ func (o *purgeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	question := fmt.Sprintf("Delete all items of the namespace %s, once %q, of table %q, for ever?", o.id, found.Name, o.app.Flags.Table)
+	if found.State == dynamo.OrphanPurged {
+		question = fmt.Sprintf("Delete all items of table %q that clients wrote after the purge of the namespace %s, for ever?", o.app.Flags.Table, o.id)
+	}
 	if err := o.confirm.Ask(ctx, question); err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func (o *purgeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	return o.app.Print(purgedView{orphanOf(&done.Orphan), done.Items, done.Passes, done.Elapsed.Seconds()}, func(w *strings.Builder) {
-		fmt.Fprintf(w, "namespace %s (%s) purged: %s\n", done.ID, done.Name, pace(done))
+		fmt.Fprintf(w, "namespace %s (%s) purged: %s\n", done.ID, cmp.Or(done.Name, "purged before"), pace(done))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/replay"
 	"github.com/zeroae/zae-limiter-go/replay/logs"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -20,11 +21,14 @@ type input struct {
 	files   []*os.File
 	read    atomic.Int64 // bytes
 	size    int64        // bytes of all files, -1 if not known
+	proceed func() error // called before each read
 }
 
-// open opens the logs. The caller closes the input, also after an error.
-func (o *options) open() (*input, error) {
+// open opens the logs. The caller closes the input, also after an error. proceed is called
+// before each read, and ends the reading with its error.
+func (o *options) open(proceed func(*input) error) (*input, error) {
 	in := &input{}
+	in.proceed = func() error { return proceed(in) }
 	for _, name := range o.files {
 		from := o.app.Stdin
 		settings := o.logs
@@ -39,7 +43,7 @@ func (o *options) open() (*input, error) {
 			from = f
 			in.add(f)
 		}
-		r, err := logs.NewReader(counted{from, &in.read}, settings)
+		r, err := logs.NewReader(counted{from, in}, settings)
 		if wrong, ok := errors.AsType[*store.ValidationError](err); ok && wrong.Field == "column" {
 			return in, fmt.Errorf("%s has no column %q: %s", settings.Name, wrong.Value, wrong.Reason)
 		}
@@ -75,12 +79,15 @@ func (in *input) close() error {
 type counted struct {
 	io.Reader
 
-	n *atomic.Int64
+	of *input
 }
 
 func (c counted) Read(p []byte) (int, error) {
+	if err := c.of.proceed(); err != nil {
+		return 0, err
+	}
 	n, err := c.Reader.Read(p)
-	c.n.Add(int64(n))
+	c.of.read.Add(int64(n))
 	return n, err
 }
 
@@ -91,12 +98,19 @@ func (in *input) malformed() (sum logs.Malformed) {
 	return sum
 }
 
-// often is how many events pass between two looks at the progress and the context.
+// often is how many events pass between two looks at the context and the malformed lines.
 const often = 1 << 14
 
 // decide reads the logs and decides their events.
 func (o *options) decide(ctx context.Context, r *replay.Replayer) (m logs.Malformed, err error) {
-	in, err := o.open()
+	bar := app.NewBar(o.app.Stderr, "replaying")
+	defer bar.Clear()
+	in, err := o.open(func(in *input) error {
+		// Lines that cannot be read make no events: this, and not their number, is what keeps
+		// the bar and an interruption alive.
+		bar.Show(in.read.Load(), in.size)
+		return context.Cause(ctx)
+	})
 	defer func() { err = errors.Join(err, in.close()) }()
 	if err != nil {
 		return m, err
@@ -106,12 +120,10 @@ func (o *options) decide(ctx context.Context, r *replay.Replayer) (m logs.Malfor
 		sources[i] = replay.Order(reader, o.window, o.held)
 	}
 	source := replay.Merge(sources...)
-	bar := app.NewBar(o.app.Stderr, "replaying")
-	defer bar.Clear()
 	var e replay.Event
 	for n := 1; ; n++ {
 		if n%often == 0 {
-			if bar.Show(in.read.Load(), in.size); ctx.Err() != nil {
+			if ctx.Err() != nil {
 				return m, context.Cause(ctx)
 			}
 			if err := o.checkMalformed(in.malformed()); err != nil {
@@ -121,7 +133,7 @@ func (o *options) decide(ctx context.Context, r *replay.Replayer) (m logs.Malfor
 		err := source.Next(&e)
 		if errors.Is(err, io.EOF) {
 			m = in.malformed()
-			return m, o.checkMalformed(m)
+			return m, errors.Join(o.checkMalformed(m), checkRead(m))
 		}
 		if err != nil {
 			return m, err
@@ -132,12 +144,22 @@ func (o *options) decide(ctx context.Context, r *replay.Replayer) (m logs.Malfor
 	}
 }
 
-// checkMalformed fails if too many lines are malformed.
+// checkMalformed fails if more lines are malformed than the command line allows.
 func (o *options) checkMalformed(m logs.Malformed) error {
-	if m.Count == 0 || float64(m.Count) <= float64(o.malformedAtMost)*float64(m.Lines) {
+	if m.Count == 0 || !o.flags.Changed("malformed-at-most") || float64(m.Count) <= float64(o.malformedAtMost)*float64(m.Lines) {
 		return nil
 	}
 	first := m.First[0]
-	return fmt.Errorf("%d of %d lines are malformed, more than --malformed-at-most %s; the first is line %d of %s: %s",
-		m.Count, m.Lines, &o.malformedAtMost, first.Line, first.File, first.Reason)
+	return fmt.Errorf("%s of %s lines are malformed, more than --malformed-at-most %s; the first is line %d of %s: %s",
+		limitarg.Grouped(m.Count), limitarg.Grouped(m.Lines), &o.malformedAtMost, first.Line, first.File, first.Reason)
+}
+
+// checkRead fails if no line could be read: the options are then wrong, not the lines.
+func checkRead(m logs.Malformed) error {
+	if m.Count == 0 || m.Count < m.Lines {
+		return nil
+	}
+	first := m.First[0]
+	return fmt.Errorf("none of %s lines could be read: name the format and the columns; the first is line %d of %s: %s",
+		limitarg.Grouped(m.Lines), first.Line, first.File, first.Reason)
 }

@@ -3,7 +3,6 @@ package replay
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +25,7 @@ func (o *output) notes() (notes []string) {
 	if o.Lines.Count == 0 {
 		return nil
 	}
-	notes = append(notes, fmt.Sprintf("%d of %d lines are malformed and left out:", o.Lines.Count, o.Lines.Lines))
+	notes = append(notes, fmt.Sprintf("%s of %s lines are malformed and left out:", limitarg.Grouped(o.Lines.Count), limitarg.Grouped(o.Lines.Lines)))
 	for _, p := range o.Lines.First {
 		notes = append(notes, fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Reason))
 	}
@@ -66,7 +65,7 @@ func (o *output) limitRows() (rows [][]string) {
 		}
 		h := l.Headroom
 		rows = append(rows, []string{
-			l.Level, limitarg.Format(l.Limit), strconv.Itoa(l.Buckets), limitarg.Grouped(l.Events), limitarg.Grouped(l.Refused), percent(l.RefusedShare),
+			l.Level, limitarg.Format(l.Limit), limitarg.Grouped(l.Buckets), limitarg.Grouped(l.Events), limitarg.Grouped(l.Refused), percent(l.RefusedShare),
 			limitarg.Grouped(l.Never), longest, p99, left(l, h.P1), left(l, h.P10), left(l, h.P50),
 		})
 	}

@@ -45,7 +45,8 @@ done: who is refused, when and for how long, and how far below the limits the re
 FILE is a log, plain or compressed with gzip; - is standard input. The events of several
 files are merged by time. Formats:
   json      an object a line; --entity usage.key names a field within a field
-  csv       with a header; separated by commas, semicolons or tabs; no line breaks in values
+  csv       with a header; separated by commas, semicolons or tabs; quoted values may have
+            line breaks
   common    columns host ident user time request status bytes; of the request also
             method target path protocol
   combined  as common, and referer user_agent
@@ -83,7 +84,7 @@ func New(a *app.App) *cobra.Command {
 
 func (o *options) bind(f *pflag.FlagSet) {
 	const window, held, top = 10 * time.Second, 100_000, 20
-	o.flags, o.malformedAtMost = f, 0.01
+	o.flags = f
 	f.Var(app.Named(&o.limits), "limits", "manifest `file` with the limits, YAML or JSON (required)")
 	f.Var(app.Choice(&o.logs.Format, logs.Formats()...), "format", "format of all files (default found from the first line of each)")
 	f.StringVar(&o.logs.Entity, "entity", "", "`column` of the entity (default entity; common and combined host, alb\nclient_ip)")
@@ -96,7 +97,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 	f.DurationVar(&o.window, "window", window, "how much later than its time an event may come; it is decided in its\nplace then, and an event that comes later still when it comes")
 	f.IntVar(&o.held, "window-events", held, "`number` of events to hold back at most for --window")
 	f.Var(&o.refuseAtMost, "refuse-at-most", "propose the smallest limits that refuse at most this share of events:\n0.1% or 0.001 (default no proposals)")
-	f.Var(&o.malformedAtMost, "malformed-at-most", "share of malformed lines above which the command fails")
+	f.Var(&o.malformedAtMost, "malformed-at-most", "share of malformed lines above which the command fails: 1% or 0.01\n(default it leaves out as many as there are)")
 	f.IntVar(&o.top, "top", top, "`number` of buckets to show, those with the most refusals")
 	f.Var(app.Named(&o.page), "html", "`file` to write a page with pictures to")
 }

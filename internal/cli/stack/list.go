@@ -84,6 +84,9 @@ func tally(all []*stack.Stack) string {
 		}
 	}
 	text := fmt.Sprintf("Total: %d stacks", len(all))
+	if len(all) == 1 {
+		text = "Total: 1 stack"
+	}
 	if broken > 0 {
 		text += fmt.Sprintf(", %d failed", broken)
 	}

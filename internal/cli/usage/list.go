@@ -147,5 +147,5 @@ func listCSV(w *strings.Builder, snapshots []usage.Snapshot) {
 			rows = append(rows, append(row, "", ""))
 		}
 	}
-	writeCSV(w, []string{"start", "end", "window", "entity", "resource", "events", "limit", "tokens"}, rows)
+	writeCSV(w, []string{"start_at", "end_at", "window", "entity_id", "resource", "events", "limit_name", "tokens"}, rows)
 }

@@ -78,7 +78,7 @@ func (o *summaryOptions) Run(ctx context.Context) error {
 	}
 	return o.app.Print(v, func(w *strings.Builder) {
 		if o.app.Flags.Output == outputCSV {
-			writeCSV(w, []string{"limit", "total", "average", "windows"}, rows)
+			writeCSV(w, []string{"limit_name", "total", "average", "windows"}, rows)
 			return
 		}
 		o.text(w, &sum)

@@ -1,4 +1,5 @@
-// Package setup writes what a scenario needs before its load begins.
+// Package setup writes what a scenario needs before its load begins, and carries out its
+// calls that manage entities and limits.
 package setup
 
 import (

@@ -14,6 +14,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -29,6 +30,12 @@ const (
 	MethodSetLimits   = "SET_LIMITS"
 	MethodGetLimits   = "GET_LIMITS"
 	MethodGetEntity   = "GET_ENTITY"
+	MethodGetChildren = "GET_CHILDREN"
+
+	MethodSetResourceDefaults = "SET_RESOURCE_DEFAULTS"
+	MethodGetResourceDefaults = "GET_RESOURCE_DEFAULTS"
+	MethodGetSystemDefaults   = "GET_SYSTEM_DEFAULTS"
+	MethodListResources       = "LIST_RESOURCES_WITH_DEFAULTS"
 )
 
 // A Client is what one process of the scenario has: a limiter, and the store below it.
@@ -87,8 +94,9 @@ func (a *Actor) Classes() []string {
 	return names
 }
 
-// Do carries out an operation. The name of an event is the resource; of [MethodGetEntity] it
-// is the population, because a line of statistics for each entity would be too many.
+// Do carries out an operation. The name of an event is the resource, as in the Python
+// package, or "system"; of calls about an entity it is the population, because a line of
+// statistics for each entity would be too many.
 func (a *Actor) Do(ctx context.Context, which locust.Op, report func(locust.Event)) (think time.Duration) {
 	op, _ := a.ops.Get().(*scenario.Op)
 	defer a.ops.Put(op)
@@ -98,10 +106,9 @@ func (a *Actor) Do(ctx context.Context, which locust.Op, report func(locust.Even
 	case scenario.Acquire:
 		a.acquire(ctx, client, op, report)
 	default:
-		method, name, call := a.call(client, op)
 		began := a.now()
-		err := call(ctx)
-		report(locust.Event{Method: method, Name: name, Took: a.now().Sub(began), Err: failure(err)})
+		err := a.call(ctx, client, op)
+		report(locust.Event{Method: methods[op.Kind], Name: a.name(op), Took: a.now().Sub(began), Err: failure(err)})
 	}
 	return op.Think
 }
@@ -150,41 +157,33 @@ func (a *Actor) request(op *scenario.Op) limiter.Request {
 	}
 }
 
-// call is an operation of one request.
-func (a *Actor) call(c *Client, op *scenario.Op) (method, name string, call func(context.Context) error) {
-	entity, resource := &a.plan.Entities[op.Entity], &a.plan.Resources[op.Resource]
-	own := store.ConfigKey{Entity: entity.ID, Resource: resource.Name}
+// methods are those of the calls besides acquire.
+var methods = map[scenario.CallKind]string{
+	scenario.Available: MethodAvailable, scenario.SetLimits: MethodSetLimits, scenario.GetLimits: MethodGetLimits,
+	scenario.GetEntity: MethodGetEntity, scenario.GetChildren: MethodGetChildren,
+	scenario.SetResourceDefaults: MethodSetResourceDefaults, scenario.GetResourceDefaults: MethodGetResourceDefaults,
+	scenario.GetSystemDefaults: MethodGetSystemDefaults, scenario.ListResources: MethodListResources,
+}
+
+// name is the name of an operation's event.
+func (a *Actor) name(op *scenario.Op) string {
 	switch op.Kind {
-	case scenario.SetLimits:
-		limits := entity.Limits
-		if limits == nil {
-			limits = resource.Limits
-		}
-		return MethodSetLimits, resource.Name, func(ctx context.Context) error {
-			return c.Store.SetLimits(ctx, own, limits)
-		}
-	case scenario.GetLimits:
-		return MethodGetLimits, resource.Name, func(ctx context.Context) error {
-			_, err := c.Store.Load(ctx, &store.Load{Configs: []store.ConfigKey{
-				own, {Entity: entity.ID, Resource: store.DefaultResource}, {Resource: resource.Name}, {},
-			}})
-			return err
-		}
-	case scenario.GetEntity:
-		return MethodGetEntity, a.plan.Populations[entity.Population].Name, func(ctx context.Context) error {
-			_, err := c.Store.Entity(ctx, entity.ID)
-			if errors.Is(err, store.ErrNotFound) {
-				return nil // an entity needs no record, and that is an answer
-			}
-			return err
-		}
+	case scenario.GetEntity, scenario.GetChildren:
+		return a.plan.Populations[a.plan.Entities[op.Entity].Population].Name
+	case scenario.GetSystemDefaults, scenario.ListResources:
+		return "system"
 	default:
-		request := a.request(op)
-		return MethodAvailable, resource.Name, func(ctx context.Context) error {
-			_, err := c.Limiter.Available(ctx, request)
-			return err
-		}
+		return a.plan.Resources[op.Resource].Name
 	}
+}
+
+// call carries out an operation of one request.
+func (a *Actor) call(ctx context.Context, c *Client, op *scenario.Op) error {
+	if op.Kind == scenario.Available {
+		_, err := c.Limiter.Available(ctx, a.request(op))
+		return err
+	}
+	return setup.Manage(ctx, c.Store, a.plan, op)
 }
 
 // conditions are failures that many requests have, with a name of an entity in each text.

@@ -110,6 +110,11 @@ func TestEvents(t *testing.T) {
 		{"{call: set-limits}", "SET_LIMITS gpt-4 30ms <nil>; "},
 		{"{call: get-limits}", "GET_LIMITS gpt-4 10ms <nil>; "},
 		{"{call: get-entity}", "GET_ENTITY user 10ms <nil>; "},
+		{"{call: get-children}", "GET_CHILDREN user 10ms <nil>; "},
+		{"{call: set-resource-defaults}", "SET_RESOURCE_DEFAULTS gpt-4 20ms <nil>; "},
+		{"{call: get-resource-defaults}", "GET_RESOURCE_DEFAULTS gpt-4 10ms <nil>; "},
+		{"{call: get-system-defaults}", "GET_SYSTEM_DEFAULTS system 10ms <nil>; "},
+		{"{call: list-resources}", "LIST_RESOURCES_WITH_DEFAULTS system 10ms <nil>; "},
 	} {
 		t.Run(c.call, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,121 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// IDs are those of every entity that left something in the namespace, once each, and of no
+// other namespace. One may be the beginning of the next.
+func TestEntityIDsAreOfAllForms(t *testing.T) {
+	t.Parallel()
+	db := fixture.NewTable(t)
+	s := fixture.OpenStore(t, db)
+	rpm := []store.Limit{limiter.PerMinute("rpm", 1)}
+	fixture.CreateEntity(t, s, store.Entity{ID: "with-record"})
+	fixture.SetLimits(t, s, store.ConfigKey{Entity: "with-limits", Resource: "gpt-4"}, rpm)
+	fixture.SetLimits(t, s, store.ConfigKey{Entity: "with-limits", Resource: "a/b"}, rpm)
+	fixture.SetLimits(t, s, store.ConfigKey{Entity: "with-limits-for-all", Resource: store.DefaultResource}, rpm)
+	for shard := range 2 {
+		fixture.PutBucket(t, s, db, "with-bucket", "a/b", shard, 2)
+	}
+	for _, id := range []string{"with-bucket-", "with-bucket.", "with-bucket0", "with-bucket:a", "with-bucket@a", "with-bucketZ", "with-bucketz"} {
+		fixture.PutBucket(t, s, db, id, "gpt-4", 0, 1)
+	}
+	addUsage(t, s, "with-usage", time.Hour, 1)
+	fixture.SetLimits(t, s, store.ConfigKey{Resource: "resource"}, rpm)
+	want := []string{
+		"with-bucket", "with-bucket-", "with-bucket.", "with-bucket0", "with-bucket:a", "with-bucket@a", "with-bucketZ", "with-bucketz",
+		"with-limits", "with-limits-for-all", "with-record", "with-usage",
+	}
+	slices.Sort(want)
+	wantIDs(t, s, "", want...)
+	wantIDs(t, s, "with-bucket:", "with-bucket:a")
+	wantIDs(t, s, "with-u", "with-usage")
+	wantIDs(t, s, "with-record0")
+	if _, err := s.EntityIDs(t.Context(), "a|b"); err == nil {
+		t.Error("a prefix of no ID is accepted")
+	}
+
+	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: db, Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namespaces.Register(t.Context(), "other"); err != nil {
+		t.Fatal(err)
+	}
+	other, err := dynamo.Open(t.Context(), dynamo.Options{API: fixture.AtOnce(db), Table: table, Namespace: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantIDs(t, other, "")
+}
+
+// An entity with many entries hides none behind it, and costs one request or two. The number of
+// requests has a bound, whatever the table has.
+func TestEntityIDsSendFewRequests(t *testing.T) {
+	t.Parallel()
+	s, tap := fixture.NewStore(t)
+	var want []string
+	for i := range 3 {
+		id := fmt.Sprintf("busy-%d", i)
+		want = append(want, id)
+		addUsage(t, s, id, time.Hour, 250)
+	}
+	tap.Take()
+	wantIDs(t, s, "", want...)
+	if n := len(tap.Take()); n != 5 { // four for their snapshots, and one for buckets
+		t.Errorf("%d requests, want 5", n)
+	}
+	for i := range 2 * dynamo.MaxEntityIDRequests {
+		addUsage(t, s, fmt.Sprintf("key-%02d", i), time.Hour, 100)
+	}
+	tap.Take()
+	got, err := s.EntityIDs(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(tap.Take()); n != dynamo.MaxEntityIDRequests {
+		t.Errorf("%d requests, want %d", n, dynamo.MaxEntityIDRequests)
+	}
+	if len(got) != dynamo.MaxEntityIDRequests-1 {
+		t.Errorf("%d IDs: %v", len(got), got)
+	}
+}
+
+// addUsage makes hourly snapshots of an entity.
+func addUsage(t *testing.T, s *dynamo.Store, entity string, step time.Duration, n int) {
+	t.Helper()
+	for i := range n {
+		start := usage.Hourly.Start(fixture.Start.Add(time.Duration(i) * step))
+		err := s.Usage().Add(context.Background(), &usage.Delta{
+			Key:   usage.Key{Entity: entity, Resource: "gpt-4", Window: usage.Hourly, Start: start},
+			Steps: []usage.Step{{Sequence: "1", Events: 1}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantIDs(t *testing.T, s *dynamo.Store, prefix string, want ...string) {
+	t.Helper()
+	got, err := s.EntityIDs(t.Context(), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("with prefix %q (-want +got): %s", prefix, d)
+	}
+}
