@@ -17,8 +17,11 @@ var (
 	codeBlock = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	// codeSpan matches code in a line, whose text is not Markdown either.
 	codeSpan = regexp.MustCompile("`[^`\n]*`")
-	// link matches the target of a link or an image.
-	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	// link matches the target of a link or an image, also where a name of it is defined.
+	link = regexp.MustCompile(`(?m)(?:\]\(|^\[[^\]]+\]: )([^)\s]+)\)?`)
+	// named and definition match the name of a target, as a link has it and where it is defined.
+	named      = regexp.MustCompile(`\]\[([^\]]+)\]`)
+	definition = regexp.MustCompile(`(?m)^\[([^\]]+)\]: `)
 	// reference matches a name of a document and an anchor, as messages, comments and alerts
 	// have them.
 	reference = regexp.MustCompile(`docs/[a-z0-9/-]+\.md(#[a-z0-9-]+)?`)
@@ -101,6 +104,15 @@ func deadEnd(folder, target string) string {
 	return ""
 }
 
+// names returns the names of targets that a pattern finds, each once and in order.
+func names(pattern *regexp.Regexp, text string) (found []string) {
+	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
 func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	count := 0
@@ -119,6 +131,10 @@ func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
 			if problem := deadEnd(folder, target); problem != "" {
 				t.Errorf("%s links to %s: %s", document, match[1], problem)
 			}
+		}
+		defined := names(definition, prose)
+		if used := names(named, prose); !slices.Equal(used, defined) {
+			t.Errorf("%s has links to the names %q, and defines %q", document, used, defined)
 		}
 	}
 	if count == 0 {

@@ -65,7 +65,8 @@ HOME = "index.md"
 def on_files(files, config):
     """Add README.md as the home page, with its links as a page in docs/ has them."""
     text = pathlib.Path(_links.root, "README.md").read_text(encoding="utf-8")
-    text = re.sub(r"\]\((?![a-z]+:|#)(docs/)?", lambda m: "](" if m[1] else "](../", text)
+    # A target stands in a link, or in a definition that links name.
+    text = re.sub(r"(\]\(|^\[[^\]]+\]: )(?![a-z]+:|#)(docs/)?", lambda m: m[1] + ("" if m[2] else "../"), text, flags=re.M)
     files.append(File.generated(config, HOME, content=text))
     return files
 
