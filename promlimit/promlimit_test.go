@@ -113,10 +113,43 @@ func TestMetricsOfAHistory(t *testing.T) {
 		}
 		delete(got, series)
 	}
+	for series := range got { // what is not listed above
+		name, _, _ := strings.Cut(series, "{")
+		if slices.Contains([]string{"refusals_total", "errors_total", "decisions_total", "tokens_taken_total", "tokens_returned_total", "settlements_total"}, name) {
+			t.Errorf("%s is %v, want none", series, got[series])
+		}
+	}
+	if got["capacity_units_total{kind=read resource=gpt-4}"] == 0 {
+		t.Error("no units of reads")
+	}
 	totals := w.Meter.Totals()
 	if got["capacity_units_total{kind=write resource=gpt-4}"] == 0 || got["store_requests_total{operation=adjust resource=gpt-4}"] == 0 || got["bucket_shards{resource=gpt-4}"] == 0 {
 		t.Errorf("the rest: %v; the meter has %v", got, totals)
 	}
+}
+
+// The histogram of shards has the number of shards of the buckets in use.
+func TestShardsAreMeasured(t *testing.T) {
+	t.Parallel()
+	c, registry := newCollector(t, promlimit.Options{})
+	for _, n := range []int{1, 4, 0} { // 0: the call did not see the bucket
+		c.EndCall(t.Context(), limiter.CallResult{
+			Call: limiter.Call{Kind: limiter.CallAcquire, Entity: "key", Resource: limitertest.Resource}, Result: limiter.Admitted, Shards: n,
+		})
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "zae_limiter_bucket_shards" {
+			if h := f.GetMetric()[0].GetHistogram(); h.GetSampleCount() != 2 || h.GetSampleSum() != 1+4 {
+				t.Errorf("%d samples, whose sum is %v", h.GetSampleCount(), h.GetSampleSum())
+			}
+			return
+		}
+	}
+	t.Error("no histogram")
 }
 
 // The gauges of limits follow the configuration, also when it is removed.
@@ -239,6 +272,11 @@ func TestMetricsOfAnOutage(t *testing.T) {
 	} {
 		if got[series] != want {
 			t.Errorf("%s is %v, want %v: %v", series, got[series], want, got)
+		}
+	}
+	for series := range got {
+		if strings.HasPrefix(series, "tokens_") {
+			t.Errorf("%s is %v, and nothing was metered", series, got[series])
 		}
 	}
 }

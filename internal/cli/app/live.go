@@ -47,10 +47,11 @@ func sizeOf(f *os.File) (columns, rows int) {
 
 // Columns is the width of the terminal that results go to, or 80 if it is none.
 func (a *App) Columns() int {
-	if !a.onTerminal() {
+	file, ok := a.Stdout.(*os.File)
+	if !ok || !a.onTerminal() {
 		return usualColumns
 	}
-	columns, _ := sizeOf(a.Stdout.(*os.File))
+	columns, _ := sizeOf(file)
 	return columns
 }
 
