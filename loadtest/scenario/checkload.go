@@ -161,6 +161,8 @@ func (c *checker) amounts(path string, all []Amount, settled bool) {
 			c.find(at, "give tokens: only settle can have a percentage, of what was consumed")
 		case a.Least < 0 || a.Least > a.Most || a.Most > most:
 			c.find(at, "give a whole number from 0 to %d, or two with .. between them, the lower one first", most)
+		case a.Median != 0 && (a.Median < max(a.Least, 1) || a.Median > a.Most):
+			c.find(at, "give a median p50= from %d to %d, as the other two numbers say", max(a.Least, 1), a.Most)
 		}
 		names = append(names, a.Limit)
 	}

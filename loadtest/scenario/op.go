@@ -50,7 +50,7 @@ func (p *Plan) Op(class int, n int64, at time.Duration, op *Op) {
 	op.Consume = zeros(op.Consume, from.size[r])
 	op.Settle = zeros(op.Settle, from.size[r])
 	for i, at := range from.named[r] {
-		op.Consume[at] = random.between(from.consume[i].Least, from.consume[i].Most)
+		op.Consume[at] = random.tokens(&from.consume[i])
 		op.Settle[at] = op.Consume[at]
 	}
 	for i, at := range from.adjusted[r] {
@@ -95,9 +95,17 @@ func (p *Plan) entity(c *class, which int, n int64, at time.Duration, random *so
 	}
 }
 
+// tokens returns a number of an amount's distribution.
+func (s *source) tokens(a *Amount) int64 {
+	if a.Median == 0 {
+		return s.between(a.Least, a.Most)
+	}
+	return s.logNormal(a.Least, a.Median, a.Most)
+}
+
 // used returns what was used of a number of tokens that was asked for.
 func (s *source) used(a *Amount, asked int64) int64 {
-	n := s.between(a.Least, a.Most)
+	n := s.tokens(a)
 	if !a.Percent {
 		return n
 	}

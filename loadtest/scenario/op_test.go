@@ -189,6 +189,52 @@ func likely(t *testing.T, what string, counts []int, weights []float64) {
 	}
 }
 
+// Skewed amounts have their median, and one in a hundred has the most. Their logarithms are as
+// far below the median as above it.
+func TestSkewedAmounts(t *testing.T) {
+	t.Parallel()
+	p := plan(t, parse(t, `
+name: skewed
+duration: 1s
+resources: {r: [tpm:10000]}
+entities: {e: {count: 1}}
+load:
+  C:
+    calls: [{call: acquire, consume: {tpm: 50..4000 p50=300}, settle: {tpm: 10%..100% p50=30%}}]
+    rate: 1/s
+`))
+	const n = 100_000
+	var op scenario.Op
+	var asked, shares []float64
+	for i := range int64(n) {
+		p.Op(0, i, 0, &op)
+		asked = append(asked, float64(op.Consume[0]))
+		shares = append(shares, float64(op.Settle[0])/float64(op.Consume[0]))
+	}
+	slices.Sort(asked)
+	slices.Sort(shares)
+	for _, tt := range []struct {
+		name          string
+		of            []float64
+		quantile      float64
+		want, percent float64 // which percent of want the quantile may differ
+	}{
+		{"tokens", asked, 0, 50, 0},
+		{"tokens", asked, 0.16, 300 / 3.03, 4}, // a standard deviation below: (4000/300) to the power of 0.9945/2.326
+		{"tokens", asked, 0.5, 300, 2},
+		{"tokens", asked, 0.84, 300 * 3.03, 4},
+		{"tokens", asked, 0.985, 3_360, 5},
+		{"tokens", asked, 0.995, 4_000, 0},
+		{"share", shares, 0.5, 0.3, 3},
+		{"share", shares, 1, 1, 0},
+	} {
+		got := tt.of[min(int(tt.quantile*n), n-1)]
+		if math.Abs(got-tt.want) > tt.want*tt.percent/100 {
+			t.Errorf("quantile %v of %s: %v, want %v", tt.quantile, tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestChoicesFollowTheirWeights(t *testing.T) {
 	t.Parallel()
 	p := mixedPlan(t)

@@ -42,7 +42,7 @@ load:
     apart: true
     phases: [loud]
     calls:
-      - {call: acquire, weight: 15, consume: {rpm: 1, tpm: 0..800}, settle: {tpm: 200..2000, rpm: 50%}, hold: 1s..3s}
+      - {call: acquire, weight: 15, consume: {rpm: 1, tpm: 0..800 p50=100}, settle: {tpm: 200..2000, rpm: 50%..90% p50=60%}, hold: 1s..3s}
       - {call: available, weight: 5, consume: {rpm: 1}}
       - {call: set-limits}
       - {call: get-limits}
@@ -87,8 +87,8 @@ func TestParse(t *testing.T) {
 				Resources: []scenario.Weighted{{Index: 0, Weight: 2}, {Index: 1, Weight: 1}},
 				Calls: []scenario.Call{
 					{
-						Weight: 15, Consume: []scenario.Amount{{Limit: "rpm", Least: 1, Most: 1}, {Limit: "tpm", Most: 800}},
-						Settle: []scenario.Amount{{Limit: "tpm", Least: 200, Most: 2000}, {Limit: "rpm", Least: 50, Most: 50, Percent: true}},
+						Weight: 15, Consume: []scenario.Amount{{Limit: "rpm", Least: 1, Most: 1}, {Limit: "tpm", Most: 800, Median: 100}},
+						Settle: []scenario.Amount{{Limit: "tpm", Least: 200, Most: 2000}, {Limit: "rpm", Least: 50, Most: 90, Median: 60, Percent: true}},
 						Hold:   scenario.Span{Least: time.Second, Most: 3 * time.Second},
 					},
 					{Weight: 5, Kind: scenario.Available, Consume: []scenario.Amount{{Limit: "rpm", Least: 1, Most: 1}}},

@@ -43,6 +43,16 @@ func (s *source) between(least, most int64) int64 {
 	return least + int64(s.below(uint64(most-least)+1))
 }
 
+// logNormal returns a number of a log-normal distribution with the given median, and with most
+// as the 99th percentile; the nearest bound in place of a number that is out of bounds.
+func (s *source) logNormal(least, median, most int64) int64 {
+	const p99 = 2.3263478740408408 // standard deviations above the mean
+	u := (float64(s.next()>>11) + 0.5) / (1 << 53)
+	deviations := math.Sqrt2 * math.Erfinv(2*u-1)
+	factor := math.Pow(float64(most)/float64(median), deviations/p99)
+	return min(max(int64(math.Round(min(float64(median)*factor, float64(most)))), least), most)
+}
+
 // An alias chooses an index with the probability of its weight, in constant time (Walker's
 // method of aliases): a slot is chosen evenly, and a threshold in it decides between the
 // slot's own index and another one.

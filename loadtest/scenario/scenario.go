@@ -173,10 +173,14 @@ const (
 	ListResources
 )
 
-// An Amount is a number of tokens, evenly distributed from Least to Most.
+// An Amount is a number of tokens from Least to Most.
 type Amount struct {
 	Limit       string
 	Least, Most int64
+	// Median makes the distribution log-normal, as sizes of prompts and answers are: half of
+	// the numbers are below Median, and Most stands for the highest 1 %. A number out of
+	// bounds counts as the nearest bound. With 0, every number has the same probability.
+	Median int64
 	// Percent means that Least and Most are percentages of what the call consumed, rounded
 	// up to tokens. Only [Call.Settle] may have it.
 	Percent bool

@@ -50,7 +50,7 @@ const (
 	giveDuration = "give a duration with its unit: 250ms, 10s or 1m30s, for instance"
 	giveSpan     = "give a duration with its unit, or two with .. between them: 10s or 0.5s..2s, for instance"
 	giveRate     = "give operations and a unit of s, min or hour, or two with .. between them: 500/s or 100/s..500/s, for instance"
-	giveAmount   = "give tokens, or two numbers with .. between them: 800 or 200..2000, for instance"
+	giveAmount   = "give tokens, or two numbers with .. between them, also with a median: 800, 200..2000 or 200..2000 p50=400, for instance"
 	giveDecimal  = "give a number of users per second above 0: 2 or 0.5, for instance"
 	picks        = "random, in-turn, power-law 1.5 or rotating 30s, for instance"
 )
@@ -156,9 +156,10 @@ func (r *reader) amount(limit string, p place) Amount {
 	if !ok {
 		return a
 	}
+	s, median, skewed := strings.Cut(s, " p50=")
 	low, high, two := strings.Cut(s, "..")
 	if !two {
-		high = low
+		high, ok = low, !skewed
 	}
 	a.Percent = strings.HasSuffix(low, "%") && strings.HasSuffix(high, "%")
 	read := func(s string) int64 {
@@ -170,6 +171,10 @@ func (r *reader) amount(limit string, p place) Amount {
 		return n
 	}
 	a.Least, a.Most = read(low), read(high)
+	if skewed {
+		a.Median = read(median)
+		ok = ok && a.Median > 0
+	}
 	if !ok {
 		r.Find(p, "%s, not %s", giveAmount, p.Describe())
 		return Amount{Limit: limit}
