@@ -86,8 +86,11 @@ func TestAClientOfGRPCObeysThePushback(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		conn := serve(t, &service{}, w, options(), grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {
-			"maxAttempts": 2, "initialBackoff": "1s", "maxBackoff": "1s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`))
+		conn := serve(t, &service{}, w, options(), grpc.WithDefaultServiceConfig(`
+			{"methodConfig": [{"name": [{}], "retryPolicy": {
+			  "maxAttempts": 2, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
+			  "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}
+		`))
 		ctx := as(t.Context(), "alice")
 		began := time.Now()
 		for range 7 {

@@ -1,73 +1,134 @@
 package cli_test
 
 import (
-	"bytes"
-	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/cli"
-	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/doctest"
+	"github.com/zeroae/zae-limiter-go/internal/s3test"
 )
 
 // root is the root of the repository.
 var root = filepath.Join("..", "..")
 
-// untestedSessions is the number of sessions that cannot be run. Each says why, in its mark.
-const untestedSessions = 0
+// TestTheSessionsOfTheDocuments runs the commands of the documents: those of a page are one
+// session. Before them runs the file of the page in testdata/documents, if there is one: it makes
+// what the page takes for granted, a table for example; so do the files of the page's folders. A
+// block of sh must succeed. A block of a console shows its commands and their output, which is
+// compared; an ellipsis stands for any text. A command without output there must succeed.
+//
+// The sessions run one after the other, because the commands read and write files of the current
+// folder.
+func TestTheSessionsOfTheDocuments(t *testing.T) { //nolint:paralleltest // see above
+	pages, order := map[string][]doctest.Block{}, []string{}
+	for _, b := range doctest.Blocks(t, root, doctest.Session, doctest.Data) {
+		if pages[b.Document] == nil {
+			order = append(order, b.Document)
+		}
+		pages[b.Document] = append(pages[b.Document], b)
+	}
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range order {
+		t.Run(page, func(t *testing.T) {
+			scripts := setups(t, page)
+			folder := t.TempDir()
+			t.Chdir(folder)
+			buckets := s3test.New(t, "trail")
+			synctest.Test(t, func(t *testing.T) {
+				s := newSession(t, abs, folder, buckets)
+				for _, script := range scripts {
+					if shown, code := s.run(script.path, "set -e\n"+script.text+"\nset +e\n"); code != 0 {
+						t.Fatalf("%s: exit code %d:\n%s", script.path, code, shown)
+					}
+				}
+				for _, b := range pages[page] {
+					s.block(b)
+				}
+			})
+		})
+	}
+}
 
-// TestTheSessionsOfTheDocuments runs the blocks of README.md and of the pages that show commands
-// with their output ("console"), and compares the output. Those of a page are one session, with
-// one clock, and one engine in memory: for it stands AWS, and the directory of --local, whose
-// disk would take time while the clock stands still. The sessions may have
-//
-//	$ export NAME=VALUE…
-//	$ sleep SECONDS        moves the clock
-//	$ zae-limiter …        and "; echo $?" behind it
-//
-// An ellipsis in the output stands for any text. Waits are compared in whole seconds. A command
-// without output in the document must succeed; what it prints is left out. So is "go install".
-func TestTheSessionsOfTheDocuments(t *testing.T) {
-	t.Parallel()
-	sessions, count, untested := map[string]*session{}, 0, 0
-	for _, b := range doctest.Blocks(t, root) {
-		if b.Language != "console" {
-			continue
+// A setup is a file with commands that run before those of a page.
+type setup struct{ path, text string }
+
+// setups reads the files for a page: those of its folders, from the root of the repository, and
+// its own.
+func setups(t *testing.T, page string) (all []setup) {
+	t.Helper()
+	parts := strings.Split(strings.TrimSuffix(page, ".md"), "/")
+	for i := range parts {
+		path := filepath.Join("testdata", "documents", filepath.Join(parts[:i+1]...)+".sh")
+		text, err := os.ReadFile(path)
+		if err == nil {
+			all = append(all, setup{path, string(text)})
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
 		}
-		if b.Mark == "untested" {
-			untested++
-			continue
+	}
+	return all
+}
+
+// block runs the commands of a block, or saves its text as a file.
+func (s *session) block(b doctest.Block) {
+	s.t.Helper()
+	where := fmt.Sprintf("%s:%d", b.Document, b.Line)
+	switch {
+	case b.Check == doctest.Data:
+		if b.Argument != "" {
+			if err := os.WriteFile(b.Argument, []byte(b.Text), 0o600); err != nil {
+				s.t.Fatal(err)
+			}
 		}
-		count++
-		if sessions[b.Document] == nil {
-			sessions[b.Document] = newSession(t)
-		}
-		got := sessions[b.Document].run(t, b)
+	case b.Language == "console":
+		shown := s.console(where, b.Text)
 		// The text between ellipses must be there as it is.
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(inSeconds(b.Text)), "…", ".*")
-		if !regexp.MustCompile(`(?s)^` + pattern + `$`).MatchString(inSeconds(got)) {
-			t.Errorf("%s:%d: the session shows something else (-document +program):\n%s", b.Document, b.Line, cmp.Diff(b.Text, got))
+		if !regexp.MustCompile(`(?s)^` + pattern + `$`).MatchString(inSeconds(shown)) {
+			s.t.Errorf("%s: the session shows something else (-document +program):\n%s", where, cmp.Diff(b.Text, shown))
+		}
+	default:
+		for command := range commandsOf(b.Text) {
+			if shown, code := s.run(where, command); code != 0 && (code != 2 || !strings.Contains(command, "--detailed-exitcode")) {
+				s.t.Errorf("%s: %s: exit code %d:\n%s", where, command, code, shown)
+			}
 		}
 	}
-	if count < 5 {
-		t.Errorf("found %d sessions: does the pattern still fit the documents?", count)
+}
+
+// console runs the commands of a session, and returns them with their output.
+func (s *session) console(where, text string) string {
+	s.t.Helper()
+	var shown strings.Builder
+	for _, part := range strings.Split("\n"+strings.TrimSuffix(text, "\n"), "\n$ ")[1:] {
+		command, output, _ := strings.Cut(part, "\n")
+		shown.WriteString("$ " + command + "\n")
+		s.lines = strings.Count(output, "\n") + 1
+		printed, code := s.run(where, command)
+		if output == "" && code != 0 {
+			s.t.Errorf("%s: %s: exit code %d: %s", where, command, code, printed)
+		}
+		if output != "" {
+			shown.WriteString(printed)
+		}
 	}
-	if untested != untestedSessions {
-		t.Errorf("%d sessions are marked as untested, and untestedSessions says %d", untested, untestedSessions)
-	}
+	s.lines = 1
+	return shown.String()
 }
 
 // fraction matches a time of seconds and milliseconds.
@@ -85,164 +146,49 @@ func inSeconds(text string) string {
 	})
 }
 
-// A session is what the commands of a document share.
-type session struct {
-	env    map[string]string
-	engine *dynamolite.DB
-	folder string // of the paths that begin with ./
-	mu     sync.Mutex
-	clock  time.Time
-}
+// span matches a command in a line of prose.
+var span = regexp.MustCompile("`(?:zae-limiter|make|go test) [^`\n]+`")
 
-func newSession(t *testing.T) *session {
-	t.Helper()
-	s := &session{env: map[string]string{}, folder: t.TempDir(), clock: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}
-	s.engine = dynamolite.New(dynamolite.Options{Now: s.now})
-	return s
-}
-
-func (s *session) now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clock
-}
-
-// run runs the commands of a block, and returns the block as it should be.
-func (s *session) run(t *testing.T, b doctest.Block) string {
-	t.Helper()
-	var shown strings.Builder
-	for _, part := range strings.Split("\n"+strings.TrimSuffix(b.Text, "\n"), "\n$ ")[1:] {
-		command, output, _ := strings.Cut(part, "\n")
-		shown.WriteString("$ " + command + "\n")
-		command, _, _ = strings.Cut(command, "  # ")
-		command, echo := strings.CutSuffix(strings.TrimSpace(command), "; echo $?")
-		words := split(command)
-		switch words[0] {
-		case "export":
-			for _, pair := range words[1:] {
-				name, value, _ := strings.Cut(pair, "=")
-				s.env[name] = value
-			}
-		case "sleep":
-			seconds, err := strconv.ParseFloat(words[1], 64)
-			if err != nil {
-				t.Errorf("%s:%d: %s: %v", b.Document, b.Line, command, err)
-			}
-			s.mu.Lock()
-			s.clock = s.clock.Add(time.Duration(seconds * float64(time.Second)))
-			s.mu.Unlock()
-		case "zae-limiter":
-			code, text := s.execute(t, words[1:], strings.Count(output, "\n")+1)
-			if output == "" && code != 0 {
-				t.Errorf("%s:%d: %s: exit code %d: %s", b.Document, b.Line, command, code, text)
-			}
-			if output != "" {
-				shown.WriteString(text)
-			}
-			if echo {
-				fmt.Fprintln(&shown, code)
-			}
-		case "go":
-		default:
-			t.Errorf("%s:%d: a session has no command %s", b.Document, b.Line, words[0])
-		}
-	}
-	return shown.String()
-}
-
-// address matches the address of a server that was free to choose its port.
-var address = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
-
-// execute runs the program, and returns its exit code and output. The server, local, is
-// interrupted when it has printed a number of lines.
-func (s *session) execute(t *testing.T, args []string, lines int) (code int, text string) {
-	t.Helper()
-	if i := slices.Index(args, "--local"); i >= 0 {
-		args = slices.Delete(args, i, i+2)
-	}
-	for i, arg := range args {
-		if path, ok := strings.CutPrefix(arg, "./"); ok {
-			args[i] = filepath.Join(s.folder, path)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	isServer := args[0] == "local"
-	if isServer {
-		args = append(args, "--addr", "127.0.0.1:0")
-	}
-	var out bytes.Buffer
-	code = cli.Run(ctx, cli.Options{
-		Args: args, Stdin: strings.NewReader(""), Stderr: &out,
-		Stdout: writerFunc(func(p []byte) (int, error) {
-			n, err := out.Write(p)
-			if isServer && bytes.Count(out.Bytes(), []byte("\n")) >= lines {
-				cancel()
-			}
-			return n, err
-		}),
-		Getenv:  func(name string) string { return s.env[name] },
-		Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return s.engine, nil },
-		Now:     s.now,
-	})
-	text = strings.ReplaceAll(out.String(), s.folder+string(filepath.Separator), "./")
-	if isServer {
-		text = address.ReplaceAllString(text, "127.0.0.1:8000")
-	}
-	return code, text
-}
-
-// split splits a command line into words, as a shell does with quotes.
-func split(line string) (words []string) {
-	for _, word := range regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`).FindAllString(line, -1) {
-		words = append(words, strings.NewReplacer(`'`, "", `"`, "").Replace(word))
-	}
-	return words
-}
-
-var (
-	// indented matches a command in an indented block.
-	indented = regexp.MustCompile(`(?m)^    (?:\$ )?zae-limiter .*(?:\\\n.*)*`)
-	// span matches a command in a line of prose.
-	span = regexp.MustCompile("`zae-limiter [^`\n]+`")
-)
-
-// TestTheCommandsOfTheDocumentsExist checks the commands that README.md and the pages name, with
-// their flags, and the arguments of those in blocks.
+// TestTheCommandsOfTheDocumentsExist looks up the commands that the documents name, in blocks and
+// in prose: those of the program, with their flags; the targets of make; the packages and tests of
+// go test.
 func TestTheCommandsOfTheDocumentsExist(t *testing.T) {
 	t.Parallel()
-	count := 0
-	check := func(where, line string, whole bool) {
-		line = strings.ReplaceAll(line, "\\\n", " ")
-		for _, end := range []string{" # ", " | ", " > ", " >> ", "; ", " && ", " &"} {
-			line, _, _ = strings.Cut(line, end)
-		}
-		words := slices.DeleteFunc(split(strings.TrimPrefix(strings.TrimSpace(line), "$ ")), func(w string) bool { return w == "…" })
-		if len(words) == 0 || words[0] != "zae-limiter" {
-			return
-		}
-		count++
-		if err := cli.Parse(words[1:], whole); err != nil {
-			t.Errorf("%s: %s: %v", where, line, err)
+	targets := makeTargets(t)
+	look := func(where, text string, whole bool) {
+		for words := range callsOf(text) {
+			var err error
+			switch words = slices.DeleteFunc(words, func(w string) bool { return w == "…" }); {
+			case len(words) == 0:
+			case words[0] == "zae-limiter":
+				err = cli.Parse(words[1:], whole)
+			case words[0] == "make":
+				for _, word := range words[1:] {
+					if !strings.Contains(word, "=") && !slices.Contains(targets, word) {
+						err = fmt.Errorf("the Makefile has no target %s", word)
+					}
+				}
+			case len(words) > 1 && words[0] == "go" && words[1] == "test":
+				err = lookUpTests(words[2:])
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v", where, strings.Join(words, " "), err)
+			}
 		}
 	}
 	for _, b := range doctest.Blocks(t, root) {
-		if slices.Contains([]string{"sh", "console", ""}, b.Language) && b.Mark != "untested" {
-			for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", " ")) {
-				check(fmt.Sprintf("%s:%d", b.Document, b.Line), line, true)
+		if text := b.Text; slices.Contains([]string{"sh", "console"}, b.Language) {
+			if b.Language == "console" {
+				text = strings.Join(prompt.FindAllString(text, -1), "\n")
+				text = strings.ReplaceAll("\n"+text, "\n$ ", "\n")
 			}
+			look(fmt.Sprintf("%s:%d", b.Document, b.Line), text, true)
 		}
 	}
 	for document, text := range doctest.Prose(t, root) {
-		for _, command := range indented.FindAllString(text, -1) {
-			check(document, command, true)
-		}
 		for _, command := range span.FindAllString(text, -1) {
-			check(document, strings.Trim(command, "`"), false)
+			look(document, strings.Trim(command, "`"), false)
 		}
-	}
-	if count < 100 {
-		t.Errorf("found %d commands: do the patterns still fit the documents?", count)
 	}
 }
 

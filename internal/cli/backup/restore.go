@@ -32,7 +32,7 @@ func newRestore(a *app.App) *cobra.Command {
 			"knows what it has counted. Start no aggregator on the new table before the command ends.\n" +
 			"docs/backup.md says how to switch over.",
 		Example: "  zae-limiter backup restore limits-restored --table limits --to-time 2026-01-02T15:04:05Z\n" +
-			"  zae-limiter backup restore limits-restored --table limits --backup ARN",
+			"  zae-limiter backup restore limits-before --table limits --backup ARN",
 		Args: app.Args("NEW-TABLE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.restore.Into = args[0]

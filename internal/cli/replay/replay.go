@@ -71,7 +71,7 @@ func New(a *app.App) *cobra.Command {
 		Long:  about,
 		Example: "  zae-limiter replay requests.jsonl --limits limits.yaml --entity api_key --resource model \\\n" +
 			"    --cost rpm=1 --cost tpm=usage.total_tokens --html report.html\n" +
-			"  zae-limiter replay access.log.*.gz --limits limits.yaml --refuse-at-most 0.1%",
+			"  zae-limiter replay access.log.*.gz --limits requests.yaml --refuse-at-most 0.1%",
 		Args: app.Args("FILE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = args

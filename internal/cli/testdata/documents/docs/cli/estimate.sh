@@ -1,0 +1,1 @@
+zae-limiter loadtest show simple > load.yaml

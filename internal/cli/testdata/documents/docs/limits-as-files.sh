@@ -1,0 +1,12 @@
+for table in zae-limiter my-table; do
+  zae-limiter table create --table $table
+  zae-limiter namespace register prod --table $table
+done
+cat > wrong.yaml <<EOF
+namespace: prod
+resources:
+  gpt-4:
+    limits:
+      rpm: {capacity: -5}
+EOF
+export CI_JOB_URL=https://ci.example.com/jobs/1

@@ -1,0 +1,1 @@
+GOOS=linux GOARCH=arm64 go build -o zae-limiter ./cmd/zae-limiter
