@@ -97,20 +97,29 @@ func bindGlobal(a *app.App, root *cobra.Command) {
 	bind(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-			name := unknown.GetSpecifiedName()
-			f := all.Lookup(name)
-			if len(name) == 1 {
-				f = all.ShorthandLookup(name)
-			}
-			if _, why := lacks(cmd); f != nil && why != "" {
-				return app.Usagef("--%s has no meaning for %s: %s", f.Name, cmd.CommandPath(), why)
-			}
-			if meant := alikeFlags(cmd, name); len(meant) > 0 && !cmd.HasSubCommands() {
-				return app.Usagef("%w: did you mean %s?", err, strings.Join(meant, " or "))
+			if why := notAFlag(cmd, all, unknown); why != nil {
+				return why
 			}
 		}
 		return app.FlagError(cmd, err)
 	})
+}
+
+// notAFlag tells more of a flag that a command does not have: that it is a global one without
+// meaning for the command, or which one was meant. It returns nil if there is no more to tell.
+func notAFlag(cmd *cobra.Command, global *pflag.FlagSet, unknown *pflag.NotExistError) error {
+	name := unknown.GetSpecifiedName()
+	f := global.Lookup(name)
+	if len(name) == 1 {
+		f = global.ShorthandLookup(name)
+	}
+	if _, why := lacks(cmd); f != nil && why != "" {
+		return app.Usagef("--%s has no meaning for %s: %s", f.Name, cmd.CommandPath(), why)
+	}
+	if meant := alikeFlags(cmd, name); len(meant) > 0 && !cmd.HasSubCommands() {
+		return app.Usagef("%w: did you mean %s?", unknown, strings.Join(meant, " or "))
+	}
+	return nil
 }
 
 // alikeFlags are the flags of a command that a mistyped name may mean.
