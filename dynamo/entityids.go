@@ -23,8 +23,8 @@ const (
 // those with a record, and of those that have only limits, buckets or usage. It is for
 // proposals, and does not list all of a large table: it sends at most
 // [MaxEntityIDRequests] requests, each for 100 entries of an index that lags behind. A
-// request costs at most about 2.5 read units. What was read before an error comes with the
-// error.
+// request costs at most about 2.5 read units. An error comes with the IDs that were read
+// before it.
 //
 // The index has an entity's entries side by side. The next request begins behind the last
 // entity of the page before, so an entity with many entries costs one request.

@@ -34,7 +34,7 @@ const (
 	// is not marked deleted. The namespace can be recovered or purged.
 	OrphanStranded OrphanState = "stranded"
 	// OrphanPurged: a client that held the ID wrote items after the purge. Neither a name
-	// nor a record has the ID. What it wrote can be purged. [Namespaces.Orphans] does not
+	// nor a record has the ID. These items can be purged. [Namespaces.Orphans] does not
 	// list it, because only the items tell.
 	OrphanPurged OrphanState = "purged"
 )

@@ -266,7 +266,7 @@ func (p *purge) delete(ctx context.Context, keys []schema.Key) error {
 }
 
 // end deletes the record of the ID and writes the event. Another purge may have done it.
-// What was written after a purge has neither a record nor a name for an event.
+// Items written after a purge have neither a record nor a name for an event.
 func (p *purge) end(ctx context.Context) error {
 	if p.done.State == OrphanPurged {
 		return nil

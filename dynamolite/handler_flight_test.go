@@ -34,7 +34,7 @@ func occupied(t *testing.T, db *dynamolite.DB, budget, bytes int) (h *dynamolite
 	})
 }
 
-// What an operation reads for its answer counts before the answer is written: many small requests
+// Items that an operation reads for its answer count before the answer is written: many small requests
 // cannot fill the memory with answers.
 func TestAnswersInFlight(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestAnswersInFlight(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			// A body of 600 KiB has a buffer of 1 MiB, of which 64 KiB do not count. What is left
+			// A body of 600 KiB has a buffer of 1 MiB, of which 64 KiB do not count. The rest
 			// holds no item.
 			h, free := occupied(t, f.db, 1100<<10, 600<<10)
 			defer free()

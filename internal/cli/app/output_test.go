@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// Columns are those of a terminal: a character may take two of them, or none. What a terminal
-// would obey is escaped, and counts as it is shown.
+// Columns are those of a terminal: a character may take two of them, or none. Characters that
+// a terminal would obey are escaped, and count as they are shown.
 func TestTablesAlignOnATerminal(t *testing.T) {
 	t.Parallel()
 	var w strings.Builder

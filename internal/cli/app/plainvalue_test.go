@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// Times may have days. What is no time, number or truth value gets an answer without the names
-// of Go's functions.
+// Times may have days. The error of a text that is no time, number or truth value does not
+// name Go's functions.
 func TestPlainValues(t *testing.T) {
 	t.Parallel()
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -35,8 +35,8 @@ func newPurge(a *app.App) *cobra.Command {
 			"interrupted continues when the command is run again.\n\n" +
 			"The command refuses a namespace that a name leads to, and one with a bucket that was\n" +
 			"refilled within the last hour. Stop the clients of the namespace first: those that have\n" +
-			"resolved its name before its deletion continue to write. What they write after the last\n" +
-			"pass of the purge stays, until the command is run again with the same ID.\n\n" +
+			"resolved its name before its deletion continue to write. Items that they write\n" +
+			"after the last pass stay, until the command is run again with the same ID.\n\n" +
 			"The command reads the whole table once, for items that no index has. The table keeps the\n" +
 			"audit events about the namespace itself; those inside it are deleted, not archived.",
 		Args: app.Args("ID"),
