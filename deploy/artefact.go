@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,10 +20,15 @@ const (
 	// bootstrap is the file that Lambda starts in a custom runtime.
 	bootstrap     = "bootstrap"
 	bootstrapMode = 0o755
+	// everyoneRuns are the permissions that Lambda needs, because it runs the file as a user
+	// without a name.
+	everyoneRuns = 0o555
 	// program ends the path of the package that the functions run.
 	program = "/cmd/zae-limiter"
 	// maxUnzippedBytes is Lambda's limit.
 	maxUnzippedBytes = 250 << 20
+	// maxPathBytes is Linux's limit.
+	maxPathBytes = 4096
 )
 
 // An Artefact is the zip of the functions' code: this program, as a Linux executable.
@@ -61,8 +67,12 @@ func ReadArtefact(packed []byte) (*Artefact, error) {
 		return nil, invalid("zip", "", "it has no file bootstrap: "+advice)
 	}
 	executable, err := io.ReadAll(io.LimitReader(f, maxUnzippedBytes+1))
-	if err = errors.Join(err, f.Close()); err != nil {
+	info, unread := f.Stat()
+	if err = errors.Join(err, unread, f.Close()); err != nil {
 		return nil, invalid("zip", "", "its file bootstrap is damaged: "+advice)
+	}
+	if info.Mode()&everyoneRuns != everyoneRuns {
+		return nil, invalid("zip", "", "its file bootstrap has the mode "+info.Mode().String()+", and Lambda cannot run it: "+advice)
 	}
 	architecture, err := inspect(executable)
 	if err != nil {
@@ -138,7 +148,28 @@ func inspect(executable []byte) (Architecture, error) {
 			return "", invalid("executable", s.Value, "it is for another operating system than Linux: "+build)
 		}
 	}
+	if l := loader(file); l != "" && !slices.Contains(loaders, l) {
+		return "", invalid("executable", l, "this loader links it, which Lambda does not have: "+build)
+	}
 	return architecture, nil
+}
+
+// loaders are those of Amazon Linux 2023, the system of Lambda's runtime provided.al2023. They
+// belong to glibc. Executables that need no loader run everywhere.
+var loaders = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"}
+
+// loader is the path of the program that links an executable when it starts, "" for none.
+func loader(file *elf.File) string {
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP {
+			path, err := io.ReadAll(io.LimitReader(p.Open(), maxPathBytes))
+			if err != nil {
+				return "unknown"
+			}
+			return strings.TrimRight(string(path), "\x00")
+		}
+	}
+	return ""
 }
 
 // kindOf says what a file is that is no executable for Linux.

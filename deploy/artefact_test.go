@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -83,6 +84,7 @@ func TestWhatLambdaCannotRunIsRefused(t *testing.T) {
 		"no such processors":       elftest.Program(path, "linux", elf.EM_RISCV),
 		"another operating system": elftest.Program(path, "freebsd", elf.EM_X86_64),
 		"not the program":          elftest.Program("example.com/other", "linux", elf.EM_X86_64),
+		"which Lambda does not":    elftest.Linked(path, elf.EM_X86_64, "/lib/ld-musl-x86_64.so.1"), // built on Alpine with a C compiler
 	} {
 		_, err := deploy.NewArtefact(executable)
 		bad := (*store.ValidationError)(nil)
@@ -92,12 +94,26 @@ func TestWhatLambdaCannotRunIsRefused(t *testing.T) {
 	}
 }
 
+// A program that a C compiler helped to build needs the loader of glibc, which Lambda has.
+func TestAProgramLinkedByGlibcIsTaken(t *testing.T) {
+	t.Parallel()
+	for machine, loader := range map[elf.Machine]string{
+		elf.EM_X86_64: "/lib64/ld-linux-x86-64.so.2", elf.EM_AARCH64: "/lib/ld-linux-aarch64.so.1",
+	} {
+		if _, err := deploy.NewArtefact(elftest.Linked(path, machine, loader)); err != nil {
+			t.Errorf("%s: %v", loader, err)
+		}
+	}
+}
+
 func TestABadZipIsRefused(t *testing.T) {
 	t.Parallel()
-	zipped := func(name string, content []byte) []byte {
+	zipped := func(name string, mode fs.FileMode, content []byte) []byte {
 		var b bytes.Buffer
 		w := zip.NewWriter(&b)
-		f, err := w.Create(name)
+		h := &zip.FileHeader{Name: name, Method: zip.Deflate}
+		h.SetMode(mode)
+		f, err := w.CreateHeader(h)
 		if err == nil {
 			_, err = f.Write(content)
 		}
@@ -106,13 +122,15 @@ func TestABadZipIsRefused(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	damaged := zipped("bootstrap", bytes.Repeat([]byte("abcdefgh"), 64))
+	good := elftest.Program(path, "linux", elf.EM_AARCH64)
+	damaged := zipped("bootstrap", 0o755, bytes.Repeat([]byte("abcdefgh"), 64))
 	damaged[45] ^= 0xff
 	for reason, packed := range map[string][]byte{
 		"no zip file":             []byte("PK"),
-		"no file bootstrap":       zipped("main", elftest.Program(path, "linux", elf.EM_AARCH64)),
+		"no file bootstrap":       zipped("main", 0o755, good),
 		"damaged":                 damaged,
-		"no executable for Linux": zipped("bootstrap", []byte("text")),
+		"no executable for Linux": zipped("bootstrap", 0o755, []byte("text")),
+		"the mode -rw-r--r--":     zipped("bootstrap", 0o644, good),
 	} {
 		_, err := deploy.ReadArtefact(packed)
 		bad := (*store.ValidationError)(nil)

@@ -61,7 +61,7 @@ type exportView struct {
 	Architecture string `json:"architecture"`     // architecture of the executable, as AWS Lambda names it
 	Bytes        int    `json:"bytes"`            // size of the zip
 	Executable   int    `json:"executable_bytes"` // size of the executable
-	SHA256       string `json:"sha256"`           // hash of the zip in base64, as AWS Lambda has it
+	SHA256       string `json:"sha256"`           // hash of the zip in hexadecimal
 	Key          string `json:"key"`              // key in a bucket of code
 }
 
