@@ -76,6 +76,8 @@ func TestABadOptionIsNamed(t *testing.T) {
 		{"Tags", deploy.Options{Tags: map[string]string{"": "x"}}},
 		{"Tags", deploy.Options{Tags: map[string]string{"AWS:x": "x"}}},
 		{"Tags", deploy.Options{Tags: map[string]string{"x": strings.Repeat("v", 257)}}},
+		{"Tags", deploy.Options{Tags: map[string]string{"k*": "x"}}},
+		{"Tags", deploy.Options{Tags: map[string]string{"x": "a;b"}}},
 	} {
 		_, err := deploy.New(c.o)
 		bad := (*store.ValidationError)(nil)

@@ -58,11 +58,12 @@ const (
 var LogRetentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
 var (
-	roleARN     = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@/-]+\z`)
-	boundaryARN = parameter.Pattern(`\A(arn:(aws|aws-cn|aws-us-gov):iam::(\d{12}|aws):policy/)?[\w+=,.@/-]+\z`)
-	topicARN    = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):sns:[a-z0-9-]+:\d{12}:[\w-]+(\.fifo)?\z`)
-	keyARN      = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):kms:[a-z0-9-]+:\d{12}:key/[\w-]+\z`)
+	roleARN     = parameter.Pattern(`\Aarn:aws(-[a-z]+)*:iam::\d{12}:role/[\w+=,.@/-]+\z`)
+	boundaryARN = parameter.Pattern(`\A(arn:aws(-[a-z]+)*:iam::(\d{12}|aws):policy/)?[\w+=,.@/-]+\z`)
+	topicARN    = parameter.Pattern(`\Aarn:aws(-[a-z]+)*:sns:[a-z0-9-]+:\d{12}:[\w-]+(\.fifo)?\z`)
+	keyARN      = parameter.Pattern(`\Aarn:aws(-[a-z]+)*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+\z`)
 	bucketName  = parameter.Pattern(`\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\z`)
+	tagText     = parameter.Pattern(`\A[\p{L}\p{Z}\p{N}_.:/=+@-]*\z`)
 	codeKey     = parameter.Pattern(`\A[\w!.*'()/-]+\z`)
 )
 
@@ -262,6 +263,8 @@ func checkFormat(field, format string, most int) error {
 	return nil
 }
 
+const tagRule = `use letters, digits, spaces and "_.:/=+-@"`
+
 func checkTags(tags map[string]string) error {
 	if len(tags) > maxUserTags {
 		return invalid("Tags", strconv.Itoa(len(tags)), fmt.Sprintf("a stack has room for %d tags besides those of the project: leave some out", maxUserTags))
@@ -274,6 +277,10 @@ func checkTags(tags map[string]string) error {
 			return invalid("Tags", key, "AWS reserves keys that begin with aws: choose another key")
 		case utf8.RuneCountInString(value) > maxTagValueChars:
 			return invalid("Tags", key, fmt.Sprintf("its value has more than %d characters: shorten it", maxTagValueChars))
+		case !tagText().MatchString(key):
+			return invalid("Tags", key, tagRule)
+		case !tagText().MatchString(value):
+			return invalid("Tags", key, fmt.Sprintf("its value is %q: %s", value, tagRule))
 		}
 	}
 	return nil

@@ -32,8 +32,8 @@ const (
 )
 
 var (
-	tableARN   = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):dynamodb:[a-z0-9-]+:\d{12}:table/[\w.-]+\z`)
-	policyARN  = parameter.Pattern(`\Aarn:(aws|aws-cn|aws-us-gov):iam::(\d{12}|aws):policy/[\w+=,.@/-]+\z`)
+	tableARN   = parameter.Pattern(`\Aarn:aws(-[a-z]+)*:dynamodb:[a-z0-9-]+:\d{12}:table/[\w.-]+\z`)
+	policyARN  = parameter.Pattern(`\Aarn:aws(-[a-z]+)*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+\z`)
 	namespace  = parameter.Pattern(`\A[A-Za-z0-9][\w.-]*\z`)
 	namespaces = parameter.Pattern(`\A[\w-]{2,}\z`)
 	vpcID      = parameter.Pattern(`\Avpc-[0-9a-f]{8,17}\z`)
