@@ -38,6 +38,11 @@ const idleConns = 128
 // command, and an address that does not answer within two seconds rarely does later.
 const dialTimeout = 2 * time.Second
 
+// answerTimeout is how long an answer may take to begin after its request was sent. Without
+// it, a server that takes requests and never answers would hold a command up for ever. SQS
+// answers a long poll within 20 seconds.
+const answerTimeout = 30 * time.Second
+
 // isUnreachedFinal makes a retryer give up at once if no connection comes about: the
 // address is wrong, or nothing serves there.
 func isUnreachedFinal(o *retry.StandardOptions) {
@@ -131,6 +136,7 @@ func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptio
 			d.Timeout = dialTimeout
 		}).WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
+			t.ResponseHeaderTimeout = answerTimeout
 		})),
 		config.WithRetryer(func() aws.Retryer { return retry.NewStandard(isUnreachedFinal) }),
 		// Errors are returned; only the program writes to standard error.
