@@ -115,6 +115,25 @@ func TestATableIsDescribed(t *testing.T) {
 	}
 }
 
+// DynamoDB lists the indexes of a table in any order.
+func TestIndexesAreInOrder(t *testing.T) {
+	t.Parallel()
+	api, _ := newHooked(t, func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		err := next(ctx)
+		if out, ok := c.Output.(*dynamodb.DescribeTableOutput); ok && err == nil {
+			slices.Reverse(out.Table.GlobalSecondaryIndexes)
+		}
+		return err
+	})
+	d, err := newTable(t, api).Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(d.Indexes, func(a, b admin.Index) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Errorf("indexes %+v", d.Indexes)
+	}
+}
+
 func TestAProtectedTableIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	owned, db := newHooked(t, faults.Chain())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -135,6 +137,8 @@ func descriptionOf(t *types.TableDescription) *Description {
 		}
 		d.Indexes = append(d.Indexes, index)
 	}
+	// DynamoDB promises no order.
+	slices.SortFunc(d.Indexes, func(a, b Index) int { return strings.Compare(a.Name, b.Name) })
 	return d
 }
 

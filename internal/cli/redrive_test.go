@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -20,11 +21,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
-// A letter is a queue of at most one message.
+// A letter is a queue of at most one message. Of the body "unreachable", it cannot be read.
 type letter struct{ body string }
 
 func (l *letter) ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
 	out := &sqs.ReceiveMessageOutput{}
+	if l.body == "unreachable" {
+		return nil, errors.New("no route to host")
+	}
 	if l.body != "" {
 		out.Messages = []types.Message{{MessageId: aws.String("m1"), ReceiptHandle: aws.String("r1"), Body: aws.String(l.body)}}
 		l.body = ""
@@ -71,6 +75,7 @@ func TestRedrive(t *testing.T) {
 		want string
 	}{
 		{"", "--queue-url " + url, 0, "the queue has no messages"},
+		{"unreachable", "--queue-url " + url, 1, "no route to host"},
 		{"hello", "--queue-url " + url, 1, "m1: the message is not JSON"},
 		{gone, "--queue-url " + url, 1, "1 of 1 messages kept"},
 		{gone, "--queue-url " + url + " --discard-expired --output json", 0, `"state":"expired","deleted":true`},
@@ -95,6 +100,9 @@ func TestRedrive(t *testing.T) {
 				return &letter{c.body}, nil
 			},
 		})
+		if c.body == "unreachable" && strings.Contains(out.String(), "no messages") {
+			t.Errorf("a queue that cannot be read is said to be empty: %s", &out)
+		}
 		if code != c.exit || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: exit code %d, output %s; want %d and %q", c.args, code, &out, c.exit, c.want)
 		}

@@ -175,8 +175,12 @@ type redriven struct {
 	Kept     int       `json:"kept"`     // messages that stay in the queue
 }
 
-// report shows the outcomes, also those before an error.
+// report shows the outcomes, also those before an error. An error before any outcome says
+// nothing about the queue.
 func (o *redriveOptions) report(outcomes []redrive.Outcome, err error) error {
+	if err != nil && len(outcomes) == 0 {
+		return err
+	}
 	views := make([]outcome, len(outcomes))
 	kept := 0
 	for i := range outcomes {
