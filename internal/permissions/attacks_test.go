@@ -16,6 +16,9 @@ const (
 	tableARN  = "arn:aws:dynamodb:eu-west-1:123456789012:table/limits"
 	streamARN = tableARN + "/stream/2026-01-02T03:04:05.678"
 	queueARN  = "arn:aws:sqs:eu-west-1:123456789012:limits-aggregator-dlq"
+	logsARN   = "arn:aws:logs:eu-west-1:123456789012:log-group:/aws/lambda/limits-"
+
+	otherTableARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/limits2"
 )
 
 // The tag of the registry is no namespace: the recorded reads and writes with keys of the
@@ -50,7 +53,7 @@ var attacks = []struct {
 	{"dynamodb:UpdateTable dynamodb:DeleteTable dynamodb:UpdateTimeToLive dynamodb:UpdateContinuousBackups dynamodb:CreateBackup dynamodb:PutResourcePolicy dynamodb:DeleteResourcePolicy dynamodb:TagResource dynamodb:UntagResource dynamodb:ExportTableToPointInTime dynamodb:EnableKinesisStreamingDestination dynamodb:UpdateContributorInsights", tableARN, nil, nil},
 	{"dynamodb:GetRecords dynamodb:GetShardIterator dynamodb:DescribeStream", streamARN, nil, []string{"full", "aggregator"}},
 	{"sqs:SendMessage", queueARN, nil, []string{"aggregator"}},
-	{"sqs:ReceiveMessage sqs:DeleteMessage", queueARN, nil, []string{"full"}},
+	{"sqs:ReceiveMessage sqs:DeleteMessage sqs:ChangeMessageVisibility", queueARN, nil, []string{"full"}},
 	{"sqs:PurgeQueue sqs:SetQueueAttributes sqs:AddPermission", queueARN, nil, nil},
 	{"s3:PutObject", "arn:aws:s3:::trail/audit/year=2026/x", nil, []string{"aggregator"}},
 	{"s3:PutObject", "arn:aws:s3:::trail/functions/x.zip", nil, nil},
@@ -62,6 +65,19 @@ var attacks = []struct {
 	{"iam:PassRole iam:TagRole iam:AttachRolePolicy iam:PutRolePolicy iam:UpdateAssumeRolePolicy", "arn:aws:iam::123456789012:role/limits-aggr", nil, nil},
 	{"sts:AssumeRole sts:TagSession", "arn:aws:iam::123456789012:role/limits-admin", nil, nil},
 	{"cloudformation:CreateChangeSet cloudformation:ExecuteChangeSet cloudformation:UpdateStack cloudformation:DeleteStack", "arn:aws:cloudformation:eu-west-1:123456789012:stack/limits/1", nil, nil},
+	{"logs:CreateLogStream logs:PutLogEvents", logsARN + "aggregator:log-stream:one", nil, []string{"aggregator"}},
+	{"logs:CreateLogStream logs:PutLogEvents", logsARN + "limits-provisioner:log-stream:one", nil, []string{"provisioner"}},
+	{"logs:CreateLogGroup logs:DeleteLogStream logs:PutRetentionPolicy", logsARN + "aggregator:log-stream:one", nil, nil},
+	// The resources of another stack in the account.
+	{"dynamodb:Query", otherTableARN + "/index/GSI3", []string{"ns1/ENTITY#one"}, nil},
+	{"dynamodb:UpdateItem dynamodb:PutItem dynamodb:DeleteItem", otherTableARN, []string{"ns1/ENTITY#one"}, nil},
+	{"dynamodb:GetRecords dynamodb:GetShardIterator dynamodb:DescribeStream", otherTableARN + "/stream/2026-01-02T03:04:05.678", nil, nil},
+	{"sqs:SendMessage sqs:ReceiveMessage sqs:DeleteMessage sqs:ChangeMessageVisibility sqs:GetQueueAttributes", "arn:aws:sqs:eu-west-1:123456789012:limits2-aggregator-dlq", nil, nil},
+	{"s3:PutObject s3:GetObject", "arn:aws:s3:::trail2/audit/year=2026/x", nil, nil},
+	{"s3:ListBucket s3:GetLifecycleConfiguration", "arn:aws:s3:::trail2", nil, nil},
+	{"cloudformation:DescribeStacks cloudformation:GetTemplate", "arn:aws:cloudformation:eu-west-1:123456789012:stack/limits2/1", nil, nil},
+	{"lambda:GetFunctionConfiguration", "arn:aws:lambda:eu-west-1:123456789012:function:limits2-aggregator", nil, nil},
+	{"logs:FilterLogEvents logs:CreateLogStream logs:PutLogEvents", "arn:aws:logs:eu-west-1:123456789012:log-group:/aws/lambda/limits2-aggregator:log-stream:one", nil, nil},
 	{"kms:Decrypt kms:CreateGrant", "arn:aws:kms:eu-west-1:123456789012:key/1", nil, nil},
 }
 
