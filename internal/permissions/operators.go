@@ -18,7 +18,7 @@ var Operators = []string{"deployer", "operator"}
 // operates lists the commands of each of [Operators]. check is in none: it tries what the
 // caller may do.
 var operates = map[string][]string{
-	"deployer": {"delete", "deploy", "list", "status", "upgrade"},
+	"deployer": {"delete", "deploy", "list", "rollback", "status", "upgrade"},
 	"operator": {
 		"backup create", "backup delete", "backup list", "backup restore", "redrive",
 		"table create", "table delete", "table enable-stream", "table show",

@@ -143,7 +143,7 @@ func TestOperatorsMayOperate(t *testing.T) {
 	_, commands := recorded(t)
 	v := judged(t)
 	for command, policy := range map[string]string{
-		"deploy": "deployer", "upgrade": "deployer", "status": "deployer", "list": "deployer", "delete": "deployer",
+		"deploy": "deployer", "upgrade": "deployer", "status": "deployer", "list": "deployer", "rollback": "deployer", "delete": "deployer",
 		"redrive": "operator", "backup restore": "operator", "backup create": "operator", "table create": "operator", "table delete": "operator", "table show": "operator",
 	} {
 		for _, access := range permissions.Accesses(permissions.Recorded{command: commands[command]}) {
