@@ -1,6 +1,7 @@
 // Judges requests by policies, with IAM Simulate. It reads one JSON object from standard
 // input, {policies: [document], requests: [{action, arn, keys, tag}]}, and writes for each
 // request the list of verdicts, one for each policy: true if the policy alone allows it.
+// A request to assume a role also has requestTag, the tag of the session, and the role's trust.
 import { text } from 'node:stream/consumers'
 import { runSimulation } from '@cloud-copilot/iam-simulate'
 
@@ -11,6 +12,7 @@ function context(request) {
   const variables = {}
   if (request.keys) variables['dynamodb:LeadingKeys'] = request.keys
   if (request.tag) variables['aws:PrincipalTag/zael_namespace_id'] = request.tag
+  if (request.requestTag) variables['aws:RequestTag/zael_namespace_id'] = request.requestTag
   if (request.transaction) variables['dynamodb:EnclosingOperation'] = 'TransactWriteItems'
   return variables
 }
@@ -24,6 +26,7 @@ async function verdict(request, policy) {
       contextVariables: context(request)
     },
     identityPolicies: [{ name: 'policy', policy }],
+    ...(request.trust && { resourcePolicy: request.trust }),
     serviceControlPolicies: [],
     resourceControlPolicies: []
   }, {})

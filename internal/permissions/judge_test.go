@@ -58,7 +58,7 @@ func judge(t *testing.T, names []string, requests []permissions.Request) (allowe
 }
 
 // verdicts asks IAM Simulate for each request which of the policies allow it.
-func verdicts(t *testing.T, policies []json.RawMessage, requests []permissions.Request) (all [][]bool) {
+func verdicts[T any](t *testing.T, policies []json.RawMessage, requests []T) (all [][]bool) {
 	t.Helper()
 	input, err := json.Marshal(map[string]any{"policies": policies, "requests": requests})
 	if err != nil {
