@@ -109,6 +109,7 @@ type world struct {
 	table   *admin.Description
 	failure error // of the description
 	listing error // of the namespaces
+	empty   bool  // there are no namespaces
 	stack   health.Part[health.Stack]
 	site    health.Site
 	timeout time.Duration
@@ -119,6 +120,9 @@ func (w *world) Describe(ctx context.Context) (*admin.Description, error) {
 }
 
 func (w *world) List(ctx context.Context) ([]dynamo.Namespace, error) {
+	if w.empty {
+		return nil, nil
+	}
 	return []dynamo.Namespace{{Name: "default", ID: "abc"}}, errors.Join(w.listing, ctx.Err())
 }
 
@@ -265,11 +269,27 @@ func TestWhatIsWrongMakesTheVerdict(t *testing.T) {
 			health.Incomplete, "incomplete versions: no permission for dynamodb:GetItem",
 		},
 		"namespaces not permitted": {func(w *world) { w.listing = store.ErrAccessDenied }, health.Incomplete, "incomplete namespaces: no permission for dynamodb:Query"},
-		"a running update":         {func(w *world) { w.stack.Value.Status = "UPDATE_IN_PROGRESS" }, health.Changing, "changing stack: the stack is UPDATE_IN_PROGRESS"},
-		"an update rolled back":    {func(w *world) { w.stack.Value.Status = "UPDATE_ROLLBACK_COMPLETE" }, health.Degraded, "degraded stack: the last update failed"},
-		"a creation rolled back":   {func(w *world) { w.stack.Value.Status = "ROLLBACK_COMPLETE" }, health.Broken, "broken stack: the stack is ROLLBACK_COMPLETE"},
-		"a stuck rollback":         {func(w *world) { w.stack.Value.Status = "UPDATE_ROLLBACK_FAILED" }, health.Broken, "broken stack: the stack is UPDATE_ROLLBACK_FAILED"},
-		"a stack never deployed":   {func(w *world) { w.stack.Value.Status = "REVIEW_IN_PROGRESS" }, health.Broken, "broken stack: the stack was never deployed"},
+		"no namespaces":            {func(w *world) { w.empty = true }, health.Broken, "broken namespaces: no namespace is registered"},
+		"a half of a deployment": {
+			func(w *world) {
+				w.stack.Value.Resources = health.Read([]health.Resource{{LogicalID: "AggregatorLogGroup", Status: "CREATE_COMPLETE"}})
+			},
+			health.Degraded, "degraded stack: the deployment is not complete: the stack is to have, and does not have, AggregatorFunction",
+		},
+		"a whole deployment": {
+			func(w *world) {
+				w.stack.Value.Resources = health.Read([]health.Resource{
+					{LogicalID: "AggregatorLogGroup", Status: "CREATE_COMPLETE"}, {LogicalID: "AggregatorFunction", Status: "UPDATE_COMPLETE"},
+					{LogicalID: "ProvisionerLogGroup", Status: "DELETE_COMPLETE"},
+				})
+			},
+			health.Healthy, "",
+		},
+		"a running update":       {func(w *world) { w.stack.Value.Status = "UPDATE_IN_PROGRESS" }, health.Changing, "changing stack: the stack is UPDATE_IN_PROGRESS"},
+		"an update rolled back":  {func(w *world) { w.stack.Value.Status = "UPDATE_ROLLBACK_COMPLETE" }, health.Degraded, "degraded stack: the last update failed"},
+		"a creation rolled back": {func(w *world) { w.stack.Value.Status = "ROLLBACK_COMPLETE" }, health.Broken, "broken stack: the stack is ROLLBACK_COMPLETE"},
+		"a stuck rollback":       {func(w *world) { w.stack.Value.Status = "UPDATE_ROLLBACK_FAILED" }, health.Broken, "broken stack: the stack is UPDATE_ROLLBACK_FAILED"},
+		"a stack never deployed": {func(w *world) { w.stack.Value.Status = "REVIEW_IN_PROGRESS" }, health.Broken, "broken stack: the stack was never deployed"},
 		"a running update of a broken table": {func(w *world) {
 			w.stack.Value.Status, w.table.Status = "UPDATE_IN_PROGRESS", "DELETING"
 		}, health.Changing, "changing stack"},

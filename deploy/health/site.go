@@ -13,10 +13,12 @@ import (
 
 // Logical IDs and outputs of the template. Stacks of the Python package have the same.
 const (
-	aggregatorID  = "AggregatorFunction"
-	provisionerID = "ProvisionerFunction"
-	queueID       = "AggregatorDLQ"
-	alarmType     = "AWS::CloudWatch::Alarm"
+	aggregatorID                        = "AggregatorFunction"
+	provisionerID                       = "ProvisionerFunction"
+	aggregatorLogsID, provisionerLogsID = "AggregatorLogGroup", "ProvisionerLogGroup"
+
+	queueID   = "AggregatorDLQ"
+	alarmType = "AWS::CloudWatch::Alarm"
 
 	outputProvisioner = "ProvisionerFunctionName"
 	outputArchive     = "AuditArchiveBucketName"
@@ -56,6 +58,24 @@ func (s *Stack) Site() Site {
 	site.Aggregator, site.Provisioner = byID[aggregatorID], byID[provisionerID]
 	site.DeadLetters, site.Archive = cmp.Or(s.Outputs[stack.OutputQueue], byID[queueID]), byID[stack.ArchiveID]
 	return site
+}
+
+// unfinished are the functions for which the stack has a log group, and no code yet: its
+// deployment was interrupted after the first of two change sets.
+func (s *Stack) unfinished() (functions []string) {
+	if s.Resources.Value == nil {
+		return nil
+	}
+	has := map[string]bool{}
+	for _, r := range *s.Resources.Value {
+		has[r.LogicalID] = r.Status != "DELETE_COMPLETE"
+	}
+	for _, f := range []struct{ logs, function string }{{aggregatorLogsID, aggregatorID}, {provisionerLogsID, provisionerID}} {
+		if has[f.logs] && !has[f.function] {
+			functions = append(functions, f.function)
+		}
+	}
+	return functions
 }
 
 func siteOfOutputs(outputs map[string]string) Site {

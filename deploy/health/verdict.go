@@ -51,8 +51,8 @@ func (r *Report) Judge() {
 	r.judgeStack()
 	r.judgeTable()
 	r.judgeVersions()
-	if r.Table.Problem == nil {
-		unreadable(r, "namespaces", r.Namespaces)
+	if r.Table.Problem == nil && unreadable(r, "namespaces", r.Namespaces) && len(*r.Namespaces.Value) == 0 {
+		r.find(Broken, "namespaces", "zae-limiter deploy registers "+dynamo.DefaultNamespace+", or name another to zae-limiter namespace register", "no namespace is registered, so no limiter can open the table")
 	}
 	if r.Aggregator != nil {
 		r.judgeFunction("aggregator", r.Aggregator)
@@ -114,6 +114,9 @@ func (r *Report) judgeStack() {
 	case strings.HasSuffix(s.Status, "_IN_PROGRESS"):
 		r.find(Changing, "stack", "follow it with --watch", "%s", status)
 	case slices.Contains([]string{"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"}, s.Status):
+		if without := s.unfinished(); len(without) > 0 {
+			r.find(Degraded, "stack", "zae-limiter deploy continues it", "the deployment is not complete: the stack is to have, and does not have, %s", strings.Join(without, " and "))
+		}
 	case s.Status == "UPDATE_ROLLBACK_COMPLETE" || s.Status == "IMPORT_ROLLBACK_COMPLETE":
 		r.find(Degraded, "stack", s.Next, "the last update failed and was rolled back: %s", status)
 	default:
@@ -194,7 +197,7 @@ func (r *Report) judgeVersions() {
 	v := r.Versions.Value
 	switch {
 	case !v.Recorded:
-		r.find(Healthy, "versions", "", "the table has no version record, so no client can tell whether it is too old")
+		r.find(Healthy, "versions", "zae-limiter table create adds one", "the table has no version record, so no client can tell whether it is too old")
 	case v.Incompatible != "":
 		r.find(Broken, "versions", "zae-limiter check shows the versions of client and table", "%s", v.Incompatible)
 	case v.Outdated:

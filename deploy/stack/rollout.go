@@ -70,7 +70,7 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 		done, err = m.addFunctions(ctx, r, &out)
 	}
 	if err != nil || !done {
-		return out, adopting(live, err)
+		return out, resumable(adopting(live, err))
 	}
 	return out, errors.Join(m.finish(ctx, r, out.Stack), m.clean(ctx, left, out.Changes))
 }
@@ -199,6 +199,14 @@ func adopting(live *Stack, err error) error {
 	if _, ours := live.Parameters[ParameterCodeKey]; !ours {
 		failure.Next = "its functions now have the placeholder code of the template that they came from, and fail: correct the cause and deploy again soon, " +
 			"or deploy their code with the program that made the stack"
+	}
+	return err
+}
+
+// resumable adds to the interruption of a deployment that CloudFormation does not do the rest.
+func resumable(err error) error {
+	if stopped := (*InterruptedError)(nil); errors.As(err, &stopped) {
+		stopped.Next += "; when it is done, deploy again: that completes the deployment"
 	}
 	return err
 }
