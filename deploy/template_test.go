@@ -262,7 +262,7 @@ func TestDataOutlivesTheStackUnlessOptionsSayOtherwise(t *testing.T) {
 		s := newStack(t, deploy.Options{DeleteData: deleteData})
 		want := map[bool]string{false: "Retain", true: "Delete"}[deleteData]
 		onDelete := map[bool]string{false: "RetainExceptOnCreate", true: "Delete"}[deleteData]
-		for _, name := range []string{"RateLimitsTable", "AuditArchiveBucket"} {
+		for _, name := range []string{"RateLimitsTable", "AuditArchiveBucket", "AuditArchiveBucketPolicy"} {
 			r := s.section("Resources")[name].(map[string]any)
 			if r["DeletionPolicy"] != onDelete || r["UpdateReplacePolicy"] != want {
 				t.Errorf("%s: the policies are %v and %v, not %s and %s", name, r["DeletionPolicy"], r["UpdateReplacePolicy"], onDelete, want)
