@@ -39,7 +39,7 @@ const (
 type Options struct {
 	// Name is the name of the stack and of its table: 3 to 45 letters, digits and hyphens,
 	// the first a letter. "" is zae-limiter. Lambda's limit of 64 characters for the name of
-	// a function leaves 45.
+	// a function leaves 45, and 53 without a provisioner.
 	Name string
 
 	// Windows are the windows to sum usage over: hourly, daily, monthly; nil is hourly and

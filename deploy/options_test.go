@@ -35,6 +35,7 @@ func TestABadOptionIsNamed(t *testing.T) {
 		{"Name", deploy.Options{Name: "-limits"}},
 		{"Name", deploy.Options{Name: "ab"}},
 		{"Name", deploy.Options{Name: strings.Repeat("a", 46)}},
+		{"Name", deploy.Options{Name: strings.Repeat("a", 54), NoProvisioner: true}},
 		{"Windows", deploy.Options{Windows: []string{"hourly", "weekly"}}},
 		{"Windows", deploy.Options{Windows: []string{"hourly", "hourly"}}},
 		{"Windows", deploy.Options{Windows: []string{}}},
@@ -91,8 +92,11 @@ func TestABadOptionIsNamed(t *testing.T) {
 func TestTheLongestNameFits(t *testing.T) {
 	t.Parallel()
 	spec := newSpec(t, deploy.Options{Name: strings.Repeat("a", 45)})
+	alone := newSpec(t, deploy.Options{Name: strings.Repeat("a", 53), NoProvisioner: true}) // as stacks of the peer may be called
 	const most = 64
-	for _, name := range []string{spec.AggregatorFunction(), spec.ProvisionerFunction(), spec.RoleName(deploy.ProvisionerRole)} {
+	for _, name := range []string{
+		spec.AggregatorFunction(), spec.ProvisionerFunction(), spec.RoleName(deploy.ProvisionerRole), alone.AggregatorFunction(), alone.RoleName(deploy.AdminRole),
+	} {
 		if len(name) > most {
 			t.Errorf("%s has %d characters, of %d that AWS takes", name, len(name), most)
 		}

@@ -34,7 +34,8 @@ const (
 
 // Bounds of options. Those of names are AWS's.
 const (
-	minNameChars, maxNameChars = 3, 45
+	minNameChars               = 3
+	maxNameChars, maxShortName = 53, 45 // of a stack without a provisioner, and of one that has it
 	maxDays                    = 3650
 	maxPITRDays                = 35
 	minMemoryMB, maxMemoryMB   = 128, 3008
@@ -100,7 +101,7 @@ func (c *Capacity) setDefaults() {
 // validate reports the first option that is not acceptable.
 func (o *Options) validate() error {
 	return cmp.Or(
-		checkName(o.Name), checkWindows(o.Windows),
+		o.checkName(), checkWindows(o.Windows),
 		between("UsageRetentionDays", o.UsageRetentionDays, 1, maxDays),
 		between("AuditRetentionDays", cmp.Or(o.AuditRetentionDays, defaultRetentionDays), 1, maxDays),
 		o.Capacity.validate(),
@@ -195,17 +196,19 @@ func (o *Options) fits(field, format string, of []Component, most int) error {
 }
 
 // checkName checks the rules of stacks, tables and functions at once.
-func checkName(name string) error {
+func (o *Options) checkName() error {
 	const rule = "give 3 to 45 letters, digits and hyphens, the first a letter"
-	at := strings.IndexFunc(name, func(r rune) bool { return !isLetter(r) && !isDigit(r) && r != '-' })
-	switch {
+	at := strings.IndexFunc(o.Name, func(r rune) bool { return !isLetter(r) && !isDigit(r) && r != '-' })
+	switch n := len(o.Name); {
 	case at >= 0:
-		r, _ := utf8.DecodeRuneInString(name[at:])
-		return invalid("Name", name, fmt.Sprintf("%q is not allowed: %s", r, rule))
-	case !isLetter(rune(name[0])): // withDefaults has filled in an empty name
-		return invalid("Name", name, "it does not begin with a letter: "+rule)
-	case len(name) < minNameChars || len(name) > maxNameChars:
-		return invalid("Name", name, fmt.Sprintf("it has %d characters: %s", len(name), rule))
+		r, _ := utf8.DecodeRuneInString(o.Name[at:])
+		return invalid("Name", o.Name, fmt.Sprintf("%q is not allowed: %s", r, rule))
+	case !isLetter(rune(o.Name[0])): // setDefaults has filled in an empty name
+		return invalid("Name", o.Name, "it does not begin with a letter: "+rule)
+	case n > maxShortName && n <= maxNameChars && !o.NoProvisioner:
+		return invalid("Name", o.Name, fmt.Sprintf("it has %d characters, and the name of the provisioner would be too long: give at most %d, or leave out the provisioner", n, maxShortName))
+	case n < minNameChars || n > maxNameChars:
+		return invalid("Name", o.Name, fmt.Sprintf("it has %d characters: %s", n, rule))
 	}
 	return nil
 }
