@@ -52,6 +52,7 @@ var attacks = []struct {
 	{"dynamodb:DeleteItem", tableARN, []string{"ns1/AUDIT#one"}, []string{"full", "ns-full", "provisioner"}},
 	{"dynamodb:UpdateTable dynamodb:DeleteTable dynamodb:UpdateTimeToLive dynamodb:UpdateContinuousBackups dynamodb:CreateBackup dynamodb:PutResourcePolicy dynamodb:DeleteResourcePolicy dynamodb:TagResource dynamodb:UntagResource dynamodb:ExportTableToPointInTime dynamodb:EnableKinesisStreamingDestination dynamodb:UpdateContributorInsights", tableARN, nil, nil},
 	{"dynamodb:GetRecords dynamodb:GetShardIterator dynamodb:DescribeStream", streamARN, nil, []string{"full", "aggregator"}},
+	{"dynamodb:ListStreams", "*", nil, []string{"aggregator"}}, // which Lambda asks of the role of an event source mapping
 	{"sqs:SendMessage", queueARN, nil, []string{"aggregator"}},
 	{"sqs:ReceiveMessage sqs:DeleteMessage sqs:ChangeMessageVisibility", queueARN, nil, []string{"full"}},
 	{"sqs:PurgeQueue sqs:SetQueueAttributes sqs:AddPermission", queueARN, nil, nil},

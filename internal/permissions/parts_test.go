@@ -23,8 +23,8 @@ type mutant struct {
 // A statement is one of a policy, as JSON.
 type statement = map[string]any
 
-// Every part of every statement is held by a verdict: without an action, a resource or a
-// condition, and with a wider one, some request of the corpus is judged otherwise. The corpus
+// Every part of every statement is held by a verdict: without the statement, an action, a
+// resource or a condition, and with a wider one, some request of the corpus is judged otherwise. The corpus
 // has the requests on which other tests insist.
 func TestEveryPartOfAStatementIsJudged(t *testing.T) {
 	t.Parallel()
@@ -88,27 +88,32 @@ func corpus(t *testing.T) (requests []permissions.Request) {
 // mutantsOf are the mutants of a policy.
 func mutantsOf(t *testing.T, policy json.RawMessage) (mutants []mutant) {
 	t.Helper()
-	var document struct {
+	type document struct {
 		Version   string
 		Statement []statement
+	}
+	read := func() (d document) {
+		if err := json.Unmarshal(policy, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
 	}
 	// mutate adds the policy with a change of a statement.
 	mutate := func(i int, name string, change func(statement)) {
 		t.Helper()
-		if err := json.Unmarshal(policy, &document); err != nil {
-			t.Fatal(err)
-		}
+		document := read()
 		change(document.Statement[i])
+		if len(document.Statement[i]) == 0 {
+			document.Statement = slices.Delete(document.Statement, i, i+1)
+		}
 		text, err := json.Marshal(document)
 		if err != nil {
 			t.Fatal(err)
 		}
 		mutants = append(mutants, mutant{fmt.Sprintf("statement %d %s", i, name), text})
 	}
-	if err := json.Unmarshal(policy, &document); err != nil {
-		t.Fatal(err)
-	}
-	for i, s := range slices.Clone(document.Statement) {
+	for i, s := range read().Statement {
+		mutate(i, "is missing", func(s statement) { clear(s) })
 		for _, field := range []string{"Action", "Resource"} {
 			values := texts(s[field])
 			for _, v := range values {
