@@ -279,7 +279,8 @@ func TestWhatIsWrongMakesTheVerdict(t *testing.T) {
 		"a whole deployment": {
 			func(w *world) {
 				w.stack.Value.Resources = health.Read([]health.Resource{
-					{LogicalID: "AggregatorLogGroup", Status: "CREATE_COMPLETE"}, {LogicalID: "AggregatorFunction", Status: "UPDATE_COMPLETE"},
+					{LogicalID: "AggregatorLogGroup", Status: "CREATE_COMPLETE"},
+					{LogicalID: "AggregatorFunction", Status: "UPDATE_COMPLETE"},
 					{LogicalID: "ProvisionerLogGroup", Status: "DELETE_COMPLETE"},
 				})
 			},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -94,8 +95,12 @@ func (e *ReplacementError) Error() string {
 		parts = append(parts, c.describe())
 		flags = append(flags, "--allow-replacement "+c.LogicalID)
 	}
-	return fmt.Sprintf("refused to change stack %s: %s: change the options that cause it, or give %s",
+	text := fmt.Sprintf("refused to change stack %s: %s: change the options that cause it, or give %s",
 		e.Stack, strings.Join(parts, "; "), strings.Join(flags, " "))
+	if slices.ContainsFunc(e.Changes, func(c Change) bool { return c.Type == typeTable && c.Action == string(types.ChangeActionModify) }) {
+		text += "; CloudFormation will refuse that, too, because the table has a name: for another table, deploy a stack of another name"
+	}
+	return text
 }
 
 // Is reports whether target is [ErrDataLoss].

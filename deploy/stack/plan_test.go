@@ -62,6 +62,9 @@ func TestAChangeThatLosesDataIsRefused(t *testing.T) {
 			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "--allow-replacement "+c.resource) {
 				w.Errorf("%s: error %v", c.change, err)
 			}
+			if advised := strings.Contains(err.Error(), "deploy a stack of another name"); advised != (c.resource == stack.TableID) {
+				w.Errorf("%s: error %v", c.change, err)
+			}
 			allowed := w.spec(c.change)
 			allowed.AllowReplacement = []string{c.resource}
 			if err := w.Discard(w.Context(), w.plan(allowed)); err != nil {

@@ -66,8 +66,15 @@ func corpus(t *testing.T) (requests []permissions.Request) {
 			continue
 		}
 		for _, tagged := range [][2]string{
-			{"ns1", "ns10/BUCKET#one"}, {"ns1", "ns10"}, {"ns1", "_/AUDIT#one"}, {"_", "_/BUCKET#one"}, {"_", "_"},
-			{"ns1", "ns1/BUCKET#one"}, {"ns1", "ns1/ENTITY#one"}, {"ns1", "ns1/SYSTEM#"}, {"ns1", "ns1"},
+			{"ns1", "ns10/BUCKET#one"},
+			{"ns1", "ns10"},
+			{"ns1", "_/AUDIT#one"},
+			{"_", "_/BUCKET#one"},
+			{"_", "_"},
+			{"ns1", "ns1/BUCKET#one"},
+			{"ns1", "ns1/ENTITY#one"},
+			{"ns1", "ns1/SYSTEM#"},
+			{"ns1", "ns1"},
 		} {
 			r := own
 			r.Tag, r.Keys = tagged[0], []string{tagged[1]}

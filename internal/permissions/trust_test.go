@@ -60,8 +60,14 @@ func TestASessionGetsNoOtherNamespace(t *testing.T) {
 			want            bool
 		}{
 			{"ns1", "ns1", true},
-			{"ns1", "ns2", false}, {"ns1", "ns10", false}, {"ns1", "NS1", false}, {"ns1", "ns*", false}, {"ns1", "_", false}, {"ns1", "", false},
-			{"", "ns1", false}, {"", "", false},
+			{"ns1", "ns2", false},
+			{"ns1", "ns10", false},
+			{"ns1", "NS1", false},
+			{"ns1", "ns*", false},
+			{"ns1", "_", false},
+			{"ns1", "", false},
+			{"", "ns1", false},
+			{"", "", false},
 		} {
 			for _, action := range []string{"sts:AssumeRole", "sts:TagSession"} {
 				requests = append(requests, assumption{
