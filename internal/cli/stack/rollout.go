@@ -49,7 +49,7 @@ type RolloutView struct {
 	ID        string            `json:"stack_id"`
 	Status    string            `json:"status"`
 	Changes   []changeView      `json:"changes"`             // what was changed
-	Remaining []string          `json:"remaining,omitempty"` // resources that the stack should no longer have
+	Remaining []string          `json:"remaining,omitempty"` // what --no-wait left undone; the same command again does it
 	Outputs   map[string]string `json:"outputs"`
 }
 
