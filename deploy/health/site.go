@@ -103,12 +103,12 @@ type Stacks interface {
 
 // FindStack reads a stack with its resources, and with the events of an operation that runs
 // or did not succeed, all within a time limit; 0 is [DefaultTimeout]. A stack that does not
-// exist is absent.
+// exist is absent, also because the server has no stacks.
 func FindStack(ctx context.Context, from Stacks, name string, limit time.Duration) Part[Stack] {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(limit, DefaultTimeout))
 	defer cancel()
 	s, err := from.Find(ctx, name)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, stack.ErrNoStacks) {
 		return Part[Stack]{}
 	}
 	if err != nil {

@@ -80,16 +80,12 @@ func (s *statusSource) look(ctx context.Context) (*health.Report, error) {
 	return r, nil
 }
 
-// stack finds the stack. A server at another URL that is not CloudFormation has no stacks.
+// stack finds the stack.
 func (s *statusSource) stack(ctx context.Context) health.Part[health.Stack] {
 	if s.stacks == nil {
 		return health.Part[health.Stack]{}
 	}
-	found := health.FindStack(ctx, s.stacks, s.app.Flags.Table, 0)
-	if found.Problem != nil && found.Problem.Kind == health.Other && s.app.Flags.EndpointURL != "" {
-		return health.Part[health.Stack]{}
-	}
-	return found
+	return health.FindStack(ctx, s.stacks, s.app.Flags.Table, 0)
 }
 
 // open makes the handles of a table.
