@@ -31,7 +31,7 @@ func Health(ctx context.Context, e app.Endpoint) (health.Clients, error) {
 		Functions: lambda.NewFromConfig(cfg),
 		Queues:    sqs.NewFromConfig(cfg),
 		Logs:      cloudwatchlogs.NewFromConfig(cfg),
-		Buckets:   s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = e.URL != "" }),
+		Buckets:   s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = cfg.BaseEndpoint != nil }),
 	}, nil
 }
 
