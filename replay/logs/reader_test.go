@@ -117,15 +117,15 @@ func reader(t *testing.T, text io.Reader, o logs.Options) *logs.Reader {
 	return r
 }
 
-func zipped(t *testing.T, text []byte) []byte {
-	t.Helper()
+func zipped(tb testing.TB, text []byte) []byte {
+	tb.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	if _, err := w.Write(text); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b.Bytes()
 }
