@@ -264,7 +264,7 @@ func (l *Reader) peek(ahead int) ([]byte, error) {
 
 // broken says where a log could not be read on, and what to do about compressed data.
 func (l *Reader) broken(line int64, err error) error {
-	problem := ""
+	var problem string
 	switch _, corrupt := errors.AsType[flate.CorruptInputError](err); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		problem = "the compressed data end too early"
