@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"estimate":                     {"store", "internal/bucket", "loadtest/scenario"},
 	"loadtest":                     {".", "store", "dynamo", "dynamolite", "estimate", "internal/schema", "loadtest/internal/setup", "loadtest/result", "loadtest/scenario", sdk + "/..."},
 	"loadtest/compare":             {"store", "loadtest/internal/confidence", "loadtest/result"},
-	"loadtest/report":              {"internal/chart", "internal/limitarg", "loadtest/result"},
+	"loadtest/report":              {"internal/chart", "internal/limitarg", "loadtest/result", "loadtest/swarm"},
 	"loadtest/result":              {"internal/limitarg"},
 	"loadtest/fleet":               {"store", "loadtest/swarm"},
 	"loadtest/swarm":               {"store"},

@@ -78,15 +78,20 @@ func TestPricesThatAreIncompleteAreRefused(t *testing.T) {
 		"price of read_units_million":   strings.Replace(row("price: 1, date: 2026-01-02, source: page"), "read_units_million: {price: 1", "read_units_million: {price: .inf", 1),
 		"date of write_units_million":   row("price: 1, date: then, source: page"),
 		"source of write_units_million": row("price: 1, date: 2026-01-02"),
-		"region":                        "regions: {}",
+		"region":                        "regions: {s: {}}",
 	} {
 		_, err := estimate.ParsePrices("f", []byte(text), "r")
 		if wrong, ok := errors.AsType[*store.ValidationError](err); !ok || wrong.Field != field {
 			t.Errorf("%s: error %v", field, err)
 		}
 	}
-	if _, err := estimate.ParsePrices("f", []byte("regions: {r: {writes: 1}}"), "r"); err == nil {
-		t.Error("an unknown row is accepted")
+	for text, want := range map[string]string{
+		"": "f has no regions: give", "null": "f has no regions: give", "regions: {}": "f has no regions: give", "regions: {s: }": "the regions of f are s: give",
+		"regions: {r: {writes: 1}}": "read f: give regions and their prices", "x: 1": "read f: give regions", "[1]": "read f: give regions", "%": "read f: give regions",
+	} {
+		if _, err := estimate.ParsePrices("f", []byte(text), "r"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package estimate
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -52,15 +54,16 @@ func ParsePrices(file string, text []byte, region string) (*Prices, error) {
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
-	if err := d.Decode(&table); err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
+	if err := d.Decode(&table); err != nil && !errors.Is(err, io.EOF) { // an empty file has no regions
+		return nil, fmt.Errorf("read %s: give regions and their prices, as the table in estimate/prices.yaml has them: %w", file, err)
 	}
 	p := table.Regions[region]
 	if p == nil {
-		return nil, &store.ValidationError{
-			Field: "region", Value: region,
-			Reason: "the regions of " + file + " are " + strings.Join(slices.Sorted(maps.Keys(table.Regions)), ", ") + ": give a table with this region",
+		has := file + " has no regions"
+		if len(table.Regions) > 0 {
+			has = "the regions of " + file + " are " + strings.Join(slices.Sorted(maps.Keys(table.Regions)), ", ")
 		}
+		return nil, &store.ValidationError{Field: "region", Value: region, Reason: has + ": give a table with this region"}
 	}
 	for name, row := range p.rows() {
 		_, err := time.Parse(time.DateOnly, row.Date)

@@ -27,15 +27,14 @@ type ordered struct {
 
 	queue  queue
 	early  early
-	next   Event // the event that was read last
-	count  int64 // events read
+	next   held  // the event that was read last
 	newest int64 // the latest instant read
 	ended  bool
 }
 
 func (o *ordered) Next(e *Event) error {
 	for !o.ended && !o.isDue() {
-		err := o.source.Next(&o.next)
+		err := o.source.Next(&o.next.Event)
 		switch {
 		case err == io.EOF: //nolint:errorlint // sources return io.EOF itself, as readers do
 			o.ended = true
@@ -66,15 +65,15 @@ func (o *ordered) isDue() bool {
 
 // hold takes in the event that was read last.
 func (o *ordered) hold() {
-	o.count++
-	if o.count == 1 || o.next.At > o.newest {
+	o.next.number++
+	if o.next.number == 1 || o.next.At > o.newest {
 		o.newest = o.next.At
 	}
 	if last := o.queue.last(); last == nil || last.At <= o.next.At {
-		o.queue.extend().set(&o.next, o.count)
+		o.queue.extend().copyFrom(&o.next)
 		return
 	}
-	o.early.add(&o.next, o.count)
+	heap.Push(&o.early, &o.next)
 }
 
 // first is the event to pass on next, nil if there is none.
@@ -93,9 +92,9 @@ type held struct {
 	number int64
 }
 
-func (h *held) set(e *Event, number int64) {
-	h.copyFrom(e)
-	h.number = number
+func (h *held) copyFrom(other *held) {
+	h.Event.copyFrom(&other.Event)
+	h.number = other.number
 }
 
 func (h *held) isBefore(other *held) bool {
@@ -151,10 +150,17 @@ func (h *early) Len() int           { return len(*h) }
 func (h *early) Less(i, j int) bool { return (*h)[i].isBefore(&(*h)[j]) }
 func (h *early) Swap(i, j int)      { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
 
-// Push adds an event.
+// Push adds a copy of an event. A place beyond the end keeps the memory of its amounts.
 func (h *early) Push(x any) {
-	e, _ := x.(*held)
-	*h = append(*h, *e)
+	n := len(*h)
+	if n < cap(*h) {
+		*h = (*h)[:n+1]
+	} else {
+		*h = append(*h, held{})
+	}
+	if e, ok := x.(*held); ok {
+		(*h)[n].copyFrom(e)
+	}
 }
 
 // Pop removes the last event.
@@ -162,16 +168,6 @@ func (h *early) Pop() any {
 	last := len(*h) - 1
 	*h = (*h)[:last]
 	return nil
-}
-
-// add adds a copy of an event. A place beyond the end keeps the memory of its amounts.
-func (h *early) add(e *Event, number int64) {
-	var place held
-	if n := len(*h); n < cap(*h) {
-		place = (*h)[:n+1][n]
-	}
-	place.set(e, number)
-	heap.Push(h, &place)
 }
 
 func (h *early) drop() { heap.Pop(h) }

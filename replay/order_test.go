@@ -134,3 +134,30 @@ func TestMergeOrdersSeveralLogs(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// zigzag is a source without an end whose every second event comes late.
+type zigzag struct{ next int64 }
+
+func (z *zigzag) Next(e *replay.Event) error {
+	z.next++
+	e.At, e.Amounts = z.next^1, append(e.Amounts[:0], z.next)
+	return nil
+}
+
+func TestOrderingLateEventsMakesNoGarbage(t *testing.T) {
+	source := replay.Order(&zigzag{}, 100*time.Millisecond, 1000)
+	var e replay.Event
+	next := func() {
+		for range 2 {
+			if err := source.Next(&e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 1000 { // its memory grows to what the window needs
+		next()
+	}
+	if n := testing.AllocsPerRun(1000, next); n > 0 {
+		t.Errorf("%v allocations for an event in order and a late one", n)
+	}
+}

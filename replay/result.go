@@ -14,11 +14,11 @@ type Result struct {
 	Events       int64     `json:"events"`  // events that were decided
 	Refused      int64     `json:"refused"` // events that a limit refused
 	RefusedShare float64   `json:"refused_share"`
-	Late         int64     `json:"late"`      // events that came after the window of Order
-	Unlimited    int64     `json:"unlimited"` // events for which no level has limits
-	From         time.Time `json:"start_at"`  // instant of the first event
-	To           time.Time `json:"end_at"`    // instant of the last event
-	Buckets      int       `json:"buckets"`   // number of buckets
+	Late         int64     `json:"late"`              // events that came after the window of Order
+	Unlimited    int64     `json:"unlimited"`         // events for which no level has limits
+	From         time.Time `json:"start_at,omitzero"` // instant of the first event, absent without events
+	To           time.Time `json:"end_at,omitzero"`   // instant of the last event, absent without events
+	Buckets      int       `json:"buckets"`           // number of buckets
 	SlotSeconds  float64   `json:"slot_seconds"`
 	Timeline     []Slot    `json:"timeline"`
 

@@ -97,12 +97,15 @@ type sampleTable struct {
 }
 
 // layout is the page, once it is needed.
-var layout = sync.OnceValue(func() *template.Template {
+var layout = sync.OnceValue(parse)
+
+// parse parses the page, and the form of its tables.
+func parse() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{
 		"instant": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04:05 MST") },
 		"dollars": dollars, "count": limitarg.Grouped[int64], "number": chart.Number,
 	}).Parse(source))
-})
+}
 
 // HTML writes the page of a result. It returns the errors of w.
 func HTML(w io.Writer, r *result.Result) error {

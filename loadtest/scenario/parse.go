@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -140,6 +139,13 @@ func (r *reader) items(p place, most int, each func(item place)) {
 	})
 }
 
+// notEmpty reports a list without items.
+func (r *reader) notEmpty(p place, what string) {
+	if p.IsList() && p.Len() == 0 {
+		r.Find(p, "give at least one %s", what)
+	}
+}
+
 const missing = "this key is missing: "
 
 // require reports keys that a mapping lacks.
@@ -159,6 +165,7 @@ func (r *reader) require(p place, what map[string]string) {
 
 func (r *reader) file(root place) {
 	r.s = Scenario{Limiters: 1, Sides: []Side{Limiter}}
+	r.s.Name = "unnamed" // a file without a name is refused below
 	var load place
 	r.fields(root, map[string]func(place){
 		"name":      func(p place) { r.s.Name = r.text(p, "unnamed") },
@@ -178,7 +185,6 @@ func (r *reader) file(root place) {
 		"load": "names of classes and what they do",
 	})
 	r.exactlyOne(root, "duration", "phases")
-	r.s.Name = cmp.Or(r.s.Name, "unnamed")
 	if len(r.s.Phases) == 0 {
 		r.s.Phases = []Phase{{Name: onlyPhase, For: time.Minute}}
 	}
@@ -217,6 +223,7 @@ func (r *reader) onlyDuration(p place) {
 
 func (r *reader) phases(p place) {
 	r.s.Phases = nil
+	r.notEmpty(p, "phase")
 	r.items(p, maxPhases, func(item place) {
 		phase := Phase{For: time.Minute, Name: fmt.Sprintf("phase-%d", len(r.s.Phases)+1)}
 		r.fields(item, map[string]func(place){

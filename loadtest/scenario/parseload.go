@@ -149,7 +149,8 @@ func (r *reader) active(p place) []int {
 	for i := range r.s.Phases {
 		names = append(names, r.s.Phases[i].Name)
 	}
-	indices, allKnown := []int{}, true
+	indices, allKnown := []int{}, p.Len() > 0
+	r.notEmpty(p, "phase")
 	r.items(p, maxPhases, func(item place) {
 		i, ok := r.oneOf(item, "phase", names)
 		indices, allKnown = append(indices, i), allKnown && ok

@@ -59,6 +59,8 @@ func (b batches) deviation(is, of float64) float64 {
 // verdict compares the share with the highest one allowed.
 func (b batches) verdict(most float64) Verdict {
 	switch i := b.interval(); {
+	case most == 0 && i.Is > 0: // one is too many
+		return Broken
 	case i.Most <= most:
 		return Kept
 	case i.Least > most:

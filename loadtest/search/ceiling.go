@@ -18,10 +18,10 @@ type Level struct {
 	// Slow is the latency that at most one operation of a hundred exceeds: a bound of the
 	// 99th percentile. Required.
 	Slow time.Duration
-	// Errors is the share of operations without an answer that is allowed. Default 0.001.
+	// Errors is the share of operations without an answer that is allowed; 0 allows none.
 	Errors float64
-	// Throttled is the share of the item writes that DynamoDB may throttle. The limiter
-	// repeats them, so most operations are answered all the same. Default 0.01.
+	// Throttled is the share of the item writes that DynamoDB may throttle; 0 allows none.
+	// The limiter repeats them, so most operations are answered all the same.
 	Throttled float64
 }
 
@@ -117,22 +117,19 @@ func Ceiling(ctx context.Context, o CeilingOptions) (*CeilingResult, error) {
 
 func (o CeilingOptions) withDefaults() (CeilingOptions, error) {
 	const (
-		from, to   = 100, 100_000
-		within     = 0.05
-		repeats    = 3
-		errorShare = 0.001
-		throttled  = 0.01
+		from, to = 100, 100_000
+		within   = 0.05
+		repeats  = 3
 	)
 	o.From, o.To = cmp.Or(o.From, from), cmp.Or(o.To, to)
 	o.Within, o.Repeats = cmp.Or(o.Within, within), cmp.Or(o.Repeats, repeats)
-	o.Level.Errors, o.Level.Throttled = cmp.Or(o.Level.Errors, errorShare), cmp.Or(o.Level.Throttled, throttled)
 	switch {
 	case o.Level.Slow <= 0:
 		return o, invalid("p99", o.Level.Slow.String(), "give a duration above 0")
 	case !(o.Level.Errors >= 0 && o.Level.Errors < 1):
-		return o, invalid("errors", number(o.Level.Errors), "give a share from 0 to 1")
+		return o, invalid("errors", number(o.Level.Errors), "give a share from 0 to below 1")
 	case !(o.Level.Throttled >= 0 && o.Level.Throttled < 1):
-		return o, invalid("throttled", number(o.Level.Throttled), "give a share from 0 to 1")
+		return o, invalid("throttled", number(o.Level.Throttled), "give a share from 0 to below 1")
 	case !(o.From > 0):
 		return o, invalid("from", number(o.From), "give a rate above 0")
 	case !(o.To > o.From):

@@ -79,7 +79,17 @@ func above(ceiling float64) func(float64) float64 {
 }
 
 func options(s *system) search.CeilingOptions {
-	return search.CeilingOptions{Run: s.run, Level: search.Level{Slow: time.Second}, To: 20_000}
+	return search.CeilingOptions{Run: s.run, Level: search.Level{Slow: time.Second, Errors: 0.001, Throttled: 0.01}, To: 20_000}
+}
+
+// oneAbove is one operation in a second above a rate.
+func oneAbove(ceiling float64) func(float64) float64 {
+	return func(rate float64) float64 {
+		if rate > ceiling {
+			return 1.01 / rate
+		}
+		return 0
+	}
 }
 
 func TestTheCeilingIsFound(t *testing.T) {
@@ -120,6 +130,18 @@ func TestWhereTheSearchEnds(t *testing.T) {
 			s.slow, s.throttled = above(1000), func(float64) float64 { return 0.3 }
 			o.Level.Throttled = 0.4
 		}, true, "the service level"},
+		"an error above 1000, where none is allowed": {func(s *system, o *search.CeilingOptions) {
+			s.failed, s.even = oneAbove(1000), true
+			o.Level.Errors = 0
+		}, true, "the service level"},
+		"a throttle above 1000, where none is allowed": {func(s *system, o *search.CeilingOptions) {
+			s.throttled, s.even = oneAbove(1000), true
+			o.Level.Throttled = 0
+		}, true, "the service level"},
+		"an error in every second, where more are allowed": {func(s *system, o *search.CeilingOptions) {
+			s.slow, s.failed, s.even = above(1000), oneAbove(0), true
+			o.Level.Errors = 0.1
+		}, true, "the service level"},
 		"the generator is late": {func(s *system, _ *search.CeilingOptions) {
 			s.slow, s.unreliable = above(1000), func(rate float64) bool { return rate > 1000 }
 		}, true, "the generator: the generator itself was late"},
@@ -136,6 +158,37 @@ func TestWhereTheSearchEnds(t *testing.T) {
 		}
 		if c.kept && name != "nothing is slow" && (r.Kept < 950 || r.Kept > 1000) {
 			t.Errorf("%s: kept %v", name, r.Kept)
+		}
+	}
+}
+
+// Where none is allowed, one is enough for a verdict.
+func TestOneErrorIsTooManyWhereNoneIsAllowed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		allowed float64
+		sample  result.Sample
+		want    search.Verdict
+	}{
+		"an error, none allowed":       {0, result.Sample{Failed: 1}, search.Broken},
+		"an error, some allowed":       {0.01, result.Sample{Failed: 1}, search.Kept},
+		"a throttle, none allowed":     {0, result.Sample{WritesThrottled: 1}, search.Broken},
+		"a throttle, some allowed":     {0.01, result.Sample{WritesThrottled: 1}, search.Kept},
+		"no error and none is allowed": {0, result.Sample{}, search.Kept},
+	} {
+		r, err := search.Ceiling(t.Context(), search.CeilingOptions{
+			Level: search.Level{Slow: time.Second, Errors: c.allowed, Throttled: c.allowed}, From: 1000, To: 1001,
+			Run: func(context.Context, float64) (*result.Result, error) {
+				samples := make([]result.Sample, 20)
+				for i := range samples {
+					samples[i] = result.Sample{Seconds: 1, Done: 1000, Writes: 1000}
+				}
+				samples[7].Failed, samples[7].WritesThrottled = c.sample.Failed, c.sample.WritesThrottled
+				return &result.Result{Sides: []result.Side{{Samples: samples}}}, nil
+			},
+		})
+		if err != nil || r.Probes[0].Verdict != c.want || r.Probes[0].Runs != 1 {
+			t.Errorf("%s: %+v, %v", name, r.Probes[0], err)
 		}
 	}
 }

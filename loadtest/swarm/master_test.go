@@ -169,7 +169,8 @@ func (m *master) look() any {
 	}
 	return map[string]any{
 		"state": m.state, "user_count": users, "workers": workers, "current_rps": 3.5, "current_fail_per_sec": 0.5,
-		"errors": []map[string]any{{"method": "ACQUIRE", "name": "api", "error": "throttled", "occurrences": 2, "first_seen": 1.0}},
-		"stats":  []map[string]any{entry("ACQUIRE", "api", n-n/4, 2), entry("COMMIT", "api", n/4, 0), entry("", "Aggregated", n, 2)},
+		"current_response_time_percentiles": map[string]any{"response_time_percentile_0.5": 7, "response_time_percentile_0.95": nil},
+		"errors":                            []map[string]any{{"method": "ACQUIRE", "name": "api", "error": "throttled", "occurrences": 2, "first_seen": 1.0}},
+		"stats":                             []map[string]any{entry("ACQUIRE", "api", n-n/4, 2), entry("COMMIT", "api", n/4, 0), entry("", "Aggregated", n, 2)},
 	}
 }

@@ -46,6 +46,8 @@ type Look struct {
 	Workers []Worker
 	// PerSecond and FailedPerSecond are about the last ten seconds.
 	PerSecond, FailedPerSecond float64
+	// P50 and P95 are of the last ten seconds, in milliseconds; 0 if Locust has none.
+	P50, P95 float64
 	// Requests are the statistics by method and name, at most 500 of them, and Total adds
 	// up all.
 	Requests []Request
@@ -105,7 +107,11 @@ func (p *Page) Look(ctx context.Context) (*Look, error) {
 		RPS     float64   `json:"current_rps"`
 		Failing float64   `json:"current_fail_per_sec"`
 		Errors  []Error   `json:"errors"`
-		Stats   []struct {
+		Recent  struct {
+			P50 float64 `json:"response_time_percentile_0.5"`
+			P95 float64 `json:"response_time_percentile_0.95"`
+		} `json:"current_response_time_percentiles"`
+		Stats []struct {
 			Method   string  `json:"method"`
 			Name     string  `json:"name"`
 			Requests int64   `json:"num_requests"`
@@ -128,6 +134,7 @@ func (p *Page) Look(ctx context.Context) (*Look, error) {
 	look := &Look{
 		State: answer.State, Users: answer.Users, Workers: *answer.Workers,
 		PerSecond: answer.RPS, FailedPerSecond: answer.Failing, Errors: answer.Errors,
+		P50: answer.Recent.P50, P95: answer.Recent.P95,
 	}
 	for _, s := range answer.Stats {
 		r := Request{Method: s.Method, Name: s.Name, Requests: s.Requests, Failures: s.Failures, Mean: s.Mean, P50: s.P50, P95: s.P95, P99: s.P99, Min: s.Min, Max: s.Max}

@@ -72,6 +72,7 @@ type Progress struct {
 
 // A Result is what a run measured.
 type Result struct {
+	Format    int       `json:"swarm_format"` // version of this form
 	Started   time.Time `json:"started_at"`
 	Users     int       `json:"users"`                // asked for; 0 with a shape
 	SpawnRate float64   `json:"spawn_rate,omitempty"` // users that were started per second
@@ -89,6 +90,8 @@ type Result struct {
 	Requests []Request `json:"requests"`
 	Total    Request   `json:"total"`            // all requests together
 	Errors   []Error   `json:"errors,omitempty"` // errors by kind
+	// Samples are at most 1,200 looks at the master while it was measured.
+	Samples []Sample `json:"samples"`
 	// Interrupted means that the caller ended the run early, and EndedEarly that the master
 	// did. A shape ends its test by itself.
 	Interrupted bool `json:"interrupted"`
@@ -150,6 +153,8 @@ type run struct {
 	began  time.Time
 	last   *Look     // while the users ran
 	lastAt time.Time // of last
+	looks  int       // while the users ran
+	every  int       // of how many looks one is a sample
 }
 
 // ready waits for the workers.
@@ -201,8 +206,9 @@ func (r *run) measure(ctx context.Context) error {
 		}
 	}
 	r.began = r.o.Now()
+	r.every = 1
 	r.result = &Result{
-		Started: r.began.UTC(), Classes: r.o.Order.Classes, Shape: r.o.Order.Shape,
+		Format: Format, Samples: []Sample{}, Started: r.began.UTC(), Classes: r.o.Order.Classes, Shape: r.o.Order.Shape,
 		LeastUsers: math.MaxInt, LeastWorkers: math.MaxInt, Requests: []Request{},
 	}
 	if r.o.Order.Shape == "" {
@@ -236,6 +242,7 @@ func (r *run) note(look *Look) {
 	r.result.LeastUsers, r.result.MostUsers = min(r.result.LeastUsers, look.Users), max(r.result.MostUsers, look.Users)
 	n := look.Connected()
 	r.result.LeastWorkers, r.result.MostWorkers = min(r.result.LeastWorkers, n), max(r.result.MostWorkers, n)
+	r.sample(look)
 }
 
 // watch looks until done says so. It bears a silent master for a while.

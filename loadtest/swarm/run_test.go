@@ -42,7 +42,7 @@ func TestARun(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := &swarm.Result{
-			Started: got.Started, Users: 40, SpawnRate: 4, Classes: []string{"Reader"}, Seconds: 60, LeastUsers: 40, MostUsers: 40, LeastWorkers: 2, MostWorkers: 2,
+			Format: swarm.Format, Samples: got.Samples, Started: got.Started, Users: 40, SpawnRate: 4, Classes: []string{"Reader"}, Seconds: 60, LeastUsers: 40, MostUsers: 40, LeastWorkers: 2, MostWorkers: 2,
 			Requests: got.Requests, Total: got.Total, Errors: []swarm.Error{{"ACQUIRE", "api", "throttled", 2}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -50,6 +50,9 @@ func TestARun(t *testing.T) {
 		}
 		if all := got.Total; all.Requests != int64(m.sent()-m.cleared) || math.Abs(all.PerSecond-400) > 20 || all.Mean != 7.25 || all.P50 != 7 || all.P95 != 12 || all.P99 != 31 || all.Min != 5 || all.Max != 140 || all.Failures != 2 {
 			t.Errorf("total %+v of %v", all, m.sent()-m.cleared)
+		}
+		if len(got.Samples) < 30 || got.Samples[10] != (swarm.Sample{At: 20, Users: 40, Workers: 2, PerSecond: 3.5, FailedPerSecond: 0.5, P50: 7}) {
+			t.Errorf("%d samples: %+v", len(got.Samples), got.Samples[:min(11, len(got.Samples))])
 		}
 		if len(got.Requests) != 2 || got.Requests[0].Method != "ACQUIRE" || math.Abs(got.Requests[1].PerSecond-100) > 5 {
 			t.Errorf("requests %+v", got.Requests)
@@ -242,4 +245,25 @@ func TestStrangePages(t *testing.T) {
 		}
 		server.Close()
 	}
+}
+
+// A long run has no more samples than a short one may have, evenly over its time.
+func TestSamplesOfALongRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := options(newMaster())
+		o.Duration = 3 * time.Hour
+		got, err := swarm.Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(got.Samples); n < 600 || n > 1200 || got.Samples[0].At != 0 || got.Samples[n-1].At < 10_780 {
+			t.Fatalf("%d samples, to %+v", n, got.Samples[n-1])
+		}
+		for i, s := range got.Samples {
+			if math.Abs(s.At-16*float64(i)) > 1e-6 {
+				t.Fatalf("sample %d of a run of 3 h: %+v", i, s)
+			}
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ const benchmarkEvents = 20
 // benchmarkLogs are logs of the same events of a number of entities in each format.
 func benchmarkLogs(entities int) map[logs.Format][]byte {
 	dice := rand.New(rand.NewPCG(1, 2))
-	written := map[logs.Format]*bytes.Buffer{logs.JSON: {}, logs.CSV: {}, logs.Combined: {}, logs.ALB: {}}
+	written := map[logs.Format]*bytes.Buffer{logs.JSON: {}, logs.CSV: {}, logs.Common: {}, logs.Combined: {}, logs.ALB: {}}
 	written[logs.CSV].WriteString("time,entity,resource,tokens,status\n")
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for range benchmarkEvents * entities {
@@ -30,8 +31,10 @@ func benchmarkLogs(entities int) map[logs.Format][]byte {
 		stamp := at.Format("2006-01-02T15:04:05.000Z")
 		fmt.Fprintf(written[logs.JSON], `{"time":"%s","entity":"key-%d","resource":"gpt-4","tokens":%d,"status":200}`+"\n", stamp, entity, tokens)
 		fmt.Fprintf(written[logs.CSV], "%s,key-%d,gpt-4,%d,200\n", stamp, entity, tokens)
-		fmt.Fprintf(written[logs.Combined], `10.0.%d.%d - - [%s] "GET /v1/models HTTP/1.1" 200 %d "-" "curl/8.5.0"`+"\n",
+		common := fmt.Sprintf(`10.0.%d.%d - - [%s] "GET /v1/models HTTP/1.1" 200 %d`,
 			entity/256, entity%256, at.Format("02/Jan/2006:15:04:05 -0700"), tokens)
+		fmt.Fprintln(written[logs.Common], common)
+		fmt.Fprintln(written[logs.Combined], common+` "-" "curl/8.5.0"`)
 		fmt.Fprintf(written[logs.ALB], `https %s app/lb/50dc6c495c0c9188 10.0.%d.%d:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 %d "GET https://www.example.com:443/ HTTP/1.1" "curl/7.46.0" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/t/73e2d6bc24d8a067 "Root=1-58337281-1d84f3d73c47ec4e58577259" "www.example.com" "arn" 1 %s "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"`+"\n",
 			stamp, entity/256, entity%256, tokens, stamp)
 	}
@@ -46,15 +49,30 @@ func benchmarkLogs(entities int) map[logs.Format][]byte {
 // hold and of more. Each operation is one log; the metric events/cpu-s counts events in a
 // second of processor time.
 func BenchmarkReplay(b *testing.B) {
-	column := map[logs.Format]string{logs.JSON: "tokens", logs.CSV: "tokens", logs.Combined: "bytes", logs.ALB: "sent_bytes"}
+	column := map[logs.Format]string{
+		logs.JSON: "tokens", logs.CSV: "tokens", logs.Common: "bytes", logs.Combined: "bytes", logs.ALB: "sent_bytes",
+	}
 	for _, entities := range []int{10_000, 100_000} {
 		for format, text := range benchmarkLogs(entities) {
 			o := logs.Options{Costs: []logs.Cost{{Limit: "rpm", Tokens: 1}, {Limit: "tpm", Column: column[format]}}}
 			name := fmt.Sprintf("%d buckets/%s", entities, format)
 			b.Run("parse/"+name, func(b *testing.B) { run(b, text, o, entities, false) })
 			b.Run("parse and decide/"+name, func(b *testing.B) { run(b, text, o, entities, true) })
+			if format == logs.JSON {
+				b.Run("gzip/"+name, func(b *testing.B) { run(b, zipped(b, text), o, entities, true) })
+				b.Run("late/"+name, func(b *testing.B) { run(b, late(text), o, entities, true) })
+			}
 		}
 	}
+}
+
+// late is a log whose lines are shuffled among those near them: about 5 s.
+func late(text []byte) []byte {
+	lines, dice := bytes.SplitAfter(text, []byte{'\n'}), rand.New(rand.NewPCG(3, 4))
+	for some := range slices.Chunk(lines[:len(lines)-1], 500) {
+		dice.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+	}
+	return bytes.Join(lines, nil)
 }
 
 func run(b *testing.B, text []byte, o logs.Options, entities int, decide bool) {

@@ -28,7 +28,10 @@ func (c *clock) parse(v []byte) (int64, error) {
 }
 
 // layouts are tried in order, besides RFC 3339 and numbers.
-var layouts = []string{"02/Jan/2006:15:04:05 -0700", time.DateTime}
+var layouts = []string{
+	"02/Jan/2006:15:04:05 -0700", time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700",
+	"2006-01-02 15:04:05Z0700", "2006-01-02 15:04:05 Z0700",
+}
 
 func (c *clock) read(v []byte) (int64, error) {
 	if len(v) == 0 {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/zeroae/zae-limiter-go/replay"
 	"github.com/zeroae/zae-limiter-go/replay/logs"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -111,4 +113,48 @@ func FuzzJSON(f *testing.F) {
 			t.Errorf("%q: entity %q, encoding/json has %q", line, e.Entity, s)
 		}
 	})
+}
+
+// FuzzPlainJSON compares the scanner of plain lines with the decoder: it accepts no line
+// that the decoder refuses, and finds the same values. It accepts what has no escapes, so
+// that the decoder is seldom needed.
+func FuzzPlainJSON(f *testing.F) {
+	for _, line := range plainLines {
+		f.Add([]byte(line))
+	}
+	for _, line := range []string{
+		`{"a":"x\n"}`, `{"\u0061":1}`, `{"a":01}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":-}`, `{"a":nul}`, `{"a":1,}`,
+		`{"a":[1,]}`, `{"a":1}x`, `{"a"}`, `{"a":"` + "\x1f" + `"}`, `{"a":{"b":1}`, `{,}`, `{"a":1 "b":2}`, `[]`, ``, ` `, `{`, `{"`, "{\"a\":\"0123456\x00\"}",
+		`{"a":NaN}`, `{"a":"aaaaaaa`, `{"a":1}}`, `{"a":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		decoded, err, plain, ok := logs.SplitJSON(line, "a", "b.c", "b", "long_name.d")
+		if !ok {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%q is plain, but the decoder says: %v", line, err)
+		}
+		if diff := cmp.Diff(decoded, plain); diff != "" {
+			t.Errorf("%q (-decoder +plain):\n%s", line, diff)
+		}
+	})
+}
+
+// plainLines are plain.
+var plainLines = []string{
+	`{}`, ` { } `, `{"a":1}`, `{"a":"x","b":{"c":"y","d":{}}}`, `{"a":null,"b":null}`, `{"a":1,"a":null,"a":2}`, `{"a":true,"b":false}`,
+	`{"b":{"c":[1,{"a":2}]},"a":[ ]}`, `{"b":[1,2.5e-3,-0,"é",null]}`, `{"b":"not an object","long_name":{"d":-0.0E+10}}`,
+	"\t{\r\"a\" : \"a long text of more than eight bytes, with \xff in it\" , \"b\"\t:\n{ \"c\" : { } } } \r", `{"":{"":""}}`, `{"a":123456789012345678901234567890}`,
+}
+
+func TestLinesWithoutEscapesNeedNoDecoder(t *testing.T) {
+	t.Parallel()
+	for _, line := range plainLines {
+		if _, _, _, ok := logs.SplitJSON([]byte(line), "a", "b.c", "b"); !ok {
+			t.Errorf("%q is left to the decoder", line)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 // jsonLine finds fields of a JSON object. A column is the path of a field.
 type jsonLine struct {
 	root    *field
+	plain   plainLine
 	r       *bytes.Reader
 	d       *jsontext.Decoder
 	unquote []byte // memory of the strings with escapes of one line
@@ -51,6 +52,14 @@ func (f *field) find(quoted []byte) *field {
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name, _ = jsontext.AppendUnquote(nil, quoted) // the decoder has checked it
 	}
+	return f.named(name)
+}
+
+// named is the wanted field of a name, nil if there is none.
+func (f *field) named(name []byte) *field {
+	if f == nil {
+		return nil
+	}
 	for _, c := range f.fields {
 		if c.name == string(name) {
 			return c
@@ -62,6 +71,15 @@ func (f *field) find(quoted []byte) *field {
 var errNoObject = &lineError{"it is not a JSON object"}
 
 func (j *jsonLine) split(line []byte, values [][]byte) error {
+	if j.plain.split(j.root, line, values) {
+		return nil
+	}
+	clear(values)
+	return j.decode(line, values)
+}
+
+// decode reads any line.
+func (j *jsonLine) decode(line []byte, values [][]byte) error {
 	j.r.Reset(line)
 	j.d.Reset(j.r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	j.unquote = j.unquote[:0]

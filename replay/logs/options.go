@@ -49,7 +49,8 @@ type Options struct {
 	// Costs say what an event costs of each limit, in the order of the amounts of an event.
 	Costs []Cost
 	// TimeLayout is the form of times as package time has it. The default "" accepts RFC
-	// 3339, the times of access logs, "2006-01-02 15:04:05" and numbers since the epoch.
+	// 3339, also with a space for the T, without the colon of the zone and without a zone; the
+	// times of access logs; and numbers since the epoch.
 	// Numbers below 10^11 are seconds, below 10^14 milliseconds, below 10^17
 	// microseconds, and others nanoseconds. A time without a zone is in UTC.
 	TimeLayout string

@@ -3,6 +3,7 @@ package logs
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func (l *Reader) first() ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return nil, nil
 		case err != nil:
-			return nil, fmt.Errorf("read %s: %w", l.o.Name, err)
+			return nil, l.broken(l.line+1, err)
 		case start[0] != '\n' && start[0] != '\r':
 			return l.peekLine()
 		}
@@ -108,7 +109,7 @@ func (l *Reader) peekLine() ([]byte, error) {
 		case isWhole || errors.Is(err, io.EOF) || n >= MaxLine:
 			return bytes.TrimSuffix(line, []byte{'\r'}), nil
 		case err != nil:
-			return nil, fmt.Errorf("read %s: %w", l.o.Name, err)
+			return nil, l.broken(l.line+1, err)
 		}
 	}
 }
@@ -190,15 +191,13 @@ func (l *Reader) readLine() ([]byte, error) {
 			_, err = l.r.ReadSlice('\n')
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("read line %d of %s: %w", l.line, l.o.Name, err)
+			return nil, l.broken(l.line, err)
 		}
 		return start, &lineError{"the line is longer than 1 MiB"}
 	case errors.Is(err, io.EOF) && len(line) == 0:
 		return nil, io.EOF
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("read line %d of %s: the compressed data end too early: unzip the file, and read what that gives", l.line, l.o.Name)
 	case err != nil && !errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("read line %d of %s: %w", l.line, l.o.Name, err)
+		return nil, l.broken(l.line, err)
 	}
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	return bytes.TrimSuffix(line, []byte{'\r'}), nil
@@ -258,9 +257,25 @@ func (l *Reader) peek(ahead int) ([]byte, error) {
 		case errors.Is(err, io.EOF), n > maxRecord:
 			return text, nil
 		case err != nil:
-			return nil, fmt.Errorf("read line %d of %s: %w", l.line, l.o.Name, err)
+			return nil, l.broken(l.line, err)
 		}
 	}
+}
+
+// broken says where a log could not be read on, and what to do about compressed data.
+func (l *Reader) broken(line int64, err error) error {
+	var problem string
+	switch _, corrupt := errors.AsType[flate.CorruptInputError](err); {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		problem = "the compressed data end too early"
+	case errors.Is(err, gzip.ErrHeader):
+		problem = "what follows the compressed data is not compressed"
+	case errors.Is(err, gzip.ErrChecksum), corrupt:
+		problem = "the compressed data are damaged"
+	default:
+		return fmt.Errorf("read line %d of %s: %w", line, l.o.Name, err)
+	}
+	return fmt.Errorf("read line %d of %s: %s: unzip the file, and read what that gives", line, l.o.Name, problem)
 }
 
 // note counts a malformed line.

@@ -117,15 +117,15 @@ func reader(t *testing.T, text io.Reader, o logs.Options) *logs.Reader {
 	return r
 }
 
-func zipped(t *testing.T, text []byte) []byte {
-	t.Helper()
+func zipped(tb testing.TB, text []byte) []byte {
+	tb.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	if _, err := w.Write(text); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b.Bytes()
 }
@@ -283,5 +283,51 @@ func TestCompressedDataThatEndTooEarlyAreNamed(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "of x.gz: the compressed data end too early") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestTimesThatLoggersWrite(t *testing.T) {
+	t.Parallel()
+	want := time.Date(2026, 11, 2, 9, 15, 30, 250_000_000, time.UTC).UnixMilli()
+	for _, text := range []string{
+		"2026-11-02T09:15:30.250Z", "2026-11-02T10:15:30.250+01:00", "2026-11-02 09:15:30.250", "2026-11-02 09:15:30,250", "2026-11-02T09:15:30.250",
+		"2026-11-02T09:15:30.250123", "2026-11-02 09:15:30.250Z", "2026-11-02 10:15:30.250+01:00", "2026-11-02T10:15:30.250+0100",
+		"2026-11-02 10:15:30.250+0100", "2026-11-02 10:15:30.250 +0100", "1793610930.250", "1793610930250",
+	} {
+		r := reader(t, strings.NewReader(`{"time":"`+text+`","entity":"a","resource":"r"}`), logs.Options{})
+		if got := events(t, r); len(got) != 1 || got[0].At != want {
+			t.Errorf("%s: %+v, want %d; %+v", text, got, want, r.Malformed())
+		}
+	}
+	for _, text := range []string{"2016-12-31T23:59:60Z", "2026-02-30T00:00:00Z", "1969-12-31T23:59:59Z", "-5", "1e300", "yesterday", "09:15:30"} {
+		r := reader(t, strings.NewReader(`{"time":"`+text+`","entity":"a","resource":"r"}`), logs.Options{})
+		if got := events(t, r); len(got) != 0 || r.Malformed().Count != 1 {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
+func TestDamagedGzipSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	whole := zipped(t, []byte(strings.Repeat(`{"time":1700000000,"entity":"a","resource":"r"}`+"\n", 1000)))
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)-6] ^= 1 // of the checksum
+	corrupt := bytes.Clone(whole)
+	corrupt[10] = 0xff // the kind of the first block
+	for want, text := range map[string][]byte{
+		"end too early": whole[:len(whole)-4], "not compressed": append(bytes.Clone(whole), make([]byte, 512)...), "damaged": flipped,
+	} {
+		r := reader(t, bytes.NewReader(text), logs.Options{Name: "a.gz"})
+		var err error
+		for n := 0; err == nil; n++ {
+			var e replay.Event
+			err = r.Next(&e)
+		}
+		if !strings.Contains(err.Error(), want+": unzip the file") || !strings.HasPrefix(err.Error(), "read line ") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := logs.NewReader(bytes.NewReader(corrupt), logs.Options{Name: "a.gz"}); err == nil || !strings.Contains(err.Error(), "damaged: unzip the file") {
+		t.Errorf("damaged at the beginning: %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func newCeiling(a *app.App) *cobra.Command {
 	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	o.flags.DurationVar(&o.search.Level.Slow, "p99", 0, "highest 99th percentile of the latency (required)")
-	o.flags.Float64Var(&o.search.Level.Errors, "errors", 0.001, "highest `share` of operations without an answer")
+	o.flags.Float64Var(&o.search.Level.Errors, "errors", 0.001, "highest `share` of operations without an answer; 0 allows none")
 	o.flags.Float64Var(&o.search.Level.Throttled, "throttled", 0.01, "highest `share` of item writes that DynamoDB throttles; they are repeated")
 	o.flags.Float64Var(&o.search.From, "from", 100, "first `rate`, in operations per second")
 	o.flags.Float64Var(&o.search.To, "to", 100_000, "highest `rate`")
@@ -102,11 +102,6 @@ func (o *ceiling) Validate() error {
 	for flag, rate := range map[string]float64{"from": o.search.From, "to": o.search.To} {
 		if err := o.check(flag, rate); err != nil {
 			return err
-		}
-	}
-	for name, share := range map[string]*float64{"errors": &o.search.Level.Errors, "throttled": &o.search.Level.Throttled} {
-		if o.flags.Changed(name) && *share == 0 {
-			*share = math.SmallestNonzeroFloat64 // the options take 0 for the default
 		}
 	}
 	o.search.Run = func(context.Context, float64) (*result.Result, error) { return nil, errNotYet }

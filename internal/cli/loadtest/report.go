@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/loadtest/report"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/loadtest/swarm"
 )
 
 // reporter is the command report.
@@ -24,7 +26,7 @@ type reporter struct {
 }
 
 const aboutReport = `Write the result of a load test as one HTML page with charts. RESULT.json is what
-loadtest run writes with --output json; - is standard input. The page opens from a file,
+loadtest run or loadtest swarm run writes with --output json; - is standard input. The page opens from a file,
 loads nothing else and has no script. Nothing is sent.`
 
 // NewReport is the command loadtest report.
@@ -63,13 +65,13 @@ func (o *reporter) Validate() error {
 
 // Run writes the page.
 func (o *reporter) Run(context.Context) error {
-	r, err := readResult(o.app, o.file)
+	text, err := readFile(o.app, o.file)
 	if err != nil {
 		return err
 	}
 	var page bytes.Buffer
-	if err := report.HTML(&page, r); err != nil {
-		return fmt.Errorf("write the page: %w", err)
+	if err := o.write(&page, text); err != nil {
+		return err
 	}
 	if err := app.WriteFile(o.html, page.Bytes(), o.force); err != nil {
 		return err
@@ -77,6 +79,29 @@ func (o *reporter) Run(context.Context) error {
 	return o.app.Print(pageView{o.html}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "The page is in %s\n", o.html)
 	})
+}
+
+// write writes the page of a result of loadtest run, or of loadtest swarm run.
+func (o *reporter) write(page *bytes.Buffer, text []byte) error {
+	var unread, unwritten error
+	if swarm.IsResult(text) {
+		var r *swarm.Result
+		if r, unread = swarm.Read(bytes.NewReader(text)); unread == nil {
+			unwritten = report.Swarm(page, r)
+		}
+	} else {
+		var r *result.Result
+		if r, unread = result.Read(bytes.NewReader(text)); unread == nil {
+			unwritten = report.HTML(page, r)
+		}
+	}
+	switch {
+	case unread != nil:
+		return fmt.Errorf("read %s: %w", o.file, unread)
+	case unwritten != nil:
+		return fmt.Errorf("write the page: %w", unwritten)
+	}
+	return nil
 }
 
 // pageView is the result in JSON.
@@ -87,19 +112,31 @@ type pageView struct {
 // standardInput is the name of standard input on the command line.
 const standardInput = "-"
 
-// readResult reads the file of a result.
-func readResult(a *app.App, name string) (r *result.Result, err error) {
-	from := a.Stdin
-	if name != standardInput {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, app.Unread("a result", err)
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		from = f
+// readResult reads the file of a result of loadtest run.
+func readResult(a *app.App, name string) (*result.Result, error) {
+	text, err := readFile(a, name)
+	if err != nil {
+		return nil, err
 	}
-	if r, err = result.Read(from); err != nil {
+	if swarm.IsResult(text) {
+		return nil, fmt.Errorf("read %s: loadtest swarm run has written it: Locust has no samples from which intervals follow: give results of loadtest run", name)
+	}
+	r, err := result.Read(bytes.NewReader(text))
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return r, nil
+}
+
+// readFile reads a file, or standard input.
+func readFile(a *app.App, name string) ([]byte, error) {
+	read := func() ([]byte, error) { return os.ReadFile(name) }
+	if name == standardInput {
+		read = func() ([]byte, error) { return io.ReadAll(a.Stdin) }
+	}
+	text, err := read()
+	if err != nil {
+		return nil, app.Unread("a result", err)
+	}
+	return text, nil
 }

@@ -96,6 +96,22 @@ func TestASwarmRuns(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || stderr != "" || r.Total.Requests != 1000 || r.Users != 20 {
 		t.Errorf("%v: exit code %d, errors %q, output %s", err, code, stderr, stdout)
 	}
+
+	// The result becomes a page, and is no result for a comparison.
+	dir := t.TempDir()
+	file := save(t, dir, "swarm.json", stdout)
+	code, stdout, stderr = program(t, "", "report", file)
+	if text, err := os.ReadFile(filepath.Join(dir, "swarm.html")); err != nil || code != 0 || !strings.Contains(string(text), "ACQUIRE") {
+		t.Errorf("%v: exit code %d, errors %q, output %s", err, code, stderr, stdout)
+	}
+	code, _, stderr = program(t, encode(t, oneSide(1, 1)), "compare", "-", file)
+	if code != 1 || !strings.Contains(stderr, "loadtest swarm run has written it") {
+		t.Errorf("exit code %d, errors %q", code, stderr)
+	}
+	code, _, stderr = program(t, `{"swarm_format":99}`, "report", "-", "--html", filepath.Join(dir, "x.html"))
+	if code != 1 || !strings.Contains(stderr, "no result of a swarm in format 1") {
+		t.Errorf("exit code %d, errors %q", code, stderr)
+	}
 }
 
 // An interruption stops the users, and shows what was measured.

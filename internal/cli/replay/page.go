@@ -42,10 +42,14 @@ func html(w io.Writer, p view) error {
 	return nil
 }
 
-// percent writes a share.
+// percent writes a share. Only the whole is 100 %.
 func percent(share float64) string {
-	const digits, whole = 3, 100
-	return strconv.FormatFloat(share*whole, 'g', digits, 64) + " %"
+	const digits, most, whole = 3, 17, 100
+	text := strconv.FormatFloat(share*whole, 'g', digits, 64)
+	for n := digits + 1; text == "100" && share < 1 && n <= most; n++ {
+		text = strconv.FormatFloat(share*whole, 'g', n, 64)
+	}
+	return text + " %"
 }
 
 // wait writes milliseconds as a duration.
