@@ -3,6 +3,7 @@
 - README.md is the home page.
 - A link that leaves docs/, to ../ARCHITECTURE.md for instance, leads to the file in the repository.
 - An entry of the navigation that ends in /*.md stands for all pages of that folder.
+- The search lists pages for users before pages about the inside of the project.
 """
 
 import logging
@@ -82,7 +83,28 @@ def on_config(config):
 
 def on_page_markdown(markdown, page, config, files):
     _links.page = page.file.src_uri
+    page.meta.setdefault("search", {})["boost"] = boost(page.file.src_uri)
     return markdown
+
+
+# Factors by which the search multiplies the score of a page, by folder or file below docs/.
+ANSWERS = 3
+INSIDE = 0.1
+BOOSTS = {
+    "faq.md": ANSWERS,
+    "adr/": INSIDE,
+    "design/": INSIDE,
+    "measurements/": INSIDE,
+    "engine-performance.md": INSIDE,
+    "peer-defects.md": INSIDE,
+    "performance.md": INSIDE,
+    "walkthrough.md": INSIDE,
+}
+
+
+def boost(path):
+    """Return the factor of a page: 1 unless BOOSTS has it or its folder."""
+    return BOOSTS.get(path, BOOSTS.get(posixpath.dirname(path) + "/", 1))
 
 
 def expanded(entry, docs):
