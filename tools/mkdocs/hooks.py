@@ -75,6 +75,9 @@ def on_files(files, config):
 def on_config(config):
     global _links
     root = pathlib.Path(config.config_file_path).parent
+    for path in BOOSTS:
+        if not pathlib.Path(config.docs_dir, path).exists():
+            raise PluginError(f"the search has a factor for {path}, and there is no such page")
     _links = RepositoryLinks(root, config.repo_url.rstrip("/"))
     config.markdown_extensions.append(_links)
     config.nav = [expanded(entry, pathlib.Path(config.docs_dir)) for entry in config.nav]
