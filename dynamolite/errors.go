@@ -33,6 +33,7 @@ type OptionError struct {
 	Problem string // continues the sentence after the value
 }
 
+// Error names the option, its value, and what is wrong with it.
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("dynamolite: option %s: %q %s", e.Option, e.Value, e.Problem)
 }

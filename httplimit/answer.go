@@ -37,13 +37,16 @@ type problem struct {
 // StatusOf returns the status code that answers an error of a limiter, or of a [Key].
 //
 //	429  ErrExceeded, and a HeldError of a Transport
-//	400  ErrInvalid: the request gave a malformed name or amount
+//	400  ErrInvalid of an entity, a resource or an amount, which came with the request
+//	401  ErrNoKey of APIKey and Claim
 //	403  ErrDisabled
 //	503  ErrUnavailable, ErrThrottled, ErrConflict, ErrClosed: retry later
-//	500  ErrAccessDenied, ErrNotConfigured, and everything else that only the server's
-//	     operator can correct
+//	500  ErrAccessDenied, ErrNotConfigured, ErrInvalid of anything else, and everything
+//	     else that only the server's operator can correct
 //
-// A [RequestError] has a status of its own. A nil error is 200.
+// A [RequestError] has a status of its own, 400 by default. A nil error is 200. StatusOf
+// does not see the request. So it does not return [StatusClientGone]: the error of a context
+// is 503 if it is ErrUnavailable too, or else 500.
 func StatusOf(err error) int {
 	own, invalid := (*RequestError)(nil), (*limiter.ValidationError)(nil)
 	switch {

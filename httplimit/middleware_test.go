@@ -166,6 +166,9 @@ func TestAStatusForEachError(t *testing.T) {
 		{errors.Join(limiter.ErrAccessDenied, limiter.ErrUnavailable), 500},
 		{limiter.ErrCorrupt, 500},
 		{errors.New("other"), 500},
+		{context.Canceled, 500},
+		{context.DeadlineExceeded, 500},
+		{errors.Join(context.DeadlineExceeded, limiter.ErrUnavailable), 503},
 		{&httplimit.RequestError{}, 400},
 		{&httplimit.RequestError{Status: 402}, 402},
 	} {

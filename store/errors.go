@@ -39,7 +39,7 @@ var (
 	// ErrNestedCascade: an entity that is to cascade would be the second level of a
 	// cascade. See [NestedCascadeError].
 	ErrNestedCascade = errors.New("nested cascade")
-	// ErrDisabled: an operator has disabled the resource. See [DisabledError].
+	// ErrDisabled: an operator has disabled the entity or the resource. See [DisabledError].
 	ErrDisabled = errors.New("resource disabled")
 	// ErrUnsupported: an item uses a feature of a peer that this version cannot
 	// evaluate. See [UnsupportedError].

@@ -68,13 +68,17 @@ func TestTheSessionsOfTheDocuments(t *testing.T) { //nolint:paralleltest // see 
 type setup struct{ path, text string }
 
 // setups reads the files for a page: those of its folders, from the root of the repository, and
-// its own.
+// its own. A page of docs/cli without a file has that of the page of the same name in docs.
 func setups(t *testing.T, page string) (all []setup) {
 	t.Helper()
 	parts := strings.Split(strings.TrimSuffix(page, ".md"), "/")
 	for i := range parts {
 		path := filepath.Join("testdata", "documents", filepath.Join(parts[:i+1]...)+".sh")
 		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) && i == len(parts)-1 {
+			path = strings.Replace(path, filepath.Join("docs", "cli"), "docs", 1)
+			text, err = os.ReadFile(path)
+		}
 		if err == nil {
 			all = append(all, setup{path, string(text)})
 		} else if !errors.Is(err, fs.ErrNotExist) {

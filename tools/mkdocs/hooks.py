@@ -3,6 +3,7 @@
 - README.md is the home page.
 - A link that leaves docs/, to ../ARCHITECTURE.md for instance, leads to the file in the repository.
 - An entry of the navigation that ends in /*.md stands for all pages of that folder.
+- The search lists pages for users before pages about the inside of the project.
 """
 
 import logging
@@ -74,6 +75,9 @@ def on_files(files, config):
 def on_config(config):
     global _links
     root = pathlib.Path(config.config_file_path).parent
+    for path in BOOSTS:
+        if not pathlib.Path(config.docs_dir, path).exists():
+            raise PluginError(f"the search has a factor for {path}, and there is no such page")
     _links = RepositoryLinks(root, config.repo_url.rstrip("/"))
     config.markdown_extensions.append(_links)
     config.nav = [expanded(entry, pathlib.Path(config.docs_dir)) for entry in config.nav]
@@ -82,7 +86,28 @@ def on_config(config):
 
 def on_page_markdown(markdown, page, config, files):
     _links.page = page.file.src_uri
+    page.meta.setdefault("search", {})["boost"] = boost(page.file.src_uri)
     return markdown
+
+
+# Factors by which the search multiplies the score of a page, by folder or file below docs/.
+ANSWERS = 3
+INSIDE = 0.1
+BOOSTS = {
+    "faq.md": ANSWERS,
+    "adr/": INSIDE,
+    "design/": INSIDE,
+    "measurements/": INSIDE,
+    "engine-performance.md": INSIDE,
+    "peer-defects.md": INSIDE,
+    "performance.md": INSIDE,
+    "walkthrough.md": INSIDE,
+}
+
+
+def boost(path):
+    """Return the factor of a page: 1 unless BOOSTS has it or its folder."""
+    return BOOSTS.get(path, BOOSTS.get(posixpath.dirname(path) + "/", 1))
 
 
 def expanded(entry, docs):

@@ -1,0 +1,42 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+)
+
+// Check says whether this program works with a table, and what is missing.
+func ExampleTable_Check() {
+	ctx := context.Background()
+	engine := dynamolite.New(dynamolite.Options{})
+	defer engine.Close()
+	if err := dynamo.CreateTable(ctx, engine, dynamo.TableOptions{Name: "limits"}); err != nil {
+		panic(err)
+	}
+	table, err := admin.New(admin.Options{API: engine, Table: "limits"})
+	if err != nil {
+		panic(err)
+	}
+	report, err := table.Check(ctx, "default")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("compatible:", len(report.Problems) == 0)
+	for _, warning := range report.Warnings {
+		fmt.Println(warning.What)
+		fmt.Println("try:", warning.Do)
+	}
+	for _, permission := range report.Permissions {
+		if permission.Denied() {
+			fmt.Println("missing:", permission.Action, permission.Resource)
+		}
+	}
+	// Output:
+	// compatible: true
+	// the table has no stream: there is no usage, and no aggregator can work
+	// try: zae-limiter table enable-stream
+}
