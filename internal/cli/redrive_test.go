@@ -3,7 +3,9 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -103,5 +105,32 @@ func TestRedrive(t *testing.T) {
 				t.Errorf("%s: %v", c.args, err)
 			}
 		}
+	}
+}
+
+// lost is a queue that cannot be reached.
+type lost struct{ redrive.Queue }
+
+func (lost) ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+// A queue that cannot be read is not said to be empty.
+func TestAQueueThatCannotBeReadIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	engine := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() { _ = engine.Close() })
+	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "zae-limiter", Stream: true}); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := cli.Run(t.Context(), cli.Options{
+		Args:  []string{"redrive", "--queue-url", "http://127.0.0.1:9324/000000000000/dlq", "--output", "json"},
+		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" },
+		Connect:      func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
+		ConnectQueue: func(context.Context, app.Endpoint) (redrive.Queue, error) { return lost{}, nil },
+	})
+	if code != 1 || stdout.Len() > 0 || !strings.HasPrefix(stderr.String(), `{"error":"unavailable","message":"receive from http://127.0.0.1:9324/`) {
+		t.Errorf("exit code %d, output %s, errors %s", code, &stdout, &stderr)
 	}
 }

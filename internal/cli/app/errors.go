@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -160,7 +158,7 @@ func (a *App) next(err error) string {
 	}
 	missing := (*limiter.NotFoundError)(nil)
 	if !errors.As(err, &missing) {
-		return a.nextAddress(err)
+		return a.nextRequest(err)
 	}
 	switch missing.Kind {
 	case "table":
@@ -176,23 +174,6 @@ func (a *App) next(err error) string {
 		return "zae-limiter namespace register " + missing.Name + " -n " + a.Flags.Table + a.Flags.given()
 	}
 	return ""
-}
-
-// nextAddress is what helps if the endpoint cannot be reached.
-func (a *App) nextAddress(err error) string {
-	if !IsUnreached(err) {
-		return ""
-	}
-	if u, err := url.Parse(a.Flags.EndpointURL); err == nil && IsLoopback(a.Flags.EndpointURL) {
-		return "zae-limiter local --addr " + u.Host + ", if nothing serves there yet"
-	}
-	return "again with the right --region or --endpoint-url, or once the network reaches it"
-}
-
-// IsUnreached reports whether no connection came about, so that nothing was sent.
-func IsUnreached(err error) bool {
-	dial := (*net.OpError)(nil)
-	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // nextFor is the command that configures missing limits. It is "" if the level has other
@@ -257,6 +238,9 @@ func kindOf(err error) string {
 		if errors.Is(err, k.is) {
 			return k.name
 		}
+	}
+	if IsUnreached(err) || IsUnanswered(err) {
+		return "unavailable"
 	}
 	return "failed"
 }
