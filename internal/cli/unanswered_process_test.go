@@ -26,6 +26,7 @@ func reportsOnlyItsError(t *testing.T, bin string) {
 			}
 			_, _ = c.Read(make([]byte, 1<<16))
 			_, _ = c.Write([]byte("HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"))
+			_ = c.Close()
 		}
 	}()
 	for range 5 { // the report is a matter of time
