@@ -242,6 +242,11 @@ func TestAResultThatCannotBeWrittenIsAnError(t *testing.T) {
 	if diff := cmp.Diff("Error: write the result: broken pipe\n", stderr); code != 1 || diff != "" {
 		t.Errorf("exit code %d, errors (-want +got):\n%s", code, diff)
 	}
+	for _, args := range [][]string{{"--help"}, {"help", "entity"}, {"acquire", "--help"}, {"entity"}} {
+		if code, _, stderr := runOnEngine(t.Context(), broken, args...); code != 1 || stderr != "Error: write the result: broken pipe\n" {
+			t.Errorf("%v: exit code %d, errors %q", args, code, stderr)
+		}
+	}
 }
 
 // TestWhatCannotBeAnnouncedIsNotServed: a program that cannot print the server's address

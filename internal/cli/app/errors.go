@@ -93,11 +93,10 @@ func (a *App) Report(err error, command string) int {
 	if errors.Is(err, ErrShown) {
 		return ExitError
 	}
-	next := a.next(err)
+	next, text := a.next(err), a.textOf(err)
 	if usage := (*UsageError)(nil); errors.As(err, &usage) {
-		next = command + " --help"
+		next, text = command+" --help", shortened(text)
 	}
-	text := a.textOf(err)
 	message := "Error: " + text + "\n"
 	if next != "" {
 		message += "Try: " + next + "\n"
@@ -111,6 +110,19 @@ func (a *App) Report(err error, command string) int {
 	}
 	_, _ = io.WriteString(a.Stderr, Shown(message)) // there is nowhere left to report to
 	return a.exitCode(err)
+}
+
+// shortened cuts the long words of a text: an argument of thousands of characters is recognized
+// by its first ones, and buries what is wrong with it.
+func shortened(text string) string {
+	const longest, first, last = 300, 50, 2
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if r := []rune(word); len(r) > longest {
+			words[i] = string(r[:first]) + "…" + string(r[len(r)-last:])
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // exitCode is the exit code of an error that is reported.
