@@ -175,7 +175,9 @@ func TestAnInterruptEndsAQuestion(t *testing.T) {
 	silent, silence := io.Pipe()
 	defer silence.Close()
 	ctx, cancel := context.WithCancel(t.Context())
+	var told []byte
 	asked := writerFunc(func(b []byte) (int, error) {
+		told = append(told, b...)
 		if bytes.Contains(b, []byte("[y/N]")) {
 			cancel()
 		}
@@ -188,8 +190,8 @@ func TestAnInterruptEndsAQuestion(t *testing.T) {
 			return nil, errors.New("nothing may be sent")
 		},
 	})
-	if code != 130 {
-		t.Errorf("exit code %d, want 130", code)
+	if code != 130 || !bytes.Contains(told, []byte("[y/N] \nError: ")) {
+		t.Errorf("exit code %d, want 130, and told %q", code, told)
 	}
 }
 
