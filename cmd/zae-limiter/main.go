@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -14,6 +16,7 @@ import (
 )
 
 func main() {
+	log.SetOutput(io.Discard) // net/http reports connections there that end in an unusual way
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)     // a second signal ends the process at once
 	info, _ := debug.ReadBuildInfo() // nil: the build has recorded nothing

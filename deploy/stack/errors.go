@@ -184,7 +184,7 @@ func translate(op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", op, err)
 	case of(expired):
 		return fmt.Errorf("%s: %w: the credentials have expired, get new ones: %w", op, store.ErrAccessDenied, err)

@@ -39,7 +39,7 @@ func (t *Table) CreateBackup(ctx context.Context, name string) (Backup, error) {
 	out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.CreateBackupOutput) middleware.Metadata { return o.ResultMetadata },
 		t.backups.CreateBackup, &dynamodb.CreateBackupInput{TableName: &t.o.Table, BackupName: &name})
 	if err != nil {
-		return Backup{}, backupError(err)
+		return Backup{}, backupError(op, err)
 	}
 	b := backupOf(out.BackupDetails)
 	return b, t.await(ctx, op, "backup "+b.ARN+" to be AVAILABLE", func(ctx context.Context) (bool, error) {
@@ -78,7 +78,7 @@ func (t *Table) describeBackup(ctx context.Context, op, arn string) (*types.Back
 		return nil, fmt.Errorf("%s: %w", op, &store.NotFoundError{Kind: "backup", Name: arn, Hint: "zae-limiter backup list shows those of the table"})
 	}
 	if err != nil {
-		return nil, backupError(err)
+		return nil, backupError(op, err)
 	}
 	if of := out.BackupDescription.SourceTableDetails; of != nil && aws.ToString(of.TableName) != t.o.Table {
 		return nil, &store.ValidationError{Field: "backup", Value: arn, Reason: fmt.Sprintf("it is of table %s, not of %s", aws.ToString(of.TableName), t.o.Table)}
@@ -99,7 +99,7 @@ func (t *Table) Backups(ctx context.Context) ([]Backup, error) {
 		out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.ListBackupsOutput) middleware.Metadata { return o.ResultMetadata },
 			t.backups.ListBackups, in)
 		if err != nil {
-			return nil, backupError(err)
+			return nil, backupError(op, err)
 		}
 		for i := range out.BackupSummaries {
 			s := &out.BackupSummaries[i]

@@ -177,7 +177,7 @@ func (t *Table) recovery(ctx context.Context, op string) (Recovery, error) {
 		t.backups.DescribeContinuousBackups, &dynamodb.DescribeContinuousBackupsInput{TableName: &t.o.Table})
 	if err != nil {
 		if isUnknownOperation(err) {
-			return Recovery{Status: Unsupported}, backupError(err)
+			return Recovery{Status: Unsupported}, backupError(op, err)
 		}
 		return Recovery{Status: Unknown}, err
 	}
@@ -189,10 +189,11 @@ func (t *Table) recovery(ctx context.Context, op string) (Recovery, error) {
 	return r, nil
 }
 
-// backupError is [ErrNoBackups] if the server does not have an operation.
-func backupError(err error) error {
+// backupError is [ErrNoBackups] if the server does not have an operation. What such a server
+// says of the name of the operation helps nobody.
+func backupError(op string, err error) error {
 	if isUnknownOperation(err) {
-		return fmt.Errorf("%w: %w", ErrNoBackups, err)
+		return fmt.Errorf("%s: %w", op, ErrNoBackups)
 	}
 	return err
 }

@@ -136,7 +136,7 @@ func (t *Table) startRestore(ctx context.Context, op string, r *Restore) error {
 	if taken := (*types.TableAlreadyExistsException)(nil); errors.As(err, &taken) {
 		return fmt.Errorf("%s: %w", op, &store.ExistsError{Kind: "table", Name: r.Into})
 	}
-	return backupError(err)
+	return backupError(op, err)
 }
 
 // checkResumed accepts only a table that was restored from this one.

@@ -119,9 +119,13 @@ func (o *acquireOptions) ask(ctx context.Context, l *limiter.Limiter) (*limiter.
 	if o.wait == 0 {
 		return l.Acquire(ctx, o.request)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.wait)
+	waiting, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
-	return l.Wait(ctx, o.request)
+	lease, err := l.Wait(waiting, o.request)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && waiting.Err() != nil {
+		return nil, fmt.Errorf("%w: DynamoDB did not answer within --wait %v: %w", limiter.ErrUnavailable, o.wait, err)
+	}
+	return lease, err
 }
 
 func (o *acquireOptions) print(d decision, statuses []limiter.Status, headline string) error {

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -100,13 +101,18 @@ func Run(ctx context.Context, o Options) int {
 		}
 		o.Args = args
 	}
-	root := newRoot(a, o.Version) //nolint:contextcheck // commands get theirs from ExecuteContextC
+	shown := &written{Writer: o.Stdout}
+	root := rootOn(a, o.Version, shown) //nolint:contextcheck // commands get theirs from ExecuteContextC
 	if completes(o.Args) {
 		bindCompletion(a, root) //nolint:contextcheck // as above
 	}
+	ownHelp(root)
 	// A nil slice would make cobra read the process's own arguments.
 	root.SetArgs(append([]string{}, o.Args...))
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && shown.err != nil {
+		err = fmt.Errorf("write the result: %w", shown.err)
+	}
 	if err != nil && wantsJSON(o.Args) {
 		a.Flags.Output = app.OutputJSON
 	}
@@ -144,7 +150,25 @@ const about = `A distributed rate limiter: token buckets in a DynamoDB table.
 Exit codes: 0 done or admitted, 1 error, 2 wrong arguments (nothing was changed),
 3 refused, 130 interrupted.`
 
-func newRoot(a *app.App, v Version) *cobra.Command {
+// A written writer keeps the first error of its writes: cobra does not report those of help and
+// of the scripts for completion.
+type written struct {
+	io.Writer
+
+	err error
+}
+
+// Write writes.
+func (w *written) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	w.err = cmp.Or(w.err, err)
+	return n, err
+}
+
+func newRoot(a *app.App, v Version) *cobra.Command { return rootOn(a, v, a.Stdout) }
+
+// rootOn is the command of the program. It writes help to shown.
+func rootOn(a *app.App, v Version, shown io.Writer) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), newStanding(a), newWatch(a), newTop(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
 		name.New(a), namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), loadtest.New(a), replay.New(a), estimate.New(a),
@@ -153,7 +177,7 @@ func newRoot(a *app.App, v Version) *cobra.Command {
 	root.Long = about
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)
-	root.SetOut(a.Stdout)
+	root.SetOut(shown)
 	root.SetErr(a.Stderr)
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		_, err := io.WriteString(cmd.OutOrStdout(), usageOf(cmd))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,11 +117,32 @@ func notAFlag(cmd *cobra.Command, global *pflag.FlagSet, unknown *pflag.NotExist
 	if _, why := lacks(cmd); f != nil && why != "" {
 		return app.Usagef("--%s has no meaning for %s: %s", f.Name, cmd.CommandPath(), why)
 	}
-	if meant := alikeFlags(cmd, name); len(meant) > 0 && !cmd.HasSubCommands() {
+	if cmd.HasSubCommands() {
+		return nil
+	}
+	if meant := alikeFlags(cmd, name); len(meant) > 0 {
 		return app.Usagef("%w: did you mean %s?", unknown, strings.Join(meant, " or "))
+	}
+	if argument := argumentFor(cmd, name); argument != "" {
+		return app.Usagef("%w: %s is an argument: %s", unknown, argument, cmd.UseLine())
 	}
 	return nil
 }
+
+// argumentFor is the argument of a command that a flag of a name would be, "" if none is.
+func argumentFor(cmd *cobra.Command, name string) string {
+	name = strings.TrimSuffix(strings.TrimSuffix(name, "-id"), "-name")
+	for _, argument := range arguments(cmd) {
+		called := strings.ToLower(argument)
+		if called == name || called == "id" && cmd.Parent().Name() == name {
+			return argument
+		}
+	}
+	return ""
+}
+
+// most is the flag for a number of results.
+const most = "max"
 
 // alikeFlags are the flags of a command that a mistyped name may mean.
 func alikeFlags(cmd *cobra.Command, name string) (meant []string) {
@@ -133,6 +155,9 @@ func alikeFlags(cmd *cobra.Command, name string) (meant []string) {
 			names = append(names, f.Name)
 		}
 	})
+	if name == "limit" && slices.Contains(names, most) {
+		return []string{"--" + most} // as the Python package names it, for a number of results
+	}
 	for _, is := range app.Alike(name, names) {
 		meant = append(meant, "--"+is)
 	}

@@ -66,8 +66,8 @@ type exportView struct {
 }
 
 // Run makes the zip, and writes it or shows what it is.
-func (o *exportOptions) Run(context.Context) error {
-	artefact, err := o.artefact()
+func (o *exportOptions) Run(ctx context.Context) error {
+	artefact, err := app.Await(ctx, o.artefact)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,7 @@ func TestProcess(t *testing.T) {
 		"a full disk leaves no half of a file":        keepsFiles,
 		"a result for a full disk is an error":        reportsFullOutput,
 		"it starts without work that can wait":        startsAtOnce,
+		"its error is all that it reports":            reportsOnlyItsError,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, bin) })
 	}

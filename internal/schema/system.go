@@ -57,13 +57,14 @@ func CheckNamespaceID(id string) error {
 	if validNamespaceID(id) {
 		return nil
 	}
-	return &store.ValidationError{Field: "namespace ID", Value: id, Reason: `use letters, digits, "-" and "_", and more than "_"`}
+	return &store.ValidationError{Field: "namespace ID", Value: id, Reason: `use letters, digits, "-" and "_", more than "_" and at most 255 characters`}
 }
 
 // validNamespaceID accepts a URL-safe token, so that the first "/" of a key ends the id. It
 // requires no fixed length: some tables were filled by hand.
 func validNamespaceID(id string) bool {
-	if id == "" || id == TableNamespace {
+	const longest = 255 // of many: a key has 2,048 bytes
+	if id == "" || id == TableNamespace || len(id) > longest {
 		return false
 	}
 	for _, c := range []byte(id) {

@@ -82,8 +82,12 @@ func (o *redriveOptions) Validate() error {
 	if err := o.archive.Validate(o.app); err != nil || o.queue == "" {
 		return err
 	}
-	if u, err := url.Parse(o.queue); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") == "" {
-		return fmt.Errorf("invalid --queue-url %q: give a URL, https://sqs.us-east-1.amazonaws.com/123456789012/limits-dlq for instance", o.queue)
+	const example = "https://sqs.us-east-1.amazonaws.com/123456789012/limits-dlq"
+	if err := app.CheckURL(o.queue, example); err != nil {
+		return fmt.Errorf("invalid --queue-url %q: %w", o.queue, err)
+	}
+	if u, err := url.Parse(o.queue); err != nil || strings.Trim(u.Path, "/") == "" {
+		return fmt.Errorf("invalid --queue-url %q: give the queue after the host, %s for instance", o.queue, example)
 	}
 	return nil
 }
@@ -175,8 +179,8 @@ type redriven struct {
 	Kept     int       `json:"kept"`     // messages that stay in the queue
 }
 
-// report shows the outcomes, also those before an error. An error before any outcome says
-// nothing about the queue.
+// report shows the outcomes, also those before an error. If the first request for messages
+// failed, nothing is known of the queue.
 func (o *redriveOptions) report(outcomes []redrive.Outcome, err error) error {
 	if err != nil && len(outcomes) == 0 {
 		return err

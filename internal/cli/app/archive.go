@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"net/url"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,6 +15,8 @@ const (
 	EnvArchive         = "ZAEL_ARCHIVE"
 	EnvArchiveEndpoint = "ZAEL_ARCHIVE_ENDPOINT"
 )
+
+const archiveEndpoint = "archive-endpoint"
 
 // ArchiveFlags say where the archive of audit events is.
 type ArchiveFlags struct {
@@ -30,28 +31,31 @@ type ArchiveFlags struct {
 func (f *ArchiveFlags) Bind(cmd *cobra.Command, name, usage string) {
 	f.name, f.set = name, cmd.Flags()
 	f.set.StringVar(&f.URL, name, "", usage+",\nelse $"+EnvArchive)
-	f.set.StringVar(&f.Endpoint, "archive-endpoint", "", "`URL` of another S3 service, http://localhost:9000 for instance, else\n$"+EnvArchiveEndpoint+"; region and credentials come from the usual places")
+	f.set.StringVar(&f.Endpoint, archiveEndpoint, "", "`URL` of another S3 service, http://localhost:9000 for instance, else\n$"+EnvArchiveEndpoint+"; region and credentials come from the usual places")
 }
 
 // Validate reads the environment for flags that were not given, and checks the result.
 // Without a URL there is no archive.
 func (f *ArchiveFlags) Validate(a *App) (err error) {
 	source := fromEnv(f.set, f.name, &f.URL, a.Getenv, EnvArchive)
-	endpoint := fromEnv(f.set, "archive-endpoint", &f.Endpoint, a.Getenv, EnvArchiveEndpoint)
+	endpoint := fromEnv(f.set, archiveEndpoint, &f.Endpoint, a.Getenv, EnvArchiveEndpoint)
 	if f.URL == "" {
 		if f.set.Changed(f.name) {
 			return fmt.Errorf("invalid --%s \"\": give s3://BUCKET/PREFIX", f.name)
+		}
+		if f.set.Changed(archiveEndpoint) {
+			return fmt.Errorf("--%s was given without --%s: give the archive, too", archiveEndpoint, f.name)
 		}
 		return nil
 	}
 	if f.Location, err = archive.ParseURL(f.URL); err != nil {
 		return fmt.Errorf("%s: %w", source, err)
 	}
-	if f.Endpoint == "" {
+	if f.Endpoint == "" && !f.set.Changed(archiveEndpoint) {
 		return nil
 	}
-	if u, err := url.Parse(f.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("invalid %s %q: give a URL, http://localhost:9000 for instance", endpoint, f.Endpoint)
+	if err := CheckURL(f.Endpoint, "http://localhost:9000"); err != nil {
+		return fmt.Errorf("invalid %s %q: %w", endpoint, f.Endpoint, err)
 	}
 	return nil
 }

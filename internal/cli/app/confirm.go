@@ -125,6 +125,7 @@ func (a *App) ask(ctx context.Context, question string) (string, error) {
 	}()
 	select {
 	case <-ctx.Done():
+		_, _ = fmt.Fprintln(a.Stderr) // the error begins a line
 		return "", fmt.Errorf("%w: %w", ErrDeclined, ctx.Err())
 	case line := <-answer:
 		return strings.TrimSpace(line), nil

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -95,11 +93,10 @@ func (a *App) Report(err error, command string) int {
 	if errors.Is(err, ErrShown) {
 		return ExitError
 	}
-	next := a.next(err)
+	next, text := a.next(err), a.textOf(err)
 	if usage := (*UsageError)(nil); errors.As(err, &usage) {
-		next = command + " --help"
+		next, text = command+" --help", shortened(text)
 	}
-	text := a.textOf(err)
 	message := "Error: " + text + "\n"
 	if next != "" {
 		message += "Try: " + next + "\n"
@@ -113,6 +110,19 @@ func (a *App) Report(err error, command string) int {
 	}
 	_, _ = io.WriteString(a.Stderr, Shown(message)) // there is nowhere left to report to
 	return a.exitCode(err)
+}
+
+// shortened cuts the long words of a text: an argument of thousands of characters is recognized
+// by its first ones, and buries what is wrong with it.
+func shortened(text string) string {
+	const longest, first, last = 300, 50, 2
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if r := []rune(word); len(r) > longest {
+			words[i] = string(r[:first]) + "…" + string(r[len(r)-last:])
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // exitCode is the exit code of an error that is reported.
@@ -160,7 +170,7 @@ func (a *App) next(err error) string {
 	}
 	missing := (*limiter.NotFoundError)(nil)
 	if !errors.As(err, &missing) {
-		return a.nextAddress(err)
+		return a.nextRequest(err)
 	}
 	switch missing.Kind {
 	case "table":
@@ -176,23 +186,6 @@ func (a *App) next(err error) string {
 		return "zae-limiter namespace register " + missing.Name + " -n " + a.Flags.Table + a.Flags.given()
 	}
 	return ""
-}
-
-// nextAddress is what helps if the endpoint cannot be reached.
-func (a *App) nextAddress(err error) string {
-	if !IsUnreached(err) {
-		return ""
-	}
-	if u, err := url.Parse(a.Flags.EndpointURL); err == nil && IsLoopback(a.Flags.EndpointURL) {
-		return "zae-limiter local --addr " + u.Host + ", if nothing serves there yet"
-	}
-	return "again with the right --region or --endpoint-url, or once the network reaches it"
-}
-
-// IsUnreached reports whether no connection came about, so that nothing was sent.
-func IsUnreached(err error) bool {
-	dial := (*net.OpError)(nil)
-	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // nextFor is the command that configures missing limits. It is "" if the level has other
@@ -257,6 +250,9 @@ func kindOf(err error) string {
 		if errors.Is(err, k.is) {
 			return k.name
 		}
+	}
+	if IsUnreached(err) || IsUnanswered(err) {
+		return "unavailable"
 	}
 	return "failed"
 }

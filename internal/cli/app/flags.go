@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -62,13 +61,12 @@ func (f *Flags) resolve(getenv func(string) string) error {
 	if err := store.CheckNamespace(f.Namespace); err != nil {
 		return fmt.Errorf("%s: %w", namespace, err)
 	}
-	if f.set.Changed("region") && (f.Region == "" || strings.Trim(f.Region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "") {
+	if f.set.Changed("region") && !IsRegion(f.Region) {
 		return fmt.Errorf("invalid --region %q: give the name of a region, us-east-1 for instance", f.Region)
 	}
 	if f.set.Changed("endpoint-url") {
-		u, err := url.Parse(f.EndpointURL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("invalid --endpoint-url %q: give a URL, http://localhost:8000 for instance", f.EndpointURL)
+		if err := CheckURL(f.EndpointURL, "http://localhost:8000"); err != nil {
+			return fmt.Errorf("invalid --endpoint-url %q: %w", f.EndpointURL, err)
 		}
 	}
 	return f.checkLocal()

@@ -52,6 +52,8 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 	return a.Print(level, func(w *strings.Builder) {
 		if len(rows) > 0 {
 			Table(w, []string{"LIMIT", "RATE"}, rows)
+		} else {
+			w.WriteString("no limits\n")
 		}
 		if c.OnUnavailable != "" {
 			Fields(w, "On unavailable", string(c.OnUnavailable))

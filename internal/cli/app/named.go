@@ -25,7 +25,7 @@ func (n *named) Set(s string) error {
 // Type is that of other flags with a string.
 func (*named) Type() string { return "string" }
 
-var errEmptyName = errors.New("it is empty: give a name, or leave the flag out")
+var errEmptyName = errors.New("it is empty: give something, or leave the flag out")
 
 // NamedList is the value of a flag that may be repeated, with a name each time.
 func NamedList(target *[]string) pflag.Value { return (*namedList)(target) }

@@ -21,9 +21,9 @@ func Plain(f *pflag.Flag) {
 	}
 	switch f.Value.Type() {
 	case "int", "int64", "uint64":
-		f.Value = &plainValue{Value: f.Value, want: "give a whole number"}
+		f.Value = &plainValue{Value: f.Value, want: "give a whole number", is: isWhole}
 	case "float64":
-		f.Value = &plainValue{Value: f.Value, want: "give a number, 0.5 for instance"}
+		f.Value = &plainValue{Value: f.Value, want: "give a number, 0.5 for instance", is: isDecimal}
 	case "bool":
 		f.Value = &plainValue{Value: f.Value, want: "give true or false"}
 	case "duration":
@@ -34,17 +34,32 @@ func Plain(f *pflag.Flag) {
 	}
 }
 
-// A plainValue is the value of a flag with an error of its own. read, if there is one, writes
-// what was given as pflag reads it.
+// A plainValue is the value of a flag with an error of its own. is, if there is one, says what
+// may be given at all; read writes what was given as pflag reads it.
 type plainValue struct {
 	pflag.Value
 
 	want string
+	is   func(string) bool
 	read func(string) string
 }
 
+// isWhole reports whether a text is a whole number as people write it. pflag reads numbers as
+// Go's source has them, where 010 is eight.
+func isWhole(s string) bool {
+	digits := strings.TrimLeft(s, "+-")
+	return len(s)-len(digits) <= 1 && strings.Trim(digits, "0123456789") == "" && (digits == "0" || !strings.HasPrefix(digits, "0"))
+}
+
+// isDecimal reports whether a text is made as a decimal number is: Go's parser also accepts
+// hexadecimal numbers, infinity, and what is no number.
+func isDecimal(s string) bool { return strings.Trim(s, "+-.0123456789eE") == "" }
+
 // Set reads the value.
 func (v *plainValue) Set(s string) error {
+	if v.is != nil && !v.is(s) {
+		return errors.New(v.want)
+	}
 	if v.read != nil {
 		s = v.read(s)
 	}

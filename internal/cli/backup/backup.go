@@ -2,7 +2,10 @@
 package backup
 
 import (
+	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -37,4 +40,12 @@ func viewOf(b *admin.Backup) view {
 		v.Expires = &at
 	}
 	return v
+}
+
+// checkARN checks the ARN of a backup. AWS would answer a wrong one with an error of its own.
+func checkARN(name, arn string) error {
+	if !strings.HasPrefix(arn, "arn:") || strings.ContainsFunc(arn, unicode.IsSpace) {
+		return fmt.Errorf("invalid %s %q: give the ARN of a backup, as zae-limiter backup list shows it", name, arn)
+	}
+	return nil
 }

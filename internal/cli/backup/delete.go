@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -31,8 +32,8 @@ func newDelete(a *app.App) *cobra.Command {
 	return a.Prints(cmd, deletedView{})
 }
 
-// Validate checks that there is someone to ask.
-func (o *deleteOptions) Validate() error { return o.confirm.Validate() }
+// Validate checks the ARN, and that there is someone to ask.
+func (o *deleteOptions) Validate() error { return cmp.Or(checkARN("ARN", o.arn), o.confirm.Validate()) }
 
 // deletedView is the result in JSON.
 type deletedView struct {

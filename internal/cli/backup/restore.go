@@ -62,6 +62,11 @@ func (o *restoreOptions) Validate() (err error) {
 			return fmt.Errorf("invalid --to-time %q: give a time like 2006-01-02T15:04:05Z", o.to)
 		}
 	}
+	if o.restore.Backup != "" {
+		if err := checkARN("--backup", o.restore.Backup); err != nil {
+			return err
+		}
+	}
 	if err := app.CheckTable(o.restore.Into); err != nil {
 		return fmt.Errorf("invalid name %q of the new table: %w", o.restore.Into, err)
 	}

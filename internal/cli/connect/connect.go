@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator/redrive"
@@ -34,20 +35,22 @@ import (
 // concurrent requests above 10 open a new connection each time.
 const idleConns = 128
 
-// dialTimeout is how long a connection may take to come about. A person waits for the
-// command, and an address that does not answer within two seconds rarely does later.
-const dialTimeout = 2 * time.Second
+const (
+	// dialTimeout is how long a connection may take to come about. A person waits for the
+	// command, and an address that does not answer within two seconds rarely does later.
+	dialTimeout = 2 * time.Second
+	// answerTimeout is how long a server may take to begin an answer, once it has the request.
+	// All attempts of a request to DynamoDB together have 10 s.
+	answerTimeout = 8 * time.Second
+)
 
-// answerTimeout is how long an answer may take to begin after its request was sent. Without
-// it, a server that takes requests and never answers would hold a command up for ever. SQS
-// answers a long poll within 20 seconds.
-const answerTimeout = 30 * time.Second
-
-// isUnreachedFinal makes a retryer give up at once if no connection comes about: the
-// address is wrong, or nothing serves there.
+// isUnreachedFinal makes a retryer give up at once if another attempt would end the same way:
+// no connection comes about, the server speaks otherwise than the address says, it is no service
+// of AWS, or it has not answered for [answerTimeout].
 func isUnreachedFinal(o *retry.StandardOptions) {
 	o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-		if app.IsUnreached(err) {
+		foreign := (*foreignError)(nil)
+		if app.IsUnreached(err) || app.IsUnanswered(err) || app.IsMisspoken(err) || errors.As(err, &foreign) && !foreign.again {
 			return aws.FalseTernary
 		}
 		return aws.UnknownTernary
@@ -128,19 +131,24 @@ func SQS(ctx context.Context, e app.Endpoint) (redrive.Queue, error) {
 	}), nil
 }
 
+func httpClient() *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
+		d.Timeout = dialTimeout
+	}).WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
+		t.ResponseHeaderTimeout = answerTimeout
+	})
+}
+
 // load reads the configuration for an endpoint.
 func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	options = append(
 		options,
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
-			d.Timeout = dialTimeout
-		}).WithTransportOptions(func(t *http.Transport) {
-			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
-			t.ResponseHeaderTimeout = answerTimeout
-		})),
+		config.WithHTTPClient(httpClient()),
 		config.WithRetryer(func() aws.Retryer { return retry.NewStandard(isUnreachedFinal) }),
 		// Errors are returned; only the program writes to standard error.
 		config.WithLogger(logging.Nop{}),
+		config.WithAPIOptions([]func(*middleware.Stack) error{readable}),
 	)
 	if e.Region != "" {
 		options = append(options, config.WithRegion(e.Region))
@@ -149,12 +157,19 @@ func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptio
 		options = append(options, config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	if unknown := (config.SharedConfigProfileNotExistError{}); errors.As(err, &unknown) {
+		return aws.Config{}, app.Usagef("there is no AWS profile %q: set AWS_PROFILE to one of ~/.aws/config, or add it with aws configure --profile", unknown.Profile)
+	}
 	if err != nil {
-		return aws.Config{}, fmt.Errorf("read the AWS configuration: %w", err)
+		return aws.Config{}, fmt.Errorf("read the AWS configuration: %w: correct the environment variable, or ~/.aws/config", err)
 	}
 	if cfg.Region == "" {
-		return aws.Config{}, &app.UsageError{Err: errors.New("no AWS region: give --region, or set AWS_REGION")}
+		return aws.Config{}, app.Usagef("no AWS region: give --region, or set AWS_REGION")
 	}
+	if !app.IsRegion(cfg.Region) {
+		return aws.Config{}, app.Usagef("invalid AWS region %q: set AWS_REGION to the name of a region, us-east-1 for instance, or give --region", cfg.Region)
+	}
+	cfg.HTTPClient = ownAnswers{cfg.HTTPClient}
 	// Checking credentials here allows a clear error. The SDK caches them, so that it does
 	// not ask twice.
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {

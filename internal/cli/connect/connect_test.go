@@ -4,9 +4,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
-	"time"
 
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -24,35 +22,6 @@ func TestOnlyAnUnreachedAddressIsFinal(t *testing.T) {
 		}
 	}
 }
-
-// A server that takes requests and never answers does not hold up a command for ever, and a
-// long poll of SQS, of 20 seconds at most, is not cut off.
-func TestAnAnswerThatNeverComesEndsTheWait(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	cfg, err := connect.Load(t.Context(), app.Endpoint{Region: "eu-west-1", URL: "http://localhost:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
-	if !ok {
-		t.Fatalf("the client is a %T", cfg.HTTPClient)
-	}
-	const longPoll = 20 * time.Second
-	if limit := client.GetTransport().ResponseHeaderTimeout; limit <= longPoll || limit > time.Minute {
-		t.Errorf("an answer may take %v to begin", limit)
-	}
-	if !connect.IsRetried(&smithyhttp.RequestSendError{Err: timeout{}}) {
-		t.Error("a request without an answer is not sent again")
-	}
-}
-
-// A timeout is the error of an HTTP client that waited for an answer.
-type timeout struct{}
-
-func (timeout) Error() string   { return "net/http: timeout awaiting response headers" }
-func (timeout) Timeout() bool   { return true }
-func (timeout) Temporary() bool { return true }
 
 // An emulator has no host name for each bucket, however it is named.
 func TestABucketOfAnEmulatorIsAPath(t *testing.T) {

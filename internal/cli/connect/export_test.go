@@ -1,9 +1,13 @@
 package connect
 
-import "github.com/aws/aws-sdk-go-v2/aws/retry"
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+)
 
 // IsRetried reports whether the clients send a request again after an error.
 func IsRetried(err error) bool { return retry.NewStandard(isUnreachedFinal).IsErrorRetryable(err) }
 
-// Load reads the configuration for an endpoint.
-var Load = load
+// AnswerTimeout is how long the clients wait for the beginning of an answer.
+func AnswerTimeout() time.Duration { return httpClient().GetTransport().ResponseHeaderTimeout }

@@ -179,13 +179,13 @@ type output struct {
 }
 
 // Run works out the estimate and shows it.
-func (o *options) Run(context.Context) error {
+func (o *options) Run(ctx context.Context) error {
 	prices, err := o.table()
 	if err != nil {
 		return err
 	}
 	if o.plan != nil {
-		return o.runScenario(prices)
+		return o.runScenario(ctx, prices)
 	}
 	e, err := estimate.New(o.load)
 	if err != nil {

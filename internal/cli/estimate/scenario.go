@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -104,10 +105,12 @@ type runOutput struct {
 }
 
 // runScenario works out the price of the scenario and shows it.
-func (o *options) runScenario(prices *estimate.Prices) error {
+func (o *options) runScenario(ctx context.Context, prices *estimate.Prices) error {
 	l := &o.load
-	r, err := estimate.Scenario(o.plan, estimate.ScenarioOptions{
-		Latency: l.Latency, Cold: o.cold, ConfigTTL: l.ConfigTTL, Windows: l.Windows, Retention: l.Retention, Function: l.Function,
+	r, err := app.Await(ctx, func() (*estimate.Run, error) {
+		return estimate.Scenario(o.plan, estimate.ScenarioOptions{
+			Latency: l.Latency, Cold: o.cold, ConfigTTL: l.ConfigTTL, Windows: l.Windows, Retention: l.Retention, Function: l.Function,
+		})
 	})
 	if err != nil {
 		return named(err)

@@ -69,7 +69,7 @@ func (s *source) all() (*scenario.Scenario, error) {
 	}
 	data, err := os.ReadFile(s.file)
 	if err != nil {
-		return nil, err
+		return nil, app.Unread("the scenario", err)
 	}
 	return scenario.Parse(s.file, data)
 }

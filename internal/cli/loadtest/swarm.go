@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,8 +65,10 @@ func (h *herd) validate() error {
 	if _, given := h.app.Flags.Given("table"); given && h.url != "" {
 		return errors.New("give --name or --url, not both")
 	}
-	if u, err := url.Parse(h.url); h.url != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		return fmt.Errorf("invalid --url %q: give the URL of a web page, http://localhost:8089 for instance", h.url)
+	if h.flags.Changed("url") {
+		if err := app.CheckURL(h.url, "http://localhost:8089"); err != nil {
+			return fmt.Errorf("invalid --url %q: %w", h.url, err)
+		}
 	}
 	if err := positive(h.flags, "workers", "wait"); err != nil {
 		return err

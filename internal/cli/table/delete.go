@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 )
 
 type deleteOptions struct {
@@ -51,7 +52,7 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	question := fmt.Sprintf("Delete table %q, with about %d items?", name, d.Items)
+	question := fmt.Sprintf("Delete table %q, with about %s items?", name, limitarg.Grouped(d.Items))
 	if err := o.confirm.Ask(ctx, question, name); err != nil {
 		return err
 	}

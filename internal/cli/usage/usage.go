@@ -39,11 +39,11 @@ type filter struct {
 func (f *filter) bind(a *app.App, cmd *cobra.Command) {
 	f.window = usage.Hourly.String()
 	flags := cmd.Flags()
-	flags.StringVarP(&f.query.Entity, "entity", "e", "", "`ID` of the entity; without --resource, for all resources")
-	flags.StringVarP(&f.query.Resource, "resource", "r", "", "`name` of the resource; without --entity, of all entities")
+	flags.VarP(app.Named(&f.query.Entity), "entity", "e", "`ID` of the entity; without --resource, for all resources")
+	flags.VarP(app.Named(&f.query.Resource), "resource", "r", "`name` of the resource; without --entity, of all entities")
 	flags.VarP(app.Choice(&f.window, usage.Hourly.String(), usage.Daily.String(), usage.Monthly.String()), "window", "w", "length of the windows, in UTC")
-	flags.StringVar(&f.start, "start", "", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
-	flags.StringVar(&f.end, "end", "", "last `time` a window may start; of a date, the whole day")
+	flags.Var(app.Named(&f.start), "start", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
+	flags.Var(app.Named(&f.end), "end", "last `time` a window may start; of a date, the whole day")
 	flags.VarP(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "o", "form of results: table, json or csv")
 }
 
