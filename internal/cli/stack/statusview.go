@@ -38,7 +38,7 @@ var sentences = map[health.Verdict]string{
 	health.Changing:   "is changing",
 	health.Broken:     "is broken",
 	health.Degraded:   "is degraded",
-	health.Incomplete: "looks healthy, but not everything could be read",
+	health.Incomplete: "shows nothing wrong, but not everything could be read",
 }
 
 // text writes the view for people: the verdict, the findings, and a section for each part.
