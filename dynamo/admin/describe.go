@@ -189,8 +189,8 @@ func (t *Table) recovery(ctx context.Context, op string) (Recovery, error) {
 	return r, nil
 }
 
-// backupError is [ErrNoBackups] if the server does not have an operation. What such a server
-// says of the name of the operation helps nobody.
+// backupError is [ErrNoBackups] if the server does not have an operation. It leaves out
+// the answer of such a server, which only repeats the name of the operation.
 func backupError(op string, err error) error {
 	if isUnknownOperation(err) {
 		return fmt.Errorf("%s: %w", op, ErrNoBackups)
