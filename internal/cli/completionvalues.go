@@ -110,7 +110,8 @@ var (
 	// flagsOf has those of a command that mean something else there.
 	flagsOf = map[string]completer{
 		"estimate windows": commaList("hour", "day", "month"),
-		"replay entity":    free, // columns of a log
+		"replay date":      free, // columns of a log
+		"replay entity":    free,
 		"replay parent":    free,
 		"replay resource":  free,
 	}

@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,8 @@ type clock struct {
 	layout string
 	last   []byte
 	millis int64
+	form   int    // of the layouts, that of the last time
+	joined []byte // memory of a date and a time
 }
 
 // parse returns the instant of a time, in milliseconds since the epoch, rounded down.
@@ -27,10 +30,17 @@ func (c *clock) parse(v []byte) (int64, error) {
 	return millis, nil
 }
 
-// layouts are tried in order, besides RFC 3339 and numbers.
+// layouts are the forms of times besides RFC 3339 and numbers. A fraction may follow the
+// seconds of each, with a point or a comma.
 var layouts = []string{
-	"02/Jan/2006:15:04:05 -0700", time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700",
-	"2006-01-02 15:04:05Z0700", "2006-01-02 15:04:05 Z0700",
+	"02/Jan/2006:15:04:05 -0700", "02/Jan/2006:15:04:05", // access logs, HAProxy
+	time.DateTime, "2006-01-02T15:04:05", "2006/01/02 15:04:05", // without a zone: Python, pandas, Go's log, nginx's errors
+	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z0700", "2006-01-02 15:04:05Z07", // PostgreSQL: +05:30, +00
+	"2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07",
+	"2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04:05 Z0700", "2006-01-02 15:04:05 Z07",
+	"2006-01-02 15:04:05 MST", "2006-01-02 15:04:05 -0700 MST", // PostgreSQL's log, Go's Time.String
+	"20060102T150405Z0700", "20060102T150405",
+	time.RFC1123Z, time.RFC1123, "Mon Jan _2 15:04:05 2006", time.UnixDate, time.RubyDate,
 }
 
 func (c *clock) read(v []byte) (int64, error) {
@@ -42,6 +52,9 @@ func (c *clock) read(v []byte) (int64, error) {
 		if err != nil {
 			return 0, &valueError{v, "it is not a time like " + c.layout}
 		}
+		if isZoneUnknown(t, c.layout) {
+			return 0, &valueError{v, unknownZone}
+		}
 		return millisOf(t)
 	}
 	if millis, ok := sinceEpoch(v); ok {
@@ -51,29 +64,49 @@ func (c *clock) read(v []byte) (int64, error) {
 	if t.UnmarshalText(v) == nil {
 		return millisOf(t)
 	}
-	if f, err := strconv.ParseFloat(string(v), 64); err == nil {
-		// Some loggers write numbers with an exponent: 1.7e9.
-		if millis, ok := sinceEpoch(strconv.AppendFloat(nil, f, 'f', -1, 64)); ok {
+	if len(bytes.Trim(v, "0123456789.eE+")) == 0 { // some loggers write numbers with an exponent: 1.7e9
+		f, err := strconv.ParseFloat(string(v), 64)
+		if millis, ok := sinceEpoch(strconv.AppendFloat(nil, f, 'f', -1, 64)); err == nil && ok {
 			return millis, nil
 		}
 	}
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, string(v)); err == nil {
+	text := string(v)
+	text, _, _ = strings.Cut(text, " m=") // Go's monotonic clock
+	reason := "it is not a time; name its layout"
+	for i := range layouts {
+		form := (c.form + i) % len(layouts)
+		t, err := time.Parse(layouts[form], text)
+		switch {
+		case err != nil:
+		case isZoneUnknown(t, layouts[form]):
+			reason = unknownZone
+		default:
+			c.form = form
 			return millisOf(t)
 		}
 	}
-	return 0, &valueError{v, "it is not a time; name its layout"}
+	return 0, &valueError{v, reason}
+}
+
+const unknownZone = "the offset of its zone is not known; write UTC, GMT or an offset"
+
+// isZoneUnknown reports whether a time has the name of a zone that package time does not
+// know and takes for UTC.
+func isZoneUnknown(t time.Time, layout string) bool {
+	name, _ := t.Zone()
+	return strings.Contains(layout, "MST") && !strings.Contains(layout, "-07") && name != "UTC" && name != "GMT"
 }
 
 // millisOf is the instant of a time. A time before the epoch cannot be in a log.
 func millisOf(t time.Time) (int64, error) {
 	if t.Before(time.UnixMilli(0)) {
-		return 0, &lineError{"the time is before 1970"}
+		return 0, &lineError{problem: "the time is before 1970"}
 	}
 	return t.UnixMilli(), nil
 }
 
-// sinceEpoch reads a number since the epoch. Its size tells the unit.
+// sinceEpoch reads a number since the epoch. Its size tells the unit. It refuses what is a
+// date and a time in digits, of which each unit would make another instant.
 func sinceEpoch(v []byte) (millis int64, ok bool) {
 	const (
 		maxDigits    = 19
@@ -82,7 +115,7 @@ func sinceEpoch(v []byte) (millis int64, ok bool) {
 		microseconds = milliseconds * 1000
 	)
 	whole, fraction, _ := bytes.Cut(v, []byte{'.'})
-	if len(whole) == 0 || len(whole) > maxDigits {
+	if len(whole) == 0 || len(whole) > maxDigits || isCalendar(whole) {
 		return 0, false
 	}
 	for _, digits := range [][]byte{whole, fraction} {
@@ -103,7 +136,30 @@ func sinceEpoch(v []byte) (millis int64, ok bool) {
 	case n < microseconds:
 		return n / 1000, true
 	}
-	return n / millisecond, true
+	return n / int64(time.Millisecond), true
+}
+
+// isCalendar reports whether digits may be a date, with or without a time: 20261102 or
+// 20261102091528.
+func isCalendar(digits []byte) bool {
+	const date, minutes, seconds, millis = "20060102", "200601021504", "20060102150405", "20060102150405.000"
+	text := string(digits)
+	layout := ""
+	switch len(digits) {
+	case len(date):
+		layout = date
+	case len(minutes):
+		layout = minutes
+	case len(seconds):
+		layout = seconds
+	case len(millis) - 1:
+		layout, text = millis, text[:len(seconds)]+"."+text[len(seconds):]
+	default:
+		return false
+	}
+	t, err := time.Parse(layout, text)
+	const first, last = 1980, 2100 // years of logs
+	return err == nil && t.Year() >= first && t.Year() < last
 }
 
 // thousandths are the first three digits of a fraction.

@@ -2,23 +2,21 @@ package logs
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// csvLine finds columns of comma separated values.
+// csvLine finds columns of separated values.
 type csvLine struct {
-	comma   byte
-	columns int
-	places  []int // for each column, its index among the values, or -1
+	comma   byte // 0: a tab or a space, whichever the line has
+	columns [][]destination
 	text    []byte
 }
 
 // newCSV reads the header. The separator is the one that occurs most in it.
 func newCSV(header []byte, wanted []string) (*csvLine, error) {
 	c := &csvLine{comma: ','}
-	for _, other := range []byte{';', '\t'} {
+	for _, other := range []byte{';', '\t', '|'} {
 		if bytes.Count(header, []byte{other}) > bytes.Count(header, []byte{c.comma}) {
 			c.comma = other
 		}
@@ -27,56 +25,69 @@ func newCSV(header []byte, wanted []string) (*csvLine, error) {
 	if err := c.each(header, func(_ int, value []byte) { names = append(names, string(value)) }); err != nil {
 		return nil, &store.ValidationError{Field: "header", Value: string(header[:min(len(header), maxText)]), Reason: err.Error()}
 	}
-	c.columns, c.places = len(names), make([]int, len(names))
-	for i := range c.places {
-		c.places[i] = -1
-	}
-	for i, column := range wanted {
-		place, ok := lastIndex(names, column)
-		if !ok {
-			return nil, missing(column, names)
-		}
-		c.places[place] = i
-	}
-	return c, nil
+	var err error
+	c.columns, err = destinations(names, wanted)
+	return c, err
 }
 
-func lastIndex(names []string, name string) (int, bool) {
-	for i, other := range slices.Backward(names) {
-		if other == name {
-			return i, true
-		}
+// fieldsOf is how a line of a W3C log begins that names the columns.
+const fieldsOf = "#Fields:"
+
+// newW3C reads the names of a W3C log.
+func newW3C(fields []byte, wanted []string) (*csvLine, error) {
+	fields = bytes.TrimSpace(fields[len(fieldsOf):])
+	if bytes.IndexByte(fields, ' ') < 0 && bytes.IndexByte(fields, ',') >= 0 {
+		return newCSV(fields, wanted)
 	}
-	return 0, false
+	c := &csvLine{}
+	var names []string
+	for name := range bytes.FieldsSeq(fields) {
+		names = append(names, string(name))
+	}
+	var err error
+	c.columns, err = destinations(names, wanted)
+	return c, err
 }
 
-var errColumns = &lineError{"it has not as many columns as the header"}
+var (
+	errColumns = &lineError{problem: "it has not as many columns as the header"}
+	errInside  = &lineError{problem: "there is a quote within a value that does not begin with one"}
+	errBehind  = &lineError{problem: "there is text after the closing quote of a value"}
+)
 
-func (c *csvLine) split(line []byte, values [][]byte) error {
+func (c *csvLine) split(line []byte, values []value) error {
 	seen := 0
-	err := c.each(line, func(i int, value []byte) {
+	err := c.each(line, func(i int, text []byte) {
 		seen++
-		if i < len(c.places) && c.places[i] >= 0 {
-			values[c.places[i]] = value
+		if i < len(c.columns) {
+			for j := range c.columns[i] {
+				c.columns[i][j].put(values, text)
+			}
 		}
 	})
-	if err == nil && seen != c.columns {
+	if err == nil && seen != len(c.columns) {
 		return errColumns
 	}
 	return err
 }
 
-// each visits the values of a line.
+// each visits the values of a line. Quotes mean nothing between spaces and tabs of W3C.
 func (c *csvLine) each(line []byte, visit func(int, []byte)) error {
 	c.text = c.text[:0]
+	comma, quotes := c.comma, c.comma != 0
+	if !quotes {
+		if comma = ' '; bytes.IndexByte(line, '\t') >= 0 {
+			comma = '\t'
+		}
+	}
 	for i := 0; ; i++ {
-		if len(line) == 0 || line[0] != '"' {
-			end := bytes.IndexByte(line, c.comma)
+		if !quotes || len(line) == 0 || line[0] != '"' {
+			end := bytes.IndexByte(line, comma)
 			if end < 0 {
 				end = len(line)
 			}
-			if bytes.IndexByte(line[:end], '"') >= 0 {
-				return &lineError{"there is a quote within a value that does not begin with one"}
+			if quotes && bytes.IndexByte(line[:end], '"') >= 0 {
+				return errInside
 			}
 			visit(i, line[:end])
 			line = line[end:]
@@ -96,7 +107,7 @@ func (c *csvLine) each(line []byte, visit func(int, []byte)) error {
 }
 
 // errOpenQuote says that a line ends within a quoted value.
-var errOpenQuote = &lineError{"a quote is not closed"}
+var errOpenQuote = &lineError{problem: "a quote is not closed"}
 
 // quoted reads a quoted value. Two quotes in it stand for one.
 func (c *csvLine) quoted(line []byte) (value, rest []byte, err error) {
@@ -112,7 +123,7 @@ func (c *csvLine) quoted(line []byte) (value, rest []byte, err error) {
 		case len(rest) == 0 || rest[0] == c.comma:
 			return c.text[from:], rest, nil
 		case rest[0] != '"':
-			return nil, nil, &lineError{"there is text after the closing quote of a value"}
+			return nil, nil, errBehind
 		}
 		c.text = append(c.text, '"')
 		rest = rest[1:]

@@ -3,27 +3,10 @@ package logs
 import (
 	"slices"
 	"strconv"
-	"time"
+	"strings"
 
-	"github.com/zeroae/zae-limiter-go/replay"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// A Format is the form of a log's lines.
-type Format string
-
-// The formats.
-const (
-	Detect   Format = "" // from the first line
-	JSON     Format = "json"
-	CSV      Format = "csv"      // with a header; separated by commas, semicolons or tabs
-	Common   Format = "common"   // host ident user [time] "request" status bytes
-	Combined Format = "combined" // common, then "referer" "user agent"
-	ALB      Format = "alb"
-)
-
-// Formats are the formats with a name.
-func Formats() []Format { return []Format{JSON, CSV, Common, Combined, ALB} }
 
 // DefaultResource is the resource of every event of an access log, if the options name no
 // column for it.
@@ -35,73 +18,96 @@ type Options struct {
 	Name string
 	// Format is the format of the file; "" is detected.
 	Format Format
-	// Time, Entity and Resource are columns. In JSON a column is the path of a field, with
-	// dots between names ("usage.total_tokens"). The default in JSON and CSV is "time",
-	// "entity" and "resource", in access logs "time" and "host", in logs of load balancers
-	// "request_creation_time" and "client_ip".
+	// Time, Entity and Resource are columns. In JSON a column is a key of the object, or the
+	// path to a key in objects within it, with dots between the keys; a key that has the dots
+	// itself comes first. NAME[N] is one value of a list, which is an array or text with commas:
+	// 0 is the first, and -1 the last. The defaults are "time", "entity" and "resource" in JSON
+	// and CSV, and those of [Format] in others.
 	Time, Entity, Resource string
+	// Date is the column of the date, if it is not in that of the time. "" is no column, or
+	// "date" in W3C.
+	Date string
 	// ResourceIs is the resource of every event, instead of a column. The default in access
 	// logs is [DefaultResource].
 	ResourceIs string
 	// Parent is the column of the parent to which the request cascades. An empty value or
 	// "-" is none. "" is no column.
 	Parent string
-	// Costs say what an event costs of each limit, in the order of the amounts of an event.
+	// Costs say what an event costs of each limit. The costs of one limit are added; the
+	// amounts of an event have the order in which the limits come first.
 	Costs []Cost
-	// TimeLayout is the form of times as package time has it. The default "" accepts RFC
-	// 3339, also with a space for the T, without the colon of the zone and without a zone; the
-	// times of access logs; and numbers since the epoch.
-	// Numbers below 10^11 are seconds, below 10^14 milliseconds, below 10^17
-	// microseconds, and others nanoseconds. A time without a zone is in UTC.
+	// TimeLayout is the form of times as package time has it. The default "" accepts RFC 3339
+	// and the other forms that databases, programs and servers write; and numbers since the
+	// epoch: below 10^11 seconds, below 10^14 milliseconds, below 10^17 microseconds, and
+	// others nanoseconds. A time without a zone is in UTC. A zone must be UTC, GMT or an offset.
 	TimeLayout string
 }
 
 // A Cost says what an event costs of a limit.
 type Cost struct {
 	Limit string
-	// Column holds the tokens: a whole number, or "-" for 0. "" takes Tokens.
+	// Column holds the tokens: a whole number in any form (456, 456.0, 4.56e2), or "-" for 0. ""
+	// takes Tokens.
 	Column string
 	Tokens int64
+	// Factor multiplies what the column holds, which may then have a fraction: the product is
+	// rounded to the nearest token. 0 is no factor.
+	Factor int64
 }
 
 func (o *Options) validate() error {
-	if o.Format != Detect && !slices.Contains(Formats(), o.Format) {
-		return &store.ValidationError{Field: "format", Value: string(o.Format), Reason: "give json, csv, common, combined or alb"}
+	if err := o.Format.Validate(); err != nil {
+		return err
 	}
 	if o.Resource != "" && o.ResourceIs != "" {
 		return &store.ValidationError{Field: "resource", Value: o.Resource, Reason: "give a column or one name for all events, not both"}
 	}
+	for _, column := range o.columns() {
+		const most = 10 // dots: each may be in a key or between keys
+		if strings.Count(column, ".") > most {
+			return &store.ValidationError{Field: "column", Value: column, Reason: "give a name with at most 10 dots"}
+		}
+	}
 	for _, c := range o.Costs {
-		if c.Tokens < 0 || c.Tokens > store.MaxTokens {
-			return &store.ValidationError{
-				Field: "cost of " + c.Limit, Value: strconv.FormatInt(c.Tokens, 10), Reason: "give from 0 to 10^15 tokens",
+		for _, n := range []int64{c.Tokens, c.Factor} {
+			if n < 0 || n > store.MaxTokens {
+				return &store.ValidationError{Field: "cost of " + c.Limit, Value: strconv.FormatInt(n, 10), Reason: "give from 0 to 10^15 tokens"}
 			}
 		}
 	}
 	return nil
 }
 
-// fill fills in the columns that the options leave to the format.
-func (o *Options) fill() {
+// fill fills in the columns that the options leave to the format. names are the columns of
+// the format; nil if they are not known.
+func (o *Options) fill(names []string) {
 	column := func(target *string, name string) {
 		if *target == "" {
 			*target = name
 		}
 	}
 	switch o.Format {
-	case Common, Combined:
-		column(&o.Time, "time")
-		column(&o.Entity, "host")
-	case ALB:
-		column(&o.Time, "request_creation_time")
-		column(&o.Entity, "client_ip")
-	default:
-		column(&o.Time, "time")
+	case JSON, CSV:
 		column(&o.Entity, "entity")
 		if o.ResourceIs == "" {
 			column(&o.Resource, "resource")
 		}
+	case W3C:
+		if o.Time == "" {
+			column(&o.Date, "date")
+		}
+		column(&o.Entity, "c-ip")
+	case ALB:
+		column(&o.Time, "request_creation_time")
+	default:
+		for _, name := range []string{"time_local", "time_iso8601", "msec"} { // of nginx
+			if slices.Contains(names, name) && !slices.Contains(names, "time") {
+				column(&o.Time, name)
+			}
+		}
 	}
+	column(&o.Time, "time")
+	column(&o.Entity, "client_ip")
 	if o.Resource == "" {
 		column(&o.ResourceIs, DefaultResource)
 	}
@@ -114,7 +120,7 @@ func (o *Options) columns() (names []string) {
 			names = append(names, name)
 		}
 	}
-	for _, name := range []string{o.Time, o.Entity, o.Resource, o.Parent} {
+	for _, name := range []string{o.Date, o.Time, o.Entity, o.Resource, o.Parent} {
 		add(name)
 	}
 	for _, c := range o.Costs {
@@ -123,33 +129,12 @@ func (o *Options) columns() (names []string) {
 	return names
 }
 
-// Malformed counts the lines that could not be read.
-type Malformed struct {
-	Lines int64     `json:"lines"`           // all lines that were read, without empty ones and the header
-	Count int64     `json:"malformed"`       // lines that could not be read
-	First []Problem `json:"first,omitempty"` // at most [Shown]
+// Limits are the limits of the amounts of an event.
+func (o *Options) Limits() (names []string) {
+	for _, c := range o.Costs {
+		if !slices.Contains(names, c.Limit) {
+			names = append(names, c.Limit)
+		}
+	}
+	return names
 }
-
-// Shown is the number of malformed lines that a reader keeps to show.
-const Shown = 5
-
-// A Problem is a line that could not be read.
-type Problem struct {
-	File   string `json:"file"` // name of the file
-	Line   int64  `json:"line"` // number of the line
-	Reason string `json:"reason"`
-	Text   string `json:"text"` // the beginning of the line
-}
-
-// Add adds the counts of another file.
-func (m *Malformed) Add(other Malformed) {
-	m.Lines += other.Lines
-	m.Count += other.Count
-	m.First = append(m.First, other.First...)
-	m.First = m.First[:min(len(m.First), Shown)]
-}
-
-// a source is what a reader is.
-var _ replay.Source = (*Reader)(nil)
-
-const millisecond = int64(time.Millisecond)

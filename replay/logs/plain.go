@@ -12,12 +12,14 @@ import (
 type plainLine struct {
 	line   []byte
 	at     int // the next byte
-	values [][]byte
+	values []value
+	pass   int64
 }
 
-// split reports whether the line is plain. If it is not, some values may be set.
-func (p *plainLine) split(root *field, line []byte, values [][]byte) bool {
-	p.line, p.at, p.values = line, 0, values
+// split reports whether the line is plain. If it is not, some values may be set. The pass
+// differs from line to line.
+func (p *plainLine) split(root *field, pass int64, line []byte, values []value) bool {
+	p.line, p.at, p.values, p.pass = line, 0, values, pass
 	const depth = 64
 	if p.next() != '{' || !p.object(root, depth) {
 		return false
@@ -62,7 +64,7 @@ func (p *plainLine) object(f *field, depth int) bool {
 			return false
 		}
 		wanted := f.named(p.line[start+1 : p.at-1])
-		if !p.take(':') || !p.value(wanted, depth-1) {
+		if wanted.isTwice(p.pass) || !p.take(':') || !p.value(wanted, depth-1) {
 			return false
 		}
 		if !p.take(',') {
@@ -71,41 +73,58 @@ func (p *plainLine) object(f *field, depth int) bool {
 	}
 }
 
-// value passes over a value, and notes it if f is wanted.
+// value passes over a value, and notes it if f is wanted. It fails at a wanted value that
+// is neither a text nor a number, nor an array of one text.
 func (p *plainLine) value(f *field, depth int) bool {
 	c := p.next()
 	start := p.at
-	var ok bool
+	isWanted := f != nil && len(f.to) > 0
 	switch {
 	case depth == 0:
 		return false
 	case c == '"':
-		ok = p.text()
-	case c == '{':
-		if f != nil && len(f.fields) > 0 {
-			return p.object(f, depth)
+		if !p.text() {
+			return false
 		}
-		ok = p.object(nil, depth)
+		if isWanted {
+			f.put(p.values, p.line[start+1:p.at-1])
+		}
+		return true
+	case c == '{':
+		return !isWanted && p.object(f, depth)
 	case c == '[':
-		ok = p.array(depth)
+		if isWanted {
+			return p.onlyText(f)
+		}
+		return p.array(depth)
 	case c == 'n':
 		return p.word("null")
 	case c == 't':
-		ok = p.word("true")
+		return !isWanted && p.word("true")
 	case c == 'f':
-		ok = p.word("false")
-	default:
-		ok = p.number()
+		return !isWanted && p.word("false")
 	}
-	if !ok || f == nil || f.place < 0 {
-		return ok
+	if !p.number() {
+		return false
 	}
-	if c == '"' {
-		p.values[f.place] = p.line[start+1 : p.at-1]
-	} else {
-		p.values[f.place] = p.line[start:p.at]
+	if isWanted {
+		f.put(p.values, p.line[start:p.at])
 	}
 	return true
+}
+
+// onlyText notes the text of an array that has nothing else.
+func (p *plainLine) onlyText(f *field) bool {
+	p.at++
+	if p.next() != '"' {
+		return false
+	}
+	start := p.at
+	if !p.text() {
+		return false
+	}
+	f.put(p.values, p.line[start+1:p.at-1])
+	return p.take(']')
 }
 
 func (p *plainLine) array(depth int) bool {

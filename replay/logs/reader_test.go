@@ -47,7 +47,13 @@ func render(t *testing.T, r *logs.Reader) string {
 	}
 	m := r.Malformed()
 	fmt.Fprintf(&b, "%d lines, %d malformed\n", m.Lines, m.Count)
-	for _, p := range m.First {
+	for _, p := range m.Reasons {
+		fmt.Fprintf(&b, "%s:%d: %s (%d)\n", p.First.File, p.First.Line, p.First.Reason, p.Lines)
+	}
+	for _, l := range m.Lacking {
+		fmt.Fprintf(&b, "%d lack %s; %s:%d: %s\n", l.Events, l.Limit, l.First.File, l.First.Line, l.First.Reason)
+	}
+	for _, p := range m.Cut {
 		fmt.Fprintf(&b, "%s:%d: %s\n", p.File, p.Line, p.Reason)
 	}
 	return b.String()
@@ -146,7 +152,7 @@ func TestALineThatIsTooLongIsMalformed(t *testing.T) {
 	if got := events(t, r); len(got) != 2 || got[1].At != 2000 {
 		t.Errorf("events %+v", got)
 	}
-	if m := r.Malformed(); m.Count != 1 || m.First[0].Line != 2 {
+	if m := r.Malformed(); m.Count != 1 || m.Reasons[0].First.Line != 2 {
 		t.Errorf("malformed %+v", m)
 	}
 }
@@ -242,13 +248,13 @@ func TestAQuotedValueMayHaveLineBreaks(t *testing.T) {
 		for _, e := range events(t, r) {
 			got = append(got, fmt.Sprintf("%d %s", e.At/1000, e.Entity))
 		}
-		for _, p := range r.Malformed().First {
-			got = append(got, fmt.Sprintf("%d: %s", p.Line, p.Reason))
+		for _, p := range r.Malformed().Reasons {
+			got = append(got, fmt.Sprintf("%d: %s (%d)", p.First.Line, p.First.Reason, p.Lines))
 		}
 		want := []string{
 			"1 a\nb", "4 e", "6 f",
-			"7: a quote is not closed", "8: there is a quote within a value that does not begin with one",
-			"9: a quote is not closed", "11: column entity: it is missing",
+			"7: a quote is not closed (2)", "8: there is a quote within a value that does not begin with one (1)",
+			"11: column entity: it is missing (1)",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -293,17 +299,54 @@ func TestTimesThatLoggersWrite(t *testing.T) {
 		"2026-11-02T09:15:30.250Z", "2026-11-02T10:15:30.250+01:00", "2026-11-02 09:15:30.250", "2026-11-02 09:15:30,250", "2026-11-02T09:15:30.250",
 		"2026-11-02T09:15:30.250123", "2026-11-02 09:15:30.250Z", "2026-11-02 10:15:30.250+01:00", "2026-11-02T10:15:30.250+0100",
 		"2026-11-02 10:15:30.250+0100", "2026-11-02 10:15:30.250 +0100", "1793610930.250", "1793610930250",
+		"2026-11-02 09:15:30.25+00", "2026-11-02 14:45:30.25+05:30", "2026-11-02 01:15:30.250-08", "2026-11-02 09:15:30.250 UTC", "2026-11-02 09:15:30.250123+00:00",
+		"2026-11-02T09:15:30.25+00", "2026/11/02 09:15:30.250123", "2026-11-02 10:15:30.25 +0100 CET m=+0.1", "2026-11-02 09:15:30.25 +0000 UTC", "2026-11-02 10:15:30.25 +01",
+		"02/Nov/2026:09:15:30.250", "02/Nov/2026:10:15:30.250 +0100", "Mon, 02 Nov 2026 09:15:30.25 GMT", "Mon, 02 Nov 2026 10:15:30.25 +0100", "Mon Nov  2 09:15:30.25 2026", "Mon Nov 02 09:15:30.250123 2026",
+		"20261102T091530.250Z", "1.79361093025e9", "1793610930250000", "1793610930250000000", "1793610930.250000",
 	} {
 		r := reader(t, strings.NewReader(`{"time":"`+text+`","entity":"a","resource":"r"}`), logs.Options{})
 		if got := events(t, r); len(got) != 1 || got[0].At != want {
 			t.Errorf("%s: %+v, want %d; %+v", text, got, want, r.Malformed())
 		}
 	}
-	for _, text := range []string{"2016-12-31T23:59:60Z", "2026-02-30T00:00:00Z", "1969-12-31T23:59:59Z", "-5", "1e300", "yesterday", "09:15:30"} {
+	for _, text := range []string{"2016-12-31T23:59:60Z", "2026-02-30T00:00:00Z", "1969-12-31T23:59:59Z", "-5", "1e300", "yesterday", "09:15:30",
+		"2026-11-02 09:15:30 CET", "2026-11-02 09:15:30 PST", "Mon, 02 Nov 2026 09:15:30 EST", "20261102", "202611020915", "20261102091530", "20261102091530250", "2026-W45-1T09:15:30Z", "11/02/2026 09:15:30",
+		"2026-11-02", "NaN", "Inf", "0x1p4", "1_000",
+	} {
 		r := reader(t, strings.NewReader(`{"time":"`+text+`","entity":"a","resource":"r"}`), logs.Options{})
 		if got := events(t, r); len(got) != 0 || r.Malformed().Count != 1 {
 			t.Errorf("%s: %+v", text, got)
 		}
+	}
+}
+
+func TestALayoutsZoneMustBeKnown(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[string]int{"UTC": 1, "GMT": 1, "CET": 0, "EST": 0, "+03": 0} {
+		r := reader(t, strings.NewReader(`{"time":"02.11.2026 09:15 `+zone+`","entity":"a","resource":"r"}`), logs.Options{TimeLayout: "02.01.2006 15:04 MST"})
+		if got := events(t, r); len(got) != want {
+			t.Errorf("%s: %+v, want %d", zone, got, want)
+		}
+	}
+}
+
+// The form of the last time must not change how another is read.
+func TestFormsOfTimesMayChange(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for range 2 {
+		for _, zone := range []string{" UTC", "+00", " +0000", "Z", " +00:00", "", " +00"} {
+			fmt.Fprintf(&text, "{\"time\":\"2026-11-02 09:15:30%s\",\"entity\":\"a\",\"resource\":\"r\"}\n", zone)
+		}
+	}
+	r := reader(t, strings.NewReader(text.String()), logs.Options{})
+	for _, e := range events(t, r) {
+		if e.At != 1793610930000 {
+			t.Errorf("%d", e.At)
+		}
+	}
+	if m := r.Malformed(); m.Count > 0 || m.Lines != 14 {
+		t.Errorf("%+v", m)
 	}
 }
 

@@ -43,7 +43,7 @@ func (o *options) open(proceed func(*input) error) (*input, error) {
 			from = f
 			in.add(f)
 		}
-		r, err := logs.NewReader(counted{from, in}, settings)
+		r, err := logs.NewReader(counting{from, in}, settings)
 		if wrong, ok := errors.AsType[*store.ValidationError](err); ok && wrong.Field == "column" {
 			return in, fmt.Errorf("%s has no column %q: %s", settings.Name, wrong.Value, wrong.Reason)
 		}
@@ -75,14 +75,14 @@ func (in *input) close() error {
 	return failed
 }
 
-// counted counts the bytes that are read.
-type counted struct {
+// counting counts the bytes that are read.
+type counting struct {
 	io.Reader
 
 	of *input
 }
 
-func (c counted) Read(p []byte) (int, error) {
+func (c counting) Read(p []byte) (int, error) {
 	if err := c.of.proceed(); err != nil {
 		return 0, err
 	}
@@ -149,17 +149,25 @@ func (o *options) checkMalformed(m logs.Malformed) error {
 	if m.Count == 0 || !o.flags.Changed("malformed-at-most") || float64(m.Count) <= float64(o.malformedAtMost)*float64(m.Lines) {
 		return nil
 	}
-	first := m.First[0]
-	return fmt.Errorf("%s of %s lines are malformed, more than --malformed-at-most %s; the first is line %d of %s: %s",
-		limitarg.Grouped(m.Count), limitarg.Grouped(m.Lines), &o.malformedAtMost, first.Line, first.File, first.Reason)
+	return fmt.Errorf("%s of %s lines are malformed, more than --malformed-at-most %s; the first is %s",
+		limitarg.Grouped(m.Count), limitarg.Grouped(m.Lines), &o.malformedAtMost, where(m.Reasons[0].First))
 }
 
-// checkRead fails if no line could be read: the options are then wrong, not the lines.
+// checkRead fails if no line could be read, or no event has a cost: the options are then
+// wrong, not the lines.
 func checkRead(m logs.Malformed) error {
-	if m.Count == 0 || m.Count < m.Lines {
-		return nil
+	if m.Count > 0 && m.Count == m.Lines {
+		return fmt.Errorf("none of %s lines could be read: name the format and the columns; the first is %s",
+			limitarg.Grouped(m.Lines), where(m.Reasons[0].First))
 	}
-	first := m.First[0]
-	return fmt.Errorf("none of %s lines could be read: name the format and the columns; the first is line %d of %s: %s",
-		limitarg.Grouped(m.Lines), first.Line, first.File, first.Reason)
+	for _, l := range m.Lacking {
+		if l.Events == m.Lines-m.Count {
+			return fmt.Errorf("none of %s events has a cost of %s in the column %s: name another column, or leave the cost out with --cost %s=0; the first is %s",
+				limitarg.Grouped(l.Events), l.Limit, l.Column, l.Limit, where(l.First))
+		}
+	}
+	return nil
 }
+
+// where says what is wrong with which line.
+func where(p logs.Problem) string { return fmt.Sprintf("line %d of %s: %s", p.Line, p.File, p.Reason) }

@@ -20,17 +20,33 @@ type output struct {
 	Proposals *replay.Proposals `json:"proposals,omitempty"` // limits that meet the target of refusals
 }
 
-// notes are sentences about lines that were not read.
+// notes are sentences about what was not read.
 func (o *output) notes() (notes []string) {
-	if o.Lines.Count == 0 {
-		return nil
+	if o.Lines.Count > 0 {
+		notes = append(notes, fmt.Sprintf("%s of %s lines are malformed and left out:", limitarg.Grouped(o.Lines.Count), limitarg.Grouped(o.Lines.Lines)))
 	}
-	notes = append(notes, fmt.Sprintf("%s of %s lines are malformed and left out:", limitarg.Grouped(o.Lines.Count), limitarg.Grouped(o.Lines.Lines)))
-	for _, p := range o.Lines.First {
-		notes = append(notes, fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Reason))
+	for _, r := range o.Lines.Reasons {
+		notes = append(notes, counted(r.Lines)+problem(r.First))
+	}
+	for _, l := range o.Lines.Lacking {
+		notes = append(notes, fmt.Sprintf("%s of %s events lack a cost of %s and count for the other limits:", limitarg.Grouped(l.Events), limitarg.Grouped(o.Events), l.Limit),
+			counted(l.Events)+problem(l.First))
+	}
+	for _, p := range o.Lines.Cut {
+		notes = append(notes, problem(p))
 	}
 	return notes
 }
+
+// counted introduces the first of some lines.
+func counted(lines int64) string {
+	if lines == 1 {
+		return ""
+	}
+	return limitarg.Grouped(lines) + " as "
+}
+
+func problem(p logs.Problem) string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Reason) }
 
 // text writes the result for people.
 func (o *output) text(w *strings.Builder) {

@@ -44,14 +44,27 @@ done: who is refused, when and for how long, and how far below the limits the re
 
 FILE is a log, plain or compressed with gzip; - is standard input. The events of several
 files are merged by time. Formats:
-  json      an object a line; --entity usage.key names a field within a field
-  csv       with a header; separated by commas, semicolons or tabs; quoted values may have
-            line breaks
-  common    columns host ident user time request status bytes; of the request also
-            method target path protocol
-  combined  as common, and referer user_agent
-  alb       access logs of AWS load balancers: columns as AWS names them, and client_ip
-            method path protocol
+  json            an object a line; --entity usage.key names the key usage.key, or the key
+                  of an object within an object
+  csv             with a header; separated by commas, semicolons, tabs or bars; quoted
+                  values may have line breaks
+  w3c             with a line #Fields: CloudFront, IIS; columns as named there
+  common          columns host ident user time request status bytes
+  combined        as common, and referer user_agent
+  vhost_combined  as combined, behind vhost port
+  main            of nginx's packages: as combined, and forwarded_for
+  alb, elb        of AWS's application and classic load balancers: columns as AWS names them
+  envoy           Envoy's default: time request status flags received_bytes sent_bytes
+                  duration upstream_service_time forwarded_for user_agent request_id
+                  authority upstream_host
+Any other text is a list of columns, as log_format of nginx: '$host [$time] "$request"'.
+A list that ends in " ..." leaves out what follows. From common on, there are also the
+columns method target path protocol of the request, and client_ip: the first address of
+forwarded_for, if a line has one, and else the client. Clients can write forwarded_for.
+
+NAME[0] is the first value of a list (a JSON array, or text with commas), NAME[-1] the
+last. A line that does not fit the format, or has no time, entity or resource, is left out
+and counted. So is one without any cost; one without some counts for the other limits.
 
 The limits are a manifest, as for zae-limiter limits. An event takes its cost of every
 limit of its entity's bucket, and of its parent's, or of none. Buckets begin full. Entity
@@ -86,20 +99,53 @@ func (o *options) bind(f *pflag.FlagSet) {
 	const window, held, top = 10 * time.Second, 100_000, 20
 	o.flags = f
 	f.Var(app.Named(&o.limits), "limits", "manifest `file` with the limits, YAML or JSON (required)")
-	f.Var(app.Choice(&o.logs.Format, logs.Formats()...), "format", "format of all files (default found from the first line of each)")
-	f.StringVar(&o.logs.Entity, "entity", "", "`column` of the entity (default entity; common and combined host, alb\nclient_ip)")
+	f.Var((*format)(&o.logs.Format), "format", "a format above, or the list of its `columns`, of all files (default found\nfrom the first lines of each)")
+	f.StringVar(&o.logs.Entity, "entity", "", "`column` of the entity (default in json and csv entity, in w3c c-ip, in\nothers client_ip)")
 	f.StringVar(&o.logs.Resource, "resource", "", "`column` of the resource (default resource, in json and csv)")
-	f.StringVar(&o.logs.ResourceIs, "resource-is", "", "`name` of the resource of every event, instead of a column\n(default in common, combined and alb: "+logs.DefaultResource+")")
+	f.StringVar(&o.logs.ResourceIs, "resource-is", "", "`name` of the resource of every event, instead of a column\n(default in other formats than json and csv: "+logs.DefaultResource+")")
 	f.StringVar(&o.logs.Parent, "parent", "", "`column` of the entity to which the request cascades; empty or - is\nnone (default no column)")
 	f.StringVar(&o.logs.Time, "time", "", "`column` of the time (default time; alb request_creation_time)")
-	f.StringVar(&o.logs.TimeLayout, "time-layout", "", "form of the times, as Go writes 2 January 2006, 15:04:05; without a\nzone in UTC (default RFC 3339, access logs' times, or a number of s,\nms, µs or ns since 1970)")
-	f.StringArrayVar(&o.costs, "cost", nil, "tokens that an event takes of a limit: `LIMIT=COLUMN|NUMBER`; may be\nrepeated, and names every limit (default 1, if there is one limit)")
+	f.StringVar(&o.logs.Date, "date", "", "`column` of the date, if that of the time has none (default date in w3c)")
+	f.StringVar(&o.logs.TimeLayout, "time-layout", "", "form of the times, as Go writes 2 January 2006, 15:04:05; without a\nzone in UTC (default as RFC 3339, databases, programs and servers\nwrite it, or a number of s, ms, µs or ns since 1970)")
+	f.StringArrayVar(&o.costs, "cost", nil, "tokens that an event takes of a limit: `LIMIT=COLUMN|NUMBER`, or\n"+
+		"LIMIT=COLUMN*FACTOR, rounded; names every limit; may be repeated, and\nadds the columns of one limit (default 1, if there is one limit)")
 	f.DurationVar(&o.window, "window", window, "how much later than its time an event may come; it is decided in its\nplace then, and an event that comes later still when it comes")
 	f.IntVar(&o.held, "window-events", held, "`number` of events to hold back at most for --window")
 	f.Var(&o.refuseAtMost, "refuse-at-most", "propose the smallest limits that refuse at most this share of events:\n0.1% or 0.001 (default no proposals)")
 	f.Var(&o.malformedAtMost, "malformed-at-most", "share of malformed lines above which the command fails: 1% or 0.01\n(default it leaves out as many as there are)")
 	f.IntVar(&o.top, "top", top, "`number` of buckets to show, those with the most refusals")
 	f.Var(app.Named(&o.page), "html", "`file` to write a page with pictures to")
+}
+
+// format is a value of --format.
+type format logs.Format
+
+// String is part of [pflag.Value], as are Set and Type.
+func (f *format) String() string { return string(*f) }
+
+// Set refuses what is no format.
+func (f *format) Set(s string) error {
+	if s == "" {
+		return errors.New("give a format, or leave the flag out")
+	}
+	err := logs.Format(s).Validate()
+	if wrong, ok := errors.AsType[*store.ValidationError](err); ok {
+		return errors.New(wrong.Reason)
+	}
+	*f = format(s)
+	return err
+}
+
+// Type is the value's name in help.
+func (f *format) Type() string { return "columns" }
+
+// Words are the formats with a name, for completion.
+func (f *format) Words() []string {
+	var words []string
+	for _, name := range logs.Formats() {
+		words = append(words, string(name))
+	}
+	return words
 }
 
 // Validate checks the command line.
@@ -123,8 +169,10 @@ func (o *options) Validate() error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(o.logs.Costs, func(before logs.Cost) bool { return before.Limit == cost.Limit }) {
-			return fmt.Errorf("--cost of %s is given twice: name each limit once", cost.Limit)
+		if slices.ContainsFunc(o.logs.Costs, func(before logs.Cost) bool {
+			return before.Limit == cost.Limit && before.Column == cost.Column
+		}) {
+			return fmt.Errorf("--cost %s is given twice: name each column and each number of a limit once", c)
 		}
 		o.logs.Costs = append(o.logs.Costs, cost)
 	}
@@ -132,7 +180,7 @@ func (o *options) Validate() error {
 }
 
 // parseCost reads a value of --cost.
-func parseCost(s string) (logs.Cost, error) {
+func parseCost(s string) (_ logs.Cost, err error) {
 	name, what, ok := strings.Cut(s, "=")
 	if !ok || what == "" {
 		return logs.Cost{}, fmt.Errorf("invalid --cost %q: write LIMIT=COLUMN or LIMIT=NUMBER, tpm=total_tokens or rpm=1 for instance", s)
@@ -141,7 +189,14 @@ func parseCost(s string) (logs.Cost, error) {
 		return logs.Cost{}, fmt.Errorf("invalid --cost %q: %w", s, err)
 	}
 	if strings.Trim(what, "-0123456789") != "" {
-		return logs.Cost{Limit: name, Column: what}, nil
+		cost := logs.Cost{Limit: name, Column: what}
+		if column, factor, ok := strings.Cut(what, "*"); ok && strings.Trim(factor, "0123456789") == "" {
+			if cost.Factor, err = strconv.ParseInt(factor, 10, 64); err != nil || cost.Factor < 1 || cost.Factor > store.MaxTokens {
+				return logs.Cost{}, fmt.Errorf("invalid --cost %q: give a factor from 1 to %d", s, int64(store.MaxTokens))
+			}
+			cost.Column = column
+		}
+		return cost, nil
 	}
 	tokens, err := strconv.ParseInt(what, 10, 64)
 	if err != nil || tokens < 0 || tokens > store.MaxTokens {
@@ -176,10 +231,7 @@ func (o *options) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	replayer := replay.Options{Levels: levels, Top: o.top}
-	for _, c := range o.logs.Costs {
-		replayer.Costs = append(replayer.Costs, c.Limit)
-	}
+	replayer := replay.Options{Levels: levels, Top: o.top, Costs: o.logs.Limits()}
 	if o.flags.Changed("refuse-at-most") {
 		if replayer.Spool, err = replay.NewSpool(""); err != nil {
 			return err
