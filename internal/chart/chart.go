@@ -65,8 +65,18 @@ func (s *svg) close() template.HTML {
 	return template.HTML(s.String()) //nolint:gosec // every text in it is escaped
 }
 
-// label writes a text. The class places it relative to its point.
+// label writes a text. The class places it relative to its point. A text that an edge of the
+// chart would cut off moves inwards.
 func (s *svg) label(class string, x, y float64, text string) {
+	wide := fontWidth * float64(len([]rune(text)))
+	before := 0.0 // the part of the text before the point
+	switch anchor, _, _ := strings.Cut(class, " "); anchor {
+	case "middle":
+		before = wide / 2
+	case "end":
+		before = wide
+	}
+	x = max(before, min(x, width-wide+before))
 	s.add(`<text class="%s" x="%s" y="%s">%s</text>`, class, at(x), at(y), escape(text))
 }
 

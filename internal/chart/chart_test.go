@@ -39,6 +39,7 @@ func read(tb testing.TB, svg template.HTML) drawn {
 	var d drawn
 	var inside []string
 	decoder := xml.NewDecoder(strings.NewReader(string(svg)))
+	var element xml.StartElement
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
@@ -51,12 +52,14 @@ func read(tb testing.TB, svg template.HTML) drawn {
 		case xml.StartElement:
 			inside = append(inside, e.Name.Local)
 			d.element(tb, e)
+			element = e
 		case xml.EndElement:
 			inside = inside[:len(inside)-1]
 		case xml.CharData:
 			switch inside[len(inside)-1] {
 			case "text":
 				d.texts = append(d.texts, string(e))
+				d.isWithin(tb, element, string(e))
 			case "title":
 				d.titles = append(d.titles, string(e))
 			}
@@ -99,6 +102,30 @@ func (d *drawn) element(tb testing.TB, e xml.StartElement) {
 		if w, h := parse(tb, attr["width"]), parse(tb, attr["height"]); x < 0 || y < 0 || x+w > d.wide+1 || y+h > d.high || w < 0 || h < 0 {
 			tb.Errorf("a rectangle is outside of the view box: %v", attr)
 		}
+	}
+}
+
+// isWithin fails if an edge cuts a text off.
+func (d *drawn) isWithin(tb testing.TB, e xml.StartElement, text string) {
+	tb.Helper()
+	attr := map[string]string{}
+	for _, a := range e.Attr {
+		attr[a.Name.Local] = a.Value
+	}
+	const character = 6 // wide, about
+	wide := character * float64(len([]rune(text)))
+	if attr["transform"] != "" || wide > d.wide {
+		return
+	}
+	left := parse(tb, attr["x"])
+	switch anchor, _, _ := strings.Cut(attr["class"], " "); anchor {
+	case "middle":
+		left -= wide / 2
+	case "end":
+		left -= wide
+	}
+	if left < 0 || left+wide > d.wide {
+		tb.Errorf("the text %q is from %v to %v of %v", text, left, left+wide, d.wide)
 	}
 }
 
@@ -297,6 +324,13 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	read(t, chart.Columns("none", nil))
+	for _, n := range []int{1, 8, 120} { // the first and the last mark stand at the edges
+		of := make([]chart.Column, n)
+		for i := range of {
+			of[i] = chart.Column{Mark: "30 Nov 2026 09:15:27", High: 1e15}
+		}
+		read(t, chart.Columns("marks", of))
+	}
 }
 
 // Columns in a line of text use all of its height, and have no scale.
