@@ -144,7 +144,7 @@ func sinceEpoch(v []byte) (millis int64, ok bool) {
 func isCalendar(digits []byte) bool {
 	const date, minutes, seconds, millis = "20060102", "200601021504", "20060102150405", "20060102150405.000"
 	text := string(digits)
-	layout := ""
+	var layout string
 	switch len(digits) {
 	case len(date):
 		layout = date

@@ -61,8 +61,11 @@ var derived = map[string][]source{
 	"path":     {{"request", func(v []byte) []byte { return path(target(v)) }}},
 	"protocol": {{"request", protocol}},
 	"client_ip": {
-		{"forwarded_for", item(0)}, {"http_x_forwarded_for", item(0)},
-		{"client", withoutPort}, {"host", nil}, {"remote_addr", nil},
+		{"forwarded_for", item(0)},
+		{"http_x_forwarded_for", item(0)},
+		{"client", withoutPort},
+		{"host", nil},
+		{"remote_addr", nil},
 	},
 }
 

@@ -54,7 +54,8 @@ func TestFormatsAreDetectedAndNameTheClient(t *testing.T) {
 		{logs.ELB, `2026-11-02T09:15:27.943958Z my-lb 192.0.2.7:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200 0 29 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.38.0" - -`},
 		{logs.ELB, `2026-11-02T09:15:27.943958Z my-lb 192.0.2.7:2817 - -1 -1 -1 503 0 0 0 "GET http://www.example.com:80/ HTTP/1.1"`},
 		{logs.Envoy, `[2026-11-02T09:15:27.310Z] "POST /api/v1/x HTTP/2" 204 - 154 0 226 100 "192.0.2.7" "Mozilla/5.0 (X11; Linux) a, b" "cc21d9b0" "svc" "10.0.2.1:80"`},
-		{logs.W3C, cloudfront}, {logs.W3C, iis},
+		{logs.W3C, cloudfront},
+		{logs.W3C, iis},
 		{logs.W3C, "#Fields: date-time,c-ip,x\n2026-11-02T09:15:27.000Z,192.0.2.7,\"a,b\"\n"},
 	} {
 		o := logs.Options{}

@@ -145,11 +145,18 @@ func (l *Reader) directives(columns []string) error {
 		if err != nil {
 			return err
 		}
-		if bytes.HasPrefix(line, []byte(fieldsOf)) {
-			l.fields, err = newW3C(line, columns)
+		if err := l.directive(line, columns); err != nil || l.fields != nil {
 			return err
 		}
 	}
+}
+
+// directive takes over the names of the columns, if a line of a W3C log has them.
+func (l *Reader) directive(line []byte, columns []string) (err error) {
+	if bytes.HasPrefix(line, []byte(fieldsOf)) {
+		l.fields, err = newW3C(line, columns)
+	}
+	return err
 }
 
 // Format is the format of the log.
@@ -162,18 +169,15 @@ func (l *Reader) Malformed() Malformed { return l.read.used() }
 func (l *Reader) Next(e *replay.Event) error {
 	for {
 		line, err := l.readLine()
+		if _, isLong := err.(*lineError); err != nil && !isLong { //nolint:errorlint // readLine returns it itself
+			return err
+		}
 		switch {
-		case err != nil:
-			if _, ok := errors.AsType[*lineError](err); !ok {
-				return err
-			}
 		case len(line) == 0:
 			continue
 		case line[0] == '#' && l.o.Format == W3C:
-			if bytes.HasPrefix(line, []byte(fieldsOf)) {
-				if l.fields, err = newW3C(line, l.o.columns()); err != nil {
-					return fmt.Errorf("read line %d of %s: %w", l.line, l.o.Name, err)
-				}
+			if err := l.directive(line, l.o.columns()); err != nil {
+				return fmt.Errorf("read line %d of %s: %w", l.line, l.o.Name, err)
 			}
 			continue
 		}
@@ -184,13 +188,14 @@ func (l *Reader) Next(e *replay.Event) error {
 			}
 		}
 		l.read.Lines++
-		if err == nil {
-			if l.lacking || l.isCut {
-				l.noteRead(number, line)
-			}
-			return nil
+		if err != nil {
+			l.noteMalformed(number, line, err)
+			continue
 		}
-		l.noteMalformed(number, line, err)
+		if l.lacking || l.isCut {
+			l.noteRead(number, line)
+		}
+		return nil
 	}
 }
 

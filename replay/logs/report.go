@@ -139,7 +139,7 @@ func (e *valueError) kind() string { return e.reason }
 
 // kindOf is what is wrong, without what differs from line to line.
 func kindOf(err error) string {
-	if e, ok := err.(interface{ kind() string }); ok { //nolint:errorlint // an error of this package, as it is made
+	if e, ok := err.(interface{ kind() string }); ok {
 		return e.kind()
 	}
 	return err.Error()

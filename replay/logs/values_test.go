@@ -31,15 +31,35 @@ func drain(source replay.Source) (n int, err error) {
 func TestNamesInJSON(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ column, object, want string }{
-		{"k", `"k":"k1"`, "k1"}, {"k", `"k":42`, "42"}, {"k", `"k":["k1"]`, "k1"}, {"k", `"k":["k\u0031"]`, "k1"}, {"k", `"k":[7]`, "7"}, {"h.K", `"h":{"K":["k1"]}`, "k1"},
+		{"k", `"k":"k1"`, "k1"},
+		{"k", `"k":42`, "42"},
+		{"k", `"k":["k1"]`, "k1"},
+		{"k", `"k":["k\u0031"]`, "k1"},
+		{"k", `"k":[7]`, "7"},
+		{"h.K", `"h":{"K":["k1"]}`, "k1"},
 		{"k", `"k":["a","b"]`, "1: column k: it is an array of several values; name one with [0] behind the column"},
-		{"k", `"k":[]`, "1: column k: it is missing"}, {"k", `"k":null`, "1: column k: it is missing"}, {"k", `"k":""`, "1: column k: it is missing"}, {"k", `"k":"-"`, "1: column k: it is missing"},
-		{"k", `"k":[null]`, "1: column k: it is an array with other than texts and numbers"}, {"k", `"k":[["a"]]`, "1: column k: it is an array with other than texts and numbers"},
-		{"k", `"k":{"a":1}`, "1: column k: it is an object"}, {"k", `"k":true`, "1: column k: it is true"}, {"k", `"k":false`, "1: column k: it is false"},
-		{"k[0]", `"k":["a","b"]`, "a"}, {"k[-1]", `"k":["a","b"]`, "b"}, {"k[0]", `"k":"a, b"`, "a"}, {"k[-1]", `"k":"a, b"`, "b"}, {"k[-2]", `"k":["a, b"]`, "a"}, {"k[2]", `"k":["a","b"]`, "1: column k[2]: it is missing"},
-		{"k[0]", `"k[0]":"x","k":["a"]`, "x"}, {"k[0]", `"k":["a"],"k[0]":"x"`, "x"},
-		{"k", `"k":"a","k":"b"`, "1: the key k is there twice"}, {"k", `"k":null,"k":"b"`, "1: the key k is there twice"}, {"k", `"k":"a","\u006b":"b"`, "1: the key k is there twice"},
-		{"u.k", `"u":{"k":"a"},"u":{}`, "1: the key u is there twice"}, {"k", `"x":1,"x":2,"k":"a"`, "a"},
+		{"k", `"k":[]`, "1: column k: it is missing"},
+		{"k", `"k":null`, "1: column k: it is missing"},
+		{"k", `"k":""`, "1: column k: it is missing"},
+		{"k", `"k":"-"`, "1: column k: it is missing"},
+		{"k", `"k":[null]`, "1: column k: it is an array with other than texts and numbers"},
+		{"k", `"k":[["a"]]`, "1: column k: it is an array with other than texts and numbers"},
+		{"k", `"k":{"a":1}`, "1: column k: it is an object"},
+		{"k", `"k":true`, "1: column k: it is true"},
+		{"k", `"k":false`, "1: column k: it is false"},
+		{"k[0]", `"k":["a","b"]`, "a"},
+		{"k[-1]", `"k":["a","b"]`, "b"},
+		{"k[0]", `"k":"a, b"`, "a"},
+		{"k[-1]", `"k":"a, b"`, "b"},
+		{"k[-2]", `"k":["a, b"]`, "a"},
+		{"k[2]", `"k":["a","b"]`, "1: column k[2]: it is missing"},
+		{"k[0]", `"k[0]":"x","k":["a"]`, "x"},
+		{"k[0]", `"k":["a"],"k[0]":"x"`, "x"},
+		{"k", `"k":"a","k":"b"`, "1: the key k is there twice"},
+		{"k", `"k":null,"k":"b"`, "1: the key k is there twice"},
+		{"k", `"k":"a","\u006b":"b"`, "1: the key k is there twice"},
+		{"u.k", `"u":{"k":"a"},"u":{}`, "1: the key u is there twice"},
+		{"k", `"x":1,"x":2,"k":"a"`, "a"},
 	} {
 		got := read(t, `{"time":1,`+c.object+"}\n", logs.Options{Entity: c.column, ResourceIs: "r"})
 		want := c.want
@@ -56,10 +76,21 @@ func TestNamesInJSON(t *testing.T) {
 func TestNamesMayHaveDots(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ column, object, want string }{
-		{"user.id", `"user.id":"a"`, "a"}, {"user.id", `"user":{"id":"a"}`, "a"},
-		{"user.id", `"user":{"id":"b"},"user.id":"a"`, "a"}, {"user.id", `"user.id":"a","user":{"id":"b"}`, "a"}, {"user.id", `"user.id":null,"user":{"id":"b"}`, "b"},
-		{"a.b.c", `"a":{"b.c":"x"}`, "x"}, {"a.b.c", `"a.b":{"c":"x"}`, "x"}, {"a.b.c", `"a":{"b":{"c":"y"},"b.c":"x"}`, "x"}, {"a.b.c", `"a":{"b.c":"y"},"a.b":{"c":"x"}`, "x"},
-		{"a.b", `"a":"text","a.b":"x"`, "x"}, {"@a/b c-d$*", `"@a/b c-d$*":"x"`, "x"}, {"é.ü", `"é":{"ü":"x"}`, "x"}, {"a.", `"a.":"x"`, "x"}, {".a", `"":{"a":"x"}`, "x"}, {"a..b", `"a":{"":{"b":"x"}}`, "x"},
+		{"user.id", `"user.id":"a"`, "a"},
+		{"user.id", `"user":{"id":"a"}`, "a"},
+		{"user.id", `"user":{"id":"b"},"user.id":"a"`, "a"},
+		{"user.id", `"user.id":"a","user":{"id":"b"}`, "a"},
+		{"user.id", `"user.id":null,"user":{"id":"b"}`, "b"},
+		{"a.b.c", `"a":{"b.c":"x"}`, "x"},
+		{"a.b.c", `"a.b":{"c":"x"}`, "x"},
+		{"a.b.c", `"a":{"b":{"c":"y"},"b.c":"x"}`, "x"},
+		{"a.b.c", `"a":{"b.c":"y"},"a.b":{"c":"x"}`, "x"},
+		{"a.b", `"a":"text","a.b":"x"`, "x"},
+		{"@a/b c-d$*", `"@a/b c-d$*":"x"`, "x"},
+		{"é.ü", `"é":{"ü":"x"}`, "x"},
+		{"a.", `"a.":"x"`, "x"},
+		{".a", `"":{"a":"x"}`, "x"},
+		{"a..b", `"a":{"":{"b":"x"}}`, "x"},
 	} {
 		for _, escape := range []string{"", `"\n":0,`} { // with an escape, the decoder reads the line
 			got := read(t, `{"time":1,`+escape+c.object+"}", logs.Options{Entity: c.column, ResourceIs: "r"})
@@ -161,9 +192,14 @@ func TestReasonsAreCountedByKind(t *testing.T) {
 func TestHeadersOfCSV(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, want string }{
-		{"time,entity,resource\n1,a,r\n", "a r"}, {"time|entity|resource\n1|a|r\n", "a r"}, {"time\tentity\tresource\n1\ta\tr\n", "a r"}, {"\"time\";\"entity\";\"resource\"\n1;a;r\n", "a r"},
-		{"time,entity,resource,x,x\n1,a,r,2,3\n", "a r"}, {"#time,entity,resource,time\n1,a,r,2\n", "a r"},
-		{"time,entity,resource\n1,a\n", "2: it has not as many columns as the header"}, {"time,entity,resource\n1,a,r,x\n", "2: it has not as many columns as the header"},
+		{"time,entity,resource\n1,a,r\n", "a r"},
+		{"time|entity|resource\n1|a|r\n", "a r"},
+		{"time\tentity\tresource\n1\ta\tr\n", "a r"},
+		{"\"time\";\"entity\";\"resource\"\n1;a;r\n", "a r"},
+		{"time,entity,resource,x,x\n1,a,r,2,3\n", "a r"},
+		{"#time,entity,resource,time\n1,a,r,2\n", "a r"},
+		{"time,entity,resource\n1,a\n", "2: it has not as many columns as the header"},
+		{"time,entity,resource\n1,a,r,x\n", "2: it has not as many columns as the header"},
 		{"time,entity,resource\n1,,r\n", "2: column entity: it is missing"},
 	} {
 		if got := read(t, c.text, logs.Options{}); !cmp.Equal(got, []string{c.want}) {

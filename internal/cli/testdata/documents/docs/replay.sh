@@ -19,3 +19,15 @@ system:
   limits:
     rpm: {capacity: 500}
 EOF
+cat > anthropic.jsonl <<EOF
+{"time":"2026-01-02T03:04:05Z","entity":"key-1","resource":"claude","usage":{"input_tokens":10,"output_tokens":5}}
+EOF
+cat > litellm.jsonl <<EOF
+{"time":"2026-01-02T03:04:05Z","entity":"key-1","resource":"claude","spend":0.00123}
+EOF
+cat > dollars.yaml <<EOF
+namespace: prod
+system:
+  limits:
+    usd_micro: {capacity: 1000000}
+EOF
