@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,15 +27,29 @@ type destination struct {
 	place int // among the values
 	// rank orders the columns that a value may come from: the lowest that is not absent counts.
 	rank int32
-	part func([]byte) []byte // nil is the whole
+	source
 }
 
-// put notes a value, unless there is one of a lower rank.
+// put notes a value, unless there is one of a lower rank. Most columns come from one place as
+// they are, so that is inlined.
 func (d *destination) put(values []value, text []byte) {
 	v := &values[d.place]
+	if d.part == nil && v.rank == 0 {
+		v.text, v.rank = text, d.rank
+		return
+	}
+	d.putPart(values, text)
+}
+
+func (d *destination) putPart(values []value, text []byte) {
 	if d.part != nil {
 		text = d.part(text)
+		if d.isAddress && !isAbsent(text) && !isAddress(text) {
+			d.refuse(values, "no address")
+			return
+		}
 	}
+	v := &values[d.place]
 	if v.rank == 0 || v.isAbsent() || d.rank < v.rank && !isAbsent(text) {
 		v.text, v.rank, v.isOther = text, d.rank, false
 	}
@@ -50,23 +65,34 @@ func (d *destination) refuse(values []value, other string) {
 
 // A source is a column from which another is made.
 type source struct {
-	of   string
-	part func([]byte) []byte
+	of        string
+	part      func([]byte) []byte // nil is the whole
+	isAddress bool                // the part must be an address
 }
 
 // derived are columns that are made of others: of the first that a line has.
 var derived = map[string][]source{
-	"method":   {{"request", method}},
-	"target":   {{"request", target}},
-	"path":     {{"request", func(v []byte) []byte { return path(target(v)) }}},
-	"protocol": {{"request", protocol}},
+	"method":   {{of: "request", part: method}},
+	"target":   {{of: "request", part: target}},
+	"path":     {{of: "request", part: func(v []byte) []byte { return path(target(v)) }}},
+	"protocol": {{of: "request", part: protocol}},
 	"client_ip": {
-		{"forwarded_for", item(0)},
-		{"http_x_forwarded_for", item(0)},
-		{"client", withoutPort},
-		{"host", nil},
-		{"remote_addr", nil},
+		// Other logs may have something else where those of nginx's packages have this column.
+		{of: "forwarded_for", part: item(0), isAddress: true},
+		{of: "http_x_forwarded_for", part: item(0), isAddress: true},
+		{of: "client", part: withoutPort},
+		{of: "host"},
+		{of: "remote_addr"},
 	},
+}
+
+// isAddress reports whether a text is an address, with or without a port.
+func isAddress(text []byte) bool {
+	_, err := netip.ParseAddr(string(text))
+	if err != nil {
+		_, err = netip.ParseAddrPort(string(text))
+	}
+	return err == nil
 }
 
 // destinations are what to make of each column of a log that names them. It fails with a
@@ -84,7 +110,7 @@ func destinations(names, wanted []string) ([][]destination, error) {
 				return nil, &store.ValidationError{Field: "header", Value: s.of, Reason: "the log has two columns of this name: rename one"}
 			}
 			found = true
-			all[i] = append(all[i], destination{place, int32(rank) + 1, s.part})
+			all[i] = append(all[i], destination{place, int32(rank) + 1, s})
 		}
 		if !found {
 			return nil, &store.ValidationError{Field: "column", Value: column, Reason: "the log has " + strings.Join(names, ", ")}
@@ -96,10 +122,10 @@ func destinations(names, wanted []string) ([][]destination, error) {
 // sources are the columns from which a wanted one can be made.
 func sources(names []string, column string) []source {
 	if slices.Contains(names, column) {
-		return []source{{column, nil}}
+		return []source{{of: column}}
 	}
 	if list, n, ok := indexed(column); ok {
-		return []source{{list, item(n)}}
+		return []source{{of: list, part: item(n)}}
 	}
 	return derived[column]
 }

@@ -51,7 +51,7 @@ func (l *Reader) detect(first []byte) (Format, error) {
 		}
 	}
 	switch {
-	case first[0] == '[':
+	case bytes.HasPrefix(first, []byte("[{")), string(first) == "[":
 		unknown.Reason = "if it is an array in JSON, write each of its values on a line"
 	case bytes.ContainsAny(first, ",;\t|"):
 		return CSV, nil

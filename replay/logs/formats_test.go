@@ -137,6 +137,7 @@ func TestAValueNeverMovesIntoAnotherColumn(t *testing.T) {
 		{"combined", combinedLine, logs.Common, ""},
 		{"common", commonLine, logs.Combined, ""},
 		{"a cut line", commonLine[:len(commonLine)-5], logs.Common, ""},
+		{"another column instead of the client's address", combinedLine + ` "unknown"`, logs.Main, ""},
 		{"no bytes", strings.Replace(commonLine, "512", "-", 1), logs.Common, "192.0.2.7 requests [0]"},
 		{"no client", strings.Replace(commonLine, "192.0.2.7", "-", 1), logs.Common, ""},
 	} {
@@ -168,6 +169,7 @@ func TestDetectionPassesOverMalformedLines(t *testing.T) {
 		t.Errorf("format %s, events %+v, %+v", r.Format(), got, r.Malformed())
 	}
 	for text, want := range map[string]string{
+		combinedLine + ` "2.35"`:                    "it has more columns than the format combined: name them behind '$host",
 		combinedLine + ` 0.017`:                     "it has more columns than the format combined: name them behind '$host",
 		`[{"time":1,"entity":"a","resource":"r"},`:  "write each of its values on a line",
 		"#time\n#x\n":                               "name the format or its columns",
