@@ -17,7 +17,7 @@ import (
 
 // packages are the packages that fragments use without an import, by name.
 var packages = map[string]string{
-	"aws": "github.com/aws/aws-sdk-go-v2/aws", "config": "github.com/aws/aws-sdk-go-v2/config",
+	"aws": "github.com/aws/aws-sdk-go-v2/aws", "credentials": "github.com/aws/aws-sdk-go-v2/credentials", "config": "github.com/aws/aws-sdk-go-v2/config",
 	"dynamodb": "github.com/aws/aws-sdk-go-v2/service/dynamodb",
 	"limiter":  module, "dynamo": module + "/dynamo", "fastclient": module + "/dynamo/fastclient",
 	"dynamolite": module + "/dynamolite", "grpclimit": module + "/grpclimit", "httplimit": module + "/httplimit",

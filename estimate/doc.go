@@ -5,6 +5,6 @@
 // table, and says what a run of it costs.
 //
 // [New] validates a [Load] and works out its [Estimate]. Tests hold the units against the
-// ledger of the embedded engine. docs/cost.md has the formulas, and says which of them are
+// ledger of the embedded engine. docs/measurements/estimate.md has the formulas, and says which are
 // held and how closely.
 package estimate

@@ -51,6 +51,8 @@ import (
 //	go get|install PATH the path is a package of this repository, or a module
 //	go build -o FILE …  makes a program without code
 //	go run PACKAGE      runs a package of this repository
+//	go run .            finds all packages that the shell's folder imports
+//	go mod|work …       is the real one. After it, go mod tidy only finds the repository
 //	git clone URL       makes the repository's folder
 //
 // and some that read and write text. Parts of a pipe run one after the other, and nothing runs in
@@ -67,8 +69,8 @@ type session struct {
 	pipes   int
 }
 
-// textPrograms are the programs of the machine that sessions may run.
-var textPrograms = []string{"cat", "gzip", "sed", "seq"}
+// textPrograms are the programs of the machine that sessions may run, on files of their folders.
+var textPrograms = []string{"cat", "cp", "gzip", "mkdir", "sed", "seq"}
 
 // newSession starts a session in a folder, in which the test must be. buckets is an S3 server.
 func newSession(t *testing.T, root, folder string, buckets http.Handler) *session {
@@ -240,7 +242,20 @@ func (s *session) goTool(ctx context.Context, args []string) error {
 		program := elftest.Program(modulePath+strings.TrimPrefix(last, "."), h.Env.Get("GOOS").String(), machine)
 		return os.WriteFile(filepath.Join(h.Dir, args[i]), program, 0o700)
 	case "run":
+		if last == "." {
+			return s.machine(ctx, []string{"go", "list", "-deps", "."}, h.Dir, io.Discard)
+		}
 		return s.machine(ctx, args, s.root, h.Stdout)
+	case "mod", "work":
+		if last != "tidy" { // which needs the network
+			return s.machine(ctx, args, h.Dir, h.Stdout)
+		}
+		var found strings.Builder
+		err := s.machine(ctx, []string{"env", "GOWORK=off", "go", "list", "-m", "-f", "{{.GoMod}}", modulePath}, h.Dir, &found)
+		if err == nil {
+			_, err = os.Stat(strings.TrimSpace(found.String()))
+		}
+		return err
 	}
 	return fmt.Errorf("a session has no command %q; mark the block as <!-- untested: REASON -->", args)
 }
