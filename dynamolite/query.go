@@ -92,11 +92,13 @@ func (t *table) newQuery(c *call, in *dynamodb.QueryInput) (*query, error) {
 // checkQuery validates the parameters that only a Query has.
 func checkQuery(in *dynamodb.QueryInput) error {
 	texts := parameters{
-		{"ProjectionExpression", in.ProjectionExpression != nil}, {"FilterExpression", in.FilterExpression != nil},
+		{"ProjectionExpression", in.ProjectionExpression != nil},
+		{"FilterExpression", in.FilterExpression != nil},
 		{"KeyConditionExpression", in.KeyConditionExpression != nil},
 	}
 	err := refuseLegacy(parameters{
-		{"AttributesToGet", in.AttributesToGet != nil}, {"QueryFilter", in.QueryFilter != nil},
+		{"AttributesToGet", in.AttributesToGet != nil},
+		{"QueryFilter", in.QueryFilter != nil},
 		{"ConditionalOperator", in.ConditionalOperator != ""},
 		{"KeyConditions", in.KeyConditions != nil && in.KeyConditionExpression != nil}, // AWS lets it stand beside the other expressions
 	}, texts)

@@ -165,6 +165,6 @@ func refusalOf(t *testing.T, e engine, request any) error {
 	t.Helper()
 	in := reflect.ValueOf(request)
 	method := reflect.ValueOf(e).MethodByName(strings.TrimSuffix(in.Type().Elem().Name(), "Input"))
-	err, _ := method.Call([]reflect.Value{reflect.ValueOf(t.Context()), in})[1].Interface().(error)
+	err, _ := reflect.TypeAssert[error](method.Call([]reflect.Value{reflect.ValueOf(t.Context()), in})[1])
 	return err
 }
