@@ -136,7 +136,9 @@ func (db *DB) newBatchGet(c *call, in map[string]types.KeysAndAttributes) ([]tab
 }
 
 func (t *table) newGets(request types.KeysAndAttributes) ([]get, error) {
-	if err := refuseLegacy(legacy{"AttributesToGet", request.AttributesToGet != nil}); err != nil {
+	if err := refuseLegacy(
+		parameters{{"AttributesToGet", request.AttributesToGet != nil}}, parameters{{"ProjectionExpression", request.ProjectionExpression != nil}},
+	); err != nil {
 		return nil, err
 	}
 	projection, err := parseProjection(request.ProjectionExpression, request.ExpressionAttributeNames)

@@ -24,7 +24,9 @@ func (db *DB) getItem(c *call, in *dynamodb.GetItemInput) (*dynamodb.GetItemOutp
 	if err := checkConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
 		return nil, err
 	}
-	if err := refuseLegacy(legacy{"AttributesToGet", in.AttributesToGet != nil}); err != nil {
+	if err := refuseLegacy(
+		parameters{{"AttributesToGet", in.AttributesToGet != nil}}, parameters{{"ProjectionExpression", in.ProjectionExpression != nil}},
+	); err != nil {
 		return nil, err
 	}
 	g, err := t.newGet(in.Key, in.ProjectionExpression, in.ExpressionAttributeNames)

@@ -2,6 +2,7 @@ package dynamolite
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,8 +45,10 @@ type HandlerOptions struct {
 	// 64 KiB count: the number of connections limits the others. An answer counts from when its
 	// items are read, and a body of many small values counts what it takes decoded. Beyond the
 	// limit the handler refuses requests with a ThrottlingException, which SDKs send again later;
-	// BatchGetItem returns UnprocessedKeys. A value below MaxBodyBytes means MaxBodyBytes.
-	// Default: 64 MiB.
+	// BatchGetItem returns UnprocessedKeys. A value below MaxBodyBytes means MaxBodyBytes. With
+	// Credentials, connections of [Handler.Serve] that have not yet brought a true signature get a
+	// 32nd of it for their bodies, beyond 4 KiB each. A body that does not fit is read for its
+	// signature alone, and the client must send the request again. Default: 64 MiB.
 	MaxInFlightBytes int64
 	// MaxConnections limits the connections that [Handler.Serve] keeps open. Beyond the limit it
 	// closes the connection that has been idle for longest. If none is idle, it closes the new
@@ -79,6 +82,7 @@ type Handler struct {
 	logger      *slog.Logger
 	maxBody     int64
 	flight      budget
+	unproven    budget // the part of flight for connections that have not proven a key
 	connections int
 	now         func() time.Time
 	exchanges   sync.Pool // of *exchange
@@ -90,6 +94,7 @@ const (
 	defaultMaxBodyBytes     = 16 << 20
 	defaultMaxInFlightBytes = 64 << 20 // four of the largest requests
 	defaultMaxConnections   = 1024
+	unprovenPart            = 32 // of the bytes in flight
 	ledgerPath              = "/_dynamolite/ledger"
 	signedService           = "dynamodb" // streams use the same name
 )
@@ -111,13 +116,14 @@ func NewHandler(db *DB, o HandlerOptions) *Handler {
 		h.flight.most = defaultMaxInFlightBytes
 	}
 	h.flight.most = max(h.flight.most, h.maxBody)
+	h.unproven.most = h.flight.most / unprovenPart
 	if h.connections <= 0 {
 		h.connections = defaultMaxConnections
 	}
 	if h.now == nil {
 		h.now = time.Now //nolint:forbidigo // the default clock
 	}
-	h.exchanges.New = func() any { return &exchange{flight: &h.flight} }
+	h.exchanges.New = func() any { return &exchange{flight: &h.flight, unproven: &h.unproven} }
 	return h
 }
 
@@ -196,15 +202,37 @@ func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) err
 
 // readVerified reads the body of a request and verifies its signature. It does not read the body
 // if the signature names no known access key, or cannot be right for another reason.
+//
+// The signature covers the body, so a client that knows only the access key has its body read.
+// Little of it is kept: once a body outgrows the budget of unproven connections, the rest is only
+// hashed. If the signature is true, the connection has proven the key, and the client must send
+// the request again.
 func (h *Handler) readVerified(x *exchange, r *http.Request) error {
 	claim, err := h.verifier.Claim(r, h.now())
 	if err != nil {
 		return err
 	}
-	if err := x.receive(r, h.maxBody); err != nil {
+	conn := connectionOf(r.Context())
+	x.stranger = conn != nil && !conn.proven.Load()
+	sum := sha256.New()
+	received := x.receive(r, h.maxBody)
+	_, _ = sum.Write(x.in) // never fails
+	switch {
+	case received == nil:
+	case x.stranger && errors.Is(received, errBusy):
+		if err := x.skim(r, h.maxBody, sum); err != nil {
+			return err
+		}
+	default:
+		return received
+	}
+	if err := claim.Verify(sum.Sum(nil)); err != nil {
 		return err
 	}
-	return claim.Verify(x.in)
+	if conn != nil {
+		conn.proven.Store(true)
+	}
+	return received
 }
 
 // The namespaces of error types. SDKs read the part after the "#".

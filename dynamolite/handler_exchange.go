@@ -29,6 +29,10 @@ type exchange struct {
 	flight *budget
 	held   int64 // bytes of the body and the answer that flight counts
 	read   int64 // bytes of items and stream records read for the answer
+
+	stranger bool // the connection has not proven a key
+	unproven *budget
+	lent     int64 // bytes of the body that unproven counts
 }
 
 const (
@@ -44,6 +48,9 @@ var amzJSONHeader = []string{amzJSON}
 // flight does not count so much of a body or an answer.
 const keptBytes = 64 << 10
 
+// firstBytes is the first room for a body. The budget of unproven connections does not count it.
+const firstBytes = 4 << 10
+
 // release drops buffers that are not worth keeping for the next request.
 func (x *exchange) release() {
 	x.reset()
@@ -51,7 +58,8 @@ func (x *exchange) release() {
 		x.in = nil
 	}
 	x.flight.give(x.held)
-	x.held, x.read = 0, 0
+	x.unproven.give(x.lent)
+	x.held, x.read, x.lent, x.stranger = 0, 0, 0, false
 }
 
 // reset drops the answer. The body stays.
@@ -85,7 +93,7 @@ func (x *exchange) receive(r *http.Request, limit int64) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &wire.Error{Code: wire.SerializationException, Message: "The body cannot be read: " + err.Error()}
+			return unreadable(err)
 		}
 	}
 }
@@ -93,8 +101,13 @@ func (x *exchange) receive(r *http.Request, limit int64) error {
 // grow doubles the room for a body, up to one byte more than the limit. It does not trust
 // Content-Length: a false one costs the client nothing.
 func (x *exchange) grow(limit int64) error {
-	const first = 4 << 10
-	room := int(min(max(2*int64(cap(x.in)), first), max(limit+1, first)))
+	room := int(min(max(2*int64(cap(x.in)), firstBytes), max(limit+1, firstBytes)))
+	if more := int64(room - max(cap(x.in), firstBytes)); x.stranger && more > 0 {
+		if !x.unproven.take(more) {
+			return errBusy
+		}
+		x.lent += more
+	}
 	if more := int64(room - max(cap(x.in), keptBytes)); more > 0 {
 		if !x.flight.take(more) {
 			return errBusy
@@ -105,6 +118,26 @@ func (x *exchange) grow(limit int64) error {
 	copy(grown, x.in)
 	x.in = grown
 	return nil
+}
+
+// skim reads the rest of a body into a hash, and keeps nothing of it.
+func (x *exchange) skim(r *http.Request, limit int64, sum io.Writer) error {
+	rest := limit - int64(len(x.in))
+	if cap(x.in) == 0 {
+		x.in = make([]byte, 0, firstBytes)
+	}
+	n, err := io.CopyBuffer(sum, io.LimitReader(r.Body, rest+1), x.in[:cap(x.in)])
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case n > rest:
+		return errTooLarge
+	}
+	return nil
+}
+
+func unreadable(err error) error {
+	return &wire.Error{Code: wire.SerializationException, Message: "The body cannot be read: " + err.Error()}
 }
 
 // Memory that a value takes beside its text, once a body is decoded. An empty map takes most.

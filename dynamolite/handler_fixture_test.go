@@ -74,13 +74,17 @@ func signRequest(tb testing.TB, r *http.Request, body []byte) {
 	}
 }
 
+// wellFormed is a signature in the right form. A handler with credentials refuses it.
+var wellFormed = "AWS4-HMAC-SHA256 Credential=any/20260102/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date, Signature=" + strings.Repeat("0", 64)
+
 // newPost returns a request for an operation, with a signature that is not verified.
 func newPost(tb testing.TB, target, body string) *http.Request {
 	tb.Helper()
 	r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "http://localhost:8000/", strings.NewReader(body))
 	r.Header.Set("X-Amz-Target", target)
 	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 unverified")
+	r.Header.Set("X-Amz-Date", "20260102T030405Z")
+	r.Header.Set("Authorization", wellFormed)
 	return r
 }
 

@@ -17,7 +17,10 @@ func (db *DB) putItem(c *call, in *dynamodb.PutItemInput) (*dynamodb.PutItemOutp
 	if err := inOrder(err, checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics), unfit); err != nil {
 		return nil, err
 	}
-	if err := refuseLegacy(legacy{"Expected", in.Expected != nil}, legacy{"ConditionalOperator", in.ConditionalOperator != ""}); err != nil {
+	if err := refuseLegacy(
+		parameters{{"Expected", in.Expected != nil}, {"ConditionalOperator", in.ConditionalOperator != ""}},
+		parameters{{"ConditionExpression", in.ConditionExpression != nil}},
+	); err != nil {
 		return nil, err
 	}
 	env, err := newEnv("ConditionExpression is null", in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.ConditionExpression)

@@ -91,11 +91,22 @@ func (t *table) newQuery(c *call, in *dynamodb.QueryInput) (*query, error) {
 
 // checkQuery validates the parameters that only a Query has.
 func checkQuery(in *dynamodb.QueryInput) error {
-	err := refuseLegacy(legacy{"KeyConditions", in.KeyConditions != nil}, legacy{"QueryFilter", in.QueryFilter != nil},
-		legacy{"ConditionalOperator", in.ConditionalOperator != ""}, legacy{"AttributesToGet", in.AttributesToGet != nil})
+	texts := parameters{
+		{"ProjectionExpression", in.ProjectionExpression != nil},
+		{"FilterExpression", in.FilterExpression != nil},
+		{"KeyConditionExpression", in.KeyConditionExpression != nil},
+	}
+	err := refuseLegacy(parameters{
+		{"AttributesToGet", in.AttributesToGet != nil},
+		{"QueryFilter", in.QueryFilter != nil},
+		{"ConditionalOperator", in.ConditionalOperator != ""},
+		{"KeyConditions", in.KeyConditions != nil && in.KeyConditionExpression != nil}, // AWS lets it stand beside the other expressions
+	}, texts)
 	switch {
 	case err != nil:
 		return err
+	case in.KeyConditions != nil:
+		return refuseLegacy(parameters{{"KeyConditions", true}}, nil)
 	case in.KeyConditionExpression == nil:
 		return validation("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
 	}

@@ -53,8 +53,10 @@ func (t *table) newScan(c *call, in *dynamodb.ScanInput) (*scan, error) {
 	if err := common.check(); err != nil {
 		return nil, err
 	}
-	if err := refuseLegacy(legacy{"ScanFilter", in.ScanFilter != nil},
-		legacy{"ConditionalOperator", in.ConditionalOperator != ""}, legacy{"AttributesToGet", in.AttributesToGet != nil}); err != nil {
+	if err := refuseLegacy(
+		parameters{{"AttributesToGet", in.AttributesToGet != nil}, {"ScanFilter", in.ScanFilter != nil}, {"ConditionalOperator", in.ConditionalOperator != ""}},
+		parameters{{"ProjectionExpression", in.ProjectionExpression != nil}, {"FilterExpression", in.FilterExpression != nil}},
+	); err != nil {
 		return nil, err
 	}
 	if err := checkSegment(in.Segment, in.TotalSegments); err != nil {

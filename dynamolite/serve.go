@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,7 +41,10 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         conns.track,
-		ErrorLog:          slog.NewLogLogger(h.logger.Handler(), slog.LevelWarn),
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, &provenConn{})
+		},
+		ErrorLog: slog.NewLogLogger(h.logger.Handler(), slog.LevelWarn),
 	}
 	var failure error
 	stopped := make(chan struct{})
@@ -75,6 +79,20 @@ type connections struct {
 	conns  map[net.Conn]connection
 	serial uint64    // of the latest change of a state
 	warned time.Time // when a refusal was last logged
+}
+
+// provenConn is what the requests of one connection share.
+type provenConn struct {
+	proven atomic.Bool // it has brought a true signature
+}
+
+// connectionKey is the key under which the context of a request has its connection.
+type connectionKey struct{}
+
+// connectionOf returns the connection of a request, nil if [Handler.Serve] did not accept it.
+func connectionOf(ctx context.Context) *provenConn {
+	c, _ := ctx.Value(connectionKey{}).(*provenConn)
+	return c
 }
 
 // connection is the state of one connection, and since which change it has that state.

@@ -2,6 +2,8 @@ package dynamolite
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 )
 
 const (
@@ -21,8 +24,9 @@ const (
 
 // TagResource adds tags to a table, which is named by its ARN, or gives its existing tags another
 // value. It sets all of them or none. Errors: *types.ResourceNotFoundException for a table that
-// does not exist. A ValidationException is for an ARN that is not a table's, a tag that AWS does
-// not allow, and more than 50 tags together.
+// does not exist, or an AccessDeniedException if its ARN has another account or region than the
+// ARNs of this engine. A ValidationException is for an ARN that is not a table's, a tag that AWS
+// does not allow, and more than 50 tags together.
 func (db *DB) TagResource(ctx context.Context, in *dynamodb.TagResourceInput, _ ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error) {
 	return run(ctx, db, opTagResource, in, (*DB).tagResource)
 }
@@ -114,7 +118,21 @@ func (db *DB) resource(c *call, arn *string) (*table, error) {
 	if strings.Contains(name, "/") {
 		return nil, invalid("Invalid resource arn provided, only a table's is accepted. Provided resource arn: %s", *arn)
 	}
-	return db.table(c, &name)
+	t, err := db.table(c, &name)
+	if _, unknown := errors.AsType[*types.ResourceNotFoundException](err); unknown {
+		return nil, noResource(c.op, *arn)
+	}
+	return t, err
+}
+
+// noResource returns the error for the ARN of a table that does not exist. AWS does not tell who
+// asks for a table of another account or region whether it exists.
+func noResource(op operation, arn string) error {
+	if strings.HasPrefix(arn, tableARN("")) {
+		return &types.ResourceNotFoundException{Message: aws.String("Requested resource not found: ResourcArn: " + arn + " not found")}
+	}
+	return &smithy.GenericAPIError{Code: "AccessDeniedException", Fault: smithy.FaultClient, Message: fmt.Sprintf(
+		"User: arn:aws:iam::000000000000:root is not authorized to perform: dynamodb:%s on resource: %s because no resource-based policy allows the dynamodb:%s action", op, arn, op)}
 }
 
 // newTags reads the tags of a request.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
@@ -150,6 +151,12 @@ func TestResourceNames(t *testing.T) {
 		wantInvalid(t, call(nil), "ResourceArn")
 		if _, ok := errors.AsType[*types.ResourceNotFoundException](call(ptr(arn + "s"))); !ok {
 			t.Errorf("%s of a table that is not there: %v", name, call(ptr(arn+"s")))
+		}
+		for _, foreign := range []string{strings.Replace(arn, "dynamolite", "us-east-1", 1), strings.Replace(arn, "000000000000", "123456789012", 1)} {
+			err, ok := errors.AsType[smithy.APIError](call(ptr(foreign + "s")))
+			if !ok || err.ErrorCode() != "AccessDeniedException" || !strings.Contains(err.ErrorMessage(), foreign+"s") {
+				t.Errorf("%s of a table that is not there, %s: %v", name, foreign, err)
+			}
 		}
 		if err := call(ptr(strings.Replace(arn, "dynamolite", "us-east-1", 1))); err != nil {
 			t.Errorf("%s by an ARN of another region: %v", name, err)

@@ -45,8 +45,10 @@ func checkUpdateReturns(v types.ReturnValue) error {
 }
 
 func (t *table) newUpdate(in *dynamodb.UpdateItemInput) (w write, err error) {
-	if err := refuseLegacy(legacy{"AttributeUpdates", in.AttributeUpdates != nil}, legacy{"Expected", in.Expected != nil},
-		legacy{"ConditionalOperator", in.ConditionalOperator != ""}); err != nil {
+	if err := refuseLegacy(
+		parameters{{"AttributeUpdates", in.AttributeUpdates != nil}, {"Expected", in.Expected != nil}, {"ConditionalOperator", in.ConditionalOperator != ""}},
+		parameters{{"UpdateExpression", in.UpdateExpression != nil}, {"ConditionExpression", in.ConditionExpression != nil}},
+	); err != nil {
 		return w, err
 	}
 	env, err := newEnv("UpdateExpression and ConditionExpression are null", in.ExpressionAttributeNames, in.ExpressionAttributeValues, in.UpdateExpression, in.ConditionExpression)

@@ -171,17 +171,32 @@ func unused(env *expr.Env) error {
 	return env.Unused()
 }
 
-// legacy is a parameter that expressions replaced.
-type legacy struct {
+// parameters are some of those that an operation has, in the order in which AWS names them.
+type parameters []struct {
 	name    string
 	present bool
 }
 
-func refuseLegacy(parameters ...legacy) error {
-	for _, p := range parameters {
+// present returns the names of those that the request has.
+func (ps parameters) present() (names []string) {
+	for _, p := range ps {
 		if p.present {
-			return unsupported("The legacy parameter "+p.name, "use an expression")
+			names = append(names, p.name)
 		}
 	}
-	return nil
+	return names
+}
+
+// refuseLegacy refuses the parameters that expressions replaced. The error is AWS's if the request
+// has expressions, too.
+func refuseLegacy(legacy, expressions parameters) error {
+	old := legacy.present()
+	if old == nil {
+		return nil
+	}
+	if texts := expressions.present(); texts != nil {
+		return validationf("Can not use both expression and non-expression parameters in the same request: "+
+			"Non-expression parameters: {%s} Expression parameters: {%s}", strings.Join(old, ", "), strings.Join(texts, ", "))
+	}
+	return unsupported("The legacy parameter "+old[0], "use an expression")
 }

@@ -236,6 +236,19 @@ func TestTheEnd(t *testing.T) {
 			t.Errorf("%d requests reported of %d", requests, s.load.done.Load())
 		}
 	})
+	synctest.Test(t, func(t *testing.T) { // during operations that outlast a quitting master
+		s := serve(t, &tasks{holding: 2 * time.Second})
+		s.spawn(2, 2, 20)
+		pass(4500 * time.Millisecond)
+		quit := time.Now()
+		s.send("quit", nil)
+		if err := <-s.ended; err != nil || time.Since(quit) > 300*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(quit), err)
+		}
+		if requests, _, _ := s.reported(); requests != s.load.done.Load()+8 { // and 8 that were held to their end
+			t.Errorf("%d requests reported of %d", requests, s.load.done.Load())
+		}
+	})
 	synctest.Test(t, func(t *testing.T) { // during operations, which may end
 		s := serve(t, &tasks{holding: 10 * time.Second, think: hour})
 		s.spawn(2, 2, 20)

@@ -123,8 +123,9 @@ func (w *Worker) hear(ctx context.Context, l *link, frame []byte) error {
 		}
 		return w.obey(ctx, l, &m)
 	case "quit":
-		<-w.users.stop(w.grace)
 		_ = w.report(l) // the master is about to end, too
+		<-w.users.stop(min(w.grace, quitGrace))
+		_ = w.report(l)
 		return errQuit
 	case "reconnect":
 		return errReconnect

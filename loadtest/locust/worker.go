@@ -26,6 +26,9 @@ const (
 	// unknownAfter is how long a worker waits on a new connection for the answer to a
 	// heartbeat. A master that does not know the worker never answers.
 	unknownAfter = 5 * time.Second
+	// quitGrace is how long users get to end their operations once the master quits. It waits
+	// half a second for the last reports, whatever its stop timeout is.
+	quitGrace = 250 * time.Millisecond
 	// defaultPatience is how long a worker looks for a master.
 	defaultPatience = 5 * time.Minute
 )

@@ -68,6 +68,9 @@ func (s *Side) findings() []Finding {
 	default:
 		add(Good, "no wrong answers.")
 	}
+	if text := s.Unthrottled(); text != "" {
+		add(Note, "%s", text)
+	}
 	all = append(all, s.balance()...)
 	answers := s.Answers()
 	if n := answers.Errors(); n > 0 {
@@ -83,6 +86,22 @@ func (s *Side) findings() []Finding {
 		add(Good, "every operation was answered.")
 	}
 	return all
+}
+
+// Unthrottled says that the side bare met no limit of its items, so that it shows nothing of them.
+// It is "" of a limiter, and if writes were throttled.
+func (s *Side) Unthrottled() string {
+	var sent, throttled int64
+	for i := range s.Phases {
+		for _, p := range s.Phases[i].Populations {
+			sent, throttled = sent+p.Writes.Sent, throttled+p.Writes.Throttled
+		}
+	}
+	if s.Wrong != nil || sent == 0 || throttled > 0 {
+		return ""
+	}
+	return "no write was throttled. The load is below what an item takes, or the store has no partition limits, " +
+		"as DynamoDB Local, and zae-limiter local without --partition-limits."
 }
 
 // balance judges the comparison of the books with the table.

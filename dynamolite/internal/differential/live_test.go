@@ -107,3 +107,11 @@ func mustBeEmpty(t *testing.T, client *dynamodb.Client, table string) {
 		t.Fatal(fmt.Errorf("%d items are left in %s", out.Count, table))
 	}
 }
+
+// TestWordingLive proves that the messages of TestWording are those of DynamoDB Local.
+func TestWordingLive(t *testing.T) {
+	t.Parallel()
+	local := peers.DynamoDBLocal(t).Client
+	createTables(t, local)
+	checkWordings(t, local)
+}

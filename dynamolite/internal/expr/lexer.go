@@ -1,6 +1,9 @@
 package expr
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // A kind of token.
 type tokenKind uint8
@@ -11,7 +14,7 @@ const (
 	tokName             // #placeholder of a name
 	tokValue            // :placeholder of a value
 	tokNumber           // digits
-	tokSign             // anything else: the token's text identifies it
+	tokSign             // any other character or pair: the token's text identifies it
 )
 
 // A token is a part of the text from start to end.
@@ -20,64 +23,52 @@ type token struct {
 	start, end int
 }
 
-// A lexer splits a text into tokens. It looks one token ahead and remembers one for messages.
+// A lexer splits a text into tokens. It looks one token ahead and remembers one for messages. Any
+// character that begins no other token is a sign of its own. So the parser, which accepts no such
+// sign, reports it in its turn, with what follows it.
 type lexer struct {
 	text            string
 	prev, tok, next token
 }
 
-func newLexer(text string) (*lexer, *Error) {
+func newLexer(text string) *lexer {
 	l := &lexer{text: text}
-	for range 2 {
-		if err := l.advance(); err != nil {
-			return nil, err
-		}
-	}
+	l.advance()
+	l.advance()
 	l.prev = token{}
-	return l, nil
+	return l
 }
 
 // advance makes the next token the current one.
-func (l *lexer) advance() *Error {
-	l.prev, l.tok = l.tok, l.next
-	next, err := l.scan(l.next.end)
-	l.next = next
-	return err
-}
+func (l *lexer) advance() { l.prev, l.tok, l.next = l.tok, l.next, l.scan(l.next.end) }
 
-func (l *lexer) scan(i int) (token, *Error) {
+func (l *lexer) scan(i int) token {
 	s := l.text
 	for i < len(s) && strings.IndexByte(" \t\r\n", s[i]) >= 0 {
 		i++
 	}
 	if i == len(s) {
-		return token{tokEnd, i, i}, nil
+		return token{tokEnd, i, i}
 	}
 	start, c := i, s[i]
 	i++
 	switch {
 	case isLetter(c):
-		return token{tokWord, start, wordEnd(s, i)}, nil
+		return token{tokWord, start, wordEnd(s, i)}
 	case isDigit(c):
-		for i < len(s) && isDigit(s[i]) {
+		for c != '0' && i < len(s) && isDigit(s[i]) { // a number has no leading zero
 			i++
 		}
-		return token{tokNumber, start, i}, nil
-	case c == '#' || c == ':':
-		end := wordEnd(s, i)
-		if end == i {
-			return token{}, l.syntaxAt(token{tokSign, start, i}, l.tok, token{tokEnd, i, i})
-		}
-		if c == '#' {
-			return token{tokName, start, end}, nil
-		}
-		return token{tokValue, start, end}, nil
+		return token{tokNumber, start, i}
+	case c == '#' && wordEnd(s, i) > i:
+		return token{tokName, start, wordEnd(s, i)}
+	case c == ':' && wordEnd(s, i) > i:
+		return token{tokValue, start, wordEnd(s, i)}
 	case c == '<' && i < len(s) && (s[i] == '>' || s[i] == '='), c == '>' && i < len(s) && s[i] == '=':
-		return token{tokSign, start, i + 1}, nil
-	case strings.IndexByte("=<>()[].,+-", c) >= 0:
-		return token{tokSign, start, i}, nil
+		return token{tokSign, start, i + 1}
 	}
-	return token{}, l.syntaxAt(token{tokSign, start, i}, l.tok, token{tokEnd, i, i})
+	_, size := utf8.DecodeRuneInString(s[start:])
+	return token{tokSign, start, start + size}
 }
 
 func wordEnd(s string, i int) int {
@@ -104,28 +95,27 @@ func (l *lexer) keyword(word string) bool {
 }
 
 // accept skips that sign if it is the current token.
-func (l *lexer) accept(s string) (bool, *Error) {
+func (l *lexer) accept(s string) bool {
 	if !l.sign(s) {
-		return false, nil
+		return false
 	}
-	return true, l.advance()
+	l.advance()
+	return true
 }
 
 // expect skips that sign, which must be the current token.
 func (l *lexer) expect(s string) *Error {
-	if !l.sign(s) {
+	if !l.accept(s) {
 		return l.syntax()
 	}
-	return l.advance()
+	return nil
 }
 
 // syntax returns the error for a current token that is out of place.
-func (l *lexer) syntax() *Error { return l.syntaxAt(l.tok, l.prev, l.next) }
-
-func (l *lexer) syntaxAt(t, before, after token) *Error {
+func (l *lexer) syntax() *Error {
 	what := "<EOF>"
-	if t.kind != tokEnd {
-		what = l.string(t)
+	if l.tok.kind != tokEnd {
+		what = l.string(l.tok)
 	}
-	return errorf("Syntax error; token: \"%s\", near: \"%s\"", what, l.text[before.start:max(t.end, after.end)])
+	return errorf("Syntax error; token: \"%s\", near: \"%s\"", what, l.text[l.prev.start:l.next.end])
 }

@@ -36,7 +36,8 @@ func (p *parser) condition(t term) (*node, *Error) {
 	case t.cond != nil:
 		return t.cond, nil
 	case t.operand.kind == sizeOperand:
-		return nil, errMisused("size")
+		p.object(errMisused("size"))
+		return &node{}, nil
 	}
 	return nil, p.syntax()
 }
@@ -62,9 +63,7 @@ func (p *parser) parseChain(keyword string, op operator, next func(*parser) (ter
 	chain := &node{op: op, kids: []*node{first}}
 	for p.keyword(keyword) {
 		p.operators++
-		if err := p.advance(); err != nil {
-			return t, err
-		}
+		p.advance()
 		t, err := next(p)
 		if err != nil {
 			return t, err
@@ -83,9 +82,7 @@ func (p *parser) parseNot() (term, *Error) {
 		return p.parsePredicate()
 	}
 	p.operators++
-	if err := p.advance(); err != nil {
-		return term{}, err
-	}
+	p.advance()
 	t, err := p.parseNot()
 	if err != nil {
 		return t, err
@@ -106,16 +103,14 @@ func (p *parser) parsePredicate() (term, *Error) {
 	if err != nil {
 		return t, err
 	}
+	if t.cond != nil && t.cond.op < opExists { // functions are operands to the grammar
+		return t, nil
+	}
 	n := &node{args: []operand{t.operand}}
 	switch {
 	case p.tok.kind == tokSign && comparators[p.string(p.tok)] != 0:
-		if t.cond != nil {
-			return t, p.misplaced(t)
-		}
 		n.op = comparators[p.string(p.tok)]
 		err = p.parseComparison(n)
-	case t.cond != nil:
-		return t, nil
 	case p.keyword("BETWEEN"):
 		n.op = opBetween
 		err = p.parseBetween(n)
@@ -125,50 +120,37 @@ func (p *parser) parsePredicate() (term, *Error) {
 	default:
 		return t, nil
 	}
+	if t.cond != nil {
+		p.object(errMisused(t.cond.op.String()))
+	}
 	p.operators++
 	return term{cond: n}, err
 }
 
-// misplaced returns the error for a condition that is compared with something.
-func (p *parser) misplaced(t term) *Error {
-	if t.cond.op >= opExists && !t.parens {
-		return errMisused(t.cond.op.String())
-	}
-	return p.syntax()
-}
-
 func (p *parser) parseComparison(n *node) *Error {
-	if err := p.advance(); err != nil {
-		return err
-	}
+	p.advance()
 	return p.appendOperand(n)
 }
 
 func (p *parser) parseBetween(n *node) *Error {
-	if err := p.advance(); err != nil {
-		return err
-	}
+	p.advance()
 	if err := p.appendOperand(n); err != nil {
 		return err
 	}
 	if !p.keyword("AND") {
 		return p.syntax()
 	}
-	if err := p.advance(); err != nil {
-		return err
-	}
+	p.advance()
 	return p.appendOperand(n)
 }
 
 func (p *parser) parseIn(n *node) *Error {
-	if err := p.advance(); err != nil {
-		return err
-	}
+	p.advance()
 	if err := p.parseOperands(n); err != nil {
 		return err
 	}
 	if among := len(n.args) - 1; among > maxIn {
-		return errorf("The IN operator is provided with too many operands; number of operands: %d", among)
+		p.object(errorf("The IN operator is provided with too many operands; number of operands: %d", among))
 	}
 	return nil
 }
@@ -182,11 +164,7 @@ func (p *parser) parseOperands(n *node) *Error {
 		if err := p.appendOperand(n); err != nil {
 			return err
 		}
-		more, err := p.accept(",")
-		if err != nil {
-			return err
-		}
-		if !more {
+		if !p.accept(",") {
 			return p.expect(")")
 		}
 	}
@@ -200,11 +178,7 @@ func (p *parser) appendOperand(n *node) *Error {
 
 // parseOperand reads a term in a place where only an operand is allowed.
 func (p *parser) parseOperand() (term, *Error) {
-	parens, err := p.accept("(")
-	if err != nil {
-		return term{}, err
-	}
-	if parens {
+	if p.accept("(") {
 		t, err := p.parseOperand()
 		if err != nil {
 			return t, err
@@ -213,7 +187,7 @@ func (p *parser) parseOperand() (term, *Error) {
 	}
 	t, err := p.parseSimple()
 	if err == nil && t.cond != nil {
-		return t, errMisused(t.cond.op.String())
+		p.object(errMisused(t.cond.op.String()))
 	}
 	return t, err
 }
@@ -231,11 +205,7 @@ func (p *parser) closeParens(t term) (term, *Error) {
 
 // parsePrimary reads the term before a comparator or a keyword.
 func (p *parser) parsePrimary() (term, *Error) {
-	parens, err := p.accept("(")
-	if err != nil {
-		return term{}, err
-	}
-	if !parens {
+	if !p.accept("(") {
 		return p.parseSimple()
 	}
 	t, err := p.parseOr()
@@ -272,28 +242,31 @@ var conditionFunctions = map[string]struct {
 	"size":                 {0, 1},
 }
 
+func errNoCondition(function string) *Error {
+	if updateFunctions[function] != 0 {
+		return errorf("The function is not allowed in a condition expression; function: %s", function)
+	}
+	return errorf("Invalid function name; function: %s", function)
+}
+
 func (p *parser) parseFunction() (term, *Error) {
 	name := p.string(p.tok)
 	f, ok := conditionFunctions[name]
 	if !ok {
-		if updateFunctions[name] != 0 {
-			return term{}, errorf("The function is not allowed in a condition expression; function: %s", name)
-		}
-		return term{}, errorf("Invalid function name; function: %s", name)
+		p.object(errNoCondition(name))
+		f.op = opExists // the grammar accepts any function wherever it accepts this one
 	}
 	p.operators++
-	if err := p.advance(); err != nil {
-		return term{}, err
-	}
+	p.advance()
 	n := &node{op: f.op}
 	if err := p.parseOperands(n); err != nil {
 		return term{}, err
 	}
-	if len(n.args) != f.arity {
-		return term{}, errOperandCount(name, len(n.args))
-	}
-	if strings.HasSuffix(name, "_exists") && n.args[0].kind != pathOperand {
-		return term{}, errNeedsPath(name)
+	switch {
+	case len(n.args) != f.arity:
+		p.object(errOperandCount(name, len(n.args)))
+	case strings.HasSuffix(name, "_exists") && n.args[0].kind != pathOperand:
+		p.object(errNeedsPath(name))
 	}
 	if name == "size" {
 		return term{operand: operand{kind: sizeOperand, of: &n.args[0]}}, nil

@@ -19,7 +19,7 @@ func parseUpdateText(s string) (*updateTree, *Error) {
 			return nil, p.syntax()
 		}
 		if seen[v] {
-			return nil, errorf("The %q section can only be used once in an update expression;", keyword)
+			p.object(errorf("The %q section can only be used once in an update expression;", keyword))
 		}
 		seen[v] = true
 		if err := p.parseSection(u, v); err != nil {
@@ -33,9 +33,7 @@ func parseUpdateText(s string) (*updateTree, *Error) {
 // parseSection reads a keyword and its actions, with commas between them.
 func (p *parser) parseSection(u *updateTree, v verb) *Error {
 	for more := true; more; more = p.sign(",") {
-		if err := p.advance(); err != nil { // the keyword or the comma
-			return err
-		}
+		p.advance() // the keyword or the comma
 		if err := p.parseAction(u, v); err != nil {
 			return err
 		}
@@ -73,10 +71,7 @@ func (p *parser) parseAssigned() (expression, *Error) {
 }
 
 func (p *parser) parseSum() (e expression, parens bool, err *Error) {
-	if parens, err = p.accept("("); err != nil {
-		return e, parens, err
-	}
-	if parens {
+	if parens = p.accept("("); parens {
 		var inner bool
 		if e, inner, err = p.parseSum(); err != nil {
 			return e, parens, err
@@ -95,12 +90,10 @@ func (p *parser) parseSum() (e expression, parens bool, err *Error) {
 		return e, parens, nil
 	}
 	if e.form == formListAppend {
-		return e, false, errMisused("list_append")
+		p.object(errMisused("list_append"))
 	}
 	p.operators++
-	if err = p.advance(); err != nil {
-		return e, false, err
-	}
+	p.advance()
 	right, _, err := p.parseOperandParens()
 	return expression{form: sum, args: []expression{e, right}}, false, err
 }
@@ -119,10 +112,7 @@ func (p *parser) closeExpression(inner bool) *Error {
 
 // parseOperandParens reads an operand that may stand in parentheses.
 func (p *parser) parseOperandParens() (e expression, parens bool, err *Error) {
-	if parens, err = p.accept("("); err != nil {
-		return e, parens, err
-	}
-	if !parens {
+	if parens = p.accept("("); !parens {
 		e, err = p.parseSetOperand(false)
 		return e, parens, err
 	}
@@ -153,23 +143,18 @@ func (p *parser) parseSetOperand(outermost bool) (expression, *Error) {
 func (p *parser) parseUpdateFunction(outermost bool) (expression, *Error) {
 	name := p.string(p.tok)
 	e := expression{form: updateFunctions[name]}
-	if e.form == 0 {
-		if _, ok := conditionFunctions[name]; ok {
-			return e, errorf("The function is not allowed in an update expression; function: %s", name)
-		}
-		return e, errorf("Invalid function name; function: %s", name)
-	}
-	if e.form == formListAppend && !outermost {
-		return e, errMisused(name)
+	switch _, inConditions := conditionFunctions[name]; {
+	case inConditions:
+		p.object(errorf("The function is not allowed in an update expression; function: %s", name))
+	case e.form == 0:
+		p.object(errorf("Invalid function name; function: %s", name))
+	case e.form == formListAppend && !outermost:
+		p.object(errMisused(name))
 	}
 	p.operators++
-	if err := p.advance(); err != nil {
-		return e, err
-	}
+	p.advance()
 	for more := true; more; more = p.sign(",") {
-		if err := p.advance(); err != nil { // the parenthesis or the comma
-			return e, err
-		}
+		p.advance() // the parenthesis or the comma
 		arg, _, err := p.parseOperandParens()
 		if err != nil {
 			return e, err
@@ -179,11 +164,11 @@ func (p *parser) parseUpdateFunction(outermost bool) (expression, *Error) {
 	if err := p.expect(")"); err != nil {
 		return e, err
 	}
-	if len(e.args) != 2 {
-		return e, errOperandCount(name, len(e.args))
-	}
-	if e.form == formIfNotExists && e.args[0].form != formPath {
-		return e, errNeedsPath(name)
+	switch {
+	case len(e.args) != 2:
+		p.object(errOperandCount(name, len(e.args)))
+	case e.form == formIfNotExists && e.args[0].form != formPath:
+		p.object(errNeedsPath(name))
 	}
 	return e, nil
 }

@@ -15,6 +15,9 @@ type parser struct {
 	*lexer
 	refs      text
 	operators int
+	// flaw is the first mistake that leaves the text well formed, such as a reserved word. An
+	// error of syntax anywhere in the text is reported instead of it.
+	flaw *Error
 }
 
 func newParser(s string) (*parser, *Error) {
@@ -24,17 +27,23 @@ func newParser(s string) (*parser, *Error) {
 	if len(s) > maxText {
 		return nil, errorf("Expression size has exceeded the maximum allowed size; expression size: %d", len(s))
 	}
-	lex, err := newLexer(s)
-	if err != nil {
-		return nil, err
-	}
-	return &parser{lexer: lex}, nil
+	return &parser{lexer: newLexer(s)}, nil
 }
 
-// finish checks that the text was used up and returns its placeholders.
+// object notes a mistake that leaves the text well formed.
+func (p *parser) object(err *Error) {
+	if p.flaw == nil {
+		p.flaw = err
+	}
+}
+
+// finish checks that the text was used up and has no flaw, and returns its placeholders.
 func (p *parser) finish() (text, *Error) {
 	if p.tok.kind != tokEnd {
 		return text{}, p.syntax()
+	}
+	if p.flaw != nil {
+		return text{}, p.flaw
 	}
 	if p.operators > maxOperators {
 		return text{}, errorf("The expression contains too many operators; operator count: %d", p.operators)
@@ -60,7 +69,8 @@ func (p *parser) parseValue() (int, *Error) {
 		return 0, p.syntax()
 	}
 	i := slot(&p.refs.values, p.string(p.tok))
-	return i, p.advance()
+	p.advance()
+	return i, nil
 }
 
 // parsePath reads a name and any members and positions that follow it.
@@ -78,7 +88,7 @@ func (p *parser) parsePath() (path, *Error) {
 		out = append(out, e)
 	}
 	if len(out) > maxPath {
-		return nil, errorf("The document path has too many nesting levels; nesting levels: %d", len(out))
+		p.object(errorf("The document path has too many nesting levels; nesting levels: %d", len(out)))
 	}
 	return out, nil
 }
@@ -86,9 +96,7 @@ func (p *parser) parsePath() (path, *Error) {
 // parseElement reads ".name" or "[position]".
 func (p *parser) parseElement() (element, *Error) {
 	inList := p.sign("[")
-	if err := p.advance(); err != nil {
-		return element{}, err
-	}
+	p.advance()
 	if !inList {
 		return p.parseName()
 	}
@@ -96,16 +104,11 @@ func (p *parser) parseElement() (element, *Error) {
 		return element{}, p.syntax()
 	}
 	digits := p.string(p.tok)
-	if len(digits) > 1 && digits[0] == '0' {
-		return element{}, p.syntax()
-	}
 	i, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || i > maxIndex {
-		return element{}, errorf("List index is not within the allowable range; index: [%s]", digits)
+		p.object(errorf("List index is not within the allowable range; index: [%s]", digits))
 	}
-	if err := p.advance(); err != nil {
-		return element{}, err
-	}
+	p.advance()
 	return element{slot: -1, index: int(i)}, p.expect("]")
 }
 
@@ -113,21 +116,23 @@ func (p *parser) parseName() (element, *Error) {
 	name := p.string(p.tok)
 	switch p.tok.kind {
 	case tokName:
-		return element{slot: slot(&p.refs.names, name), index: -1}, p.advance()
+		p.advance()
+		return element{slot: slot(&p.refs.names, name), index: -1}, nil
 	case tokWord:
-		if reservedWords()[strings.ToUpper(name)] {
-			if isKeyword(name) {
-				return element{}, p.syntax()
-			}
-			return element{}, errorf("Attribute name is a reserved keyword; reserved keyword: %s", name)
+		if isKeyword(name) {
+			return element{}, p.syntax()
 		}
-		return element{name: name, slot: -1, index: -1}, p.advance()
+		if reservedWords()[strings.ToUpper(name)] {
+			p.object(errorf("Attribute name is a reserved keyword; reserved keyword: %s", name))
+		}
+		p.advance()
+		return element{name: name, slot: -1, index: -1}, nil
 	default:
 		return element{}, p.syntax()
 	}
 }
 
-// isKeyword reports whether a word is a reserved word that the grammar itself uses.
+// isKeyword reports whether a word is one that the grammar itself uses.
 func isKeyword(word string) bool {
 	switch strings.ToUpper(word) {
 	case "AND", "OR", "NOT", "BETWEEN", "IN", "SET", "REMOVE", "ADD", "DELETE":

@@ -49,15 +49,12 @@ func parseProjectionText(s string) (*projectionTree, *Error) {
 		return nil, err
 	}
 	var paths []path
-	for more := true; more; {
+	for more := true; more; more = p.accept(",") {
 		path, err := p.parsePath()
 		if err != nil {
 			return nil, err
 		}
 		paths = append(paths, path)
-		if more, err = p.accept(","); err != nil {
-			return nil, err
-		}
 	}
 	refs, err := p.finish()
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 
 // Error codes, as in the API.
 const (
-	MissingAuthenticationToken = "MissingAuthenticationTokenException" // the request is not signed
-	IncompleteSignature        = "IncompleteSignatureException"        // the Authorization header is incomplete, or of another kind
+	MissingAuthenticationToken = "MissingAuthenticationTokenException" // the request is not signed, or not as AWS signs
+	IncompleteSignature        = "IncompleteSignatureException"        // the Authorization header is incomplete
 	UnrecognizedClient         = "UnrecognizedClientException"         // the access key is unknown
 	InvalidSignature           = "InvalidSignatureException"           // the signature does not match the request, or is too old
 )
@@ -55,22 +55,19 @@ type Verifier struct {
 	Region      string            // the only region that signatures may name; "" is any
 }
 
-// authorization is a parsed Authorization header.
+// authorization is a parsed Authorization header, with the time at which the request was signed.
 type authorization struct {
+	at                               time.Time
 	accessKey, date, region, service string
 	signed                           []string // in lower case, as listed
 	signature                        string
 }
 
-// Signed reports whether a request has a signature at all. If not, the error has DynamoDB's text.
+// Signed checks that a request has a signature in the form that AWS demands, of whatever key. Errors
+// are of type [*Error].
 func Signed(r *http.Request) error {
-	if r.Header.Get("Authorization") == "" {
-		if q := r.URL.RawQuery; strings.Contains(q, "X-Amz-Signature") || strings.Contains(q, "X-Amz-Algorithm") {
-			return &Error{IncompleteSignature, "Presigned requests are not supported: sign the request in its Authorization header"}
-		}
-		return &Error{MissingAuthenticationToken, "Request must contain either a valid (registered) AWS access key ID or X.509 certificate."}
-	}
-	return nil
+	_, err := parse(r)
+	return err
 }
 
 // Claim is a signature that has passed every check that does not need the request's body.
@@ -85,22 +82,15 @@ type Claim struct {
 // the time now, and cover all headers that matter. A server can thus refuse a stranger
 // before it reads a body. Errors are of type [*Error].
 func (v *Verifier) Claim(r *http.Request, now time.Time) (*Claim, error) {
-	if err := Signed(r); err != nil {
-		return nil, err
-	}
-	a, err := parse(r.Header.Get("Authorization"))
+	a, err := parse(r)
 	if err != nil {
 		return nil, err
 	}
-	at, err := requestTime(r)
-	if err != nil {
-		return nil, err
-	}
-	stamp := at.Format(timeFormat)
+	stamp := a.at.Format(timeFormat)
 	if err := v.checkScope(a, stamp); err != nil {
 		return nil, err
 	}
-	if err := checkSkew(at, now); err != nil {
+	if err := checkSkew(a.at, now); err != nil {
 		return nil, err
 	}
 	if err := checkSigned(r, a.signed); err != nil {
@@ -113,24 +103,35 @@ func (v *Verifier) Claim(r *http.Request, now time.Time) (*Claim, error) {
 	return &Claim{request: r, authorization: a, stamp: stamp, secret: secret}, nil
 }
 
-// Verify checks the signature itself, given the body. Errors are of type [*Error].
-func (c *Claim) Verify(body []byte) error {
-	canonical, err := canonicalRequest(c.request, c.authorization.signed, body)
+// Verify checks the signature itself, given the SHA-256 hash of the body. Errors are of type [*Error].
+func (c *Claim) Verify(bodyHash []byte) error {
+	canonical, err := canonicalRequest(c.request, c.authorization.signed, bodyHash)
 	if err != nil {
 		return err
 	}
 	want := sign(c.secret, c.authorization, c.stamp, canonical)
 	if !hmac.Equal([]byte(want), []byte(c.authorization.signature)) {
-		return &Error{InvalidSignature, "The request signature we calculated does not match the signature you provided. " +
-			"Check your AWS Secret Access Key and signing method. The canonical string for this request should have been\n'" + canonical + "'"}
+		return &Error{InvalidSignature, mismatch + " The canonical string for this request should have been\n'" + canonical + "'"}
 	}
 	return nil
 }
 
-// parse parses an Authorization header.
-func parse(header string) (*authorization, error) {
+const mismatch = "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method."
+
+// parse parses the Authorization header and the date of a request. DynamoDB takes a header that
+// does not begin like a signature for none.
+func parse(r *http.Request) (*authorization, error) {
+	header := r.Header.Get("Authorization")
+	presigned := strings.Contains(r.URL.RawQuery, "X-Amz-Algorithm") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature")
 	kind, rest, _ := strings.Cut(header, " ")
-	if kind != algorithm {
+	switch {
+	case header != "" && presigned:
+		return nil, invalid("Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as HTTP header.")
+	case presigned:
+		return nil, incomplete("Presigned requests are not supported: sign the request in its Authorization header")
+	case !strings.HasPrefix(header, "AWS4-"):
+		return nil, &Error{MissingAuthenticationToken, "Request must contain either a valid (registered) AWS access key ID or X.509 certificate."}
+	case kind != algorithm:
 		return nil, incomplete("Unsupported AWS 'algorithm': '" + kind + "', want " + algorithm + ".")
 	}
 	parts := map[string]string{}
@@ -138,18 +139,40 @@ func parse(header string) (*authorization, error) {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		parts[name] = value
 	}
+	var lacks []string
 	for _, name := range []string{"Credential", "Signature", "SignedHeaders"} {
 		if parts[name] == "" {
-			return nil, incomplete("Authorization header requires '" + name + "' parameter.")
+			lacks = append(lacks, "Authorization header requires '"+name+"' parameter.")
 		}
+	}
+	if r.Header.Get("X-Amz-Date") == "" && r.Header.Get("Date") == "" {
+		lacks = append(lacks, "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.")
+	}
+	if lacks != nil {
+		return nil, incomplete(strings.Join(lacks, " ") + " Authorization=" + header)
+	}
+	return parseParts(r, parts)
+}
+
+// parseParts parses the parts of an Authorization header that has all of them.
+func parseParts(r *http.Request, parts map[string]string) (*authorization, error) {
+	at, err := requestTime(r)
+	if err != nil {
+		return nil, err
 	}
 	scope := strings.Split(parts["Credential"], "/")
 	const scopeParts = 5
-	if len(scope) != scopeParts || scope[scopeParts-1] != terminator {
-		return nil, incomplete("Credential must have the form access-key-id/YYYYMMDD/region/service/" + terminator + ", not '" + parts["Credential"] + "'.")
+	if len(scope) != scopeParts || slices.Contains(scope, "") {
+		return nil, incomplete("Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '" + parts["Credential"] + "'")
+	}
+	if scope[scopeParts-1] != terminator {
+		return nil, invalid("Credential should be scoped with a valid terminator: '" + terminator + "', not '" + scope[scopeParts-1] + "'.")
+	}
+	if sum, err := hex.DecodeString(parts["Signature"]); err != nil || len(sum) != sha256.Size {
+		return nil, invalid(mismatch)
 	}
 	return &authorization{
-		accessKey: scope[0], date: scope[1], region: scope[2], service: scope[3],
+		at: at, accessKey: scope[0], date: scope[1], region: scope[2], service: scope[3],
 		signed:    strings.Split(strings.ToLower(parts["SignedHeaders"]), ";"),
 		signature: parts["Signature"],
 	}, nil
@@ -169,7 +192,7 @@ func requestTime(r *http.Request) (time.Time, error) {
 	}
 	at, err := http.ParseTime(r.Header.Get("Date"))
 	if err != nil {
-		return at, incomplete("Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.")
+		return at, incomplete("Date must be in ISO-8601 'basic format'. Got '" + r.Header.Get("Date") + "'.")
 	}
 	return at.UTC(), nil
 }
@@ -212,7 +235,7 @@ func checkSigned(r *http.Request, signed []string) error {
 }
 
 // canonicalRequest returns the text that is signed.
-func canonicalRequest(r *http.Request, signed []string, body []byte) (string, error) {
+func canonicalRequest(r *http.Request, signed []string, bodyHash []byte) (string, error) {
 	query, err := canonicalQuery(r.URL.RawQuery)
 	if err != nil {
 		return "", err
@@ -226,8 +249,7 @@ func canonicalRequest(r *http.Request, signed []string, body []byte) (string, er
 	for _, name := range signed {
 		b.WriteString(name + ":" + canonicalHeader(r, name) + "\n")
 	}
-	hash := sha256.Sum256(body)
-	b.WriteString("\n" + strings.Join(signed, ";") + "\n" + hex.EncodeToString(hash[:]))
+	b.WriteString("\n" + strings.Join(signed, ";") + "\n" + hex.EncodeToString(bodyHash))
 	return b.String(), nil
 }
 

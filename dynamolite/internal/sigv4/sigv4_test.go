@@ -34,7 +34,8 @@ func verify(v *sigv4.Verifier, r *http.Request, body []byte, now time.Time) erro
 	if err != nil {
 		return err
 	}
-	return claim.Verify(body)
+	hash := sha256.Sum256(body)
+	return claim.Verify(hash[:])
 }
 
 // newRequest returns a request as a server receives it.
@@ -133,14 +134,18 @@ func TestRefused(t *testing.T) {
 			r.Header.Del("Authorization")
 			r.URL.RawQuery = "X-Amz-Algorithm=AWS4-HMAC-SHA256"
 		}, sigv4.IncompleteSignature, "Presigned"},
-		{"basic", set("Authorization", "Basic YTpi"), sigv4.IncompleteSignature, "algorithm"},
+		{"basic", set("Authorization", "Basic YTpi"), sigv4.MissingAuthenticationToken, "access key ID"},
 		{"another algorithm", replaced("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"), sigv4.IncompleteSignature, "AWS4-ECDSA"},
 		{"no parameters", set("Authorization", "AWS4-HMAC-SHA256"), sigv4.IncompleteSignature, "Credential"},
 		{"no credential", replaced("Credential", "Creds"), sigv4.IncompleteSignature, "Credential"},
 		{"no signature", replaced("Signature", "Sig"), sigv4.IncompleteSignature, "Signature"},
 		{"no signed headers", replaced("SignedHeaders", "Headers"), sigv4.IncompleteSignature, "SignedHeaders"},
-		{"short credential", replaced("/aws4_request", ""), sigv4.IncompleteSignature, "aws4_request"},
-		{"another terminator", replaced("aws4_request", "aws5_request"), sigv4.IncompleteSignature, "aws4_request"},
+		{"short credential", replaced("/aws4_request", ""), sigv4.IncompleteSignature, "exactly 5"},
+		{"long credential", replaced("/aws4_request", "/aws4_request/x"), sigv4.IncompleteSignature, "exactly 5"},
+		{"credential without a key", replaced(accessKey, ""), sigv4.IncompleteSignature, "exactly 5"},
+		{"another terminator", replaced("aws4_request", "aws5_request"), sigv4.InvalidSignature, "aws4_request"},
+		{"signed twice", func(r *http.Request, _ *sigv4.Verifier) { r.URL.RawQuery = "X-Amz-Algorithm=AWS4-HMAC-SHA256" }, sigv4.InvalidSignature, "Found both"},
+		{"signature without digits", replaced("Signature=", "Signature=x"), sigv4.InvalidSignature, "does not match"},
 		{"no date", func(r *http.Request, _ *sigv4.Verifier) { r.Header.Del("X-Amz-Date") }, sigv4.IncompleteSignature, "X-Amz-Date"},
 		{"malformed date", set("X-Amz-Date", "2026-01-02T03:04:05Z"), sigv4.IncompleteSignature, "ISO-8601"},
 		{"another day", replaced("20260102", "20260103"), sigv4.InvalidSignature, "Date in Credential scope"},

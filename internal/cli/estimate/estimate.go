@@ -44,9 +44,10 @@ loadtest: then the command also says what a run of the scenario costs.
 A scenario is carried out in virtual time on a model of the limiter. Several effects at
 once are right there. Flags describe one effect at a time.
 
-Tests hold the units within 5 % of what the embedded engine bills. Storage, function time
-and logs rest on assumptions that docs/cost.md names. Prices are a dated table, without
-free tiers; --prices replaces it. Nothing is sent.`
+Tests hold the units of one process within 5 % of what the embedded engine bills. Several
+processes lose races for the items that they share: their units may be up to 20 % low.
+Storage, function time and logs rest on assumptions that docs/cost.md names. Prices are a
+dated table, without free tiers; --prices replaces it. Nothing is sent.`
 
 // New is the command estimate.
 func New(a *app.App) *cobra.Command {
@@ -192,7 +193,31 @@ func (o *options) Run(ctx context.Context) error {
 		return err
 	}
 	out := output{e, o.region(), prices, e.Bill(prices)}
-	return o.app.Print(out, out.text)
+	return o.app.Print(out, o.withAccuracy(out.text))
+}
+
+// withAccuracy writes an estimate, and how far its units may be off.
+func (o *options) withAccuracy(text func(*strings.Builder)) func(*strings.Builder) {
+	const percent = 100
+	return func(w *strings.Builder) {
+		text(w)
+		low, high := estimate.Accuracy(o.processes())
+		fmt.Fprintf(w, "The units may be up to %.0f %% too low, and up to %.0f %% too high.\n", low*percent, high*percent)
+	}
+}
+
+// processes is the number of processes that share items.
+func (o *options) processes() int {
+	if o.plan == nil {
+		return o.load.Processes
+	}
+	n := o.plan.Limiters
+	for i := range o.plan.Classes {
+		if o.plan.Classes[i].Apart {
+			n++
+		}
+	}
+	return n
 }
 
 func (o *options) table() (*estimate.Prices, error) {

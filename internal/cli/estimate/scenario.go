@@ -120,7 +120,7 @@ func (o *options) runScenario(ctx context.Context, prices *estimate.Prices) erro
 		bill := r.Month.Bill(prices)
 		out.Bill = &bill
 	}
-	return o.app.Print(out, out.text)
+	return o.app.Print(out, o.withAccuracy(out.text))
 }
 
 // text writes the price for people.

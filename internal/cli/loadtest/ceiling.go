@@ -70,7 +70,7 @@ func newCeiling(a *app.App) *cobra.Command {
 	o.flags.DurationVar(&o.warmUp, "warm-up", time.Second, "how long the load runs before each measurement")
 	o.flags.IntVar(&o.clients, "clients", 0, "most concurrent operations (default 256)")
 	o.flags.DurationVar(&o.load.MaxLag, "max-lag", load.DefaultMaxLag, "how late the generator itself may be, at the 99th percentile")
-	o.target.bind(a, cmd)
+	o.target.bind(a, cmd, "off")
 	return a.Prints(cmd, &search.CeilingResult{})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +62,7 @@ func newRun(a *app.App) *cobra.Command {
 		Short: "Run a scenario",
 		Long:  aboutRun,
 		Example: "  zae-limiter loadtest run llm-gateway --local :memory: --latency 5ms --duration 30s\n" +
-			"  zae-limiter loadtest run attack --local :memory: --partition-limits aws --latency 5ms\n" +
+			"  zae-limiter loadtest run attack --local :memory: --latency 5ms\n" +
 			"  zae-limiter loadtest run spread --endpoint-url http://localhost:8000 --rate 500 --output json\n" +
 			"  zae-limiter loadtest run hot --local :memory: --latency 5ms --side limiter,bare",
 		Args: o.source.args,
@@ -79,7 +80,7 @@ func newRun(a *app.App) *cobra.Command {
 	o.flags.StringSliceVar(&o.sides, "side", nil, "`systems` that carry out the load, one after another: limiter,\nshared, bare (default the scenario's)")
 	o.flags.DurationVar(&o.load.MaxLag, "max-lag", load.DefaultMaxLag, "how late the generator itself may be, at the 99th percentile")
 	o.flags.BoolVar(&o.load.Keep, "keep", false, "leave the namespaces and their items in place")
-	o.target.bind(a, cmd)
+	o.target.bind(a, cmd, "aws with\nthe side bare, else off")
 	return a.Prints(cmd, &result.Result{})
 }
 
@@ -96,6 +97,9 @@ func (o *runner) Validate() error {
 		return fmt.Errorf("invalid --max-lag %q: give a duration above 0", o.load.MaxLag)
 	}
 	o.load.Scenario = s
+	if slices.Contains(s.Sides, scenario.Bare) { // which shows what these limits do to an item
+		o.target.limited()
+	}
 	return o.target.validate()
 }
 

@@ -170,3 +170,31 @@ func TestTheTextOfASearch(t *testing.T) {
 		}
 	})
 }
+
+// The side bare shows what the limits of a partition do to an item, so an engine of this process
+// has them. Where no write was throttled, the run says that it shows nothing of them.
+func TestTheSideBareMeetsPartitionLimits(t *testing.T) {
+	t.Parallel()
+	const nothing = "Side bare: no write was throttled."
+	for _, tt := range []struct {
+		name      string
+		args      []string
+		throttled bool
+	}{
+		{"attack", []string{"attack"}, true},
+		{"attack without limits", []string{"attack", "--partition-limits", "off"}, false},
+		{"attack with other limits", []string{"attack", "--partition-limits", "100000,100000"}, false},
+		{"hot beside bare", []string{"hot", "--side", "bare,limiter", "--rate", "4000"}, true},
+		{"little beside bare", []string{"spread", "--side", "bare", "--rate", "100"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				code, stdout, stderr := run(t.Context(), append(tt.args, "--local", ":memory:", "--latency", "5ms", "--duration", "2s")...)
+				if code != 0 || strings.Contains(stdout, nothing) == tt.throttled {
+					t.Errorf("exit code %d, errors %q, output:\n%s", code, stderr, stdout)
+				}
+			})
+		})
+	}
+}

@@ -25,11 +25,19 @@ type target struct {
 	confirm *app.Confirmation
 }
 
-// bind adds the flags to a command.
-func (t *target) bind(a *app.App, cmd *cobra.Command) {
+// bind adds the flags to a command. limits is the default of --partition-limits in help.
+func (t *target) bind(a *app.App, cmd *cobra.Command, limits string) {
 	t.app, t.flags = a, cmd.Flags()
 	t.confirm = a.Confirmation(cmd)
-	t.engine.Bind(t.flags, "off", "off")
+	t.engine.Bind(t.flags, limits, "off")
+}
+
+// limited gives an engine in this process the partition limits of DynamoDB, unless the command
+// line says otherwise.
+func (t *target) limited() {
+	if !t.flags.Changed("partition-limits") {
+		t.engine.Limits = dynamolite.AWSLimits()
+	}
 }
 
 // validate checks the flags. A load on another machine must be confirmed.

@@ -210,6 +210,9 @@ func summary(w *strings.Builder, r *result.Result) {
 		"Spent", fmt.Sprintf("%s round trips, %s WCU, %s RCU: $%.4f (%s)", count(r.Spent.Requests), count(r.Spent.WCU),
 			limitarg.GroupedDecimal(strconv.FormatFloat(r.Spent.RCU, 'f', 1, 64)), r.Spent.Dollars, r.Prices))...)
 	for i := range r.Sides {
+		if text := r.Sides[i].Unthrottled(); text != "" {
+			fmt.Fprintf(w, "Side %s: %s\n", r.Sides[i].Name, text)
+		}
 		for _, p := range r.Sides[i].Phases {
 			for k := range p.Classes {
 				if first := p.Classes[k].Answers.FirstError; first != "" {

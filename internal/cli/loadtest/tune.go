@@ -52,7 +52,7 @@ func newTune(a *app.App) *cobra.Command {
 	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	bindTune(o.flags, &o.search)
-	o.target.bind(a, cmd)
+	o.target.bind(a, cmd, "off")
 	return a.Prints(cmd, &search.TuneResult{})
 }
 
