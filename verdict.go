@@ -66,11 +66,7 @@ func asBefore(c *acquire.Claim, at int64, up time.Duration) []Status {
 		return statuses
 	}
 	for i := range statuses {
-		st := &statuses[i]
-		st.Available += st.Requested
-		if st.Requested > st.Limit.Capacity { // an operator lowered it since the debit
-			st.RetryAfter, st.Exceeded = Never, true
-		}
+		statuses[i].Available += statuses[i].Requested
 	}
 	return statuses
 }

@@ -82,6 +82,10 @@ const (
 	// nothing. So the time is no longer than what the bucket takes to fill up beyond the
 	// request, down to the time for leastSpread requests.
 	mostSpread, leastSpread = 8, 2
+	// Until others have taken what a caller waited for, its try is later than its exact wait
+	// by at most the smaller of a part of the wait and this.
+	spreadPart      = 10
+	mostFirstSpread = time.Second
 	// outagePause is how long the callers of a line do not try after the store did not
 	// answer one of them.
 	outagePause = time.Second
@@ -147,7 +151,7 @@ func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lea
 
 // waitAfter waits after a refusal.
 func (l *Limiter) waitAfter(ctx context.Context, req *Request, c *waiter, refusal *ExceededError) (*Lease, error) {
-	return l.join(ctx, req, c, refusal, l.due(ctx, refusal))
+	return l.join(ctx, req, c, refusal, l.due(ctx, refusal, 0))
 }
 
 // join joins the line, unless the wait would be too long, and waits.
@@ -239,7 +243,7 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		if err := l.tooLate(ctx, req, early); err != nil && !isBehind {
 			return err
 		}
-		l.waiting.Postpone(c, l.due(ctx, early), isBehind)
+		l.waiting.Postpone(c, l.due(ctx, early, turn.Refused), isBehind)
 		return nil
 	case !l.waiting.Try(c):
 		return nil
@@ -264,7 +268,7 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return err
 	}
-	if l.waiting.Refuse(c, exceeded(refusal), l.due(ctx, refusal)) >= unheardTries {
+	if l.waiting.Refuse(c, exceeded(refusal), l.due(ctx, refusal, turn.Refused+1)) >= unheardTries {
 		l.makeHeard(ctx, refusal)
 	}
 	return nil
@@ -313,12 +317,17 @@ func asksAfter(consume map[string]int64, ahead map[waiting.Key]int64, entity str
 }
 
 // due is the instant, by the limiter's uptime, at which a refused request is to be tried
-// again. If other processes use the bucket, too, all of them have been told the same
-// instant. So their tries spread over some time, which ends with the context at the latest.
-func (l *Limiter) due(ctx context.Context, refusal *ExceededError) time.Duration {
+// again, after a number of tries that were refused.
+//
+// If other processes use the bucket, too, all of them have been told the same instant. So
+// their tries spread over some time, which ends with the context at the latest. Until
+// others have taken what the caller waited for, that is a small part of its wait. A look
+// before the wait has passed is not spread: it costs no write.
+func (l *Limiter) due(ctx context.Context, refusal *ExceededError, tries int) time.Duration {
 	wait := refusal.RetryAfter()
-	if look := min(max(wait/lookPart, leastLook), mostLook); wait > look {
-		wait = look
+	look := min(max(wait/lookPart, leastLook), mostLook)
+	if wait > look {
+		return l.driver.Uptime() + look
 	}
 	var spread time.Duration
 	for i := range refusal.Statuses {
@@ -326,11 +335,14 @@ func (l *Limiter) due(ctx context.Context, refusal *ExceededError) time.Duration
 			spread = max(spread, spreadOf(s))
 		}
 	}
+	if tries == 0 {
+		spread = min(spread, wait/spreadPart, mostFirstSpread)
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		spread = min(spread, l.driver.Until(deadline)-wait)
 	}
 	if spread > 0 {
-		wait += time.Duration(l.driver.Rand(int64(spread)))
+		wait = min(wait+time.Duration(l.driver.Rand(int64(spread))), look)
 	}
 	return l.driver.Uptime() + wait
 }

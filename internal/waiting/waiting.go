@@ -98,6 +98,8 @@ type Turn[L any] struct {
 	Leads bool
 	Until time.Duration
 	Ahead map[Key]int64
+	// Refused is how often tries of the caller's class were refused since one was admitted.
+	Refused int
 	// Hopes says that the caller gets what another one is about to be admitted with.
 	Hopes bool
 }
@@ -388,7 +390,7 @@ func (ln *line[L]) turn(c *Caller[L]) (t Turn[L]) {
 		cl := other.class
 		if other == c {
 			served := cl.served()
-			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: cl.until, Hopes: cl.rank < served}
+			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: cl.until, Refused: cl.refused, Hopes: cl.rank < served}
 			break
 		}
 		if cl.rank >= cl.served() && cl != c.class && other.isInTheWayOf(c) {
