@@ -118,7 +118,7 @@ func NewTransport(limits Acquirer, o TransportOptions) (*Transport, error) {
 // "upstream/api.example.com".
 func Host() Key {
 	return func(r *http.Request) (string, error) {
-		return resourceName("upstream/" + strings.ToLower(r.URL.Hostname())), nil
+		return ResourceName("upstream/" + strings.ToLower(r.URL.Hostname())), nil
 	}
 }
 
