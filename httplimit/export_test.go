@@ -16,7 +16,7 @@ func WriteFields(h http.Header, entity string, statuses []limiter.Status, units 
 
 // PauseOf returns the pause for which a response asks, within five minutes.
 func PauseOf(res *http.Response, now time.Time) time.Duration {
-	return min(pauseOf(res, now, DefaultMaxHold), DefaultMaxHold)
+	return pauseOf(res, now, DefaultMaxHold)
 }
 
 // Remembered returns how many names are remembered after n different routes.

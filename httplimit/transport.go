@@ -64,11 +64,11 @@ type TransportOptions struct {
 // which [http.Client] wraps, so that errors.As finds a [*limiter.ExceededError]. To wait
 // instead, pass AcquirerFunc(limits.Wait).
 //
-// A response with status 429 or 503 and Retry-After holds further requests of the same
-// entity and resource for that long. So does a RateLimit field
-// (draft-ietf-httpapi-ratelimit-headers-11) whose r is 0. A 429 that says nothing holds
-// them for a second. Each process learns this by itself. Only what the limiter counts is
-// shared.
+// An error of the upstream with Retry-After or retry-after-ms holds further requests of the
+// same entity and resource for that long. So does any response that says that nothing is left
+// of a limit, and when it resets: in RateLimit (draft-ietf-httpapi-ratelimit-headers) or in a
+// field like X-RateLimit-Reset. A 429 that says nothing holds them for a second. Each
+// process learns this by itself. Only what the limiter counts is shared.
 //
 // What a request took is settled when the response's body is closed. It goes back if the
 // upstream answers 429, and if the request failed before its header was written. Any other
