@@ -92,18 +92,21 @@ func ResourceName(route string) string {
 			pattern = "OTHER " + path
 		}
 	}
-	if pattern == "" {
+	switch {
+	case pattern == "":
 		return Unmatched
+	case len(pattern) <= maxResource && isLetter(pattern[0]) && strings.IndexFunc(pattern, isForeign) < 0:
+		return pattern
 	}
 	name := spelling.Replace(pattern)
 	if name == "" || !isLetter(name[0]) {
 		name = "ANY:" + name
 	}
 	clean := strings.Map(func(c rune) rune {
-		if c < 0x80 && (isLetter(byte(c)) || '0' <= c && c <= '9' || strings.ContainsRune("_.-/:", c)) {
-			return c
+		if isForeign(c) {
+			return '_'
 		}
-		return '_'
+		return c
 	}, name)
 	if clean == name && len(name) <= maxResource {
 		return name
@@ -124,5 +127,10 @@ var spelling = strings.NewReplacer("{$}", ":.", "...}", "..", "{", ":", "}", "",
 
 // maxResource is the most characters of a resource's name.
 const maxResource = 64
+
+// isForeign reports whether a resource's name must not have a character.
+func isForeign(c rune) bool {
+	return c >= 0x80 || !isLetter(byte(c)) && (c < '0' || c > '9') && !strings.ContainsRune("_.-/:", c)
+}
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
