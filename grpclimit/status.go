@@ -66,7 +66,8 @@ func (c *charge) errorOf(ctx context.Context, err error) *callError {
 // statusOf is the status of an error that has a status over HTTP. The message is the one that
 // is given, if any.
 func (c *costs) statusOf(err error, message string) *status.Status {
-	code, usual, retries := codes.Internal, "", false
+	code, retries := codes.Internal, false
+	var usual string
 	switch httpStatus := httplimit.StatusOf(err); httpStatus {
 	case http.StatusTooManyRequests:
 		code, usual, retries = codes.ResourceExhausted, "too many calls wait", true

@@ -184,7 +184,7 @@ func TestPoliciesOfSeveralMiddlewaresDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer lease.Commit(t.Context()) //nolint:errcheck // nothing changes
+		defer lease.Commit(t.Context())
 		w = s.get()
 		s.want(w, http.StatusNotFound, map[string]string{"X-RateLimit-Remaining": "1"}) // the outermost has the least left
 		limits.Refuse("key-1", "GET:/x")

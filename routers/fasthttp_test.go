@@ -48,7 +48,7 @@ func TestFiber(t *testing.T) {
 		return c.SendString("item " + c.Params("id"))
 	})
 	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		r := httptest.NewRequest(http.MethodGet, "/items/7", nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/items/7", nil)
 		r.Header.Set("X-API-Key", "secret")
 		res, err := app.Test(r, -1)
 		if err != nil {
@@ -58,6 +58,7 @@ func TestFiber(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+		_ = res.Body.Close()
 		if res.StatusCode != want || res.Header.Get("RateLimit") == "" || want == http.StatusOK && string(body) != "item 7" ||
 			want != http.StatusOK && (res.Header.Get("Retry-After") == "" || !strings.Contains(string(body), `"status":429`)) {
 			t.Errorf("want %d: %d, %v, %s", want, res.StatusCode, res.Header, body)

@@ -1,6 +1,7 @@
 package routers_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -19,7 +20,7 @@ import (
 
 // madeUp are requests for paths with and without a route, by methods that routes have, that they
 // do not have, and that nobody has.
-func madeUp() (requests []*http.Request) {
+func madeUp(ctx context.Context) (requests []*http.Request) {
 	methods := []string{
 		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 		http.MethodConnect, http.MethodOptions, http.MethodTrace, "PROPFIND", "get", "_",
@@ -32,7 +33,7 @@ func madeUp() (requests []*http.Request) {
 			"/items/1", "/items/2", "/items", "/items/3/", "/items//4", "/items/%2f%ff", "/tree/" + method, "/v1/users/1", "/v1/nothing",
 			"/nowhere", "/nowhere/" + method, "/", "//", "/*", "/:id", "/{id}",
 		} {
-			requests = append(requests, httptest.NewRequest(method, path, nil))
+			requests = append(requests, httptest.NewRequestWithContext(ctx, method, path, nil))
 		}
 	}
 	return requests
@@ -49,7 +50,7 @@ func resources(t *testing.T, key httplimit.Key, build func(*httplimit.Middleware
 		t.Fatal(err)
 	}
 	h := build(limit)
-	for _, r := range madeUp() {
+	for _, r := range madeUp(t.Context()) {
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	return slices.Sorted(maps.Keys(seen))

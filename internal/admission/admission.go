@@ -17,7 +17,7 @@ type Admission struct {
 	// Entity is whose limits the client is told; "" if it is told none.
 	Entity string
 	// Outer is the admission by a middleware around this one; nil if there is none.
-	Outer *Admission
+	Outer  *Admission
 	nested bool
 }
 

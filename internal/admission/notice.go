@@ -36,7 +36,7 @@ func (n *Notices) Tell(ctx context.Context, message string, err error, args ...a
 	if logger == nil {
 		logger = slog.Default()
 	}
-	logger.ErrorContext(ctx, message, append(args, "error", err, "logged", "once for each cause")...)
+	logger.ErrorContext(ctx, message, append(args, "error", err, "logged", "once for each cause")...) //nolint:sloglint // callers give constants
 }
 
 func (n *Notices) isNew(cause string) bool {
