@@ -96,9 +96,9 @@ var mayImport = map[string][]string{
 	"manifest/customresource":      {"manifest", "store", "dynamo/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.
-	"httplimit":                 {".", "store", "internal/hold"},
-	"grpclimit":                 {".", "store", "httplimit", "internal/hold"}, // a module of its own
-	"routers":                   {},                                           // tests only; a module of its own
+	"httplimit":                 {".", "store", "internal/admission", "internal/hold"},
+	"grpclimit":                 {".", "store", "httplimit", "internal/admission", "internal/hold"}, // a module of its own
+	"routers":                   {},                                                                 // tests only; a module of its own
 	"promlimit":                 {".", "store", "internal/labels"},
 	"otellimit":                 {".", "store", "internal/labels"},
 	"internal/labels":           {".", "store"},
@@ -110,8 +110,9 @@ var mayImport = map[string][]string{
 	"deploy/stack":              {"store", "dynamo", sdk + "/..."},
 	"internal/calendar":         {"store", "internal/bucket"},
 
-	// What clients of every protocol share.
-	"internal/hold": {},
+	// What servers and clients of every protocol share.
+	"internal/admission": {"."},
+	"internal/hold":      {},
 
 	// Files and spellings.
 	"internal/yamlfile": {"store"},

@@ -46,6 +46,7 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 	blocks := doctest.Blocks(t, "..", doctest.Program, doctest.Output, doctest.Fragment)
 	want := extract(t, root, blocks)
 	extractFragments(t, filepath.Join(root, "fragments"), blocks)
+	write(t, filepath.Join(root, "pasted", "main.go"), pasted(t, blocks))
 	command(t, root, "go", "build", "./fragments/...") // reports more than the first error, as vet does not
 	command(t, root, "go", "build", "-ldflags=-s -w", "-o", bin, "./...")
 	// A fragment may end with a return, and what uses its variables follows.
@@ -61,12 +62,58 @@ func TestTheProgramsOfTheDocumentsWork(t *testing.T) {
 			}
 		})
 	}
+	t.Run("pasted", func(t *testing.T) {
+		t.Parallel()
+		if got := command(t, ".", filepath.Join(bin, "pasted")); !strings.HasSuffix(got, "\n200\n429\n") {
+			t.Errorf("README's server, after README's program, answers\n%s", got)
+		}
+	})
 	t.Run("tests", func(t *testing.T) {
 		t.Parallel()
 		if out := command(t, root, "go", "test", "-vet=off", "-ldflags=-s -w", "-v", "./..."); !strings.Contains(out, "--- PASS: TestTheHandlerRefusesAndAdmitsAgain") {
 			t.Errorf("the test of the handler did not run:\n%s", out)
 		}
 	})
+}
+
+// pasted is README's program with README's HTTP server at its end, and a client that prints each
+// new status until it is refused.
+func pasted(t *testing.T, blocks []doctest.Block) string {
+	t.Helper()
+	var program, server string
+	for _, b := range blocks {
+		switch {
+		case b.Document != "README.md":
+		case b.Check == doctest.Program:
+			program = b.Text
+		case b.Check == doctest.Fragment && strings.Contains(b.Text, "httplimit.New("):
+			server = b.Text
+		}
+	}
+	body, ends := strings.CutSuffix(program, "}\n")
+	if !ends || server == "" {
+		t.Fatal("README has no program, or no server")
+	}
+	body = strings.Replace(body, "import (\n", `import (
+	"net/http"
+	"net/http/httptest"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+`, 1)
+	return body + server + `
+	status := 0
+	for n := 0; n < 10_000 && status < http.StatusBadRequest; n++ {
+		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		r.Header.Set("Authorization", "Bearer secret")
+		http.DefaultServeMux.ServeHTTP(w, r)
+		if w.Code != status {
+			status = w.Code
+			fmt.Println(status)
+		}
+	}
+}
+
+var handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+`
 }
 
 // outside writes a module that has this repository's modules in place of published ones. Its

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 )
 
 // A charge is what one call has taken. Its methods may be called concurrently: one goroutine
@@ -14,6 +15,8 @@ type charge struct {
 	costs *costs
 	call  *Call
 	lease *limiter.Lease
+	// outer is the admission of an interceptor around this one; nil if there is none.
+	outer *admission.Admission
 	// refused is the error of the first message that was refused. It ends the stream.
 	refused atomic.Pointer[callError]
 }
@@ -33,7 +36,7 @@ func (c *charge) take(ctx context.Context, cost MessageCost, message any) error 
 	if c.costs.unenforced {
 		for limit, n := range tokens {
 			if err := c.lease.Adjust(limit, n); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) {
-				c.costs.logger.WarnContext(ctx, "message not charged", "method", c.call.Method, "limit", limit, "error", err)
+				c.costs.notices.Tell(ctx, "message not charged", err, "method", c.call.Method, "limit", limit)
 			}
 		}
 		return nil
@@ -42,7 +45,7 @@ func (c *charge) take(ctx context.Context, cost MessageCost, message any) error 
 	if err == nil || errors.Is(err, limiter.ErrLeaseClosed) { // the handler has ended the lease itself
 		return nil
 	}
-	c.refused.CompareAndSwap(nil, c.costs.errorOf(ctx, c.call, err))
+	c.refused.CompareAndSwap(nil, c.errorOf(ctx, err))
 	return c.refused.Load()
 }
 
@@ -72,6 +75,6 @@ func (c *charge) giveBack(ctx context.Context) {
 
 func (c *charge) report(ctx context.Context, err error) {
 	if err != nil {
-		c.costs.logger.WarnContext(ctx, "lease not settled", "method", c.call.Method, "error", err)
+		c.costs.notices.Tell(ctx, "lease not settled", err, "method", c.call.Method)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 	"github.com/zeroae/zae-limiter-go/internal/hold"
 )
 
@@ -61,7 +62,7 @@ func NewClient(limits Acquirer, o ClientOptions) (*Client, error) {
 	}
 	c := &Client{o: o, holds: hold.New(o.MaxHold, o.Now), costs: costs{
 		limits: limits, entity: o.Entity, resource: o.Resource, cost: o.Cost, settle: o.Settle,
-		received: o.Received, sent: o.Sent, unenforced: o.Unenforced, logger: o.Logger,
+		received: o.Received, sent: o.Sent, unenforced: o.Unenforced, notices: admission.NewNotices(o.Logger),
 		base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
 	}}
 	if err := c.costs.check(); err != nil {
@@ -133,19 +134,19 @@ func (c *Client) begin(ctx context.Context, conn *grpc.ClientConn, call *Call) (
 	t := &trip{charge: charge{costs: &c.costs, call: call}, holds: c.holds}
 	req, err := c.costs.request(ctx, call)
 	if err != nil {
-		return nil, c.costs.errorOf(ctx, call, err)
+		return nil, t.errorOf(ctx, err)
 	}
 	t.at = hold.Key{Target: conn.Target(), Entity: req.Entity, Resource: req.Resource}
 	if err := c.pass(ctx, t.at); err != nil {
-		return nil, c.costs.errorOf(ctx, call, err)
+		return nil, t.errorOf(ctx, err)
 	}
 	if t.lease, err = c.costs.limits.Acquire(ctx, req); err != nil {
-		return nil, c.costs.errorOf(ctx, call, err)
+		return nil, t.errorOf(ctx, err)
 	}
 	// The limiter may have taken its time, and the server may have answered others since.
 	if err := c.pass(ctx, t.at); err != nil {
 		t.giveBack(ctx)
-		return nil, c.costs.errorOf(ctx, call, err)
+		return nil, t.errorOf(ctx, err)
 	}
 	return t, nil
 }

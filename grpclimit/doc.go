@@ -33,9 +33,9 @@
 // # Answers
 //
 // A refusal is RESOURCE_EXHAUSTED, with two details of google.rpc. A RetryInfo has the
-// exact wait, and is absent if no wait helps. A QuotaFailure names the limits. Answers
-// never name an entity. Of a parent they tell the names of limits, and no balances. Other
-// errors have these codes:
+// exact wait, and is absent if no wait helps. A QuotaFailure names the limits and their
+// resource. Answers never name an entity. Of a parent they tell the names of limits, and no
+// balances. Other errors have these codes:
 //
 //	INVALID_ARGUMENT    the call gives a malformed name or amount
 //	UNAUTHENTICATED     the call has no API key

@@ -27,7 +27,7 @@ const (
 
 // setHeader tells the client of an admitted call what is left.
 func setHeader(ctx context.Context, lease *limiter.Lease, entity string) {
-	if md := fields(entity, lease.Statuses()); md != nil {
+	if md := fields(ctx, entity, lease.Statuses()); md != nil {
 		_ = grpc.SetHeader(ctx, md) // it fails only if the call has ended
 	}
 }
@@ -36,7 +36,7 @@ func setHeader(ctx context.Context, lease *limiter.Lease, entity string) {
 func setTrailer(ctx context.Context, e *callError, entity string) {
 	var md metadata.MD
 	if exceeded, ok := errors.AsType[*limiter.ExceededError](e.cause); ok {
-		md = fields(entity, exceeded.Statuses)
+		md = fields(ctx, entity, exceeded.Statuses)
 	}
 	wait, ok := retryDelay(e.status)
 	switch {
@@ -53,8 +53,8 @@ func setTrailer(ctx context.Context, e *callError, entity string) {
 }
 
 // fields is what is left to an entity; nil if the limiter did not meter the call.
-func fields(entity string, statuses []limiter.Status) metadata.MD {
-	policy, limit := httplimit.Fields(entity, statuses)
+func fields(ctx context.Context, entity string, statuses []limiter.Status) metadata.MD {
+	policy, limit := httplimit.Fields(ctx, entity, statuses)
 	if limit == "" {
 		return nil
 	}

@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 	"strings"
 
@@ -42,29 +43,19 @@ func Metadata(key string) Key {
 	}
 }
 
-// errNoAPIKey is the answer to a call without an API key.
-var errNoAPIKey = status.Error(codes.Unauthenticated, "no API key: send the metadata authorization: Bearer KEY, or x-api-key: KEY")
-
-// APIKey is [httplimit.KeyName] of the API key in the metadata "authorization: Bearer KEY" or
-// "x-api-key: KEY". So an API key has one bucket over HTTP and gRPC. A call without one is
-// answered UNAUTHENTICATED.
+// APIKey is the entity that [httplimit.APIKey] reads from the metadata authorization and
+// x-api-key, by the same rules. So an API key has one bucket over HTTP and gRPC. A call without
+// one is answered UNAUTHENTICATED.
 //
 // APIKey does not check the API key: authenticate first. Otherwise a client gets a new, full
 // bucket with every key that it makes up.
 func APIKey() Key {
+	key := httplimit.APIKey()
 	return func(ctx context.Context, _ *Call) (string, error) {
-		for _, value := range metadata.ValueFromIncomingContext(ctx, "authorization") {
-			scheme, key, ok := strings.Cut(value, " ")
-			if key = strings.TrimLeft(key, " "); ok && key != "" && strings.EqualFold(scheme, "Bearer") {
-				return httplimit.KeyName(key), nil
-			}
-		}
-		for _, key := range metadata.ValueFromIncomingContext(ctx, "x-api-key") {
-			if key != "" {
-				return httplimit.KeyName(key), nil
-			}
-		}
-		return "", errNoAPIKey
+		return key(&http.Request{Header: http.Header{
+			"Authorization": metadata.ValueFromIncomingContext(ctx, "authorization"),
+			"X-Api-Key":     metadata.ValueFromIncomingContext(ctx, "x-api-key"),
+		}})
 	}
 }
 
@@ -94,17 +85,15 @@ func PeerAddr() Key {
 // Unregistered is the resource of all calls of methods that the server has not registered.
 const Unregistered = "unregistered"
 
-// Method is the full name of the method without its first slash: "package.Service/Method".
-// There are as many resources as the server has methods. Every method that it has not
-// registered is [Unregistered], so that clients cannot make up resources.
-//
-// A name of more than 64 characters is no valid resource. Such calls are answered INTERNAL
-// until a Key of your own names them.
+// Method is [httplimit.ResourceName] of the full name of the method without its first slash:
+// "package.Service/Method". A name of more than 64 characters ends with a hash. There are as many
+// resources as the server has methods. Every method that it has not registered is
+// [Unregistered], so that clients cannot make up resources.
 func Method() Key {
 	return func(_ context.Context, call *Call) (string, error) {
 		if call.Unregistered {
 			return Unregistered, nil
 		}
-		return strings.TrimPrefix(call.Method, "/"), nil
+		return httplimit.ResourceName(strings.TrimPrefix(call.Method, "/")), nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 )
 
 // What this package shares with httplimit, so that one program uses one set of names for
@@ -76,7 +77,7 @@ type costs struct {
 	limits Acquirer
 	// retryUnavailable is the wait to suggest in an outage.
 	retryUnavailable time.Duration
-	logger           *slog.Logger
+	notices          *admission.Notices
 }
 
 // check checks what servers and clients have in common, and fills in defaults.
@@ -96,9 +97,6 @@ func (c *costs) check() error {
 	}
 	if c.retryUnavailable == 0 {
 		c.retryUnavailable = DefaultRetryUnavailable
-	}
-	if c.logger == nil {
-		c.logger = slog.New(slog.DiscardHandler)
 	}
 	probe := c.base
 	probe.Entity, probe.Resource = "probe", "probe"
@@ -164,8 +162,8 @@ type Options struct {
 	// Observe is told of each decision about a call, before the handler or the answer. It must
 	// not block.
 	Observe func(context.Context, *Call, *Decision)
-	// Logger gets what cannot be answered: leases that were not settled, and the causes of
-	// INTERNAL answers. Default: discarded.
+	// Logger gets, once for each cause, what clients cannot correct: why the limiter cannot
+	// decide, and leases that were not settled. Default: [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -198,6 +196,6 @@ type ClientOptions struct {
 	MaxHold time.Duration
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
-	// Logger gets leases that were not settled. Default: discarded.
+	// Logger gets the same as that of [Options].
 	Logger *slog.Logger
 }

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 )
 
 // A Server limits the calls that a gRPC server gets. Its methods are interceptors:
@@ -41,7 +43,7 @@ func NewServer(limits Acquirer, o Options) (*Server, error) {
 	s := &Server{o: o, costs: costs{
 		limits: limits, entity: o.Entity, resource: o.Resource, cost: o.Cost, settle: o.Settle,
 		received: o.Received, sent: o.Sent, unenforced: o.Unenforced || o.Shadow,
-		retryUnavailable: o.RetryUnavailable, logger: o.Logger,
+		retryUnavailable: o.RetryUnavailable, notices: admission.NewNotices(o.Logger),
 		base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
 	}}
 	if err := s.costs.check(); err != nil {
@@ -67,7 +69,7 @@ func (s *Server) Unary(ctx context.Context, message any, info *grpc.UnaryServerI
 			c.giveBack(ctx)
 		}
 	}()
-	answer, err = handler(withLease(ctx, c.lease), message)
+	answer, err = handler(admission.With(ctx, &v.admission), message)
 	returned = true
 	if err == nil {
 		c.settle(ctx, answer, nil)
@@ -89,7 +91,7 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		return handler(srv, stream)
 	}
 	c := &v.charge
-	limited := &serverStream{ServerStream: stream, ctx: withLease(ctx, c.lease), charge: c}
+	limited := &serverStream{ServerStream: stream, ctx: admission.With(ctx, &v.admission), charge: c}
 	returned := false
 	defer func() {
 		switch {
@@ -110,16 +112,17 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return err
 }
 
-// A served is a call of a client, and what it has taken: one allocation for both.
+// A served is a call of a client, and what it has taken: one allocation for all.
 type served struct {
 	of Call
 	charge
+	admission admission.Admission
 }
 
 // begin decides about a call. It reports whether the call is limited, and has a lease.
 func (s *Server) begin(ctx context.Context, v *served) (limited bool, entity string, err error) {
 	call := &v.of
-	v.costs, v.call = &s.costs, call
+	v.costs, v.call, v.outer = &s.costs, call, admission.From(ctx)
 	if s.o.Skip != nil && s.o.Skip(ctx, call) {
 		return false, "", nil
 	}
@@ -134,12 +137,14 @@ func (s *Server) begin(ctx context.Context, v *served) (limited bool, entity str
 	case err != nil && s.o.Shadow:
 		return false, "", nil
 	case err != nil:
-		refused := s.costs.errorOf(ctx, call, err)
+		refused := v.errorOf(ctx, err)
 		setTrailer(ctx, refused, req.Entity)
 		return false, "", refused
 	case !s.o.Shadow:
 		setHeader(ctx, v.lease, req.Entity)
+		v.admission.Entity = req.Entity
 	}
+	v.admission.Lease, v.admission.Outer = v.lease, v.outer
 	return true, req.Entity, nil
 }
 
@@ -156,32 +161,20 @@ func (s *Server) observe(ctx context.Context, v *served, d *Decision) {
 	returned = true
 }
 
-// leaseKey is the key of a lease in a context.
-type leaseKey struct{}
-
-func withLease(ctx context.Context, lease *limiter.Lease) context.Context {
-	return context.WithValue(ctx, leaseKey{}, lease)
-}
-
 // LeaseFrom returns the lease of the call whose context a handler has. There is none if the
 // call was skipped, or if a shadow let a refused call through.
 //
 // The lease may be committed or rolled back early. Otherwise this is done when the handler
 // returns.
 func LeaseFrom(ctx context.Context) (lease *limiter.Lease, ok bool) {
-	lease, ok = ctx.Value(leaseKey{}).(*limiter.Lease)
-	return lease, ok
+	return httplimit.LeaseFrom(ctx)
 }
 
 // Settle sets what the call of a context really used of a limit, in place of what was taken for
 // it. It does nothing if the call has no lease, see [LeaseFrom]. The call must have named the
 // limit. Errors are those of [limiter.Lease.Settle].
 func Settle(ctx context.Context, limit string, used int64) error {
-	lease, ok := LeaseFrom(ctx)
-	if !ok {
-		return nil
-	}
-	return lease.Settle(limit, used)
+	return httplimit.Settle(ctx, limit, used)
 }
 
 // errPanic is how a stream ended whose handler panicked.

@@ -17,6 +17,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 )
 
 // A callError is the status that ends a call, with its cause. Interceptors around this one and
@@ -38,12 +39,12 @@ func (e *callError) Error() string {
 func (e *callError) Unwrap() error { return e.cause }
 
 // errorOf is the error of a call, or of a message, that was not admitted.
-func (c *costs) errorOf(ctx context.Context, call *Call, err error) *callError {
+func (c *charge) errorOf(ctx context.Context, err error) *callError {
 	exceeded, held := (*limiter.ExceededError)(nil), (*HeldError)(nil)
 	own, isStatus := status.FromError(err)
 	switch {
 	case errors.As(err, &exceeded):
-		return &callError{refusal(exceeded), err}
+		return &callError{refusal(c.outer, exceeded), err}
 	case errors.As(err, &held):
 		message := ErrHeld.Error() + ": retry after " + held.RetryAfter.String()
 		return &callError{detailed(codes.ResourceExhausted, message, retryInfo(held.RetryAfter)), err}
@@ -52,42 +53,65 @@ func (c *costs) errorOf(ctx context.Context, call *Call, err error) *callError {
 	case ctx.Err() != nil:
 		return &callError{status.FromContextError(ctx.Err()), err}
 	}
-	var st *status.Status
-	switch httplimit.StatusOf(err) {
-	case http.StatusTooManyRequests:
-		st = detailed(codes.ResourceExhausted, "too many calls wait", retryInfo(c.retryUnavailable))
-	case http.StatusBadRequest:
-		st = status.New(codes.InvalidArgument, "the call gives a name or an amount that is not valid")
-	case http.StatusUnauthorized:
-		st = status.New(codes.Unauthenticated, "the call does not say who sends it")
-	case http.StatusForbidden:
-		st = status.New(codes.PermissionDenied, "calls of this client are disabled")
-	case http.StatusServiceUnavailable:
-		st = detailed(codes.Unavailable, "the rate limiter is not available", retryInfo(c.retryUnavailable))
-	default:
-		c.logger.ErrorContext(ctx, "call not decided", "method", call.Method, "error", err)
-		st = status.New(codes.Internal, "the rate limiter cannot decide about this call")
+	reason := (*httplimit.RequestError)(nil)
+	if errors.As(err, &reason) {
+		return &callError{c.costs.statusOf(err, reason.Reason), err}
 	}
-	return &callError{st, err}
+	if admission.IsDefect(err) {
+		c.costs.notices.Tell(ctx, "call not decided", err, "method", c.call.Method)
+	}
+	return &callError{c.costs.statusOf(err, ""), err}
 }
 
-// refusal names the limits that refused, and the wait. It names no entity, and tells nothing of
-// a parent but the names of its limits.
-func refusal(e *limiter.ExceededError) *status.Status {
+// statusOf is the status of an error that has a status over HTTP. The message is the one that
+// is given, if any.
+func (c *costs) statusOf(err error, message string) *status.Status {
+	code, retries := codes.Internal, false
+	var usual string
+	switch httpStatus := httplimit.StatusOf(err); httpStatus {
+	case http.StatusTooManyRequests:
+		code, usual, retries = codes.ResourceExhausted, "too many calls wait", true
+	case http.StatusBadRequest:
+		code, usual = codes.InvalidArgument, "the call gives a name or an amount that is not valid"
+	case http.StatusUnauthorized:
+		code, usual = codes.Unauthenticated, "the call does not say who sends it"
+	case http.StatusForbidden:
+		code, usual = codes.PermissionDenied, "calls of this client are disabled"
+	case http.StatusServiceUnavailable:
+		code, usual, retries = codes.Unavailable, "the rate limiter is not available", true
+	default:
+		usual = admission.Advice(err)
+		if httpStatus < http.StatusInternalServerError { // a key has chosen it
+			code = codes.FailedPrecondition
+		}
+	}
+	if message == "" {
+		message = usual
+	}
+	if retries {
+		return detailed(code, message, retryInfo(c.retryUnavailable))
+	}
+	return status.New(code, message)
+}
+
+// refusal names the limits that refused, their resource, and the wait. It names no entity, and
+// tells nothing of a parent but the names of its limits. outer is the admission of an
+// interceptor around this one; nil if there is none.
+func refusal(outer *admission.Admission, e *limiter.ExceededError) *status.Status {
 	var names []string
-	quota := &errdetails.QuotaFailure{}
+	resource, quota := "", &errdetails.QuotaFailure{}
 	for i := range e.Statuses {
 		s := &e.Statuses[i]
 		if !s.Exceeded || slices.Contains(names, s.Limit.Name) {
 			continue
 		}
-		names = append(names, s.Limit.Name)
+		names, resource = append(names, s.Limit.Name), s.Resource
 		quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{
 			Subject: "limit:" + s.Limit.Name, Description: "the rate limit is exceeded",
-			QuotaMetric: s.Resource, QuotaId: s.Limit.Name,
+			QuotaMetric: s.Resource, QuotaId: outer.Policy(s),
 		})
 	}
-	message := limiter.ErrExceeded.Error() + ": " + strings.Join(names, ", ")
+	message := fmt.Sprintf("%s: %s of %s", limiter.ErrExceeded, strings.Join(names, ", "), resource)
 	wait := e.RetryAfter()
 	if wait == limiter.Never {
 		return detailed(codes.ResourceExhausted, message+": the call asks for more than the limit can hold: ask for less", quota)

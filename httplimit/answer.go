@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 )
 
 // StatusClientGone is the status of a request whose client has left before the limiter had
@@ -76,8 +77,9 @@ func isClients(field string) bool {
 	return field == "entity" || field == "resource" || strings.HasPrefix(field, "consume ")
 }
 
-// refuse answers a request that was not admitted.
-func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity string, err error) {
+// refuse answers a request that was not admitted. outer is the admission of a middleware
+// around this one; nil if there is none.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity string, err error, outer *admission.Admission) {
 	h := w.Header()
 	status := StatusOf(err)
 	exceeded, held := (*limiter.ExceededError)(nil), (*HeldError)(nil)
@@ -91,22 +93,25 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity strin
 			bound = seconds
 			h.Set(fieldRetryAfter, strconv.FormatInt(seconds, 10))
 		}
-		f := fields{units: m.o.Units, x: m.o.XHeaders}
+		f := fields{units: m.o.Units, x: m.o.XHeaders, outer: outer}
 		f.write(h, entity, exceeded.Statuses, bound)
 	case errors.As(err, &held):
 		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(held.RetryAfter), 10))
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
 		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(m.o.RetryUnavailable), 10))
 	case status == http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", "Bearer")
+		h.Add("WWW-Authenticate", "Bearer")
 	}
 	if m.o.Refuse != nil {
 		m.o.Refuse(w, r, err)
 		return
 	}
-	writeProblem(w, problemOf(err, status, entity))
+	writeProblem(w, problemOf(err, status, entity, outer))
 }
 
+// writeProblem answers with a problem. Fields of middlewares outside stay as they are: one that
+// compresses has said so already. Lists get another line. Only a length that somebody has set for
+// another body goes, as in [http.Error].
 func writeProblem(w http.ResponseWriter, p *problem) {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -114,15 +119,14 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Del("Content-Encoding")
+	h.Add("Cache-Control", "no-store")
+	h.Del("Content-Length")
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(body) // the client may have left
 }
 
 // problemOf describes an error to the client of an entity.
-func problemOf(err error, status int, entity string) *problem {
+func problemOf(err error, status int, entity string, outer *admission.Admission) *problem {
 	p := &problem{Type: problemUndefined, Title: http.StatusText(status), Status: status}
 	own, exceeded, held := (*RequestError)(nil), (*limiter.ExceededError)(nil), (*HeldError)(nil)
 	switch {
@@ -130,7 +134,7 @@ func problemOf(err error, status int, entity string) *problem {
 		p.Detail = own.Reason
 	case errors.As(err, &exceeded):
 		p.Type, p.Title = problemQuota, titleQuota
-		p.Violated, p.Detail = violated(exceeded, entity)
+		p.Violated, p.Detail = violated(exceeded, entity, outer)
 	case errors.As(err, &held):
 		p.Detail = "The upstream has asked for a pause. " + retryIn(wholeSeconds(held.RetryAfter))
 	case status == http.StatusTooManyRequests:
@@ -141,21 +145,25 @@ func problemOf(err error, status int, entity string) *problem {
 		p.Detail = "The request gives a name or an amount that is not valid."
 	case status == http.StatusServiceUnavailable:
 		p.Detail = "The rate limiter is not available. Retry later."
+	default:
+		p.Detail = admission.Advice(err)
 	}
 	return p
 }
 
-// violated returns the names of the limits that refused, and says what to do.
-func violated(e *limiter.ExceededError, entity string) (names []string, detail string) {
-	shared := true
+// violated returns the policies that refused, and says which limits of which resource they are,
+// and what to do.
+func violated(e *limiter.ExceededError, entity string, outer *admission.Admission) (policies []string, detail string) {
+	shared, resource := true, ""
+	var names []string
 	for i := range e.Statuses {
 		s := &e.Statuses[i]
 		if !s.Exceeded {
 			continue
 		}
-		shared = shared && s.Entity != entity
+		shared, resource = shared && s.Entity != entity, s.Resource
 		if !slices.Contains(names, s.Limit.Name) {
-			names = append(names, s.Limit.Name)
+			names, policies = append(names, s.Limit.Name), append(policies, outer.Policy(s))
 		}
 	}
 	subject := "The limit"
@@ -170,7 +178,7 @@ func violated(e *limiter.ExceededError, entity string) (names []string, detail s
 	if !ok {
 		advice = "The request asks for more than the limit can hold: ask for less."
 	}
-	return names, fmt.Sprintf("%s %s left no room for this request. %s", subject, strings.Join(names, " and "), advice)
+	return policies, fmt.Sprintf("%s %s of %s left no room for this request. %s", subject, strings.Join(names, " and "), resource, advice)
 }
 
 func retryIn(seconds int64) string {

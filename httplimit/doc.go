@@ -7,8 +7,9 @@
 // request to an upstream, and obeys what the upstream says about its own limits.
 //
 //	limit, err := httplimit.New(limits, httplimit.Options{
-//		Entity:  httplimit.APIKey(),
-//		Consume: map[string]int64{"rpm": 1},
+//		Entity:   httplimit.APIKey(),
+//		Consume:  map[string]int64{"rpm": 1},
+//		Fallback: []limiter.Limit{limiter.PerMinute("rpm", 100)},
 //	})
 //	http.Handle("/", limit.Handler(handler))
 //

@@ -16,20 +16,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
-// answerTo serves one request that an acquirer refuses with an error. Something outside has
-// already said that the body will be compressed.
+// answerTo serves one request that an acquirer refuses with an error.
 func answerTo(t *testing.T, err error, o httplimit.Options) (*server, *httptest.ResponseRecorder) {
 	t.Helper()
 	o.Entity = httplimit.Constant("me")
 	s := &server{T: t, handler: wrap(t, httplimit.AcquirerFunc(func(context.Context, limiter.Request) (*limiter.Lease, error) { return nil, err }), o, http.NotFoundHandler())}
 	w := httptest.NewRecorder()
-	w.Header().Set("Content-Encoding", "gzip")
 	s.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	return s, w
 }
 
-// TestEachProblemSaysWhatToDo: the detail fits the status, and the body is what the header
-// says.
+// TestEachProblemSaysWhatToDo: the detail fits the status, and names no entity and no table.
 func TestEachProblemSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -40,14 +37,32 @@ func TestEachProblemSaysWhatToDo(t *testing.T) {
 		{&limiter.DisabledError{}, "Requests of this client are disabled."},
 		{&limiter.ValidationError{Field: "entity"}, "The request gives a name or an amount that is not valid."},
 		{limiter.ErrUnavailable, "The rate limiter is not available. Retry later."},
-		{errors.New("a secret"), nil},
+		{errors.New("a secret"), "The rate limiter cannot decide about this request. The server's log has the error."},
+		{limiter.ErrAccessDenied, "The server's credentials do not permit the rate limiter to use its table. The server's log has the error."},
+		{&limiter.NotFoundError{Kind: "table", Name: "secret"}, "The rate limiter's table or namespace does not exist. The server's log has the error."},
+		{
+			&limiter.NotConfiguredError{Entity: "secret", Resource: "gpt-4", Limits: []string{"rpm", "tpm"}},
+			"The server has no limit rpm and tpm for gpt-4: configure it, or set Options.Fallback. The server's log has the error.",
+		},
+		{
+			&limiter.NotConfiguredError{Entity: "secret", Resource: "gpt-4"},
+			"The server has no limits for gpt-4: configure some, or set Options.Fallback. The server's log has the error.",
+		},
+		{
+			&limiter.NotConfiguredError{Entity: "secret", Resource: "gpt-4", Limits: []string{"rpm"}, Level: "entity secret", Known: []string{"tpm"}},
+			"The server has no limit rpm for gpt-4: what is configured for this client has only tpm. Configure it there, too. The server's log has the error.",
+		},
+		{
+			&limiter.NotConfiguredError{Entity: "secret", Resource: "gpt-4", Limits: []string{"rpm"}, Known: []string{"tpm"}},
+			"The server has no limit rpm for gpt-4: no limits are configured, and Options.Fallback has only tpm. The server's log has the error.",
+		},
 		{&httplimit.RequestError{Reason: "say who you are"}, "say who you are"},
 	} {
 		s, w := answerTo(t, c.err, httplimit.Options{})
 		if got := s.problemOf(w)["detail"]; got != c.detail {
 			t.Errorf("%v: got %v, want %v", c.err, got, c.detail)
 		}
-		s.want(w, httplimit.StatusOf(c.err), map[string]string{"Content-Length": strconv.Itoa(w.Body.Len()), "Content-Encoding": ""})
+		s.want(w, httplimit.StatusOf(c.err), nil)
 	}
 }
 
@@ -92,7 +107,7 @@ func TestTheWindowAtItsEdges(t *testing.T) {
 		// missing · period / 2⁶⁴ is exactly the amount: the window in nanoseconds has 65 bits.
 		"65 bits": {limiter.Limit{Name: "l", Capacity: limiter.MaxTokens, Amount: 4_683_753_385, Period: 24 * time.Hour}, 0, `"l";r=0;t=999999999999999`},
 	} {
-		if _, got := httplimit.Fields("me", []limiter.Status{{Entity: "me", Limit: c.limit, Available: c.available}}); got != c.want {
+		if _, got := httplimit.Fields(t.Context(), "me", []limiter.Status{{Entity: "me", Limit: c.limit, Available: c.available}}); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -15,5 +16,18 @@ func WriteFields(h http.Header, entity string, statuses []limiter.Status, units 
 
 // PauseOf returns the pause for which a response asks, within five minutes.
 func PauseOf(res *http.Response, now time.Time) time.Duration {
-	return min(pauseOf(res, now, DefaultMaxHold), DefaultMaxHold)
+	return pauseOf(res, now, DefaultMaxHold)
+}
+
+// Remembered returns how many names are remembered after n different routes.
+func Remembered(n int) (remembered int) {
+	var names names
+	for i := range n {
+		names.of(fmt.Sprintf("GET /%d", i))
+	}
+	names.known.Range(func(any, any) bool {
+		remembered++
+		return true
+	})
+	return remembered
 }

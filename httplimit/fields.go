@@ -1,12 +1,14 @@
 package httplimit
 
 import (
+	"context"
 	"math/bits"
 	"net/http"
 	"strconv"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 )
 
 // Header fields of answers, in Go's canonical form. Names of header fields are not
@@ -30,6 +32,8 @@ const noBound = int64(1<<63 - 1)
 type fields struct {
 	units map[string]string
 	x     bool
+	// outer is the middleware around this one, whose fields stay; nil if there is none.
+	outer *admission.Admission
 	room  [5]string
 	used  int
 }
@@ -53,7 +57,7 @@ const usualRoom = 192
 // t is at most bound seconds.
 func (f *fields) write(h http.Header, entity string, statuses []limiter.Status, bound int64) {
 	var policyRoom, limitRoom [usualRoom]byte
-	policy, limit, tightest := appendFields(policyRoom[:0], limitRoom[:0], entity, statuses, f.units, bound)
+	policy, limit, tightest := f.append(policyRoom[:0], limitRoom[:0], entity, statuses, bound)
 	if tightest == nil {
 		return
 	}
@@ -64,9 +68,9 @@ func (f *fields) write(h http.Header, entity string, statuses []limiter.Status, 
 	}
 }
 
-// appendFields appends the values of both fields, and returns the tightest limit too; nil if
-// no limit is the entity's.
-func appendFields(policy, limit []byte, entity string, statuses []limiter.Status, units map[string]string, bound int64) (policies, limits []byte, tightest *limiter.Status) {
+// append appends the values of both fields, and returns the tightest limit too; nil if no
+// limit is the entity's.
+func (f *fields) append(policy, limit []byte, entity string, statuses []limiter.Status, bound int64) (policies, limits []byte, tightest *limiter.Status) {
 	for i := range statuses {
 		s := &statuses[i]
 		if s.Entity != entity {
@@ -78,24 +82,56 @@ func appendFields(policy, limit []byte, entity string, statuses []limiter.Status
 		if tightest == nil || isTighter(s, tightest) {
 			tightest = s
 		}
-		policy = appendPolicy(policy, s, units[s.Limit.Name])
-		limit = appendLimit(limit, s, bound)
+		name := f.outer.Policy(s)
+		policy = appendPolicy(policy, name, s, f.units[s.Limit.Name])
+		limit = appendLimit(limit, name, s, bound)
 	}
 	return policy, limit, tightest
 }
 
-// writeX sets the older fields for one limit. They are no lists, so the innermost
-// middleware's hold.
+// writeX sets the older fields for the tightest limit: of this middleware and of those
+// around it, because these fields are no lists. The limit is the capacity, from which the
+// remaining tokens count down, and to which they return with the reset.
 func (f *fields) writeX(h http.Header, s *limiter.Status, bound int64) {
+	for outer := f.outer; outer != nil; outer = outer.Outer {
+		own := outer.Own()
+		for i := range own {
+			if isTighter(&own[i], s) {
+				s = &own[i]
+			}
+		}
+	}
 	var room [24]byte
 	for _, field := range [...]struct {
 		name  string
 		value int64
 	}{
-		{fieldXLimit, s.Limit.Amount}, {fieldXRemaining, max(0, s.Available)}, {fieldXReset, min(secondsToFull(s), bound)},
+		{fieldXLimit, s.Limit.Capacity}, {fieldXRemaining, min(max(0, s.Available), s.Limit.Capacity)}, {fieldXReset, min(secondsToFull(s), bound)},
 	} {
 		delete(h, field.name)
 		f.set(h, field.name, strconv.AppendInt(room[:0], field.value, 10))
+	}
+}
+
+// A mark is how many lines the fields have that middlewares have set.
+type mark [5]int
+
+var fieldsOfAnswers = [len(mark{})]string{fieldPolicy, fieldLimit, fieldXLimit, fieldXRemaining, fieldXReset}
+
+func marked(h http.Header) (m mark) {
+	for i, field := range fieldsOfAnswers {
+		m[i] = len(h[field])
+	}
+	return m
+}
+
+// cut drops the lines that a handler has added to fields that middlewares have set: those of an
+// upstream, if the handler is a proxy.
+func (m *mark) cut(h http.Header) {
+	for i, field := range fieldsOfAnswers {
+		if lines := h[field]; m[i] > 0 && len(lines) > m[i] {
+			h[field] = lines[:m[i]]
+		}
 	}
 }
 
@@ -107,10 +143,10 @@ func isTighter(s, than *limiter.Status) bool {
 	return float64(s.Available)/float64(s.Limit.Capacity) < float64(than.Available)/float64(than.Limit.Capacity)
 }
 
-// appendPolicy appends an item of RateLimit-Policy. A limit's name has no character that a
-// string of a structured field escapes.
-func appendPolicy(b []byte, s *limiter.Status, unit string) []byte {
-	b = append(append(append(b, '"'), s.Limit.Name...), `";q=`...)
+// appendPolicy appends an item of RateLimit-Policy. A name has no character that a string
+// of a structured field escapes.
+func appendPolicy(b []byte, name string, s *limiter.Status, unit string) []byte {
+	b = append(append(append(b, '"'), name...), `";q=`...)
 	b = appendInteger(b, s.Limit.Amount)
 	b = appendInteger(append(b, ";w="...), wholeSeconds(s.Limit.Period))
 	if unit != "" {
@@ -123,8 +159,8 @@ func appendPolicy(b []byte, s *limiter.Status, unit string) []byte {
 }
 
 // appendLimit appends an item of RateLimit.
-func appendLimit(b []byte, s *limiter.Status, bound int64) []byte {
-	b = append(append(append(b, '"'), s.Limit.Name...), `";r=`...)
+func appendLimit(b []byte, name string, s *limiter.Status, bound int64) []byte {
+	b = append(append(append(b, '"'), name...), `";r=`...)
 	b = appendInteger(b, max(0, s.Available))
 	if t := min(secondsToFull(s), bound); t > 0 {
 		b = appendInteger(append(b, ";t="...), t)
@@ -164,15 +200,17 @@ func wholeSeconds(d time.Duration) int64 {
 }
 
 // Fields returns the values of the fields RateLimit-Policy and RateLimit for the limits of an
-// entity, for other protocols. The statuses are those of a lease or of a refusal. The values
+// entity, for other protocols. The context is that of the request, which a middleware outside
+// may have admitted already. The statuses are those of a lease or of a refusal. The values
 // are "" if none of them is the entity's.
-func Fields(entity string, statuses []limiter.Status) (policy, limit string) {
+func Fields(ctx context.Context, entity string, statuses []limiter.Status) (policy, limit string) {
 	bound := noBound
 	refusal := limiter.ExceededError{Statuses: statuses}
 	if seconds, ok := refusal.RetryAfterSeconds(); ok && seconds > 0 {
 		bound = seconds
 	}
+	f := fields{outer: admission.From(ctx)}
 	var policyRoom, limitRoom [usualRoom]byte
-	policies, states, _ := appendFields(policyRoom[:0], limitRoom[:0], entity, statuses, nil, bound)
+	policies, states, _ := f.append(policyRoom[:0], limitRoom[:0], entity, statuses, bound)
 	return string(policies), string(states)
 }

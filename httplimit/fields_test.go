@@ -209,15 +209,15 @@ func TestOtherProtocolsGetTheSameFields(t *testing.T) {
 	t.Parallel()
 	limit := limiter.PerMinute("rpm", 60)
 	statuses := []limiter.Status{{Entity: "key", Limit: limit, Available: 20}, {Entity: "parent", Limit: limit, Available: 1}}
-	policy, left := httplimit.Fields("key", statuses)
+	policy, left := httplimit.Fields(t.Context(), "key", statuses)
 	if policy != `"rpm";q=60;w=60` || left != `"rpm";r=20;t=40` {
 		t.Errorf("%s, %s", policy, left)
 	}
 	statuses[1].Exceeded, statuses[1].RetryAfter = true, 6500*time.Millisecond
-	if _, left := httplimit.Fields("key", statuses); left != `"rpm";r=20;t=7` {
+	if _, left := httplimit.Fields(t.Context(), "key", statuses); left != `"rpm";r=20;t=7` {
 		t.Errorf("of a refusal: %s", left)
 	}
-	if policy, left := httplimit.Fields("nobody", statuses); policy != "" || left != "" {
+	if policy, left := httplimit.Fields(t.Context(), "nobody", statuses); policy != "" || left != "" {
 		t.Errorf("of nobody: %s, %s", policy, left)
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 )
@@ -162,76 +160,3 @@ func FirstOf(first Key, others ...Key) Key {
 		return name, err
 	}
 }
-
-// unmatched is the resource of requests that no pattern matches.
-const unmatched = "unmatched"
-
-// Pattern is the pattern of [http.ServeMux] that a request matches, as the name of a
-// resource: "GET /items/{id}" is "GET:/items/:id". There are as many resources as
-// patterns, whatever paths clients send. A request that matches none is "unmatched".
-//
-// A ServeMux sets [http.Request.Pattern] when it calls a handler. Pass the mux if the
-// middleware wraps the mux itself, and nil if the mux calls the middleware. Other routers
-// have a pattern of their own: write a function that returns it, and wrap it in [Resource].
-func Pattern(mux *http.ServeMux) Key {
-	return Resource(func(r *http.Request) (string, error) {
-		pattern := r.Pattern
-		if mux != nil {
-			_, pattern = mux.Handler(r)
-		}
-		if pattern == "" {
-			return unmatched, nil
-		}
-		return pattern, nil
-	})
-}
-
-// Resource makes a valid resource name of any route: "GET /items/{id}" becomes
-// "GET:/items/:id", and "/items/{id}" becomes "ANY:/items/:id". Routes of one router stay
-// distinct. If characters are lost, or the name is longer than 64 characters, it ends
-// with a hash of the route. The key must return few different routes, since each is
-// remembered.
-func Resource(route Key) Key {
-	var known sync.Map // from routes to names; as many as there are routes
-	return func(r *http.Request) (string, error) {
-		s, err := route(r)
-		if err != nil {
-			return "", err
-		}
-		if name, ok := known.Load(s); ok {
-			return name.(string), nil //nolint:errcheck // only strings are stored
-		}
-		name := resourceName(s)
-		known.Store(s, name)
-		return name, nil
-	}
-}
-
-// route replaces what Go's patterns write with characters that resources do not have. A "."
-// cannot be part of a parameter's name.
-var route = strings.NewReplacer("{$}", ":.", "...}", "..", "{", ":", "}", "", " ", ":")
-
-// maxResource is the most characters of a resource's name.
-const maxResource = 64
-
-// resourceName is the name of a route.
-func resourceName(s string) string {
-	name := route.Replace(s)
-	if name == "" || !isLetter(name[0]) {
-		name = "ANY:" + name
-	}
-	clean := strings.Map(func(c rune) rune {
-		if c < 0x80 && (isLetter(byte(c)) || '0' <= c && c <= '9' || strings.ContainsRune("_.-/:", c)) {
-			return c
-		}
-		return '_'
-	}, name)
-	if clean == name && len(name) <= maxResource {
-		return name
-	}
-	sum := sha256.Sum256([]byte(s))
-	hash := fmt.Sprintf("-%x", sum[:4])
-	return clean[:min(len(clean), maxResource-len(hash))] + hash
-}
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

@@ -121,6 +121,12 @@ func TestPatternsAreResources(t *testing.T) {
 		"GET /ä":                  "",
 		"GET /~":                  "",
 		"GET /_":                  "GET:/_",
+		"POST /_":                 "POST:/_",
+		"BREW /_":                 "OTHER:/_",
+		"/files/*":                "ANY:/files/..",
+		"/files/*path":            "ANY:/files/..path",
+		"}":                       "ANY:",
+		"gpt 4":                   "gpt:4",
 		long:                      "",
 		long + "b":                "",
 	} {
@@ -132,6 +138,22 @@ func TestPatternsAreResources(t *testing.T) {
 			t.Errorf("%q and %q are both %q", pattern, other, got)
 		}
 		seen[got] = pattern
+	}
+}
+
+// What clients make up has few names, and little memory.
+func TestRoutesWithoutAPathOrOfUnknownMethodsShareNames(t *testing.T) {
+	t.Parallel()
+	for route, want := range map[string]string{
+		"": "unmatched", "GET ": "unmatched", "BREW ": "unmatched", " ": "unmatched",
+		"BREW0 /items/{id}": "OTHER:/items/:id", "get /items/{id}": "OTHER:/items/:id", "PROPFIND example.com/x": "OTHER:example.com/x",
+	} {
+		if got := httplimit.ResourceName(route); got != want {
+			t.Errorf("%q: got %q, want %q", route, got, want)
+		}
+	}
+	if n := httplimit.Remembered(3000); n != 1000 {
+		t.Errorf("%d names are remembered", n)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 )
 
 // Defaults of [Options] and [TransportOptions].
@@ -48,6 +49,7 @@ type Options struct {
 	// [DefaultRetryUnavailable]. It is rounded up to seconds.
 	RetryUnavailable time.Duration
 	// Skip says which requests are not limited: health checks, for instance. Default: none.
+	// Preflights of CORS are never limited: see [Middleware].
 	Skip func(*http.Request) bool
 	// Shadow serves requests that the limiter refuses, and sends no header fields. The limiter
 	// decides and counts as usual, so that Observe can tell what would happen. The handler
@@ -59,13 +61,18 @@ type Options struct {
 	// already, and [StatusOf] has the status. Default: a problem (RFC 9457) in JSON.
 	Refuse func(http.ResponseWriter, *http.Request, error)
 	// XHeaders adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset of the
-	// limit that stops the client first. Reset is in seconds from now.
+	// limit that stops the client first. Limit is its capacity. Reset is in seconds from now.
 	XHeaders bool
+	// ExposeHeaders lets scripts of other origins read the fields: answers to requests with
+	// Origin get Access-Control-Expose-Headers. Whether they may read answers at all is for
+	// the middleware of CORS to say, outside this one.
+	ExposeHeaders bool
 	// Units are the units of limits, for the parameter qu of RateLimit-Policy:
 	// "content-bytes" or "concurrent-requests". Default: no parameter, which means
 	// "requests".
 	Units map[string]string
-	// Logger gets what cannot be answered: leases that were not settled. Default: discarded.
+	// Logger gets, once for each cause, what clients cannot correct: why the limiter cannot
+	// decide, and leases that were not settled. Default: [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -96,10 +103,15 @@ type Response struct {
 }
 
 // A Middleware limits the requests that handlers get. It is safe for concurrent use.
+//
+// Preflights of CORS go to the handler and take nothing: a browser sends them without a key. A
+// preflight is an OPTIONS with Origin and Access-Control-Request-Method, without a body,
+// Authorization or Cookie.
 type Middleware struct {
-	limits Acquirer
-	ask    asker
-	o      Options
+	limits  Acquirer
+	ask     asker
+	o       Options
+	notices *admission.Notices
 }
 
 // New makes a middleware. It fails with a [*limiter.ValidationError] if an option is invalid.
@@ -128,10 +140,7 @@ func New(limits Acquirer, o Options) (*Middleware, error) {
 	if o.RetryUnavailable == 0 {
 		o.RetryUnavailable = DefaultRetryUnavailable
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Middleware{limits, ask, o}, nil
+	return &Middleware{limits, ask, o, admission.NewNotices(o.Logger)}, nil
 }
 
 // isToken reports whether a unit has letters, digits and "-" only.
@@ -150,7 +159,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 }
 
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	if m.o.Skip != nil && m.o.Skip(r) {
+	if isPreflight(r) || m.o.Skip != nil && m.o.Skip(r) {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -159,16 +168,49 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	if err == nil {
 		lease, err = m.limits.Acquire(r.Context(), req)
 	}
+	outer := admission.From(r.Context())
+	if !m.o.Shadow {
+		m.expose(w.Header(), r)
+		outer.Nest()
+	}
 	if err == nil {
-		m.admit(next, w, r, &req, lease)
+		m.admit(next, w, r, &req, lease, outer)
 		return
 	}
+	m.tell(r.Context(), &req, err)
 	m.observe(r, &Decision{Request: req, Err: err, Shadow: m.o.Shadow})
 	if m.o.Shadow {
 		next.ServeHTTP(w, r)
 		return
 	}
-	m.refuse(w, r, req.Entity, err)
+	m.refuse(w, r, req.Entity, err, outer)
+}
+
+// isPreflight reports whether a browser asks what CORS permits.
+func isPreflight(r *http.Request) bool {
+	h := r.Header
+	return r.Method == http.MethodOptions && h.Get("Origin") != "" && h.Get("Access-Control-Request-Method") != "" &&
+		r.ContentLength == 0 && len(h["Authorization"]) == 0 && len(h["Cookie"]) == 0
+}
+
+// expose lets scripts read the fields of an answer.
+func (m *Middleware) expose(h http.Header, r *http.Request) {
+	if !m.o.ExposeHeaders || r.Header.Get("Origin") == "" {
+		return
+	}
+	names := "RateLimit, RateLimit-Policy, Retry-After"
+	if m.o.XHeaders {
+		names += ", X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset"
+	}
+	h.Add("Access-Control-Expose-Headers", names)
+}
+
+// tell logs why requests are not decided, if the server is to blame, or may be: a Key of its
+// own may have returned a name that is not valid.
+func (m *Middleware) tell(ctx context.Context, req *limiter.Request, err error) {
+	if ctx.Err() == nil && admission.IsDefect(err) && !errors.As(err, new(*RequestError)) {
+		m.notices.Tell(ctx, "request not decided", err, "answer", StatusOf(err), "entity", req.Entity, "resource", req.Resource)
+	}
 }
 
 func (m *Middleware) observe(r *http.Request, d *Decision) {
@@ -178,21 +220,24 @@ func (m *Middleware) observe(r *http.Request, d *Decision) {
 }
 
 // admit serves a request that was admitted, and settles its lease.
-func (m *Middleware) admit(next http.Handler, w http.ResponseWriter, r *http.Request, req *limiter.Request, lease *limiter.Lease) {
-	answer := &writer{ResponseWriter: w}
+func (m *Middleware) admit(next http.Handler, w http.ResponseWriter, r *http.Request, req *limiter.Request, lease *limiter.Lease, outer *admission.Admission) {
+	answer := &writer{ResponseWriter: w, admission: admission.Admission{Lease: lease, Outer: outer}}
 	// The client may leave; what was taken is settled nevertheless. A panic goes on.
 	ctx, returned := context.WithoutCancel(r.Context()), false
 	defer func() {
 		if err := m.settle(ctx, r, answer, lease, returned); err != nil {
-			m.o.Logger.WarnContext(ctx, "lease not settled", "entity", req.Entity, "error", err)
+			m.notices.Tell(ctx, "lease not settled", err, "entity", req.Entity, "resource", req.Resource)
 		}
 	}()
 	m.observe(r, &Decision{Request: *req, Degraded: lease.Degraded(), Shadow: m.o.Shadow})
 	if !m.o.Shadow {
-		answer.fields.units, answer.fields.x = m.o.Units, m.o.XHeaders
+		answer.admission.Entity = req.Entity
+		answer.fields = fields{units: m.o.Units, x: m.o.XHeaders, outer: outer}
 		answer.fields.write(w.Header(), req.Entity, lease.Statuses(), noBound)
 	}
-	next.ServeHTTP(answer.seen(), r.WithContext(withLease(r.Context(), lease)))
+	answer.mark = marked(w.Header())
+	next.ServeHTTP(answer.seen(), r.WithContext(admission.With(r.Context(), &answer.admission)))
+	answer.prepare() // a handler may write nothing
 	returned = true
 }
 
@@ -224,13 +269,6 @@ func settleAll(lease *limiter.Lease, used map[string]int64) error {
 	return errors.Join(errs...)
 }
 
-// leaseKey is the key of a lease in a context.
-type leaseKey struct{}
-
-func withLease(ctx context.Context, lease *limiter.Lease) context.Context {
-	return context.WithValue(ctx, leaseKey{}, lease)
-}
-
 // LeaseFrom returns the lease of the request whose context this is: of a handler's request,
 // or of the Request in a response of a [Transport]. There is none if the request was skipped,
 // or if a shadow let a refused request through.
@@ -238,8 +276,10 @@ func withLease(ctx context.Context, lease *limiter.Lease) context.Context {
 // The lease may be committed or rolled back early. Otherwise this is done when the handler
 // returns, or when the response's body is closed.
 func LeaseFrom(ctx context.Context) (lease *limiter.Lease, ok bool) {
-	lease, ok = ctx.Value(leaseKey{}).(*limiter.Lease)
-	return lease, ok
+	if a := admission.From(ctx); a != nil {
+		return a.Lease, true
+	}
+	return nil, false
 }
 
 // Settle sets what the request of a context really used of a limit, in place of what was

@@ -34,7 +34,7 @@ func TestARefusalIsA429ThatSaysWhen(t *testing.T) {
 		})
 		p := s.problemOf(w)
 		if p["type"] != "https://iana.org/assignments/http-problem-types#quota-exceeded" || p["status"] != 429.0 ||
-			!slices.Equal(p["violated-policies"].([]any), []any{"requests"}) || p["detail"] != "The limit requests left no room for this request. Retry in 20 seconds." {
+			!slices.Equal(p["violated-policies"].([]any), []any{"requests"}) || p["detail"] != "The limit requests of http left no room for this request. Retry in 20 seconds." {
 			s.Errorf("got %v", p)
 		}
 		time.Sleep(20 * time.Second)
@@ -46,7 +46,7 @@ func TestARequestForMoreThanTheCapacityHasNoRetryAfter(t *testing.T) {
 	inBubble(t, httplimit.Options{Consume: map[string]int64{"requests": 4}}, nil, func(s *server) {
 		w := s.get()
 		s.want(w, http.StatusTooManyRequests, map[string]string{"Retry-After": "", "RateLimit": `"requests";r=3`})
-		if detail := s.problemOf(w)["detail"]; detail != "The limit requests left no room for this request. The request asks for more than the limit can hold: ask for less." {
+		if detail := s.problemOf(w)["detail"]; detail != "The limit requests of http left no room for this request. The request asks for more than the limit can hold: ask for less." {
 			s.Error(detail)
 		}
 	}, limiter.PerMinute("requests", 3))
@@ -71,7 +71,7 @@ func TestSeveralLimitsHaveOneItemEach(t *testing.T) {
 		if !slices.Equal(items, []string{`"bytes";q=600;w=60;qu="content-bytes";zae-burst=1000`, `"rpm";q=100;w=60`}) {
 			s.Errorf("got %q", items)
 		}
-		s.want(w, http.StatusNoContent, map[string]string{"X-RateLimit-Limit": "600", "X-RateLimit-Remaining": "100", "X-RateLimit-Reset": "90"})
+		s.want(w, http.StatusNoContent, map[string]string{"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "100", "X-RateLimit-Reset": "90"})
 		w = post(strings.Repeat("x", 101))
 		s.want(w, http.StatusTooManyRequests, map[string]string{"Retry-After": "1", "X-RateLimit-Remaining": "100", "X-RateLimit-Reset": "1"})
 		items = strings.Split(w.Header().Get("RateLimit"), ", ")
@@ -97,7 +97,7 @@ func TestAParentsRefusalNamesTheLimitAndNobody(t *testing.T) {
 		s.limits.Refuse("acme", httplimit.DefaultResource)
 		w := s.get()
 		s.want(w, http.StatusTooManyRequests, map[string]string{"Retry-After": "6", "RateLimit": `"requests";r=9;t=6`})
-		if p := s.problemOf(w); p["detail"] != "The shared limit requests left no room for this request. Retry in 6 seconds." ||
+		if p := s.problemOf(w); p["detail"] != "The shared limit requests of http left no room for this request. Retry in 6 seconds." ||
 			!slices.Equal(p["violated-policies"].([]any), []any{"requests"}) {
 			s.Errorf("got %v", p)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 	"github.com/zeroae/zae-limiter-go/internal/hold"
 )
 
@@ -53,7 +54,7 @@ type TransportOptions struct {
 	MaxHold time.Duration
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
-	// Logger gets leases that were not settled. Default: discarded.
+	// Logger gets, once for each cause, leases that were not settled. Default: [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -64,20 +65,21 @@ type TransportOptions struct {
 // which [http.Client] wraps, so that errors.As finds a [*limiter.ExceededError]. To wait
 // instead, pass AcquirerFunc(limits.Wait).
 //
-// A response with status 429 or 503 and Retry-After holds further requests of the same
-// entity and resource for that long. So does a RateLimit field
-// (draft-ietf-httpapi-ratelimit-headers-11) whose r is 0. A 429 that says nothing holds
-// them for a second. Each process learns this by itself. Only what the limiter counts is
-// shared.
+// An error of the upstream with Retry-After or retry-after-ms holds further requests of the
+// same entity and resource for that long. So does any response that says that nothing is left
+// of a limit, and when it resets: in RateLimit (draft-ietf-httpapi-ratelimit-headers) or in a
+// field like X-RateLimit-Reset. A 429 that says nothing holds them for a second. Each
+// process learns this by itself. Only what the limiter counts is shared.
 //
 // What a request took is settled when the response's body is closed. It goes back if the
 // upstream answers 429, and if the request failed before its header was written. Any other
 // request is charged: the upstream may have counted it.
 type Transport struct {
-	limits Acquirer
-	ask    asker
-	o      TransportOptions
-	holds  *hold.Holds
+	limits  Acquirer
+	ask     asker
+	o       TransportOptions
+	holds   *hold.Holds
+	notices *admission.Notices
 }
 
 // now is the local clock.
@@ -101,9 +103,6 @@ func NewTransport(limits Acquirer, o TransportOptions) (*Transport, error) {
 	if o.Now == nil {
 		o.Now = now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	ask, err := newAsker(limits, asker{
 		entity: o.Entity, resource: o.Resource, cost: o.Cost,
 		base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
@@ -111,14 +110,14 @@ func NewTransport(limits Acquirer, o TransportOptions) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Transport{limits, ask, o, hold.New(o.MaxHold, o.Now)}, nil
+	return &Transport{limits, ask, o, hold.New(o.MaxHold, o.Now), admission.NewNotices(o.Logger)}, nil
 }
 
 // Host is the host of an outbound request, without its port, as the name of a resource:
 // "upstream/api.example.com".
 func Host() Key {
 	return func(r *http.Request) (string, error) {
-		return resourceName("upstream/" + strings.ToLower(r.URL.Hostname())), nil
+		return ResourceName("upstream/" + strings.ToLower(r.URL.Hostname())), nil
 	}
 }
 
@@ -133,7 +132,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("request to %s: %w", r.URL.Host, err)
 	}
 	var written atomic.Bool
-	ctx := httptrace.WithClientTrace(withLease(r.Context(), lease), &httptrace.ClientTrace{
+	ctx := httptrace.WithClientTrace(admission.With(r.Context(), &admission.Admission{Lease: lease}), &httptrace.ClientTrace{
 		WroteHeaders: func() { written.Store(true) },
 	})
 	sent := r.WithContext(ctx)
@@ -199,7 +198,7 @@ func (t *Transport) end(ctx context.Context, lease *limiter.Lease, charged bool)
 
 func (t *Transport) report(ctx context.Context, err error) {
 	if err != nil {
-		t.o.Logger.WarnContext(ctx, "lease not settled", "error", err)
+		t.notices.Tell(ctx, "lease not settled", err)
 	}
 }
 

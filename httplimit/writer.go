@@ -6,21 +6,33 @@ import (
 	"io"
 	"net"
 	"net/http"
+
+	"github.com/zeroae/zae-limiter-go/internal/admission"
 )
 
 // A writer notes what a handler answers.
 type writer struct {
 	http.ResponseWriter
-	status   int // 0 until the response begins
-	bytes    int64
-	hijacked bool
-	fields   fields
+	admission admission.Admission
+	status    int // 0 until the response begins
+	bytes     int64
+	hijacked  bool
+	fields    fields
+	mark      mark
 }
 
 var _ io.ReaderFrom = (*writer)(nil)
 
 // Unwrap returns the server's writer, for [http.ResponseController].
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// prepare drops what the handler has added to the fields of the middleware, before they are
+// sent. A middleware inside has done so already, and its own lines stay.
+func (w *writer) prepare() {
+	if !w.hasBegun() && !w.admission.IsNested() {
+		w.mark.cut(w.Header())
+	}
+}
 
 // begin notes that the response begins.
 func (w *writer) begin(status int) {
@@ -35,6 +47,7 @@ func (w *writer) hasBegun() bool { return w.status != 0 || w.hijacked }
 // WriteHeader notes the status, unless it is informational. A server panics on a status that
 // is no number of three digits: then nothing has begun.
 func (w *writer) WriteHeader(status int) {
+	w.prepare()
 	w.ResponseWriter.WriteHeader(status)
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		w.begin(status)
@@ -43,6 +56,7 @@ func (w *writer) WriteHeader(status int) {
 
 // Write counts the bytes.
 func (w *writer) Write(p []byte) (n int, err error) {
+	w.prepare()
 	w.begin(http.StatusOK)
 	n, err = w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
@@ -53,6 +67,7 @@ func (w *writer) Write(p []byte) (n int, err error) {
 // none, the response has not begun, and the handler may still answer an error. If the source
 // panics, the client may have got a part.
 func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
+	w.prepare()
 	isDone := false
 	defer func() {
 		if n > 0 || !isDone {
@@ -68,6 +83,7 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 // flush and hijack find what a server's writer offers, also below the writers of other
 // middleware, as [http.ResponseController] does.
 func (w *writer) flush() error {
+	w.prepare()
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
 		w.begin(http.StatusOK)

@@ -94,7 +94,8 @@ func (l *Limits) NewLimiter(o limiter.Options) *limiter.Limiter {
 // Any other error stands for the error of a connection: calls return an
 // [limiter.ErrUnavailable] that wraps it.
 //
-// A refusal from memory needs no table, and is still given. A nil error ends the test.
+// A refusal from memory needs no table, and is still given: for [limiter.Options].Trust, which
+// is a second, after a refusal of the same bucket. A nil error ends the test.
 func (l *Limits) Fail(err error) {
 	l.world.Helper()
 	if err == nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
+	"github.com/gorilla/mux"
+	"github.com/julienschmidt/httprouter"
 	"github.com/labstack/echo/v4"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -28,26 +30,34 @@ type router struct {
 	resource string
 	// settles: Options.Settle sees what the handler has answered.
 	settles bool
-	build   func(*httplimit.Middleware, handler) http.Handler
+	// route is Options.Resource. Default: Pattern(nil).
+	route httplimit.Key
+	build func(*httplimit.Middleware, handler) http.Handler
 }
 
+var template = httplimit.Resource(func(r *http.Request) (string, error) {
+	return mux.CurrentRoute(r).GetPathTemplate()
+})
+
 var routers = []router{
-	{"ServeMux around the middleware", "GET:/items/:id", true, func(limit *httplimit.Middleware, h handler) http.Handler {
+	{"ServeMux around the middleware", "GET:/items/:id", true, nil, func(limit *httplimit.Middleware, h handler) http.Handler {
 		mux := http.NewServeMux()
 		mux.Handle("GET /items/{id}", limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, r.PathValue("id")) })))
 		return mux
 	}},
-	{"chi", "ANY:/items/:id", true, func(limit *httplimit.Middleware, h handler) http.Handler {
+	{"chi", "ANY:/items/:id", true, nil, func(limit *httplimit.Middleware, h handler) http.Handler {
 		r := chi.NewRouter()
 		// A middleware of With or Group runs once the route is known; one of Use runs before.
 		r.With(limit.Handler).Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) { h(w, r, chi.URLParam(r, "id")) })
 		return r
 	}},
-	{"echo", "GET:/items/:id", true, func(limit *httplimit.Middleware, h handler) http.Handler {
+	{"echo", "GET:/items/:id", true, nil, func(limit *httplimit.Middleware, h handler) http.Handler {
 		e := echo.New()
 		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 			return func(c echo.Context) error {
-				c.Request().Pattern = c.Request().Method + " " + c.Path()
+				if c.Get(echo.ContextKeyHeaderAllow) == nil { // the route has this method
+					c.Request().Pattern = c.Request().Method + " " + c.Path()
+				}
 				return next(c)
 			}
 		})
@@ -69,7 +79,7 @@ var routers = []router{
 		})
 		return e
 	}},
-	{"gin", "GET:/items/:id", false, func(limit *httplimit.Middleware, h handler) http.Handler {
+	{"gin", "GET:/items/:id", false, nil, func(limit *httplimit.Middleware, h handler) http.Handler {
 		gin.SetMode(gin.ReleaseMode)
 		router := gin.New()
 		router.Use(func(c *gin.Context) {
@@ -86,6 +96,34 @@ var routers = []router{
 		router.GET("/items/:id", func(c *gin.Context) { h(c.Writer, c.Request, c.Param("id")) })
 		return router
 	}},
+	{"gorilla/mux", "ANY:/items/:id", true, template, func(limit *httplimit.Middleware, h handler) http.Handler {
+		r := mux.NewRouter()
+		r.Use(limit.Handler) // runs only if a route matches
+		r.HandleFunc("/items/{id}", func(w http.ResponseWriter, r *http.Request) { h(w, r, mux.Vars(r)["id"]) }).Methods(http.MethodGet)
+		return r
+	}},
+	{"httprouter", "GET:/items/:id", true, nil, func(limit *httplimit.Middleware, h handler) http.Handler {
+		router := httprouter.New()
+		handle := func(method, path string, next http.Handler) {
+			limited := limit.Handler(next)
+			router.HandlerFunc(method, path, func(w http.ResponseWriter, r *http.Request) {
+				r.Pattern = method + " " + path
+				limited.ServeHTTP(w, r)
+			})
+		}
+		handle(http.MethodGet, "/items/:id", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h(w, r, httprouter.ParamsFromContext(r.Context()).ByName("id"))
+		}))
+		return router
+	}},
+}
+
+// key is what a router's requests use.
+func (r router) key() httplimit.Key {
+	if r.route != nil {
+		return r.route
+	}
+	return httplimit.Pattern(nil)
 }
 
 // A site is a router with the middleware, on a limiter of its own.
@@ -104,7 +142,7 @@ func (r router) site(t *testing.T) *site {
 	t.Helper()
 	s := &site{T: t, router: r, limits: limitertest.New(t, limiter.PerHour("rpm", 3), limiter.PerHour("tpm", 100))}
 	limit, err := httplimit.New(s.limits, httplimit.Options{
-		Entity: httplimit.Header("Key"), Resource: httplimit.Pattern(nil), Consume: map[string]int64{"rpm": 1, "tpm": 50},
+		Entity: httplimit.Header("Key"), Resource: r.key(), Consume: map[string]int64{"rpm": 1, "tpm": 50},
 		Settle: func(_ *http.Request, res *httplimit.Response) map[string]int64 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -220,7 +258,7 @@ func TestAPanicReturnsWhatWasTaken(t *testing.T) {
 			t.Parallel()
 			s := r.site(t)
 			limit, err := httplimit.New(s.limits, httplimit.Options{
-				Entity: httplimit.Header("Key"), Resource: httplimit.Pattern(nil), Consume: map[string]int64{"rpm": 1},
+				Entity: httplimit.Header("Key"), Resource: r.key(), Consume: map[string]int64{"rpm": 1},
 			})
 			if err != nil {
 				t.Fatal(err)
