@@ -89,7 +89,7 @@ const (
 	// outagePause is how long the callers of a line do not try after the store did not
 	// answer one of them.
 	outagePause = time.Second
-	// unheardTries is how many tries in a row must be refused before the process tells
+	// unheardTries is how many tries in a row others must forestall before the process tells
 	// others that it waits.
 	unheardTries = 5
 )
@@ -188,6 +188,7 @@ func (l *Limiter) tooLate(ctx context.Context, req *Request, refusal *ExceededEr
 
 // wait waits in the line until the request is admitted.
 func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *ExceededError) (*Lease, error) {
+	exact := l.exactly(refusal)
 	closing, alarm := l.driver.Closing(), time.NewTimer(waiting.Forever)
 	defer alarm.Stop()
 	for {
@@ -206,7 +207,7 @@ func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *Ex
 			closing = nil
 		}
 		if turn.Leads && turn.Until <= up {
-			err := l.try(ctx, req, c, turn, &refusal)
+			err := l.try(ctx, req, c, turn, &refusal, &exact)
 			if err != nil {
 				l.leaveLine(ctx, c)
 				return nil, err
@@ -228,8 +229,9 @@ func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *Ex
 }
 
 // try tries to acquire for the caller that leads, if memory does not tell that it is too
-// early. An error ends the wait.
-func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError) error {
+// early. last is the last refusal, and exact the instant at which its wait has passed. An
+// error ends the wait.
+func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError, exact *time.Duration) error {
 	early, knows := l.recallForWaiters(req, turn.Ahead)
 	isBehind := turn.Ahead != nil
 	switch {
@@ -243,18 +245,26 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		if err := l.tooLate(ctx, req, early); err != nil && !isBehind {
 			return err
 		}
-		l.waiting.Postpone(c, l.due(ctx, early, turn.Refused), isBehind)
+		l.waiting.Postpone(c, l.due(ctx, early, turn.Lost), isBehind)
 		return nil
-	case !l.waiting.Try(c):
+	case !isBehind && l.driver.Uptime() < *exact:
+		if looked := l.look(ctx, req); looked != nil {
+			*last, *exact = looked, l.exactly(looked)
+			l.waiting.Postpone(c, l.due(ctx, looked, turn.Lost), false)
+			return l.tooLate(ctx, req, looked)
+		}
+	}
+	if !l.waiting.Try(c) {
 		return nil
 	}
+	lost := turn.Lost + 1 // if it is refused
 	lease, err := l.admit(ctx, *req, nil)
 	if err == nil {
 		l.returnSpare(ctx, l.waiting.Admit(c, lease))
 		return nil
 	}
 	if errors.Is(err, ErrConflict) { // nothing was applied, and the caller would wait
-		l.waiting.Refuse(c, nil, l.driver.Uptime())
+		l.waiting.Refuse(c, nil, l.driver.Uptime(), lost)
 		return nil
 	}
 	refusal, refused := errors.AsType[*ExceededError](err)
@@ -264,14 +274,30 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		}
 		return err
 	}
-	*last = refusal
+	*last, *exact = refusal, l.exactly(refusal)
 	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return err
 	}
-	if l.waiting.Refuse(c, exceeded(refusal), l.due(ctx, refusal, turn.Refused+1)) >= unheardTries {
+	if l.waiting.Refuse(c, exceeded(refusal), l.due(ctx, refusal, lost), lost); lost >= unheardTries {
 		l.makeHeard(ctx, refusal)
 	}
 	return nil
+}
+
+// exactly is the instant, by the limiter's uptime, at which the wait of a refusal has passed.
+func (l *Limiter) exactly(refusal *ExceededError) time.Duration {
+	return l.driver.Uptime() + min(refusal.RetryAfter(), longestEarned)
+}
+
+// look reads whether a request would be refused, and returns the refusal. It is nil if the
+// request would be admitted, or if the read failed: a try then says why.
+func (l *Limiter) look(ctx context.Context, req *Request) *ExceededError {
+	statuses, err := l.ask(ctx, *req)
+	refusal := &ExceededError{Statuses: statuses}
+	if err != nil || len(exceeded(refusal)) == 0 {
+		return nil
+	}
+	return refusal
 }
 
 // makeHeard tells other processes that this one waits for the limits that refused. A
@@ -317,13 +343,13 @@ func asksAfter(consume map[string]int64, ahead map[waiting.Key]int64, entity str
 }
 
 // due is the instant, by the limiter's uptime, at which a refused request is to be tried
-// again, after a number of tries that were refused.
+// again. lost is how many tries others have forestalled.
 //
 // If other processes use the bucket, too, all of them have been told the same instant. So
 // their tries spread over some time, which ends with the context at the latest. Until
 // others have taken what the caller waited for, that is a small part of its wait. A look
-// before the wait has passed is not spread: it costs no write.
-func (l *Limiter) due(ctx context.Context, refusal *ExceededError, tries int) time.Duration {
+// before the wait has passed is not spread: it only reads.
+func (l *Limiter) due(ctx context.Context, refusal *ExceededError, lost int) time.Duration {
 	wait := refusal.RetryAfter()
 	look := min(max(wait/lookPart, leastLook), mostLook)
 	if wait > look {
@@ -335,14 +361,14 @@ func (l *Limiter) due(ctx context.Context, refusal *ExceededError, tries int) ti
 			spread = max(spread, spreadOf(s))
 		}
 	}
-	if tries == 0 {
+	if lost == 0 {
 		spread = min(spread, wait/spreadPart, mostFirstSpread)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		spread = min(spread, l.driver.Until(deadline)-wait)
 	}
 	if spread > 0 {
-		wait = min(wait+time.Duration(l.driver.Rand(int64(spread))), look)
+		wait = min(wait+time.Duration(l.driver.Rand(int64(spread))), mostLook)
 	}
 	return l.driver.Uptime() + wait
 }
