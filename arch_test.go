@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 	"loadtest/scenario":            {"store", "internal/limitarg", "internal/yamlfile"},
 	"loadtest/locust":              {"store"},
 	"loadtest/locust/perform":      {".", "store", "dynamo", "loadtest/internal/setup", "loadtest/locust", "loadtest/scenario"},
-	"manifest":                     {"store", "dynamo/...", "internal/yamlfile"},
+	"manifest":                     {"store", "dynamo/...", "internal/limitarg", "internal/yamlfile"},
 	"manifest/customresource":      {"manifest", "store", "dynamo/..."},
 
 	// Rooms for what comes next; an entry without a folder holds its place.

@@ -20,6 +20,9 @@ import (
 // settings stay. The caller gives at least one limit. The change has its audit event.
 // Setting the limits that are already set changes nothing and has no event.
 //
+// Levels are not merged: limits of the next level that are not given here hold no longer.
+// [Store.Unconfigured] returns them.
+//
 // Limits hold for new buckets at once. SetLimits repairs the entity's buckets to an
 // entity's new limits before it returns, because Python clients never compare a bucket
 // with its configuration: see [tend.Keeper.Configure]. If that fails half-way, the
@@ -70,7 +73,7 @@ func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, e
 		if k == (store.ConfigKey{}) {
 			hint = "where no other level has limits, none hold: set some"
 		}
-		return nil, &store.NotFoundError{Kind: "configuration", Name: levelName(k), Hint: hint}
+		return nil, &store.NotFoundError{Kind: "configuration", Name: k.String(), Hint: hint}
 	}
 	return schema.DecodeConfig(it)
 }
@@ -83,7 +86,7 @@ func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, e
 // [Store.SetLimits] does to new ones. If no level is left, the buckets keep their
 // contents. This library then answers requests as if the bucket did not exist.
 func (s *Store) DeleteLimits(ctx context.Context, k store.ConfigKey) error {
-	err := s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
+	err := s.changeConfig(ctx, k, "delete limits of "+k.String(), func(old item) error {
 		return s.sendLevels(ctx, "delete limits", s.levelDeletion(k, old))
 	})
 	if err != nil {
@@ -96,7 +99,7 @@ func (s *Store) setConfig(ctx context.Context, k store.ConfigKey, c *store.Confi
 	if err := store.ValidateLimits(c.Limits); err != nil {
 		return err
 	}
-	return s.changeConfig(ctx, k, "set limits of "+levelName(k), func(old item) error {
+	return s.changeConfig(ctx, k, "set limits of "+k.String(), func(old item) error {
 		return s.sendLevels(ctx, "write limits", s.levelPut(k, old, c, whole, limitsSet(k, c)))
 	})
 }
@@ -156,7 +159,7 @@ func (s *Store) configItem(ctx context.Context, k store.ConfigKey) (item, error)
 	if err := checkLevel(k); err != nil {
 		return nil, err
 	}
-	return s.conn.GetItem(ctx, "read limits of "+levelName(k), schema.ConfigKey(s.ns, k))
+	return s.conn.GetItem(ctx, "read limits of "+k.String(), schema.ConfigKey(s.ns, k))
 }
 
 // checkLevel reports why k cannot name a level that has configuration.
@@ -211,15 +214,4 @@ func unchanged(seen item, whole bool) (condition *string, names map[string]strin
 		}
 	}
 	return aws.String(b.String()), names, values
-}
-
-// levelName is a level's name in errors.
-func levelName(k store.ConfigKey) string {
-	switch {
-	case k.Entity != "":
-		return "entity " + k.Entity + " for " + k.Resource
-	case k.Resource != "":
-		return "resource " + k.Resource
-	}
-	return "the system"
 }

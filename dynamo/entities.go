@@ -268,7 +268,7 @@ func (s *Store) deleteLast(ctx context.Context, op, id string, last schema.Key, 
 // purgeConfig deletes a level's item with all its attributes, and removes the level
 // from its registry.
 func (s *Store) purgeConfig(ctx context.Context, k store.ConfigKey) (deleted int, err error) {
-	err = s.changeConfig(ctx, k, "delete limits of "+levelName(k), func(old item) error {
+	err = s.changeConfig(ctx, k, "delete limits of "+k.String(), func(old item) error {
 		if old == nil {
 			return nil
 		}

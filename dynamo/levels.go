@@ -101,7 +101,7 @@ func (s *Store) changeLevels(ctx context.Context, op string, jobs []levelJob) []
 		switch errs[i] = job.check(); {
 		case errs[i] != nil:
 		case seen[job.key]:
-			errs[i] = &store.ValidationError{Field: "levels", Value: levelName(job.key), Reason: "name each level once"}
+			errs[i] = &store.ValidationError{Field: "levels", Value: job.key.String(), Reason: "name each level once"}
 		default:
 			seen[job.key] = true
 			valid = append(valid, job)
@@ -127,7 +127,7 @@ func (s *Store) changeBatch(ctx context.Context, op string, batch []levelJob, er
 			err = s.changeTogether(ctx, op, batch[i:i+1])
 		}
 		if err != nil {
-			errs[job.index] = fmt.Errorf("%s of %s: %w", op, levelName(job.key), err)
+			errs[job.index] = fmt.Errorf("%s of %s: %w", op, job.key.String(), err)
 		}
 	}
 }

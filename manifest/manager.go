@@ -35,6 +35,9 @@ type Plan struct {
 	Name      string
 	Namespace string
 	Changes   []Change
+	// Unconfigured are limits that end when the plan is applied: a level that it sets or
+	// deletes hides or reveals another level.
+	Unconfigured []store.UnconfiguredWarning
 }
 
 // Count counts the changes of some actions.
@@ -56,7 +59,24 @@ func (p *Plan) HasChanges() bool { return p.Count(Create, Update, Delete, Resume
 // the manager's store.
 func (m *Manager) Plan(ctx context.Context, of *Manifest, prune bool) (*Plan, error) {
 	p, _, err := m.plan(ctx, of, prune)
+	if err != nil {
+		return nil, err
+	}
+	p.Unconfigured, err = m.store.Unconfigured(ctx, p.levels())
 	return p, err
+}
+
+// levels are the levels that an apply sets, and those that it deletes, without limits.
+func (p *Plan) levels() (levels []dynamo.Level) {
+	for _, c := range p.Changes {
+		switch {
+		case c.Action == Delete:
+			levels = append(levels, dynamo.Level{Key: c.Key})
+		case c.writes():
+			levels = append(levels, dynamo.Level{Key: c.Key, Limits: c.After.Limits, OnUnavailable: c.After.OnUnavailable})
+		}
+	}
+	return levels
 }
 
 // plan returns a plan, and the record of the manifest as it was read.

@@ -2,10 +2,13 @@ package manifest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -181,34 +184,90 @@ func (r *reader) limits(p place) (limits []store.Limit) {
 	return limits
 }
 
-// limit reads one limit. The amount defaults to the capacity, the period to a minute.
-// The burst replaces the capacity. Then the amount has no default: versions of the peer
-// disagree whether it is the capacity or the burst.
+// limit reads one limit, in one of two forms: a rate and a burst, as the command line has
+// them, or a capacity and a refill, as the peer has them.
 func (r *reader) limit(name string, p place) store.Limit {
-	var burst int64
-	seconds, hasCapacity, hasAmount := int64(defaultPeriod), false, false
+	if p.IsScalar() {
+		r.Find(p, "give the parts of the limit, {rate: 100/min, burst: 150} for instance, not %s", p.Describe())
+		return store.Limit{}
+	}
+	if p.IsMapping() && !p.Has("capacity") && !p.Has("refill_amount") && !p.Has("refill_period") {
+		return r.rated(name, p)
+	}
+	return r.filled(name, p)
+}
+
+// rated reads a rate and a burst. The burst defaults to the rate.
+func (r *reader) rated(name string, p place) store.Limit {
 	l := store.Limit{Name: name}
 	r.Fields(p, map[string]func(place){
-		"capacity": func(p place) {
-			hasCapacity = true
-			l.Capacity = r.number(p, store.MaxTokens)
-		},
-		"refill_amount": func(p place) {
-			hasAmount = true
-			l.Amount = r.number(p, store.MaxTokens)
-		},
+		"rate":  func(p place) { l.Amount, l.Period = r.rate(p) },
+		"burst": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+	})
+	if !p.Has("rate") {
+		r.Find(p, "the rate is missing: give rate: 100/min, for instance")
+	}
+	l.Capacity = cmp.Or(l.Capacity, l.Amount)
+	return l
+}
+
+// rate reads tokens for each period, or tokens for each minute.
+func (r *reader) rate(p place) (amount int64, period time.Duration) {
+	if !p.IsString() {
+		return r.number(p, store.MaxTokens), time.Minute
+	}
+	rate, burst, hasBurst := strings.Cut(p.Node.Value, ":")
+	amount, period, err := limitarg.ParseRate(rate)
+	switch {
+	case hasBurst:
+		r.Find(p, "give the burst on its own: {rate: %s, burst: %s}", rate, burst)
+	case err != nil:
+		r.Find(p, "%v", err)
+	}
+	return amount, period
+}
+
+// filled reads a capacity and a refill. The amount defaults to the capacity, the period
+// to a minute. The burst replaces the capacity.
+func (r *reader) filled(name string, p place) store.Limit {
+	var burst int64
+	seconds, before := int64(defaultPeriod), len(r.Findings)
+	l := store.Limit{Name: name}
+	r.Fields(p, map[string]func(place){
+		"capacity":      func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"refill_amount": func(p place) { l.Amount = r.number(p, store.MaxTokens) },
 		"refill_period": func(p place) { seconds = r.number(p, int64(store.MaxPeriod/time.Second)) },
 		"burst":         func(p place) { burst = r.number(p, store.MaxTokens) },
+		"rate": func(place) {
+			r.Find(p, "give rate and burst, or capacity, refill_amount and refill_period, and not both: rate says how many tokens there are for each period")
+		},
 	})
-	if p.IsMapping() && !hasCapacity {
-		r.Find(p, "the capacity is missing: give the most tokens that the limit holds")
+	l.Period = time.Duration(seconds) * time.Second
+	if len(r.Findings) == before {
+		r.checkFilled(p, l, burst)
 	}
-	if burst > 0 && !hasAmount {
-		r.Find(p, "burst needs refill_amount: give the tokens that the limit earns in each period")
-	}
-	l.Amount, l.Period = cmp.Or(l.Amount, l.Capacity), time.Duration(seconds)*time.Second
+	l.Amount = cmp.Or(l.Amount, l.Capacity)
 	l.Capacity = cmp.Or(burst, l.Capacity)
 	return l
+}
+
+// checkFilled reports a capacity that is missing or would have no effect. The peer
+// requires one, also where a burst replaces it. It reads a burst without an amount as the
+// amount, too, but not in all versions.
+func (r *reader) checkFilled(p place, l store.Limit, burst int64) {
+	meant := l
+	meant.Amount = cmp.Or(l.Amount, l.Capacity, burst)
+	mend := fmt.Sprintf("write {rate: %s, burst: %d}", limitarg.FormatRate(meant), burst)
+	switch {
+	case l.Capacity == 0 && burst > 0:
+		r.Find(p, "the capacity is missing: %s instead", mend)
+	case l.Capacity == 0:
+		r.Find(p, "the capacity is missing: give the most tokens that the limit holds")
+	case burst > 0 && l.Amount == 0:
+		r.Find(p, "burst needs refill_amount, which versions of the Python package take from different keys: %s", mend)
+	case burst > 0 && l.Capacity != burst && l.Capacity != l.Amount:
+		r.Find(p, "capacity %d has no effect, because burst %d replaces it: %s", l.Capacity, burst, mend)
+	}
 }
 
 // number reads a whole number from 1 to most, 0 if there is none.

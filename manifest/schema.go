@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -22,7 +23,8 @@ const (
 type object = map[string]any
 
 // Schema is the JSON Schema of a manifest (draft 2020-12), for editors. It accepts what
-// [Parse] accepts, except that it cannot see a key that is given twice.
+// [Parse] accepts. It also accepts some files that Parse refuses: it cannot see a key that
+// is given twice, compare a capacity with a burst, or see that a rate is too large.
 func Schema() ([]byte, error) {
 	text, err := json.MarshalIndent(object{
 		"$schema":              "https://json-schema.org/draft/2020-12/schema",
@@ -31,6 +33,7 @@ func Schema() ([]byte, error) {
 		"description":          "The limits of a namespace, or of the part of it that one owner declares.",
 		"type":                 "object",
 		"additionalProperties": false,
+		"patternProperties":    object{"^x-": object{"description": "A template: a place for anchors. It declares nothing."}},
 		"required":             []string{"namespace"},
 		"properties": object{
 			"name":      pattern(namePattern, `The owner of the declared levels. Manifests of different names leave each other's levels alone. The default is "default".`),
@@ -103,11 +106,27 @@ func limitsSchema() object {
 }
 
 func limitSchema() object {
-	o := structure("A token bucket.", []string{"capacity"}, object{
+	return object{
+		"description": "A token bucket: a rate and a burst, or a capacity and a refill.",
+		"oneOf":       []any{ratedSchema(), filledSchema()},
+	}
+}
+
+func ratedSchema() object {
+	rate := whole(store.MaxTokens, `The tokens that the bucket earns in each period, as the command line has them: "100/min", "10/5min". The period is sec, min, hour or day, or a number of them; the default is a minute.`)
+	rate["type"], rate["pattern"] = []any{"integer", "string"}, limitarg.RatePattern()
+	return structure("A rate and a burst.", []string{"rate"}, object{
+		"rate":  rate,
+		"burst": whole(store.MaxTokens, "The most tokens that the bucket holds. The default is the rate."),
+	})
+}
+
+func filledSchema() object {
+	o := structure("A capacity and a refill, which the Python package reads, too.", []string{"capacity"}, object{
 		"capacity":      whole(store.MaxTokens, "The most tokens that the bucket holds, unless burst says otherwise."),
 		"refill_amount": whole(store.MaxTokens, "The tokens that the bucket earns in each refill period. The default is the capacity."),
 		"refill_period": with(whole(int64(store.MaxPeriod/time.Second), "The refill period in seconds. The default is 60."), "default", defaultPeriod),
-		"burst":         whole(store.MaxTokens, "The most tokens that the bucket holds. It replaces the capacity, and needs refill_amount beside it."),
+		"burst":         whole(store.MaxTokens, "The most tokens that the bucket holds. It replaces the capacity, and needs refill_amount beside it. The capacity then is the refill_amount, or the burst."),
 	})
 	return with(o, "dependentRequired", object{"burst": []string{"refill_amount"}})
 }

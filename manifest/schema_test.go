@@ -75,7 +75,11 @@ func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 		"namespace: a\nentities: {e: {}}\n", "namespace: a\nentities: {e: {resources: }}\n", "namespace: a\nentities: {\"e#\": {resources: }}\n", "namespace: a\nentities: {7: {resources: }}\n",
 		limits("rpm: {capacity: 1}"), limits("rpm: {capacity: 0}"), limits("rpm: {capacity: 1000000000000000}"), limits("rpm: {capacity: 1000000000000001}"),
 		limits("rpm: {capacity: '1'}"), limits("rpm: {capacity: 1.5}"), limits("rpm: {}"), limits("rpm: {capacity: 1, refill_period: 1000000001}"),
-		limits("rpm: {capacity: 1, burst: 2, refill_amount: 3, refill_period: 4}"), limits("rpm: {capacity: 1, soft: true}"), limits("rpm: {capacity: 1, burst: 2}"), limits("wcu: {capacity: 1}"),
+		limits("rpm: {capacity: 2, burst: 2, refill_amount: 3, refill_period: 4}"), limits("rpm: {capacity: 1, soft: true}"), limits("rpm: {capacity: 1, burst: 2}"), limits("wcu: {capacity: 1}"),
+		limits("rpm: {rate: 1}"), limits("rpm: {rate: 0}"), limits("rpm: {rate: 1/min}"), limits("rpm: {rate: '1'}"), limits("rpm: {rate: 1/min, burst: 2}"), limits("rpm: {rate: 1/week}"),
+		limits("rpm: {rate: 01/05minutes}"), limits("rpm: {rate: 0/min}"), limits("rpm: {rate: 1/0min}"), limits("rpm: {rate: 1/min:2}"), limits("rpm: {rate: 1.5/min}"), limits("rpm: {burst: 2}"),
+		limits("rpm: {rate: 1/min, capacity: 2}"), limits("rpm: {rate: 1/min, refill_amount: 2}"), limits("rpm: {rate: 1/min, refill_period: 2}"), limits("rpm: {refill_amount: 2}"),
+		"namespace: a\nx-a: &a 1\n", "namespace: a\nx-a:\n", "namespace: a\nsystem: {x-a: 1, on_unavailable: block}\n",
 		limits(long + ": {capacity: 1}"), limits("1x: {capacity: 1}"), limits("a.b_c-d: {capacity: 1}"), limits("rpm: 5"),
 	} {
 		var value any

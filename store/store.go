@@ -435,6 +435,19 @@ type Delta struct {
 // system's (neither). The first level that has limits holds.
 type ConfigKey struct{ Entity, Resource string }
 
+// String is the level in words: "entity bob for gpt-4", "the system".
+func (k ConfigKey) String() string {
+	switch {
+	case k.Entity != "" && k.Resource == DefaultResource:
+		return "entity " + k.Entity + " for every resource"
+	case k.Entity != "":
+		return "entity " + k.Entity + " for " + k.Resource
+	case k.Resource != "":
+		return "resource " + k.Resource
+	}
+	return "the system"
+}
+
 // A Config is the configuration of one level.
 type Config struct {
 	Limits []Limit // by name

@@ -40,16 +40,10 @@ func Parse(s string) (store.Limit, error) {
 	if err := store.CheckLimitName(parts[0]); err != nil {
 		return store.Limit{}, err
 	}
-	rate, span, hasSpan := strings.Cut(parts[1], "/")
-	l := store.Limit{Name: parts[0], Period: time.Minute}
+	l := store.Limit{Name: parts[0]}
 	var err error
-	if l.Amount, err = positive("rate", rate, store.MaxTokens); err != nil {
+	if l.Amount, l.Period, err = ParseRate(parts[1]); err != nil {
 		return store.Limit{}, err
-	}
-	if hasSpan {
-		if l.Period, err = parsePeriod(span); err != nil {
-			return store.Limit{}, err
-		}
 	}
 	l.Capacity = l.Amount
 	if len(parts) == 3 {
@@ -58,6 +52,30 @@ func Parse(s string) (store.Limit, error) {
 		}
 	}
 	return l, l.Validate()
+}
+
+// ParseRate reads rate[/period], as [Parse] does: the tokens added every period.
+func ParseRate(s string) (amount int64, period time.Duration, err error) {
+	rate, span, hasSpan := strings.Cut(s, "/")
+	if amount, err = positive("rate", rate, store.MaxTokens); err != nil {
+		return 0, 0, err
+	}
+	period = time.Minute
+	if hasSpan {
+		period, err = parsePeriod(span)
+	}
+	return amount, period, err
+}
+
+// RatePattern is what [ParseRate] reads, as a regular expression that has no bounds of
+// numbers.
+func RatePattern() string {
+	var names []string
+	for _, u := range units {
+		names = append(append(names, u.name), u.aliases...)
+	}
+	const positive = "0*[1-9][0-9]*"
+	return "^" + positive + "(/(" + positive + ")?(" + strings.Join(names, "|") + "))?$"
 }
 
 func parsePeriod(s string) (time.Duration, error) {
@@ -97,11 +115,16 @@ func number(s string) (int64, error) {
 // Format writes a valid limit in the form that [Parse] reads, in the longest unit that
 // divides the period: Parse(Format(l)) is l.
 func Format(l store.Limit) string {
-	s := l.Name + ":" + strconv.FormatInt(l.Amount, 10) + "/" + period(l.Period)
+	s := l.Name + ":" + FormatRate(l)
 	if l.Capacity != l.Amount {
 		s += ":" + strconv.FormatInt(l.Capacity, 10)
 	}
 	return s
+}
+
+// FormatRate writes the rate of a limit in the form that [ParseRate] reads.
+func FormatRate(l store.Limit) string {
+	return strconv.FormatInt(l.Amount, 10) + "/" + period(l.Period)
 }
 
 // Display writes a limit for people: "rpm: 10,000/min (burst: 15,000)".

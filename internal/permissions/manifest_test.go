@@ -75,6 +75,9 @@ func levels(w *world) {
 	w.stored("SetLevels", "of an entity with buckets", func() error {
 		return errors.Join(s.SetLevels(ctx, []dynamo.Level{{Key: ofUser, Limits: []limiter.Limit{limiter.PerHour("rph", 1800)}}})...)
 	})
+	w.stored("Unconfigured", always, func() error {
+		return errOf(s.Unconfigured(ctx, []dynamo.Level{{Key: ofUser, Limits: limits}, {Key: ofUsers, Limits: limits}, {Key: ofResource}}))
+	})
 	w.stored("ConfiguredLevels", always, func() error { return errOf(s.ConfiguredLevels(ctx)) })
 	held := func(own *dynamo.ManifestRecord, _ []dynamo.ManifestRecord) error {
 		own.Holder, own.HeldUntil = "me", time.Now().Add(time.Minute)

@@ -89,7 +89,7 @@ func (w *Wanted) NotConfigured(b *store.Bucket, missing []string) *store.NotConf
 		e.Known = append(e.Known, w.Limits[i].Name)
 	}
 	if w.IsWhole() {
-		e.Level = levelName(ConfigKeys(b.Entity, b.Resource)[w.Level])
+		e.Level = ConfigKeys(b.Entity, b.Resource)[w.Level].String()
 	}
 	return e
 }
@@ -111,16 +111,3 @@ func ConfigKeys(entity, resource string) [ConfigLevels]store.ConfigKey {
 // EntityLevels is how many of the first levels are the entity's own. A bucket that
 // they configure is kept for ever; other buckets expire when idle.
 const EntityLevels = 2
-
-// levelName returns the name of a level, as errors quote it.
-func levelName(k store.ConfigKey) string {
-	switch {
-	case k.Entity != "" && k.Resource == store.DefaultResource:
-		return "entity " + k.Entity + " for every resource"
-	case k.Entity != "":
-		return "entity " + k.Entity + " for " + k.Resource
-	case k.Resource != "":
-		return "resource " + k.Resource
-	}
-	return "the system"
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,6 +37,8 @@ type Reader struct {
 	// more findings than a report has, or to more values than the caller keeps.
 	Stopped bool
 	form    Form
+	open    map[*yaml.Node]bool // the values that are being resolved
+	merged  int                 // how many keys merge keys brought in
 }
 
 // A Place is a node with the path that leads to it.
@@ -47,7 +48,7 @@ type Place struct {
 }
 
 // NewReader returns a reader of files of a form.
-func NewReader(form Form) *Reader { return &Reader{form: form} }
+func NewReader(form Form) *Reader { return &Reader{form: form, open: map[*yaml.Node]bool{}} }
 
 // Root returns the content of the only document of a file; false if there is none.
 func (r *Reader) Root(data []byte) (Place, bool) {
@@ -74,25 +75,10 @@ func (r *Reader) Root(data []byte) (Place, bool) {
 		r.Find(at(&more, ""), "%s", r.form.Second)
 		return Place{}, false
 	}
-	r.tags(&doc)
-	return at(doc.Content[0], ""), true
-}
-
-// tags are what values are without a tag, and so with one of these.
-var tags = map[yaml.Kind][]string{
-	yaml.MappingNode:  {"!!map"},
-	yaml.SequenceNode: {"!!seq"},
-	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!merge", "!!timestamp"},
-}
-
-// tags reports each tag that gives a value another meaning.
-func (r *Reader) tags(n *yaml.Node) {
-	if known := tags[n.Kind]; known != nil && !slices.Contains(known, n.Tag) {
-		r.Find(Place{n, ""}, "the tag %s has no meaning here: remove it", n.Tag)
-	}
-	for _, below := range n.Content {
-		r.tags(below)
-	}
+	root := at(doc.Content[0], "")
+	r.resolve(root)
+	withoutTemplates(root)
+	return root, true
 }
 
 // syntax adds an error of the YAML library, with its position.

@@ -11,28 +11,24 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Entries calls each for every key of a mapping. It reports a node of another kind, keys
-// that are not names, and keys given twice.
+// Entries calls each for every key of a mapping. It reports a node of another kind, and
+// keys that are not names.
 func (r *Reader) Entries(p Place, each func(name string, key, value Place)) {
 	if p.Node.Kind != yaml.MappingNode {
 		r.Find(p, "give a mapping of names to values, not %s", p.Describe())
 		return
 	}
-	lines := map[string]int{}
-	for i := 0; i+1 < len(p.Node.Content) && !r.Stopped; i += 2 {
-		key := at(p.Node.Content[i], p.Path)
-		name := key.Node.Value
-		switch line, twice := lines[name]; {
+	for key, value := range p.Pairs() {
+		switch name := key.Node.Value; {
+		case r.Stopped:
+			return
 		case !key.IsScalar() || key.IsNull():
+			key.Path = p.Path
 			r.Find(key, "give a name as the key, not %s", key.Describe())
-		case key.Node.Tag == "!!merge":
-			r.Find(key, "merge keys are not supported: write the keys out")
-		case twice:
-			r.Find(key, "the key %q is there twice, first in line %d: remove one", name, line)
+		case key.Node.Tag != "!!str" && (key.Node.Tag != "!!int" || !isCanonical(name)):
+			r.Find(key, "YAML 1.1 reads %s as %s: write the name in quotes", name, kinds[key.Node.Tag])
 		default:
-			lines[name] = key.Node.Line
-			key.Path = p.Below(name).Path
-			each(name, key, at(p.Node.Content[i+1], key.Path))
+			each(name, key, value)
 		}
 	}
 }
@@ -71,44 +67,69 @@ func (r *Reader) Items(p Place, each func(i int, item Place)) {
 	}
 }
 
+// kinds say what scalars are that are not strings, by their tags.
+var kinds = map[string]string{
+	"!!bool": "true or false", "!!int": "a number", "!!float": "a number", "!!timestamp": "a time", "!!merge": "a merge key",
+}
+
 // Text reads a string.
 func (r *Reader) Text(p Place) (s string, ok bool) {
-	if p.Node.Kind != yaml.ScalarNode || p.Node.Tag != "!!str" {
-		r.Find(p, "give a string, not %s", p.Describe())
-		return "", false
+	if p.IsString() {
+		return p.Node.Value, true
 	}
-	return p.Node.Value, true
+	if kind := kinds[p.Node.Tag]; kind != "" && p.IsScalar() {
+		r.Find(p, "give a string: YAML 1.1 reads %s as %s, so write it in quotes", p.Node.Value, kind)
+	} else {
+		r.Find(p, "give a string, not %s", p.Describe())
+	}
+	return "", false
 }
 
 // Bool reads true or false.
 func (r *Reader) Bool(p Place) bool {
-	if p.Node.Kind != yaml.ScalarNode || p.Node.Tag != "!!bool" {
-		r.Find(p, "give true or false, not %s", p.Describe())
+	switch value := strings.ToLower(p.Node.Value); {
+	case p.Node.Kind != yaml.ScalarNode || p.Node.Tag != "!!bool":
+	case value == "true" || value == "yes" || value == "on":
+		return true
+	case value == "false" || value == "no" || value == "off":
 		return false
 	}
-	return strings.EqualFold(p.Node.Value, "true")
+	r.Find(p, "give true or false, not %s", p.Describe())
+	return false
 }
 
 // Number reads a whole number from least to most; false if there is none. least is at
-// least 0.
+// least 0. The number may have "_" between its digits. It may not be in another base than
+// ten, nor have a zero before it, which YAML 1.1 reads in base 8 and YAML 1.2 does not.
 func (r *Reader) Number(p Place, least, most int64) (n int64, ok bool) {
-	value := p.Node.Value
-	isDigits := value != "" && strings.Trim(value, "0123456789") == ""
+	value := strings.ReplaceAll(strings.TrimPrefix(p.Node.Value, "+"), "_", "")
+	isInt := p.IsScalar() && p.Node.Tag == "!!int"
 	switch {
-	case p.IsScalar() && p.Node.Tag == "!!str" && isDigits:
-		r.Find(p, "write the number %s without quotes", value)
-		return 0, false
-	case p.IsScalar() && isDigits && len(value) > 1 && value[0] == '0':
+	case p.IsScalar() && len(value) > 1 && value[0] == '0' && isDigits(value):
 		r.Find(p, "write the number %s without zeros before it: some programs read it in base 8", value)
 		return 0, false
-	case p.IsScalar() && isDigits:
+	case p.IsString() && isDigits(p.Node.Value):
+		r.Find(p, "write the number %s without quotes", value)
+		return 0, false
+	case isInt && isCanonical(value):
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= least && n <= most {
 			return n, true
 		}
+	case isInt && tagOf(p.Node.Value) == "!!int" && !isCanonical(strings.TrimPrefix(value, "-")):
+		r.Find(p, "write the number in decimal digits: YAML 1.1 reads %s in base 2, 16 or 60", p.Node.Value)
+		return 0, false
 	}
 	r.Find(p, "give a whole number from %d to %d, not %s", least, most, p.Describe())
 	return 0, false
 }
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// isCanonical reports whether a number is written as programs write it.
+func isCanonical(s string) bool { return isDigits(s) && (s[0] != '0' || s == "0") }
+
+// IsString reports whether the value is a string.
+func (p Place) IsString() bool { return p.IsScalar() && p.Node.Tag == "!!str" }
 
 // IsScalar reports whether the value is neither a mapping nor a list.
 func (p Place) IsScalar() bool { return p.Node.Kind == yaml.ScalarNode }

@@ -125,14 +125,17 @@ func TestTheLifeOfAResource(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	a := s.do("Create", "", `{"ServiceToken":"arn","TableName":"limits","Namespace":"default",
-		"System":{"OnUnavailable":"block","Limits":{"rpm":{"Capacity":"10","RefillAmount":"7","RefillPeriod":"30","Burst":"15"}}},
-		"Resources":{"gpt-4":{"Limits":{"rpm":{"Capacity":"5"}}}},
+		"System":{"OnUnavailable":"block","Limits":{"rpm":{"Capacity":"7","RefillAmount":"7","RefillPeriod":"30","Burst":"15"},"tpm":{"Rate":"7/30sec","Burst":"15"}}},
+		"Resources":{"gpt-4":{"Limits":{"rpm":{"Rate":"5"}}}},
 		"Entities":{"User-1":{"Resources":{"gpt-4":{"Limits":{"rpm":{"Capacity":9}}}}}}}`)
 	if a.Data["Created"] != "3" {
 		t.Errorf("got %+v", a)
 	}
 	c, err := s.Store.Limits(t.Context(), store.ConfigKey{})
-	want := []store.Limit{{Name: "rpm", Capacity: 15, Amount: 7, Period: 30 * time.Second}}
+	want := []store.Limit{
+		{Name: "rpm", Capacity: 15, Amount: 7, Period: 30 * time.Second},
+		{Name: "tpm", Capacity: 15, Amount: 7, Period: 30 * time.Second},
+	}
 	if diff := cmp.Diff(want, c.Limits); diff != "" || err != nil || c.OnUnavailable != store.Block {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

@@ -28,7 +28,7 @@ func TestAWrongValueIsNamedAndChangesNothing(t *testing.T) {
 			all = append(all, wrong{fmt.Sprintf(limit, fields), path + at})
 		}
 	}
-	for _, value := range []string{`{}`, `{"RefillAmount":"1"}`, `{"Capacity":"5","Burst":"7"}`, `null`, `"5"`, `5`, `[]`} {
+	for _, value := range []string{`{"Rate":"x"}`, `{"Rate":"5","Capacity":"5"}`, `{"Rate":"5/min:7"}`, `{}`, `{"RefillAmount":"1"}`, `{"Capacity":"5","Burst":"7"}`, `null`, `"5"`, `5`, `[]`} {
 		all = append(all, wrong{fmt.Sprintf(limit, value), path})
 	}
 	for _, value := range []string{`null`, `"x"`, `[]`, `{}`, `{"limits":{}}`, `{"Limits":[]}`, `{"Limits":{}}`} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,9 +40,27 @@ func BindOnUnavailable(cmd *cobra.Command, target *limiter.OnUnavailable, usage 
 	cmd.Flags().Var(Choice(target, limiter.Block, limiter.Allow), "on-unavailable", usage)
 }
 
-// SetLimits replaces the limits of a level and shows the level.
-func (a *App) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit) error {
+// BindKeepDefaults adds the flag that keeps the limits which would end.
+func BindKeepDefaults(cmd *cobra.Command, keep *bool) {
+	cmd.Flags().BoolVar(keep, "keep-defaults", false, "also set the limits of the next level that --limit does not name;\nwithout them here, they hold no longer")
+}
+
+// SetLimits replaces the limits of a level and shows the level. It warns of limits of the
+// next level that end, or with keep sets them, too.
+func (a *App) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit, keep bool) error {
 	store, err := a.Store(ctx)
+	if err != nil {
+		return err
+	}
+	ended, err := store.Unconfigured(ctx, []dynamo.Level{{Key: k, Limits: limits}})
+	switch {
+	case keep && err == nil:
+		limits, err = kept(ctx, store, limits, ended)
+		ended = nil
+	case err != nil && !keep:
+		a.Notef("Warning: limits that end are unknown: %v", err)
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -52,7 +71,74 @@ func (a *App) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limit
 	if err != nil {
 		return err
 	}
-	return a.PrintLevel(k, set, bucketsOf(k, store))
+	if err := a.PrintLevel(k, set, bucketsOf(k, store), UnconfiguredOf(ended)); err != nil {
+		return err
+	}
+	a.WarnUnconfigured(ended, "; --keep-defaults sets them here, too")
+	return nil
+}
+
+// kept are limits with those that would end. It fails if two levels have different limits
+// of one name, or one that cannot be set as it is.
+func kept(ctx context.Context, s *dynamo.Store, limits []limiter.Limit, ended []limiter.UnconfiguredWarning) ([]limiter.Limit, error) {
+	all := slices.Clone(limits)
+	from := map[string]limiter.UnconfiguredWarning{}
+	for _, w := range ended {
+		c, err := s.Limits(ctx, w.From)
+		if err != nil {
+			return nil, err
+		}
+		if c.Features != 0 {
+			return nil, fmt.Errorf("%w: --keep-defaults cannot copy the limits of %s, which use %s: give them with --limit", limiter.ErrUnsupported, w.From, c.Features)
+		}
+		for _, l := range w.Limits {
+			other, there := from[l.Name]
+			switch {
+			case !there:
+				from[l.Name] = w
+				all = append(all, l)
+			case !slices.Contains(other.Limits, l):
+				return nil, Usagef("--keep-defaults: %s and %s have different limits %s: give --limit %s, or set limits for one --resource", other.From, w.From, l.Name, l.Name)
+			}
+		}
+	}
+	return all, nil
+}
+
+// An Unconfigured is a warning in JSON: limits end, because another level holds now.
+type Unconfigured struct {
+	Limits []string `json:"limit_names"` // names of the limits that end
+	From   LevelKey `json:"from_level"`  // level that had them
+	To     LevelKey `json:"to_level"`    // level that holds instead
+}
+
+// A LevelKey names a level of configuration in JSON; the system's is empty.
+type LevelKey struct {
+	Entity   string `json:"entity_id,omitempty"`
+	Resource string `json:"resource,omitempty"`
+}
+
+// UnconfiguredOf are warnings in JSON.
+func UnconfiguredOf(ended []limiter.UnconfiguredWarning) []Unconfigured {
+	all := make([]Unconfigured, len(ended))
+	for i, w := range ended {
+		all[i] = Unconfigured{[]string{}, LevelKey(w.From), LevelKey(w.To)}
+		for _, l := range w.Limits {
+			all[i].Limits = append(all[i].Limits, l.Name)
+		}
+	}
+	return all
+}
+
+// WarnUnconfigured tells a person of limits that end, and what to do.
+func (a *App) WarnUnconfigured(ended []limiter.UnconfiguredWarning, mend string) {
+	const most = 10
+	for _, w := range ended[:min(len(ended), most)] {
+		a.Notef("Warning: %s%s", w, mend)
+	}
+	if len(ended) > most {
+		a.Notef("Warning: there are %d more such levels; --output json has them all", len(ended)-most)
+	}
 }
 
 // Buckets count how many buckets a change of an entity's limits has reached.
@@ -94,7 +180,7 @@ func (a *App) GetLimits(ctx context.Context, k limiter.ConfigKey) error {
 	if err != nil {
 		return err
 	}
-	return a.PrintLevel(k, c, nil)
+	return a.PrintLevel(k, c, nil, nil)
 }
 
 // A DeletedLevel is the result of the deletion of a level in JSON.
@@ -105,6 +191,8 @@ type DeletedLevel struct {
 
 	Next    *string  `json:"next_level,omitempty"` // level whose limits hold instead: system or none
 	Buckets *Buckets `json:"buckets,omitempty"`    // how many buckets were updated; only for an entity
+
+	Unconfigured []Unconfigured `json:"unconfigured,omitempty"` // limits that end, because the next level lacks them
 }
 
 // DeleteLimits deletes the limits of a level, called name, after confirmation.
@@ -120,6 +208,10 @@ func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter
 	if err != nil {
 		return err
 	}
+	ended, err := store.Unconfigured(ctx, []dynamo.Level{{Key: k}})
+	if err != nil {
+		a.Notef("Warning: limits that end are unknown: %v", err)
+	}
 	// Deleting nothing still completes a deletion that was interrupted.
 	if err := store.DeleteLimits(ctx, k); err != nil {
 		return err
@@ -130,7 +222,8 @@ func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter
 	}
 	deleted := hasLimits(old) || old != nil && old.OnUnavailable != ""
 	buckets := bucketsOf(k, store)
-	return a.Print(DeletedLevel{k.Entity, k.Resource, deleted, next, buckets}, func(w *strings.Builder) {
+	a.WarnUnconfigured(ended, "")
+	return a.Print(DeletedLevel{k.Entity, k.Resource, deleted, next, buckets, UnconfiguredOf(ended)}, func(w *strings.Builder) {
 		if deleted {
 			fmt.Fprintf(w, "%s has no limits of its own now\n", name)
 		} else {

@@ -18,6 +18,9 @@ type Level struct {
 	Unsupported string `json:"unsupported,omitempty"`
 	// Buckets counts the updated buckets, if the command has just set the limits.
 	Buckets *Buckets `json:"buckets,omitempty"`
+	// Unconfigured are limits of the next level that end, if the command has just set the
+	// limits.
+	Unconfigured []Unconfigured `json:"unconfigured,omitempty"`
 }
 
 // A Limit is a limit in JSON. Its field Limit has the form that the flag --limit accepts.
@@ -38,12 +41,12 @@ func LimitsOf(limits []limiter.Limit) []Limit {
 	return all
 }
 
-// PrintLevel writes a level of configuration, and the updated buckets if the command has
-// just set it.
-func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets) error {
+// PrintLevel writes a level of configuration, and the updated buckets and the limits that
+// end if the command has just set it.
+func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended []Unconfigured) error {
 	level := Level{
 		Entity: k.Entity, Resource: k.Resource,
-		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets,
+		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,
 	}
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {

@@ -15,7 +15,7 @@ type level struct{ limiter.ConfigKey }
 
 func (l *level) bind(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&l.Resource, "resource", "r", limiter.DefaultResource,
-		"`resource` that the limits are for; the default is for every\nresource without its own limits")
+		"`resource` that the limits are for. By default they are for every\nresource for which the entity has no other limits, and hold\ninstead of the defaults of resources and of the system")
 }
 
 // Validate checks the names.

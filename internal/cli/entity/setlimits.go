@@ -12,13 +12,20 @@ type setLimitsOptions struct {
 	app *app.App
 	level
 	limits app.LimitsFlag
+	keep   bool
 }
 
 func newSetLimits(a *app.App) *cobra.Command {
 	o := &setLimitsOptions{app: a}
 	cmd := newLimits(a, "set-limits", "Replace an entity's own limits for a resource", &o.level, o)
-	cmd.Example = "  zae-limiter entity set-limits key-1 --resource gpt-4 --limit rpm:100/min:150 --limit tpm:10000"
+	cmd.Long = cmd.Short + ".\n\n" +
+		"Levels are not merged: these limits hold instead of those of the resource and of the\n" +
+		"system. Requests that name another limit fail. With --keep-defaults, the other limits\n" +
+		"that the next level has are set, too."
+	cmd.Example = "  zae-limiter entity set-limits key-1 --resource gpt-4 --limit rpm:100/min:150 --limit tpm:10000\n" +
+		"  zae-limiter entity set-limits key-1 --limit tpm:50000 --keep-defaults"
 	o.limits.Bind(cmd)
+	app.BindKeepDefaults(cmd, &o.keep)
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, app.Level{})
 }
@@ -33,5 +40,5 @@ func (o *setLimitsOptions) Validate() error {
 
 // Run sets the limits.
 func (o *setLimitsOptions) Run(ctx context.Context) error {
-	return o.app.SetLimits(ctx, o.ConfigKey, o.limits.Limits)
+	return o.app.SetLimits(ctx, o.ConfigKey, o.limits.Limits, o.keep)
 }

@@ -60,6 +60,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err := o.show(&v); err != nil {
 		return err
 	}
+	o.app.WarnUnconfigured(p.Unconfigured, mend)
 	if v.Counts.Create+v.Counts.Update+v.Counts.Delete > 0 {
 		if err := o.confirm.Ask(ctx, "Apply these changes?"); err != nil {
 			return err
@@ -70,6 +71,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	applied := resultOf(r)
+	applied.Unconfigured = v.Unconfigured
 	return errors.Join(o.app.Print(applied, func(w *strings.Builder) { applied.text(w) }), err, errIncomplete(len(r.Failures()), len(r.Outcomes)))
 }
 
@@ -99,6 +101,8 @@ type resultView struct {
 	Namespace string       `json:"namespace"`
 	Counts    counts       `json:"counts"`   // of what was done
 	Failures  []changeView `json:"failures"` // the changes that failed
+
+	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that the apply ended, because another level holds now
 }
 
 func resultOf(r *manifest.Result) resultView {

@@ -27,6 +27,9 @@ func newPlan(a *app.App) *cobra.Command {
 	return a.Prints(cmd, planView{})
 }
 
+// mend says what to do about limits that end.
+const mend = "; declare them at that level, too, if they are to hold"
+
 func bindPrune(cmd *cobra.Command, prune *bool) {
 	cmd.Flags().BoolVar(prune, "prune", false, "delete the levels that the manifest owns and no longer declares;\notherwise they stay, and the manifest still owns them")
 }
@@ -50,6 +53,7 @@ func (o *planOptions) Run(ctx context.Context) error {
 	if err := o.app.Print(v, func(w *strings.Builder) { v.text(w) }); err != nil {
 		return err
 	}
+	o.app.WarnUnconfigured(p.Unconfigured, mend)
 	if o.detailed && p.HasChanges() {
 		return app.ErrChanges
 	}

@@ -15,6 +15,8 @@ type planView struct {
 	Namespace string       `json:"namespace"`
 	Counts    counts       `json:"counts"`  // levels by action
 	Changes   []changeView `json:"changes"` // the levels that are not as declared
+
+	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that an apply ends, because another level holds then
 }
 
 // counts are numbers of levels by action, in JSON.
@@ -59,7 +61,7 @@ type levelView struct {
 }
 
 func viewOf(p *manifest.Plan) planView {
-	v := planView{Manifest: p.Name, Namespace: p.Namespace, Counts: countsOf(p.Count), Changes: []changeView{}}
+	v := planView{Manifest: p.Name, Namespace: p.Namespace, Counts: countsOf(p.Count), Changes: []changeView{}, Unconfigured: app.UnconfiguredOf(p.Unconfigured)}
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != manifest.Unchanged {
 			v.Changes = append(v.Changes, changeOf(c))

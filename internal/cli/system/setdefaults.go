@@ -40,7 +40,7 @@ func (o *setDefaultsOptions) Validate() error {
 func (o *setDefaultsOptions) Run(ctx context.Context) error {
 	system := limiter.ConfigKey{}
 	if o.onUnavailable == "" {
-		return o.app.SetLimits(ctx, system, o.limits.Limits)
+		return o.app.SetLimits(ctx, system, o.limits.Limits, false)
 	}
 	store, err := o.app.Store(ctx)
 	if err != nil {
