@@ -250,3 +250,6 @@ func (t *Tags) String() string {
 
 // Type is the value's name in help.
 func (*Tags) Type() string { return "KEY=VALUE" }
+
+// IsCumulative says that the flag takes several tags.
+func (*Tags) IsCumulative() bool { return true }
