@@ -114,16 +114,17 @@ func bindGlobal(a *app.App, root *cobra.Command) {
 // givenTwice is the error of a flag that takes one value. It does not repeat the values, which
 // may be secret.
 func givenTwice(f *pflag.Flag) error {
-	names := ""
+	var names []string
 	for _, other := range slices.Sorted(maps.Keys(otherNames)) {
 		if otherNames[other] == f.Name {
-			names += " --" + other
+			names = append(names, "--"+other)
 		}
 	}
-	if names != "" {
-		names = "; other names of the flag are" + names
+	also := ""
+	if len(names) > 0 {
+		also = "; other names of the flag are " + strings.Join(names, " ")
 	}
-	return app.Usagef("--%s was given twice, and takes one value: give it once%s", f.Name, names)
+	return app.Usagef("--%s was given twice, and takes one value: give it once%s", f.Name, also)
 }
 
 // notAFlag tells more of a flag that a command does not have: that it is a global one without

@@ -60,9 +60,9 @@ type App struct {
 	// then to look which ones do, instead of registering the name.
 	FindsNamespace bool
 
-	// DetailedExit says that the exit code 2 means changes. Wrong usage then has the code
-	// of other errors.
-	DetailedExit bool
+	// CodeOf gives errors of the command exit codes of their own; 0 is the usual code, and nil
+	// gives none.
+	CodeOf func(error) int
 
 	// Flags are the global flags.
 	Flags Flags
