@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/awsauth"
@@ -84,13 +83,13 @@ func (a *App) addressOf(err error) string {
 	if given := a.Flags.EndpointURL; given != "" && hostOf(given) == host {
 		return ownAddress
 	}
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
+	for _, name := range []string{envDynamoDB, envServices} {
 		if given := a.Getenv(name); given != "" && hostOf(given) == host {
 			return "$" + name
 		}
 	}
 	switch {
-	case !strings.Contains(host, ".amazonaws.com"):
+	case !isOfAWS(host):
 		return "URL"
 	case serviceOf(err) == dynamoDB:
 		return "--region or " + ownAddress

@@ -32,7 +32,7 @@ func newStatus(a *app.App) *cobra.Command {
 	o := &statusOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show whether a deployed limiter works",
+		Short: "Show whether the stack and the table of a limiter work",
 		Long: "Show whether a deployed limiter works: its stack, table, aggregator, dead letters,\n" +
 			"archive, alarms, versions and namespaces. The command only reads.\n\n" +
 			"A table without a stack, as on --local, is shown alone. If the credentials cannot read\n" +

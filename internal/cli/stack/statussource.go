@@ -33,6 +33,10 @@ func newStatusSource(ctx context.Context, a *app.App) (*statusSource, error) {
 	if s.api, err = a.ExistingAPI(ctx); err != nil || a.Flags.Local != "" {
 		return s, err
 	}
+	if server := a.OtherTables(); server != "" {
+		a.Notef("The environment leads to tables at %s only, so no stack is looked for.", server)
+		return s, nil
+	}
 	if s.clients, err = a.ConnectHealth(ctx, a.Endpoint()); err != nil {
 		return nil, err
 	}
