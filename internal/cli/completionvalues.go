@@ -109,10 +109,9 @@ var (
 
 	// flagsOf has those of a command that mean something else there.
 	flagsOf = map[string]completer{
-		"estimate windows": commaList("hour", "day", "month"),
-		"replay entity":    free, // columns of a log
-		"replay parent":    free,
-		"replay resource":  free,
+		"replay entity":   free, // columns of a log
+		"replay parent":   free,
+		"replay resource": free,
 	}
 
 	// argumentsNamed has the arguments by their names in usages.

@@ -35,6 +35,9 @@ func two(f *pflag.Flag) [2]string {
 	case "name=tokens":
 		return [2]string{"rpm=7", "tpm=8"}
 	}
+	if strings.HasSuffix(f.Name, "windows") {
+		return [2]string{"hourly", "daily"}
+	}
 	if words := strings.Split(f.Value.Type(), "|"); len(words) > 1 {
 		return [2]string{words[0], words[1]}
 	}

@@ -31,17 +31,16 @@ const outputCSV = "csv"
 
 // filter holds the flags that select snapshots.
 type filter struct {
-	query              usage.Query
-	window, start, end string
+	query      usage.Query
+	start, end string
 }
 
 // bind adds the flags to a command.
 func (f *filter) bind(a *app.App, cmd *cobra.Command) {
-	f.window = usage.Hourly.String()
 	flags := cmd.Flags()
 	flags.VarP(app.Named(&f.query.Entity), "entity", "e", "`ID` of the entity; without --resource, for all resources")
 	flags.VarP(app.Named(&f.query.Resource), "resource", "r", "`name` of the resource; without --entity, of all entities")
-	flags.VarP(app.Choice(&f.window, usage.Hourly.String(), usage.Daily.String(), usage.Monthly.String()), "window", "w", "length of the windows, in UTC")
+	flags.VarP(app.Window(&f.query.Window), "window", "w", "length of the windows, in UTC")
 	flags.Var(app.Named(&f.start), "start", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
 	flags.Var(app.Named(&f.end), "end", "last `time` a window may start; of a date, the whole day")
 	flags.VarP(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "o", "form of results: table, json or csv")
@@ -61,9 +60,6 @@ func (f *filter) Validate() (err error) {
 		if err := store.CheckResource(f.query.Resource); err != nil {
 			return fmt.Errorf("--resource: %w", err)
 		}
-	}
-	if f.query.Window, err = usage.ParseWindow(f.window); err != nil {
-		return err
 	}
 	f.query.From, f.query.To, err = app.ParseRange(f.start, f.end)
 	return err
