@@ -32,7 +32,7 @@ func TestWindowsHaveOneSpelling(t *testing.T) {
 				}
 			}
 			cmd, _, _ := cli.Root().Find(path)
-			if err := cmd.ParseFlags([]string{"--" + f.Name + "=weekly"}); err == nil || !strings.Contains(err.Error(), "give hourly, daily, monthly") {
+			if err := cmd.ParseFlags([]string{"--" + f.Name + "=weekly"}); err == nil || !strings.Contains(err.Error(), "give hourly, daily or monthly") {
 				t.Errorf("%s --%s weekly: %v", cmd.CommandPath(), f.Name, err)
 			}
 		})

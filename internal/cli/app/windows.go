@@ -24,7 +24,7 @@ func windowOf(name string) (usage.Window, error) {
 			return w, nil
 		}
 	}
-	return 0, errors.New("give " + strings.Join(WindowNames(allWindows), ", "))
+	return 0, errors.New("give hourly, daily or monthly")
 }
 
 // WindowNames are the names of windows.
