@@ -18,7 +18,7 @@ var global = []struct {
 	flags []string
 }{
 	{"Table", []string{"table", "namespace"}},
-	{"Connection", []string{"region", "endpoint-url", "local"}},
+	{"Connection", []string{"region", "endpoint-url", "local", "timeout"}},
 	{"Output", []string{"output"}},
 }
 
@@ -68,6 +68,9 @@ func lacks(cmd *cobra.Command) (flags []string, why string) {
 	for _, m := range meaningless {
 		if (path == m.command || strings.HasPrefix(path, m.command+" ")) && len(m.command) > longest {
 			flags, why, longest = strings.Fields(m.flags), m.why, len(m.command)
+			if slices.Contains(flags, "region") { // nothing is asked
+				flags = append(flags, "timeout")
+			}
 		}
 	}
 	return flags, why

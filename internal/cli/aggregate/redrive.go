@@ -140,7 +140,7 @@ func (o *redriveOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue, err := o.app.ConnectQueue(ctx, app.Endpoint{Region: o.app.Flags.Region, URL: o.queue})
+	queue, err := o.app.ConnectQueue(ctx, o.app.EndpointAt(o.queue))
 	if err != nil {
 		return err
 	}
