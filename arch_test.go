@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/fastclient":          {sdk + "/..."},
-	"dynamo/internal/conn":       {"internal/calls", "store", "internal/schema", sdk + "/..."},
+	"dynamo/internal/conn":       {"internal/awsauth", "internal/calls", "store", "internal/schema", sdk + "/..."},
 	"dynamo/internal/expression": {"store", "internal/schema", sdkDB + "/types"},
 	"internal/schema":            {"store", sdkDB + "/types"},
 
@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	"aggregator":                   {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "tend", lru},
 	"aggregator/lambda":            {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 	"aggregator/redrive":           {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
-	"archive":                      {"store", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
+	"archive":                      {"store", "internal/awsauth", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	"replay":                       {"store", "internal/bucket"},
 	"replay/logs":                  {"replay", "store"},
 	"estimate":                     {"store", "internal/bucket", "loadtest/scenario"},
@@ -106,9 +106,12 @@ var mayImport = map[string][]string{
 	"deploy":                    {"store", "deploy/internal/parameter"},
 	"deploy/loadstack":          {"store", "deploy", "deploy/internal/parameter", "loadtest/fleet"},
 	"deploy/internal/parameter": {"store"},
-	"deploy/health":             {"store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
-	"deploy/stack":              {"store", "dynamo", sdk + "/..."},
+	"deploy/health":             {"internal/awsauth", "store", "dynamo", "dynamo/admin", "aggregator/lambda", "deploy/stack", sdk + "/..."},
+	"deploy/stack":              {"internal/awsauth", "store", "dynamo", sdk + "/..."},
 	"internal/calendar":         {"store", "internal/bucket"},
+
+	// The codes with which AWS refuses credentials.
+	"internal/awsauth": {},
 
 	// What servers and clients of every protocol share.
 	"internal/admission": {"."},

@@ -12,6 +12,9 @@ import (
 // come first and then, if the entity cascades, its parent's. An entity that never
 // acquired has its configured capacity.
 //
+// A bucket that still has former limits gets the new ones from the next acquire, also from one
+// that is refused. Waits count from that acquire.
+//
 // Available takes nothing. It writes only if a bucket's stamp lies far ahead of the
 // clock: then it moves the stamp back.
 //

@@ -76,7 +76,7 @@ func (r *Request) Validate() error {
 		if tokens < 0 || tokens > MaxTokens {
 			return &ValidationError{
 				Field: "consume " + name, Value: strconv.FormatInt(tokens, 10),
-				Reason: fmt.Sprintf("give from 0 to %d tokens; return tokens with Lease.Adjust", int64(MaxTokens)),
+				Reason: fmt.Sprintf("give from 0 to %d tokens; the lease that took tokens returns them, by Release or Adjust", int64(MaxTokens)),
 			}
 		}
 	}

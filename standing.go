@@ -130,17 +130,22 @@ type Balance struct {
 	// Used is the fraction of the capacity that is used: 0 for a full limit, 1 for an
 	// empty one, and more in debt.
 	Used float64
+	// Pending says that the bucket still has the former parameters of Limit, by which it
+	// earns tokens. The next acquire brings it Limit, also one that is refused. RetryAfter and
+	// FullAfter count from that acquire.
+	Pending bool
 }
 
-// MarshalJSON writes the balance as [Status.MarshalJSON] does, with full_after_ms and
-// used. A wait is null if it is [Never].
+// MarshalJSON writes the balance as [Status.MarshalJSON] does, with full_after_ms, used and
+// pending. A wait is null if it is [Never].
 func (b Balance) MarshalJSON() ([]byte, error) {
 	_, full := jsonWait(b.FullAfter)
 	return json.Marshal(struct {
 		statusJSON
 		FullMillis *int64  `json:"full_after_ms"`
 		Used       float64 `json:"used"`
-	}{jsonOf(&b.Status), full, b.Used})
+		Pending    bool    `json:"pending"`
+	}{jsonOf(&b.Status), full, b.Used, b.Pending})
 }
 
 // Standing returns the state of every limit of an entity and a resource, and of its
@@ -190,7 +195,8 @@ func balancesOf(c *acquire.Claim, shards []*store.Image, now int64) []Balance {
 		}
 		balances[i] = Balance{
 			Status: st, FullAfter: plan.FullAfter(parts, now),
-			Used: (float64(params.Capacity) - float64(held)) / float64(max(1, params.Capacity)),
+			Used:    (float64(params.Capacity) - float64(held)) / float64(max(1, params.Capacity)),
+			Pending: c.Terms.IsPending(st.Limit.Name, shards),
 		}
 	}
 	return balances

@@ -291,3 +291,37 @@ func TestTopEndsWithTheLimiter(t *testing.T) {
 		}
 	})
 }
+
+// A change of limits reaches an idle bucket with the next acquire, also with one that is
+// refused. Until then Standing says that the change is pending: the waits that it gives do not
+// begin.
+func TestStandingSaysThatABucketHasFormerLimits(t *testing.T) {
+	inWorld(t, limiter.Options{ConfigTTL: -1}, func(w *world) {
+		w.family(limiter.PerDay("rpm", 1))
+		w.Take(w.Limiter, ask("key", "rpm", 1))
+		w.System(limiter.PerMinute("rpm", 60))
+		pending := func(want bool, balance string) {
+			w.Helper()
+			s := w.stands("project", limiter.LevelSystem, balance)
+			if got := s.Limits[0].Pending; got != want {
+				w.Errorf("pending: %v, want %v", got, want)
+			}
+		}
+		for range 3 {
+			pending(true, "project/rpm 0 of 60, 1s, 1m0s")
+			time.Sleep(2 * time.Second)
+		}
+		if w.Take(w.Limiter, ask("project", "rpm", 1)) == nil {
+			w.Error("admitted before the bucket had the new limit")
+		}
+		pending(false, "project/rpm 0 of 60, 1s, 1m0s")
+		time.Sleep(2 * time.Second)
+		pending(false, "project/rpm 2 of 60, 0s, 58s")
+		top, err := w.Top(w.Context(), "gpt-4", 1) // it shows what buckets have
+		w.Must(err)
+		if len(top) != 1 || top[0].Pending {
+			w.Errorf("the most used limits are %+v", top)
+		}
+		w.stands("new", limiter.LevelSystem, "new/rpm 60 of 60, 0s, 0s")
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -117,10 +119,22 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 		a.with = append(a.with, func(o *s3.Options) { o.Region = region })
 		err = a.head(ctx)
 	}
+	if status := statusOf(err); status == http.StatusForbidden || status == http.StatusBadRequest {
+		err = cmp.Or(a.reason(ctx), err)
+	}
 	if err != nil {
 		return nil, a.translate("look for the bucket", err)
 	}
 	return a, nil
+}
+
+// reason says why S3 refuses to show the bucket: the answer to HEAD has no body, and so cannot
+// tell expired credentials from others. It is nil if S3 does not refuse to list.
+func (a *Archive) reason(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.o.Timeout)
+	defer cancel()
+	_, err := a.o.API.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &a.o.Bucket, MaxKeys: aws.Int32(1)}, a.with...)
+	return err
 }
 
 // Location returns the place of the archive.

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/zeroae/zae-limiter-go/internal/awsauth"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -67,7 +68,11 @@ func (a *Archive) translate(op string, err error) error {
 		return fmt.Errorf("%s: %w", op, &store.NotFoundError{
 			Kind: "bucket", Name: a.o.Bucket, Hint: "create it, or correct the archive's URL and endpoint",
 		})
-	case status == http.StatusForbidden, status == http.StatusUnauthorized, code == "ExpiredToken", isCredentialFailure(err):
+	case awsauth.OfCode(code) == awsauth.Expired:
+		return &callError{op, ": the credentials have expired, get new ones", []error{store.ErrAccessDenied}, err}
+	case awsauth.OfCode(code) == awsauth.Wrong:
+		return &callError{op, ": S3 does not know the credentials, or the secret is wrong", []error{store.ErrAccessDenied}, err}
+	case status == http.StatusForbidden, status == http.StatusUnauthorized, isCredentialFailure(err):
 		return &callError{
 			op, ": check the credentials, which need s3:ListBucket of the bucket, and s3:PutObject or s3:GetObject of its objects",
 			[]error{store.ErrAccessDenied},

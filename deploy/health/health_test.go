@@ -236,11 +236,17 @@ func TestWhatIsWrongMakesTheVerdict(t *testing.T) {
 			func(w *world) { w.Mappings[1].LastProcessingResult = aws.String("PROBLEM: Function call failed") },
 			health.Degraded, "degraded aggregator: the last call for the stream failed",
 		},
-		"no archive":             {func(w *world) { clear(w.Buckets) }, health.Degraded, "degraded archive: the bucket limits-archive does not exist"},
-		"no lifecycle":           {func(w *world) { w.Buckets[bucket] = nil }, health.Healthy, ""},
-		"no table":               {func(w *world) { w.failure = &store.NotFoundError{Kind: "table", Name: name} }, health.Broken, "broken table: the table does not exist"},
-		"a table out of reach":   {func(w *world) { w.failure = store.ErrUnavailable }, health.Broken, "broken table: the table cannot be reached"},
-		"a table not permitted":  {func(w *world) { w.failure = store.ErrAccessDenied }, health.Incomplete, "incomplete table: no permission for dynamodb:DescribeTable"},
+		"no archive":            {func(w *world) { clear(w.Buckets) }, health.Degraded, "degraded archive: the bucket limits-archive does not exist"},
+		"no lifecycle":          {func(w *world) { w.Buckets[bucket] = nil }, health.Healthy, ""},
+		"no table":              {func(w *world) { w.failure = &store.NotFoundError{Kind: "table", Name: name} }, health.Broken, "broken table: the table does not exist"},
+		"a table out of reach":  {func(w *world) { w.failure = store.ErrUnavailable }, health.Unreachable, "unreachable table: the table cannot be reached"},
+		"a table not permitted": {func(w *world) { w.failure = store.ErrAccessDenied }, health.Forbidden, "forbidden table: no permission for dynamodb:DescribeTable"},
+		"expired credentials": {func(w *world) {
+			w.failure = fmt.Errorf("%w: %w", store.ErrAccessDenied, &smithy.GenericAPIError{Code: "ExpiredTokenException"})
+		}, health.Forbidden, "forbidden table: the credentials have expired"},
+		"a wrong key of one service": {func(w *world) {
+			w.Fail("cloudwatch:DescribeAlarms", &smithy.GenericAPIError{Code: "InvalidClientTokenId"})
+		}, health.Forbidden, "forbidden alarms: AWS does not know the credentials"},
 		"a table that changes":   {func(w *world) { w.table.Status = "UPDATING" }, health.Changing, "changing table: the table is UPDATING"},
 		"a table without key":    {func(w *world) { w.table.Status = "INACCESSIBLE_ENCRYPTION_CREDENTIALS" }, health.Broken, "broken table: the table is INACCESSIBLE"},
 		"a table that goes":      {func(w *world) { w.table.Status = "DELETING" }, health.Broken, "broken table: the table is DELETING"},
@@ -353,7 +359,11 @@ func TestOtherFailuresOfAServiceHaveTheirKind(t *testing.T) {
 	t.Parallel()
 	for kind, breaks := range map[health.Kind]func(*world){
 		health.Throttled: func(w *world) { w.Throttle("cloudwatch:DescribeAlarms") },
-		health.Denied:    func(w *world) { w.Fail("cloudwatch:DescribeAlarms", &smithy.GenericAPIError{Code: "ExpiredToken"}) },
+		health.Denied:    func(w *world) { w.Fail("cloudwatch:DescribeAlarms", &smithy.GenericAPIError{Code: "AccessDenied"}) },
+		health.Expired:   func(w *world) { w.Fail("cloudwatch:DescribeAlarms", &smithy.GenericAPIError{Code: "ExpiredToken"}) },
+		health.Wrong: func(w *world) {
+			w.Fail("cloudwatch:DescribeAlarms", &smithy.GenericAPIError{Code: "SignatureDoesNotMatch"})
+		},
 		health.Unavailable: func(w *world) {
 			w.Fail("cloudwatch:DescribeAlarms", &net.OpError{Op: "dial", Err: errors.New("refused")})
 		},

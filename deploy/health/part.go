@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/internal/awsauth"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -49,10 +50,12 @@ type Kind string
 // The kinds of problems.
 const (
 	Denied      Kind = "access_denied" // the credentials do not permit the call
-	NotFound    Kind = "not_found"     // the stack names the part, and it does not exist
-	Throttled   Kind = "throttled"     // AWS refused the call for its rate, repeatedly
-	TimedOut    Kind = "timeout"       // no answer within the time limit of the part
-	Unavailable Kind = "unavailable"   // the service could not be reached
+	Expired     Kind = "credentials_expired"
+	Wrong       Kind = "credentials_wrong" // the key is unknown, or the signature does not match
+	NotFound    Kind = "not_found"         // the stack names the part, and it does not exist
+	Throttled   Kind = "throttled"         // AWS refused the call for its rate, repeatedly
+	TimedOut    Kind = "timeout"           // no answer within the time limit of the part
+	Unavailable Kind = "unavailable"       // the service could not be reached
 	Other       Kind = "failed"
 )
 
@@ -69,6 +72,10 @@ func (p *Problem) String() string {
 	switch p.Kind {
 	case Denied:
 		return "no permission for " + p.Call
+	case Expired:
+		return "the credentials have expired"
+	case Wrong:
+		return "AWS does not know the credentials, or the secret is wrong"
 	case TimedOut:
 		return "no answer to " + p.Call + " in time"
 	case Throttled:
@@ -82,10 +89,6 @@ func (p *Problem) String() string {
 
 // Codes of AWS's errors, by any of the names that services give them.
 var (
-	deniedCodes = []string{
-		"AccessDenied", "AccessDeniedException", "AccessDeniedFault", "Forbidden", "UnauthorizedOperation", "KmsAccessDenied", "UnrecognizedClientException",
-		"InvalidClientTokenId", "ExpiredToken", "ExpiredTokenException", "SignatureDoesNotMatch", "AuthorizationError",
-	}
 	absentCodes = []string{
 		"ResourceNotFoundException", "ResourceNotFound", "NotFound", "NoSuchBucket", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue",
 	}
@@ -107,10 +110,15 @@ func kindOf(err error) Kind {
 	if errors.As(err, &api) {
 		code = api.ErrorCode()
 	}
+	fault := awsauth.OfCode(code)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return TimedOut
-	case errors.Is(err, store.ErrAccessDenied), slices.Contains(deniedCodes, code):
+	case fault == awsauth.Expired:
+		return Expired
+	case fault == awsauth.Wrong:
+		return Wrong
+	case fault == awsauth.Denied, errors.Is(err, store.ErrAccessDenied):
 		return Denied
 	case errors.Is(err, store.ErrNotFound), slices.Contains(absentCodes, code):
 		return NotFound

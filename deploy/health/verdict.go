@@ -21,6 +21,11 @@ const (
 	Changing Verdict = "changing"
 	// Broken: limiters of this version cannot use the table, or the stack needs repair.
 	Broken Verdict = "broken"
+	// Unreachable: no server answers for the table, so nothing is known of it.
+	Unreachable Verdict = "unreachable"
+	// Forbidden: AWS does not accept the credentials, or they do not permit to describe the
+	// table. So nothing is known of it.
+	Forbidden Verdict = "forbidden"
 	// Degraded: limiters work, and something else does not.
 	Degraded Verdict = "degraded"
 	// Incomplete: nothing wrong was seen, but some parts could not be read.
@@ -30,7 +35,7 @@ const (
 )
 
 // verdicts are in the order in which they count. A finding may also be healthy: a note.
-var verdicts = []Verdict{Changing, Broken, Degraded, Incomplete, Healthy}
+var verdicts = []Verdict{Changing, Broken, Unreachable, Forbidden, Degraded, Incomplete, Healthy}
 
 // A Finding is something that was found, and what to do about it.
 type Finding struct {
@@ -82,11 +87,17 @@ func unreadable[T any](r *Report, name string, p Part[T]) (ok bool) {
 	if p.Problem == nil {
 		return p.Value != nil
 	}
-	do := ""
-	if p.Problem.Kind == Denied {
+	verdict, do := Incomplete, ""
+	switch p.Problem.Kind {
+	case Denied:
 		do = "use credentials that permit " + p.Problem.Call
+	case Expired:
+		verdict, do = Forbidden, "look again with new credentials, from aws sso login for instance"
+	case Wrong:
+		verdict, do = Forbidden, "look again with the right AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+	case NotFound, Throttled, TimedOut, Unavailable, Other:
 	}
-	r.find(Incomplete, name, do, "%s", p.Problem)
+	r.find(verdict, name, do, "%s", p.Problem)
 	return false
 }
 
@@ -132,8 +143,10 @@ func (r *Report) judgeTable() {
 		case NotFound:
 			r.find(Broken, "table", "check the name and the region", "the table does not exist")
 		case TimedOut, Unavailable:
-			r.find(Broken, "table", "check the network and the endpoint", "the table cannot be reached: %s", p)
-		case Denied, Throttled, Other:
+			r.find(Unreachable, "table", "check the network and the endpoint", "the table cannot be reached: %s", p)
+		case Denied:
+			r.find(Forbidden, "table", "use credentials that permit "+p.Call, "%s", p)
+		case Expired, Wrong, Throttled, Other:
 			unreadable(r, "table", r.Table)
 		}
 		return

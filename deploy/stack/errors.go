@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/awsauth"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -147,8 +148,6 @@ func (e *InterruptedError) Unwrap() error { return e.Err }
 
 // Codes of AWS that this package understands. Services name the same condition differently.
 var (
-	expired = []string{"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
-	denied  = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch"}
 	// unknown is what such servers answer, and what the SDK makes of an answer that is not
 	// CloudFormation's.
 	unknown   = []string{"UnknownError", "InvalidAction", "UnknownOperationException"}
@@ -186,9 +185,9 @@ func translate(op string, err error) error {
 		return nil
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", op, err)
-	case of(expired):
+	case awsauth.OfCode(code) == awsauth.Expired:
 		return fmt.Errorf("%s: %w: the credentials have expired, get new ones: %w", op, store.ErrAccessDenied, err)
-	case of(denied):
+	case awsauth.OfCode(code) != awsauth.None:
 		return fmt.Errorf("%s: %w: %w", op, store.ErrAccessDenied, err)
 	case of(throttled):
 		return fmt.Errorf("%s: %w: %w", op, store.ErrThrottled, err)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/cli/function"
 )
 
@@ -133,14 +135,11 @@ func (e environment) level() (string, error) {
 	return level, nil
 }
 
-// windowsOf checks a list of windows, and removes the spaces in it.
+// windowsOf checks a list of windows, and writes it without spaces.
 func windowsOf(text string) (string, error) {
-	words := strings.Split(text, ",")
-	for i, word := range words {
-		words[i] = strings.TrimSpace(word)
-		if !slices.Contains([]string{"hourly", "daily", "monthly"}, words[i]) {
-			return "", fmt.Errorf("invalid $SNAPSHOT_WINDOWS %q: give some of hourly, daily and monthly, with commas between them", text)
-		}
+	var windows []usage.Window
+	if err := app.Windows(&windows).Set(text); err != nil {
+		return "", fmt.Errorf("invalid $SNAPSHOT_WINDOWS %q: %w", text, err)
 	}
-	return strings.Join(words, ","), nil
+	return strings.Join(app.WindowNames(windows), ","), nil
 }

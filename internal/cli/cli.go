@@ -179,6 +179,7 @@ func rootOn(a *app.App, v Version, shown io.Writer) *cobra.Command {
 	root.SetIn(a.Stdin)
 	root.SetOut(shown)
 	root.SetErr(a.Stderr)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, _ = io.WriteString(cmd.OutOrStdout(), helpOf(cmd)) }) // shown keeps the error
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		_, err := io.WriteString(cmd.OutOrStdout(), usageOf(cmd))
 		return err

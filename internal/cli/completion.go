@@ -48,6 +48,7 @@ func completes(args []string) bool {
 func bindCompletion(a *app.App, root *cobra.Command) {
 	each(root, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			f.Value = app.Repeatable(f) // to complete, cobra parses a line twice
 			c, ok := flagCompleter(cmd, f)
 			if _, done := cmd.GetFlagCompletionFunc(f.Name); !ok || done { // global flags are shared
 				return
@@ -89,7 +90,7 @@ func flagCompleter(cmd *cobra.Command, f *pflag.Flag) (completer, bool) {
 	if c, ok := flagsOf[path+" "+f.Name]; ok {
 		return c, true
 	}
-	if choice, ok := f.Value.(interface{ Words() []string }); ok {
+	if choice, ok := app.Repeatable(f).(interface{ Words() []string }); ok {
 		return words(choice.Words()...), true
 	}
 	c, ok := flags[f.Name]

@@ -58,10 +58,10 @@ var (
 		"locustfile":           file("py"),
 		"log-retention-days":   free,
 		"malformed-at-most":    free,
+		"manifest":             free,
 		"master":               free,
 		"metadata":             free,
 		"metrics-addr":         free,
-		"name":                 free,
 		"namespace":            stored(namespaces),
 		"namespace-name":       stored(namespaces),
 		"out":                  file(),
@@ -109,11 +109,10 @@ var (
 
 	// flagsOf has those of a command that mean something else there.
 	flagsOf = map[string]completer{
-		"estimate windows": commaList("hour", "day", "month"),
-		"replay date":      free, // columns of a log
-		"replay entity":    free,
-		"replay parent":    free,
-		"replay resource":  free,
+		"replay date":     free, // columns of a log
+		"replay entity":   free,
+		"replay parent":   free,
+		"replay resource": free,
 	}
 
 	// argumentsNamed has the arguments by their names in usages.

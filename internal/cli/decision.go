@@ -65,13 +65,16 @@ type balanceView struct {
 	FullAfter *int64 `json:"full_after_ms"`
 	// Used is the share of the capacity that is used: 1 for an empty limit, more in debt.
 	Used float64 `json:"used"`
+	// Pending says that the bucket still has the former limit. The next acquire brings it the
+	// new one, and the waits count from then.
+	Pending bool `json:"pending"`
 }
 
 func balanceViews(balances []limiter.Balance) []balanceView {
 	views := make([]balanceView, len(balances))
 	for i := range balances {
 		b := &balances[i]
-		views[i] = balanceView{statusViewOf(&b.Status), millis(b.FullAfter), b.Used}
+		views[i] = balanceView{statusViewOf(&b.Status), millis(b.FullAfter), b.Used, b.Pending}
 	}
 	return views
 }

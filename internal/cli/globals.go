@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ var global = []struct {
 	flags []string
 }{
 	{"Table", []string{"table", "namespace"}},
-	{"Connection", []string{"region", "endpoint-url", "local"}},
+	{"Connection", []string{"region", "endpoint-url", "local", "timeout"}},
 	{"Output", []string{"output"}},
 }
 
@@ -67,6 +68,9 @@ func lacks(cmd *cobra.Command) (flags []string, why string) {
 	for _, m := range meaningless {
 		if (path == m.command || strings.HasPrefix(path, m.command+" ")) && len(m.command) > longest {
 			flags, why, longest = strings.Fields(m.flags), m.why, len(m.command)
+			if slices.Contains(flags, "region") { // nothing is asked
+				flags = append(flags, "timeout")
+			}
 		}
 	}
 	return flags, why
@@ -77,9 +81,10 @@ func lacks(cmd *cobra.Command) (flags []string, why string) {
 func bindGlobal(a *app.App, root *cobra.Command) {
 	all := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	a.Flags.Bind(all)
+	all.VisitAll(app.Strict)
 	var bind func(cmd *cobra.Command)
 	bind = func(cmd *cobra.Command) {
-		cmd.Flags().VisitAll(app.Plain)
+		cmd.Flags().VisitAll(app.Strict)
 		without, _ := lacks(cmd)
 		missing := map[string]bool{}
 		for _, name := range without {
@@ -90,7 +95,7 @@ func bindGlobal(a *app.App, root *cobra.Command) {
 				cmd.Flags().AddFlag(unshortened(cmd, f))
 			}
 		})
-		cmd.Flags().SetNormalizeFunc(otherNames(cmd.Flags()))
+		cmd.Flags().SetNormalizeFunc(normalized(cmd.Flags()))
 		for _, c := range cmd.Commands() {
 			bind(c)
 		}
@@ -102,8 +107,27 @@ func bindGlobal(a *app.App, root *cobra.Command) {
 				return why
 			}
 		}
+		if twice, ok := errors.AsType[*pflag.InvalidValueError](err); ok && errors.Is(err, app.ErrTwice) {
+			return givenTwice(twice.GetFlag())
+		}
 		return app.FlagError(cmd, err)
 	})
+}
+
+// givenTwice is the error of a flag that takes one value. It does not repeat the values, which
+// may be secret.
+func givenTwice(f *pflag.Flag) error {
+	var names []string
+	for _, other := range slices.Sorted(maps.Keys(otherNames)) {
+		if otherNames[other] == f.Name {
+			names = append(names, "--"+other)
+		}
+	}
+	also := ""
+	if len(names) > 0 {
+		also = "; other names of the flag are " + strings.Join(names, " ")
+	}
+	return app.Usagef("--%s was given twice, and takes one value: give it once%s", f.Name, also)
 }
 
 // notAFlag tells more of a flag that a command does not have: that it is a global one without
@@ -119,6 +143,9 @@ func notAFlag(cmd *cobra.Command, global *pflag.FlagSet, unknown *pflag.NotExist
 	}
 	if cmd.HasSubCommands() {
 		return nil
+	}
+	if thing := otherThing(cmd.Flags()); name == "name" && thing != "" {
+		return app.Usagef("--name has two meanings for %s: give --table or --%s", cmd.CommandPath(), thing)
 	}
 	if meant := alikeFlags(cmd, name); len(meant) > 0 {
 		return app.Usagef("%w: did you mean %s?", unknown, strings.Join(meant, " or "))
@@ -174,10 +201,30 @@ func unshortened(cmd *cobra.Command, f *pflag.Flag) *pflag.Flag {
 	return &long
 }
 
-// otherNames lets flags be given by the names that they have in the Python package's command
-// line: the table of a stack has the stack's name.
-func otherNames(set *pflag.FlagSet) func(*pflag.FlagSet, string) pflag.NormalizedName {
-	names := map[string]string{"name": "table", "stack": "table", "entity-id": "entity", "start-event-id": "cursor"}
+// otherNames are names that flags have in the Python package's command line: the table of a
+// stack has the stack's name.
+var otherNames = map[string]string{"name": "table", "stack": "table", "entity-id": "entity", "start-event-id": "cursor"}
+
+// otherThings are the flags with the name of something else than a table. Beside one of them,
+// --name would mean either.
+var otherThings = []string{"display-name", "as", "manifest"}
+
+// otherThing is the flag of otherThings that a command has, "" if it has none.
+func otherThing(set *pflag.FlagSet) string {
+	for _, name := range otherThings {
+		if set.Lookup(name) != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// normalized lets flags be given by their [otherNames].
+func normalized(set *pflag.FlagSet) func(*pflag.FlagSet, string) pflag.NormalizedName {
+	names := maps.Clone(otherNames)
+	if otherThing(set) != "" {
+		delete(names, "name")
+	}
 	for other, name := range names {
 		if set.Lookup(other) != nil || set.Lookup(name) == nil {
 			delete(names, other)

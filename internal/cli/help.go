@@ -19,7 +19,7 @@ func ownHelp(root *cobra.Command) {
 			cmd.Args, cmd.RunE = group.Args, group.RunE
 			for _, shell := range cmd.Commands() {
 				shell.Args = app.Args()
-				shell.Flags().VisitAll(app.Plain)
+				shell.Flags().VisitAll(app.Strict)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,6 +29,11 @@ func TestHelp(t *testing.T) {
 		})
 		if code != 0 || stderr.Len() > 0 {
 			t.Errorf("%v --help: exit code %d, errors %q", path, code, &stderr)
+		}
+		for line := range strings.Lines(stdout.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%v --help has a line of %d columns: %s", path, n, line)
+			}
 		}
 		golden := filepath.Join(dir, name)
 		if *update {

@@ -130,6 +130,7 @@ type world struct {
 	mark   dynamo.Totals
 	mu     sync.Mutex // guards clock: a server reads it while the script continues
 	clock  time.Time
+	going  time.Time // since when the clock goes on for runs that wait
 	outage string
 	typed  *string
 	server *background
@@ -163,13 +164,18 @@ func (w *world) now() time.Time {
 
 // clockFor is the clock of a run of the program: the script's, which stands still. A program
 // that waits for a disk or a network compares its clock with the time that passes, and would
-// find that this one was set. For such a run the clock goes on from the script's time.
+// find that this one was set. For such runs the clock goes on from the script's time, together
+// and monotonically from the first of them on, so that none of them sees an earlier time than
+// the runs before it.
 func (w *world) clockFor(args []string) func() time.Time {
 	if w.server == nil && w.outage == "none" && !slices.Contains(args, "--local") {
 		return w.now // the engine in memory answers at once
 	}
-	begun := time.Now()
-	return func() time.Time { return w.now().Add(time.Since(begun)) }
+	if w.going.IsZero() {
+		w.going = time.Now()
+	}
+	going := w.going
+	return func() time.Time { return w.now().Add(time.Since(going)) }
 }
 
 func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {

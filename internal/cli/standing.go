@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -111,6 +112,9 @@ func remarks(s *limiter.Standing) (lines []string) {
 	for side := s; side != nil; side = side.Parent {
 		if side.Disabled {
 			lines = append(lines, fmt.Sprintf("%s is disabled for %s: nothing can be acquired", side.Resource, side.Entity))
+		}
+		if slices.ContainsFunc(side.Limits, func(b limiter.Balance) bool { return b.Pending }) {
+			lines = append(lines, fmt.Sprintf("the bucket of %s for %s still has former limits: the next acquire brings it these, and the waits count from then", side.Entity, side.Resource))
 		}
 		if side.Level == limiter.LevelNone {
 			lines = append(lines, fmt.Sprintf("no level configures limits of %s for %s", side.Resource, side.Entity))

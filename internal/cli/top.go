@@ -54,7 +54,8 @@ func (o *topOptions) Validate() error {
 // topView is the result in JSON.
 type topView struct {
 	Resource string        `json:"resource"`
-	Limits   []balanceView `json:"limits"` // the limits, the most used first
+	Limits   []balanceView `json:"limits"`         // the limits, the most used first
+	Note     string        `json:"note,omitempty"` // why there are none
 }
 
 // Run shows the most used limits.
@@ -71,7 +72,8 @@ func (o *topOptions) Run(ctx context.Context) error {
 	for i := range top {
 		rows[i] = balanceRow(&top[i])
 	}
-	return o.app.Print(topView{o.resource, balanceViews(top)}, func(w *strings.Builder) {
+	note := o.app.Explain(len(top) == 0, "no entity of namespace %s has a bucket of resource %s: it is spelled otherwise (see zae-limiter resource list), or nobody has acquired it lately", o.app.Flags.Namespace, o.resource)
+	return o.app.Print(topView{o.resource, balanceViews(top), note}, func(w *strings.Builder) {
 		app.Table(w, balanceHeader(), rows)
 	})
 }

@@ -58,7 +58,7 @@ var wrongUsage = map[string][]string{
 	"limits apply":          {"", "-f limits.yaml", "-f - ", "-f <> -y"},
 	"limits diff":           {"", "-f <>"},
 	"limits import":         {"", "-f <>"},
-	"limits export":         {"--name a;b"},
+	"limits export":         {"--manifest a;b", "--name other"},
 	"limits cfn-template":   {"", "-f <>"},
 	"aggregate":             {"--windows weekly", "--poll -1s", "--archive nope", "--merge-quiet 1ms", "--usage-retention-days 0", "--log-level loud"},
 	"audit set-retention":   {"", "0", "many"},
@@ -89,7 +89,7 @@ func TestWrongUsageHasExitCode2AndSendsNothing(t *testing.T) {
 	}
 	for _, path := range cli.CommandPaths() {
 		command := strings.Join(path, " ")
-		lines := append(slices.Clone(wrongUsage[command]), "--no-such-flag")
+		lines := append(slices.Clone(wrongUsage[command]), "--no-such-flag", "--output table")
 		for _, line := range lines {
 			args := slices.Clone(path)
 			for word := range strings.FieldsSeq(line) {

@@ -41,6 +41,9 @@ func (v *Limits) String() string {
 // Type is the value's name in help.
 func (*Limits) Type() string { return "name:rate[/period][:burst]" }
 
+// IsCumulative says that the flag takes several limits.
+func (*Limits) IsCumulative() bool { return true }
+
 // Amounts is the value of a flag of tokens by limit name: name=tokens, separated by commas
 // or in repeated flags.
 type Amounts map[string]int64
@@ -81,3 +84,6 @@ func (v *Amounts) String() string {
 
 // Type is the value's name in help.
 func (*Amounts) Type() string { return "name=tokens" }
+
+// IsCumulative says that the flag takes several amounts.
+func (*Amounts) IsCumulative() bool { return true }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -69,6 +70,22 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 		return Holding{part, part.Capacity, now}, w.Params(), true
 	}
 	return Holding{}, store.Params{}, false
+}
+
+// IsPending reports whether a shard has other parameters of a limit than wanted. The next
+// acquire repairs them.
+func (t *Terms) IsPending(limit string, shards []*store.Image) bool {
+	if t.Target == nil {
+		return false
+	}
+	w := t.Target.Find(limit)
+	return w != nil && slices.ContainsFunc(shards, func(img *store.Image) bool {
+		if img == nil {
+			return false
+		}
+		s, ok := img.Limit(limit)
+		return ok && s.Params != w.Params()
+	})
 }
 
 // Balance returns the tokens that the shards can be debited together. If there are

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/zeroae/zae-limiter-go/internal/awsauth"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -124,12 +125,8 @@ func kindOf(code string) []error {
 		return conflict
 	case "TransactionInProgressException":
 		return unknown // an earlier attempt with the same token has not ended
-	case "AccessDeniedException", "AccessDenied", "AccessDeniedError",
-		"UnrecognizedClientException", "InvalidClientTokenId",
-		"InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignatureException", "IncompleteSignature",
-		"ExpiredTokenException", "ExpiredToken", "RequestExpired",
-		"MissingAuthenticationTokenException", "MissingAuthenticationToken", "MissingAuthentication",
-		"AuthFailure", "OptInRequired", "NotAuthorized":
+	}
+	if awsauth.OfCode(code) != awsauth.None {
 		return denied
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +31,6 @@ const (
 
 type options struct {
 	app     *app.App
-	windows []string
 	keep    int // days
 	reader  string
 	poll    time.Duration
@@ -86,7 +84,8 @@ func New(a *app.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.windows, "windows", []string{"hourly", "daily", "monthly"}, "windows to sum usage over; each costs one write for each\nentity and resource")
+	o.kinds = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
+	f.Var(app.Windows(&o.kinds), "windows", "windows to sum usage over; each costs one write for each\nentity and resource")
 	f.IntVar(&o.keep, "usage-retention-days", defaultKeep, "`days` for which usage is kept after its window")
 	f.StringVar(&o.reader, "reader", stream.DefaultReader, "`name` under which the command keeps its position")
 	f.DurationVar(&o.poll, "poll", stream.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
@@ -101,18 +100,6 @@ func New(a *app.App) *cobra.Command {
 
 // Validate checks the command line.
 func (o *options) Validate() error {
-	names := []string{"hourly", "daily", "monthly"}
-	kinds := []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
-	o.kinds = []usage.Window{}
-	for _, name := range o.windows {
-		i := slices.Index(names, strings.TrimSpace(name))
-		if i < 0 {
-			return fmt.Errorf("invalid --windows %q: choose from %s", name, strings.Join(names, ", "))
-		}
-		if !slices.Contains(o.kinds, kinds[i]) {
-			o.kinds = append(o.kinds, kinds[i])
-		}
-	}
 	if o.keep < 1 {
 		return fmt.Errorf("invalid --usage-retention-days %d: give at least 1", o.keep)
 	}

@@ -101,11 +101,7 @@ func (o *redriveOptions) find(ctx context.Context) error {
 	if flags.Local != "" {
 		return app.Usagef("missing --queue-url: give the URL of the queue; an embedded database has no stack that names it")
 	}
-	clients, err := o.app.ConnectStack(ctx, app.Endpoint{Region: flags.Region, URL: flags.EndpointURL})
-	if err != nil {
-		return err
-	}
-	m, err := stack.New(stack.Options{Clients: clients})
+	m, _, err := o.app.Stacks(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,7 +140,7 @@ func (o *redriveOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue, err := o.app.ConnectQueue(ctx, app.Endpoint{Region: o.app.Flags.Region, URL: o.queue})
+	queue, err := o.app.ConnectQueue(ctx, o.app.EndpointAt(o.queue))
 	if err != nil {
 		return err
 	}

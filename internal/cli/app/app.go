@@ -60,9 +60,9 @@ type App struct {
 	// then to look which ones do, instead of registering the name.
 	FindsNamespace bool
 
-	// DetailedExit says that the exit code 2 means changes. Wrong usage then has the code
-	// of other errors.
-	DetailedExit bool
+	// CodeOf gives errors of the command exit codes of their own; 0 is the usual code, and nil
+	// gives none.
+	CodeOf func(error) int
 
 	// Flags are the global flags.
 	Flags Flags
@@ -97,7 +97,15 @@ func (a *App) Run(ctx context.Context, r Runner) error {
 }
 
 // Endpoint is the endpoint of the flags.
-func (a *App) Endpoint() Endpoint { return Endpoint{Region: a.Flags.Region, URL: a.Flags.EndpointURL} }
+func (a *App) Endpoint() Endpoint { return a.EndpointAt(a.Flags.EndpointURL) }
+
+// EndpointAt is the endpoint of the flags with another URL.
+func (a *App) EndpointAt(url string) Endpoint {
+	return Endpoint{Region: a.Flags.Region, URL: url, Timeout: a.Flags.Timeout}
+}
+
+// Patience is how long one call may take by the flag --timeout, 0 for the usual time.
+func (a *App) Patience() time.Duration { return a.Flags.patience() }
 
 // API connects to the endpoint of the flags, or opens their directory, which it creates if
 // missing.
@@ -147,7 +155,7 @@ func (a *App) options(ctx context.Context) (dynamo.Options, error) {
 	api, err := a.ExistingAPI(ctx)
 	return dynamo.Options{
 		API: api, Table: a.Flags.Table, Namespace: a.Flags.Namespace,
-		Now: a.Now, Logger: a.Logger(), Principal: a.principal,
+		Now: a.Now, Logger: a.Logger(), Principal: a.principal, Timeout: a.Patience(),
 	}, err
 }
 
@@ -161,7 +169,7 @@ func (a *App) Principal() string { return a.principal }
 
 // Limiter returns a limiter on a store.
 func (a *App) Limiter(store limiter.Store) (*limiter.Limiter, error) {
-	return limiter.New(store, limiter.Options{Logger: a.Logger()})
+	return limiter.New(store, limiter.Options{Logger: a.Logger(), Timeout: a.Patience()})
 }
 
 // OpenLimiter opens the store, and returns a limiter on it.

@@ -63,7 +63,7 @@ func (f *ArchiveFlags) Validate(a *App) (err error) {
 // Archive opens the archive of the flags. nameOf returns the names of namespaces whose
 // events are stored; with nil, nothing can be stored.
 func (a *App) Archive(ctx context.Context, f *ArchiveFlags, nameOf func(context.Context, string) (string, error)) (*archive.Archive, error) {
-	api, err := a.ConnectArchive(ctx, Endpoint{Region: a.Flags.Region, URL: f.Endpoint})
+	api, err := a.ConnectArchive(ctx, a.EndpointAt(f.Endpoint))
 	if err != nil {
 		return nil, err
 	}

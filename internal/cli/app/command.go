@@ -30,8 +30,45 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	err := fmt.Errorf("unknown command %q for %q", word, cmd.CommandPath())
 	if s := alike(cmd, word); len(s) > 0 {
 		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(s, " or "))
+	} else if s := elsewhere(cmd.Root(), word); len(s) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(s, " or "))
+	} else if there := instead[word]; there != "" {
+		err = fmt.Errorf("%w: %s", err, there)
 	}
 	return &UsageError{err}
+}
+
+// elsewhere are the commands of a name anywhere below a command.
+func elsewhere(group *cobra.Command, name string) (paths []string) {
+	for _, c := range group.Commands() {
+		if c.Name() == name && c.IsAvailableCommand() {
+			paths = append(paths, c.CommandPath())
+		}
+		paths = append(paths, elsewhere(c, name)...)
+	}
+	return paths
+}
+
+// Texts of [instead] that several words have.
+const (
+	noSwitch = "this version cannot switch an entity or a resource off; zae-limiter entity set-limits gives an entity small limits"
+	noTopUp  = "this version cannot fill a bucket; zae-limiter entity set-limits changes limits"
+	servers  = "zae-limiter local serves the embedded database, and zae-limiter aggregate follows a table's stream"
+	setters  = "zae-limiter entity set-limits, zae-limiter resource set-defaults and zae-limiter system set-defaults set limits"
+	deleters = "zae-limiter entity delete deletes an entity, and zae-limiter delete a stack"
+)
+
+// instead says what there is for words that people expect to be commands.
+var instead = map[string]string{
+	"disable": noSwitch, "enable": noSwitch, "block": noSwitch, "unblock": noSwitch, "bypass": noSwitch,
+	"reset": noTopUp, "top-up": noTopUp, "refill": noTopUp,
+	"serve": servers, "server": servers, "start": servers, "daemon": servers,
+	"set": setters, "set-limit": setters, "config": setters,
+	"rm": deleters, "remove": deleters, "destroy": deleters,
+	"ls":         "zae-limiter list lists stacks, and zae-limiter entity list entities",
+	"consume":    "zae-limiter acquire takes tokens",
+	"update":     "zae-limiter upgrade brings a stack to this version, and zae-limiter deploy changes its options",
+	"set-parent": "this version cannot change a parent: zae-limiter entity delete, then zae-limiter entity create --parent",
 }
 
 // alike are the commands of a group that are spelled most alike a word, or that it begins. An
@@ -62,13 +99,13 @@ func Alike(word string, words []string) []string {
 // Args requires exactly the named arguments. The last may be repeated if its name ends in
 // dots.
 func Args(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		more := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "...")
 		switch {
 		case len(args) < len(names):
 			return Usagef("missing argument %s", strings.TrimSuffix(names[len(args)], "..."))
 		case len(args) > len(names) && !more:
-			return Usagef("unexpected argument %q", args[len(names)])
+			return unexpected(cmd, args[len(names)], len(names))
 		}
 		for i, arg := range args {
 			if name := strings.TrimSuffix(names[min(i, len(names)-1)], "..."); arg == "" && isFile(name) {
@@ -77,6 +114,27 @@ func Args(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// unexpected is the error of an argument after the n that a command takes. It names the flag for
+// which the argument may be meant.
+func unexpected(cmd *cobra.Command, word string, n int) error {
+	for _, meant := range []struct {
+		flag string
+		is   bool
+	}{
+		{"limit", strings.Contains(word, ":")},
+		{"consume", strings.Contains(word, "=")},
+		{"file", strings.ContainsAny(word, "./")},
+		{"entity", n == 0},
+		{"resource", true},
+		{"table", n == 0},
+	} {
+		if meant.is && cmd.Flags().Lookup(meant.flag) != nil {
+			return Usagef("unexpected argument %q: did you mean --%s %s?", word, meant.flag, quoted(word))
+		}
+	}
+	return Usagef("unexpected argument %q", word)
 }
 
 // isFile reports whether an argument of a name is a file.

@@ -6,11 +6,19 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // An Endpoint says where DynamoDB is; an empty field leaves that to the
 // environment.
-type Endpoint struct{ Region, URL string }
+type Endpoint struct {
+	Region, URL string
+	// Timeout is how long a server may take to begin an answer; 0 is [DefaultTimeout].
+	Timeout time.Duration
+}
+
+// DefaultTimeout is the default of [Endpoint.Timeout]. A person waits for the command.
+const DefaultTimeout = 8 * time.Second
 
 // IsLoopback reports whether a URL is on this machine.
 func IsLoopback(endpoint string) bool {

@@ -29,9 +29,11 @@ const (
 	ExitInterrupted = 130
 
 	// The verdicts of the command status besides [ExitOK] and [ExitError].
-	ExitDegraded   = 3
-	ExitChanging   = 4
-	ExitIncomplete = 5
+	ExitDegraded    = 3
+	ExitChanging    = 4
+	ExitIncomplete  = 5
+	ExitUnreachable = 6
+	ExitForbidden   = 7
 )
 
 // A CodeError ends a command with an exit code. The result already shows everything, so nothing
@@ -131,8 +133,8 @@ func (a *App) exitCode(err error) int {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted
-	case a.DetailedExit: // the code of wrong usage means something else
-		return ExitError
+	case a.CodeOf != nil && a.CodeOf(err) != 0:
+		return a.CodeOf(err)
 	case errors.As(err, &usage), errors.As(err, &invalid):
 		return ExitUsage
 	}
@@ -251,7 +253,10 @@ func kindOf(err error) string {
 			return k.name
 		}
 	}
-	if IsUnreached(err) || IsUnanswered(err) {
+	switch {
+	case IsForbidden(err):
+		return "access_denied"
+	case IsUnreached(err), IsUnanswered(err):
 		return "unavailable"
 	}
 	return "failed"

@@ -20,3 +20,6 @@ func Kinds() []string {
 	}
 	return all
 }
+
+// Plain is the part of [Strict] that reads values.
+var Plain = plain

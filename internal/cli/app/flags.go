@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -33,6 +34,8 @@ type Flags struct {
 	// Local is the directory of an embedded engine that replaces DynamoDB.
 	Local  string
 	Output string
+	// Timeout is how long a server may take to begin an answer.
+	Timeout time.Duration
 
 	set *pflag.FlagSet
 }
@@ -45,6 +48,7 @@ func (f *Flags) Bind(set *pflag.FlagSet) {
 	set.StringVar(&f.Region, "region", "", "AWS `region` (default as the AWS SDK finds it: AWS_REGION, profile)")
 	set.StringVar(&f.EndpointURL, "endpoint-url", "", "`URL` of DynamoDB Local or zae-limiter local: http://localhost:8000")
 	set.StringVar(&f.Local, "local", "", "`directory` of an embedded database that replaces DynamoDB")
+	set.DurationVar(&f.Timeout, "timeout", DefaultTimeout, "how long a server may take to begin an answer")
 	set.VarP(Choice(&f.Output, OutputTable, OutputJSON), "output", "o", "form of results and errors: table or json")
 }
 
@@ -69,7 +73,20 @@ func (f *Flags) resolve(getenv func(string) string) error {
 			return fmt.Errorf("invalid --endpoint-url %q: %w", f.EndpointURL, err)
 		}
 	}
+	if f.Timeout <= 0 {
+		return fmt.Errorf("invalid --timeout %v: give more than nothing, 30s for instance", f.Timeout)
+	}
 	return f.checkLocal()
+}
+
+// patience is how long a call may take that sends one request, and 0 for the usual time, which
+// all attempts share: a longer --timeout makes it longer.
+func (f *Flags) patience() time.Duration {
+	const rest = 2 * time.Second // for the connection, and for reading the answer
+	if !f.set.Changed("timeout") {
+		return 0
+	}
+	return f.Timeout + rest
 }
 
 // checkLocal rejects flags that contradict --local.

@@ -44,3 +44,6 @@ func (l *namedList) Set(s string) error {
 
 // Type is that of other flags with several strings.
 func (*namedList) Type() string { return "strings" }
+
+// IsCumulative says that the flag takes several values.
+func (*namedList) IsCumulative() bool { return true }

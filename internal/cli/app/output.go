@@ -115,6 +115,17 @@ func (a *App) Notef(format string, args ...any) {
 	}
 }
 
+// Explain says why a result is empty, if it is: on standard error for people, and as the result
+// for a note in JSON.
+func (a *App) Explain(empty bool, format string, args ...any) (note string) {
+	if !empty {
+		return ""
+	}
+	note = fmt.Sprintf(format, args...)
+	a.Notef("%s", note)
+	return note
+}
+
 // Table writes rows in columns under a header. An empty cell becomes "-".
 func Table(w *strings.Builder, header []string, rows [][]string) {
 	columns(w, append([][]string{header}, rows...))

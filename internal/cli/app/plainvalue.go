@@ -11,11 +11,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Plain makes a flag of a number, a time or a truth value say what to give, in the words of a
+// Strict makes a flag refuse what pflag lets pass, and say what to give.
+func Strict(f *pflag.Flag) {
+	plain(f)
+	once(f)
+}
+
+// plain makes a flag of a number, a time or a truth value say what to give, in the words of a
 // shell; pflag passes on errors of Go's parsers. A time may have days, of 24 hours, in front.
-// Plain leaves alone values that are not pflag's, whatever type they name: their errors are
+// plain leaves alone values that are not pflag's, whatever type they name: their errors are
 // this program's.
-func Plain(f *pflag.Flag) {
+func plain(f *pflag.Flag) {
 	if t := reflect.TypeOf(f.Value); t.Kind() != reflect.Pointer || t.Elem().PkgPath() != reflect.TypeFor[pflag.Flag]().PkgPath() {
 		return
 	}

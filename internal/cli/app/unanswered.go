@@ -5,9 +5,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/awsauth"
 )
 
 // proxied is the operation of the error of a connection to a proxy.
@@ -28,12 +28,18 @@ func IsUnanswered(err error) bool {
 // IsMisspoken reports whether a server speaks HTTP where the URL says HTTPS.
 func IsMisspoken(err error) bool { return errors.Is(err, http.ErrSchemeMismatch) }
 
+// IsForbidden reports whether there are no credentials, a service does not accept them, or they
+// do not permit a call.
+func IsForbidden(err error) bool {
+	return errors.Is(err, limiter.ErrAccessDenied) || awsauth.Of(err) != awsauth.None
+}
+
 // nextRequest is what helps if a request did not reach a service of AWS, or if the service did
 // not accept its credentials; "" if nothing is known to help.
 func (a *App) nextRequest(err error) string {
 	proxy := (*net.OpError)(nil)
 	switch source := a.addressOf(err); {
-	case errors.Is(err, limiter.ErrAccessDenied):
+	case IsForbidden(err):
 		return nextCredentials(err)
 	case IsMisspoken(err):
 		return "again with http:// instead of https:// in " + source
@@ -52,15 +58,12 @@ func (a *App) nextRequest(err error) string {
 // nextCredentials is what helps against credentials that a service does not accept. What they
 // must permit is for the message to say.
 func nextCredentials(err error) string {
-	coded := interface{ ErrorCode() string }(nil)
-	if !errors.As(err, &coded) {
-		return ""
-	}
-	switch coded.ErrorCode() {
-	case "ExpiredTokenException", "ExpiredToken", "RequestExpired":
+	switch awsauth.Of(err) {
+	case awsauth.Expired:
 		return "again with new credentials, from aws sso login for instance"
-	case "UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException", "SignatureDoesNotMatch":
+	case awsauth.Wrong:
 		return "again with the right AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+	case awsauth.None, awsauth.Denied:
 	}
 	return ""
 }
@@ -80,13 +83,13 @@ func (a *App) addressOf(err error) string {
 	if given := a.Flags.EndpointURL; given != "" && hostOf(given) == host {
 		return ownAddress
 	}
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
+	for _, name := range []string{envDynamoDB, envServices} {
 		if given := a.Getenv(name); given != "" && hostOf(given) == host {
 			return "$" + name
 		}
 	}
 	switch {
-	case !strings.Contains(host, ".amazonaws.com"):
+	case !isOfAWS(host):
 		return "URL"
 	case serviceOf(err) == dynamoDB:
 		return "--region or " + ownAddress

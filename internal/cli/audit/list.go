@@ -64,6 +64,7 @@ func (o *listOptions) Validate() (err error) {
 type pageView struct {
 	Events []view  `json:"events"` // the events, the newest first
 	Cursor *string `json:"cursor"`
+	Note   string  `json:"note,omitempty"` // why there are none
 }
 
 // Run lists the events.
@@ -78,8 +79,8 @@ func (o *listOptions) Run(ctx context.Context) error {
 		views[i] = viewOf(&e)
 		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, pairs(e.Details)}
 	}
-	o.action.tell(o.app, len(page.Events))
-	return o.app.Print(pageView{views, orNull(page.Cursor)}, func(w *strings.Builder) {
+	note := o.action.none(o.app, len(page.Events), "the table has no such event: nothing was changed, the subject is spelled otherwise, or the events have expired; zae-limiter audit search searches the archive of expired events")
+	return o.app.Print(pageView{views, orNull(page.Cursor), note}, func(w *strings.Builder) {
 		app.Table(w, []string{"TIME", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}, rows)
 		if page.Cursor != "" {
 			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", page.Cursor)

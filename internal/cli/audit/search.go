@@ -103,7 +103,6 @@ func (o *searchOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.action.tell(o.app, len(page.Events))
 	if err := o.print(&page); err != nil || len(page.Unread) == 0 {
 		return err
 	}
@@ -132,12 +131,14 @@ type unread struct {
 type searchView struct {
 	Events []found `json:"events"` // the events, the oldest first
 	Cursor *string `json:"cursor"`
+	Note   string  `json:"note,omitempty"` // why there are none
 	// Unread has the objects that could not be read completely.
 	Unread []unread `json:"unread,omitempty"`
 }
 
 func (o *searchOptions) print(page *archive.Page) error {
 	v := searchView{Events: make([]found, len(page.Events)), Cursor: orNull(page.Cursor)}
+	v.Note = o.action.none(o.app, len(page.Events), "the archive has no such event from --start to --end; events that have not expired are in the table: see zae-limiter audit list")
 	header := []string{"TIME", "ENTITY", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}
 	rows := make([][]string, len(page.Events))
 	for i := range page.Events {

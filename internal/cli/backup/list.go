@@ -28,7 +28,8 @@ func (*listOptions) Validate() error { return nil }
 
 // listView is the result in JSON.
 type listView struct {
-	Backups []view `json:"backups"` // the backups, the newest first
+	Backups []view `json:"backups"`        // the backups, the newest first
+	Note    string `json:"note,omitempty"` // why there are none
 }
 
 // Run lists the backups.
@@ -45,7 +46,8 @@ func (o *listOptions) Run(ctx context.Context) error {
 	for i := range all {
 		views[i] = viewOf(&all[i])
 	}
-	return o.app.Print(listView{views}, func(w *strings.Builder) {
+	note := o.app.Explain(len(views) == 0, "table %s has no on-demand backup: make one with zae-limiter backup create", o.app.Flags.Table)
+	return o.app.Print(listView{views, note}, func(w *strings.Builder) {
 		rows := make([][]string, len(views))
 		for i, v := range views {
 			rows[i] = []string{v.Name, v.Status, v.Created.Format(time.RFC3339), limitarg.Grouped(v.Bytes), v.ARN}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,5 +236,25 @@ func TestAWrongEnvironmentIsWrongUsage(t *testing.T) {
 				t.Errorf("got error %v, want %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// The endpoint says how long a server may take to begin an answer. A request to CloudFormation is
+// then sent again, and one to DynamoDB is not.
+func TestCloudFormationIsAskedAgain(t *testing.T) {
+	credentials(t)
+	const timeout = 50 * time.Millisecond
+	for service, want := range map[string]int64{"CloudFormation": 3, "DynamoDB": 1} {
+		var asked atomic.Int64
+		never := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			asked.Add(1)
+			<-never
+		}))
+		t.Cleanup(func() { close(never); server.Close() })
+		err := asks[service](t.Context(), app.Endpoint{Region: "us-east-1", URL: server.URL, Timeout: timeout})
+		if got := asked.Load(); !app.IsUnanswered(err) || got != want {
+			t.Errorf("%s: asked %d times, want %d: %v", service, got, want, err)
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,22 +36,28 @@ import (
 // concurrent requests above 10 open a new connection each time.
 const idleConns = 128
 
-const (
-	// dialTimeout is how long a connection may take to come about. A person waits for the
-	// command, and an address that does not answer within two seconds rarely does later.
-	dialTimeout = 2 * time.Second
-	// answerTimeout is how long a server may take to begin an answer, once it has the request.
-	// All attempts of a request to DynamoDB together have 10 s.
-	answerTimeout = 8 * time.Second
-)
+// dialTimeout is how long a connection may take to come about. A person waits for the
+// command, and an address that does not answer within two seconds rarely does later.
+const dialTimeout = 2 * time.Second
+
+// isUnansweredFinal makes a retryer give up at once if a server has not answered in time. All
+// attempts of a request to DynamoDB together have hardly more time than one.
+func isUnansweredFinal(o *retry.StandardOptions) {
+	o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+		if app.IsUnanswered(err) {
+			return aws.FalseTernary
+		}
+		return aws.UnknownTernary
+	})}, o.Retryables...)
+}
 
 // isUnreachedFinal makes a retryer give up at once if another attempt would end the same way:
-// no connection comes about, the server speaks otherwise than the address says, it is no service
-// of AWS, or it has not answered for [answerTimeout].
+// no connection comes about, the server speaks otherwise than the address says, or it is no
+// service of AWS.
 func isUnreachedFinal(o *retry.StandardOptions) {
 	o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
 		foreign := (*foreignError)(nil)
-		if app.IsUnreached(err) || app.IsUnanswered(err) || app.IsMisspoken(err) || errors.As(err, &foreign) && !foreign.again {
+		if app.IsUnreached(err) || app.IsMisspoken(err) || errors.As(err, &foreign) && !foreign.again {
 			return aws.FalseTernary
 		}
 		return aws.UnknownTernary
@@ -131,12 +138,12 @@ func SQS(ctx context.Context, e app.Endpoint) (redrive.Queue, error) {
 	}), nil
 }
 
-func httpClient() *awshttp.BuildableClient {
+func httpClient(timeout time.Duration) *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
 		d.Timeout = dialTimeout
 	}).WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
-		t.ResponseHeaderTimeout = answerTimeout
+		t.ResponseHeaderTimeout = cmp.Or(timeout, app.DefaultTimeout)
 	})
 }
 
@@ -144,8 +151,8 @@ func httpClient() *awshttp.BuildableClient {
 func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	options = append(
 		options,
-		config.WithHTTPClient(httpClient()),
-		config.WithRetryer(func() aws.Retryer { return retry.NewStandard(isUnreachedFinal) }),
+		config.WithHTTPClient(httpClient(e.Timeout)),
+		config.WithRetryer(func() aws.Retryer { return retry.NewStandard(isUnreachedFinal, isUnansweredFinal) }),
 		// Errors are returned; only the program writes to standard error.
 		config.WithLogger(logging.Nop{}),
 		config.WithAPIOptions([]func(*middleware.Stack) error{readable}),

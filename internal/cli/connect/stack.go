@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
@@ -26,7 +27,7 @@ func Stack(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		cfg.BaseEndpoint = aws.String(e.URL)
 	}
 	return stack.Clients{
-		CloudFormation: cloudformation.NewFromConfig(cfg),
+		CloudFormation: cloudformation.NewFromConfig(cfg, patient),
 		Buckets:        s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = cfg.BaseEndpoint != nil }),
 		Mappings:       lambda.NewFromConfig(cfg),
 		Tagging:        resourcegroupstaggingapi.NewFromConfig(cfg),
@@ -34,3 +35,7 @@ func Stack(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		Tasks:          ecs.NewFromConfig(cfg),
 	}, nil
 }
+
+// patient makes a client send a request again that is not answered in time: CloudFormation is
+// slow at times. Its requests have tokens, so that it carries each out once.
+func patient(o *cloudformation.Options) { o.Retryer = retry.NewStandard(isUnreachedFinal) }

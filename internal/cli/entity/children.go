@@ -33,7 +33,8 @@ func (o *childrenOptions) Validate() error { return store.CheckEntity(o.id) }
 
 // childrenView is the result in JSON.
 type childrenView struct {
-	Children []view `json:"children"` // the entities whose parent it is
+	Children []view `json:"children"`       // the entities whose parent it is
+	Note     string `json:"note,omitempty"` // why there are none
 }
 
 // Run lists the children.
@@ -52,7 +53,8 @@ func (o *childrenOptions) Run(ctx context.Context) error {
 		views[i] = viewOf(e)
 		rows[i] = []string{e.ID, e.Name, yesNo(e.Cascade)}
 	}
-	return o.app.Print(childrenView{views}, func(w *strings.Builder) {
+	note := o.app.Explain(len(views) == 0, "no entity of namespace %s has the parent %s", o.app.Flags.Namespace, o.id)
+	return o.app.Print(childrenView{views, note}, func(w *strings.Builder) {
 		app.Table(w, []string{"ID", "NAME", "CASCADE"}, rows)
 	})
 }

@@ -38,7 +38,7 @@ func newCreate(a *app.App) *cobra.Command {
 	f.StringVar(&o.entity.Name, "display-name", "", "`name` for people (default the ID)")
 	f.StringVar(&o.entity.Parent, "parent", "", "`ID` of the parent")
 	f.BoolVar(&o.entity.Cascade, "cascade", false, "acquire from the parent too")
-	f.StringToStringVar(&o.entity.Metadata, "metadata", nil, "`key=value` to keep with the entity, separated by commas")
+	f.Var((*metadata)(&o.entity.Metadata), "metadata", "`key=value` to keep with the entity, separated by commas or\nin repeated flags")
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, view{})
 }

@@ -49,6 +49,7 @@ func (o *listOptions) Validate() error {
 type pageView struct {
 	Entities []view  `json:"entities"` // the entities by ID
 	Cursor   *string `json:"cursor"`
+	Note     string  `json:"note,omitempty"` // why there are none
 }
 
 // Run lists the entities.
@@ -71,10 +72,22 @@ func (o *listOptions) Run(ctx context.Context) error {
 	if page.Next != "" {
 		next = &page.Next
 	}
-	return o.app.Print(pageView{views, next}, func(w *strings.Builder) {
+	note := o.app.Explain(len(views) == 0, "no entity%s was created in namespace %s; entities need not be created to have limits or to acquire: see zae-limiter top RESOURCE", o.which(), o.app.Flags.Namespace)
+	return o.app.Print(pageView{views, next, note}, func(w *strings.Builder) {
 		app.Table(w, []string{"ID", "NAME", "PARENT", "CASCADE", "CREATED"}, rows)
 		if next != nil {
 			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", *next)
 		}
 	})
+}
+
+// which says of which entities a list is.
+func (o *listOptions) which() string {
+	switch {
+	case o.query.Cursor != "":
+		return " after the cursor"
+	case o.query.Prefix != "":
+		return " whose ID begins with " + o.query.Prefix
+	}
+	return ""
 }

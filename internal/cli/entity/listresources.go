@@ -44,7 +44,8 @@ type resourceView struct {
 // resourcesView is the result in JSON.
 type resourcesView struct {
 	Entity    string         `json:"entity_id"`
-	Resources []resourceView `json:"resources"` // the resources by name
+	Resources []resourceView `json:"resources"`      // the resources by name
+	Note      string         `json:"note,omitempty"` // why there are none
 }
 
 // Run lists the resources.
@@ -67,7 +68,8 @@ func (o *listResourcesOptions) Run(ctx context.Context) error {
 		}
 		rows[i] = []string{r.Resource, yesNo(r.Limits), shards}
 	}
-	return o.app.Print(resourcesView{o.id, views}, func(w *strings.Builder) {
+	note := o.app.Explain(len(views) == 0, "entity %s of namespace %s has no bucket and no limits of its own: it is spelled otherwise, or it has acquired nothing lately", o.id, o.app.Flags.Namespace)
+	return o.app.Print(resourcesView{o.id, views, note}, func(w *strings.Builder) {
 		app.Table(w, []string{"RESOURCE", "OWN LIMITS", "SHARDS"}, rows)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/estimate"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/internal/limitarg"
@@ -26,7 +27,7 @@ type options struct {
 	app     *app.App
 	load    estimate.Load
 	rate    rate
-	windows []string
+	windows []usage.Window
 	prices  string // file
 
 	file, name string // of the scenario
@@ -57,8 +58,8 @@ func New(a *app.App) *cobra.Command {
 		Short: "Work out what a load costs",
 		Long:  about,
 		Example: "  zae-limiter estimate --rate 1000/s --limits 2 --cascade 0.5 --refused 0.1 \\\n" +
-			"    --processes 20 --windows hour,day\n" +
-			"  zae-limiter estimate --scenario llm-gateway --latency 3ms --windows hour,day\n" +
+			"    --processes 20 --windows hourly,daily\n" +
+			"  zae-limiter estimate --scenario llm-gateway --latency 3ms --windows hourly,daily\n" +
 			"  zae-limiter estimate --file load.yaml --duration 10m",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
@@ -89,7 +90,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 	f.Float64Var(&l.NewBuckets, "new-buckets", 0, "`number` of buckets used for the first time, a second")
 	f.DurationVar(&l.Latency, "latency", 5*time.Millisecond, "time that a request takes; callers of one process share writes, and\nusers of a scenario wait for its end")
 	f.DurationVar(&l.ConfigTTL, "config-ttl", time.Minute, "the limiter's ConfigTTL")
-	f.StringSliceVar(&o.windows, "windows", nil, "usage `windows` that an aggregator counts: hour, day, month\n(default no aggregator)")
+	f.Var(app.Windows(&o.windows), "windows", "usage `windows` that an aggregator counts: hourly, daily, monthly\n(default no aggregator)")
 	f.DurationVar(&l.Retention, "usage-ttl", 90*24*time.Hour, "how long usage is kept")
 	f.DurationVar(&l.Function.BatchWindow, "batch-window", 5*time.Second, "how long a call of the aggregator waits for its records")
 	f.IntVar(&l.Function.BatchRecords, "batch-records", 100, "`number` of records of a call at most")
@@ -126,11 +127,9 @@ func (o *options) Validate() error {
 		return err
 	}
 	o.load.Rate = float64(o.rate)
-	order := []string{"hour", "day", "month"}
 	for i, w := range o.windows {
-		// The model counts the first windows of this order.
-		if i >= len(order) || w != order[i] {
-			return fmt.Errorf("invalid --windows %q: give hour, or hour,day, or hour,day,month", strings.Join(o.windows, ","))
+		if int(w) != i { // the model counts the first windows of their order
+			return fmt.Errorf("invalid --windows %s: give hourly, or hourly,daily, or hourly,daily,monthly", strings.Join(app.WindowNames(o.windows), ","))
 		}
 	}
 	o.load.Windows = len(o.windows)

@@ -23,14 +23,14 @@ func newExport(a *app.App) *cobra.Command {
 		"Write the limits of a namespace as a manifest, in YAML, or in JSON with --output json. A\n"+
 			"plan of the result has no changes.", o)
 	cmd.Example = "  zae-limiter limits export -N prod > limits.yaml"
-	cmd.Flags().StringVar(&o.name, "name", manifest.DefaultName, "`name` of the manifest")
+	cmd.Flags().StringVar(&o.name, "manifest", manifest.DefaultName, "`name` of the manifest")
 	return a.Prints(cmd, &manifest.Manifest{})
 }
 
 // Validate checks the name.
 func (o *exportOptions) Validate() error {
 	if err := store.CheckManifest(o.name); err != nil {
-		return fmt.Errorf("--name: %w", err)
+		return fmt.Errorf("--manifest: %w", err)
 	}
 	return nil
 }

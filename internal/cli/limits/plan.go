@@ -36,7 +36,11 @@ func bindPrune(cmd *cobra.Command, prune *bool) {
 
 func bindDetailed(a *app.App, cmd *cobra.Command, detailed *bool) {
 	cmd.Flags().BoolVar(detailed, "detailed-exitcode", false, "exit with 0 if there are no changes, 2 if there are, and 1 on\nany error")
-	cmd.PreRun = func(*cobra.Command, []string) { a.DetailedExit = *detailed }
+	cmd.PreRun = func(*cobra.Command, []string) {
+		if *detailed { // 2 means changes, and not wrong usage
+			a.CodeOf = func(error) int { return app.ExitError }
+		}
+	}
 }
 
 // Run shows the plan.

@@ -51,7 +51,8 @@ func orphanOf(o *dynamo.Orphan) orphan {
 
 // orphansView is the result in JSON.
 type orphansView struct {
-	Orphans []orphan `json:"orphans"` // the namespaces without a name
+	Orphans []orphan `json:"orphans"`        // the namespaces without a name
+	Note    string   `json:"note,omitempty"` // why there are none
 }
 
 // Run lists the orphans.
@@ -68,7 +69,8 @@ func (o *orphansOptions) Run(ctx context.Context) error {
 	for i := range all {
 		views[i] = orphanOf(&all[i])
 	}
-	return errors.Join(err, o.app.Print(orphansView{views}, func(w *strings.Builder) {
+	note := o.app.Explain(len(views) == 0 && err == nil, "every namespace of table %s has its name", o.app.Flags.Table)
+	return errors.Join(err, o.app.Print(orphansView{views, note}, func(w *strings.Builder) {
 		rows := make([][]string, len(views))
 		for i, v := range views {
 			deleted := ""

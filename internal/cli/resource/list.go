@@ -26,7 +26,8 @@ func (*listOptions) Validate() error { return nil }
 
 // listView is the result in JSON.
 type listView struct {
-	Resources []string `json:"resources"` // names of the resources
+	Resources []string `json:"resources"`      // names of the resources
+	Note      string   `json:"note,omitempty"` // why there are none
 }
 
 // Run lists the resources.
@@ -43,7 +44,8 @@ func (o *listOptions) Run(ctx context.Context) error {
 	for i, name := range names {
 		rows[i] = []string{name}
 	}
-	return o.app.Print(listView{append([]string{}, names...)}, func(w *strings.Builder) {
+	note := o.app.Explain(len(names) == 0, "no resource of namespace %s has default limits: set some with zae-limiter resource set-defaults", o.app.Flags.Namespace)
+	return o.app.Print(listView{append([]string{}, names...), note}, func(w *strings.Builder) {
 		app.Table(w, []string{"RESOURCE"}, rows)
 	})
 }

@@ -25,7 +25,7 @@ func newDelete(a *app.App) *cobra.Command {
 	o := &deleteOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "delete",
-		Short: "Delete the stack; table and archive stay",
+		Short: "Delete the CloudFormation stack; table and archive stay",
 		Long: "Delete a stack. The table and the archive stay, outside any stack, unless --delete-data repeats\n" +
 			"the stack's name. If the stack does not exist, the command says so and succeeds.",
 		Args: app.Args(),

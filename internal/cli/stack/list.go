@@ -18,7 +18,7 @@ func newList(a *app.App) *cobra.Command {
 	o := &listOptions{a}
 	return a.Prints(&cobra.Command{
 		Use:   "list",
-		Short: "List the stacks of limiters in the region",
+		Short: "List the CloudFormation stacks of limiters in the region",
 		Args:  app.Args(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}, listView{})

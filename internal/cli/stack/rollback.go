@@ -22,7 +22,7 @@ func newRollback(a *app.App) *cobra.Command {
 	o := &rollbackOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "rollback",
-		Short: "Cancel a running update, or continue a rollback that failed",
+		Short: "Cancel a running update of the stack, or continue a rollback that failed",
 		Long: "Return a stack to the state before its last update. The command cancels an update that runs.\n" +
 			"It continues a rollback that failed, once its cause is corrected. With --skip, a resource\n" +
 			"stays as it is, and differs from the stack until the next deploy.",

@@ -2,12 +2,14 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/deploy/health"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
@@ -30,7 +32,7 @@ func newStatus(a *app.App) *cobra.Command {
 	o := &statusOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show whether a deployed limiter works",
+		Short: "Show whether the stack and the table of a limiter work",
 		Long: "Show whether a deployed limiter works: its stack, table, aggregator, dead letters,\n" +
 			"archive, alarms, versions and namespaces. The command only reads.\n\n" +
 			"A table without a stack, as on --local, is shown alone. If the credentials cannot read\n" +
@@ -43,13 +45,19 @@ func newStatus(a *app.App) *cobra.Command {
 			"     a late aggregator\n" +
 			"  4  changing: an operation runs on the stack, the table or a function\n" +
 			"  5  incomplete: nothing wrong was seen, but a part could not be read\n" +
-			"If several hold, 4 precedes 1, then 3, then 5. With --watch, the code is that of the\n" +
-			"last look.",
+			"  6  unreachable: no server answers for the table\n" +
+			"  7  forbidden: there are no credentials, they have expired or are wrong, or they do not\n" +
+			"     permit to describe the table\n" +
+			"If several hold, the first of 4, 1, 6, 7, 3 and 5 counts. With --watch, the code is that of\n" +
+			"the last look.",
 		Example: "  zae-limiter status --stack limits\n" +
 			"  zae-limiter status --stack limits --watch\n" +
 			"  zae-limiter status --table limits --endpoint-url http://localhost:8000",
 		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.CodeOf = codeOf
+			return a.Run(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "look again after each --interval, until interrupted")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "first follow a running operation of the stack to its end")
@@ -70,6 +78,18 @@ func (o *statusOptions) Validate() error {
 var codes = map[health.Verdict]app.CodeError{
 	health.Healthy: app.ExitOK, health.Broken: app.ExitError, health.Degraded: app.ExitDegraded,
 	health.Changing: app.ExitChanging, health.Incomplete: app.ExitIncomplete,
+	health.Unreachable: app.ExitUnreachable, health.Forbidden: app.ExitForbidden,
+}
+
+// codeOf is the exit code of an error before there is a verdict, 0 for the usual one.
+func codeOf(err error) int {
+	switch {
+	case app.IsForbidden(err):
+		return app.ExitForbidden
+	case app.IsUnreached(err), app.IsUnanswered(err), errors.Is(err, limiter.ErrUnavailable):
+		return app.ExitUnreachable
+	}
+	return 0
 }
 
 // exit is the error that ends the program with a verdict's code.

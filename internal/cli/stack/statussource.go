@@ -33,6 +33,10 @@ func newStatusSource(ctx context.Context, a *app.App) (*statusSource, error) {
 	if s.api, err = a.ExistingAPI(ctx); err != nil || a.Flags.Local != "" {
 		return s, err
 	}
+	if server := a.OtherTables(); server != "" {
+		a.Notef("The environment leads to tables at %s only, so no stack is looked for.", server)
+		return s, nil
+	}
 	if s.clients, err = a.ConnectHealth(ctx, a.Endpoint()); err != nil {
 		return nil, err
 	}
@@ -67,7 +71,7 @@ func (s *statusSource) look(ctx context.Context) (*health.Report, error) {
 		return nil, err
 	}
 	r, err := health.Collect(ctx, health.Options{
-		Table: s.table, Namespaces: s.namespaces, TableName: table, Site: site, Clients: s.clients, Now: s.app.Now,
+		Table: s.table, Namespaces: s.namespaces, TableName: table, Site: site, Clients: s.clients, Now: s.app.Now, Timeout: s.app.Patience(),
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +89,7 @@ func (s *statusSource) stack(ctx context.Context) health.Part[health.Stack] {
 	if s.stacks == nil {
 		return health.Part[health.Stack]{}
 	}
-	return health.FindStack(ctx, s.stacks, s.app.Flags.Table, 0)
+	return health.FindStack(ctx, s.stacks, s.app.Flags.Table, s.app.Patience())
 }
 
 // open makes the handles of a table.
@@ -96,7 +100,7 @@ func (s *statusSource) open(ctx context.Context, table string) (err error) {
 	if s.table, err = s.app.NamedTable(ctx, table); err != nil {
 		return err
 	}
-	s.namespaces, err = dynamo.NewNamespaces(dynamo.Options{API: s.api, Table: table, Now: s.app.Now, Logger: s.app.Logger()})
+	s.namespaces, err = dynamo.NewNamespaces(dynamo.Options{API: s.api, Table: table, Now: s.app.Now, Logger: s.app.Logger(), Timeout: s.app.Patience()})
 	s.tableName = table
 	return err
 }

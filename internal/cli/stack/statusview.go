@@ -34,11 +34,13 @@ func statusViewOf(name string, r *health.Report) *statusView {
 
 // sentences say what a verdict means.
 var sentences = map[health.Verdict]string{
-	health.Healthy:    "is healthy",
-	health.Changing:   "is changing",
-	health.Broken:     "is broken",
-	health.Degraded:   "is degraded",
-	health.Incomplete: "shows nothing wrong, but not everything could be read",
+	health.Healthy:     "is healthy",
+	health.Changing:    "is changing",
+	health.Broken:      "is broken",
+	health.Degraded:    "is degraded",
+	health.Unreachable: "cannot be reached",
+	health.Forbidden:   "cannot be read with these credentials",
+	health.Incomplete:  "shows nothing wrong, but not everything could be read",
 }
 
 // text writes the view for people: the verdict, the findings, and a section for each part.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go/deploy"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -66,7 +67,7 @@ func (f *Flags) Given() bool {
 }
 
 func (f *Flags) bindUsage() {
-	f.strings("snapshot-windows", func(o *deploy.Options) *[]string { return &o.Windows }, "`windows` of usage: hourly, daily, monthly (default hourly,daily)")
+	f.windows("snapshot-windows", func(o *deploy.Options) *[]string { return &o.Windows }, "`windows` of usage: hourly, daily, monthly (default hourly,daily)")
 	f.int("usage-retention-days", func(o *deploy.Options) *int { return &o.UsageRetentionDays }, "`days` for which usage is kept after its window, 1 to 3650\n(default 90)")
 	f.int("audit-retention-days", func(o *deploy.Options) *int { return &o.AuditRetentionDays }, "`days` for which audit events stay in the table, 1 to 3650\n(default as the table has it, else 90)")
 }
@@ -147,16 +148,11 @@ func (f *Flags) string(name string, field func(*deploy.Options) *string, usage s
 	f.apply[name] = func(o *deploy.Options) { *field(o) = *v }
 }
 
-func (f *Flags) strings(name string, field func(*deploy.Options) *[]string, usage string) {
-	v := f.set.StringSlice(name, nil, usage)
+func (f *Flags) windows(name string, field func(*deploy.Options) *[]string, help string) {
+	var v []usage.Window
+	f.set.Var(app.Windows(&v), name, help)
 	sets(f, name, field)
-	f.apply[name] = func(o *deploy.Options) {
-		trimmed := []string{}
-		for _, word := range *v {
-			trimmed = append(trimmed, strings.TrimSpace(word))
-		}
-		*field(o) = trimmed
-	}
+	f.apply[name] = func(o *deploy.Options) { *field(o) = app.WindowNames(v) }
 }
 
 func (f *Flags) bool(name string, field func(*deploy.Options) *bool, usage string) {
@@ -250,3 +246,6 @@ func (t *Tags) String() string {
 
 // Type is the value's name in help.
 func (*Tags) Type() string { return "KEY=VALUE" }
+
+// IsCumulative says that the flag takes several tags.
+func (*Tags) IsCumulative() bool { return true }

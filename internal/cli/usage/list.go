@@ -59,15 +59,16 @@ func (o *listOptions) Validate() error {
 type pageView struct {
 	Snapshots []view  `json:"snapshots"` // the snapshots, the newest first
 	Cursor    *string `json:"cursor"`
+	Note      string  `json:"note,omitempty"` // why there are none
 }
 
 // Run lists the snapshots.
 func (o *listOptions) Run(ctx context.Context) error {
-	page, err := ask(ctx, o.app, o.query, (*usage.Snapshots).Read)
+	page, note, err := ask(ctx, o.app, o.query, (*usage.Snapshots).Read, func(p usage.Page) bool { return len(p.Snapshots) == 0 })
 	if err != nil {
 		return err
 	}
-	v := pageView{Snapshots: make([]view, len(page.Snapshots))}
+	v := pageView{Snapshots: make([]view, len(page.Snapshots)), Note: note}
 	for i := range page.Snapshots {
 		v.Snapshots[i] = viewOf(&page.Snapshots[i])
 	}

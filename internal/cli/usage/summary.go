@@ -56,17 +56,18 @@ type summaryView struct {
 	First     *time.Time `json:"first_start_at"`       // beginning of the first window
 	Last      *time.Time `json:"last_start_at"`        // beginning of the last window
 	Limits    []total    `json:"limits"`
+	Note      string     `json:"note,omitempty"` // why there are none
 }
 
 // Run adds up.
 func (o *summaryOptions) Run(ctx context.Context) error {
-	sum, err := ask(ctx, o.app, o.query, (*usage.Snapshots).Sum)
+	sum, note, err := ask(ctx, o.app, o.query, (*usage.Snapshots).Sum, func(s usage.Summary) bool { return s.Snapshots == 0 })
 	if err != nil {
 		return err
 	}
 	v := summaryView{
 		Window: o.query.Window.String(), Snapshots: sum.Snapshots, Windows: sum.Windows, Entities: sum.Entities, Twice: o.query.Entity == "", Events: sum.Events, Limits: make([]total, len(sum.Limits)),
-		Entity: given(o.query.Entity), Resource: given(o.query.Resource), First: given(sum.First), Last: given(sum.Last),
+		Note: note, Entity: given(o.query.Entity), Resource: given(o.query.Resource), First: given(sum.First), Last: given(sum.Last),
 	}
 	rows, write := make([][]string, len(sum.Limits)), grouped
 	if o.app.Flags.Output == outputCSV {
