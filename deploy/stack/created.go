@@ -14,7 +14,7 @@ import (
 // conditions of the template. It knows the functions that a condition may have, but for
 // those that need an account.
 func created(s Spec) ([]Change, error) {
-	t := conditional{parameters: s.Parameters}
+	t := conditional{name: s.Name, parameters: s.Parameters}
 	if err := yaml.Unmarshal([]byte(s.Template), &t); err != nil {
 		return nil, fmt.Errorf("read the template of stack %s: %w", s.Name, err)
 	}
@@ -50,7 +50,56 @@ type conditional struct {
 	Conditions map[string]yaml.Node `yaml:"Conditions"`
 	Resources  yaml.Node            `yaml:"Resources"`
 
+	name       string            // of the stack
 	parameters map[string]string // values of the spec
+}
+
+// resolve evaluates the functions in a value: Ref and If, which are all that the table of a
+// limiter has. A value that is AWS::NoValue is nil, and left out of maps and lists.
+func (t *conditional) resolve(n *yaml.Node) (any, error) {
+	switch {
+	case n.Tag == "!If" && len(n.Content) == 3:
+		holds, err := t.named(n.Content[0].Value)
+		if err != nil {
+			return nil, err
+		}
+		if holds {
+			return t.resolve(n.Content[1])
+		}
+		return t.resolve(n.Content[2])
+	case n.Tag == "!Ref" && n.Value == "AWS::NoValue":
+		return nil, nil
+	case n.Kind == yaml.MappingNode:
+		m := map[string]any{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			v, err := t.resolve(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			if v != nil {
+				m[n.Content[i].Value] = v
+			}
+		}
+		return m, nil
+	case n.Kind == yaml.SequenceNode:
+		list := []any{}
+		for _, item := range n.Content {
+			v, err := t.resolve(item)
+			if err != nil {
+				return nil, err
+			}
+			if v != nil {
+				list = append(list, v)
+			}
+		}
+		return list, nil
+	}
+	text, err := t.text(n)
+	var v any
+	if err == nil { // a number or a truth is one, whether it is written or a parameter
+		err = (&yaml.Node{Kind: yaml.ScalarNode, Value: text}).Decode(&v)
+	}
+	return v, err
 }
 
 // named reports whether a condition holds.
@@ -92,6 +141,8 @@ func (t *conditional) holds(n *yaml.Node) (bool, error) {
 // text evaluates a value of a condition.
 func (t *conditional) text(n *yaml.Node) (string, error) {
 	switch {
+	case n.Tag == "!Ref" && n.Value == "AWS::StackName":
+		return t.name, nil
 	case n.Tag == "!Ref":
 		if value, ok := t.parameters[n.Value]; ok {
 			return value, nil

@@ -23,6 +23,7 @@ const (
 // Tables makes the tables of stacks. The embedded engine implements it.
 type Tables interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 	DeleteTable(context.Context, *dynamodb.DeleteTableInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error)
 	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 }
@@ -76,7 +77,7 @@ func New(o Options) *Cloud {
 	}
 }
 
-// Fail makes each CREATE, UPDATE, DELETE or ROLLBACK of a resource fail with a reason; ""
+// Fail makes each CREATE, UPDATE, DELETE, IMPORT or ROLLBACK of a resource fail with a reason; ""
 // stops that. ROLLBACK is the return of a resource to its old form.
 func (c *Cloud) Fail(action, logicalID, reason string) {
 	c.mu.Lock()

@@ -66,6 +66,20 @@ func (c *Cloud) PutObject(_ context.Context, in *s3.PutObjectInput, _ ...func(*s
 	})
 }
 
+// GetBucketPolicy returns the policy of a bucket, which a resource of a stack made.
+func (c *Cloud) GetBucketPolicy(_ context.Context, in *s3.GetBucketPolicyInput, _ ...func(*s3.Options)) (*s3.GetBucketPolicyOutput, error) {
+	return call(c, "GetBucketPolicy", func() (*s3.GetBucketPolicyOutput, error) {
+		bucket := aws.ToString(in.Bucket)
+		if _, ok := c.buckets[bucket]; !ok {
+			return nil, noBucket()
+		}
+		if !c.exists["AWS::S3::BucketPolicy "+bucket] {
+			return nil, &smithy.GenericAPIError{Code: "NoSuchBucketPolicy", Message: "The bucket policy does not exist"}
+		}
+		return &s3.GetBucketPolicyOutput{Policy: aws.String("{}")}, nil
+	})
+}
+
 // ListObjectVersions lists a page of the objects, which have one version each.
 func (c *Cloud) ListObjectVersions(_ context.Context, in *s3.ListObjectVersionsInput, _ ...func(*s3.Options)) (*s3.ListObjectVersionsOutput, error) {
 	return call(c, "ListObjectVersions", func() (*s3.ListObjectVersionsOutput, error) {
