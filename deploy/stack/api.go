@@ -57,8 +57,10 @@ type Buckets interface {
 	DeleteBucket(context.Context, *s3.DeleteBucketInput, ...func(*s3.Options)) (*s3.DeleteBucketOutput, error)
 }
 
-// A Mappings reads the state of event source mappings.
-type Mappings interface {
+// A Functions reads functions and their event source mappings, and puts code into functions.
+type Functions interface {
+	GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput, ...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error)
+	UpdateFunctionCode(context.Context, *lambda.UpdateFunctionCodeInput, ...func(*lambda.Options)) (*lambda.UpdateFunctionCodeOutput, error)
 	ListEventSourceMappings(context.Context, *lambda.ListEventSourceMappingsInput, ...func(*lambda.Options)) (*lambda.ListEventSourceMappingsOutput, error)
 }
 
@@ -84,7 +86,7 @@ type Database interface {
 type Clients struct {
 	CloudFormation CloudFormation
 	Buckets        Buckets
-	Mappings       Mappings
+	Functions      Functions
 	Tagging        Tagging
 	Database       Database
 	Tasks          Tasks // may be nil; [Manager.Task] needs it
@@ -93,7 +95,7 @@ type Clients struct {
 var (
 	_ CloudFormation = (*cloudformation.Client)(nil)
 	_ Buckets        = (*s3.Client)(nil)
-	_ Mappings       = (*lambda.Client)(nil)
+	_ Functions      = (*lambda.Client)(nil)
 	_ Tagging        = (*resourcegroupstaggingapi.Client)(nil)
 	_ Database       = (*dynamodb.Client)(nil)
 	_ Tasks          = (*ecs.Client)(nil)

@@ -129,8 +129,6 @@ func (m *Manager) complete(ctx context.Context, p *Plan) error {
 		out, err := m.cf.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{ChangeSetName: &p.changeSet, StackName: &p.StackID})
 		err = translate("plan stack "+p.Stack, err)
 		switch {
-		case errors.Is(err, store.ErrThrottled):
-			pace.slower()
 		case err != nil:
 			return err
 		case out.Status == types.ChangeSetStatusCreateComplete:
@@ -139,8 +137,7 @@ func (m *Manager) complete(ctx context.Context, p *Plan) error {
 			return m.Discard(ctx, p)
 		case out.Status == types.ChangeSetStatusFailed:
 			return &ChangeSetError{p.Stack, aws.ToString(out.StatusReason)}
-		default:
-			pace.steady()
+		default: // it is under way
 		}
 		if err := pace.wait(ctx); err != nil {
 			return fmt.Errorf("plan stack %s: %w", p.Stack, err)

@@ -54,6 +54,7 @@ type Cloud struct {
 	exists   map[string]bool
 	buckets  map[string]map[string][]byte
 	mappings map[string]string // state by function
+	code     map[string]string // checksums by function, as Lambda tells them
 	fail     map[string]string // reasons by "ACTION LogicalID"
 	fault    func(op string) Fault
 	asked    []string
@@ -72,7 +73,7 @@ func New(o Options) *Cloud {
 	}
 	return &Cloud{
 		o: o, exists: map[string]bool{}, buckets: map[string]map[string][]byte{},
-		mappings: map[string]string{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
+		mappings: map[string]string{}, code: map[string]string{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
 		task: "RUNNING", agent: "RUNNING",
 	}
 }

@@ -88,7 +88,7 @@ func TestRedrive(t *testing.T) {
 			Getenv:  func(string) string { return "" },
 			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
 			ConnectStack: func(context.Context, app.Endpoint) (stack.Clients, error) {
-				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine}, nil
+				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Functions: cloud, Tagging: cloud, Database: engine}, nil
 			},
 			ConnectQueue: func(_ context.Context, e app.Endpoint) (redrive.Queue, error) {
 				if e.URL == "" {

@@ -43,8 +43,8 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 			"options of the former stack again.",
 		Example: "  zae-limiter deploy --name limits --region eu-central-1\n" +
 			"  zae-limiter deploy --name limits --adopt-table",
-		Args:    app.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.confirm = a.Confirmation(cmd)
 	o.flags.Bind(cmd)
