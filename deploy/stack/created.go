@@ -69,30 +69,8 @@ func (t *conditional) resolve(n *yaml.Node) (any, error) {
 		return t.resolve(n.Content[2])
 	case n.Tag == "!Ref" && n.Value == "AWS::NoValue":
 		return nil, nil
-	case n.Kind == yaml.MappingNode:
-		m := map[string]any{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			v, err := t.resolve(n.Content[i+1])
-			if err != nil {
-				return nil, err
-			}
-			if v != nil {
-				m[n.Content[i].Value] = v
-			}
-		}
-		return m, nil
-	case n.Kind == yaml.SequenceNode:
-		list := []any{}
-		for _, item := range n.Content {
-			v, err := t.resolve(item)
-			if err != nil {
-				return nil, err
-			}
-			if v != nil {
-				list = append(list, v)
-			}
-		}
-		return list, nil
+	case n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode:
+		return t.resolveAll(n)
 	}
 	text, err := t.text(n)
 	var v any
@@ -100,6 +78,30 @@ func (t *conditional) resolve(n *yaml.Node) (any, error) {
 		err = (&yaml.Node{Kind: yaml.ScalarNode, Value: text}).Decode(&v)
 	}
 	return v, err
+}
+
+// resolveAll evaluates the values of a map or a list.
+func (t *conditional) resolveAll(n *yaml.Node) (any, error) {
+	m, list, isMap := map[string]any{}, []any{}, n.Kind == yaml.MappingNode
+	for i, item := range n.Content {
+		if isMap && i%2 == 0 {
+			continue // a key
+		}
+		v, err := t.resolve(item)
+		switch {
+		case err != nil:
+			return nil, err
+		case v == nil:
+		case isMap:
+			m[n.Content[i-1].Value] = v
+		default:
+			list = append(list, v)
+		}
+	}
+	if isMap {
+		return m, nil
+	}
+	return list, nil
 }
 
 // named reports whether a condition holds.

@@ -38,7 +38,7 @@ const noChange = "The submitted information didn't contain changes. Submit diffe
 
 // CreateChangeSet computes a change set.
 func (c *Cloud) CreateChangeSet(_ context.Context, in *cloudformation.CreateChangeSetInput, _ ...func(*cloudformation.Options)) (*cloudformation.CreateChangeSetOutput, error) {
-	return call(c, "CreateChangeSet", func() (*cloudformation.CreateChangeSetOutput, error) {
+	return call(c, "CreateChangeSet", func() (*cloudformation.CreateChangeSetOutput, error) { //nolint:contextcheck // what is in the account does not hang on a request
 		name := aws.ToString(in.ChangeSetName)
 		if !changeSetName.MatchString(name) {
 			return nil, invalid("1 validation error detected: Value '%s' at 'changeSetName' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*", name)

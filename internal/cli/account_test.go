@@ -70,7 +70,7 @@ func (w *world) connectHealth(ctx context.Context, _ app.Endpoint) (health.Clien
 			return health.Clients{}, err
 		}
 		for _, r := range resources.StackResources {
-			w.accountFor(&r)
+			w.accountFor(ctx, &r)
 		}
 	}
 	return health.Clients{Watch: w.account, Functions: w.account, Queues: w.account, Logs: w.account, Buckets: w.account}, nil
@@ -81,10 +81,10 @@ func newAccount() *cloudtest.Account {
 }
 
 // accountFor gives the account what a new resource makes.
-func (w *world) accountFor(r *cftypes.StackResource) {
+func (w *world) accountFor(ctx context.Context, r *cftypes.StackResource) {
 	a, id := w.account, aws.ToString(r.PhysicalResourceId)
 	if id != "" && aws.ToString(r.ResourceType) == "AWS::Lambda::Function" {
-		a.Functions[id] = w.functionFor(r)
+		a.Functions[id] = w.functionFor(ctx, r)
 	}
 	if id == "" || w.known[id] {
 		return
@@ -113,7 +113,7 @@ func (w *world) accountFor(r *cftypes.StackResource) {
 }
 
 // functionFor is a function as its stack says.
-func (w *world) functionFor(r *cftypes.StackResource) *cloudtest.Function {
+func (w *world) functionFor(ctx context.Context, r *cftypes.StackResource) *cloudtest.Function {
 	p := w.cloud.Properties(aws.ToString(r.StackName), aws.ToString(r.LogicalResourceId))
 	f := &cloudtest.Function{
 		State: "Active", Update: "Successful", Architecture: lambdatypes.ArchitectureArm64, Runtime: lambdatypes.RuntimeProvidedal2023,
@@ -130,7 +130,7 @@ func (w *world) functionFor(r *cftypes.StackResource) *cloudtest.Function {
 	for name, value := range variables {
 		f.Environment[name], _ = value.(string)
 	}
-	if has, err := w.cloud.GetFunctionConfiguration(context.Background(), &lambda.GetFunctionConfigurationInput{FunctionName: r.PhysicalResourceId}); err == nil {
+	if has, err := w.cloud.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: r.PhysicalResourceId}); err == nil {
 		f.SHA256 = aws.ToString(has.CodeSha256)
 	}
 	return f

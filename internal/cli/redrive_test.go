@@ -77,6 +77,8 @@ func TestRedrive(t *testing.T) {
 		{gone, "--queue-url " + url, 1, "1 of 1 messages kept"},
 		{gone, "--queue-url " + url + " --discard-expired --output json", 0, `"state":"expired","deleted":true`},
 		{gone, "", 1, "1 of 1 messages kept"}, // the stack knows its queue
+		{gone, "--dry-run", 1, "dry run, nothing was changed: without --dry-run, 0 of 1 messages would be processed or discarded, and 1 would stay"},
+		{gone, "--dry-run --discard-expired", 0, "1 of 1 messages would be processed or discarded, and 0 would stay"},
 		{gone, "--table other", 1, "find the dead-letter queue: stack \"other\" not found"},
 		{gone, "--local nowhere", 2, "missing --queue-url"},
 		{gone, "--queue-url dlq", 2, `invalid --queue-url "dlq"`},

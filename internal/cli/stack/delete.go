@@ -100,15 +100,15 @@ func (o *deleteOptions) print(left stack.Remainder, text string) error {
 	}
 	return o.app.Print(deletedView{o.app.Flags.Table, kept}, func(w *strings.Builder) {
 		fmt.Fprintln(w, text)
-		again := "zae-limiter deploy -n " + o.app.Flags.Table + " --adopt-table"
+		archive := ""
 		for _, r := range kept {
 			fmt.Fprintf(w, "kept %s %s\n", r.Type, r.PhysicalID)
 			if r.LogicalID == stack.ArchiveID {
-				again += " --adopt-archive " + r.PhysicalID
+				archive = " --adopt-archive " + r.PhysicalID
 			}
 		}
 		if len(kept) > 0 {
-			fmt.Fprintf(w, "to give them a stack again: %s\n", again)
+			fmt.Fprintf(w, "to give them a stack again: zae-limiter deploy -n %s --adopt-table%s\n", o.app.Flags.Table, archive)
 		}
 	})
 }
