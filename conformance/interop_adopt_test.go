@@ -108,7 +108,7 @@ func (a *account) run(args ...string) (stdout, stderr string, code int) {
 		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" },
 		Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return a.engine, nil },
 		ConnectStack: func(context.Context, app.Endpoint) (stack.Clients, error) {
-			return stack.Clients{CloudFormation: a.cloud, Buckets: a.cloud, Mappings: a.cloud, Tagging: a.cloud, Database: a.engine}, nil
+			return stack.Clients{CloudFormation: a.cloud, Buckets: a.cloud, Functions: a.cloud, Tagging: a.cloud, Database: a.engine}, nil
 		},
 		Executable: func() ([]byte, error) {
 			return elftest.Program("github.com/zeroae/zae-limiter-go/cmd/zae-limiter", "linux", elf.EM_AARCH64), nil

@@ -99,6 +99,11 @@ type Options struct {
 	// least 1 s; 0 is 30 min, and less than 0 never merges. Clients of the peer need the
 	// latter: they make a merged shard again, full.
 	Quiet time.Duration
+	// BatchSize is the most records of one call of the aggregator, 1 to 10,000; 0 is 100.
+	BatchSize int
+	// BatchWindow is how long records wait for others before a call, in whole seconds up to
+	// 5 min; 0 is 5 s, and less than 0 is not at all, which Lambda takes for up to 10 records.
+	BatchWindow time.Duration
 	// StartingPosition is [FromTheStart] if "".
 	StartingPosition Position
 

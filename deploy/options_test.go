@@ -58,6 +58,12 @@ func TestABadOptionIsNamed(t *testing.T) {
 		{"LogLevel", deploy.Options{LogLevel: "trace"}},
 		{"LogRetentionDays", deploy.Options{LogRetentionDays: 2}},
 		{"Quiet", deploy.Options{Quiet: time.Millisecond}},
+		{"BatchSize", deploy.Options{BatchSize: 10001}},
+		{"BatchSize", deploy.Options{BatchSize: -1}},
+		{"BatchWindow", deploy.Options{BatchWindow: 301 * time.Second}},
+		{"BatchWindow", deploy.Options{BatchWindow: 1500 * time.Millisecond}},
+		{"BatchWindow", deploy.Options{BatchWindow: -1}}, // with the default of 100 records
+		{"BatchWindow", deploy.Options{BatchWindow: -1, BatchSize: 11}},
 		{"StartingPosition", deploy.Options{StartingPosition: "AT_TIMESTAMP"}},
 		{"GlacierDays", deploy.Options{GlacierDays: 3651}},
 		{"AlarmTopicARN", deploy.Options{AlarmTopicARN: "alarms"}},

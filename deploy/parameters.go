@@ -3,6 +3,7 @@ package deploy
 import (
 	"cmp"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ var parameters = []parameter.Parameter[Options]{
 	parameter.Text("LogLevel", func(o *Options) *string { return &o.LogLevel }),
 	parameter.Number("LogRetentionDays", func(o *Options) *int { return &o.LogRetentionDays }),
 	{Key: "MergeQuiet", Get: (*Options).mergeQuiet, Set: setQuiet},
+	parameter.Number("StreamBatchSize", func(o *Options) *int { return &o.BatchSize }),
+	{Key: "StreamBatchWindow", Get: (*Options).batchWindow, Set: setBatchWindow},
 	parameter.Text("StreamStartingPosition", func(o *Options) *Position { return &o.StartingPosition }),
 	parameter.Without("EnableAuditArchival", func(o *Options) *bool { return &o.NoArchive }),
 	parameter.Number("AuditArchiveGlacierTransitionDays", func(o *Options) *int { return &o.GlacierDays }),
@@ -112,6 +115,18 @@ func setDurationAlarm(o *Options, v string) error {
 	timeout := int(cmp.Or(o.Timeout, defaultTimeout).Milliseconds())
 	o.DurationAlarmPercent = min(percent, (n*percent+timeout-1)/timeout)
 	return nil
+}
+
+func (o *Options) batchWindow() string {
+	return strconv.Itoa(int(max(0, o.BatchWindow).Seconds()))
+}
+
+func setBatchWindow(o *Options, v string) error {
+	n, err := parameter.Integer(v)
+	if o.BatchWindow = time.Duration(n) * time.Second; n == 0 {
+		o.BatchWindow = -1
+	}
+	return err
 }
 
 func (o *Options) mergeQuiet() string {

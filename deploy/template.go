@@ -31,8 +31,8 @@ func (s *Spec) Source() string {
 
 // Template returns the template as CloudFormation receives it, of at most
 // [MaxTemplateBytes]: [Spec.Source] with a line for each entry of a section. It lacks what
-// is for people and linters: comments, the Metadata of resources, and the Description of
-// parameters.
+// is for people and linters: comments, the Metadata of resources, and of parameters the
+// Description and the bounds, which [New] has checked.
 func (s *Spec) Template() []byte {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(s.Source()), &document); err != nil {
@@ -49,7 +49,7 @@ func (s *Spec) Template() []byte {
 		}
 		w.WriteByte('\n')
 		if key.Value == "Parameters" {
-			undescribe(section)
+			shorten(section)
 		}
 		for name, entry := range pairs(section) {
 			w.WriteString(" " + name.Value + ": ")
@@ -71,14 +71,18 @@ func pairs(mapping *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	}
 }
 
-// undescribe removes the Description of each entry of a section.
-func undescribe(section *yaml.Node) {
+// shorten removes from each parameter what [New] has checked and AWS checks again: the
+// description, and bounds but for the words of a text.
+func shorten(section *yaml.Node) {
 	for _, entry := range pairs(section) {
-		for i := 0; i+1 < len(entry.Content); i += 2 {
-			if entry.Content[i].Value == "Description" {
-				entry.Content = slices.Delete(entry.Content, i, i+2)
+		var kept []*yaml.Node
+		words := !slices.ContainsFunc(entry.Content, func(n *yaml.Node) bool { return n.Value == "Number" })
+		for key, value := range pairs(entry) {
+			if slices.Contains([]string{"Type", "Default"}, key.Value) || key.Value == "AllowedValues" && words {
+				kept = append(kept, key, value)
 			}
 		}
+		entry.Content = kept
 	}
 }
 
@@ -100,11 +104,12 @@ func emit(w *bytes.Buffer, n *yaml.Node) {
 		}
 		w.WriteByte('}')
 	case yaml.SequenceNode:
-		separator := "["
-		for _, item := range n.Content {
-			w.WriteString(separator)
+		w.WriteByte('[')
+		for i, item := range n.Content {
+			if i > 0 {
+				w.WriteByte(',')
+			}
 			emit(w, item)
-			separator = ","
 		}
 		w.WriteByte(']')
 	case yaml.ScalarNode:
@@ -114,7 +119,7 @@ func emit(w *bytes.Buffer, n *yaml.Node) {
 }
 
 // plain matches scalars that need no quotes between brackets.
-var plain = parameter.Pattern(`\A[\w/][\w./-]*(::?[\w./*-]+)*\z`)
+var plain = parameter.Pattern(`\A[\w/][\w./()-]*((::?| )[\w./*-]+)*\z`)
 
 func emitScalar(w *bytes.Buffer, n *yaml.Node) {
 	quoted := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0

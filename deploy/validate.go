@@ -26,6 +26,8 @@ const (
 	defaultMemoryMB         = 256
 	defaultTimeout          = time.Minute
 	defaultQuiet            = 30 * time.Minute
+	defaultBatchSize        = 100
+	defaultBatchWindow      = 5 * time.Second
 	defaultDurationPercent  = 80
 	defaultMinCapacity      = 5
 	defaultMaxCapacity      = 100
@@ -41,6 +43,9 @@ const (
 	minMemoryMB, maxMemoryMB   = 128, 3008
 	maxTimeout                 = 15 * time.Minute
 	minQuiet                   = time.Second
+	maxBatchSize               = 10000
+	maxBatchWithoutWindow      = 10
+	maxBatchWindow             = 5 * time.Minute
 	minTarget, maxTarget       = 20, 90
 	maxConcurrency             = 10000
 	maxCapacity                = 40000
@@ -81,6 +86,8 @@ func (o *Options) setDefaults() {
 	o.LogLevel = cmp.Or(o.LogLevel, "info")
 	o.LogRetentionDays = cmp.Or(o.LogRetentionDays, defaultLogRetentionDays)
 	o.Quiet = cmp.Or(o.Quiet, defaultQuiet)
+	o.BatchSize = cmp.Or(o.BatchSize, defaultBatchSize)
+	o.BatchWindow = cmp.Or(o.BatchWindow, defaultBatchWindow)
 	o.StartingPosition = cmp.Or(o.StartingPosition, FromTheStart)
 	o.GlacierDays = cmp.Or(o.GlacierDays, defaultGlacierDays)
 	o.DurationAlarmPercent = cmp.Or(o.DurationAlarmPercent, defaultDurationPercent)
@@ -122,6 +129,7 @@ func (o *Options) validateFunctions() error {
 		between("ReservedConcurrency", o.ReservedConcurrency, 0, maxConcurrency),
 		among("LogLevel", o.LogLevel, "debug", "info", "warn", "error"),
 		checkLogRetention(o.LogRetentionDays), checkQuiet(o.Quiet),
+		between("BatchSize", o.BatchSize, 1, maxBatchSize), o.checkBatchWindow(),
 		among("StartingPosition", o.StartingPosition, FromTheStart, FromNow),
 		between("GlacierDays", o.GlacierDays, 1, maxDays),
 	)
@@ -232,6 +240,17 @@ func checkWindows(windows []string) error {
 func checkTimeout(t time.Duration) error {
 	if t < time.Second || t > maxTimeout || t%time.Second != 0 {
 		return invalid("Timeout", t.String(), "give whole seconds from 1s to 15m")
+	}
+	return nil
+}
+
+// checkBatchWindow checks the rules of Lambda for mappings of a stream.
+func (o *Options) checkBatchWindow() error {
+	switch w := o.BatchWindow; {
+	case w > 0 && (w > maxBatchWindow || w%time.Second != 0):
+		return invalid("BatchWindow", w.String(), "give whole seconds up to 5m, or 0 for none")
+	case w < 0 && o.BatchSize > maxBatchWithoutWindow:
+		return invalid("BatchWindow", "0s", fmt.Sprintf("Lambda takes more than %d records in a batch only with a window: give at least 1s, or a batch size of at most %d", maxBatchWithoutWindow, maxBatchWithoutWindow))
 	}
 	return nil
 }

@@ -182,7 +182,14 @@ func (s *stack) apply(c call) any {
 		name, attribute, _ := strings.Cut(c.of.(string), ".")
 		return s.physical(name) + "." + attribute
 	case "!Sub":
-		return s.sub(c.of.(string))
+		if len(args) == 0 {
+			return s.sub(c.of.(string))
+		}
+		text := args[0].(string)
+		for name, value := range args[1].(map[string]any) {
+			text = strings.ReplaceAll(text, "${"+name+"}", s.eval(value).(string))
+		}
+		return s.sub(text)
 	case "!If":
 		if s.holds(args[0].(string)) {
 			return s.eval(args[1])

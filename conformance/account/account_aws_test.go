@@ -57,7 +57,7 @@ func TestOnARealAccount(t *testing.T) {
 	db := dynamodb.NewFromConfig(cfg)
 	meter := dynamo.NewMeter(db)
 	m, err := stack.New(stack.Options{Clients: stack.Clients{
-		CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Mappings: lambda.NewFromConfig(cfg),
+		CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Functions: lambda.NewFromConfig(cfg),
 		Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: db,
 	}})
 	if err != nil {

@@ -56,7 +56,7 @@ func inCloud(t *testing.T, test func(w *trial)) {
 		engine := dynamolite.New(dynamolite.Options{})
 		defer engine.Close()
 		cloud := cfntest.New(cfntest.Options{Now: time.Now, Step: 7 * time.Second, Tables: engine})
-		m, err := stack.New(stack.Options{Clients: stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine}})
+		m, err := stack.New(stack.Options{Clients: stack.Clients{CloudFormation: cloud, Buckets: cloud, Functions: cloud, Tagging: cloud, Database: engine}})
 		if err != nil {
 			t.Fatal(err)
 		}

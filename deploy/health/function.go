@@ -64,6 +64,10 @@ func (r *reader) code(ctx context.Context, name string) Part[Code] {
 		SHA256: aws.ToString(out.CodeSha256), State: string(out.State), Update: string(out.LastUpdateStatus),
 		Reason: oneLine(cmp.Or(aws.ToString(out.StateReason), aws.ToString(out.LastUpdateStatusReason))), LogGroup: "/aws/lambda/" + name,
 	}
+	c.Handler = aws.ToString(out.Handler)
+	if out.Environment != nil {
+		c.Environment = out.Environment.Variables
+	}
 	if len(out.Architectures) > 0 {
 		c.Architecture = string(out.Architectures[0])
 	}

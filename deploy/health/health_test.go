@@ -216,6 +216,13 @@ func TestWhatIsWrongMakesTheVerdict(t *testing.T) {
 			func(w *world) { w.Measure("AWS/Lambda", "Errors", "FunctionName", function, now.Add(-time.Minute), 3) },
 			health.Healthy, "healthy aggregator: 3 calls of the function failed",
 		},
+		"calls that all fail": {
+			func(w *world) {
+				w.Measure("AWS/Lambda", "Invocations", "FunctionName", function, now.Add(-time.Minute), 3000)
+				w.Measure("AWS/Lambda", "Errors", "FunctionName", function, now.Add(-time.Minute), 3000)
+			},
+			health.Degraded, "degraded aggregator: the function does not work: ",
+		},
 		"records that fail": {
 			func(w *world) {
 				w.Measure("ZaeLimiter/Aggregator", "FailedRecords", "Table", name, now.Add(-time.Minute), 4)

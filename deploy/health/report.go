@@ -42,6 +42,8 @@ type Stack struct {
 	// Events are those of the last operation; absent if it succeeded.
 	Events  Part[[]Event]     `json:"events"`
 	Outputs map[string]string `json:"outputs"`
+
+	Parameters map[string]string `json:"-"`
 }
 
 // A Resource is one resource of a stack.
@@ -103,6 +105,9 @@ type Code struct {
 	Update       string    `json:"update_status"`        // Successful, InProgress, Failed
 	Reason       string    `json:"reason,omitempty"`
 	LogGroup     string    `json:"log_group"` // name of the log group
+
+	Handler     string            `json:"-"` // for the comparison with the stack
+	Environment map[string]string `json:"-"`
 }
 
 // A Mapping is the event source mapping that passes the table's stream to the function.

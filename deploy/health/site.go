@@ -116,7 +116,7 @@ func FindStack(ctx context.Context, from Stacks, name string, limit time.Duratio
 	}
 	out := Stack{
 		Name: s.Name, ID: s.ID, Status: s.Status, Reason: oneLine(s.Reason), Next: nextOf(s), Created: s.Created.UTC(), Updated: s.Updated.UTC(),
-		Version: s.Tags[stack.TagVersion], Protected: s.Protected, Outputs: s.Outputs, Resources: resourcesOf(ctx, from, s),
+		Version: s.Tags[stack.TagVersion], Protected: s.Protected, Outputs: s.Outputs, Parameters: s.Parameters, Resources: resourcesOf(ctx, from, s),
 	}
 	if !s.Healthy() {
 		out.Events = eventsOf(ctx, from, s)

@@ -228,6 +228,7 @@ func (r *Report) judgeFunction(part string, f *Function) {
 			r.find(Changing, part, "", "the function is %s, its last update is %s", c.State, c.Update)
 		}
 	}
+	r.judgeDrift(part, f)
 	unreadable(r, part, f.LastError)
 	if !unreadable(r, part, f.Activity) {
 		return
@@ -236,7 +237,11 @@ func (r *Report) judgeFunction(part string, f *Function) {
 	if a.IteratorAge != nil && *a.IteratorAge > LateAfter {
 		r.find(Degraded, part, alarmsSection, "the aggregator is %.0f s late", *a.IteratorAge/1000)
 	}
-	if n := a.Errors + a.Throttles; n > 0 {
+	const most = 2 // one call of so many
+	switch n := a.Errors + a.Throttles; {
+	case n > 0 && n*most >= a.Calls+a.Throttles:
+		r.find(Degraded, part, "see its last error, and its log", "the function does not work: %.0f of %.0f calls failed and %.0f were throttled in the last hour", a.Errors, a.Calls, a.Throttles)
+	case n > 0:
 		r.find(Healthy, part, "", "%.0f calls of the function failed and %.0f were throttled in the last hour", a.Errors, a.Throttles)
 	}
 	if n := a.Failed + a.Poisoned; n > 0 {

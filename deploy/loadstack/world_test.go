@@ -83,7 +83,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		cloud := cfntest.New(cfntest.Options{Now: time.Now, Step: 7 * time.Second, LateChangeSets: true, Tables: engine, Page: 5})
 		cloud.AddBucket("limits-code")
 		m, err := stack.New(stack.Options{Type: stack.TypeLoadTest, Clients: stack.Clients{
-			CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine,
+			CloudFormation: cloud, Buckets: cloud, Functions: cloud, Tagging: cloud, Database: engine,
 		}})
 		if err != nil {
 			t.Fatal(err)

@@ -46,18 +46,21 @@ type Rollbacks interface {
 	ContinueUpdateRollback(context.Context, *cloudformation.ContinueUpdateRollbackInput, ...func(*cloudformation.Options)) (*cloudformation.ContinueUpdateRollbackOutput, error)
 }
 
-// A Buckets is the part of S3 that this package calls: it uploads code, and empties and
-// deletes buckets.
+// A Buckets is the part of S3 that this package calls: it uploads code, and empties,
+// deletes and adopts buckets.
 type Buckets interface {
 	HeadObject(context.Context, *s3.HeadObjectInput, ...func(*s3.Options)) (*s3.HeadObjectOutput, error)
 	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
+	GetBucketPolicy(context.Context, *s3.GetBucketPolicyInput, ...func(*s3.Options)) (*s3.GetBucketPolicyOutput, error)
 	ListObjectVersions(context.Context, *s3.ListObjectVersionsInput, ...func(*s3.Options)) (*s3.ListObjectVersionsOutput, error)
 	DeleteObjects(context.Context, *s3.DeleteObjectsInput, ...func(*s3.Options)) (*s3.DeleteObjectsOutput, error)
 	DeleteBucket(context.Context, *s3.DeleteBucketInput, ...func(*s3.Options)) (*s3.DeleteBucketOutput, error)
 }
 
-// A Mappings reads the state of event source mappings.
-type Mappings interface {
+// A Functions reads functions and their event source mappings, and puts code into functions.
+type Functions interface {
+	GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput, ...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error)
+	UpdateFunctionCode(context.Context, *lambda.UpdateFunctionCodeInput, ...func(*lambda.Options)) (*lambda.UpdateFunctionCodeOutput, error)
 	ListEventSourceMappings(context.Context, *lambda.ListEventSourceMappingsInput, ...func(*lambda.Options)) (*lambda.ListEventSourceMappingsOutput, error)
 }
 
@@ -83,7 +86,7 @@ type Database interface {
 type Clients struct {
 	CloudFormation CloudFormation
 	Buckets        Buckets
-	Mappings       Mappings
+	Functions      Functions
 	Tagging        Tagging
 	Database       Database
 	Tasks          Tasks // may be nil; [Manager.Task] needs it
@@ -92,7 +95,7 @@ type Clients struct {
 var (
 	_ CloudFormation = (*cloudformation.Client)(nil)
 	_ Buckets        = (*s3.Client)(nil)
-	_ Mappings       = (*lambda.Client)(nil)
+	_ Functions      = (*lambda.Client)(nil)
 	_ Tagging        = (*resourcegroupstaggingapi.Client)(nil)
 	_ Database       = (*dynamodb.Client)(nil)
 	_ Tasks          = (*ecs.Client)(nil)

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
@@ -44,6 +46,63 @@ func (m *Manager) upload(ctx context.Context, stack, bucket string, c *Code) err
 		ContentType: aws.String("application/zip"), ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum[:])),
 	})
 	return translate(op, err)
+}
+
+// repair puts the code of a rollout into the functions of a stack that have other code. Somebody
+// put it there by hand, and CloudFormation does not see that. It returns the functions' names.
+func (m *Manager) repair(ctx context.Context, r Rollout, s *Stack) (repaired []string, err error) {
+	if r.Code == nil {
+		return nil, nil
+	}
+	resources, err := m.Resources(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	bucket := bucketFor(r.Code, resources)
+	for _, of := range resources {
+		if of.Type != typeFunction || of.Status == string(cftypes.ResourceStatusDeleteComplete) {
+			continue
+		}
+		done, err := m.repairFunction(ctx, of.PhysicalID, bucket, r.Code)
+		if err != nil {
+			return repaired, err
+		}
+		if done {
+			repaired = append(repaired, of.PhysicalID)
+		}
+	}
+	return repaired, nil
+}
+
+func (m *Manager) repairFunction(ctx context.Context, name, bucket string, c *Code) (done bool, err error) {
+	op := "compare the code of function " + name
+	sum := sha256.Sum256(c.Zip)
+	want := base64.StdEncoding.EncodeToString(sum[:])
+	has, err := m.o.Clients.Functions.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
+	if err != nil || aws.ToString(has.CodeSha256) == want {
+		return false, translate(op, err)
+	}
+	op = "put the code back into function " + name
+	if err := m.upload(ctx, name, bucket, c); err != nil {
+		return false, err
+	}
+	if _, err := m.o.Clients.Functions.UpdateFunctionCode(ctx, &lambda.UpdateFunctionCodeInput{FunctionName: &name, S3Bucket: &bucket, S3Key: &c.Key}); err != nil {
+		return false, translate(op, err)
+	}
+	for pace := m.newPause(); ; {
+		now, err := m.o.Clients.Functions.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
+		switch {
+		case err != nil:
+			return false, translate(op, err)
+		case now.LastUpdateStatus == lambdatypes.LastUpdateStatusFailed:
+			return false, fmt.Errorf("%s: Lambda answers %s: %s: correct the cause, then deploy again", op, now.LastUpdateStatusReasonCode, aws.ToString(now.LastUpdateStatusReason))
+		case now.LastUpdateStatus != lambdatypes.LastUpdateStatusInProgress:
+			return true, nil
+		}
+		if err := pace.wait(ctx); err != nil {
+			return false, fmt.Errorf("%s: %w", op, err)
+		}
+	}
 }
 
 // AwaitMapping waits until the event source mapping of a stack's aggregator is enabled, so
@@ -79,7 +138,7 @@ func (m *Manager) AwaitMapping(ctx context.Context, s *Stack) error {
 
 // mappingState is the state of a function's mapping, "" if there is none yet.
 func (m *Manager) mappingState(ctx context.Context, function string) (string, error) {
-	out, err := m.o.Clients.Mappings.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: &function})
+	out, err := m.o.Clients.Functions.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: &function})
 	if err != nil || len(out.EventSourceMappings) == 0 {
 		return "", err
 	}

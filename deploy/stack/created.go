@@ -14,7 +14,7 @@ import (
 // conditions of the template. It knows the functions that a condition may have, but for
 // those that need an account.
 func created(s Spec) ([]Change, error) {
-	t := conditional{parameters: s.Parameters}
+	t := conditional{name: s.Name, parameters: s.Parameters}
 	if err := yaml.Unmarshal([]byte(s.Template), &t); err != nil {
 		return nil, fmt.Errorf("read the template of stack %s: %w", s.Name, err)
 	}
@@ -50,7 +50,58 @@ type conditional struct {
 	Conditions map[string]yaml.Node `yaml:"Conditions"`
 	Resources  yaml.Node            `yaml:"Resources"`
 
+	name       string            // of the stack
 	parameters map[string]string // values of the spec
+}
+
+// resolve evaluates the functions in a value: Ref and If, which are all that the table of a
+// limiter has. A value that is AWS::NoValue is nil, and left out of maps and lists.
+func (t *conditional) resolve(n *yaml.Node) (any, error) {
+	switch {
+	case n.Tag == "!If" && len(n.Content) == 3:
+		holds, err := t.named(n.Content[0].Value)
+		if err != nil {
+			return nil, err
+		}
+		if holds {
+			return t.resolve(n.Content[1])
+		}
+		return t.resolve(n.Content[2])
+	case n.Tag == "!Ref" && n.Value == "AWS::NoValue":
+		return nil, nil
+	case n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode:
+		return t.resolveAll(n)
+	}
+	text, err := t.text(n)
+	var v any
+	if err == nil { // a number or a truth is one, whether it is written or a parameter
+		err = (&yaml.Node{Kind: yaml.ScalarNode, Value: text}).Decode(&v)
+	}
+	return v, err
+}
+
+// resolveAll evaluates the values of a map or a list.
+func (t *conditional) resolveAll(n *yaml.Node) (any, error) {
+	m, list, isMap := map[string]any{}, []any{}, n.Kind == yaml.MappingNode
+	for i, item := range n.Content {
+		if isMap && i%2 == 0 {
+			continue // a key
+		}
+		v, err := t.resolve(item)
+		switch {
+		case err != nil:
+			return nil, err
+		case v == nil:
+		case isMap:
+			m[n.Content[i-1].Value] = v
+		default:
+			list = append(list, v)
+		}
+	}
+	if isMap {
+		return m, nil
+	}
+	return list, nil
 }
 
 // named reports whether a condition holds.
@@ -92,6 +143,8 @@ func (t *conditional) holds(n *yaml.Node) (bool, error) {
 // text evaluates a value of a condition.
 func (t *conditional) text(n *yaml.Node) (string, error) {
 	switch {
+	case n.Tag == "!Ref" && n.Value == "AWS::StackName":
+		return t.name, nil
 	case n.Tag == "!Ref":
 		if value, ok := t.parameters[n.Value]; ok {
 			return value, nil

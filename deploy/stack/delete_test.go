@@ -87,10 +87,11 @@ func TestADeletionOfDataLeavesNothing(t *testing.T) {
 func TestADeletionIsRepeatable(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.fill()
-		w.cloud.Fault(once("DeleteStack", cfntest.Fault{Before: errLost}))
+		w.cloud.Fault(always("DeleteStack", cfntest.Fault{Before: errLost}))
 		if _, err := w.Delete(w.Context(), stack.Deletion{Name: "limits", Data: true}); !errors.Is(err, errLost) {
 			w.Fatalf("error %v", err)
 		}
+		w.cloud.Fault(func(string) cfntest.Fault { return cfntest.Fault{} })
 		if _, err := w.Delete(w.Context(), stack.Deletion{Name: "limits", Data: true}); err != nil {
 			w.Fatal(err)
 		}

@@ -164,7 +164,7 @@ func TestALostAnswerToTheExecutionIsNoFailure(t *testing.T) {
 func TestARequestThatWasNotSentIsAFailure(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.plan(w.spec())
-		w.cloud.Fault(once("ExecuteChangeSet", cfntest.Fault{Before: errLost}))
+		w.cloud.Fault(always("ExecuteChangeSet", cfntest.Fault{Before: errLost}))
 		if _, err := w.Execute(w.Context(), p, nil); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errLost) {
 			w.Errorf("error %v", err)
 		}

@@ -50,10 +50,10 @@ func (m *Manager) lastEvent(ctx context.Context, id string) (Mark, error) {
 
 // eventsUntil returns the events in order up to the newest, from the first for which until
 // is false for all later ones. It reads pages, newest first.
-func (m *Manager) eventsUntil(ctx context.Context, id string, until func(Event) bool) ([]Event, error) {
+func (*Manager) eventsUntil(ctx context.Context, from cloudformation.DescribeStackEventsAPIClient, id string, until func(Event) bool) ([]Event, error) {
 	var events []Event
 	in := &cloudformation.DescribeStackEventsInput{StackName: &id}
-	for pages := cloudformation.NewDescribeStackEventsPaginator(m.cf, in); pages.HasMorePages(); {
+	for pages := cloudformation.NewDescribeStackEventsPaginator(from, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, translate("read the events of stack "+id, err)
@@ -83,7 +83,7 @@ func eventOf(e types.StackEvent) Event {
 // order.
 func (m *Manager) LastOperation(ctx context.Context, s *Stack) ([]Event, error) {
 	started := false
-	events, err := m.eventsUntil(ctx, s.ID, func(e Event) bool {
+	events, err := m.eventsUntil(ctx, m.cf, s.ID, func(e Event) bool {
 		if started {
 			return true
 		}
@@ -126,7 +126,7 @@ func (m *Manager) Follow(ctx context.Context, name string, progress func(Event))
 	}
 	var before Mark
 	started := false
-	if _, err := m.eventsUntil(ctx, s.ID, func(e Event) bool {
+	if _, err := m.eventsUntil(ctx, m.cf, s.ID, func(e Event) bool {
 		if started {
 			before = Mark{e.ID}
 			return true
@@ -144,7 +144,8 @@ func (m *Manager) follow(ctx context.Context, name, id string, after Mark, progr
 	var all []Event
 	took, pace, unanswered := timer{}, m.newPause(), 0
 	for {
-		events, err := m.eventsUntil(ctx, id, func(e Event) bool { return e.ID == after.event })
+		// The loop has patience of its own.
+		events, err := m.eventsUntil(ctx, m.o.Clients.CloudFormation, id, func(e Event) bool { return e.ID == after.event })
 		switch {
 		case errors.Is(err, store.ErrThrottled):
 			pace.slower()

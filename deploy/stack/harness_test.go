@@ -60,7 +60,7 @@ func (w *world) fresh() *world {
 func (w *world) manager() *stack.Manager {
 	w.Helper()
 	m, err := stack.New(stack.Options{Clients: stack.Clients{
-		CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine,
+		CloudFormation: w.cloud, Buckets: w.cloud, Functions: w.cloud, Tagging: w.cloud, Database: w.engine,
 	}})
 	if err != nil {
 		w.Fatal(err)
@@ -137,6 +137,16 @@ func once(op string, f cfntest.Fault) func(string) cfntest.Fault {
 			return cfntest.Fault{}
 		}
 		done = true
+		return f
+	}
+}
+
+// always makes every request of an operation fail.
+func always(op string, f cfntest.Fault) func(string) cfntest.Fault {
+	return func(asked string) cfntest.Fault {
+		if asked != op {
+			return cfntest.Fault{}
+		}
 		return f
 	}
 }

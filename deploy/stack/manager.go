@@ -19,6 +19,8 @@ type Options struct {
 	// Poll is the time between two looks at a running operation. Default: 2 s. After a
 	// throttled look it doubles, up to 16 times this value.
 	Poll time.Duration
+	// CallTimeout limits each attempt of a request to CloudFormation. Default: 30 s.
+	CallTimeout time.Duration
 	// MappingTimeout limits the wait for an event source mapping. Default: 5 minutes.
 	MappingTimeout time.Duration
 	// Now is the clock that dates what a deployment writes to the table. Default: the
@@ -29,11 +31,15 @@ type Options struct {
 // The defaults of [Options].
 const (
 	DefaultPoll           = 2 * time.Second
+	DefaultCallTimeout    = 30 * time.Second
 	DefaultMappingTimeout = 5 * time.Minute
 )
 
 func (o Options) withDefaults() (Options, error) {
 	if err := store.CheckNotNegative("Poll", o.Poll); err != nil {
+		return o, err
+	}
+	if err := store.CheckNotNegative("CallTimeout", o.CallTimeout); err != nil {
 		return o, err
 	}
 	if err := store.CheckNotNegative("MappingTimeout", o.MappingTimeout); err != nil {
@@ -48,7 +54,7 @@ func (o Options) withDefaults() (Options, error) {
 	}{
 		{"CloudFormation", o.Clients.CloudFormation == nil},
 		{"Buckets", o.Clients.Buckets == nil},
-		{"Mappings", o.Clients.Mappings == nil},
+		{"Functions", o.Clients.Functions == nil},
 		{"Tagging", o.Clients.Tagging == nil},
 		{"Database", o.Clients.Database == nil},
 	} {
@@ -57,12 +63,13 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	o.Poll = cmp.Or(o.Poll, DefaultPoll)
+	o.CallTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout)
 	o.MappingTimeout = cmp.Or(o.MappingTimeout, DefaultMappingTimeout)
 	return o, nil
 }
 
-// A Manager operates stacks. It is safe for concurrent use and remembers nothing: every call
-// reads the state from CloudFormation.
+// A Manager operates stacks. It is safe for concurrent use and remembers nothing of them: every
+// call reads the state from CloudFormation.
 type Manager struct {
 	o  Options
 	cf CloudFormation
@@ -74,7 +81,9 @@ func New(o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{o, o.Clients.CloudFormation}, nil
+	m := &Manager{o: o}
+	m.cf = &patient{cf: o.Clients.CloudFormation, m: m}
+	return m, nil
 }
 
 // newToken names one request, so that CloudFormation carries it out once however often the

@@ -31,7 +31,7 @@ func TestAStackOnMoto(t *testing.T) {
 		Credentials: credentials.NewStaticCredentialsProvider(peers.AccessKey, peers.SecretKey, ""),
 	}
 	m, err := stack.New(stack.Options{Poll: 10 * time.Millisecond, Clients: stack.Clients{
-		CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: moto.Client, Mappings: lambda.NewFromConfig(cfg),
+		CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: moto.Client, Functions: lambda.NewFromConfig(cfg),
 		Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: dynamodb.NewFromConfig(cfg),
 	}})
 	if err != nil {

@@ -9,6 +9,9 @@ const (
 	ArchiveID = "AuditArchiveBucket"
 	// CodeBucketID is the bucket of the functions' code.
 	CodeBucketID = "FunctionCodeBucket"
+
+	// archivePolicyID is the policy of the archive.
+	archivePolicyID = "AuditArchiveBucketPolicy"
 )
 
 // Outputs of the template that programs read.
@@ -49,11 +52,12 @@ const (
 
 // Resource types.
 const (
-	typeTable       = "AWS::DynamoDB::Table"
-	typeGlobalTable = "AWS::DynamoDB::GlobalTable"
-	typeBucket      = "AWS::S3::Bucket"
-	typeStack       = "AWS::CloudFormation::Stack"
-	typeFunction    = "AWS::Lambda::Function"
+	typeTable        = "AWS::DynamoDB::Table"
+	typeGlobalTable  = "AWS::DynamoDB::GlobalTable"
+	typeBucket       = "AWS::S3::Bucket"
+	typeBucketPolicy = "AWS::S3::BucketPolicy"
+	typeStack        = "AWS::CloudFormation::Stack"
+	typeFunction     = "AWS::Lambda::Function"
 )
 
 // isData reports whether a resource holds data that a user cannot make again: a table, or a

@@ -42,14 +42,17 @@ func (p *Plan) Empty() bool { return p.changeSet == "" }
 // Plan fails with a [*StateError] if the state of the stack allows no change, and with a
 // [*ReplacementError] if the change would lose data. It fails with a [*ChangeSetError] if
 // CloudFormation cannot compute the change. It then leaves no change set.
-func (m *Manager) Plan(ctx context.Context, s Spec) (*Plan, error) {
+func (m *Manager) Plan(ctx context.Context, s Spec) (*Plan, error) { return m.plan(ctx, s, nil) }
+
+// plan is [Manager.Plan], or with imports the plan to import these resources.
+func (m *Manager) plan(ctx context.Context, s Spec, imports []types.ResourceToImport) (*Plan, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	const looks = 2 // a second look finds a stack that somebody made after the first
 	var refused error
 	for range looks {
-		p, err := m.propose(ctx, s)
+		p, err := m.propose(ctx, s, imports)
 		if codeOf(err) != "ValidationError" && codeOf(err) != "AlreadyExistsException" {
 			return p, err
 		}
@@ -59,7 +62,7 @@ func (m *Manager) Plan(ctx context.Context, s Spec) (*Plan, error) {
 }
 
 // propose makes one change set from one look at the stack.
-func (m *Manager) propose(ctx context.Context, s Spec) (*Plan, error) {
+func (m *Manager) propose(ctx context.Context, s Spec, imports []types.ResourceToImport) (*Plan, error) {
 	live, err := m.Find(ctx, s.Name)
 	absent := errors.Is(err, store.ErrNotFound)
 	switch {
@@ -76,11 +79,14 @@ func (m *Manager) propose(ctx context.Context, s Spec) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(imports) > 0 {
+		in.ChangeSetType, in.ResourcesToImport = types.ChangeSetTypeImport, imports
+	}
 	out, err := m.cf.CreateChangeSet(ctx, in)
 	if err != nil {
 		return nil, translate("plan stack "+s.Name, err)
 	}
-	p := &Plan{Stack: s.Name, StackID: aws.ToString(out.StackId), Creates: creates, changeSet: aws.ToString(out.Id), shell: absent}
+	p := &Plan{Stack: s.Name, StackID: aws.ToString(out.StackId), Creates: creates || len(imports) > 0, changeSet: aws.ToString(out.Id), shell: absent}
 	if err := m.complete(ctx, p); err != nil {
 		return nil, m.discarded(ctx, p, err)
 	}
@@ -123,8 +129,6 @@ func (m *Manager) complete(ctx context.Context, p *Plan) error {
 		out, err := m.cf.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{ChangeSetName: &p.changeSet, StackName: &p.StackID})
 		err = translate("plan stack "+p.Stack, err)
 		switch {
-		case errors.Is(err, store.ErrThrottled):
-			pace.slower()
 		case err != nil:
 			return err
 		case out.Status == types.ChangeSetStatusCreateComplete:
@@ -133,8 +137,7 @@ func (m *Manager) complete(ctx context.Context, p *Plan) error {
 			return m.Discard(ctx, p)
 		case out.Status == types.ChangeSetStatusFailed:
 			return &ChangeSetError{p.Stack, aws.ToString(out.StatusReason)}
-		default:
-			pace.steady()
+		default: // it is under way
 		}
 		if err := pace.wait(ctx); err != nil {
 			return fmt.Errorf("plan stack %s: %w", p.Stack, err)

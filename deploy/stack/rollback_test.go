@@ -78,7 +78,7 @@ func TestALostAnswerToARollbackIsNoFailure(t *testing.T) {
 func TestARollbackThatWasNotSentIsAFailure(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.stuck()
-		w.cloud.Fault(once("ContinueUpdateRollback", cfntest.Fault{Before: errLost}))
+		w.cloud.Fault(always("ContinueUpdateRollback", cfntest.Fault{Before: errLost}))
 		if _, err := w.Rollback(w.Context(), stack.Rollback{Name: "limits"}); !errors.Is(err, store.ErrUnavailable) {
 			w.Errorf("error %v", err)
 		}

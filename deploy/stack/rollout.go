@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -21,6 +20,9 @@ type Rollout struct {
 	// Code is the code of the functions; nil deploys none, and leaves the parameter
 	// [ParameterCodeKey] to the spec.
 	Code *Code
+	// Adopt takes a table outside any stack into the stack, which must not exist or have
+	// nothing; nil adopts none. A stack that has the table already is deployed as usual.
+	Adopt *Adoption
 	// Approve is called with each plan that has changes, before it is executed. An error
 	// ends the rollout, and the plan is discarded. Nil approves.
 	Approve func(context.Context, *Plan) error
@@ -40,23 +42,25 @@ type Outcome struct {
 	Stack *Stack
 	// Changes are those of all executed plans.
 	Changes []Change
+	// Repaired are the functions that had other code than the stack says, and have it again.
+	Repaired []string
 	// Remaining is what [Rollout.NoWait] left undone. Deploying again does it.
 	Remaining []string
 }
 
 // Deploy brings a stack to a spec with its code. If the stack makes the bucket for the code,
 // the first deployment takes two change sets: the first makes the table and the bucket, and
-// the second the functions. With a bucket that exists, one change set does everything. At
-// the end it waits for the aggregator's mapping, raises the table's version record, and
+// the second the functions. With a bucket that exists, one change set does everything. Then it
+// compares the code of the functions, which somebody may have changed by hand. At the end it waits for the aggregator's mapping, raises the table's version record, and
 // registers the namespace default. Every step may be repeated, so deploying again resumes a
 // deployment that was cut short.
 //
 // It fails with the errors of [Manager.Plan] and [Manager.Execute], and with
 // [store.ErrIncompatible] if the deployed aggregator is newer than this program.
-// [store.ErrExists] says that a new stack's table exists, and a [*store.ValidationError]
-// that the stack is not one of a limiter.
+// [store.ErrExists] says that a new stack's table exists, a [*MisfitError] that the table
+// cannot be adopted, and a [*store.ValidationError] that the stack is not one of a limiter.
 func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
-	live, bucket, err := m.begin(ctx, r)
+	live, bucket, imports, err := m.begin(ctx, r)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -65,12 +69,21 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 		return Outcome{}, err
 	}
 	var out Outcome
-	done, err := m.step(ctx, r, bucket, &out)
+	done := true
+	if len(imports) > 0 {
+		done, err = m.adopt(ctx, r, imports, &out)
+	}
+	if err == nil && done {
+		done, err = m.step(ctx, r, bucket, &out)
+	}
 	if err == nil && done && r.Code != nil && bucket == "" {
 		done, err = m.addFunctions(ctx, r, &out)
 	}
 	if err != nil || !done {
 		return out, resumable(adopting(live, err))
+	}
+	if out.Repaired, err = m.repair(ctx, r, out.Stack); err != nil {
+		return out, err
 	}
 	return out, errors.Join(m.finish(ctx, r, out.Stack), m.clean(ctx, left, out.Changes))
 }
@@ -80,17 +93,19 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 // Preview makes none, and reads the resources from the template. It fails as Deploy does
 // before it changes anything.
 func (m *Manager) Preview(ctx context.Context, r Rollout) (*Plan, error) {
-	live, bucket, err := m.begin(ctx, r)
+	live, bucket, imports, err := m.begin(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if live == nil {
+	if live == nil || len(imports) > 0 {
 		changes, err := created(r.first(bucket))
 		if err != nil {
 			return nil, err
 		}
-		p := &Plan{Stack: r.Name, Creates: true, Changes: changes}
-		p.Later = later(r, bucket, p)
+		p := &Plan{Stack: r.Name, Creates: true, Changes: imported(changes, imports)}
+		if p.Later = later(r, bucket, p); len(imports) > 0 {
+			p.Later = laterThanImport(r)
+		}
 		return p, nil
 	}
 	p, err := m.planStep(ctx, r, bucket)
@@ -141,32 +156,35 @@ func (m *Manager) leftBucket(ctx context.Context, r Rollout, live *Stack) (strin
 	return "", nil
 }
 
-// begin looks at the stack, nil if there is none, and finds out where the code goes, as
-// [Manager.bucket] does.
-func (m *Manager) begin(ctx context.Context, r Rollout) (live *Stack, bucket string, err error) {
+// begin looks at the stack, nil if there is none. It finds out where the code goes, as
+// [bucketFor] does, and what is to be imported first.
+func (m *Manager) begin(ctx context.Context, r Rollout) (live *Stack, bucket string, imports []types.ResourceToImport, err error) {
 	if live, err = m.Find(ctx, r.Name); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	if m.o.Type == TypeLimiter {
+	if m.o.Type == TypeLimiter && r.Adopt == nil {
 		if err := m.checkFree(ctx, r, live); err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
 	}
 	var resources []Resource
 	if live != nil {
 		if resources, err = m.Resources(ctx, live.ID); err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
 		if err := m.checkOwn(live, resources); err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
+	}
+	if imports, err = m.imports(ctx, r, live, resources); err != nil {
+		return nil, "", nil, err
 	}
 	if m.o.Type == TypeLimiter {
 		if err := m.checkDowngrade(ctx, r, live); err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
 	}
-	return live, bucketFor(r.Code, resources), nil
+	return live, bucketFor(r.Code, resources), imports, nil
 }
 
 // checkFree fails if a new stack's table exists: CloudFormation would find out only when it
@@ -175,17 +193,13 @@ func (m *Manager) checkFree(ctx context.Context, r Rollout, live *Stack) error {
 	if r.Template == "" || live != nil && live.Status != string(types.StackStatusReviewInProgress) {
 		return nil
 	}
-	_, err := m.o.Clients.Database.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &r.Name})
-	switch {
-	case isNoTable(err):
-		return nil
-	case err != nil:
-		return translate("describe table "+r.Name, err)
+	if t, err := m.describe(ctx, r.Name); err != nil || t == nil {
+		return err
 	}
 	if now, err := m.Find(ctx, r.Name); err == nil && now.Status != string(types.StackStatusReviewInProgress) {
 		return fmt.Errorf("deploy stack %s: %w: another deployment came first, deploy again", r.Name, ErrStale) // and made the table
 	}
-	return fmt.Errorf("deploy stack %s: %w outside the stack: choose another name with --name; or import the table into a stack of CloudFormation to keep its data; "+
+	return fmt.Errorf("deploy stack %s: %w outside the stack: choose another name with --name; or give the table a stack with --adopt-table; "+
 		"or delete it with zae-limiter table delete -n %s", r.Name, &store.ExistsError{Kind: "table", Name: r.Name}, r.Name)
 }
 
@@ -289,6 +303,11 @@ func (m *Manager) step(ctx context.Context, r Rollout, bucket string, out *Outco
 	if err != nil {
 		return false, err
 	}
+	return m.carryOut(ctx, r, p, bucket, out)
+}
+
+// carryOut executes a plan. done is false if the caller does not wait for it.
+func (m *Manager) carryOut(ctx context.Context, r Rollout, p *Plan, bucket string, out *Outcome) (done bool, err error) {
 	p.Continues = out.Stack != nil
 	if err := m.approve(ctx, r, p); err != nil {
 		return false, err
@@ -325,7 +344,7 @@ func (m *Manager) leave(ctx context.Context, r Rollout, p *Plan, bucket string, 
 		out.Remaining = append(out.Remaining, "upload the code and add the functions")
 	}
 	if r.Code != nil && m.o.Type == TypeLimiter {
-		out.Remaining = append(out.Remaining, "wait for the event source mapping")
+		out.Remaining = append(out.Remaining, "compare the code of the functions", "wait for the event source mapping")
 	}
 	if removedBucket(p.Changes) != "" {
 		out.Remaining = append(out.Remaining, "delete the former bucket of the code")
@@ -338,10 +357,13 @@ func (m *Manager) leave(ctx context.Context, r Rollout, p *Plan, bucket string, 
 	return err
 }
 
-// checkDowngrade refuses code that is older than what is deployed. A table that does not
-// exist yet has no version.
+// checkDowngrade refuses a table of another schema, and code that is older than what is
+// deployed. A table that does not exist yet has no version.
 func (m *Manager) checkDowngrade(ctx context.Context, r Rollout, live *Stack) error {
-	if live == nil || r.Code == nil || r.Downgrade {
+	if live == nil && r.Adopt != nil {
+		live = &Stack{Name: r.Name}
+	}
+	if live == nil || r.Code == nil && r.Adopt == nil || r.Downgrade {
 		return nil
 	}
 	v, ok, err := dynamo.ReadVersion(ctx, m.table(live))
@@ -354,7 +376,7 @@ func (m *Manager) checkDowngrade(ctx context.Context, r Rollout, live *Stack) er
 	if err := v.Check(); err != nil {
 		return fmt.Errorf("deploy to table %s: %w", m.table(live).Table, err)
 	}
-	if v.LambdaIsNewer() {
+	if r.Code != nil && v.LambdaIsNewer() {
 		return fmt.Errorf("deploy to table %s: %w: its aggregator has version %s, and this program would deploy %s: use a newer program, or give --force",
 			m.table(live).Table, store.ErrIncompatible, v.Lambda, dynamo.ClientVersion)
 	}

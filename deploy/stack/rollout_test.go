@@ -148,7 +148,7 @@ func TestADeploymentThatDoesNotWaitSaysWhatRemains(t *testing.T) {
 		r := w.rollout()
 		r.NoWait = true
 		out := w.deploy(r)
-		if out.Stack.Status != "CREATE_IN_PROGRESS" || len(out.Remaining) != 4 || !strings.Contains(out.Remaining[0], "upload the code") {
+		if out.Stack.Status != "CREATE_IN_PROGRESS" || len(out.Remaining) != 5 || !strings.Contains(out.Remaining[0], "upload the code") {
 			w.Errorf("stack %s, remaining %q", out.Stack.Status, out.Remaining)
 		}
 		if _, err := w.Follow(w.Context(), "limits", nil); err != nil {

@@ -20,7 +20,7 @@ Resources:
 func TestATaskIsFoundOnceItsAgentRuns(t *testing.T) {
 	inWorld(t, func(w *world) {
 		m, err := stack.New(stack.Options{Type: stack.TypeLoadTest, Clients: stack.Clients{
-			CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine, Tasks: w.cloud,
+			CloudFormation: w.cloud, Buckets: w.cloud, Functions: w.cloud, Tagging: w.cloud, Database: w.engine, Tasks: w.cloud,
 		}})
 		if err != nil {
 			w.Fatal(err)
@@ -67,7 +67,7 @@ func TestATaskIsFoundOnceItsAgentRuns(t *testing.T) {
 
 func TestTheTypeIsChecked(t *testing.T) {
 	inWorld(t, func(w *world) {
-		_, err := stack.New(stack.Options{Type: "queue", Clients: stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine}})
+		_, err := stack.New(stack.Options{Type: "queue", Clients: stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Functions: w.cloud, Tagging: w.cloud, Database: w.engine}})
 		if bad := (*store.ValidationError)(nil); !errors.As(err, &bad) || bad.Field != "Type" {
 			w.Error(err)
 		}
@@ -79,7 +79,7 @@ func TestAnInterruptedWaitNamesTheCommandsOfItsType(t *testing.T) {
 	for kind, says := range map[string]string{stack.TypeLimiter: "zae-limiter status --watch -n limits", stack.TypeLoadTest: "zae-limiter loadtest list"} {
 		t.Run(kind, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				m, err := stack.New(stack.Options{Type: kind, Clients: stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine}})
+				m, err := stack.New(stack.Options{Type: kind, Clients: stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Functions: w.cloud, Tagging: w.cloud, Database: w.engine}})
 				if err != nil {
 					w.Fatal(err)
 				}

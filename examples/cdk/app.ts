@@ -1,6 +1,6 @@
 // The stack of zae-limiter in an application of the AWS CDK. Make the two files first:
 //
-//   zae-limiter template -n limits --readable -o template.yaml
+//   zae-limiter template -n limits -o template.yaml
 //   zae-limiter lambda-export --binary ./zae-limiter -o functions.zip
 
 import * as path from 'path';

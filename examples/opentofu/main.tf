@@ -1,6 +1,6 @@
 # The stack of zae-limiter, deployed by OpenTofu. Make the two files first:
 #
-#   zae-limiter template -n limits -o template.yaml --parameters parameters.json
+#   zae-limiter template -n limits --compact -o template.yaml --parameters parameters.json
 #   zae-limiter lambda-export --binary ./zae-limiter -o functions.zip
 #
 # The zip needs a bucket that exists before the stack. Its key has the checksum of the zip,

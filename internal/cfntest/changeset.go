@@ -24,6 +24,7 @@ type changeSet struct {
 	form              form
 	wanted            []resource
 	changes           []types.Change
+	imports           []types.ResourceToImport
 	seen              bool // somebody has looked at it
 	executionRequests map[string]bool
 }
@@ -37,7 +38,7 @@ const noChange = "The submitted information didn't contain changes. Submit diffe
 
 // CreateChangeSet computes a change set.
 func (c *Cloud) CreateChangeSet(_ context.Context, in *cloudformation.CreateChangeSetInput, _ ...func(*cloudformation.Options)) (*cloudformation.CreateChangeSetOutput, error) {
-	return call(c, "CreateChangeSet", func() (*cloudformation.CreateChangeSetOutput, error) {
+	return call(c, "CreateChangeSet", func() (*cloudformation.CreateChangeSetOutput, error) { //nolint:contextcheck // what is in the account does not hang on a request
 		name := aws.ToString(in.ChangeSetName)
 		if !changeSetName.MatchString(name) {
 			return nil, invalid("1 validation error detected: Value '%s' at 'changeSetName' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*", name)
@@ -56,12 +57,15 @@ func (c *Cloud) CreateChangeSet(_ context.Context, in *cloudformation.CreateChan
 		if err != nil {
 			return nil, err
 		}
+		if err := importable(in, f.template); err != nil {
+			return nil, err
+		}
 		if s == nil {
 			s = c.newStack(aws.ToString(in.StackName))
 			s.turn(c.o.Now(), types.StackStatusReviewInProgress, "User Initiated", "")
 		}
 		cs := &changeSet{
-			name: name, token: aws.ToString(in.ClientToken), kind: in.ChangeSetType, form: f, executionRequests: map[string]bool{},
+			name: name, token: aws.ToString(in.ClientToken), kind: in.ChangeSetType, form: f, imports: in.ResourcesToImport, executionRequests: map[string]bool{},
 			id: fmt.Sprintf("arn:aws:cloudformation:%s:%s:changeSet/%s/%s", Region, Account, name, c.next()),
 		}
 		s.changeSets = append(s.changeSets, cs)
@@ -89,7 +93,8 @@ func (c *Cloud) changeable(in *cloudformation.CreateChangeSetInput, s *stack) er
 	switch {
 	case in.ChangeSetType == types.ChangeSetTypeCreate && s != nil && s.status != string(types.StackStatusReviewInProgress):
 		return invalid("Stack [%s] already exists and cannot be created again with the changeSet [%s].", name, aws.ToString(in.ChangeSetName))
-	case in.ChangeSetType == types.ChangeSetTypeCreate:
+	case in.ChangeSetType == types.ChangeSetTypeCreate,
+		in.ChangeSetType == types.ChangeSetTypeImport && (s == nil || s.status == string(types.StackStatusReviewInProgress)):
 		return nil
 	case s == nil:
 		return invalid("Stack [%s] does not exist", name)
@@ -150,10 +155,14 @@ func tagsOf(tags []types.Tag) (map[string]string, error) {
 // compute finds what a change set changes.
 func (s *stack) compute(cs *changeSet) {
 	cs.status, cs.execution = types.ChangeSetStatusFailed, types.ExecutionStatusUnavailable
-	sc := &scope{template: cs.form.template, stack: s, parameters: cs.form.parameters, physical: map[string]resource{}}
+	sc := &scope{template: cs.form.template, stack: s, parameters: cs.form.parameters, physical: map[string]resource{}, imports: cs.imports}
 	wanted, err := sc.plan(s.cloud, s.resources)
 	if err != nil {
 		cs.reason = message(err)
+		return
+	}
+	if cs.kind == types.ChangeSetTypeImport {
+		s.computeImport(cs, wanted)
 		return
 	}
 	retag := cs.kind == types.ChangeSetTypeUpdate && !reflect.DeepEqual(cs.form.tags, s.form.tags)
@@ -279,9 +288,12 @@ func (c *Cloud) ExecuteChangeSet(_ context.Context, in *cloudformation.ExecuteCh
 			}
 		}
 		cs.execution = types.ExecutionStatusExecuteComplete
-		if cs.kind == types.ChangeSetTypeCreate {
+		switch cs.kind {
+		case types.ChangeSetTypeCreate:
 			s.startCreate(cs.form, cs.wanted, token)
-		} else {
+		case types.ChangeSetTypeImport:
+			s.startImport(cs.form, cs.wanted, token)
+		default:
 			s.startUpdate(cs.form, cs.wanted, token)
 		}
 		return &cloudformation.ExecuteChangeSetOutput{}, nil

@@ -23,6 +23,7 @@ const (
 // Tables makes the tables of stacks. The embedded engine implements it.
 type Tables interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 	DeleteTable(context.Context, *dynamodb.DeleteTableInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteTableOutput, error)
 	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 }
@@ -53,6 +54,7 @@ type Cloud struct {
 	exists   map[string]bool
 	buckets  map[string]map[string][]byte
 	mappings map[string]string // state by function
+	code     map[string]string // checksums by function, as Lambda tells them
 	fail     map[string]string // reasons by "ACTION LogicalID"
 	fault    func(op string) Fault
 	asked    []string
@@ -71,12 +73,12 @@ func New(o Options) *Cloud {
 	}
 	return &Cloud{
 		o: o, exists: map[string]bool{}, buckets: map[string]map[string][]byte{},
-		mappings: map[string]string{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
+		mappings: map[string]string{}, code: map[string]string{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
 		task: "RUNNING", agent: "RUNNING",
 	}
 }
 
-// Fail makes each CREATE, UPDATE, DELETE or ROLLBACK of a resource fail with a reason; ""
+// Fail makes each CREATE, UPDATE, DELETE, IMPORT or ROLLBACK of a resource fail with a reason; ""
 // stops that. ROLLBACK is the return of a resource to its old form.
 func (c *Cloud) Fail(action, logicalID, reason string) {
 	c.mu.Lock()

@@ -7,13 +7,14 @@
 // documents of CloudFormation:
 //
 //   - the API reference: errors, states, change sets;
-//   - the user guide: UsePreviousValue, DeletionPolicy and RetainExceptOnCreate, exports, quotas;
+//   - the user guide: imports of existing resources, UsePreviousValue, DeletionPolicy and RetainExceptOnCreate, exports, quotas;
 //   - the lines "Update requires" of the resource reference: which change replaces a resource.
 //
 // Nobody has compared it with a real account.
 //
 // What it does not model: parallel changes of resources (it changes one after the other),
-// permissions, drift, nested stacks, imports, stack sets, transforms and macros. A template
+// permissions, drift, nested stacks, stack sets, transforms and macros. It imports tables, buckets and
+// their policies. A template
 // that uses an intrinsic function which is not modelled is refused, not guessed.
 //
 // Operations progress with the clock of [Options.Now]: each resource takes [Options.Step]. A

@@ -2,6 +2,8 @@ package cfntest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,9 +75,7 @@ func (c *Cloud) remake(r resource) (reason string) {
 		if bucket == "" {
 			return "" // the code is in the template
 		}
-		if objects, ok := c.buckets[bucket]; !ok || objects[key] == nil {
-			return "Error occurred while GetObject. S3 Error Code: NoSuchKey. S3 Error Message: The specified key does not exist."
-		}
+		return c.load(r.physical, bucket, key)
 	case "AWS::Lambda::EventSourceMapping":
 		state := "Enabled"
 		if r.values["Enabled"] == "false" {
@@ -85,6 +85,17 @@ func (c *Cloud) remake(r resource) (reason string) {
 			c.mappings[function] = state
 		}
 	}
+	return ""
+}
+
+// load puts the code of an object into a function. A text is the reason for which it fails.
+func (c *Cloud) load(function, bucket, key string) (reason string) {
+	content, ok := c.buckets[bucket][key]
+	if !ok {
+		return "Error occurred while GetObject. S3 Error Code: NoSuchKey. S3 Error Message: The specified key does not exist."
+	}
+	sum := sha256.Sum256(content)
+	c.code[function] = base64.StdEncoding.EncodeToString(sum[:])
 	return ""
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 )
 
 // variable is a ${Name}, ${Name.Attribute} or ${!Literal} in Fn::Sub.
@@ -22,6 +24,7 @@ type scope struct {
 	// physical are the physical IDs of the resources made so far.
 	physical map[string]resource
 	busy     []string // conditions under evaluation
+	imports  []types.ResourceToImport
 }
 
 // eval resolves the functions in a value.

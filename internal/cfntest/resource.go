@@ -25,6 +25,7 @@ type resource struct {
 var names = map[string]string{
 	"AWS::DynamoDB::Table":       "TableName",
 	"AWS::S3::Bucket":            "BucketName",
+	"AWS::S3::BucketPolicy":      "Bucket",
 	"AWS::SQS::Queue":            "QueueName",
 	"AWS::SNS::Topic":            "TopicName",
 	"AWS::Lambda::Function":      "FunctionName",
@@ -196,6 +197,10 @@ func (s *scope) resolve(c *Cloud, d declared, before map[string]resource) (resou
 		return resource{}, invalid("Template format error: properties of %s must be an object", d.id)
 	}
 	r := resource{declared: d, values: values}
+	if id, ok := identifierOf(s.imports, d.id); ok {
+		r.physical = id
+		return r, nil
+	}
 	old, exists := before[d.id]
 	if exists && replacement(details(old, r)) != types.ReplacementTrue {
 		r.physical = old.physical

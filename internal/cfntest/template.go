@@ -27,6 +27,7 @@ type declared struct {
 	properties    any
 	dependsOn     []string
 	deletion      string // DeletionPolicy
+	keeps         bool   // the template has a DeletionPolicy
 	replaceUpdate string // UpdateReplacePolicy
 }
 
@@ -89,7 +90,7 @@ func declare(id string, v any) (declared, error) {
 		case "Properties":
 			d.properties = value
 		case "DeletionPolicy":
-			d.deletion = text
+			d.deletion, d.keeps = text, true
 		case "UpdateReplacePolicy":
 			d.replaceUpdate = text
 		case "DependsOn":

@@ -12,6 +12,7 @@ import (
 	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
@@ -69,7 +70,7 @@ func (w *world) connectHealth(ctx context.Context, _ app.Endpoint) (health.Clien
 			return health.Clients{}, err
 		}
 		for _, r := range resources.StackResources {
-			w.accountFor(&r)
+			w.accountFor(ctx, &r)
 		}
 	}
 	return health.Clients{Watch: w.account, Functions: w.account, Queues: w.account, Logs: w.account, Buckets: w.account}, nil
@@ -80,18 +81,16 @@ func newAccount() *cloudtest.Account {
 }
 
 // accountFor gives the account what a new resource makes.
-func (w *world) accountFor(r *cftypes.StackResource) {
+func (w *world) accountFor(ctx context.Context, r *cftypes.StackResource) {
 	a, id := w.account, aws.ToString(r.PhysicalResourceId)
+	if id != "" && aws.ToString(r.ResourceType) == "AWS::Lambda::Function" {
+		a.Functions[id] = w.functionFor(ctx, r)
+	}
 	if id == "" || w.known[id] {
 		return
 	}
 	w.known[id] = true
 	switch aws.ToString(r.ResourceType) {
-	case "AWS::Lambda::Function":
-		a.Functions[id] = &cloudtest.Function{
-			SHA256: "pQk9mJ0Yx3vGk1hN2cZ8uA==", State: "Active", Update: "Successful", MemoryMB: 256, TimeoutS: 60, Architecture: lambdatypes.ArchitectureArm64,
-			Runtime: lambdatypes.RuntimeProvidedal2023, Modified: w.clock,
-		}
 	case "AWS::Lambda::EventSourceMapping":
 		a.Mappings = append(a.Mappings, lambdatypes.EventSourceMappingConfiguration{
 			UUID: &id, State: aws.String("Enabled"), LastProcessingResult: aws.String("OK"),
@@ -111,6 +110,30 @@ func (w *world) accountFor(r *cftypes.StackResource) {
 			StateUpdatedTimestamp: aws.Time(w.clock),
 		})
 	}
+}
+
+// functionFor is a function as its stack says.
+func (w *world) functionFor(ctx context.Context, r *cftypes.StackResource) *cloudtest.Function {
+	p := w.cloud.Properties(aws.ToString(r.StackName), aws.ToString(r.LogicalResourceId))
+	f := &cloudtest.Function{
+		State: "Active", Update: "Successful", Architecture: lambdatypes.ArchitectureArm64, Runtime: lambdatypes.RuntimeProvidedal2023,
+		Modified: w.now(), Environment: map[string]string{},
+	}
+	for field, into := range map[string]*int32{"MemorySize": &f.MemoryMB, "Timeout": &f.TimeoutS} {
+		text, _ := p[field].(string)
+		n, _ := strconv.Atoi(text)
+		*into = int32(n)
+	}
+	f.Handler, _ = p["Handler"].(string)
+	environment, _ := p["Environment"].(map[string]any)
+	variables, _ := environment["Variables"].(map[string]any)
+	for name, value := range variables {
+		f.Environment[name], _ = value.(string)
+	}
+	if has, err := w.cloud.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: r.PhysicalResourceId}); err == nil {
+		f.SHA256 = aws.ToString(has.CodeSha256)
+	}
+	return f
 }
 
 // change changes the account: see [TestScripts].

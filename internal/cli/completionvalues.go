@@ -29,6 +29,7 @@ var (
 		"backup":               stored(backups),
 		"binary":               file(),
 		"class":                free,
+		"adopt-archive":        free,
 		"code-bucket":          free,
 		"confirm":              stored(tables),
 		"consume":              storedList("=", limitsInForce),

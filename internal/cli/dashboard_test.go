@@ -29,7 +29,7 @@ func dashboard(t *testing.T) (widgets []widget) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, found := strings.Cut(s.Source(), "DashboardBody: !Sub |\n")
+	_, body, found := strings.Cut(s.Source(), "DashboardBody: !Sub\n        - |\n")
 	var of struct{ Widgets *[]widget }
 	of.Widgets = &widgets
 	if err := json.NewDecoder(strings.NewReader(body)).Decode(&of); err != nil || !found || len(widgets) == 0 {
@@ -51,7 +51,7 @@ func (w *widget) lines() (names []string) {
 				if field == "." {
 					field = before[len(fields)]
 				}
-				fields = append(fields, strings.ReplaceAll(field, "${AWS::StackName}", "limits"))
+				fields = append(fields, strings.ReplaceAll(field, "${N}", "limits"))
 			case map[string]any:
 				options = field
 			}

@@ -34,7 +34,7 @@ func TestADryRunListsWhatADeploymentMakes(t *testing.T) {
 			o := unconnected(t, append([]string{"deploy", "-n", "limits", "--output", "json", mode}, strings.Fields(flags)...), &stdout, &stderr)
 			o.Executable = executable
 			o.ConnectStack = func(context.Context, app.Endpoint) (stack.Clients, error) {
-				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine}, nil
+				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Functions: cloud, Tagging: cloud, Database: engine}, nil
 			}
 			var shown struct {
 				Changes []struct{ Action, Resource string }

@@ -168,9 +168,9 @@ func (c *commands) connectStack(args []string, connect func(context.Context, app
 	path, _ := cli.CommandOf(args)
 	return func(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		o, err := connect(ctx, e)
-		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Mappings, o.Tagging, o.Database, o.Tasks)
+		cfg := permissions.Config(c.noteFor(path), o.CloudFormation, o.Buckets, o.Functions, o.Tagging, o.Database, o.Tasks)
 		return stack.Clients{
-			CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Mappings: lambda.NewFromConfig(cfg),
+			CloudFormation: cloudformation.NewFromConfig(cfg), Buckets: s3.NewFromConfig(cfg), Functions: lambda.NewFromConfig(cfg),
 			Tagging: resourcegroupstaggingapi.NewFromConfig(cfg), Database: whole{Client: dynamodb.NewFromConfig(cfg)}, Tasks: ecs.NewFromConfig(cfg),
 		}, err
 	}
@@ -254,7 +254,7 @@ func (c *commands) recordRedrive(t *testing.T, engine *dynamolite.DB) {
 				return followed{faults.Wrap(engine, c.Hook("redrive", permissions.AnyRun)), dynamodbstreams.NewFromConfig(permissions.Config(c.noteFor("redrive"), engine))}, nil
 			},
 			ConnectStack: c.connectStack(args, func(context.Context, app.Endpoint) (stack.Clients, error) {
-				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine}, nil
+				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Functions: cloud, Tagging: cloud, Database: engine}, nil
 			}),
 			ConnectQueue: func(context.Context, app.Endpoint) (redrive.Queue, error) {
 				cfg := permissions.Config(c.noteFor("redrive"), &letter{body})

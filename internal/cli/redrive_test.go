@@ -77,6 +77,8 @@ func TestRedrive(t *testing.T) {
 		{gone, "--queue-url " + url, 1, "1 of 1 messages kept"},
 		{gone, "--queue-url " + url + " --discard-expired --output json", 0, `"state":"expired","deleted":true`},
 		{gone, "", 1, "1 of 1 messages kept"}, // the stack knows its queue
+		{gone, "--dry-run", 1, "dry run, nothing was changed: without --dry-run, 0 of 1 messages would be processed or discarded, and 1 would stay"},
+		{gone, "--dry-run --discard-expired", 0, "1 of 1 messages would be processed or discarded, and 0 would stay"},
 		{gone, "--table other", 1, "find the dead-letter queue: stack \"other\" not found"},
 		{gone, "--local nowhere", 2, "missing --queue-url"},
 		{gone, "--queue-url dlq", 2, `invalid --queue-url "dlq"`},
@@ -88,7 +90,7 @@ func TestRedrive(t *testing.T) {
 			Getenv:  func(string) string { return "" },
 			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
 			ConnectStack: func(context.Context, app.Endpoint) (stack.Clients, error) {
-				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine}, nil
+				return stack.Clients{CloudFormation: cloud, Buckets: cloud, Functions: cloud, Tagging: cloud, Database: engine}, nil
 			},
 			ConnectQueue: func(_ context.Context, e app.Endpoint) (redrive.Queue, error) {
 				if e.URL == "" {

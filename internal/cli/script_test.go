@@ -61,6 +61,8 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 //	cloud fail ACTION RESOURCE [REASON…]
 //	                         make CREATE, UPDATE, DELETE or ROLLBACK of a resource fail; without
 //	                         a reason, stop that
+//	cloud code FUNCTION CHECKSUM
+//	                         change the code of a function by hand
 //	account alarm NAME REASON…
 //	                         set an alarm off, a minute ago
 //	account letters N SECONDS
@@ -192,7 +194,7 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 }
 
 func (w *world) connectStack(context.Context, app.Endpoint) (stack.Clients, error) {
-	return stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Mappings: w.cloud, Tagging: w.cloud, Database: w.engine, Tasks: w.cloud}, nil
+	return stack.Clients{CloudFormation: w.cloud, Buckets: w.cloud, Functions: w.cloud, Tagging: w.cloud, Database: w.engine, Tasks: w.cloud}, nil
 }
 
 // executable is the program in the form that Lambda runs.
@@ -217,6 +219,8 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 		d, err := time.ParseDuration(args[1])
 		ts.Check(err)
 		w.cloud.SetStep(d)
+	case len(args) == 3 && args[0] == "code":
+		w.cloud.SetCode(args[1], args[2])
 	case len(args) == 4 && args[0] == "put":
 		out, err := w.cloud.DescribeStackResources(context.Background(), &cloudformation.DescribeStackResourcesInput{StackName: &args[1]})
 		ts.Check(err)

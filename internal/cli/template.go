@@ -19,12 +19,13 @@ type templateOptions struct {
 	flags      stackarg.Flags
 	out        string
 	parameters string
-	readable   bool
+	compact    bool
 	spec       *deploy.Spec
 }
 
-const templateAbout = `Print the CloudFormation template of a stack, as deploy sends it: at most 51,200 bytes,
-with one line for each entry. The command needs no network and no credentials.
+const templateAbout = `Print the CloudFormation template of a stack, with comments, descriptions, and the reasons
+of what checkov is to leave alone. CloudFormation takes this form from S3 only. The command
+needs no network and no credentials.
 
 The flags are those of deploy. Only --delete-data-with-stack changes the template; the
 others change its parameters, which --parameters writes to a file and --output json
@@ -37,15 +38,15 @@ func newTemplate(a *app.App, v Version) *cobra.Command {
 		Aliases: []string{"cfn-template"},
 		Short:   "Print the CloudFormation template of a stack",
 		Long:    templateAbout,
-		Example: "  zae-limiter template --readable\n" +
-			"  zae-limiter template -n limits --create-iam-roles -o stack.yaml --parameters stack.json",
+		Example: "  zae-limiter template\n" +
+			"  zae-limiter template -n limits --create-iam-roles --compact -o stack.yaml --parameters stack.json",
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.flags.Bind(cmd)
 	cmd.Flags().VarP(app.Named(&o.out), "out", "o", "write the template to this `file`, and replace it (default standard\noutput)")
 	cmd.Flags().Var(app.Named(&o.parameters), "parameters", "write the parameters to this `file`, as JSON in the form that the\nAWS command line reads, and replace it")
-	cmd.Flags().BoolVar(&o.readable, "readable", false, "keep comments and indentation; CloudFormation takes this form\nonly from S3")
+	cmd.Flags().BoolVar(&o.compact, "compact", false, "print it as deploy sends it: at most 51,200 bytes, with a line for\neach entry, and without what is for people and linters")
 	return a.Prints(cmd, templateView{})
 }
 
@@ -69,9 +70,9 @@ type templateView struct {
 
 // Run prints or writes the template.
 func (o *templateOptions) Run(context.Context) error {
-	body := string(o.spec.Template())
-	if o.readable {
-		body = o.spec.Source()
+	body := o.spec.Source()
+	if o.compact {
+		body = string(o.spec.Template())
 	}
 	for _, note := range o.spec.Notes() {
 		o.app.Notef("Note: %s", note)

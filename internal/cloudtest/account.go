@@ -47,6 +47,8 @@ type Function struct {
 	MemoryMB, TimeoutS            int32
 	Architecture                  lambdatypes.Architecture
 	Runtime                       lambdatypes.Runtime
+	Handler                       string
+	Environment                   map[string]string
 	Modified                      time.Time
 }
 

@@ -27,7 +27,7 @@ func (a *Account) GetFunctionConfiguration(ctx context.Context, in *lambda.GetFu
 	return &lambda.GetFunctionConfigurationOutput{
 		FunctionName: in.FunctionName, CodeSha256: &f.SHA256, State: lambdatypes.State(f.State), LastUpdateStatus: lambdatypes.LastUpdateStatus(f.Update),
 		StateReason: &f.Reason, MemorySize: &f.MemoryMB, Timeout: &f.TimeoutS, Architectures: []lambdatypes.Architecture{f.Architecture},
-		Runtime: f.Runtime, LastModified: aws.String(f.Modified.Format("2006-01-02T15:04:05.000-0700")),
+		Runtime: f.Runtime, Handler: &f.Handler, Environment: &lambdatypes.EnvironmentResponse{Variables: f.Environment}, LastModified: aws.String(f.Modified.Format("2006-01-02T15:04:05.000-0700")),
 	}, nil
 }
 

@@ -120,6 +120,8 @@ func ofParts(input any) []Access {
 		return one(Access{Action: "ecs:DescribeTasks", Resource: "task/" + aws.ToString(in.Cluster) + "/*"})
 	case *lambda.ListEventSourceMappingsInput:
 		return one(Access{Action: "lambda:ListEventSourceMappings", Resource: anything})
+	case *lambda.UpdateFunctionCodeInput:
+		return one(Access{Action: "lambda:UpdateFunctionCode", Resource: "function:" + aws.ToString(in.FunctionName)})
 	case *lambda.GetFunctionConfigurationInput:
 		return one(Access{Action: "lambda:GetFunctionConfiguration", Resource: "function:" + aws.ToString(in.FunctionName)})
 	case *cloudwatch.GetMetricDataInput:

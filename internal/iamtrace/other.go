@@ -44,6 +44,8 @@ func ofObjects(input any) []Access {
 		return one(Access{Action: "s3:DeleteBucket", Resource: aws.ToString(in.Bucket)})
 	case *s3.GetBucketLifecycleConfigurationInput:
 		return one(Access{Action: "s3:GetLifecycleConfiguration", Resource: aws.ToString(in.Bucket)})
+	case *s3.GetBucketPolicyInput:
+		return one(Access{Action: "s3:GetBucketPolicy", Resource: aws.ToString(in.Bucket)})
 	case *s3.HeadObjectInput:
 		// Without s3:ListBucket, S3 answers 403 for an object that does not exist ("HeadObject").
 		return []Access{{Action: "s3:ListBucket", Resource: aws.ToString(in.Bucket)}, ofObject("s3:GetObject", in.Bucket, in.Key)}

@@ -172,7 +172,7 @@ type outcome struct {
 // redriven is the result in JSON.
 type redriven struct {
 	Messages []outcome `json:"messages"` // what became of each message
-	Kept     int       `json:"kept"`     // messages that stay in the queue
+	Kept     int       `json:"kept"`     // messages that stay in the queue, or would
 }
 
 // report shows the outcomes, also those before an error. If the first request for messages
@@ -191,18 +191,28 @@ func (o *redriveOptions) report(outcomes []redrive.Outcome, err error) error {
 		if r.Err != nil {
 			views[i].Message = r.Err.Error()
 		}
-		if !r.Deleted && r.State != redrive.Readable {
+		goes := o.dryRun && (r.State == redrive.Readable || r.State == redrive.Expired && o.discardExpired)
+		if !r.Deleted && !goes {
 			kept++
 		}
 	}
-	shown := o.app.Print(redriven{views, kept}, func(w *strings.Builder) { writeOutcomes(w, views, kept) })
+	shown := o.app.Print(redriven{views, kept}, func(w *strings.Builder) {
+		writeOutcomes(w, views)
+		switch {
+		case len(views) == 0:
+		case o.dryRun:
+			fmt.Fprintf(w, "dry run, nothing was changed: without --dry-run, %d of %d messages would be processed or discarded, and %d would stay\n", len(views)-kept, len(views), kept)
+		default:
+			fmt.Fprintf(w, "%d of %d messages kept\n", kept, len(views))
+		}
+	})
 	if err == nil && kept > 0 {
 		err = app.ErrShown
 	}
 	return errors.Join(shown, err)
 }
 
-func writeOutcomes(w *strings.Builder, views []outcome, kept int) {
+func writeOutcomes(w *strings.Builder, views []outcome) {
 	if len(views) == 0 {
 		w.WriteString("the queue has no messages\n")
 		return
@@ -217,5 +227,4 @@ func writeOutcomes(w *strings.Builder, views []outcome, kept int) {
 			fmt.Fprintf(w, "%s: %s\n", v.ID, v.Message)
 		}
 	}
-	fmt.Fprintf(w, "%d of %d messages kept\n", kept, len(views))
 }

@@ -29,7 +29,7 @@ func Stack(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 	return stack.Clients{
 		CloudFormation: cloudformation.NewFromConfig(cfg, patient),
 		Buckets:        s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = cfg.BaseEndpoint != nil }),
-		Mappings:       lambda.NewFromConfig(cfg),
+		Functions:      lambda.NewFromConfig(cfg),
 		Tagging:        resourcegroupstaggingapi.NewFromConfig(cfg),
 		Database:       dynamodb.NewFromConfig(cfg),
 		Tasks:          ecs.NewFromConfig(cfg),

@@ -47,7 +47,7 @@ func account(t *testing.T) stack.Clients {
 	if _, err := cloud.ExecuteChangeSet(t.Context(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: &name}); err != nil {
 		t.Fatal(err)
 	}
-	return stack.Clients{CloudFormation: cloud, Buckets: cloud, Mappings: cloud, Tagging: cloud, Database: engine, Tasks: cloud}
+	return stack.Clients{CloudFormation: cloud, Buckets: cloud, Functions: cloud, Tagging: cloud, Database: engine, Tasks: cloud}
 }
 
 // onAccount runs a command line on an account.

@@ -100,8 +100,15 @@ func (o *deleteOptions) print(left stack.Remainder, text string) error {
 	}
 	return o.app.Print(deletedView{o.app.Flags.Table, kept}, func(w *strings.Builder) {
 		fmt.Fprintln(w, text)
+		archive := ""
 		for _, r := range kept {
 			fmt.Fprintf(w, "kept %s %s\n", r.Type, r.PhysicalID)
+			if r.LogicalID == stack.ArchiveID {
+				archive = " --adopt-archive " + r.PhysicalID
+			}
+		}
+		if len(kept) > 0 {
+			fmt.Fprintf(w, "to give them a stack again: zae-limiter deploy -n %s --adopt-table%s\n", o.app.Flags.Table, archive)
 		}
 	})
 }

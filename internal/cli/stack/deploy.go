@@ -21,6 +21,8 @@ type deployOptions struct {
 	flags   stackarg.Flags
 	arch    func() bool // the flag --arch was given
 	rollout rolloutFlags
+	adopt   bool   // the table that exists
+	archive string // to adopt
 	dryRun  bool
 }
 
@@ -34,15 +36,22 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 			"shows each change set and asks before it executes it. It refuses a change that removes or\n" +
 			"replaces the table or the archive. Repeat it after an interruption: it continues.\n\n" +
 			"A stack of the Python package is adopted in one change set, if it has an archive: the code\n" +
-			"goes there, and the functions change in place.",
-		Example: "  zae-limiter deploy --name limits --region eu-central-1",
-		Args:    app.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+			"goes there, and the functions change in place.\n\n" +
+			"With --adopt-table, a table of the stack's name that belongs to no stack gets one: delete\n" +
+			"kept it, or backup restore made it. Its items stay, and nothing of it changes. The command\n" +
+			"refuses a table that differs from what the stack declares, and says in what. Give the\n" +
+			"options of the former stack again.",
+		Example: "  zae-limiter deploy --name limits --region eu-central-1\n" +
+			"  zae-limiter deploy --name limits --adopt-table",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.confirm = a.Confirmation(cmd)
 	o.flags.Bind(cmd)
 	o.arch = func() bool { return cmd.Flags().Changed("arch") }
 	o.rollout.bind(cmd)
+	cmd.Flags().BoolVar(&o.adopt, "adopt-table", false, "make the stack around the table of its name, which exists\noutside any stack")
+	cmd.Flags().Var(app.Named(&o.archive), "adopt-archive", "name of the archive `bucket` that a deleted stack kept, to adopt\nwith the table (default a new one)")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print template, parameters and the changes of the first change\nset, and what comes later; change nothing")
 	return a.Prints(cmd, RolloutView{}, DryRunView{})
 }
@@ -54,6 +63,9 @@ func (o *deployOptions) Validate() error {
 	}
 	given := deploy.Options{Name: o.app.Flags.Table}
 	o.flags.Apply(&given)
+	if o.archive != "" && (!o.adopt || given.NoArchive || given.NoAggregator) {
+		return errors.New("--adopt-archive needs --adopt-table, and a stack with an aggregator and an archive")
+	}
 	if _, err := stackarg.Spec(given); err != nil {
 		return err
 	}
@@ -89,6 +101,9 @@ func (o *deployOptions) Run(ctx context.Context) error {
 		o.app.Notef("Note: %s", note)
 	}
 	run := stack.Rollout{Spec: SpecOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, By: "cli:" + o.version}
+	if o.adopt {
+		run.Adopt = &stack.Adoption{Archive: o.archive}
+	}
 	if o.dryRun {
 		return ShowPlan(ctx, o.app, m, run, spec)
 	}
@@ -102,22 +117,39 @@ func (o *deployOptions) Run(ctx context.Context) error {
 	return PrintOutcome(o.app, out, nextOf(o.app.Flags.Table))
 }
 
-// options are those of the stack as it is, with the given flags over them.
+// options are those of the stack or of the adopted table as it is, with the given flags over
+// them.
 func (o *deployOptions) options(ctx context.Context, m *stack.Manager, live *stack.Stack) (deploy.Options, error) {
 	options := deploy.Options{Name: o.app.Flags.Table}
-	if live != nil {
-		shape, err := m.Shape(ctx, live)
+	if adopted := live == nil || len(live.Parameters) == 0; live != nil || o.adopt {
+		of := live
+		if of == nil {
+			of = &stack.Stack{Name: o.app.Flags.Table}
+		}
+		shape, err := m.Shape(ctx, of)
 		if err != nil {
 			return options, err
 		}
-		if options, err = optionsOf(live, shape); err != nil {
+		if options, err = optionsOf(of, shape); err != nil {
 			return options, err
+		}
+		if o.adopt && adopted {
+			keep(&options, shape)
 		}
 	}
 	before := options
 	o.flags.Apply(&options)
 	options.Version = o.version
 	return options, checkOptions(live, &before, &options)
+}
+
+// keep makes a stack declare a table as it is.
+func keep(o *deploy.Options, table stack.Shape) {
+	o.LocalIndexes, o.DeletionProtection, o.KMSKeyARN = table.LocalIndexes, table.DeletionProtection, table.KeyARN
+	o.Capacity.Provisioned = table.Provisioned
+	if table.GSI2All {
+		o.GSI2Projection = deploy.ProjectAll
+	}
 }
 
 // retain sets how long audit events stay in the table, if a flag says so.

@@ -61,7 +61,7 @@ func ShowPlan(ctx context.Context, a *app.App, m *stack.Manager, run stack.Rollo
 		}
 		switch {
 		case !exists:
-			fmt.Fprintf(w, "# Stack %s does not exist: everything is new. The list is from the template,\n# because CloudFormation lists changes only of a stack, and a dry run makes none.\n", spec.Name())
+			fmt.Fprintf(w, "# Stack %s does not exist: what is not imported is new. The list is from the template,\n# because CloudFormation lists changes only of a stack, and a dry run makes none.\n", spec.Name())
 		case len(p.Changes) == 0:
 			fmt.Fprintf(w, "# Stack %s: no changes.\n", spec.Name())
 		}

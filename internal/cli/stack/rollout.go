@@ -48,14 +48,18 @@ type RolloutView struct {
 	Stack     string            `json:"stack_name"`
 	ID        string            `json:"stack_id"`
 	Status    string            `json:"status"`
-	Changes   []changeView      `json:"changes"`             // what was changed
-	Remaining []string          `json:"remaining,omitempty"` // what --no-wait left undone; the same command again does it
+	Changes   []changeView      `json:"changes"`                      // what was changed
+	Repaired  []string          `json:"repaired_functions,omitempty"` // functions that had other code than the stack says, and have it again
+	Remaining []string          `json:"remaining,omitempty"`          // what --no-wait left undone; the same command again does it
 	Outputs   map[string]string `json:"outputs"`
 }
 
 // PrintOutcome writes what a deployment did.
 func PrintOutcome(a *app.App, out stack.Outcome, next Next) error {
-	return a.Print(RolloutView{out.Stack.Name, out.Stack.ID, out.Stack.Status, changeViews(out.Changes), out.Remaining, out.Stack.Outputs}, func(w *strings.Builder) {
+	return a.Print(RolloutView{out.Stack.Name, out.Stack.ID, out.Stack.Status, changeViews(out.Changes), out.Repaired, out.Remaining, out.Stack.Outputs}, func(w *strings.Builder) {
+		for _, function := range out.Repaired {
+			fmt.Fprintf(w, "function %s had other code than the stack says, and has it again\n", function)
+		}
 		switch {
 		case len(out.Changes) == 0:
 			fmt.Fprintf(w, "stack %s is up to date\n", out.Stack.Name)

@@ -27,6 +27,7 @@ type Flags struct {
 	// numbers are the values of the flags with a number.
 	numbers map[string]*int
 	quiet   *time.Duration // 0 never merges
+	window  *time.Duration // 0 does not wait
 }
 
 // Bind adds the flags to a command.
@@ -104,13 +105,9 @@ func (f *Flags) bindFunctions() {
 	f.pair("enable-tracing", "no-tracing", func(o *deploy.Options) *bool { return &o.Tracing }, true, "record calls of the functions in X-Ray")
 	f.string("lambda-log-level", func(o *deploy.Options) *string { return &o.LogLevel }, "lowest `level` that the aggregator logs: debug, info, warn, error\n(default info)")
 	f.int("log-retention-days", func(o *deploy.Options) *int { return &o.LogRetentionDays }, "`days` for which logs are kept (default 30)")
-	f.quiet = f.set.Duration("merge-quiet", 0, "merge shards that are hardly written after this `time`; 0 never\nmerges, which clients of the Python package need (default 30m)")
-	sets(f, "merge-quiet", func(o *deploy.Options) *time.Duration { return &o.Quiet })
-	f.apply["merge-quiet"] = func(o *deploy.Options) {
-		if o.Quiet = *f.quiet; o.Quiet == 0 {
-			o.Quiet = -1
-		}
-	}
+	f.int("batch-size", func(o *deploy.Options) *int { return &o.BatchSize }, "most `records` of a call of the aggregator, 1 to 10000 (default 100)")
+	f.window = f.durationOrNone("batch-window", func(o *deploy.Options) *time.Duration { return &o.BatchWindow }, "`time` that records wait for others before a call, up to 5m; 0 is\nnot at all, for up to 10 records (default 5s)")
+	f.quiet = f.durationOrNone("merge-quiet", func(o *deploy.Options) *time.Duration { return &o.Quiet }, "merge shards that are hardly written after this `time`; 0 never\nmerges, which clients of the Python package need (default 30m)")
 }
 
 func (f *Flags) bindArchive() {
@@ -140,6 +137,18 @@ func (f *Flags) int(name string, field func(*deploy.Options) *int, usage string)
 	f.numbers[name] = v
 	sets(f, name, field)
 	f.apply[name] = func(o *deploy.Options) { *field(o) = *v }
+}
+
+// durationOrNone adds a flag for a time of which 0 means none. An option has less than 0 for it.
+func (f *Flags) durationOrNone(name string, field func(*deploy.Options) *time.Duration, usage string) *time.Duration {
+	v := f.set.Duration(name, 0, usage)
+	sets(f, name, field)
+	f.apply[name] = func(o *deploy.Options) {
+		if *field(o) = *v; *v == 0 {
+			*field(o) = -1
+		}
+	}
+	return v
 }
 
 func (f *Flags) string(name string, field func(*deploy.Options) *string, usage string) {
@@ -194,6 +203,9 @@ func (f *Flags) Validate() error {
 		if f.set.Changed(name) && *f.numbers[name] == 0 && !slices.Contains(zeros, name) {
 			return fmt.Errorf("invalid --%s 0: give at least 1, or leave the flag out", name)
 		}
+	}
+	if *f.window < 0 {
+		return fmt.Errorf("invalid --batch-window %v: give whole seconds up to 5m, or 0 for none", *f.window)
 	}
 	if *f.quiet != 0 && *f.quiet < time.Second {
 		return fmt.Errorf("invalid --merge-quiet %v: give at least 1s, or 0 to never merge", *f.quiet)
