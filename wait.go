@@ -250,8 +250,11 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 	case !isBehind && l.driver.Uptime() < *exact:
 		if looked := l.look(ctx, req); looked != nil {
 			*last, *exact = looked, l.exactly(looked)
+			if err := l.tooLate(ctx, req, looked); err != nil {
+				return err
+			}
 			l.waiting.Postpone(c, l.due(ctx, looked, turn.Lost), false)
-			return l.tooLate(ctx, req, looked)
+			return nil
 		}
 	}
 	if !l.waiting.Try(c) {
