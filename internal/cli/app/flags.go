@@ -83,7 +83,7 @@ func (f *Flags) resolve(getenv func(string) string) error {
 // all attempts share: a longer --timeout makes it longer.
 func (f *Flags) patience() time.Duration {
 	const rest = 2 * time.Second // for the connection, and for reading the answer
-	if !f.set.Changed("timeout") {
+	if f.Timeout == 0 || f.Timeout == DefaultTimeout {
 		return 0
 	}
 	return f.Timeout + rest

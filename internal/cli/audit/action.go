@@ -43,9 +43,9 @@ func (a *action) known() bool { return slices.Contains(audit.Actions(), a.name) 
 
 // none says why there is no event: usually as the words say, but an action that this version does
 // not know may be none at all.
-func (a *action) none(to *app.App, found int, usually string) (note string) {
+func (a *action) none(to *app.App, empty bool, usually string) (note string) {
 	if a.name != "" && !a.known() {
 		usually = fmt.Sprintf("No event here has the action %s, and this version does not know it. It knows %s.", a.name, strings.Join(audit.Actions(), ", "))
 	}
-	return to.Explain(found == 0, "%s", usually)
+	return to.Explain(empty, "%s", usually)
 }

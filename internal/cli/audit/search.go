@@ -138,7 +138,7 @@ type searchView struct {
 
 func (o *searchOptions) print(page *archive.Page) error {
 	v := searchView{Events: make([]found, len(page.Events)), Cursor: orNull(page.Cursor)}
-	v.Note = o.action.none(o.app, len(page.Events), "the archive has no such event from --start to --end; events that have not expired are in the table: see zae-limiter audit list")
+	v.Note = o.action.none(o.app, len(page.Events)+len(page.Unread) == 0 && page.Cursor == "", "the archive has no such event from --start to --end; events that have not expired are in the table: see zae-limiter audit list")
 	header := []string{"TIME", "ENTITY", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}
 	rows := make([][]string, len(page.Events))
 	for i := range page.Events {
