@@ -35,6 +35,9 @@ func two(f *pflag.Flag) [2]string {
 	case "name=tokens":
 		return [2]string{"rpm=7", "tpm=8"}
 	}
+	if f.Name == "format" {
+		return [2]string{"json", "csv"}
+	}
 	if strings.HasSuffix(f.Name, "windows") {
 		return [2]string{"hourly", "daily"}
 	}

@@ -156,7 +156,7 @@ func (p *process) begin() underWay {
 	p.Cleanup(func() { _ = c.Close() })
 	_, err = io.WriteString(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-amz-json-1.0\r\n"+
 		"X-Amz-Target: DynamoDB_20120810.ListTables\r\nX-Amz-Date: 20260102T030405Z\r\n"+
-		"Authorization: AWS4-HMAC-SHA256 Credential=local/20260102/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date, Signature=0\r\n"+
+		"Authorization: AWS4-HMAC-SHA256 Credential=local/20260102/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date, Signature="+strings.Repeat("0", 64)+"\r\n"+
 		"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
 	p.must(err)
 	r := bufio.NewReader(c)

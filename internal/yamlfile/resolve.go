@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -30,14 +31,19 @@ var words = func() map[string]string {
 
 // numbers are the other scalars that YAML 1.1 does not read as strings, as PyYAML knows
 // them. It knows fewer of them as numbers than YAML 1.2 does: 1e3 and 0o17 are strings.
-var numbers = []struct {
+var numbers = sync.OnceValue(func() []number {
+	return []number{
+		{"!!int", regexp.MustCompile(`^[-+]?(0b[01_]+|0[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*(:[0-5]?[0-9])+)$`)},
+		{"!!float", regexp.MustCompile(`^([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?|` +
+			`[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)},
+		{"!!timestamp", regexp.MustCompile(`^(\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d(\.\d*)?([ \t]*(Z|[-+]\d\d?(:\d\d)?))?)$`)},
+	}
+})
+
+// A number is a form of plain scalars that stands for a number or an instant.
+type number struct {
 	tag  string
 	form *regexp.Regexp
-}{
-	{"!!int", regexp.MustCompile(`^[-+]?(0b[01_]+|0[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*(:[0-5]?[0-9])+)$`)},
-	{"!!float", regexp.MustCompile(`^([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?|` +
-		`[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)},
-	{"!!timestamp", regexp.MustCompile(`^(\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d(\.\d*)?([ \t]*(Z|[-+]\d\d?(:\d\d)?))?)$`)},
 }
 
 // tagOf is the tag of a scalar without quotes, by YAML 1.1.
@@ -46,7 +52,7 @@ func tagOf(value string) string {
 		return tag
 	}
 	if strings.Trim(value[:1], "+-.0123456789") == "" {
-		for _, n := range numbers {
+		for _, n := range numbers() {
 			if n.form.MatchString(value) {
 				return n.tag
 			}
