@@ -234,6 +234,11 @@ func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *Ex
 func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError, exact *time.Duration) error {
 	early, knows := l.recallForWaiters(req, turn.Ahead)
 	isBehind := turn.Ahead != nil
+	if early == nil && !isBehind && l.driver.Uptime() < *exact {
+		if early = l.look(ctx, req); early != nil {
+			*last, *exact = early, l.exactly(early)
+		}
+	}
 	switch {
 	case !knows && isBehind && turn.Until == 0: // their answers will tell
 		l.waiting.Postpone(c, l.driver.Uptime()+l.driver.Part(), isBehind)
@@ -247,20 +252,15 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		}
 		l.waiting.Postpone(c, l.due(ctx, early, turn.Lost), isBehind)
 		return nil
-	case !isBehind && l.driver.Uptime() < *exact:
-		if looked := l.look(ctx, req); looked != nil {
-			*last, *exact = looked, l.exactly(looked)
-			if err := l.tooLate(ctx, req, looked); err != nil {
-				return err
-			}
-			l.waiting.Postpone(c, l.due(ctx, looked, turn.Lost), false)
-			return nil
-		}
-	}
-	if !l.waiting.Try(c) {
+	case !l.waiting.Try(c):
 		return nil
 	}
-	lost := turn.Lost + 1 // if it is refused
+	return l.attempt(ctx, req, c, turn.Lost+1, last, exact)
+}
+
+// attempt is a try of the caller that leads. lost is how many tries others have forestalled,
+// if they forestall this one.
+func (l *Limiter) attempt(ctx context.Context, req *Request, c *waiter, lost int, last **ExceededError, exact *time.Duration) error {
 	lease, err := l.admit(ctx, *req, nil)
 	if err == nil {
 		l.returnSpare(ctx, l.waiting.Admit(c, lease))
@@ -295,12 +295,11 @@ func (l *Limiter) exactly(refusal *ExceededError) time.Duration {
 // look reads whether a request would be refused, and returns the refusal. It is nil if the
 // request would be admitted, or if the read failed: a try then says why.
 func (l *Limiter) look(ctx context.Context, req *Request) *ExceededError {
-	statuses, err := l.ask(ctx, *req)
-	refusal := &ExceededError{Statuses: statuses}
-	if err != nil || len(exceeded(refusal)) == 0 {
-		return nil
+	statuses, _ := l.ask(ctx, *req)
+	if refusal := (&ExceededError{Statuses: statuses}); len(exceeded(refusal)) > 0 {
+		return refusal
 	}
-	return refusal
+	return nil
 }
 
 // makeHeard tells other processes that this one waits for the limits that refused. A

@@ -26,7 +26,7 @@ func TestAWaiterLooksWithinTwoMinutes(t *testing.T) {
 		"tokens returned elsewhere": {func(w *world, taken *limiter.Lease) {
 			w.Must(taken.Rollback(w.Context()))
 		}, nil},
-		"closed": {func(w *world, _ *limiter.Lease) { w.Must(w.Limiter.Close()) }, limiter.ErrClosed},
+		"closed": {func(w *world, _ *limiter.Lease) { w.Must(w.Close()) }, limiter.ErrClosed},
 	} {
 		for _, othersWrite := range []bool{false, true} {
 			who := "nobody writes"
@@ -47,7 +47,7 @@ func TestAWaiterLooksWithinTwoMinutes(t *testing.T) {
 					}
 					result := make(chan error, 1)
 					go func() {
-						_, err := w.Limiter.Wait(w.Context(), ask("user", "rpd", 5))
+						_, err := w.Wait(w.Context(), ask("user", "rpd", 5))
 						result <- err
 					}()
 					time.Sleep(10 * time.Second)
@@ -80,10 +80,10 @@ func TestAnExactWaitIsNotSpreadForLong(t *testing.T) {
 				for range 20 {
 					w.Take(w.Limiter, ask("user", "r", 0))
 					w.Take(other, ask("user", "r", 1))
-					wait, err := w.Limiter.TimeUntilAvailable(w.Context(), ask("user", "r", limit.Capacity))
+					wait, err := w.TimeUntilAvailable(w.Context(), ask("user", "r", limit.Capacity))
 					w.Must(err)
 					begun := time.Now()
-					_, err = w.Limiter.Wait(w.Context(), ask("user", "r", limit.Capacity))
+					_, err = w.Wait(w.Context(), ask("user", "r", limit.Capacity))
 					w.Must(err)
 					if took, most := time.Since(begun), wait+min(time.Second, wait/10)+360*time.Millisecond; took > most {
 						w.Errorf("waited for %v, and the exact wait was %v", took, wait)
