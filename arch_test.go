@@ -113,7 +113,7 @@ var mayImport = map[string][]string{
 	// The codes with which AWS refuses credentials.
 	"internal/awsauth": {},
 
-	// What servers and clients of every protocol share.
+	// Servers and clients of every protocol share these.
 	"internal/admission": {"."},
 	"internal/hold":      {},
 

@@ -31,7 +31,7 @@ for call in calls:
 print(json.dumps(sorted(names - {"self"})))
 `
 
-// Who moves from the Python package finds each of its options in the document about that.
+// The document about the Python package names each of its options.
 func TestTheDocumentNamesEachOptionOfThePackage(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), peers.Python(t), "-c", options).Output()

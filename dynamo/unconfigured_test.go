@@ -100,7 +100,7 @@ func TestUnconfigured(t *testing.T) {
 	}
 }
 
-// What the warnings say happens: with the missing limits set, too, no request fails.
+// The warnings are true: once the missing limits are set, too, no request fails.
 func TestALimitThatEndsFailsRequests(t *testing.T) {
 	t.Parallel()
 	s, _ := fixture.NewStore(t)

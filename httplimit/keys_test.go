@@ -141,7 +141,7 @@ func TestPatternsAreResources(t *testing.T) {
 	}
 }
 
-// What clients make up has few names, and little memory.
+// Texts that clients make up get few names and little memory.
 func TestRoutesWithoutAPathOrOfUnknownMethodsShareNames(t *testing.T) {
 	t.Parallel()
 	for route, want := range map[string]string{

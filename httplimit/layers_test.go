@@ -215,7 +215,7 @@ func TestPoliciesOfOneResourceAreNumbered(t *testing.T) {
 }
 
 // A browser asks first what it may send, without a key. That is neither refused nor charged.
-// What no browser sends is limited as usual.
+// The middleware limits requests that no browser sends.
 func TestPreflightsPass(t *testing.T) {
 	t.Parallel()
 	preflight := func(extra ...string) *http.Request {

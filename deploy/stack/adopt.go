@@ -127,7 +127,7 @@ func importSpec(s Spec, imports []types.ResourceToImport) (Spec, error) {
 }
 
 // onlyImports removes the resources that are not imported. An imported one is retained,
-// whatever becomes of the operation. What was not compared is left out of the properties: all
+// whatever becomes of the operation. The properties leave out those that were not compared: all
 // of a bucket, and the recovery of a table. The update that follows sets these again, and it
 // does not matter how they were.
 func onlyImports(resources *yaml.Node, imports []types.ResourceToImport) error {

@@ -84,7 +84,7 @@ func TestAResourceBelongsToOneStack(t *testing.T) {
 	}
 }
 
-// What a failed import took stays as it is, outside any stack.
+// A failed import leaves its resources as they are, outside any stack.
 func TestAnImportThatFailsLeavesTheResource(t *testing.T) {
 	t.Parallel()
 	c := cfntest.New(cfntest.Options{})

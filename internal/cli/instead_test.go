@@ -14,7 +14,7 @@ var expected = strings.Fields("disable enable block unblock bypass reset top-up 
 
 var aCommand = regexp.MustCompile(`zae-limiter((?: [a-z]+(?:-[a-z]+)*){1,2})`)
 
-// What the program says instead of a missing command names commands that it has.
+// The hint for a missing command names commands that the program has.
 func TestWhatThereIsInsteadOfACommand(t *testing.T) {
 	t.Parallel()
 	for _, path := range cli.CommandPaths() {
