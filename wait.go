@@ -255,7 +255,11 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 	case !l.waiting.Try(c):
 		return nil
 	}
-	return l.attempt(ctx, req, c, turn.Lost+1, last, exact)
+	lost := turn.Lost
+	if !(*last).recalled {
+		lost++
+	}
+	return l.attempt(ctx, req, c, lost, last, exact)
 }
 
 // attempt is a try of the caller that leads. lost is how many tries others have forestalled,
@@ -395,7 +399,7 @@ func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
 	if len(ahead) == 0 {
 		return e
 	}
-	late := &ExceededError{Statuses: slices.Clone(e.Statuses)}
+	late := &ExceededError{Statuses: slices.Clone(e.Statuses), recalled: e.recalled}
 	for i := range late.Statuses {
 		s := &late.Statuses[i]
 		first := min(ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}], math.MaxInt64/4)
