@@ -217,7 +217,7 @@ func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refu
 	if !refuses {
 		return nil, knows
 	}
-	e := &ExceededError{Statuses: make([]Status, 0, len(req.Consume)), recalled: true}
+	e := &ExceededError{Statuses: make([]Status, 0, len(req.Consume))}
 	var room [1]*store.Image
 	for i, acct := range of {
 		if acct == nil {

@@ -98,9 +98,6 @@ type ExceededError struct {
 	// Statuses has every limit that the request named, of the entity and then of its
 	// parent, whether the limit refused or not.
 	Statuses []Status
-
-	// recalled says that the limiter refused from memory: others may have taken tokens since.
-	recalled bool
 }
 
 // Is reports whether target is [ErrExceeded].

@@ -255,11 +255,7 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 	case !l.waiting.Try(c):
 		return nil
 	}
-	lost := turn.Lost
-	if !(*last).recalled {
-		lost++
-	}
-	return l.attempt(ctx, req, c, lost, last, exact)
+	return l.attempt(ctx, req, c, turn.Lost+1, last, exact)
 }
 
 // attempt is a try of the caller that leads. lost is how many tries others have forestalled,
@@ -399,7 +395,7 @@ func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
 	if len(ahead) == 0 {
 		return e
 	}
-	late := &ExceededError{Statuses: slices.Clone(e.Statuses), recalled: e.recalled}
+	late := &ExceededError{Statuses: slices.Clone(e.Statuses)}
 	for i := range late.Statuses {
 		s := &late.Statuses[i]
 		first := min(ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}], math.MaxInt64/4)

@@ -2,7 +2,6 @@ package limiter_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -38,12 +37,12 @@ func TestAWaiterLooksWithinTwoMinutes(t *testing.T) {
 				inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
 					w.System(daily)
 					other := w.NewLimiter(w.OpenOn(w.API), limiter.Options{})
-					w.takes(w.Limiter, "rpd", 1)
+					w.takesOne(w.Limiter)
 					taken, err := other.Acquire(w.Context(), ask("user", "rpd", 4))
 					w.Must(err)
 					for range 2 { // each process learns that the other one writes, too
-						w.takes(w.Limiter, "rpd", 1)
-						w.takes(other, "rpd", 1)
+						w.takesOne(w.Limiter)
+						w.takesOne(other)
 					}
 					w.Take(w.Limiter, ask("user", "rpd", 5)) // refused
 					if othersWrite = othersWrite && w.IsShared(theBucket); !othersWrite {
@@ -72,57 +71,10 @@ func TestAWaiterLooksWithinTwoMinutes(t *testing.T) {
 	}
 }
 
-// Other processes that write to a bucket do not make a waiter wait for longer than its exact
-// wait, by more than a tenth of it and by more than a second, if they take nothing meanwhile.
-// Beyond that there is only the pause between two writes to a shared item.
-func TestAnExactWaitIsNotSpreadForLong(t *testing.T) {
-	const pause = 360 * time.Millisecond // the longest, with its jitter
-	for _, tt := range []struct {
-		limit  limiter.Limit
-		amount int64
-	}{
-		{limiter.PerDay("r", 24, limiter.Burst(10)), 10},
-		{limiter.PerMinute("r", 10), 10},
-		{limiter.PerSecond("r", 1, limiter.Burst(10)), 4},
-		{limiter.PerSecond("r", 1, limiter.Burst(10)), 2},
-		{limiter.PerSecond("r", 5, limiter.Burst(10)), 10},
-	} {
-		limit := tt.limit
-		t.Run(fmt.Sprint(tt.amount, " of ", limit.Amount, " in ", limit.Period), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
-				w.System(limit)
-				other := w.NewLimiter(w.OpenOn(w.API), limiter.Options{})
-				req := ask("user", "r", tt.amount)
-				fill := time.Duration(float64(limit.Period) / float64(limit.Amount) * float64(limit.Capacity))
-				for range 20 {
-					for range limit.Capacity / 2 { // each process learns that the other one writes, too
-						w.takes(w.Limiter, "r", 1)
-						w.takes(other, "r", 1)
-					}
-					exact, err := other.TimeUntilAvailable(w.Context(), req)
-					w.Must(err)
-					if !w.IsShared(theBucket) || exact == 0 {
-						w.Fatalf("the bucket is shared: %v, and the wait is %v", w.IsShared(theBucket), exact)
-					}
-					begun := time.Now()
-					lease, err := w.Wait(w.Context(), req)
-					w.Must(err)
-					if took := time.Since(begun); took > exact+min(time.Second, exact/10)+pause {
-						w.Errorf("waited for %v, and the exact wait was %v", took, exact)
-					}
-					w.Must(lease.Rollback(w.Context()))
-					time.Sleep(fill)
-				}
-			})
-		})
-	}
-}
-
-// takes takes tokens that the bucket has.
-func (w *world) takes(l *limiter.Limiter, limit string, tokens int64) {
+// takesOne takes one of the day's tokens, which the bucket has.
+func (w *world) takesOne(l *limiter.Limiter) {
 	w.Helper()
-	if refused := w.Take(l, ask("user", limit, tokens)); refused != nil {
+	if refused := w.Take(l, ask("user", "rpd", 1)); refused != nil {
 		w.Fatal(refused)
 	}
 }
