@@ -26,6 +26,11 @@ import (
 // instead. Other errors are [ErrAccessDenied], [ErrConflict] under extreme contention,
 // [ErrDisabled], [ErrUnsupported], and [ErrClosed] after [Limiter.Close].
 //
+// If other processes take from the same bucket and it holds too little, the limiter may
+// debit what the bucket earns within the next 2 seconds. The call then returns once the
+// bucket has earned it. It never waits so for more than half of [Options.Timeout], nor
+// beyond its context's deadline: it is refused instead.
+//
 // A call returns by its context's deadline and within [Options.Timeout]. Reaching
 // either counts as the store not answering in time. If the caller leaves, by
 // cancellation or deadline, the limiter finishes the write under way and then returns
@@ -52,21 +57,21 @@ func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*L
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), err)
 	}
-	if err := l.refuseFromMemory(&req); err != nil {
+	if err := l.refuseFromMemory(ctx, &req); err != nil {
 		seen.recalled()
 		return nil, err
 	}
 	if !l.driver.Begin() {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
-	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx), seen: seen})
+	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx), left: ctx.Done(), patience: l.driver.Patience(ctx), seen: seen})
 }
 
 // acquireHere runs an acquisition on the caller's goroutine, because the store never
 // waits.
 func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	defer l.driver.End()
-	a.lease, a.err = l.acquire(&a.bound, &req, ctx.Done(), a.seen) //nolint:contextcheck // it has the values of ctx
+	a.lease, a.err = l.acquire(&a.bound, &req, a) //nolint:contextcheck // it has the values of ctx
 	return l.answer(ctx, &req, a)
 }
 
@@ -80,12 +85,14 @@ func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) 
 //
 // The side that first moves state away from underWay decides.
 type acquisition struct {
-	bound calls.Detached // ends this call
-	seen  *observation   // what the observer will be told; nil if there is no observer
-	state atomic.Int32
-	done  chan struct{} // closed once lease and err are set
-	lease *Lease
-	err   error
+	bound    calls.Detached  // ends this call
+	left     <-chan struct{} // closed when the caller leaves
+	patience time.Duration   // see [acquire.Request]
+	seen     *observation    // what the observer will be told; nil if there is no observer
+	state    atomic.Int32
+	done     chan struct{} // closed once lease and err are set
+	lease    *Lease
+	err      error
 }
 
 const (
@@ -112,7 +119,7 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition)
 
 func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 	defer l.driver.End()
-	a.lease, a.err = l.acquire(&a.bound, req, ctx.Done(), a.seen) //nolint:contextcheck // it has the values of ctx
+	a.lease, a.err = l.acquire(&a.bound, req, a) //nolint:contextcheck // it has the values of ctx
 	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
 	close(a.done)
 	if isAbandoned && a.lease != nil {
@@ -175,10 +182,10 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 }
 
 // acquire debits the entity and its parent, and makes the lease.
-func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{}, seen *observation) (*Lease, error) {
-	asked := req.asked()
-	child, parent, err := l.driver.Acquire(ctx, &asked, left)
-	seen.decided(child)
+func (l *Limiter) acquire(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
+	asked := req.asked(a.patience)
+	child, parent, err := l.driver.Acquire(ctx, &asked, a.left)
+	a.seen.decided(child)
 	if !errors.Is(err, ErrDisabled) {
 		// A refusal is an answer, whatever happened on the other side.
 		err = cmp.Or(verdict(child, parent, l.driver.Uptime()), err)
@@ -192,8 +199,8 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, left <-chan struct{
 }
 
 // refuseFromMemory is recall for a request that is then refused. It counts the refusal.
-func (l *Limiter) refuseFromMemory(req *Request) error {
-	asked := req.asked()
+func (l *Limiter) refuseFromMemory(ctx context.Context, req *Request) error {
+	asked := req.asked(l.driver.Patience(ctx))
 	if e, _ := l.recall(&asked, &asked, l.driver.Trust()); e != nil {
 		l.driver.Counts.Refused.Add(1)
 		return e

@@ -205,7 +205,7 @@ func TestContentionIsForgottenAfterAStep(t *testing.T) {
 				if !p.slow.IsShared(theBucket) {
 					p.Error("the other one is forgotten at once")
 				}
-				time.Sleep(2 * time.Second)
+				time.Sleep(5 * time.Second)
 				if p.slow.IsShared(theBucket) {
 					p.Error("the other one is remembered for ever")
 				}

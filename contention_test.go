@@ -118,7 +118,7 @@ func TestAContendedFullBucketIsDebitedLate(t *testing.T) {
 // A process forgets contention that is over, and its decisions are exact again.
 func TestContentionIsForgotten(t *testing.T) {
 	inTug(t, limiter.PerSecond("rps", 1_000), 1_000, func(g *tug) {
-		time.Sleep(1100 * time.Millisecond)
+		time.Sleep(4100 * time.Millisecond)
 		g.Take(g.one, ask("user", "rps", 1_000))
 		time.Sleep(20 * time.Millisecond)
 		g.Take(g.one, ask("user", "rps", 20))

@@ -81,7 +81,7 @@ func inTime[T any](ctx context.Context, l *Limiter, work func(context.Context) (
 
 // RefusesFromMemory returns the decision of a refusal from memory.
 func (l *Limiter) RefusesFromMemory(req *Request) bool {
-	asked := req.asked()
+	asked := req.asked(0)
 	_, refuses, _ := l.driver.RefusesFromMemory(&asked, &asked, l.driver.Moment(), l.driver.Trust())
 	return refuses
 }

@@ -50,9 +50,8 @@ type Options struct {
 	// the store, so that every wait is exact.
 	Trust time.Duration
 	// InFlight is the maximum number of concurrent writes per bucket item; further
-	// callers share the next write. Default [DefaultInFlight]: 2, raised to at most 4
-	// while 16 or more callers wait and half of the item's hidden write limit is free.
-	// Negative lets every caller write for itself. A store in the same process answers
+	// callers share the next write. Default [DefaultInFlight]: 2. There is one at a time
+	// while other processes write to the item, or callers come in crowds. Negative lets every caller write for itself. A store in the same process answers
 	// at once, so its callers share no writes.
 	InFlight int
 	// MaxWaiters is how many callers of [Limiter.Wait] may wait at the same time for one

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -39,9 +40,9 @@ type Request struct {
 // op names an operation on a request, for errors.
 func (r *Request) op(verb string) string { return verb + " " + r.Resource + " for " + r.Entity }
 
-// asked is what the request asks of buckets.
-func (r *Request) asked() acquire.Request {
-	return acquire.Request{Entity: r.Entity, Resource: r.Resource, Consume: r.Consume, Fallback: r.Fallback}
+// asked is what the request asks of buckets, for a caller with a patience.
+func (r *Request) asked(patience time.Duration) acquire.Request {
+	return acquire.Request{Entity: r.Entity, Resource: r.Resource, Consume: r.Consume, Fallback: r.Fallback, Patience: patience}
 }
 
 // clone returns a copy that may outlive the call.

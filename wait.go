@@ -77,21 +77,9 @@ const (
 	lookPart  = 4
 	leastLook = 5 * time.Second
 	mostLook  = time.Minute
-	// Processes spread their tries over the time in which a shared bucket earns tokens for
-	// mostSpread requests: that keeps them apart. A bucket that is full meanwhile earns
-	// nothing. So the time is no longer than what the bucket takes to fill up beyond the
-	// request, down to the time for leastSpread requests.
-	mostSpread, leastSpread = 8, 2
-	// Until others have taken what a caller waited for, its try is later than its exact wait
-	// by at most the smaller of a part of the wait and this.
-	spreadPart      = 10
-	mostFirstSpread = time.Second
 	// outagePause is how long the callers of a line do not try after the store did not
 	// answer one of them.
 	outagePause = time.Second
-	// unheardTries is how many tries in a row others must forestall before the process tells
-	// others that it waits.
-	unheardTries = 5
 )
 
 // newWaiter returns a waiter for a request, in the line of everybody that may take from
@@ -138,7 +126,7 @@ func (l *Limiter) mustWait(c *waiter) bool {
 // waitBehind waits for a caller that has not been refused, behind earlier callers if there
 // are any. It takes from memory what the caller is up against, or else reads it.
 func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lease, error) {
-	refusal, _ := l.recallForWaiters(req, nil)
+	refusal, _ := l.recallForWaiters(ctx, req, nil)
 	if refusal == nil {
 		statuses, err := l.ask(ctx, *req)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
@@ -151,7 +139,7 @@ func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lea
 
 // waitAfter waits after a refusal.
 func (l *Limiter) waitAfter(ctx context.Context, req *Request, c *waiter, refusal *ExceededError) (*Lease, error) {
-	return l.join(ctx, req, c, refusal, l.due(ctx, refusal, 0))
+	return l.join(ctx, req, c, refusal, l.due(refusal))
 }
 
 // join joins the line, unless the wait would be too long, and waits.
@@ -232,9 +220,9 @@ func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *Ex
 // early. last is the last refusal, and exact the instant at which its wait has passed. An
 // error ends the wait.
 func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError, exact *time.Duration) error {
-	early, knows := l.recallForWaiters(req, turn.Ahead)
+	early, knows := l.recallForWaiters(ctx, req, turn.Ahead)
 	isBehind := turn.Ahead != nil
-	if early == nil && !isBehind && l.driver.Uptime() < *exact {
+	if early == nil && !knows && !isBehind && l.driver.Uptime() < *exact {
 		if early = l.look(ctx, req); early != nil {
 			*last, *exact = early, l.exactly(early)
 		}
@@ -250,24 +238,23 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		if err := l.tooLate(ctx, req, early); err != nil && !isBehind {
 			return err
 		}
-		l.waiting.Postpone(c, l.due(ctx, early, turn.Lost), isBehind)
+		l.waiting.Postpone(c, l.due(early), isBehind)
 		return nil
 	case !l.waiting.Try(c):
 		return nil
 	}
-	return l.attempt(ctx, req, c, turn.Lost+1, last, exact)
+	return l.attempt(ctx, req, c, last, exact)
 }
 
-// attempt is a try of the caller that leads. lost is how many tries others have forestalled,
-// if they forestall this one.
-func (l *Limiter) attempt(ctx context.Context, req *Request, c *waiter, lost int, last **ExceededError, exact *time.Duration) error {
+// attempt is a try of the caller that leads.
+func (l *Limiter) attempt(ctx context.Context, req *Request, c *waiter, last **ExceededError, exact *time.Duration) error {
 	lease, err := l.admit(ctx, *req, nil)
 	if err == nil {
 		l.returnSpare(ctx, l.waiting.Admit(c, lease))
 		return nil
 	}
 	if errors.Is(err, ErrConflict) { // nothing was applied, and the caller would wait
-		l.waiting.Refuse(c, nil, l.driver.Uptime(), lost)
+		l.waiting.Refuse(c, nil, l.driver.Uptime())
 		return nil
 	}
 	refusal, refused := errors.AsType[*ExceededError](err)
@@ -281,9 +268,7 @@ func (l *Limiter) attempt(ctx context.Context, req *Request, c *waiter, lost int
 	if err := l.tooLate(ctx, req, refusal); err != nil {
 		return err
 	}
-	if l.waiting.Refuse(c, exceeded(refusal), l.due(ctx, refusal, lost), lost); lost >= unheardTries {
-		l.makeHeard(ctx, refusal)
-	}
+	l.waiting.Refuse(c, exceeded(refusal), l.due(refusal))
 	return nil
 }
 
@@ -302,27 +287,11 @@ func (l *Limiter) look(ctx context.Context, req *Request) *ExceededError {
 	return nil
 }
 
-// makeHeard tells other processes that this one waits for the limits that refused. A
-// process knows of others by the writes that were applied. So without it, a process that
-// happens to take all tokens would know of none, and go on to be the first.
-func (l *Limiter) makeHeard(ctx context.Context, refusal *ExceededError) {
-	ctx = context.WithoutCancel(ctx)
-	for i := range refusal.Statuses {
-		s := &refusal.Statuses[i]
-		if s.Exceeded && l.driver.IsShared(s.Entity, s.Resource) && l.driver.Begin() {
-			l.driver.Run(func() {
-				defer l.driver.End()
-				l.driver.MakeHeard(l.driver.Detach(ctx), s.Entity, s.Resource)
-			})
-		}
-	}
-}
-
 // recallForWaiters returns the refusal of a request that comes after what others ask for, as
 // far as memory can tell. Waiting longer is no decision, so it rests on memory even if
 // [Options.Trust] forbids refusals from memory.
-func (l *Limiter) recallForWaiters(req *Request, ahead map[waiting.Key]int64) (refusal *ExceededError, knows bool) {
-	own := req.asked()
+func (l *Limiter) recallForWaiters(ctx context.Context, req *Request, ahead map[waiting.Key]int64) (refusal *ExceededError, knows bool) {
+	own := req.asked(l.driver.Patience(ctx))
 	payer := own
 	if len(ahead) > 0 {
 		own.Consume = asksAfter(req.Consume, ahead, req.Entity)
@@ -345,39 +314,9 @@ func asksAfter(consume map[string]int64, ahead map[waiting.Key]int64, entity str
 }
 
 // due is the instant, by the limiter's uptime, at which a refused request is to be tried
-// again. lost is how many tries others have forestalled.
-//
-// If other processes use the bucket, too, all of them have been told the same instant. So
-// their tries spread over some time, which ends with the context at the latest. Until
-// others have taken what the caller waited for, that is a small part of its wait. A look
-// before the wait has passed is not spread: it only reads.
-func (l *Limiter) due(ctx context.Context, refusal *ExceededError, lost int) time.Duration {
-	wait := refusal.RetryAfter()
-	look := min(max(wait/lookPart, leastLook), mostLook)
-	if wait > look {
-		return l.driver.Uptime() + look
-	}
-	var spread time.Duration
-	for i := range refusal.Statuses {
-		if s := &refusal.Statuses[i]; s.Exceeded && l.driver.IsShared(s.Entity, s.Resource) {
-			spread = max(spread, spreadOf(s))
-		}
-	}
-	if lost == 0 {
-		spread = min(spread, wait/spreadPart, mostFirstSpread)
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		spread = min(spread, l.driver.Until(deadline)-wait)
-	}
-	if spread > 0 {
-		wait = min(wait+time.Duration(l.driver.Rand(int64(spread))), mostLook)
-	}
-	return l.driver.Uptime() + wait
-}
-
-// spreadOf is the time over which processes spread their tries for a limit that refused.
-func spreadOf(s *Status) time.Duration {
-	return earnedIn(&s.Limit, min(mostSpread*s.Requested, max(leastSpread*s.Requested, s.Limit.Capacity-s.Requested)))
+// again: when the wait has passed, or earlier, to notice returned tokens and new limits.
+func (l *Limiter) due(refusal *ExceededError) time.Duration {
+	return l.driver.Uptime() + min(refusal.RetryAfter(), max(leastLook, min(refusal.RetryAfter()/lookPart, mostLook)))
 }
 
 // longestEarned is the longest time that earnedIn tells.

@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -17,12 +16,12 @@ import (
 // Take debits a bucket that can afford it, in one conditional update:
 //
 //	ADD    tk −a, tc +a of every limit with an amount, wcu
-//	if     tk ≥ a of each, less what it earned since the stamp, and below where it would
-//	       have overflowed by now;
+//	if     tk ≥ a of each, less what it earned since the stamp and may take ahead, and
+//	       below where it would have overflowed by now;
 //	       cp, ra, rp and shard_count are those of the calculation; the limits with
 //	       amount 0 exist;
-//	       rf is not before Since, if given; wcu holds a token; not expired, not
-//	       disabled, not lapsed
+//	       rf is not before Since, if given, or is Stamp; wcu holds a token; not expired,
+//	       not disabled, not lapsed
 func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	if err := checkBucket(t.Bucket); err != nil {
 		return store.Outcome{}, err
@@ -43,10 +42,10 @@ func describeTake(w *expression.Write, t *store.Take) {
 	if t.ShardCount != 0 {
 		requireShardCount(w, t.ShardCount)
 	}
-	if t.Since != 0 {
-		w.Require(expression.RF.AtLeast(w.Number(":since", t.Since)))
-	}
 	if asks.asTheyAre {
+		if t.Since != 0 {
+			w.RequireFirst(expression.RF.AtLeast(w.Number(":since", t.Since)))
+		}
 		w.RequireFirst(expression.WriteTokens.AtLeast(cost))
 	}
 	if asks.sinceStamp {
@@ -71,12 +70,15 @@ func describeTake(w *expression.Write, t *store.Take) {
 		if asks == (covers{}) {
 			continue
 		}
-		most := l.Number('h', d.AtMost)
 		if asks.asTheyAre {
-			w.RequireFirst(l.Tokens().Between(amount, most))
+			least := amount
+			if d.Ahead != 0 {
+				least = l.Number('b', leastOf(d))
+			}
+			w.RequireFirst(l.Tokens().Between(least, l.Number('h', d.AtMost)))
 		}
 		if asks.sinceStamp {
-			w.RequireSecond(l.Tokens().Between(l.Number('l', d.Milli-d.Earned), most))
+			w.RequireSecond(l.Tokens().Between(l.Number('l', leastOf(d)-d.Earned), l.Number('m', d.AtMostAtStamp)))
 		}
 	}
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
@@ -101,18 +103,21 @@ const eitherLimits = 27
 // coversOf returns how a take requires that the balances are sufficient. No balance
 // meets an upper bound that is smaller than the lower one.
 func coversOf(t *store.Take) covers {
-	isOpen := func(least func(*store.Debit) int64) bool {
-		return !slices.ContainsFunc(t.Debits, func(d store.Debit) bool { return d.Milli > 0 && least(&d) > d.AtMost })
-	}
-	c := covers{
-		asTheyAre:  isOpen(func(d *store.Debit) int64 { return d.Milli }),
-		sinceStamp: t.Stamp != 0 && isOpen(func(d *store.Debit) int64 { return d.Milli - d.Earned }),
+	c := covers{asTheyAre: true, sinceStamp: t.Stamp != 0}
+	for i := range t.Debits {
+		if d := &t.Debits[i]; d.Milli > 0 {
+			c.asTheyAre = c.asTheyAre && leastOf(d) <= d.AtMost
+			c.sinceStamp = c.sinceStamp && leastOf(d)-d.Earned <= d.AtMostAtStamp
+		}
 	}
 	if c.sinceStamp && len(t.Debits) > eitherLimits {
 		c.asTheyAre = false
 	}
 	return c
 }
+
+// leastOf is the least balance that covers a debit.
+func leastOf(d *store.Debit) int64 { return d.Milli - d.Ahead }
 
 // update sends a write to a bucket item and decodes the item that it met. A nil cache
 // keeps no shape.

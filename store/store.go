@@ -225,11 +225,11 @@ type Take struct {
 	// ShardCount, if not 0, is the number of shards from which AtMost was worked out.
 	// The item must still have that number.
 	ShardCount int
-	// Since, if not 0, is the oldest stamp that the item may have.
+	// Since, if not 0, is the oldest stamp that the item may have, unless it has Stamp.
 	Since int64
 	// Stamp, if not 0, is a stamp since which each limit has earned its debit's Earned,
 	// and the hidden write limit has earned Earned. While the item has that stamp, each
-	// balance needs to suffice only together with that amount.
+	// balance needs to suffice only together with that amount, and AtMostAtStamp bounds it.
 	Stamp, Earned int64
 }
 
@@ -240,12 +240,16 @@ type Debit struct {
 	// stamp. A balance that has since accrued to the capacity must be cut there before
 	// a debit. Otherwise the next refill would fill the gap with tokens that had
 	// already overflowed.
-	AtMost int64
+	// AtMostAtStamp is the bound while the item has the take's Stamp.
+	AtMost, AtMostAtStamp int64
 	// Params, if not zero, are the parameters from which AtMost was worked out. The
 	// limit must still have them.
 	Params Params
 	// Earned is what the limit has earned since the take's Stamp.
 	Earned int64
+	// Ahead is how much of the amount the limit may still have to earn. The balance may
+	// then fall below zero. Whoever takes ahead must wait until the limit has earned it.
+	Ahead int64
 }
 
 // NamedParams are the parameters of the named limit.

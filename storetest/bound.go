@@ -92,7 +92,8 @@ func wideTake(name string, limits int, change func(*store.Take)) test {
 func atItsStamp(t *store.Take) {
 	t.Stamp, t.Since, t.Earned = t.Since, 0, milli
 	for i := range t.Debits {
-		t.Debits[i].Milli, t.Debits[i].Earned = 60*milli, 20*milli
+		d := &t.Debits[i]
+		d.Milli, d.Earned, d.AtMostAtStamp = 60*milli, 20*milli, d.AtMost
 	}
 }
 
@@ -137,7 +138,7 @@ var boundTests = []test{
 	wideTake("take at the stamp that no balance can serve", store.MaxLimits, func(t *store.Take) {
 		atItsStamp(t)
 		for i := range t.Debits {
-			t.Debits[i].AtMost = 0
+			t.Debits[i].AtMost, t.Debits[i].AtMostAtStamp = 0, 0
 		}
 	}),
 

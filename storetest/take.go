@@ -89,6 +89,14 @@ var takeTests = []test{
 	stampedTake("the hidden write limit earned a write", true, milli, 0, store.Take{Stamp: fromStamp, Earned: milli}, 0),
 	stampedTake("the hidden write limit did not", false, milli, 0, store.Take{Stamp: fromStamp, Earned: milli - 1}, 0),
 	stampedTake("the hidden write limit earned a write since another stamp", false, milli, 0, store.Take{Stamp: fromStamp + 1, Earned: milli}, 0),
+	aheadTake("what it may take ahead counts", true, 0, store.Take{}),
+	aheadTake("in debt, up to what it may take ahead", true, -milli, store.Take{}),
+	aheadTake("a millitoken beyond what it may take ahead", false, -milli-1, store.Take{}),
+	aheadTake("ahead of what was earned since the stamp", true, -3*milli, store.Take{Stamp: fromStamp}),
+	aheadTake("ahead, and a millitoken too little was earned", false, -3*milli-1, store.Take{Stamp: fromStamp}),
+	aheadTake("a later stamp than Since", true, 0, store.Take{Stamp: fromStamp - 1, Since: fromStamp}),
+	aheadTake("an earlier stamp than Since, which is not Stamp", false, 0, store.Take{Stamp: fromStamp - 1, Since: fromStamp + 1}),
+	aheadTake("an earlier stamp than Since, which is Stamp", true, 0, store.Take{Stamp: fromStamp, Since: fromStamp + 1}),
 	{"takes that differ in their conditions only, in turn", func(k *kit) {
 		c := k.newBucket()
 		c.Limits[0].Tokens = 2 * milli
@@ -196,6 +204,35 @@ func pinnedTake(name string, admitted bool, first, second store.Params) test {
 // fromStamp stands for the stamp of theBucket in a take's Since and Stamp.
 const fromStamp = 1_000_000
 
+// aheadTake takes a token of rpm, which holds the given tokens and has earned two since
+// the take's stamp. The take may take two tokens ahead.
+func aheadTake(name string, admitted bool, tokens int64, t store.Take) test {
+	verdict := "refused: "
+	if admitted {
+		verdict = "admitted: "
+	}
+	return test{verdict + name, func(k *kit) {
+		c := k.newBucket()
+		c.Limits[0].Tokens = tokens
+		img := k.create(c)
+		t := t
+		t.Bucket, t.Now, t.Debits = theBucket, k.now, debitsOf(store.Amount{Limit: "rpm", Milli: milli})
+		for _, at := range [...]*int64{&t.Since, &t.Stamp} {
+			if *at != 0 {
+				*at += k.now - fromStamp
+			}
+		}
+		d := &t.Debits[0]
+		d.Ahead, d.Earned, d.AtMostAtStamp = 2*milli, 2*milli, d.AtMost
+		out, err := k.Take(k.Context(), &t)
+		if !admitted {
+			k.refused(out, err, img)
+			return
+		}
+		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", milli); written(i) }))
+	}}
+}
+
 // stampedTake takes a token of rpm. rpm holds the given tokens and the hidden write
 // limit the given writes; earned is what rpm has earned since the take's stamp.
 func stampedTake(name string, admitted bool, tokens, writes int64, t store.Take, earned ...int64) test {
@@ -217,6 +254,7 @@ func stampedTake(name string, admitted bool, tokens, writes int64, t store.Take,
 		for i := range earned {
 			t.Debits[i].Earned = earned[i]
 		}
+		t.Debits[0].AtMostAtStamp = t.Debits[0].AtMost
 		out, err := k.Take(k.Context(), &t)
 		if !admitted {
 			k.refused(out, err, img)

@@ -171,7 +171,7 @@ func (d *Driver) RefusesFromMemory(req, payer *Request, m memory.Moment, trust t
 		return of, false, false
 	}
 	of[0] = &acct.Account
-	short, parent, ok := d.recall(of[0], req, false, m, trust)
+	short, parent, ok := d.recall(acct, req, false, m, trust)
 	if !ok || parent == "" {
 		return of, ok && short, ok
 	}
@@ -179,15 +179,15 @@ func (d *Driver) RefusesFromMemory(req, payer *Request, m memory.Moment, trust t
 		return of, false, false
 	}
 	of[1] = &acct.Account
-	parentShort, _, ok := d.recall(of[1], payer, true, m, trust)
+	parentShort, _, ok := d.recall(acct, payer, true, m, trust)
 	return of, ok && (short || parentShort), ok
 }
 
 // recall reports whether the last images show that a bucket is short for a request, and
 // the parent to which it cascades. It is not ok if the images cannot tell. An optional
 // bucket may lack limits, or have none.
-func (d *Driver) recall(a *memory.Account, req *Request, optional bool, m memory.Moment, trust time.Duration) (short bool, parent string, ok bool) {
-	w := a.Wanted()
+func (d *Driver) recall(acct *account, req *Request, optional bool, m memory.Moment, trust time.Duration) (short bool, parent string, ok bool) {
+	w := acct.Wanted()
 	switch {
 	case w == nil || w.Disabled || !d.Config.IsYoung(w, m.Up):
 		return false, "", false
@@ -200,7 +200,11 @@ func (d *Driver) recall(a *memory.Account, req *Request, optional bool, m memory
 	if w.IsUnlimited() {
 		in = req.Fallback
 	}
-	return a.IsShort(w, in, req.Consume, optional, m, trust)
+	var ahead time.Duration
+	if line := acct.at(0); line.takes.Waiting() < line.roomFor() {
+		ahead = min(acct.Ahead(m.Up), req.Patience)
+	}
+	return acct.IsShort(w, in, req.Consume, optional, m, trust, ahead)
 }
 
 // isIn reports whether limits has every limit that a request names.

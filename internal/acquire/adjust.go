@@ -81,7 +81,7 @@ func (d *Driver) adjustShard(ctx context.Context, acct *account, img *store.Imag
 			img = out.Image
 		}
 	}
-	return nil, false, refusedTooOften(img.Bucket)
+	return nil, false, refusedTooOften(img.Bucket, process.MaxTries)
 }
 
 // settle carries out a settlement on the image seen.

@@ -1,9 +1,11 @@
 package acquire
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
@@ -17,25 +19,30 @@ import (
 type Claim struct {
 	store.Bucket // the shard is the one to which the claim was last routed
 
-	acct  *account   // what is remembered of the bucket and all its shards
-	want  plan.Want  // what the request asks of the bucket
-	Terms plan.Terms // the want under the configuration known last
+	acct *account  // what is remembered of the bucket and all its shards
+	want plan.Want // what the request asks of the bucket
+	// patience is how long the caller waits for tokens that were taken ahead.
+	patience time.Duration
+	Terms    plan.Terms // the want under the configuration known last
 	Outcome
 }
 
 // An Outcome is what became of a claim.
 type Outcome struct {
-	Granted bool    // the amounts are debited
-	Refused bool    // the bucket cannot serve the amounts
-	Carried bool    // another caller's write decided it
-	Looked  bool    // the claim was only to look at the bucket, see [Driver.Look]
-	At      int64   // the instant for which it was decided, in milliseconds
-	Parent  string  // the parent to which the entity cascades
-	Behind  []int64 // for each amount, what later callers took in the same write
+	Granted bool // the amounts are debited
+	Refused bool // the bucket cannot serve the amounts
+	Carried bool // another caller's write decided it
+	Looked  bool // the claim was only to look at the bucket, see [Driver.Look]
+	// At is the instant for which the claim was decided, in milliseconds. If the claim was
+	// taken ahead, it is the instant at which the bucket has earned it.
+	At     int64
+	Parent string  // the parent to which the entity cascades
+	Behind []int64 // for each amount, what later callers took in the same write
 
 	image    *store.Image   // the item after the debit, or the item that refused; nil if there is none
 	images   []*store.Image // all shards of the bucket, if the driver looked at several
 	portions []plan.Portion // the debit of each shard, if several were debited
+	until    time.Duration  // when the item has earned what was taken ahead, by the uptime
 	short    bool           // the shard cannot serve the amounts, others may
 }
 
@@ -57,7 +64,28 @@ type account struct {
 type queues struct {
 	takes, credits lane.Lane[*Claim]
 	refilling      calls.Flight
+	// earnedAt is the instant, by the uptime, at which the item has earned what this process
+	// last debited.
+	earnedAt atomic.Int64
+	// room is how many callers may wait for a later turn; 0 if it is not known.
+	room atomic.Int64
 }
+
+// fewTurns is for how many turns callers may wait in line, if each turn serves one of them.
+const fewTurns = 3
+
+// took records a write that debited amounts for a caller, and that the item will have
+// earned after a time. Further callers may wait in line for what the limits earn in one
+// turn. A few may wait for more, if each of their turns is about as long as this one, and
+// all of them end within the patience of the callers.
+func (q *queues) took(img *store.Image, caller []store.Amount, up, earned, patience time.Duration) {
+	q.earnedAt.Store(int64(up + earned))
+	turns := int64(patience / max(time.Millisecond, earned))
+	q.room.Store(max(plan.EarnedTimes(img, caller, memory.TurnMillis), min(fewTurns, turns), 1))
+}
+
+// roomFor is how many callers may be in line.
+func (q *queues) roomFor() int { return int(cmp.Or(q.room.Load(), fewTurns)) }
 
 // at returns the queues of a shard.
 func (a *account) at(shard int) *queues {
@@ -75,6 +103,12 @@ func (c *Claim) refusedBy(img *store.Image, now int64) {
 	c.image, c.At, c.Parent = img, now, plan.CascadeOf(img)
 	c.short = img.ShardCount > 1
 	c.Refused = !c.short
+}
+
+// earned notes when the item has earned what the claim took ahead.
+func (c *Claim) earned(img *store.Image, m memory.Moment, ahead int64) {
+	c.At = plan.EarnedAt(img, c.Terms.Amounts, c.Behind, m.Now, ahead)
+	c.until = m.Up + time.Duration(c.At-m.Now)*time.Millisecond
 }
 
 // Shards returns the images that decided a claim, by shard number, as far as they are
@@ -129,7 +163,7 @@ func (c *Claim) adopt(w *plan.Wanted) {
 
 // renew resets a claim to its state before any outcome.
 func (c *Claim) renew() {
-	*c = Claim{Bucket: c.Bucket, acct: c.acct, want: c.want, Terms: c.want.Under(nil)}
+	*c = Claim{Bucket: c.Bucket, acct: c.acct, want: c.want, patience: c.patience, Terms: c.want.Under(nil)}
 }
 
 // tookFrom notes the image of a shard after a claim was debited from it.
@@ -146,6 +180,9 @@ type Request struct {
 	Entity, Resource string
 	Consume          map[string]int64 // tokens by limit name
 	Fallback         []store.Limit    // see [plan.Want]
+	// Patience is how long the caller waits for tokens that a shared bucket has not
+	// earned yet, see [Driver.Patience].
+	Patience time.Duration
 }
 
 // claim makes the claim of a request on its entity's bucket.
@@ -153,7 +190,7 @@ func (d *Driver) claim(req *Request) *Claim {
 	asked := claimAmounts(req.Consume)
 	c := &Claim{
 		Bucket: store.Bucket{Entity: req.Entity, Resource: req.Resource}, acct: d.account(req.Entity, req.Resource),
-		want: plan.Want{Asked: asked},
+		want: plan.Want{Asked: asked}, patience: req.Patience,
 	}
 	if len(req.Fallback) > 0 {
 		c.want.Fallback = slices.SortedFunc(slices.Values(req.Fallback), func(a, b store.Limit) int { return strings.Compare(a.Name, b.Name) })
@@ -168,7 +205,7 @@ func (d *Driver) parentClaim(req *Request, parent string) *Claim {
 	asked := claimAmounts(req.Consume)
 	c := &Claim{
 		Bucket: store.Bucket{Entity: parent, Resource: req.Resource}, acct: d.account(parent, req.Resource),
-		want: plan.Want{Asked: asked, Optional: true},
+		want: plan.Want{Asked: asked, Optional: true}, patience: req.Patience,
 	}
 	c.Terms = c.want.Under(nil)
 	return c

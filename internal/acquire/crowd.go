@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -50,20 +52,18 @@ func outOfLine(err error) error {
 // If a step is more than a debit, for example creating the item again, one caller does
 // it alone. The others return to the line. The write has a time limit of its own,
 // because the front caller has waited longest and has the least time left.
-func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []*ticket, img *store.Image, left <-chan struct{}) {
+//
+// looked says that the image came after the caller at the front.
+func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []*ticket, img *store.Image, looked bool, left <-chan struct{}) {
 	shared := d.Detach(ctx)
 	front, acct := crowd[0], crowd[0].Claim.acct
-	p := pursuit{d: d, acct: acct, img: img, left: left, c: front.Claim.common()}
-	err := error(nil)
-	for tries := 0; tries < process.MaxTries && (err == nil || errors.Is(err, store.ErrConflict)); tries++ {
+	p := pursuit{d: d, acct: acct, img: img, fresh: looked, left: left, c: front.Claim.common()}
+	p.met, p.began = acct.SeenAt(front.Claim.Shard), d.Uptime()
+	err, tries := error(nil), 0
+	for ; tries < process.MaxTries && (err == nil || errors.Is(err, store.ErrConflict) && p.mayInsist(tries)); tries++ {
 		if tries > 0 {
-			if err = p.pauseBeforeTry(ctx, crowd[0].Claim, tries); err != nil {
-				ln.Back(crowd[1:]) // they may have come later
-				crowd = crowd[:1]
+			if crowd, err = p.rejoin(ctx, ln, crowd, tries); err != nil {
 				break
-			}
-			if p.img != nil {
-				crowd = ln.Join(crowd, mostShared, p.c.alike(p.img))
 			}
 		}
 		if len(crowd) > 1 {
@@ -74,7 +74,7 @@ func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []
 		case len(crowd) == 0:
 			return
 		case served:
-			tries = 0
+			tries, p.began = 0, d.Uptime()
 		}
 		if crowd[0] != front && err == nil {
 			ln.Back(crowd)
@@ -82,9 +82,21 @@ func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []
 		}
 	}
 	if err == nil || errors.Is(err, store.ErrConflict) {
-		err = refusedTooOften(p.c.Bucket)
+		err = refusedTooOften(p.c.Bucket, tries)
 	}
 	tellAll(crowd, err)
+}
+
+// rejoin waits before another try, and takes along the callers that have arrived meanwhile.
+func (p *pursuit) rejoin(ctx context.Context, ln *lane.Lane[*Claim], crowd []*ticket, tries int) ([]*ticket, error) {
+	if err := p.pauseBeforeTry(ctx, crowd[0].Claim, tries); err != nil {
+		ln.Back(crowd[1:]) // they may have come later
+		return crowd[:1], err
+	}
+	if p.img == nil {
+		return crowd, nil
+	}
+	return ln.Join(crowd, mostShared, p.c.alike(p.img)), nil
 }
 
 // serve makes one try to serve a crowd, possibly after refused ones. It returns the
@@ -92,7 +104,7 @@ func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []
 func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (rest []*ticket, served bool, err error) {
 	p.catchUp()
 	if p.fresh && p.img != nil {
-		if crowd = p.d.refuseRest(crowd, p.img, p.Now); len(crowd) == 0 {
+		if crowd = p.d.refuseRest(ctx, crowd, p.img, p.Now); len(crowd) == 0 {
 			return nil, false, nil
 		}
 	}
@@ -112,12 +124,15 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 		p.d.regroup(ctx, front, crowd, p.left)
 		return nil, false, nil
 	case !p.c.Granted:
-		return p.turnAway(crowd), false, err
+		return p.turnAway(ctx, crowd), false, err
 	}
 	crowd = without(crowd, admitted) // their claims no longer belong to this goroutine
 	p.acct.at(p.c.Shard).takes.Expect(len(admitted))
-	grant(admitted, p.img, p.Now)
-	return p.d.refuseRest(crowd, p.img, p.d.Now()), true, nil
+	ahead := p.ahead()
+	earned := plan.EarnedAt(p.img, p.c.Terms.Amounts, nil, p.Now, ahead) - p.Now
+	p.acct.at(p.c.Shard).took(p.img, amounts(admitted[0]), p.Up, time.Duration(earned)*time.Millisecond, p.patience)
+	grant(admitted, p.img, p.Moment, ahead)
+	return p.d.refuseRest(ctx, crowd, p.img, p.d.Now()), true, nil
 }
 
 // turnAway refuses the callers of a crowd for whom the item holds too little, by the
@@ -126,7 +141,7 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 // For one of several shards, it uses the instant at which the write was worked out.
 // Tokens that the shard has earned since do not matter to callers that can go to other
 // shards.
-func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
+func (p *pursuit) turnAway(ctx context.Context, crowd []*ticket) []*ticket {
 	if !p.fresh || p.img == nil || p.img.Disabled {
 		return crowd
 	}
@@ -134,14 +149,15 @@ func (p *pursuit) turnAway(crowd []*ticket) []*ticket {
 	if p.lacked && p.img.ShardCount > 1 {
 		now = p.Now
 	}
-	return p.d.refuseRest(crowd, p.img, now)
+	return p.d.refuseRest(ctx, crowd, p.img, now)
 }
 
 // pick chooses the callers of a crowd to write for: those that the item can serve, or
 // all if the image cannot tell. For a shared item, it chooses as many as the pace
 // allows, or the first one.
 func (p *pursuit) pick(crowd []*ticket) []*ticket {
-	m := p.acct.Pace(p.c.Shard, p.Up)
+	p.patience = patienceOf(crowd)
+	m := p.acct.Pace(p.c.Shard, p.Up, p.patience)
 	if admitted := plan.Admit(crowd, amounts, p.likely(), m, p.Now); len(admitted) > 0 {
 		return admitted
 	}
@@ -154,6 +170,15 @@ func (p *pursuit) pick(crowd []*ticket) []*ticket {
 	return nil
 }
 
+// patienceOf is how long all callers of a crowd wait for tokens that are taken ahead.
+func patienceOf(crowd []*ticket) time.Duration {
+	least := crowd[0].Claim.patience
+	for _, t := range crowd {
+		least = min(least, t.Claim.patience)
+	}
+	return least
+}
+
 // carry takes the next step of a crowd's claim. more says that the step is one that a
 // crowd cannot take.
 func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
@@ -164,7 +189,7 @@ func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
 	case plan.Wait:
 		err = p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, nil)
 	case plan.Disabled:
-		err = &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
+		err = p.disabled()
 	case plan.Unsupported:
 		err = unsupported(p.c.Bucket, p.img.Features)
 	default:
@@ -194,11 +219,12 @@ func without(crowd, others []*ticket) []*ticket {
 func amounts(t *ticket) []store.Amount { return t.Claim.Terms.Amounts }
 
 // grant tells a crowd that one write has debited their amounts.
-func grant(crowd []*ticket, img *store.Image, now int64) {
+func grant(crowd []*ticket, img *store.Image, m memory.Moment, ahead int64) {
 	leaveBehind(crowd)
 	for _, t := range crowd {
 		c := t.Claim
-		c.Granted, c.image, c.At, c.Parent = true, img, now, plan.CascadeOf(img)
+		c.Granted, c.image, c.Parent = true, img, plan.CascadeOf(img)
+		c.earned(img, m, ahead)
 		t.Tell(nil)
 	}
 }
@@ -226,14 +252,23 @@ func leaveBehind(crowd []*ticket) {
 }
 
 // refuseRest refuses the callers of a crowd that come too late for what a just seen
-// item holds, and returns the others. It does so at once: limits earn all the time, so
+// item holds, and returns the others. Where processes take ahead, as many others stay as
+// there is room for in the line. It does so at once: limits earn all the time, so
 // a caller that waited in line for that would be neither served nor refused. If a write
 // for the others is refused, another process has taken the tokens.
-func (d *Driver) refuseRest(crowd []*ticket, img *store.Image, now int64) []*ticket {
+func (d *Driver) refuseRest(ctx context.Context, crowd []*ticket, img *store.Image, now int64) []*ticket {
 	if len(crowd) == 0 || !img.IsEvaluable() || crowd[0].Claim.Terms.Target.Differs(img) {
 		return crowd
 	}
+	acct := crowd[0].Claim.acct
 	served := plan.Admit(crowd, amounts, img, plan.Pace{Part: 1}, now)
+	if ahead := min(acct.Ahead(d.Uptime()), patienceOf(crowd)).Milliseconds(); ahead > 0 {
+		later := plan.Admit(without(crowd, served), amounts, plan.Debited(img, sumOf(served), now), plan.Pace{Part: 1, Ahead: ahead, Turn: ahead}, now)
+		served = append(served, later[:min(len(later), max(0, acct.at(img.Shard).roomFor()-len(served)))]...)
+	}
+	if len(served) == 0 {
+		d.lose(ctx, acct, img)
+	}
 	// The tokens that could serve one of these go to the callers that are served.
 	refuse(without(crowd, served), plan.Debited(img, sumOf(served), now), now)
 	return served

@@ -3,10 +3,10 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
@@ -24,8 +24,7 @@ type Options struct {
 	// Trust is how long an image may refuse. Default [DefaultTrust]; negative is never.
 	Trust time.Duration
 	// InFlight is the maximum number of concurrent writes to one bucket item. Default
-	// [DefaultInFlight], and as many again while many callers wait. Negative lets every
-	// caller write for itself.
+	// [DefaultInFlight]. Negative lets every caller write for itself.
 	InFlight int
 }
 
@@ -77,10 +76,8 @@ func New(p *process.Process, o Options) *Driver {
 	switch {
 	case p.IsInline() || o.InFlight < 0:
 		d.sharing = alone{d}
-	case o.InFlight == 0:
-		d.sharing = queued{d, lane.Places{Base: DefaultInFlight, More: DefaultInFlight}}
 	default:
-		d.sharing = queued{d, lane.Places{Base: o.InFlight}}
+		d.sharing = queued{d, cmp.Or(o.InFlight, DefaultInFlight)}
 	}
 	return d
 }

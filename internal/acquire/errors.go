@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -24,8 +23,8 @@ var errShardsChanged = errors.New("the shards have changed")
 var errNoWritesLeft = errors.New("the shard has used its hidden write limit")
 
 // refusedTooOften is the error of a write for which other writers always came first.
-func refusedTooOften(b store.Bucket) error {
-	return fmt.Errorf("debit %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
+func refusedTooOften(b store.Bucket, tries int) error {
+	return fmt.Errorf("debit %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, tries, store.ErrConflict)
 }
 
 // disabledError says that an operator disabled a bucket.

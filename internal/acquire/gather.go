@@ -87,7 +87,7 @@ func (d *Driver) gatherAll(ctx context.Context, ln *lane.Lane[*Claim], front *ti
 			return crowd, nil
 		}
 	}
-	return crowd, refusedTooOften(bucket)
+	return crowd, refusedTooOften(bucket, process.MaxTries)
 }
 
 // paceRound waits before a round. failed is how many rounds failed since the last

@@ -21,6 +21,8 @@ type pursuit struct {
 	acct *account
 	left <-chan struct{}
 
+	// patience is how long the callers wait for tokens that are taken ahead.
+	patience time.Duration
 	// pressing says that the writes do not wait for the hidden write limit.
 	pressing bool
 
@@ -29,6 +31,7 @@ type pursuit struct {
 	img   *store.Image  // the last known image of the bucket item
 	sure  *plan.Wanted  // the wanted bucket, by a consistent read that began after img was received
 	asIs  *store.Image  // the image that the claim takes as it is, because the configuration cannot be read
+	began time.Duration // when the first try began, by [memory.Clock.Uptime]
 	fresh bool          // img has just refused a write
 	met   time.Duration // when it did, by [memory.Clock.Uptime]
 	// lacked says that the write that img has just refused was for more than img held.
@@ -50,7 +53,7 @@ type pursuit struct {
 //
 // left is closed when the caller has gone; then debitAlone begins no further write.
 func (d *Driver) debitAlone(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	p := pursuit{d: d, c: c, acct: c.acct, left: left}
+	p := pursuit{d: d, c: c, acct: c.acct, left: left, patience: c.patience}
 	p.img = p.acct.Image(c.Shard, d.Uptime(), memory.ImageAge)
 	if p.img == nil && p.acct.HasRetired(c.Shard) {
 		return errShardsChanged // a merge deleted the shard since it was drawn
@@ -61,18 +64,28 @@ func (d *Driver) debitAlone(ctx context.Context, c *Claim, left <-chan struct{})
 // run takes one step after the other until the claim is decided.
 func (p *pursuit) run(ctx context.Context) error {
 	p.Moment = p.d.Moment()
+	p.began = p.Up
 	for tries := range process.MaxTries {
 		if err := p.pauseBeforeTry(ctx, p.c, tries); err != nil {
 			return err
 		}
 		p.catchUp()
 		switch done, err := p.step(ctx); {
+		case errors.Is(err, store.ErrConflict) && p.mayInsist(tries):
 		case errors.Is(err, store.ErrConflict):
+			return refusedTooOften(p.c.Bucket, tries+1)
 		case done || err != nil:
 			return err
 		}
 	}
-	return refusedTooOften(p.c.Bucket)
+	return refusedTooOften(p.c.Bucket, process.MaxTries)
+}
+
+// mayInsist reports whether a write that met conflicts so many times is tried again.
+// Callers in line need some of their time for tries of their own.
+func (p *pursuit) mayInsist(tries int) bool {
+	const least, part = 20, 3
+	return tries < least || p.d.Uptime()-p.began < p.d.Time()/part
 }
 
 // pauseBeforeTry waits before another try. If a write was refused only for its stamp and the
@@ -84,7 +97,6 @@ func (p *pursuit) pauseBeforeTry(ctx context.Context, c *Claim, tries int) error
 		return err
 	}
 	if tries > 0 {
-		p.makeHeard(ctx)
 		if !p.lacked || p.fresh && p.img != nil && !c.Terms.Covers(p.img, p.d.Now()) {
 			return nil
 		}
@@ -92,37 +104,23 @@ func (p *pursuit) pauseBeforeTry(ctx context.Context, c *Claim, tries int) error
 	return p.d.pauseIfShared(ctx, c, p.left)
 }
 
-// makeHeard tells other processes that this one writes to the item too, if all its
-// recent writes were refused. Others know writers by the item's count of writes. A
-// write that debits nothing is applied at any balance.
-func (p *pursuit) makeHeard(ctx context.Context) {
-	if p.img == nil || !p.fresh || !p.d.sharing.isQueued() || !p.acct.IsUnheard(p.c.Shard, p.d.Uptime()) {
-		return
-	}
-	if img := p.d.writeNothing(ctx, p.acct, p.img); img != nil {
-		p.see(img, true)
-		p.met = p.d.Uptime()
-	}
-}
-
-// writeNothing sends a write that debits nothing, and returns the item after it; nil if
-// that is unknown.
-func (d *Driver) writeNothing(ctx context.Context, acct *account, img *store.Image) *store.Image {
+// writeNothing sends a write that debits nothing.
+func (d *Driver) writeNothing(ctx context.Context, acct *account, img *store.Image) {
 	m := d.Moment()
 	take := (&plan.Debit{Bucket: img.Bucket}).Take(img, m.Now)
-	out, err := d.Send(ctx, &acct.Account, img.Bucket, memory.StampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return d.Store.Take(ctx, take) })
-	if err != nil {
-		return nil
-	}
-	return out.Image
+	_, _ = d.Send(ctx, &acct.Account, img.Bucket, memory.StampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return d.Store.Take(ctx, take) })
 }
 
-// MakeHeard tells the other processes that write to a bucket that this one does so, too,
-// although all its requests are refused.
-func (d *Driver) MakeHeard(ctx context.Context, entity, resource string) {
-	acct := d.account(entity, resource)
-	if img := acct.Last(); img != nil && img.IsEvaluable() {
-		d.writeNothing(ctx, acct, img)
+// lose notes that other processes took what this one asked for. A process of which others
+// may not know tells them of itself: it writes an empty debit, which is applied whatever
+// the balances are. Otherwise a process that happens to take all tokens would know of none,
+// and go on to be the first.
+func (d *Driver) lose(ctx context.Context, acct *account, img *store.Image) {
+	if acct.Lost(img.Shard, d.Uptime()) && d.Begin() {
+		d.Run(func() {
+			defer d.End()
+			d.writeNothing(d.Detach(context.WithoutCancel(ctx)), acct, img)
+		})
 	}
 }
 
@@ -230,6 +228,7 @@ func (p *pursuit) plan() plan.Step {
 		Debit: plan.Debit{
 			Bucket: p.c.Bucket, Amounts: p.c.Terms.Amounts, Pressing: p.pressing,
 			Stamp: p.acct.StampRule(p.c.Shard, p.Up, p.d.Rand),
+			Ahead: p.ahead(),
 		},
 		Terms: &p.c.Terms, Sure: p.sure != nil,
 		Image: p.likely(), Fresh: p.fresh, Now: p.Now, Multiplier: p.d.Multiplier,
@@ -239,6 +238,10 @@ func (p *pursuit) plan() plan.Step {
 	}
 	return plan.Next(&s)
 }
+
+// ahead is how long the bucket may still have to earn what the next write debits, in
+// milliseconds.
+func (p *pursuit) ahead() int64 { return min(p.acct.Ahead(p.Up), p.patience).Milliseconds() }
 
 // likely returns the bucket as it probably is by now.
 func (p *pursuit) likely() *store.Image {
@@ -309,6 +312,7 @@ func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _
 	}
 	p.c.Granted = true
 	p.end()
+	p.c.earned(p.img, p.Moment, p.ahead())
 	return true, nil
 }
 

@@ -134,7 +134,26 @@ func (d *Driver) warnSaturated(ctx context.Context, b store.Bucket) {
 // debit carries a claim out against the bucket item that it was routed to.
 func (d *Driver) debit(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
-	return d.sharing.debit(ctx, c, left)
+	if err := d.sharing.debit(ctx, c, left); err != nil || !c.Granted {
+		return err
+	}
+	if wait := c.until - d.Uptime(); wait > 0 {
+		return process.Sleep(ctx, left, wait)
+	}
+	return nil
+}
+
+// Patience is how long a caller waits for tokens that a shared bucket has not earned yet:
+// not beyond the deadline of ctx.
+func (d *Driver) Patience(ctx context.Context) time.Duration {
+	if !d.sharing.isQueued() {
+		return 0
+	}
+	most := min(memory.LongestAhead, d.Time()/2)
+	if deadline, ok := ctx.Deadline(); ok {
+		most = min(most, d.Until(deadline))
+	}
+	return max(0, most)
 }
 
 // gather debits a claim from several shards at once, because the tried shards could

@@ -3,10 +3,12 @@ package acquire
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -33,22 +35,23 @@ func (alone) isQueued() bool { return false }
 type queued struct {
 	*Driver
 
-	places lane.Places // for concurrent writes to one item
+	places int // for concurrent writes to one item
 }
 
 // debit lets a claim wait in the lane of its item. The caller at the front writes for
 // those behind it.
 func (q queued) debit(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	img := c.acct.Image(c.Shard, q.Uptime(), memory.ImageAge)
+	began := q.Uptime()
+	img := c.acct.Image(c.Shard, began, memory.ImageAge)
 	c.adopt(c.acct.Wanted())
 	fits := img != nil && c.Terms.Fits(img)
-	ps := lane.Places{Base: 1} // the first caller finds out for the others
+	places := 1 // the first caller finds out for the others
 	if fits {
-		ps = q.placesFor(c, img)
+		places = q.placesFor(c, img)
 	}
 	ln := &c.acct.at(c.Shard).takes
 	t := &ticket{Claim: c}
-	switch told, err := q.attend(ctx, ln, t, ps, left); {
+	switch told, err := q.attend(ctx, ln, t, places, left); {
 	case err != nil: // the ticket still belongs to others
 		return err
 	case told == lane.Done:
@@ -56,28 +59,74 @@ func (q queued) debit(ctx context.Context, c *Claim, left <-chan struct{}) error
 	case told == lane.Solo:
 		return q.debitAlone(ctx, c, left)
 	}
-	defer func() { ln.Leave(q.placesFor(c, c.acct.Image(c.Shard, q.Uptime(), memory.ImageAge))) }()
+	defer func() {
+		q.hold(ctx, c, left)
+		ln.Leave(q.placesFor(c, c.acct.Image(c.Shard, q.Uptime(), memory.ImageAge)))
+	}()
 	if err := q.pauseIfShared(ctx, c, left); err != nil {
 		return err
 	}
+	looked, err := q.lookIfLacked(ctx, c, left)
+	if err != nil {
+		return err
+	}
+	// An image that came after the caller may refuse it, unless a write would do more than debit.
+	looked = looked || q.trust >= 0 && c.acct.SeenAt(c.Shard) >= began
 	img = c.acct.Image(c.Shard, q.Uptime(), memory.ImageAge)
 	if c.adopt(c.acct.Wanted()); img != nil && c.Terms.Fits(img) {
+		looked = looked && plan.IsPlain(img, q.Now())
 		crowd := ln.Along(t, mostShared, c.alike(img))
-		if len(crowd) > 1 || c.acct.IsSharedShard(c.Shard, q.Uptime()) {
-			q.debitCrowd(ctx, ln, crowd, img, left)
+		if len(crowd) > 1 || looked || c.acct.IsSharedShard(c.Shard, q.Uptime()) {
+			q.debitCrowd(ctx, ln, crowd, img, looked, left)
 			return t.Err
 		}
 	}
-	err := q.debitAlone(ctx, c, left)
-	if ps.Base == 1 && c.acct.Image(c.Shard, q.Uptime(), memory.ImageAge) == nil {
+	err = q.debitAlone(ctx, c, left)
+	if places == 1 && c.acct.Image(c.Shard, q.Uptime(), memory.ImageAge) == nil {
 		ln.Disperse() // one after the other, they would find out no more
 	}
 	return err
 }
 
+// hold keeps a caller's place until the item has earned what the caller's write debited,
+// less the time that the next write takes. So a process takes ahead with one write at a
+// time, and processes that share the item take turns.
+func (q queued) hold(ctx context.Context, c *Claim, left <-chan struct{}) {
+	if c.acct.Ahead(q.Uptime()) == 0 {
+		return
+	}
+	earned := time.Duration(c.acct.at(c.Shard).earnedAt.Load()) - q.Uptime()
+	if crowded := earned - memory.LongestAhead*7/8; crowded > 0 {
+		earned += time.Duration(q.Rand(int64(16 * crowded)))
+	}
+	_ = process.Sleep(ctx, left, earned-c.acct.Delay(c.Shard))
+}
+
+// lookIfLacked reads an item before it is written to, if others write to it and it lacked
+// what the claim asks for. A read costs a tenth of a refused write. Processes that wait for
+// the same instant look at different times.
+func (q queued) lookIfLacked(ctx context.Context, c *Claim, left <-chan struct{}) (looked bool, err error) {
+	spread, lacked := c.acct.Lacked(c.Shard, c.Terms.Amounts, q.Moment())
+	if !lacked {
+		return false, nil
+	}
+	if spread = min(spread, c.patience/2); spread > 0 { // there is time for the write, too
+		if err := process.Sleep(ctx, left, time.Duration(q.Rand(int64(spread)))); err != nil {
+			return false, err
+		}
+	}
+	m, b := q.Moment(), c.Bucket
+	loaded, err := q.Store.Load(ctx, &store.Load{Bucket: &b})
+	if err != nil || loaded.Image == nil {
+		return false, nil //nolint:nilerr // the write finds out why
+	}
+	c.acct.Remember(loaded.Image, m)
+	return true, nil
+}
+
 // attend lets a caller wait in a lane for its turn.
-func (q queued) attend(ctx context.Context, ln *lane.Lane[*Claim], t *ticket, ps lane.Places, left <-chan struct{}) (told lane.Turn, err error) {
-	told, err = ln.Attend(ctx, t, ps, left)
+func (q queued) attend(ctx context.Context, ln *lane.Lane[*Claim], t *ticket, places int, left <-chan struct{}) (told lane.Turn, err error) {
+	told, err = ln.Attend(ctx, t, places, left)
 	if err != nil {
 		return told, outOfLine(err)
 	}
@@ -92,7 +141,7 @@ func (q queued) attend(ctx context.Context, ln *lane.Lane[*Claim], t *ticket, ps
 // each other's writes. The caller at the front decides for all that have come meanwhile.
 func (q queued) gather(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	t, ln := &ticket{Claim: c}, &c.acct.gathers
-	switch told, err := q.attend(ctx, ln, t, lane.Places{Base: 1}, left); {
+	switch told, err := q.attend(ctx, ln, t, 1, left); {
 	case err != nil: // the ticket still belongs to others
 		return err
 	case told == lane.Done:
@@ -101,7 +150,7 @@ func (q queued) gather(ctx context.Context, c *Claim, left <-chan struct{}) erro
 		q.gatherCrowd(ctx, nil, t)
 		return t.Err
 	}
-	defer ln.Leave(lane.Places{Base: 1})
+	defer ln.Leave(1)
 	q.gatherCrowd(ctx, ln, t)
 	return t.Err
 }
@@ -110,7 +159,7 @@ func (q queued) gather(ctx context.Context, c *Claim, left <-chan struct{}) erro
 func (q queued) adjust(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
 	ln := &acct.at(img.Shard).credits
 	t := &ticket{Claim: &Claim{Bucket: img.Bucket, Terms: plan.Terms{Amounts: deltas}}}
-	switch told, err := q.attend(ctx, ln, t, lane.Places{Base: q.places.Base}, nil); {
+	switch told, err := q.attend(ctx, ln, t, q.places, nil); {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", store.ErrConflict, err) // nothing was sent
 	case told == lane.Done:
@@ -118,7 +167,7 @@ func (q queued) adjust(ctx context.Context, acct *account, img *store.Image, del
 	case told == lane.Solo:
 		return q.adjustAlone(ctx, acct, img, deltas)
 	}
-	defer ln.Leave(lane.Places{Base: q.places.Base})
+	defer ln.Leave(q.places)
 	crowd := ln.Along(t, mostShared, func(other *Claim) bool { return !plan.Lacks(img, other.Terms.Amounts) })
 	if len(crowd) > 1 {
 		ctx = q.Detach(ctx) // the write belongs to no single caller
@@ -136,16 +185,13 @@ func (q queued) adjust(ctx context.Context, acct *account, img *store.Image, del
 
 func (queued) isQueued() bool { return true }
 
-// placesFor is the number of places for writes to an item. If the item is not known,
-// there is one: the first caller finds out for the others. A long line gets extra
-// places while the item has half of its hidden write limit. A shared item has one
-// place: a second write would know no more than the first.
-func (q queued) placesFor(c *Claim, img *store.Image) lane.Places {
-	if img == nil || c.acct.IsSharedShard(c.Shard, q.Uptime()) {
-		return lane.Places{Base: 1}
+// placesFor is the number of places for writes to an item. There is one while a second
+// write would know no more than the first: the item is not known, is shared, or does not
+// hold enough for two such claims. There is one, too, while callers come in crowds: a write
+// that carries them all costs no more than one that carries a few.
+func (q queued) placesFor(c *Claim, img *store.Image) int {
+	if img == nil || c.acct.IsSharedShard(c.Shard, q.Uptime()) || c.acct.at(c.Shard).takes.Crowded(q.places) || !plan.CoversTwice(img, c.Terms.Amounts, q.Now()) {
+		return 1
 	}
-	if plan.IsRelaxed(img, q.Now()) {
-		return q.places
-	}
-	return lane.Places{Base: q.places.Base}
+	return q.places
 }

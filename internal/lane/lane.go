@@ -22,16 +22,13 @@ import (
 // takes the callers behind it along, writes, and hands its place to the next in line.
 // So no goroutine belongs to a lane.
 //
-// A long line may get extra places, each for one write. Its callers are numerous enough
-// to be worth a write, and need not wait for the writes under way.
-//
 // The zero value is ready for use.
 type Lane[C Claim] struct {
 	mu       sync.Mutex
 	underWay int          // taken places
-	more     int          // how many of them are extra places of a long line
 	line     []*Ticket[C] // in order of arrival; empty unless all places are taken
 	expected int          // callers that one write has granted; they may come back soon
+	granted  int          // callers that the last write has granted, times the writes under way
 }
 
 // A Claim is what a caller wants written.
@@ -60,28 +57,21 @@ const (
 	Done             // another caller's write included the claim
 )
 
-// Places is the number of places of a lane.
-type Places struct {
-	Base int
-	More int // extra, for long lines
-}
-
-// Bounds of a line and of the callers of one write.
+// Bounds of the callers of one write.
 const (
-	// longLine is the number of callers in line for which the lane gives an extra place.
-	longLine = 16
 	// maxCrowd bounds the callers of one write.
 	maxCrowd = 1024
 	// maxYields is how often a caller at the front yields to other goroutines.
 	maxYields = 32
 )
 
-// Attend enters a caller and waits for its turn. An error says that the caller is out
+// Attend enters a caller and waits for its turn. The lane has a number of places: so many
+// writes may be under way. An error says that the caller is out
 // of the line: it is [calls.ErrLeft] if left was closed, or the cause for which ctx
 // ended. A caller that leads must call [Lane.Leave] in the end.
-func (ln *Lane[C]) Attend(ctx context.Context, t *Ticket[C], p Places, left <-chan struct{}) (Turn, error) {
+func (ln *Lane[C]) Attend(ctx context.Context, t *Ticket[C], places int, left <-chan struct{}) (Turn, error) {
 	told := Lead
-	if !ln.enter(t, p) {
+	if !ln.enter(t, places) {
 		select {
 		case told = <-t.turn:
 		case <-left:
@@ -102,10 +92,10 @@ func (ln *Lane[C]) Attend(ctx context.Context, t *Ticket[C], p Places, left <-ch
 	// A caller that is gone no longer needs the place, so the next one gets it.
 	select {
 	case <-left:
-		ln.Leave(p)
+		ln.Leave(places)
 		return Solo, calls.ErrLeft
 	case <-ctx.Done():
-		ln.Leave(p)
+		ln.Leave(places)
 		return Solo, context.Cause(ctx)
 	default:
 	}
@@ -115,21 +105,16 @@ func (ln *Lane[C]) Attend(ctx context.Context, t *Ticket[C], p Places, left <-ch
 
 // enter gives a caller a place at once if one is free; otherwise the caller waits. It
 // reports whether the caller leads.
-func (ln *Lane[C]) enter(t *Ticket[C], p Places) (leads bool) {
+func (ln *Lane[C]) enter(t *Ticket[C], places int) (leads bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.expected = max(0, ln.expected-1)
-	if ln.underWay < p.Base && len(ln.line) == 0 {
+	if ln.underWay < places && len(ln.line) == 0 {
 		ln.underWay++
 		return true
 	}
 	t.turn = make(chan Turn, 1)
 	ln.line = append(ln.line, t)
-	if len(ln.line) >= longLine && ln.more < p.More {
-		ln.underWay++
-		ln.more++
-		ln.nextLocked()
-	}
 	return false
 }
 
@@ -170,20 +155,16 @@ func (ln *Lane[C]) wait() {
 	}
 }
 
-// Leave hands a place to the first in line. If the line is empty, the place is an extra
-// one, or too many places are taken by now, it gives the place up.
-func (ln *Lane[C]) Leave(p Places) {
+// Leave hands a place to the first in line. If the line is empty, or too many places are
+// taken by now, it gives the place up.
+func (ln *Lane[C]) Leave(places int) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	switch {
-	case ln.more > 0:
-		ln.more--
+	if len(ln.line) == 0 || ln.underWay > places {
 		ln.underWay--
-	case len(ln.line) == 0 || ln.underWay > p.Base:
-		ln.underWay--
-	default:
-		ln.nextLocked()
+		return
 	}
+	ln.nextLocked()
 }
 
 // Disperse tells every caller in line to go alone.
@@ -242,6 +223,23 @@ func (ln *Lane[C]) Expect(callers int) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.expected += callers
+	ln.granted = callers * ln.underWay
+}
+
+// Crowded reports whether so many callers come in the time of a write that they had better
+// share one: several for each of a number of places.
+func (ln *Lane[C]) Crowded(places int) bool {
+	const several = 4
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.granted >= several*places
+}
+
+// Waiting is how many callers are in line.
+func (ln *Lane[C]) Waiting() int {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return len(ln.line)
 }
 
 // Tell tells a caller whose claim shared a write that it is done, with the result.

@@ -20,7 +20,7 @@ func (c claim) Size() int64 { return int64(c) }
 type queue struct {
 	lane.Lane[claim]
 	t      *testing.T
-	places lane.Places
+	places int
 
 	mu   sync.Mutex
 	told map[claim]lane.Turn
@@ -70,7 +70,7 @@ func (q *queue) wantError(c claim, want error) {
 	}
 }
 
-func inBubble(t *testing.T, p lane.Places, f func(q *queue)) {
+func inBubble(t *testing.T, p int, f func(q *queue)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func all(claim) bool { return true }
 // The caller at the front takes the others along, and tells them. A place that nobody
 // waits for is free again.
 func TestCallersShareAWrite(t *testing.T) {
-	inBubble(t, lane.Places{Base: 1}, func(q *queue) {
+	inBubble(t, 1, func(q *queue) {
 		q.attend(q.t.Context(), 1, nil)
 		q.want(1, lane.Lead)
 		second := q.attend(q.t.Context(), 2, nil)
@@ -117,7 +117,7 @@ func TestCallersShareAWrite(t *testing.T) {
 
 // A write takes claims up to the bound, in order. A claim that does not fit goes alone.
 func TestClaimsAreBounded(t *testing.T) {
-	inBubble(t, lane.Places{Base: 1}, func(q *queue) {
+	inBubble(t, 1, func(q *queue) {
 		front := q.attend(q.t.Context(), 10, nil)
 		for _, c := range []claim{20, 33, 30, 50, 1} {
 			q.attend(q.t.Context(), c, nil)
@@ -142,7 +142,7 @@ func TestClaimsAreBounded(t *testing.T) {
 
 // Sizes that would overflow a sum exceed any bound.
 func TestSizesDoNotOverflow(t *testing.T) {
-	inBubble(t, lane.Places{Base: 1}, func(q *queue) {
+	inBubble(t, 1, func(q *queue) {
 		front := q.attend(q.t.Context(), 1<<62, nil)
 		q.attend(q.t.Context(), 1<<62+1, nil)
 		if got := claims(q.Along(front, 1<<62, all)); !slices.Equal(got, []claim{1 << 62}) {
@@ -154,7 +154,7 @@ func TestSizesDoNotOverflow(t *testing.T) {
 
 // A caller that leaves, or whose time is up, is out of the line; the others move up.
 func TestCallersLeave(t *testing.T) {
-	inBubble(t, lane.Places{Base: 1}, func(q *queue) {
+	inBubble(t, 1, func(q *queue) {
 		q.attend(q.t.Context(), 1, nil)
 		left := make(chan struct{})
 		q.attend(q.t.Context(), 2, left)
@@ -173,7 +173,7 @@ func TestCallersLeave(t *testing.T) {
 
 // A caller that has left by the time of its turn passes its place on.
 func TestAPlaceIsPassedOn(t *testing.T) {
-	inBubble(t, lane.Places{Base: 1}, func(q *queue) {
+	inBubble(t, 1, func(q *queue) {
 		left := make(chan struct{})
 		close(left)
 		q.attend(q.t.Context(), 1, left)
@@ -185,7 +185,7 @@ func TestAPlaceIsPassedOn(t *testing.T) {
 
 // Disperse tells every caller in line to go alone.
 func TestDisperse(t *testing.T) {
-	inBubble(t, lane.Places{Base: 1}, func(q *queue) {
+	inBubble(t, 1, func(q *queue) {
 		for c := range claim(3) {
 			q.attend(q.t.Context(), c, nil)
 		}
@@ -198,22 +198,28 @@ func TestDisperse(t *testing.T) {
 	})
 }
 
-// A line of 16 callers gets the extra places, each for one write.
-func TestALongLineGetsExtraPlaces(t *testing.T) {
-	inBubble(t, lane.Places{Base: 1, More: 1}, func(q *queue) {
+// A lane is crowded once a write has granted several callers for each place.
+func TestALaneIsCrowded(t *testing.T) {
+	inBubble(t, 2, func(q *queue) {
 		q.attend(q.t.Context(), 0, nil)
-		for c := range claim(15) {
-			q.attend(q.t.Context(), c+1, nil)
+		for _, tt := range []struct {
+			granted, places int
+			crowded         bool
+		}{{0, 1, false}, {3, 1, false}, {4, 1, true}, {7, 2, false}, {8, 2, true}} {
+			if q.Expect(tt.granted); q.Crowded(tt.places) != tt.crowded {
+				t.Errorf("one write for %d, %d places: crowded %v", tt.granted, tt.places, !tt.crowded)
+			}
 		}
-		q.wantWaiting(1)
-		q.attend(q.t.Context(), 16, nil)
-		q.want(1, lane.Lead)
-		q.attend(q.t.Context(), 17, nil)
-		q.wantWaiting(2)
-		q.Leave(q.places) // the extra place ends
-		q.wantWaiting(2)
-		q.Leave(q.places)
-		q.want(2, lane.Lead)
+		q.attend(q.t.Context(), 1, nil)
+		if q.Expect(4); !q.Crowded(2) {
+			t.Error("two writes for four each: not crowded")
+		}
+		q.attend(q.t.Context(), 2, nil)
+		if q.Waiting() != 1 {
+			t.Errorf("%d wait", q.Waiting())
+		}
 		q.Disperse()
+		q.Leave(q.places)
+		q.Leave(q.places)
 	})
 }

@@ -126,6 +126,13 @@ func (a *Account) imageLocked(i int, up, age time.Duration) *store.Image {
 	return a.shards[i].img
 }
 
+// SeenAt is when the last image of a shard was seen; 0 if there is none.
+func (a *Account) SeenAt(i int) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shardLocked(i).seen.Up
+}
+
 // Images returns the last images of all shards, nil where there is none as young as
 // age. all says that none is missing.
 func (a *Account) Images(up, age time.Duration) (images []*store.Image, all bool) {

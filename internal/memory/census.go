@@ -72,18 +72,6 @@ func (s *census) note(w SentWrite, count int64, applied bool, sending int) (othe
 	return others
 }
 
-// heard records whether a write was applied.
-func (c *contention) heard(applied bool, up time.Duration) {
-	switch {
-	case applied:
-		c.refusedAt = 0
-		return
-	case c.refusedAt == 0 || up-c.refusedAt > contentionMemory:
-		c.refusedSince = up
-	}
-	c.refusedAt = up
-}
-
 // BeginWrite counts a write to a shard as under way.
 func (a *Account) BeginWrite(shard int, use StampUse, up time.Duration) SentWrite {
 	a.mu.Lock()
@@ -113,13 +101,15 @@ func (a *Account) EndWrite(w SentWrite, out store.Outcome, err error, m Moment, 
 		return
 	}
 	c.delay = (m.Up - w.at).Milliseconds() / 2
-	c.heard(out.Applied, m.Up)
+	if out.Applied {
+		c.losses = 0
+	}
 	c.noteStamp(w.StampUse, out, m)
 	count := out.Image.Writes.Consumed / plan.WriteCost
 	if c.census.note(w, count, out.Applied, c.sending) > 0 {
 		c.othersAt = m.Up
 	}
-	if c.isShared(m.Up) {
+	if c.isShared(m.Up, a.count) {
 		c.jitter = drawJitter(draw)
 	}
 	c.measure(count, m.Up)

@@ -26,12 +26,14 @@ import (
 //     that it last saw ([Account.Predicted]);
 //   - asks for a part of those balances, but for no less than its first caller
 //     wants;
-//   - pauses between two writes, for longer the less the item holds and the more
-//     writes it takes ([Account.PauseLeft]). Callers queue meanwhile and share the next
-//     write.
+//   - takes what the only item of a bucket has yet to earn, and waits until it has
+//     ([Account.Ahead]): the order of such writes is a queue, in which each process
+//     has one place;
+//   - reads first where a limit is too slow for that ([Account.Lacked]);
+//   - pauses between two writes, for longer the more writes the item takes
+//     ([Account.PauseLeft]). Callers queue meanwhile and share the next write.
 //
-// The balance regulates the pauses. It falls if all processes together ask for more
-// than the limit gives, and then all of them pause for longer. See ADR 017.
+// See ADR 017 and ADR 035.
 type contention struct {
 	// Instants are by [Clock.Uptime].
 	movedAt      time.Duration // when others were last found to move the stamp; 0 if they do not
@@ -40,8 +42,7 @@ type contention struct {
 	load         float64       // writes a second that the item took lately, by its own count
 	sentAt       time.Duration // when this process last sent a write
 	delay        int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
-	refusedAt    time.Duration // when a write of this process was last refused; 0 if one was applied since
-	refusedSince time.Duration // since when all of its writes have been refused
+	losses       int           // how often others took what this process asked for, since a write of it was applied
 	jitter       float64       // scales the pause after that write: from 0.5 to 1.5
 	sending      int           // writes of this process under way
 	moving       int           // how many of them move the stamp
@@ -53,9 +54,21 @@ type contention struct {
 }
 
 const (
-	// contentionMemory is how long a process presumes that others go on writing after it
-	// last saw them write.
+	// contentionMemory is how long a process presumes that others go on writing, and moving
+	// the stamp, after it last saw them do so.
 	contentionMemory = time.Second
+	// LongestAhead is how long a shared bucket may still have to earn what a write debits.
+	LongestAhead = 2 * time.Second
+	// sharedMemory is how long it presumes that they go on writing to the only item of a
+	// bucket. A process that takes ahead sees nothing while it waits.
+	sharedMemory = 2 * LongestAhead
+	// manyLosses is how often in a row a process must lose before it tells others of itself.
+	// After that it tells them each time that the number has doubled.
+	manyLosses = 16
+	// mostSpread is the longest time over which processes spread their writes.
+	mostSpread = time.Second
+	// TurnMillis is the time for which one process's write takes what the bucket earns.
+	TurnMillis = 7
 	// countPeriod is how long a process counts writes before it uses the count.
 	countPeriod = 100 * time.Millisecond
 
@@ -89,9 +102,14 @@ const (
 	easyWritesPerSecond, fullWritesPerSecond = 450, 825
 )
 
-// isShared reports whether other processes write to the item, too.
-func (c *contention) isShared(up time.Duration) bool {
-	return c.othersAt != 0 && up-c.othersAt <= contentionMemory
+// isShared reports whether other processes write to the item, too, which is one of so many
+// shards.
+func (c *contention) isShared(up time.Duration, shards int) bool {
+	age := contentionMemory
+	if shards <= 1 {
+		age = sharedMemory
+	}
+	return c.othersAt != 0 && up-c.othersAt <= age
 }
 
 // isLate reports whether others move the stamp, so that this process debits an
@@ -139,18 +157,49 @@ func (c *contention) measure(count int64, up time.Duration) {
 func (a *Account) IsSharedShard(shard int, up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.shardLocked(shard).contention.isShared(up)
+	return a.shardLocked(shard).contention.isShared(up, a.count)
 }
 
-// Pace returns the pace of the next write to a shard.
-func (a *Account) Pace(shard int, up time.Duration) plan.Pace {
+// Pace returns the pace of the next write to a shard, for callers who wait for at most
+// patience.
+func (a *Account) Pace(shard int, up, patience time.Duration) plan.Pace {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
-	if !c.isShared(up) {
+	if !c.isShared(up, a.count) {
 		return plan.Pace{Part: 1}
 	}
-	return plan.Pace{Part: min(max(LeastPart, int64(c.load*shareMillis/store.Milli)), mostPart), Delay: c.delay}
+	p := plan.Pace{Part: min(max(LeastPart, int64(c.load*shareMillis/store.Milli)), mostPart), Delay: c.delay}
+	if p.Ahead = min(a.aheadLocked(up), patience).Milliseconds(); p.Ahead > 0 {
+		p.Turn = TurnMillis
+	}
+	return p
+}
+
+// Ahead is how long the bucket may still have to earn what a write debits; 0 if the
+// bucket is not shared.
+func (a *Account) Ahead(up time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.aheadLocked(up)
+}
+
+func (a *Account) aheadLocked(up time.Duration) time.Duration {
+	if a.count != 1 || len(a.shards) == 0 || a.shards[0] == nil {
+		return 0
+	}
+	s := a.shards[0]
+	if s.img == nil || !s.img.IsEvaluable() || !s.contention.isShared(up, a.count) {
+		return 0
+	}
+	return LongestAhead
+}
+
+// Delay is about how long a write to a shard takes, there and back.
+func (a *Account) Delay(shard int) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return 2 * time.Duration(a.shardLocked(shard).contention.delay) * time.Millisecond
 }
 
 // IsShared reports whether other processes write to any shard of a bucket, too.
@@ -161,7 +210,7 @@ func (a *Account) IsShared(up time.Duration) bool {
 }
 
 func (a *Account) isSharedLocked(up time.Duration) bool {
-	return slices.ContainsFunc(a.shards, func(s *shard) bool { return s != nil && s.contention.isShared(up) })
+	return slices.ContainsFunc(a.shards, func(s *shard) bool { return s != nil && s.contention.isShared(up, a.count) })
 }
 
 // Predicted returns the image of a shard as the item probably is by now. If the shard
@@ -171,7 +220,7 @@ func (a *Account) Predicted(img *store.Image, m Moment) *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(img.Shard)
-	if s.img != img || !img.IsEvaluable() || !s.contention.isShared(m.Up) {
+	if s.img != img || !img.IsEvaluable() || !s.contention.isShared(m.Up, a.count) {
 		return img
 	}
 	guess := *img
@@ -192,7 +241,7 @@ func (a *Account) StampRule(shard int, up time.Duration, draw func(int64) int64)
 	defer a.mu.Unlock()
 	s := a.shardLocked(shard)
 	c := &s.contention
-	shared := c.isShared(up)
+	shared := c.isShared(up, a.count)
 	r := plan.StampRule{Leave: shared || c.sending > 0, Late: c.isLate(up), Moving: c.moving > 0, Shared: shared, SeenAt: s.seen.Now}
 	if shared {
 		r.Others, r.Luck = c.load, float64(draw(store.Milli))/store.Milli

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math/bits"
 	"slices"
 	"time"
 
@@ -30,17 +31,14 @@ func scarcityPause(part bucket.Limit, balance, ask int64) float64 {
 }
 
 // pause is how long a writer waits after the last write before it sends one for a
-// claim, in milliseconds. It is 0 if no other process writes. A write from far away is
+// claim, in milliseconds, if other processes write. A write from far away is
 // decided on an older image, so it is refused more often: such a writer pauses for a
 // shorter time.
-func (s *shard) pause(amounts []store.Amount, up time.Duration) float64 {
+func (s *shard) pause(amounts []store.Amount, ahead bool) float64 {
 	k := &s.contention
-	if s.img == nil || !k.isShared(up) {
-		return 0
-	}
 	pause := longestPauseMillis * min(1, max(0, (k.load-easyWritesPerSecond)/(fullWritesPerSecond-easyWritesPerSecond)))
 	for _, a := range amounts {
-		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 {
+		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 && !ahead {
 			part := plan.ShareOf(s.img, l.Params)
 			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seen.Now+k.delay), a.Milli))
 		}
@@ -53,11 +51,66 @@ func (a *Account) PauseLeft(i int, amounts []store.Amount, up time.Duration) tim
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(i)
-	pause := time.Duration(s.pause(amounts, up)) * time.Millisecond
+	if s.img == nil || !s.contention.isShared(up, a.count) {
+		return 0
+	}
+	pause := time.Duration(s.pause(amounts, a.aheadLocked(up) > 0)) * time.Millisecond
 	if pause == 0 {
 		return 0
 	}
 	return s.contention.sentAt + pause - up
+}
+
+// Lost records that other processes have taken what this one asked a shard for. It reports
+// whether this process is to be heard: others know it by its applied writes only, and none
+// was applied for long.
+func (a *Account) Lost(shard int, up time.Duration) (unheard bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &a.shardLocked(shard).contention
+	if c.othersAt == 0 {
+		return false
+	}
+	c.othersAt = up
+	c.losses++
+	return c.losses >= manyLosses && bits.OnesCount(uint(c.losses)) == 1
+}
+
+// Lacked reports whether a shard lacked what a claim asks of slow limits when it was last
+// seen, while others write to it. They may have taken what it has earned since, so it is
+// better read than written to. All processes wait for the instant at which it has earned
+// enough. If that has just passed, spread is the time over which they spread.
+func (a *Account) Lacked(shard int, amounts []store.Amount, m Moment) (spread time.Duration, lacked bool) {
+	const others, parts = 16, 10
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.shardLocked(shard)
+	if s.img == nil || s.contention.othersAt == 0 || !s.img.IsEvaluable() {
+		return 0, false
+	}
+	age := m.Up - s.contention.othersAt
+	for _, amount := range amounts {
+		l, ok := s.img.Limit(amount.Limit)
+		if !ok || amount.Milli <= 0 {
+			continue
+		}
+		part := plan.ShareOf(s.img, l.Params)
+		missing, _ := part.Wait(l.Tokens, s.img.RefilledAt, s.seen.Now, amount.Milli)
+		if missing <= 0 || !plan.IsSlow(part, amount.Milli, LongestAhead.Milliseconds()) {
+			continue
+		}
+		ms, _ := part.Wait(0, 0, 0, amount.Milli)
+		earned := time.Duration(ms) * time.Millisecond
+		if age > max(sharedMemory, others*earned) {
+			continue
+		}
+		lacked = true
+		most := min(earned/parts, mostSpread)
+		if late := time.Duration(m.Now-s.seen.Now-missing) * time.Millisecond; late >= 0 && late < most {
+			spread = max(spread, most)
+		}
+	}
+	return spread, lacked
 }
 
 // A pool is what all shards of a bucket together held of a limit when they were last
@@ -120,12 +173,3 @@ func (a *Account) BeginRound(amounts []store.Amount, up time.Duration, draw func
 
 // drawJitter draws the factor of a pause, from 0.5 to 1.5.
 func drawJitter(draw func(int64) int64) float64 { return 0.5 + float64(draw(store.Milli))/store.Milli }
-
-// IsUnheard reports whether all recent writes of this process to a shard were refused.
-// Other processes then do not know of this one.
-func (a *Account) IsUnheard(shard int, up time.Duration) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := &a.shardLocked(shard).contention
-	return c.refusedAt != 0 && up-c.refusedSince > contentionMemory/2
-}

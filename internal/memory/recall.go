@@ -25,7 +25,7 @@ func (a *Account) AppendImages(images []*store.Image, up, age time.Duration) (_ 
 // IsShort reports whether the last images show that a bucket, which is to have the
 // given limits of w, is short for amounts in tokens, and the parent to which it
 // cascades. It is not ok if the images cannot tell. An optional bucket may lack limits.
-func (a *Account) IsShort(w *plan.Wanted, limits []store.Limit, consume map[string]int64, optional bool, m Moment, trust time.Duration) (short bool, parent string, ok bool) {
+func (a *Account) IsShort(w *plan.Wanted, limits []store.Limit, consume map[string]int64, optional bool, m Moment, trust, ahead time.Duration) (short bool, parent string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.isAsWantedLocked(w, limits, m, trust) {
@@ -41,7 +41,7 @@ func (a *Account) IsShort(w *plan.Wanted, limits []store.Limit, consume map[stri
 		if short || tokens <= 0 {
 			continue
 		}
-		sum, ok := a.heldLocked(k, m.Now)
+		sum, ok := a.heldLocked(k, m.Now, tokens*store.Milli, ahead.Milliseconds())
 		if !ok {
 			return false, "", false
 		}
@@ -71,7 +71,7 @@ func (a *Account) isAsWantedLocked(w *plan.Wanted, limits []store.Limit, m Momen
 // heldLocked is what the shards hold together of the limit at index k, by their last
 // images, all of which must exist. It is false if the images do not all have that limit
 // at that index: then they are not of one configuration.
-func (a *Account) heldLocked(k int, now int64) (held int64, ok bool) {
+func (a *Account) heldLocked(k int, now, amount, ahead int64) (held int64, ok bool) {
 	name := a.shards[0].img.Limits[k].Name
 	for i := range a.count {
 		img := a.shards[i].img
@@ -79,7 +79,8 @@ func (a *Account) heldLocked(k int, now int64) (held int64, ok bool) {
 			return 0, false
 		}
 		s := &img.Limits[k]
-		held += max(0, plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now))
+		part := plan.ShareOf(img, s.Params)
+		held += max(0, part.Balance(s.Tokens, img.RefilledAt, now)+plan.AheadOf(part, amount, now, ahead))
 	}
 	return held, true
 }

@@ -10,6 +10,10 @@ import (
 type Pace struct {
 	Part  int64 // a write asks for 1/part of the tokens; 1 is all
 	Delay int64 // how long the write takes to arrive, in milliseconds
+	// Ahead is how long a limit may still have to earn the tokens, in milliseconds; 0 is
+	// not at all. A write asks for what the limit earns in Turn milliseconds, if that is
+	// more than its part of the tokens.
+	Ahead, Turn int64
 }
 
 // Admit returns the callers of a crowd that an item can serve, in the order of their
@@ -28,25 +32,30 @@ func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p
 			held[i] = ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
 		}
 	}
-	least := make([]int64, len(held)) // what the write must leave
+	least := make([]int64, len(held)) // what the write must leave, unless it serves one caller
 	for i := range least {
-		least[i] = held[i] - (held[i]+ShareOf(img, img.Limits[i].Params).Earned(now, now+p.Delay))/p.Part
+		part := ShareOf(img, img.Limits[i].Params)
+		most := (held[i] + part.Earned(now, now+p.Delay)) / p.Part
+		least[i] = held[i] - max(most, part.Earned(now, now+p.Turn))
 	}
-	// leaves reports whether amounts leave at least that much of each limit.
-	leaves := func(asked []store.Amount, least []int64) bool {
-		return !slices.ContainsFunc(asked, func(a store.Amount) bool {
+	// some reports whether one of the amounts would leave too little of its limit.
+	some := func(asked []store.Amount, isTooMuch func(i int, a store.Amount) bool) bool {
+		return slices.ContainsFunc(asked, func(a store.Amount) bool {
 			i := slices.IndexFunc(img.Limits, func(s store.LimitState) bool { return s.Name == a.Limit })
-			return i >= 0 && a.Milli > 0 && held[i]-a.Milli < least[i]
+			return i >= 0 && a.Milli > 0 && isTooMuch(i, a)
 		})
 	}
-	nothing := make([]int64, len(held))
+	isShort := func(i int, a store.Amount) bool {
+		return held[i]+AheadOf(ShareOf(img, img.Limits[i].Params), a.Milli, now, p.Ahead) < a.Milli
+	}
+	isBeyondPace := func(i int, a store.Amount) bool { return held[i]-a.Milli < least[i] }
 	admitted := make([]T, 0, len(crowd))
 	for _, t := range crowd {
 		asked := amounts(t)
 		switch {
-		case !leaves(asked, nothing):
+		case some(asked, isShort):
 			continue
-		case len(admitted) > 0 && !leaves(asked, least):
+		case len(admitted) > 0 && some(asked, isBeyondPace):
 			return admitted
 		}
 		for i := range img.Limits {

@@ -43,6 +43,31 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 	return &img
 }
 
+// EarnedAt is the instant, from now on, at which a bucket has earned what was debited from
+// an image: no balance of the amounts is below zero any more. behind, if not nil, is what
+// later callers took of each amount in the same write. The debit took ahead by at most so
+// many milliseconds. A stamp that is later than now counts as now.
+func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahead int64) int64 {
+	at := now
+	if ahead <= 0 || !img.IsEvaluable() {
+		return at
+	}
+	for i, a := range amounts {
+		s, ok := img.Limit(a.Limit)
+		if !ok || a.Milli <= 0 {
+			continue
+		}
+		tokens := s.Tokens
+		if behind != nil {
+			tokens += behind[i]
+		}
+		if ms, ok := ShareOf(img, s.Params).Wait(tokens+1, img.RefilledAt, max(now, img.RefilledAt), 1); ok {
+			at = max(at, now+min(ms, ahead))
+		}
+	}
+	return at
+}
+
 // AfterRefill is the item as a refill leaves it, if no other client has written since
 // the image.
 func AfterRefill(r *store.Refill) *store.Image {

@@ -95,3 +95,14 @@ func (t *Terms) Holds(img *store.Image, limit string, now int64) int64 {
 func (t *Terms) Covers(img *store.Image, now int64) bool {
 	return !slices.ContainsFunc(t.Amounts, func(a store.Amount) bool { return a.Milli > 0 && t.Holds(img, a.Limit, now) < a.Milli })
 }
+
+// CoversTwice reports whether an item holds amounts twice.
+func CoversTwice(img *store.Image, amounts []store.Amount, now int64) bool {
+	if !img.IsEvaluable() {
+		return true
+	}
+	return !slices.ContainsFunc(amounts, func(a store.Amount) bool {
+		s, ok := img.Limit(a.Limit)
+		return ok && a.Milli > 0 && ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)/2 < a.Milli
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -22,6 +23,37 @@ type Debit struct {
 	Pressing bool
 	// Stamp is how the write treats the stamp of the item.
 	Stamp StampRule
+	// Ahead is how long the limits may still have to earn what the write debits, in
+	// milliseconds (ADR 035). The balances may then fall below zero.
+	Ahead int64
+}
+
+// AheadOf is what a share of a limit may still have to earn of an amount, if it may take
+// so many milliseconds. It is 0 if the limit is slow: if it does not earn a number of such
+// amounts in that time.
+func AheadOf(part bucket.Limit, amount, now, ahead int64) int64 {
+	if ahead <= 0 || IsSlow(part, amount, ahead) {
+		return 0
+	}
+	return part.Earned(now, now+ahead)
+}
+
+// EarnedTimes is how often the limits of a bucket earn amounts in a time, in milliseconds.
+func EarnedTimes(img *store.Image, amounts []store.Amount, ms int64) int64 {
+	least := int64(math.MaxInt64)
+	for _, a := range amounts {
+		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 {
+			least = min(least, ShareOf(img, s.Params).Earned(0, ms)/a.Milli)
+		}
+	}
+	return least
+}
+
+// IsSlow reports whether a share of a limit earns too few of an amount in a time, in
+// milliseconds, for several processes to take them ahead.
+func IsSlow(part bucket.Limit, amount, ahead int64) bool {
+	const amounts = 8
+	return part.Earned(0, ahead/amounts) < amount
 }
 
 // repairs returns what the write also makes of an item; nil if the item needs no repair.
@@ -43,6 +75,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 		if s, ok := img.Limit(a.Limit); ok {
 			if debit.AtMost = CeilingOf(img, &s, now); img.IsEvaluable() {
 				debit.Params = s.Params
+				debit.Ahead = AheadOf(ShareOf(img, s.Params), a.Milli, now, d.Ahead)
 			}
 		}
 		t.Debits = append(t.Debits, debit)
@@ -92,7 +125,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		ch := d.change(img, s, repair, at)
-		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned < ch.Debit {
+		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s.Params), ch.Debit, at, d.Ahead) < ch.Debit {
 			short = true
 		}
 		r.Changes = append(r.Changes, ch)
@@ -150,7 +183,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
 	case ch.Debit > 0 && !d.Settling:
-		ch.AtLeast = ch.Debit - delta
+		ch.AtLeast = ch.Debit - delta - AheadOf(old, ch.Debit, now, d.Ahead)
 	}
 	return ch
 }

@@ -90,8 +90,3 @@ func IsPressed(i *store.Image, at int64) bool {
 	const left = 5 // at most one part of this many is left
 	return i.Writes.Name != "" && WritesLeft(i, at) <= i.Writes.Capacity/left
 }
-
-// IsRelaxed reports whether an item has at least half of the hidden write limit.
-func IsRelaxed(i *store.Image, at int64) bool {
-	return i.Writes.Name != "" && 2*WritesLeft(i, at) >= i.Writes.Capacity
-}

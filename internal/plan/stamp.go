@@ -14,6 +14,8 @@ const (
 	// half of that age on, one of them moves it. The hidden write limit nearly always
 	// overflows, and is wrong by what it earns in this time.
 	stampAge = 1_000
+	// staleMillis is how long ago a process saw a stamp that others have probably moved.
+	staleMillis = 100
 )
 
 // A StampRule says how a write to an item treats its stamp (ADR 017).
@@ -56,36 +58,53 @@ func (d *Debit) TakeAtStamp(img *store.Image, fresh bool, now int64) *store.Take
 	if full {
 		oldest = Lateness
 	}
+	// Whoever takes ahead has mostly waited since it saw the stamp. Others may have moved it.
+	stale := !full && !fresh && d.Ahead > 0 && now-d.Stamp.SeenAt > staleMillis
 	writes := WholeOf(&img.Writes)
-	moves := d.Stamp.moves(img, oldest/2, now)
+	moves := d.Stamp.moves(img, oldest/2, now) && !stale
 	if full {
 		// Processes that share an overflowing bucket leave its stamp to one of them.
 		moves = !d.Stamp.Late || moves && !d.Stamp.Shared
 	}
+	if stale {
+		oldest += 2 * d.Ahead
+	}
 	switch {
 	case moves:
 		return nil
-	case !full && age <= stampAge && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, WriteCost):
+	case !full && age <= oldest && writes.Admits(img.Writes.Tokens, img.RefilledAt, now, WriteCost):
 		t.Stamp = img.RefilledAt
 		t.Earned = writes.Earned(img.RefilledAt, now)
+		if stale {
+			t.Since = max(t.Stamp, d.Stamp.SeenAt-Lateness)
+		}
 	case full && (age <= Lateness || !fresh) && img.Writes.Tokens >= WriteCost:
 		t.Since = now - Lateness
 	default:
 		return nil
 	}
+	if !boundAtStamp(t, img, now) && fresh {
+		return nil
+	}
+	return t
+}
+
+// boundAtStamp gives the debits of a take that leaves the stamp what the limits have earned
+// since, and their bounds. It reports whether the item covers the debits.
+func boundAtStamp(t *store.Take, img *store.Image, now int64) (covers bool) {
+	covers = true
 	for i := range t.Debits {
 		debit := &t.Debits[i]
 		s, _ := img.Limit(debit.Limit)
 		l := ShareOf(img, s.Params)
 		if debit.AtMost = l.Capacity; t.Stamp != 0 {
 			debit.Earned = l.Earned(t.Stamp, now)
-			debit.AtMost -= debit.Earned
+			debit.AtMostAtStamp = l.Capacity - debit.Earned
+			debit.AtMost -= l.Earned(max(t.Stamp, t.Since), now)
 		}
-		if fresh && debit.Milli > s.Tokens+debit.Earned {
-			return nil
-		}
+		covers = covers && debit.Milli <= s.Tokens+debit.Earned+debit.Ahead
 	}
-	return t
+	return covers
 }
 
 // RefillAtStamp is [Debit.TakeAtStamp] for an item that is debited together with
@@ -101,7 +120,7 @@ func (d *Debit) RefillAtStamp(img *store.Image, now int64) *store.Refill {
 		Changes: make([]store.Change, 0, len(t.Debits)),
 	}
 	for _, debit := range t.Debits {
-		r.Changes = append(r.Changes, store.Change{Limit: debit.Limit, Debit: debit.Milli, AtLeast: debit.Milli - debit.Earned, AtMost: debit.AtMost})
+		r.Changes = append(r.Changes, store.Change{Limit: debit.Limit, Debit: debit.Milli, AtLeast: debit.Milli - debit.Earned, AtMost: debit.AtMostAtStamp})
 	}
 	return r
 }

@@ -63,7 +63,6 @@ type class[L any] struct {
 	free    []L           // what others of them were admitted with, for those that arrived first
 	until   time.Duration // when the next of them may try
 	behind  bool          // until depends on tries under way
-	lost    int           // tries that others have forestalled lately
 
 	// rank and found are scratch of passes over the line: how many of the class were passed,
 	// and whether the next one of them to try was.
@@ -98,9 +97,6 @@ type Turn[L any] struct {
 	Leads bool
 	Until time.Duration
 	Ahead map[Key]int64
-	// Lost is how many tries of the caller's class others have forestalled lately. Each
-	// admission halves it.
-	Lost int
 	// Hopes says that the caller gets what another one is about to be admitted with.
 	Hopes bool
 }
@@ -241,20 +237,19 @@ func (r *Room[L]) Admit(c *Caller[L], with L) (spare []L) {
 	defer r.mu.Unlock()
 	ln := r.lines[c.Line]
 	ln.endTry(c)
-	c.class.free, c.class.until, c.class.lost = append(c.class.free, with), 0, c.class.lost/2
+	c.class.free, c.class.until = append(c.class.free, with), 0
 	return r.shareLocked(ln, c.class)
 }
 
 // Refuse ends a try that was refused for some limits. The class may try again from an
-// instant on. lost is how many of its tries others have forestalled, with this one.
-func (r *Room[L]) Refuse(c *Caller[L], waits []Key, until time.Duration, lost int) {
+// instant on.
+func (r *Room[L]) Refuse(c *Caller[L], waits []Key, until time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ln := r.lines[c.Line]
 	ln.endTry(c)
 	c.waitFor(waits)
 	c.class.until, c.class.behind = until, false
-	c.class.lost = lost
 	r.shareLocked(ln, c.class) // the caller stays, so nothing is spare
 }
 
@@ -390,7 +385,7 @@ func (ln *line[L]) turn(c *Caller[L]) (t Turn[L]) {
 		cl := other.class
 		if other == c {
 			served := cl.served()
-			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: cl.until, Lost: cl.lost, Hopes: cl.rank < served}
+			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: cl.until, Hopes: cl.rank < served}
 			break
 		}
 		if cl.rank >= cl.served() && cl != c.class && other.isInTheWayOf(c) {

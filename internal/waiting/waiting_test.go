@@ -49,8 +49,8 @@ func TestALeaseGoesToTheFirstOfThoseThatAskTheSame(t *testing.T) {
 	if gift(&r, a)+gift(&r, b) != "" || !r.Turn(b).Hopes || r.Turn(c).Hopes || !r.Turn(c).Leads {
 		t.Fatal("the second got its lease before the first one's try ended")
 	}
-	if r.Refuse(a, []waiting.Key{tpm}, 7, 1); r.Turn(c).Lost != 1 || gift(&r, a) != "lease of b" {
-		t.Errorf("the first got %q, lost %d times", gift(&r, a), r.Turn(c).Lost)
+	if r.Refuse(a, []waiting.Key{tpm}, 7); gift(&r, a) != "lease of b" {
+		t.Errorf("the first got %q", gift(&r, a))
 	}
 	if turn := r.Turn(b); !turn.Leads || turn.Until != 7 || turn.Hopes {
 		t.Errorf("the second: %+v", turn)
@@ -82,7 +82,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	}
 	r.Join(onlyTPM, nil, 0, 3)
 	r.Try(a)
-	r.Refuse(a, []waiting.Key{rpm}, 0, 0)
+	r.Refuse(a, []waiting.Key{rpm}, 0)
 	late := waiting.NewCaller[string](bucket, r.Arrive(), "d", map[waiting.Key]int64{rpm: 1})
 	if _, must := r.Ahead(late); !must || r.Turn(onlyTPM).Leads {
 		t.Error("a caller no longer waits for what it has waited for")
@@ -111,7 +111,7 @@ func TestALeaseWaitsForThoseInFront(t *testing.T) {
 	if turn := r.Turn(d); turn.Until != 0 || turn.Ahead[tpm] != 2 {
 		t.Errorf("the fourth does not look again when a try ends: %+v", turn)
 	}
-	r.Refuse(a, []waiting.Key{tpm}, 5, 0)
+	r.Refuse(a, []waiting.Key{tpm}, 5)
 	if gift(&r, b) != "" || r.Turn(d).Leads || !r.Turn(free).Leads {
 		t.Error("the first was refused: the second waits, and those behind do not lead")
 	}
@@ -142,7 +142,7 @@ func TestWhatIsSpareGoesBackAtOnce(t *testing.T) {
 	}
 	r.Admit(b, "lease of b")
 	r.Admit(c, "lease of c")
-	r.Refuse(a, []waiting.Key{tpm}, 0, 0)
+	r.Refuse(a, []waiting.Key{tpm}, 0)
 	if spare := r.Leave(b); !slices.Equal(spare, []string{"lease of c"}) || !r.Turn(c).Hopes {
 		t.Errorf("two leases for one caller: %v is spare", spare)
 	}
@@ -211,7 +211,7 @@ func TestNothingIsLostOrOvertaken(t *testing.T) {
 					c := tries[dice.IntN(len(tries))]
 					end(c)
 					if dice.IntN(2) == 0 {
-						r.Refuse(c, []waiting.Key{tpm}, 0, 0)
+						r.Refuse(c, []waiting.Key{tpm}, 0)
 						break
 					}
 					made++
