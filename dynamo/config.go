@@ -21,7 +21,10 @@ import (
 // Setting the limits that are already set changes nothing and has no event.
 //
 // Levels are not merged: limits of the next level that are not given here hold no longer.
-// [Store.Unconfigured] returns them.
+// SetLimits logs a [store.UnconfiguredWarning] for each level that had such limits. It
+// reads these levels only if the store has a Logger and the call changes the level; the
+// system's replaces no level. [Store.Unconfigured] returns the warnings before the change,
+// and also those of new limits that levels above hide.
 //
 // Limits hold for new buckets at once. SetLimits repairs the entity's buckets to an
 // entity's new limits before it returns, because Python clients never compare a bucket
@@ -85,6 +88,8 @@ func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, e
 // DeleteLimits repairs an entity's buckets to the next level's limits, as
 // [Store.SetLimits] does to new ones. If no level is left, the buckets keep their
 // contents. This library then answers requests as if the bucket did not exist.
+//
+// [Store.Unconfigured] says which of the limits the next level lacks.
 func (s *Store) DeleteLimits(ctx context.Context, k store.ConfigKey) error {
 	err := s.changeConfig(ctx, k, "delete limits of "+k.String(), func(old item) error {
 		return s.sendLevels(ctx, "delete limits", s.levelDeletion(k, old))
@@ -99,9 +104,18 @@ func (s *Store) setConfig(ctx context.Context, k store.ConfigKey, c *store.Confi
 	if err := store.ValidateLimits(c.Limits); err != nil {
 		return err
 	}
-	return s.changeConfig(ctx, k, "set limits of "+k.String(), func(old item) error {
-		return s.sendLevels(ctx, "write limits", s.levelPut(k, old, c, whole, limitsSet(k, c)))
+	warn := func() {}
+	err := s.changeConfig(ctx, k, "set limits of "+k.String(), func(old item) error {
+		w := s.levelPut(k, old, c, whole, limitsSet(k, c))
+		if w.event != nil {
+			warn = s.foresee(ctx, Level{Key: k, Limits: c.Limits})
+		}
+		return s.sendLevels(ctx, "write limits", w)
 	})
+	if err == nil {
+		warn()
+	}
+	return err
 }
 
 // limitsSet is the event of setting the limits of a level.

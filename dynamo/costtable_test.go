@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -286,6 +287,8 @@ var costs = []cost{
 		c.start()
 		c.must(c.store.SetLimits(c.Context(), store.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))
 	}},
+	warned("a resource's", store.ConfigKey{Resource: "gpt-4"}, price{3, 3, 3, 12}, &price{3, 3, 2, 8}),
+	warned("an entity's", store.ConfigKey{Entity: "user", Resource: "gpt-4"}, price{5, 5, 6, 14}, &price{5, 5, 2, 20}),
 	{"read limits of a level", price{1, 1, 1, 0}, nil, func(c *till) {
 		c.start()
 		c.must(errOf(c.store.Limits(c.Context(), store.ConfigKey{})))
@@ -313,6 +316,17 @@ func firstLimits(whose string, k store.ConfigKey, want price, local *price) cost
 		c.audited()
 		c.start()
 		c.must(c.store.SetLimits(c.Context(), k, costLimits))
+	}}
+}
+
+// warned sets the limits of a level with a Logger, which hears of limits that end.
+func warned(whose string, k store.ConfigKey, want price, local *price) cost {
+	return cost{"set " + whose + " limits, with a Logger", want, local, func(c *till) {
+		s, err := dynamo.Open(c.Context(), dynamo.Options{API: c.meter, Table: table, Namespace: c.name, Logger: slog.New(&records{})})
+		c.must(err)
+		c.must(errOf(s.AuditRetention(c.Context())))
+		c.start()
+		c.must(s.SetLimits(c.Context(), k, costLimits))
 	}}
 }
 

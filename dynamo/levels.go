@@ -41,6 +41,9 @@ type Level struct {
 //
 // If a transaction fails for one of its levels, SetLevels sends each level on its own,
 // so that the others are set.
+//
+// SetLevels does not warn of limits that end: ask [Store.Unconfigured] before, for all
+// levels that change, because each alone may seem to end a limit that another one sets.
 func (s *Store) SetLevels(ctx context.Context, levels []Level) []error {
 	jobs := make([]levelJob, len(levels))
 	for i, l := range levels {

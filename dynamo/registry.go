@@ -2,7 +2,9 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,14 +38,25 @@ func (s *Store) EntitiesWithLimits(ctx context.Context, resource string) ([]stri
 	if err := store.CheckConfigResource(resource); err != nil {
 		return nil, err
 	}
+	return s.entitiesWithLimits(ctx, resource, math.MaxInt)
+}
+
+// entitiesWithLimits lists up to most of the entities, by name.
+func (s *Store) entitiesWithLimits(ctx context.Context, resource string, most int) ([]string, error) {
 	var names []string
 	in := conn.IndexQuery(schema.GSI3, schema.EntityConfigIndexPK(s.ns, resource), "")
 	err := s.conn.Query(ctx, "list entities with limits for "+resource, in, func(it item) error {
+		if len(names) == most {
+			return errStopped
+		}
 		if _, entity, ok := schema.ParseEntityPK(schema.KeyOf(it).PK); ok {
 			names = append(names, entity)
 		}
 		return nil
 	})
+	if errors.Is(err, errStopped) {
+		err = nil
+	}
 	slices.Sort(names)
 	return names, err
 }

@@ -2,23 +2,44 @@ package dynamo
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Unconfigured says which limits end if levels are set as [Store.SetLevels] sets them. A
-// level without limits stands for the deletion of its limits. The warnings are in the
-// order of the levels. Their limits are complete, so a caller can set them at the new
-// level, too. Unconfigured changes nothing.
+// maxLogged bounds the warnings of one change that a store logs.
+const maxLogged = 10
+
+// Unconfigured says which limits do not hold if levels are set as [Store.SetLevels] sets
+// them, although a level has them. A level without limits stands for the deletion of its
+// limits. The limits of the warnings are complete, so a caller can set them at the level
+// that holds, too. Unconfigured changes nothing.
 //
-// It looks at what each level replaces or reveals: levels are not merged, so the first
-// that has limits holds, whole. An entity's limits for every resource replace those of
-// each resource that has some, and those of the system. Limits of a level itself that its
-// new limits lack have no warning.
+// Levels are not merged: the first that has limits holds, whole. So the warnings are
+// about two kinds of limits, in this order:
+//   - Limits that end: the change sets a level that replaces the one with the limits, or
+//     deletes it and reveals another. An entity's limits for every resource replace those
+//     of each resource that has some, and those of the system.
+//   - Limits that the change adds to a level, and that levels above hide. It looks at up
+//     to 1,000 levels of entities, and logs that there are more. It looks for none if the
+//     change adds no limit.
+//
+// Limits of a level itself that its new limits lack have no warning.
 func (s *Store) Unconfigured(ctx context.Context, levels []Level) ([]store.UnconfiguredWarning, error) {
 	levels = slices.DeleteFunc(slices.Clone(levels), func(l Level) bool { return len(l.Limits) == 0 && l.OnUnavailable != "" })
+	ended, err := s.ended(ctx, levels)
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := s.hidden(ctx, levels)
+	return append(ended, hidden...), err
+}
+
+// ended are the limits that end because levels are set or deleted.
+func (s *Store) ended(ctx context.Context, levels []Level) ([]store.UnconfiguredWarning, error) {
 	resources, err := s.resourcesBelow(ctx, levels)
 	if err != nil {
 		return nil, err
@@ -39,15 +60,33 @@ func (s *Store) Unconfigured(ctx context.Context, levels []Level) ([]store.Uncon
 	if err != nil {
 		return nil, err
 	}
-	c := levelChange{before: before, after: maps.Clone(before)}
-	for _, l := range levels {
-		c.after[l.Key] = l.Limits
-	}
+	c := changeOf(before, levels)
 	var all []store.UnconfiguredWarning
 	for _, l := range levels {
 		all = append(all, c.warnings(l, resources)...)
 	}
 	return s.withoutOwn(ctx, c.after, all)
+}
+
+// foresee finds the limits that end when a level is set, if they would be logged. It
+// returns what logs them once the level is set.
+func (s *Store) foresee(ctx context.Context, l Level) (warn func()) {
+	log := s.conn.Log
+	if !log.Enabled(ctx, slog.LevelWarn) {
+		return func() {}
+	}
+	ended, err := s.ended(ctx, []Level{l})
+	return func() {
+		if err != nil {
+			log.WarnContext(ctx, "limits set: whether they end limits of other levels is unknown", "level", l.Key.String(), "error", err)
+		}
+		for _, w := range ended[:min(len(ended), maxLogged)] {
+			log.WarnContext(ctx, "limits ended: set them at the level that holds now if they are to hold", "warning", w)
+		}
+		if more := len(ended) - maxLogged; more > 0 {
+			log.WarnContext(ctx, "limits of more levels ended", "level", l.Key.String(), "levels", more)
+		}
+	}
 }
 
 // resourcesBelow are the resources with limits, if one of the levels is an entity's for
@@ -81,16 +120,21 @@ func levelsBelow(k store.ConfigKey) []store.ConfigKey {
 	return []store.ConfigKey{{Entity: k.Entity, Resource: store.DefaultResource}, {Resource: k.Resource}, {}}
 }
 
-// limitsOf reads the limits of levels; those without limits are missing.
-func (s *Store) limitsOf(ctx context.Context, keys []store.ConfigKey) (map[store.ConfigKey][]store.Limit, error) {
-	loaded, err := s.Load(ctx, &store.Load{Configs: keys, Consistent: true})
+// limitsOf reads the limits of levels. Those without limits are missing, and so are those
+// that cannot be read: a change may be about to replace them.
+func (s *Store) limitsOf(ctx context.Context, levels []store.ConfigKey) (map[store.ConfigKey][]store.Limit, error) {
+	keys, err := s.loadKeys(&store.Load{Configs: levels})
 	if err != nil {
 		return nil, err
 	}
-	limits := make(map[store.ConfigKey][]store.Limit, len(keys))
-	for i, c := range loaded.Configs {
-		if c != nil && len(c.Limits) > 0 {
-			limits[keys[i]] = c.Limits
+	items, err := s.conn.BatchGet(ctx, "read limits of levels", keys, true)
+	if err != nil {
+		return nil, err
+	}
+	limits := make(map[store.ConfigKey][]store.Limit, len(levels))
+	for i, k := range levels {
+		if c, err := schema.DecodeConfig(items[keys[i]]); err == nil && len(c.Limits) > 0 {
+			limits[k] = c.Limits
 		}
 	}
 	return limits, nil
@@ -101,22 +145,38 @@ type levelChange struct {
 	before, after map[store.ConfigKey][]store.Limit
 }
 
-// warnings are those about one level. resources are those with limits.
-func (c *levelChange) warnings(l Level, resources []string) []store.UnconfiguredWarning {
-	chains := [][]store.ConfigKey{levelsBelow(l.Key)}
-	if isEveryResource(l.Key) {
+// changeOf is the change that sets levels. It keeps before.
+func changeOf(before map[store.ConfigKey][]store.Limit, levels []Level) *levelChange {
+	c := &levelChange{before: before, after: maps.Clone(before)}
+	for _, l := range levels {
+		c.after[l.Key] = l.Limits
+	}
+	return c
+}
+
+// next are the levels that hold, after the changes, where a level has no limits: one for
+// its own resource, or one for each of the resources with limits and one for all others.
+func (c *levelChange) next(k store.ConfigKey, resources []string) []store.ConfigKey {
+	next := store.ConfigKey{}
+	below := levelsBelow(k)
+	if i := slices.IndexFunc(below, func(k store.ConfigKey) bool { return len(c.after[k]) > 0 }); i >= 0 {
+		next = below[i]
+	}
+	all := []store.ConfigKey{next}
+	if isEveryResource(k) {
 		for _, r := range resources {
 			if k := (store.ConfigKey{Resource: r}); len(c.after[k]) > 0 {
-				chains = append(chains, []store.ConfigKey{k})
+				all = append(all, k)
 			}
 		}
 	}
+	return all
+}
+
+// warnings are those about one level. resources are those with limits.
+func (c *levelChange) warnings(l Level, resources []string) []store.UnconfiguredWarning {
 	var all []store.UnconfiguredWarning
-	for _, chain := range chains {
-		next := store.ConfigKey{}
-		if i := slices.IndexFunc(chain, func(k store.ConfigKey) bool { return len(c.after[k]) > 0 }); i >= 0 {
-			next = chain[i]
-		}
+	for _, next := range c.next(l.Key, resources) {
 		w := store.UnconfiguredWarning{From: next, To: l.Key, Limits: lacking(c.after[next], l.Limits)}
 		if len(l.Limits) == 0 {
 			w = store.UnconfiguredWarning{From: l.Key, To: next, Limits: lacking(c.before[l.Key], c.after[next])}

@@ -48,6 +48,8 @@ type Outcome struct {
 type Result struct {
 	Name, Namespace string
 	Outcomes        []Outcome
+	// Unconfigured is that of the plan that was applied.
+	Unconfigured []store.UnconfiguredWarning
 }
 
 // Count counts the changes of some actions that succeeded.
@@ -85,7 +87,7 @@ func (m *Manager) Apply(ctx context.Context, of *Manifest, o ApplyOptions) (*Res
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Name: p.Name, Namespace: p.Namespace, Outcomes: make([]Outcome, len(p.Changes))}
+	r := &Result{Name: p.Name, Namespace: p.Namespace, Outcomes: make([]Outcome, len(p.Changes)), Unconfigured: p.Unconfigured}
 	for i, c := range p.Changes {
 		r.Outcomes[i].Change = c
 		if c.Action == Conflict {
@@ -115,7 +117,7 @@ func (m *Manager) claim(ctx context.Context, of *Manifest, o ApplyOptions) (p *P
 		if p.Count(Create, Update, Delete, Resume, Adopt, Forget) == 0 {
 			return p, "", nil
 		}
-		if err := m.store.CheckNamespace(ctx); err != nil {
+		if err := m.prepare(ctx, p); err != nil {
 			return nil, "", err
 		}
 		holder = newHolder()
@@ -135,6 +137,14 @@ func (m *Manager) claim(ctx context.Context, of *Manifest, o ApplyOptions) (p *P
 		}
 	}
 	return nil, "", &HeldError{of.Name, m.store.Now()}
+}
+
+// prepare makes sure that the namespace is there, and finds the limits that will not hold.
+func (m *Manager) prepare(ctx context.Context, p *Plan) (err error) {
+	if err = m.store.CheckNamespace(ctx); err == nil {
+		p.Unconfigured, err = m.store.Unconfigured(ctx, p.levels())
+	}
+	return err
 }
 
 // checkFree fails if another process applies the manifest of a record.

@@ -35,8 +35,8 @@ type Plan struct {
 	Name      string
 	Namespace string
 	Changes   []Change
-	// Unconfigured are limits that end when the plan is applied: a level that it sets or
-	// deletes hides or reveals another level.
+	// Unconfigured are limits that do not hold after the plan is applied, because another
+	// level holds: see [dynamo.Store.Unconfigured].
 	Unconfigured []store.UnconfiguredWarning
 }
 

@@ -20,14 +20,15 @@ func (w SaturatedWarning) String() string {
 		w.Resource, w.Entity, MaxShards*WritesPerSecond, MaxShards)
 }
 
-// An UnconfiguredWarning says that a change of configuration ends limits: one level had
-// them and held, and another level holds instead that does not have them. Levels are not
-// merged. A request that names such a limit then fails with [ErrNotConfigured]; a request
-// that cascades to an entity without the limit does not take it from the entity.
+// An UnconfiguredWarning says that limits do not hold after a change of configuration: one
+// level has them, or had them, and another level holds instead that does not have them.
+// Levels are not merged. A request that names such a limit then fails with
+// [ErrNotConfigured]; a request that cascades to an entity without the limit does not take
+// it from the entity. A store logs it as the attribute "warning".
 type UnconfiguredWarning struct {
-	// Limits are those that end, as From has them.
+	// Limits are those that do not hold, as From has them.
 	Limits []Limit
-	// From had the limits, and To holds instead. If no level has limits, To is the system's.
+	// From has the limits, and To holds instead. If no level has limits, To is the system's.
 	From, To ConfigKey
 }
 

@@ -76,7 +76,12 @@ func levels(w *world) {
 		return errors.Join(s.SetLevels(ctx, []dynamo.Level{{Key: ofUser, Limits: []limiter.Limit{limiter.PerHour("rph", 1800)}}})...)
 	})
 	w.stored("Unconfigured", always, func() error {
-		return errOf(s.Unconfigured(ctx, []dynamo.Level{{Key: ofUser, Limits: limits}, {Key: ofUsers, Limits: limits}, {Key: ofResource}}))
+		return errOf(s.Unconfigured(ctx, []dynamo.Level{
+			{Key: ofUser, Limits: limits},
+			{Key: ofUsers, Limits: limits},
+			{Key: ofResource},
+			{Key: ofSystem, Limits: []limiter.Limit{limiter.PerDay("rpd", 10)}},
+		}))
 	})
 	w.stored("ConfiguredLevels", always, func() error { return errOf(s.ConfiguredLevels(ctx)) })
 	held := func(own *dynamo.ManifestRecord, _ []dynamo.ManifestRecord) error {

@@ -81,6 +81,7 @@ func (h *Handler) direct(ctx context.Context, raw json.RawMessage) (*reply, erro
 		if err != nil {
 			return nil, err
 		}
+		h.warn(ctx, result)
 		return replyTo(result), nil
 	}
 	return nil, &store.ValidationError{Field: "action", Value: c.Action, Reason: "give plan or apply"}

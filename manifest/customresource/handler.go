@@ -29,7 +29,8 @@ type Options struct {
 	Client *http.Client
 	// Now is the local clock; nil is time.Now.
 	Now func() time.Time
-	// Logger receives what cannot be answered; nil discards it. It never gets the
+	// Logger receives what cannot be answered, and the [store.UnconfiguredWarning] of each
+	// limit that does not hold since a change; nil discards it. It never gets the
 	// address of an answer, which is a secret.
 	Logger *slog.Logger
 	// Principal names, in audit events, the actor of each change; see
@@ -123,6 +124,18 @@ func (h *Handler) open(ctx context.Context, table, namespace, id string) (*dynam
 		return nil, &store.ValidationError{Field: "Namespace", Value: "", Reason: "give the name of the namespace, or its NamespaceId"}
 	}
 	return dynamo.Open(ctx, o)
+}
+
+// warn logs limits that do not hold since an apply, because CloudFormation shows no
+// warnings.
+func (h *Handler) warn(ctx context.Context, r *manifest.Result) {
+	const most = 10
+	for _, w := range r.Unconfigured[:min(len(r.Unconfigured), most)] {
+		h.options.Logger.WarnContext(ctx, "limits do not hold: declare them at the level that holds if they are to hold", "warning", w)
+	}
+	if more := len(r.Unconfigured) - most; more > 0 {
+		h.options.Logger.WarnContext(ctx, "limits of more levels do not hold: a plan shows all", "levels", more)
+	}
 }
 
 // failed joins the failures of a result into one error.

@@ -1,10 +1,12 @@
 package customresource_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -36,6 +38,7 @@ type stack struct {
 	receiver *httptest.Server
 	kind     string
 	stack    string
+	log      bytes.Buffer
 
 	mu      sync.Mutex
 	fails   int // how many answers the receiver refuses first
@@ -85,7 +88,7 @@ func (s *stack) send(ctx context.Context, api dynamo.API, request, physical, pro
 
 func (s *stack) try(ctx context.Context, api dynamo.API, request, physical, properties string) error {
 	s.Helper()
-	h, err := customresource.New(customresource.Options{API: api, Table: limitertest.Table})
+	h, err := customresource.New(customresource.Options{API: api, Table: limitertest.Table, Logger: slog.New(slog.NewTextHandler(&s.log, nil))})
 	s.Must(err)
 	event, err := json.Marshal(map[string]any{
 		"RequestType": request, "ResponseURL": s.receiver.URL + "/answer?secret=s3cret", "RequestId": "req-1", "LogicalResourceId": "Limits",
@@ -151,6 +154,36 @@ func TestTheLifeOfAResource(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 	s.do("Delete", a.PhysicalResourceId, one("gpt-4", 6)) // nothing is left, and nothing is wrong
+}
+
+// CloudFormation shows no warnings, so the log has the limits that do not hold: those that a
+// level of the resource ends, and those that another level hides.
+func TestTheLogHasLimitsThatDoNotHold(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Must(s.Store.SetLimits(t.Context(), store.ConfigKey{Resource: "gpt-5"}, []store.Limit{{Name: "rpm", Capacity: 1, Amount: 1, Period: time.Minute}}))
+	for _, c := range []struct {
+		properties string
+		want       []string
+	}{
+		{
+			`{"Namespace":"default","System":{"Limits":{"rpm":{"Rate":"7"},"tpm":{"Rate":"7"}}},"Resources":{"gpt-4":{"Limits":{"tpm":{"Rate":"5"}}}}}`,
+			[]string{"resource gpt-4 holds instead of the system, and has no limit rpm", "resource gpt-5 holds instead of the system, and has no limit tpm"},
+		},
+		{`{"Namespace":"default","System":{"Limits":{"rpm":{"Rate":"8"},"tpm":{"Rate":"8"}}},"Resources":{"gpt-4":{"Limits":{"tpm":{"Rate":"5"}}}}}`, nil},
+	} {
+		s.log.Reset()
+		s.do("Create", "", c.properties)
+		logged := s.log.String()
+		if strings.Count(logged, "level=WARN") != len(c.want) {
+			t.Errorf("logged %s", logged)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(logged, want) {
+				t.Errorf("logged %s, want %s", logged, want)
+			}
+		}
+	}
 }
 
 // Peer's defect: two stacks deleted each other's levels.
@@ -365,8 +398,9 @@ func TestWrongEventsAreRefused(t *testing.T) {
 func TestThePeersCalls(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	h, err := customresource.New(customresource.Options{API: s.API})
+	h, err := customresource.New(customresource.Options{API: s.API, Logger: slog.New(slog.NewTextHandler(&s.log, nil))})
 	s.Must(err)
+	s.Must(s.Store.SetLimits(t.Context(), store.ConfigKey{Resource: "r"}, []store.Limit{{Name: "tpm", Capacity: 1, Amount: 1, Period: time.Minute}}))
 	_, id := s.Store.Namespace()
 	call := func(action string) string {
 		event := fmt.Sprintf(`{"action":%q,"table_name":"limits","namespace_id":%q,"manifest":{"namespace":"default",
@@ -389,6 +423,9 @@ func TestThePeersCalls(t *testing.T) {
 	}
 	if schema.DefaultManifest != manifest.DefaultName {
 		t.Error("the record is not the peer's")
+	}
+	if strings.Count(s.log.String(), "holds instead of resource r, and has no limit tpm") != 1 {
+		t.Errorf("logged %s", &s.log)
 	}
 }
 

@@ -130,6 +130,7 @@ func (h *Handler) manage(ctx context.Context, s *dynamo.Store, of *manifest.Mani
 	if err != nil {
 		return err
 	}
+	h.warn(ctx, r)
 	a.Data = map[string]string{
 		"Manifest":  of.Name,
 		"Created":   strconv.Itoa(r.Count(manifest.Create)),

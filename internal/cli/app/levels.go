@@ -45,45 +45,55 @@ func BindKeepDefaults(cmd *cobra.Command, keep *bool) {
 	cmd.Flags().BoolVar(keep, "keep-defaults", false, "also set the limits of the next level that --limit does not name;\nwithout them here, they hold no longer")
 }
 
-// SetLimits replaces the limits of a level and shows the level. It warns of limits of the
-// next level that end, or with keep sets them, too.
-func (a *App) SetLimits(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit, keep bool) error {
+// SetLimits sets what a level gives, and shows the level. It warns of limits that do not
+// hold then, because levels are not merged. With keep it also sets those of the next level.
+func (a *App) SetLimits(ctx context.Context, l dynamo.Level, keep bool) error {
 	store, err := a.Store(ctx)
 	if err != nil {
 		return err
 	}
-	ended, err := store.Unconfigured(ctx, []dynamo.Level{{Key: k, Limits: limits}})
+	unconfigured, err := store.Unconfigured(ctx, []dynamo.Level{l})
+	if keep && err == nil {
+		if l.Limits, err = kept(ctx, store, l, unconfigured); err == nil {
+			unconfigured, err = store.Unconfigured(ctx, []dynamo.Level{l})
+		}
+	}
 	switch {
-	case keep && err == nil:
-		limits, err = kept(ctx, store, limits, ended)
-		ended = nil
-	case err != nil && !keep:
-		a.Notef("Warning: limits that end are unknown: %v", err)
-		err = nil
+	case err != nil && keep:
+		return err
+	case err != nil:
+		a.unknownEnds(err)
 	}
+	if err := errors.Join(store.SetLevels(ctx, []dynamo.Level{l})...); err != nil {
+		return err
+	}
+	set, err := store.Limits(ctx, l.Key)
 	if err != nil {
 		return err
 	}
-	if err := store.SetLimits(ctx, k, limits); err != nil {
+	if err := a.PrintLevel(l.Key, set, bucketsOf(l.Key, store), UnconfiguredOf(unconfigured)); err != nil {
 		return err
 	}
-	set, err := store.Limits(ctx, k)
-	if err != nil {
-		return err
-	}
-	if err := a.PrintLevel(k, set, bucketsOf(k, store), UnconfiguredOf(ended)); err != nil {
-		return err
-	}
-	a.WarnUnconfigured(ended, "; --keep-defaults sets them here, too")
+	a.WarnUnconfigured(unconfigured, func(w limiter.UnconfiguredWarning) string {
+		if w.To == l.Key {
+			return "; --keep-defaults sets them here, too"
+		}
+		return "; set them at that level, too, if they are to hold"
+	})
 	return nil
 }
 
-// kept are limits with those that would end. It fails if two levels have different limits
-// of one name, or one that cannot be set as it is.
-func kept(ctx context.Context, s *dynamo.Store, limits []limiter.Limit, ended []limiter.UnconfiguredWarning) ([]limiter.Limit, error) {
-	all := slices.Clone(limits)
+func (a *App) unknownEnds(err error) { a.Notef("Warning: limits that end are unknown: %v", err) }
+
+// kept are the limits of a level with those that would end. It fails if two levels have
+// different limits of one name, or one that cannot be set as it is.
+func kept(ctx context.Context, s *dynamo.Store, l dynamo.Level, unconfigured []limiter.UnconfiguredWarning) ([]limiter.Limit, error) {
+	all := slices.Clone(l.Limits)
 	from := map[string]limiter.UnconfiguredWarning{}
-	for _, w := range ended {
+	for _, w := range unconfigured {
+		if w.To != l.Key {
+			continue // a level above hides them
+		}
 		c, err := s.Limits(ctx, w.From)
 		if err != nil {
 			return nil, err
@@ -105,11 +115,11 @@ func kept(ctx context.Context, s *dynamo.Store, limits []limiter.Limit, ended []
 	return all, nil
 }
 
-// An Unconfigured is a warning in JSON: limits end, because another level holds now.
+// An Unconfigured is a warning in JSON: limits do not hold, because another level holds.
 type Unconfigured struct {
-	Limits []string `json:"limit_names"` // names of the limits that end
-	From   LevelKey `json:"from_level"`  // level that had them
-	To     LevelKey `json:"to_level"`    // level that holds instead
+	Limits []string `json:"limit_names"` // names of the limits
+	From   LevelKey `json:"from_level"`  // level that has them, or had them
+	To     LevelKey `json:"to_level"`    // level that holds instead, and lacks them
 }
 
 // A LevelKey names a level of configuration in JSON; the system's is empty.
@@ -130,14 +140,14 @@ func UnconfiguredOf(ended []limiter.UnconfiguredWarning) []Unconfigured {
 	return all
 }
 
-// WarnUnconfigured tells a person of limits that end, and what to do.
-func (a *App) WarnUnconfigured(ended []limiter.UnconfiguredWarning, mend string) {
+// WarnUnconfigured tells a person of limits that do not hold, and what to do.
+func (a *App) WarnUnconfigured(all []limiter.UnconfiguredWarning, mend func(limiter.UnconfiguredWarning) string) {
 	const most = 10
-	for _, w := range ended[:min(len(ended), most)] {
-		a.Notef("Warning: %s%s", w, mend)
+	for _, w := range all[:min(len(all), most)] {
+		a.Notef("Warning: %s%s", w, mend(w))
 	}
-	if len(ended) > most {
-		a.Notef("Warning: there are %d more such levels; --output json has them all", len(ended)-most)
+	if len(all) > most {
+		a.Notef("Warning: there are %d more such levels; --output json has them all", len(all)-most)
 	}
 }
 
@@ -192,7 +202,7 @@ type DeletedLevel struct {
 	Next    *string  `json:"next_level,omitempty"` // level whose limits hold instead: system or none
 	Buckets *Buckets `json:"buckets,omitempty"`    // how many buckets were updated; only for an entity
 
-	Unconfigured []Unconfigured `json:"unconfigured,omitempty"` // limits that end, because the next level lacks them
+	Unconfigured []Unconfigured `json:"unconfigured,omitempty"` // limits that do not hold now, because the next level lacks them
 }
 
 // DeleteLimits deletes the limits of a level, called name, after confirmation.
@@ -210,7 +220,7 @@ func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter
 	}
 	ended, err := store.Unconfigured(ctx, []dynamo.Level{{Key: k}})
 	if err != nil {
-		a.Notef("Warning: limits that end are unknown: %v", err)
+		a.unknownEnds(err)
 	}
 	// Deleting nothing still completes a deletion that was interrupted.
 	if err := store.DeleteLimits(ctx, k); err != nil {
@@ -222,7 +232,7 @@ func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter
 	}
 	deleted := hasLimits(old) || old != nil && old.OnUnavailable != ""
 	buckets := bucketsOf(k, store)
-	a.WarnUnconfigured(ended, "")
+	a.WarnUnconfigured(ended, func(limiter.UnconfiguredWarning) string { return "" })
 	return a.Print(DeletedLevel{k.Entity, k.Resource, deleted, next, buckets, UnconfiguredOf(ended)}, func(w *strings.Builder) {
 		if deleted {
 			fmt.Fprintf(w, "%s has no limits of its own now\n", name)

@@ -18,8 +18,8 @@ type Level struct {
 	Unsupported string `json:"unsupported,omitempty"`
 	// Buckets counts the updated buckets, if the command has just set the limits.
 	Buckets *Buckets `json:"buckets,omitempty"`
-	// Unconfigured are limits of the next level that end, if the command has just set the
-	// limits.
+	// Unconfigured are limits that do not hold, because another level holds, if the command
+	// has just set the limits.
 	Unconfigured []Unconfigured `json:"unconfigured,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -40,5 +41,5 @@ func (o *setLimitsOptions) Validate() error {
 
 // Run sets the limits.
 func (o *setLimitsOptions) Run(ctx context.Context) error {
-	return o.app.SetLimits(ctx, o.ConfigKey, o.limits.Limits, o.keep)
+	return o.app.SetLimits(ctx, dynamo.Level{Key: o.ConfigKey, Limits: o.limits.Limits}, o.keep)
 }

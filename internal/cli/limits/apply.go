@@ -71,7 +71,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	applied := resultOf(r)
-	applied.Unconfigured = v.Unconfigured
+	applied.Unconfigured = app.UnconfiguredOf(r.Unconfigured)
 	return errors.Join(o.app.Print(applied, func(w *strings.Builder) { applied.text(w) }), err, errIncomplete(len(r.Failures()), len(r.Outcomes)))
 }
 
@@ -102,7 +102,7 @@ type resultView struct {
 	Counts    counts       `json:"counts"`   // of what was done
 	Failures  []changeView `json:"failures"` // the changes that failed
 
-	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that the apply ended, because another level holds now
+	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that do not hold since the apply, because another level holds
 }
 
 func resultOf(r *manifest.Result) resultView {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -27,8 +28,10 @@ func newPlan(a *app.App) *cobra.Command {
 	return a.Prints(cmd, planView{})
 }
 
-// mend says what to do about limits that end.
-const mend = "; declare them at that level, too, if they are to hold"
+// mend says what to do about limits that do not hold.
+func mend(limiter.UnconfiguredWarning) string {
+	return "; declare them at that level, too, if they are to hold"
+}
 
 func bindPrune(cmd *cobra.Command, prune *bool) {
 	cmd.Flags().BoolVar(prune, "prune", false, "delete the levels that the manifest owns and no longer declares;\notherwise they stay, and the manifest still owns them")

@@ -16,7 +16,7 @@ type planView struct {
 	Counts    counts       `json:"counts"`  // levels by action
 	Changes   []changeView `json:"changes"` // the levels that are not as declared
 
-	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that an apply ends, because another level holds then
+	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that do not hold after an apply, because another level holds then
 }
 
 // counts are numbers of levels by action, in JSON.

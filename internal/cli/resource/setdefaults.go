@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -39,5 +40,5 @@ func (o *setDefaultsOptions) Validate() error {
 
 // Run sets the limits.
 func (o *setDefaultsOptions) Run(ctx context.Context) error {
-	return o.app.SetLimits(ctx, o.ConfigKey, o.limits.Limits, o.keep)
+	return o.app.SetLimits(ctx, dynamo.Level{Key: o.ConfigKey, Limits: o.limits.Limits}, o.keep)
 }

@@ -3,11 +3,11 @@ package system
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/app"
 )
 
@@ -38,30 +38,5 @@ func (o *setDefaultsOptions) Validate() error {
 
 // Run sets the given values.
 func (o *setDefaultsOptions) Run(ctx context.Context) error {
-	system := limiter.ConfigKey{}
-	if o.onUnavailable == "" {
-		return o.app.SetLimits(ctx, system, o.limits.Limits, false)
-	}
-	store, err := o.app.Store(ctx)
-	if err != nil {
-		return err
-	}
-	limits := []limiter.Limit(o.limits.Limits)
-	if len(limits) == 0 {
-		// The store replaces both, so limits that stay are passed to it again.
-		old, err := store.Limits(ctx, system)
-		switch {
-		case errors.Is(err, limiter.ErrNotFound):
-		case err != nil:
-			return err
-		case !old.IsEvaluable():
-			return fmt.Errorf("%w: the system's limits use %s: give --limit too, which replaces them", limiter.ErrUnsupported, old.Features.Unsupported())
-		default:
-			limits = old.Limits
-		}
-	}
-	if err := store.SetSystem(ctx, limits, o.onUnavailable); err != nil {
-		return err
-	}
-	return o.app.GetLimits(ctx, system)
+	return o.app.SetLimits(ctx, dynamo.Level{Limits: o.limits.Limits, OnUnavailable: o.onUnavailable}, false)
 }

@@ -97,8 +97,9 @@ func write(ctx context.Context, s *dynamo.Store, plan *scenario.Plan, index int,
 	return setLimits(ctx, s, store.ConfigKey{Entity: e.ID, Resource: store.DefaultResource}, e.Limits)
 }
 
+// setLimits sets the limits of a level, without a warning: a scenario knows its levels.
 func setLimits(ctx context.Context, s *dynamo.Store, k store.ConfigKey, limits []store.Limit) error {
-	return Patiently(ctx, Again, func() error { return s.SetLimits(ctx, k, limits) })
+	return Patiently(ctx, Again, func() error { return errors.Join(s.SetLevels(ctx, []dynamo.Level{{Key: k, Limits: limits}})...) })
 }
 
 // Again reports whether an error of a store may pass: other processes, and a table that is
