@@ -114,6 +114,9 @@ func sinceEpoch(v []byte) (millis int64, ok bool) {
 		milliseconds = seconds * 1000
 		microseconds = milliseconds * 1000
 	)
+	if v[len(v)-1] > '9' { // most times in text end with a zone: Z
+		return 0, false
+	}
 	whole, fraction, _ := bytes.Cut(v, []byte{'.'})
 	if len(whole) == 0 || len(whole) > maxDigits || isCalendar(whole) {
 		return 0, false
