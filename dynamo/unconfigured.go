@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -25,7 +26,7 @@ const maxLogged = 10
 //     of each resource that has some, and those of the system.
 //   - Limits that the change adds to a level, and that levels above hide. It looks at up
 //     to 1,000 levels of entities, and logs that there are more. It looks for none if the
-//     change adds no limit.
+//     change adds no limit, and logs that it may not look.
 //
 // Limits of a level itself that its new limits lack have no warning.
 func (s *Store) Unconfigured(ctx context.Context, levels []Level) ([]store.UnconfiguredWarning, error) {
@@ -35,6 +36,10 @@ func (s *Store) Unconfigured(ctx context.Context, levels []Level) ([]store.Uncon
 		return nil, err
 	}
 	hidden, err := s.hidden(ctx, levels)
+	if errors.Is(err, store.ErrAccessDenied) {
+		s.conn.Log.WarnContext(ctx, "levels that may hide a limit were not looked at", "error", err)
+		err = nil
+	}
 	return append(ended, hidden...), err
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -213,6 +214,25 @@ func TestSetLimitsWithoutTheLevelsBelow(t *testing.T) {
 	fixture.SetLimits(t, s, store.ConfigKey{Resource: "gpt-4"}, []store.Limit{limiter.PerMinute("rpm", 10)})
 	if got := log.messages(); len(got) != 1 || !strings.HasPrefix(got[0], "limits set: whether they end") {
 		t.Errorf("logged %q", got)
+	}
+}
+
+// Who may not list the levels above still learns which limits end.
+func TestLimitsThatEndAreKnownWithoutTheLevelsAbove(t *testing.T) {
+	t.Parallel()
+	var log records
+	var denied faults.Slot
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: faults.Wrap(fixture.NewTable(t), denied.Apply), Table: table, Logger: slog.New(&log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.SetLevels(t.Context(), levelSpecs("system=rpm,tpm", "bob/gpt-4=rpm"))...); err != nil {
+		t.Fatal(err)
+	}
+	denied.Set(faults.On(faults.Fail(&smithy.GenericAPIError{Code: "AccessDeniedException"}), faults.Query))
+	warnings, err := s.Unconfigured(t.Context(), levelSpecs("gpt-4=rpm,rpd"))
+	if err != nil || len(warnings) != 1 || len(log.messages()) != 1 {
+		t.Errorf("%v, %v, logged %v", warnings, err, log.messages())
 	}
 }
 
