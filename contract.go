@@ -23,8 +23,8 @@ type (
 	// A SaturatedWarning says that a bucket has [MaxShards] shards and is written to faster
 	// than they all sustain. The limiter logs it, as the attribute "warning".
 	SaturatedWarning = store.SaturatedWarning
-	// An UnconfiguredWarning says that a change of configuration ends limits of a level,
-	// because another level holds instead that does not have them.
+	// An UnconfiguredWarning says that limits of a level do not hold after a change of
+	// configuration, because another level holds instead that does not have them.
 	UnconfiguredWarning = store.UnconfiguredWarning
 	// OnUnavailable is what an acquire does when the store cannot be reached.
 	OnUnavailable = store.OnUnavailable
