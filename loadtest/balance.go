@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
+	"github.com/zeroae/zae-limiter-go/internal/drive/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -14,6 +14,9 @@ import (
 // maxCompared is the number of buckets that are compared with the table, those with the
 // highest demand. Each costs a read.
 const maxCompared = 20_000
+
+// milli is the number of millitokens in a token.
+const milli = store.Milli
 
 // balance compares the books with the table: the counters of consumed tokens of a bucket's
 // shards add up to what the answers to its operations say.

@@ -8,20 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/drive"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
-)
-
-// taken is how much of its request an operation took.
-type taken uint8
-
-const (
-	tookNothing taken = iota
-	tookAll           // what it asked for
-	tookUsed          // what it used, after a settlement
-	tookEither        // what it asked for or what it used: its settlement has no answer
-	tookMaybe         // all or nothing: it has no answer
 )
 
 // books record the requests to buckets and their results. They are safe for concurrent use.
@@ -68,29 +58,13 @@ func newBooks(p *scenario.Plan) *books {
 	}
 }
 
-// limitsOf are the limits of a bucket, in the order of the resource's.
-func limitsOf(p *scenario.Plan, entity, resource int) []store.Limit {
-	of := p.Resources[resource].Limits
-	own := p.Entities[entity].Limits
-	if own == nil {
-		return of
-	}
-	limits := make([]store.Limit, len(of))
-	for i := range of {
-		if k := slices.IndexFunc(own, func(l store.Limit) bool { return l.Name == of[i].Name }); k >= 0 {
-			limits[i] = own[k]
-		}
-	}
-	return limits
-}
-
 // account returns the account of a bucket.
 func (b *books) account(entity, resource int) *account {
 	at := &b.accounts[entity*len(b.plan.Resources)+resource]
 	if a := at.Load(); a != nil {
 		return a
 	}
-	limits := limitsOf(b.plan, entity, resource)
+	limits := drive.LimitsOf(b.plan, entity, resource)
 	a := &account{
 		entity: entity, resource: resource, population: b.plan.Entities[entity].Population,
 		limits: limits, uses: make([]use, len(limits)),
@@ -149,7 +123,7 @@ func (a *account) begin(op *scenario.Op, at int64) (requests int64) {
 }
 
 // end records the answer to an operation.
-func (b *books) end(op *scenario.Op, at time.Time, took taken, refused bool) {
+func (b *books) end(op *scenario.Op, at time.Time, took drive.Taken, refused bool) {
 	own, parent := b.of(op)
 	fits := own.end(op, at.UnixMilli(), took)
 	if parent != nil {
@@ -163,11 +137,11 @@ func (b *books) end(op *scenario.Op, at time.Time, took taken, refused bool) {
 }
 
 // end reports whether the sum of all requests to the bucket so far fits into its capacity.
-func (a *account) end(op *scenario.Op, at int64, took taken) (fits bool) {
+func (a *account) end(op *scenario.Op, at int64, took drive.Taken) (fits bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last = max(a.last, at)
-	if a.made == 0 && took != tookNothing && took != tookMaybe {
+	if a.made == 0 && took != drive.TookNothing && took != drive.TookMaybe {
 		a.made = at
 	}
 	fits = true
@@ -178,21 +152,21 @@ func (a *account) end(op *scenario.Op, at int64, took taken) (fits bool) {
 	return fits
 }
 
-func (u *use) end(asked, used int64, took taken) {
+func (u *use) end(asked, used int64, took drive.Taken) {
 	switch took {
-	case tookNothing:
+	case drive.TookNothing:
 		u.wanted += asked
 		return
-	case tookMaybe:
+	case drive.TookMaybe:
 		u.wanted += asked
 		u.most += asked
 		return
-	case tookUsed:
+	case drive.TookUsed:
 		u.least, u.most = u.least+used, u.most+used
-	case tookAll:
+	case drive.TookAll:
 		used = asked
 		u.least, u.most = u.least+asked, u.most+asked
-	case tookEither:
+	case drive.TookEither:
 		u.least, u.most = u.least+min(asked, used), u.most+max(asked, used)
 		used = min(asked, used)
 	}

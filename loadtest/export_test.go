@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/drive"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -32,11 +33,13 @@ func Entitlement(l store.Limit, d time.Duration) int64 { return entitlement(l, d
 // A nothing is an actor that does nothing.
 type nothing struct{}
 
-func (nothing) prime(context.Context) error { return nil }
+func (nothing) Prime(context.Context) error { return nil }
 
-func (nothing) act(context.Context, int, int, *scenario.Op) answer { return answer{took: tookUsed} }
+func (nothing) Act(context.Context, int, int, *scenario.Op) drive.Answer {
+	return drive.Answer{Took: drive.TookUsed}
+}
 
-func (nothing) close() error { return nil }
+func (nothing) Close() error { return nil }
 
 // Generator returns a function that carries out n operations of the first class, one after
 // another, as users do, with an actor that does nothing. It is what a run adds to the work of
@@ -45,15 +48,15 @@ func Generator(p *scenario.Plan) func(ctx context.Context, n int) {
 	s := &side{run: &run{o: Options{Now: time.Now}}, plan: p, books: newBooks(p), actor: nothing{}, next: make([]atomic.Int64, len(p.Classes))}
 	d := s.stretch(0, 0, time.Hour).drivers[0]
 	var op scenario.Op
-	return func(ctx context.Context, n int) { d.carryOut(ctx, n, &op) }
+	return func(ctx context.Context, n int) { carryOut(ctx, d, n, &op) }
 }
 
-func (d *driver) carryOut(ctx context.Context, n int, op *scenario.Op) {
+func carryOut(ctx context.Context, d *drive.Driver, n int, op *scenario.Op) {
 	for range n {
-		due := d.now()
-		d.plan.Op(d.class, d.next.Add(1)-1, 0, op)
-		d.tally.begin(-1)
-		d.do(ctx, 0, op, due)
+		due := d.Now()
+		d.Plan.Op(d.Class, d.Next.Add(1)-1, 0, op)
+		d.Begin(-1)
+		d.Do(ctx, 0, op, due)
 	}
 }
 
@@ -77,8 +80,8 @@ func NewSampling(ctx context.Context, o Options) (*Sampling, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.setUp(ctx), s.actor.prime(ctx)); err != nil {
-		return nil, errors.Join(err, s.actor.close())
+	if err := errors.Join(s.setUp(ctx), s.actor.Prime(ctx)); err != nil {
+		return nil, errors.Join(err, s.actor.Close())
 	}
 	limiters := s.actor
 	st := s.stretch(0, 0, time.Hour)
@@ -87,11 +90,11 @@ func NewSampling(ctx context.Context, o Options) (*Sampling, error) {
 	of.during(ctx, 0, st, func() {})
 	d := st.drivers[0]
 	var op scenario.Op
-	with := func(a actor) func(int) {
+	with := func(a drive.Actor) func(int) {
 		return func(n int) {
 			s.actor = a
-			d.carryOut(ctx, n, &op)
+			carryOut(ctx, d, n, &op)
 		}
 	}
-	return &Sampling{with(limiters), with(nothing{}), func() { of.take(ctx) }, limiters.close}, nil
+	return &Sampling{with(limiters), with(nothing{}), func() { of.take(ctx) }, limiters.Close}, nil
 }

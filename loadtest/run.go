@@ -94,13 +94,13 @@ func (r *run) one(ctx context.Context, i int) (err error) {
 		return errors.Join(err, r.forget(ctx, i))
 	}
 	r.sides = append(r.sides, s)
-	defer func() { err = errors.Join(err, s.actor.close()) }()
+	defer func() { err = errors.Join(err, s.actor.Close()) }()
 	r.prepare(s, "writing the entities and their limits")
 	if err := s.setUp(ctx); err != nil {
 		return err
 	}
 	r.prepare(s, "making the buckets")
-	if err := s.actor.prime(ctx); err != nil {
+	if err := s.actor.Prime(ctx); err != nil {
 		return err
 	}
 	if r.plan.WarmUp > 0 {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
+	"github.com/zeroae/zae-limiter-go/internal/drive"
+	"github.com/zeroae/zae-limiter-go/internal/drive/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -25,7 +25,7 @@ type side struct {
 	store            *dynamo.Store // for what is not part of the load
 	router           *router
 	books            *books
-	actor            actor
+	actor            drive.Actor
 	next             []atomic.Int64 // number of the next operation, by class
 }
 
@@ -39,11 +39,20 @@ func (r *run) newSide(ctx context.Context, i int) (*side, error) {
 		router: newRouter(r.o.API, r.plan.Populations, r.o.Now), books: newBooks(r.plan),
 		next: make([]atomic.Int64, len(r.plan.Classes)),
 	}
+	site := &drive.Site{
+		Plan: s.plan, Side: s.kind, API: s.router, Table: s.table, Namespace: s.namespace, Now: r.o.Now,
+		Limiter: limiter.Options{Logger: r.o.Logger}, Again: mayPass,
+		Ask: func(ctx context.Context, class, client int, op *scenario.Op) error {
+			a, _ := s.ask(ctx, class, client, op)
+			return a.Err
+		},
+	}
 	if s.kind == scenario.Bare {
-		s.actor = newBare(s)
+		_, id := st.Namespace()
+		s.actor = drive.NewBare(site, id)
 		return s, nil
 	}
-	s.actor, err = newLimited(ctx, s)
+	s.actor, err = drive.NewLimited(ctx, site)
 	return s, err
 }
 
@@ -55,63 +64,30 @@ func (s *side) setUp(ctx context.Context) error {
 	return setup.Write(ctx, s.store, s.plan)
 }
 
-// bucketsOf are the buckets that a class may use, as entity and resource, without parents.
-func (s *side) bucketsOf(class int) (all [][2]int) {
-	c := &s.plan.Classes[class]
-	for _, from := range c.From {
-		first := s.plan.First[from.Population]
-		for e := first; e < first+s.plan.Populations[from.Population].Count; e++ {
-			for _, r := range c.Resources {
-				all = append(all, [2]int{e, r.Index})
-			}
-		}
-	}
-	return all
-}
-
-// first is the operation that makes a bucket. It takes one token of each limit, or all.
-func (s *side) first(entity, resource int, all bool) *scenario.Op {
-	limits := limitsOf(s.plan, entity, resource)
-	op := &scenario.Op{Kind: scenario.Acquire, Entity: entity, Resource: resource, Call: -1, Consume: make([]int64, len(limits))}
-	for i, l := range limits {
-		if l.Name == "" {
-			continue
-		}
-		op.Limits = append(op.Limits, i)
-		if op.Consume[i] = 1; all {
-			op.Consume[i] = l.Capacity
-		}
-	}
-	op.Settle = op.Consume
-	return op
-}
-
-// patiently repeats a write of the set-up or the cleanup while it is throttled, or conflicts
-// with others: an index, or the registry of resources, cannot take so many at once.
-func patiently(ctx context.Context, do func() error) error {
-	return setup.Patiently(ctx, func(err error) bool {
-		_, throttled := throttledBy(err)
-		return throttled || setup.Again(err)
-	}, do)
+// mayPass reports whether an error of the set-up or the cleanup may pass: an index, or the
+// registry of resources, cannot take so many writes at once.
+func mayPass(err error) bool {
+	_, throttled := throttledBy(err)
+	return throttled || setup.Again(err)
 }
 
 // ask carries out an operation, records it in the books, and returns when it ended.
-func (s *side) ask(ctx context.Context, class, client int, op *scenario.Op) (answer, time.Time) {
+func (s *side) ask(ctx context.Context, class, client int, op *scenario.Op) (drive.Answer, time.Time) {
 	if op.Kind != scenario.Acquire {
-		a := s.actor.act(ctx, class, client, op)
+		a := s.actor.Act(ctx, class, client, op)
 		return a, s.run.o.Now()
 	}
 	s.books.begin(op, s.run.o.Now())
-	a := s.actor.act(ctx, class, client, op)
+	a := s.actor.Act(ctx, class, client, op)
 	end := s.run.o.Now()
-	s.books.end(op, end, a.took, errors.Is(a.err, limiter.ErrExceeded))
+	s.books.end(op, end, a.Took, errors.Is(a.Err, limiter.ErrExceeded))
 	return a, end
 }
 
 // A stretch is a part of the load: the warm-up, or a phase.
 type stretch struct {
 	from, length time.Duration
-	drivers      []*driver
+	drivers      []*drive.Driver
 	classes      []int
 	tallies      []*tally
 	start        time.Time
@@ -126,16 +102,16 @@ func (s *side) stretch(phase int, from, length time.Duration) *stretch {
 		}
 		t := newTally(s.run.o.Slow)
 		const leastPatience = 10 * time.Second
-		d := &driver{
-			plan: s.plan, class: c, now: s.run.o.Now, from: from, length: length, patience: max(length, leastPatience),
-			next: &s.next[c], tally: t,
+		d := &drive.Driver{
+			Plan: s.plan, Class: c, Now: s.run.o.Now, From: from, Length: length, Patience: max(length, leastPatience),
+			Next: &s.next[c], Begin: t.begin,
 		}
-		d.do = func(ctx context.Context, client int, op *scenario.Op, due time.Time) {
+		d.Do = func(ctx context.Context, client int, op *scenario.Op, due time.Time) {
 			a, end := s.ask(ctx, c, client, op)
-			if a.err != nil && ctx.Err() != nil {
+			if a.Err != nil && ctx.Err() != nil {
 				return // cut off
 			}
-			t.end(end.Sub(due)-a.held, end, a.err)
+			t.end(end.Sub(due)-a.Held, end, a.Err)
 		}
 		st.drivers, st.classes, st.tallies = append(st.drivers, d), append(st.classes, c), append(st.tallies, t)
 	}
@@ -145,15 +121,7 @@ func (s *side) stretch(phase int, from, length time.Duration) *stretch {
 // drive carries out a stretch. It takes at least the stretch's length.
 func (st *stretch) drive(ctx context.Context, now func() time.Time) {
 	st.start = now()
-	var drivers sync.WaitGroup
-	for _, d := range st.drivers {
-		d.start = st.start
-		drivers.Go(func() { d.drive(ctx) })
-	}
-	drivers.Wait()
-	rest := time.NewTimer(st.length)
-	defer rest.Stop()
-	until(ctx, rest, st.length-now().Sub(st.start))
+	drive.Together(ctx, st.drivers, st.start, st.length)
 }
 
 // warmUp runs the load of the first phase without measuring it.
@@ -269,9 +237,9 @@ func (s *side) delete(ctx context.Context) error {
 	for _, a := range s.books.all() {
 		touched[a.entity] = true
 	}
-	if b, isBare := s.actor.(*bare); isBare {
-		for c := range b.side.plan.Classes {
-			for _, at := range s.bucketsOf(c) {
+	if s.kind == scenario.Bare {
+		for c := range s.plan.Classes {
+			for _, at := range drive.BucketsOf(s.plan, c) {
 				touched[at[0]] = true
 			}
 		}
@@ -281,7 +249,7 @@ func (s *side) delete(ctx context.Context) error {
 		all = append(all, i)
 	}
 	errs := []error{setup.Each(ctx, len(all), func(ctx context.Context, i int) error {
-		return patiently(ctx, func() error {
+		return setup.Patiently(ctx, mayPass, func() error {
 			_, err := s.store.DeleteEntity(ctx, s.plan.Entities[all[i]].ID)
 			return ignoreMissing(err)
 		})

@@ -14,7 +14,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
+	"github.com/zeroae/zae-limiter-go/internal/drive/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"

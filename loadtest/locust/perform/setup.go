@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
+	"github.com/zeroae/zae-limiter-go/internal/drive/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
 

@@ -1,4 +1,4 @@
-package loadtest
+package drive
 
 import (
 	"context"
@@ -8,28 +8,13 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
+	"github.com/zeroae/zae-limiter-go/internal/drive/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 )
 
-// An actor carries out operations.
-type actor interface {
-	// prime makes the buckets of the load, and empties those that are exhausted.
-	prime(ctx context.Context) error
-	act(ctx context.Context, class, client int, op *scenario.Op) answer
-	close() error
-}
-
-// An answer is the result of an operation.
-type answer struct {
-	took taken
-	held time.Duration // between the acquire and its commit, on purpose
-	err  error
-}
-
-// limited is an actor on limiters.
-type limited struct {
-	side *side
+// Limited is an [Actor] on limiters.
+type Limited struct {
+	site *Site
 	// groups are limiters that share classes, as processes of one service do. group is the
 	// one of each class.
 	groups [][]process
@@ -45,17 +30,17 @@ type process struct {
 	store   *dynamo.Store
 }
 
-// newLimited makes the limiters of a side.
-func newLimited(ctx context.Context, s *side) (_ *limited, err error) {
-	a := &limited{side: s, group: make([]int, len(s.plan.Classes)), fixed: map[[3]int]map[string]int64{}}
+// NewLimited makes the limiters of a side.
+func NewLimited(ctx context.Context, s *Site) (_ *Limited, err error) {
+	a := &Limited{site: s, group: make([]int, len(s.Plan.Classes)), fixed: map[[3]int]map[string]int64{}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.close())
+			err = errors.Join(err, a.Close())
 		}
 	}()
 	shared := -1
-	for c := range s.plan.Classes {
-		isApart := s.plan.Classes[c].Apart && s.kind == scenario.Limiter
+	for c := range s.Plan.Classes {
+		isApart := s.Plan.Classes[c].Apart && s.Side == scenario.Limiter
 		if !isApart && shared >= 0 {
 			a.group[c] = shared
 			continue
@@ -65,7 +50,7 @@ func newLimited(ctx context.Context, s *side) (_ *limited, err error) {
 			shared = len(a.groups)
 		}
 		a.groups = append(a.groups, nil)
-		for range s.plan.Limiters {
+		for range s.Plan.Limiters {
 			p, err := s.process(ctx)
 			if err != nil {
 				return a, err
@@ -79,20 +64,19 @@ func newLimited(ctx context.Context, s *side) (_ *limited, err error) {
 }
 
 // process makes one limiter with a store of its own.
-func (s *side) process(ctx context.Context) (process, error) {
-	o := &s.run.o
-	st, err := dynamo.Open(ctx, dynamo.Options{API: s.router, Table: s.table, Namespace: s.namespace, Now: o.Now, Logger: o.Logger})
+func (s *Site) process(ctx context.Context) (process, error) {
+	st, err := dynamo.Open(ctx, dynamo.Options{API: s.API, Table: s.Table, Namespace: s.Namespace, Now: s.Now, Logger: s.Limiter.Logger})
 	if err != nil {
 		return process{}, err
 	}
-	l, err := limiter.New(st, limiter.Options{Logger: o.Logger})
+	l, err := limiter.New(st, s.Limiter)
 	return process{l, st}, err
 }
 
 // fix computes the amounts of calls in which nothing is random.
-func (a *limited) fix() {
-	for c := range a.side.plan.Classes {
-		class := &a.side.plan.Classes[c]
+func (a *Limited) fix() {
+	for c := range a.site.Plan.Classes {
+		class := &a.site.Plan.Classes[c]
 		for k := range class.Calls {
 			amounts := map[string]int64{}
 			for _, amount := range class.Calls[k].Consume {
@@ -110,8 +94,8 @@ func (a *limited) fix() {
 }
 
 // request is the request of an operation.
-func (a *limited) request(class int, op *scenario.Op) limiter.Request {
-	p := a.side.plan
+func (a *Limited) request(class int, op *scenario.Op) limiter.Request {
+	p := a.site.Plan
 	r := limiter.Request{Entity: p.Entities[op.Entity].ID, Resource: p.Resources[op.Resource].Name, OnUnavailable: limiter.Block}
 	if r.Consume = a.fixed[[3]int{class, op.Call, op.Resource}]; r.Consume != nil {
 		return r
@@ -123,7 +107,7 @@ func (a *limited) request(class int, op *scenario.Op) limiter.Request {
 	return r
 }
 
-func (a *limited) act(ctx context.Context, class, client int, op *scenario.Op) answer {
+func (a *Limited) Act(ctx context.Context, class, client int, op *scenario.Op) Answer {
 	group := a.groups[a.group[class]]
 	p := group[client%len(group)]
 	var err error
@@ -133,42 +117,42 @@ func (a *limited) act(ctx context.Context, class, client int, op *scenario.Op) a
 	case scenario.Available:
 		_, err = p.limiter.Available(ctx, a.request(class, op))
 	default:
-		err = setup.Manage(ctx, p.store, a.side.plan, op)
+		err = setup.Manage(ctx, p.store, a.site.Plan, op)
 	}
-	return answer{err: err}
+	return Answer{Err: err}
 }
 
 // acquire acquires, holds and settles.
-func (a *limited) acquire(ctx context.Context, p process, r limiter.Request, op *scenario.Op) answer {
+func (a *Limited) acquire(ctx context.Context, p process, r limiter.Request, op *scenario.Op) Answer {
 	lease, err := p.limiter.Acquire(ctx, r)
 	switch {
 	case errors.Is(err, limiter.ErrExceeded):
-		return answer{took: tookNothing, err: err}
+		return Answer{Took: TookNothing, Err: err}
 	case err != nil:
-		return answer{took: tookMaybe, err: err}
+		return Answer{Took: TookMaybe, Err: err}
 	}
 	if op.Hold > 0 {
 		alarm := time.NewTimer(op.Hold)
 		defer alarm.Stop()
 		if !until(ctx, alarm, op.Hold) {
-			return answer{took: tookAll, err: context.Cause(ctx)}
+			return Answer{Took: TookAll, Err: context.Cause(ctx)}
 		}
 	}
-	took := tookAll
+	took := TookAll
 	if op.Adjusts() {
-		took = tookUsed
+		took = TookUsed
 		for i := range op.Consume {
 			if delta := op.Settle[i] - op.Consume[i]; delta != 0 {
-				if err := lease.Adjust(a.side.plan.Resources[op.Resource].Limits[i].Name, delta); err != nil {
-					return answer{took: tookAll, held: op.Hold, err: err}
+				if err := lease.Adjust(a.site.Plan.Resources[op.Resource].Limits[i].Name, delta); err != nil {
+					return Answer{Took: TookAll, Held: op.Hold, Err: err}
 				}
 			}
 		}
 	}
 	if err := lease.Commit(ctx); err != nil {
-		return answer{took: tookEither, held: op.Hold, err: err}
+		return Answer{Took: TookEither, Held: op.Hold, Err: err}
 	}
-	return answer{took: took, held: op.Hold}
+	return Answer{Took: took, Held: op.Hold}
 }
 
 // maxPrimed is the number of acquires up to which buckets are made before the load.
@@ -178,22 +162,19 @@ const maxPrimed = 10_000
 // use. So it knows them, and the measurement has no creations. Of exhausted populations, the
 // first limiter takes everything before the others ask. Loads of more than maxPrimed buckets
 // make theirs as they go, but for exhausted ones.
-func (a *limited) prime(ctx context.Context) error {
+func (a *Limited) Prime(ctx context.Context) error {
 	targets := a.targets()
-	isLarge := len(targets)*a.side.plan.Limiters > maxPrimed
-	for k := range a.side.plan.Limiters {
+	isLarge := a.site.Cold || len(targets)*a.site.Plan.Limiters > maxPrimed
+	for k := range a.site.Plan.Limiters {
 		err := setup.Each(ctx, len(targets), func(ctx context.Context, i int) error {
 			t := &targets[i]
 			if isLarge && !t.isExhausted {
 				return nil
 			}
-			op := a.side.first(t.entity, t.resource, t.isExhausted && k == 0)
-			err := patiently(ctx, func() error {
-				asked, _ := a.side.ask(ctx, t.class, k, op)
-				return asked.err
-			})
+			op := a.site.first(t.entity, t.resource, t.isExhausted && k == 0)
+			err := setup.Patiently(ctx, a.site.Again, func() error { return a.site.ask(ctx, a, t.class, k, op) })
 			if err != nil && !errors.Is(err, limiter.ErrExceeded) {
-				return fmt.Errorf("make the bucket of %s for %s: %w", a.side.plan.Entities[t.entity].ID, a.side.plan.Resources[t.resource].Name, err)
+				return fmt.Errorf("make the bucket of %s for %s: %w", a.site.Plan.Entities[t.entity].ID, a.site.Plan.Resources[t.resource].Name, err)
 			}
 			return nil
 		})
@@ -211,20 +192,20 @@ type target struct {
 }
 
 // targets are the buckets of all classes, once for each group of limiters.
-func (a *limited) targets() (all []target) {
+func (a *Limited) targets() (all []target) {
 	seen := map[[3]int]bool{}
-	for c := range a.side.plan.Classes {
-		for _, b := range a.side.bucketsOf(c) {
+	for c := range a.site.Plan.Classes {
+		for _, b := range BucketsOf(a.site.Plan, c) {
 			if at := [3]int{a.group[c], b[0], b[1]}; !seen[at] {
 				seen[at] = true
-				all = append(all, target{c, b[0], b[1], a.side.plan.Populations[a.side.plan.Entities[b[0]].Population].Exhausted})
+				all = append(all, target{c, b[0], b[1], a.site.Plan.Populations[a.site.Plan.Entities[b[0]].Population].Exhausted})
 			}
 		}
 	}
 	return all
 }
 
-func (a *limited) close() error {
+func (a *Limited) Close() error {
 	var errs []error
 	for _, group := range a.groups {
 		for _, p := range group {

@@ -1,4 +1,4 @@
-package loadtest
+package drive
 
 import (
 	"context"
@@ -12,18 +12,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/drive/setup"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/loadtest/internal/setup"
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// bare is an actor without a limiter. It has one item for each entity and resource, in the
+// Bare is an [Actor] without a limiter. It has one item for each entity and resource, in the
 // form of a bucket, and sends one conditional write for each operation, and another for a
 // settlement. It never refills an item. So items hold more than all requests together,
 // except exhausted ones, which hold nothing.
-type bare struct {
-	side *side
+type Bare struct {
+	site *Site
 	ns   string // the namespace's id
 	// shapes are the expressions, by resource.
 	shapes []shape
@@ -34,10 +34,10 @@ type shape struct {
 	names             map[string]string
 }
 
-func newBare(s *side) *bare {
-	_, ns := s.store.Namespace()
-	b := &bare{side: s, ns: ns}
-	for _, r := range s.plan.Resources {
+// NewBare makes the actor of a namespace, by its id.
+func NewBare(s *Site, ns string) *Bare {
+	b := &Bare{site: s, ns: ns}
+	for _, r := range s.Plan.Resources {
 		sh := shape{update: "ADD", condition: "attribute_exists(PK)", names: map[string]string{}}
 		for i, l := range r.Limits {
 			n := strconv.Itoa(i)
@@ -57,16 +57,16 @@ func newBare(s *side) *bare {
 // milli is the number of millitokens in a token.
 const milli = 1000
 
-func (b *bare) bucket(entity, resource int) store.Bucket {
-	return store.Bucket{Entity: b.side.plan.Entities[entity].ID, Resource: b.side.plan.Resources[resource].Name}
+func (b *Bare) bucket(entity, resource int) store.Bucket {
+	return store.Bucket{Entity: b.site.Plan.Entities[entity].ID, Resource: b.site.Plan.Resources[resource].Name}
 }
 
-// prime writes the items.
-func (b *bare) prime(ctx context.Context) error {
+// Prime writes the items.
+func (b *Bare) Prime(ctx context.Context) error {
 	var all [][2]int
 	seen := map[[2]int]bool{}
-	for c := range b.side.plan.Classes {
-		for _, at := range b.side.bucketsOf(c) {
+	for c := range b.site.Plan.Classes {
+		for _, at := range BucketsOf(b.site.Plan, c) {
 			if !seen[at] {
 				seen[at] = true
 				all = append(all, at)
@@ -76,8 +76,8 @@ func (b *bare) prime(ctx context.Context) error {
 	return setup.Each(ctx, len(all), func(ctx context.Context, i int) error {
 		bucket := b.bucket(all[i][0], all[i][1])
 		item := schema.EncodeNewBucket(b.ns, b.item(bucket, all[i][0], all[i][1]))
-		err := patiently(ctx, func() error {
-			_, err := b.side.router.PutItem(ctx, &dynamodb.PutItemInput{TableName: &b.side.table, Item: item}, onlyOnce)
+		err := setup.Patiently(ctx, b.site.Again, func() error {
+			_, err := b.site.API.PutItem(ctx, &dynamodb.PutItemInput{TableName: &b.site.Table, Item: item}, onlyOnce)
 			return err
 		})
 		if err != nil {
@@ -88,18 +88,18 @@ func (b *bare) prime(ctx context.Context) error {
 }
 
 // item is an item in the form that the limiter creates.
-func (b *bare) item(bucket store.Bucket, entity, resource int) *store.Create {
-	c := &store.Create{Bucket: bucket, Now: b.side.run.o.Now().UnixMilli(), ShardCount: 1, Writes: store.NewLimit{
+func (b *Bare) item(bucket store.Bucket, entity, resource int) *store.Create {
+	c := &store.Create{Bucket: bucket, Now: b.site.Now().UnixMilli(), ShardCount: 1, Writes: store.NewLimit{
 		NamedParams: store.NamedParams{Limit: schema.WCU, Params: store.Params{
 			Capacity: schema.WCUCapacity, Amount: schema.WCUAmount, Period: schema.WCUPeriod,
 		}},
 		Tokens: schema.WCUCapacity,
 	}}
 	tokens := int64(limiter.MaxTokens * milli)
-	if b.side.plan.Populations[b.side.plan.Entities[entity].Population].Exhausted {
+	if b.site.Plan.Populations[b.site.Plan.Entities[entity].Population].Exhausted {
 		tokens = 0
 	}
-	for _, l := range b.side.plan.Resources[resource].Limits {
+	for _, l := range b.site.Plan.Resources[resource].Limits {
 		c.Limits = append(c.Limits, store.NewLimit{Tokens: tokens, NamedParams: store.NamedParams{
 			Limit: l.Name, Params: store.Params{Capacity: l.Capacity * milli, Amount: l.Amount * milli, Period: l.Period.Milliseconds()},
 		}})
@@ -107,36 +107,36 @@ func (b *bare) item(bucket store.Bucket, entity, resource int) *store.Create {
 	return c
 }
 
-func (b *bare) act(ctx context.Context, _, _ int, op *scenario.Op) answer {
+func (b *Bare) Act(ctx context.Context, _, _ int, op *scenario.Op) Answer {
 	if err := b.write(ctx, op, op.Consume, true); err != nil {
-		took := tookMaybe
+		took := TookMaybe
 		if errors.Is(err, limiter.ErrExceeded) {
-			took = tookNothing
+			took = TookNothing
 		}
-		return answer{took: took, err: err}
+		return Answer{Took: took, Err: err}
 	}
 	if op.Hold > 0 {
 		alarm := time.NewTimer(op.Hold)
 		defer alarm.Stop()
 		if !until(ctx, alarm, op.Hold) {
-			return answer{took: tookAll, err: context.Cause(ctx)}
+			return Answer{Took: TookAll, Err: context.Cause(ctx)}
 		}
 	}
 	if !op.Adjusts() {
-		return answer{took: tookAll, held: op.Hold}
+		return Answer{Took: TookAll, Held: op.Hold}
 	}
 	rest := make([]int64, len(op.Consume))
 	for i := range rest {
 		rest[i] = op.Settle[i] - op.Consume[i]
 	}
 	if err := b.write(ctx, op, rest, false); err != nil {
-		return answer{took: tookEither, held: op.Hold, err: err}
+		return Answer{Took: TookEither, Held: op.Hold, Err: err}
 	}
-	return answer{took: tookUsed, held: op.Hold}
+	return Answer{Took: TookUsed, Held: op.Hold}
 }
 
 // write takes tokens, if the item has them or need not.
-func (b *bare) write(ctx context.Context, op *scenario.Op, amounts []int64, must bool) error {
+func (b *Bare) write(ctx context.Context, op *scenario.Op, amounts []int64, must bool) error {
 	const perLimit = 2
 	sh := &b.shapes[op.Resource]
 	values := make(map[string]types.AttributeValue, perLimit*len(amounts))
@@ -145,7 +145,7 @@ func (b *bare) write(ctx context.Context, op *scenario.Op, amounts []int64, must
 		values[":d"+n], values[":a"+n] = schema.N(-amount*milli), schema.N(amount*milli)
 	}
 	in := &dynamodb.UpdateItemInput{
-		TableName: &b.side.table, Key: schema.BucketKey(b.ns, b.bucket(op.Entity, op.Resource)).Item(),
+		TableName: &b.site.Table, Key: schema.BucketKey(b.ns, b.bucket(op.Entity, op.Resource)).Item(),
 		UpdateExpression: &sh.update, ExpressionAttributeNames: sh.names, ExpressionAttributeValues: values,
 		ReturnValues: types.ReturnValueAllNew,
 	}
@@ -153,7 +153,7 @@ func (b *bare) write(ctx context.Context, op *scenario.Op, amounts []int64, must
 		in.ConditionExpression = &sh.condition
 		in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 	}
-	_, err := b.side.router.UpdateItem(ctx, in, onlyOnce)
+	_, err := b.site.API.UpdateItem(ctx, in, onlyOnce)
 	if _, failed := errors.AsType[*types.ConditionalCheckFailedException](err); failed {
 		return limiter.ErrExceeded
 	}
@@ -163,4 +163,4 @@ func (b *bare) write(ctx context.Context, op *scenario.Op, amounts []int64, must
 // onlyOnce prevents the SDK from repeating throttled requests.
 func onlyOnce(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-func (*bare) close() error { return nil }
+func (*Bare) Close() error { return nil }
