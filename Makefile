@@ -25,7 +25,7 @@ race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the
 # The long tests let hours to weeks of virtual time pass, kill process after process, or try seed after
 # seed until the simulation reports a defect that they have planted. make quick and make test leave them to make long and to .ci/run.
 # arch_test.go checks that the packages have a test of each name, and that no other package has one.
-long = TestABusyBucketCostsNoMoreThanEstimated TestACombinedLoadCostsWhatTheLedgerSays \
+long = TestACombinedLoadCostsWhatTheLedgerSays \
 	TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLeaseIsCommitted \
 	TestADegradedLeaseIsDropped TestADegradedLeaseIsRolledBack \
 	TestADegradedLeaseIsRolledBackInTheBackground TestAFrozenWriteLimitDoublesNothing \
@@ -41,7 +41,7 @@ long = TestABusyBucketCostsNoMoreThanEstimated TestACombinedLoadCostsWhatTheLedg
 	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestStoreOverHTTP TestSteadyLoadStaysOnTheOneRoundTripPath \
 	TestTenThousandEntitiesStayWithinABoundOfMemory TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
 	TestTheIntervalsContainOne \
-	TestUnequalSharesAreSeen TestUnitsAreThoseOfTheLedger \
+	TestUnequalSharesAreSeen \
 	TestUsageCostsWhatTheLedgerSays
 long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite ./estimate \
 	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest ./loadtest/compare ./manifest

@@ -1,6 +1,15 @@
 package estimate
 
-// The causes on which a simulation books requests, in the order of a report.
+import (
+	"context"
+	"sync"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// The causes on which requests are booked, in the order of a report.
 const (
 	causeAdmitted = iota
 	causeContention
@@ -20,139 +29,197 @@ var causeNames = [causes]string{
 	PartAdmitted, PartContention, PartRefused, PartParents, PartAdjusted, PartCalls, PartConfig, PartNew, PartDoubled, PartUsage,
 }
 
-// A book has what a simulation has spent.
+// A book has what a rehearsal has spent.
 type book struct {
-	of      [causes]cost
+	of      [causes]Cost
 	records float64 // writes to bucket items that were applied
 	batches float64 // calls of the aggregator's function
-	opened  [len(windows)]float64
+
+	operations, refused float64
 }
 
-type cost struct{ requests, writes, reads float64 }
+func (b *book) add(cause int, c Cost) { b.of[cause] = b.of[cause].plus(c, 1) }
 
-func (b *book) add(cause int, writes, reads float64) {
-	c := &b.of[cause]
-	c.requests++
-	c.writes += writes
-	c.reads += reads
+// plus adds another book, so many times.
+func (b *book) plus(other *book, times float64) {
+	for i := range b.of {
+		b.of[i] = b.of[i].plus(other.of[i], times)
+	}
+	b.records += times * other.records
+	b.batches += times * other.batches
+	b.operations += times * other.operations
+	b.refused += times * other.refused
 }
-
-// less takes back the count of a request that was booked in two halves.
-func (b *book) less(cause int) { b.of[cause].requests-- }
 
 // since is what was spent after an earlier state of the book.
-func (b *book) since(before *book) book {
-	diff := *b
-	for i := range diff.of {
-		diff.of[i].requests -= before.of[i].requests
-		diff.of[i].writes -= before.of[i].writes
-		diff.of[i].reads -= before.of[i].reads
-	}
-	diff.records -= before.records
-	diff.batches -= before.batches
-	for i := range diff.opened {
-		diff.opened[i] -= before.opened[i]
-	}
-	return diff
+func (b book) since(before *book) book {
+	b.plus(before, -1)
+	return b
 }
 
-// plus adds another book.
-func (b *book) plus(other *book) {
-	for i, c := range other.of {
-		b.of[i].requests += c.requests
-		b.of[i].writes += c.writes
-		b.of[i].reads += c.reads
-	}
-	b.records += other.records
-	b.batches += other.batches
-}
-
-// last makes a load last so many times as long. Buckets are new and are doubled only once.
-func (b *book) last(times float64) {
-	for i := range b.of {
-		if i != causeNew && i != causeDoubled {
-			b.of[i] = cost{b.of[i].requests * times, b.of[i].writes * times, b.of[i].reads * times}
-		}
-	}
-	b.records *= times
-	b.batches *= times
+// last is the book of a load that lasts so many times as long. Buckets are new and are doubled
+// only once.
+func (b *book) last(times float64) (all book) {
+	once := *b
+	all.plus(b, times)
+	all.of[causeNew], all.of[causeDoubled] = once.of[causeNew], once.of[causeDoubled]
+	return all
 }
 
 // costs are the causes of a book that cost anything.
 func (b *book) costs() (all []Cost) {
 	for i, c := range b.of {
-		if c != (cost{}) {
-			all = append(all, Cost{causeNames[i], c.requests, c.writes, c.reads})
+		if c.Requests != 0 || c.Writes != 0 || c.Reads != 0 {
+			c.Name = causeNames[i]
+			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// A stream is the table's stream and the aggregator behind it: the records of a time are a
-// batch, and each bucket and window in a batch is one write.
-type stream struct {
-	s       *simulation
-	batches map[uint64]*batch // by partition
-	opened  [len(windows)]map[bucketKey]int64
+// costOf is the cost of metered requests.
+func costOf(u dynamo.Usage) Cost {
+	return Cost{Requests: float64(u.Requests), Writes: u.WCU, Reads: u.RCU}
 }
 
-type batch struct {
-	records int
-	buckets map[bucketKey]bool
-	number  int // of batches before it
+// A recorder books what each operation of a limiter's store costs. It sees which call an
+// operation serves, and what became of both. A write that carries several callers serves the
+// first of them.
+type recorder struct {
+	parents map[string]bool
+
+	mu   sync.Mutex
+	book book
 }
 
-func (t *stream) init(s *simulation) {
-	*t = stream{s: s, batches: map[uint64]*batch{}}
-	for i := range t.opened {
-		t.opened[i] = map[bucketKey]int64{}
+var _ limiter.Observer = (*recorder)(nil)
+
+// A call is a call of a limiter. What an acquire has lost, and what it read without finding a
+// bucket, is booked when it is known what became of it.
+type call struct {
+	kind  limiter.CallKind
+	lost  Cost // refused writes, and looks before a write
+	blind Cost // reads that found no item: a comparison of levels alone looks the same
+
+	ended, refused, created bool
+}
+
+type callKey struct{}
+
+// These stand for the causes that are known when the call has ended.
+const (
+	causeLost = causes + iota
+	causeBlind
+)
+
+// spend books a cost on a cause.
+func (w *recorder) spend(cause int, c Cost) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.book.add(cause, c)
+}
+
+// ended counts an operation of the load.
+func (w *recorder) ended(refused bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.book.operations++; refused {
+		w.book.refused++
 	}
 }
 
-// record notes a write to an item.
-func (t *stream) record(it *item, shard int) {
-	s := t.s
-	s.books.records++
-	if s.o.Windows == 0 {
+// spent is the book so far.
+func (w *recorder) spent() book {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.book
+}
+
+// BeginCall notes the call in its context.
+func (w *recorder) BeginCall(ctx context.Context, c limiter.Call) context.Context {
+	return context.WithValue(ctx, callKey{}, &call{kind: c.Kind})
+}
+
+// EndCall books what was left open.
+func (w *recorder) EndCall(ctx context.Context, r limiter.CallResult) {
+	of, _ := ctx.Value(callKey{}).(*call)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of.ended, of.refused = true, r.Result == limiter.Refused
+	w.book.add(of.cause(causeLost), of.lost)
+	w.book.add(of.cause(causeBlind), of.blind)
+}
+
+// cause is what a cause that was left open is, now that the call has ended.
+func (c *call) cause(open int) int {
+	switch {
+	case open == causeLost && c.refused:
+		return causeRefused
+	case open == causeLost:
+		return causeContention
+	case open == causeBlind && c.created:
+		return causeNew
+	case open == causeBlind:
+		return causeConfig
+	}
+	return open
+}
+
+// BeginOperation does nothing: only the end of an operation has a cost.
+func (*recorder) BeginOperation(ctx context.Context, _ limiter.Operation) context.Context { return ctx }
+
+// EndOperation books an operation.
+func (w *recorder) EndOperation(ctx context.Context, r limiter.OperationResult) {
+	of, _ := ctx.Value(callKey{}).(*call)
+	cost := Cost{Requests: float64(r.Cost.Requests), Writes: r.Cost.WriteUnits, Reads: r.Cost.ReadUnits}
+	cause := w.causeOf(of, &r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !r.Refused && r.Err == nil {
+		w.book.records += float64(r.Items)
+	}
+	switch {
+	case of != nil && of.ended:
+		cause = of.cause(cause)
+	case cause == causeLost:
+		of.lost = of.lost.plus(cost, 1)
 		return
+	case cause == causeBlind:
+		of.blind = of.blind.plus(cost, 1)
+		return
+	case cause == causeNew:
+		of.created = true
 	}
-	const perPartition = 1000 // writes a second
-	partitions := uint64(1 + s.books.records/max(1, s.now.Seconds())/perPartition)
-	at := uint64(it.key.entity*len(s.p.Resources)+it.key.resource+shard) % partitions
-	b := t.batches[at]
-	if b == nil {
-		b = &batch{buckets: map[bucketKey]bool{}}
-		t.batches[at] = b
-	}
-	if b.records++; b.records == 1 {
-		number := b.number
-		s.after(s.o.Function.BatchWindow, func() {
-			if b.number == number {
-				t.flush(b)
-			}
-		})
-	}
-	if b.buckets[it.key] = true; b.records >= s.o.Function.BatchRecords {
-		t.flush(b)
-	}
+	w.book.add(cause, cost)
 }
 
-// flush is a call of the function.
-func (t *stream) flush(b *batch) {
-	s := t.s
-	s.books.batches++
-	for key := range b.buckets {
-		for i := range s.o.Windows {
-			s.books.add(causeUsage, 1, 0)
-			window := 1 + int64(s.now/windows[i])
-			if t.opened[i][key] != window {
-				const begun = 2
-				t.opened[i][key] = window
-				s.books.opened[i]++
-				s.books.of[causeUsage].writes += begun
-			}
-		}
+// causeOf is the cause of an operation that serves a call, nil if it serves none.
+func (w *recorder) causeOf(of *call, r *limiter.OperationResult) int {
+	lost := r.Refused || r.Err != nil
+	switch {
+	case r.Kind == store.OpBear, r.Kind == store.OpMerge:
+		return causeDoubled
+	case of == nil: // in the background, items are read and repaired
+		return causeConfig
+	case of.kind == limiter.CallAvailable:
+		return causeCalls
+	case of.kind.IsSettlement():
+		return causeAdjusted
+	case r.Kind == store.OpCreate:
+		return causeNew
+	case !r.Kind.IsWrite() && r.ShardCount == 0:
+		return causeBlind
+	case r.Kind == store.OpLoad && len(r.Keys) > 0:
+		return causeConfig
+	case r.Kind == store.OpBuckets:
+		return causeDoubled
+	case r.Kind == store.OpAdjust: // what one side of a cascade took is returned
+		return causeRefused
+	case r.Kind == store.OpLoad, lost: // a look before a write saves a refused one
+		return causeLost
+	case w.parents[r.Entity]:
+		return causeParents
+	default:
+		return causeAdmitted
 	}
-	b.records, b.number = 0, b.number+1
-	clear(b.buckets)
 }

@@ -1,73 +1,93 @@
 package estimate
 
 import (
+	"math"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/loadtest/scenario"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A busy is what requests to one bucket cost that nobody is refused, in writes a second.
+// A busy is what requests to one bucket cost, a second.
 type busy struct {
-	writes, retries float64
+	writes, retries float64 // writes of admitted requests, and those that were repeated
+	refused         float64 // writes for refused requests
+	reads           float64 // read units of looks before a write
 	shards          int
 }
 
-// busy works out a bucket that gets so many requests a second of all processes together. If
-// several processes meet at it, it is simulated: they pace their writes.
-func (l *Load) busy(rate float64) busy {
-	if b, ok := l.buckets[rate]; ok {
-		return b
-	}
+// meet works out what the busiest bucket, each other one, a limited one and a parent's cost. If
+// requests meet at a bucket, or are refused, they are rehearsed: callers of a process share
+// writes, and processes take turns.
+func (l *Load) meet(s split) (err error) {
 	const rarely = 0.01 // so rarely a request finds another one under way that it does not matter
-	p := float64(l.Processes)
-	b := busy{shards: 1}
-	if l.Processes > 1 && rate*l.Latency.Seconds() > rarely*p {
-		b = l.simulated(rate)
-	} else {
-		b.writes = p * lane(rate/p, l.Latency, l.places())
-		b.retries = b.writes * l.contentionShare()
+	for _, of := range []struct {
+		is   *busy
+		rate float64
+	}{{&l.busy.hot, s.hot}, {&l.busy.each, s.each}, {&l.busy.parent, s.parent}} {
+		*of.is = busy{shards: 1, writes: of.rate, retries: of.rate * l.contentionShare()}
+		if of.rate*l.Latency.Seconds() <= rarely*float64(l.Processes) {
+			continue
+		}
+		const plenty = 1_000_000_000
+		if *of.is, err = l.rehearsed(of.rate, store.Limit{Name: "l", Capacity: plenty, Amount: plenty, Period: time.Second}); err != nil {
+			return err
+		}
 	}
-	l.buckets[rate] = b
-	return b
+	if s.limited > 0 {
+		l.busy.limited, err = l.rehearsed(s.asked, limitOf(s.asked*(1-l.RefusedOf)))
+	}
+	return err
 }
 
-// simulated carries out requests to one bucket whose limits are wide.
-func (l *Load) simulated(rate float64) busy {
+// limitOf is a limit that admits so many requests a second, a minute's at once.
+func limitOf(rate float64) store.Limit {
+	const slowest = 1e-5 // about one a day
+	period := time.Minute
+	if rate*period.Seconds() < 1 {
+		period = time.Duration(float64(time.Second) / max(rate, slowest)).Round(time.Millisecond)
+	}
+	n := max(1, int64(math.Round(rate*period.Seconds())))
+	return store.Limit{Name: "l", Capacity: n, Amount: n, Period: period}
+}
+
+// rehearsed carries out requests to one bucket, which is empty at first if its limit may refuse
+// any.
+func (l *Load) rehearsed(rate float64, limit store.Limit) (busy, error) {
 	const (
-		operations, most = 20_000, 100_000 // of the simulation, and a second
-		warmUp, shortest = 2 * time.Second, 2 * time.Second
-		clients, limit   = 100_000, 1_000_000_000
+		operations, most, clients = 5_000, 20_000, 10_000 // of the rehearsal, a second, and at once
+		warmUp, shortest          = 2 * time.Second, 2 * time.Second
+		longest                   = 24 * time.Hour
 	)
 	factor := max(1, rate/most)
 	rate /= factor
-	of := &scenario.Scenario{
+	p, err := (&scenario.Scenario{
 		Name: "bucket", Limiters: min(l.Processes, maxLimiters), Sides: []scenario.Side{scenario.Limiter}, WarmUp: warmUp,
-		Phases:      []scenario.Phase{{Name: "all", For: max(shortest, time.Duration(operations/rate*float64(time.Second)))}},
-		Resources:   []scenario.Resource{{Name: "r", Limits: []store.Limit{{Name: "l", Capacity: limit, Amount: limit, Period: time.Second}}}},
-		Populations: []scenario.Population{{Name: "e", Count: 1}},
+		Phases:      []scenario.Phase{{Name: "all", For: min(longest, max(shortest, time.Duration(operations/rate*float64(time.Second))))}},
+		Resources:   []scenario.Resource{{Name: "r", Limits: []store.Limit{limit}}},
+		Populations: []scenario.Population{{Name: "e", Count: 1, Exhausted: float64(limit.Amount) < rate*limit.Period.Seconds()}},
 		Classes: []scenario.Class{{
 			Name: "c", From: []scenario.Share{{Weight: 1}}, Resources: []scenario.Weighted{{Weight: 1}},
 			Calls:   []scenario.Call{{Weight: 1, Consume: []scenario.Amount{{Limit: "l", Least: 1, Most: 1}}}},
 			Arrival: scenario.Arrival{Stages: []scenario.Stage{{FromRate: rate, ToRate: rate}}, Poisson: true, Clients: clients},
 		}},
+	}).Plan()
+	if err != nil {
+		return busy{}, err
 	}
 	o := ScenarioOptions{Latency: l.Latency, ConfigTTL: l.ConfigTTL}
 	if err := o.complete(); err != nil {
-		panic(err) // the load was validated
+		return busy{}, err
 	}
-	p, err := of.Plan()
+	r, err := rehearse(&rehearsal{p: p, side: scenario.Limiter, o: &o, most: math.MaxInt64, scatters: true})
 	if err != nil {
-		panic(err) // the scenario is always the same one
+		return busy{}, err
 	}
-	s := newSimulation(p, scenario.Limiter, &o)
-	s.scatters = true
-	_, _, measured, _ := s.drive()
-	per := factor / p.Duration().Seconds()
+	of, per := &r.measured.of, factor*rate/max(1, r.measured.operations)
 	return busy{
-		writes: measured.of[causeAdmitted].writes * per, retries: measured.of[causeContention].writes * per,
-		shards: len(s.bucket(bucketKey{}).shards),
-	}
+		writes: of[causeAdmitted].Writes * per, retries: of[causeContention].Writes * per, refused: of[causeRefused].Writes * per,
+		reads: (of[causeContention].Reads + of[causeRefused].Reads) * per, shards: r.shards,
+	}, nil
 }
 
 // maxLimiters is the largest number of limiters of a scenario. More processes than that at

@@ -46,9 +46,6 @@ const (
 	PartPrimed     = "making the buckets"
 )
 
-// Trust is how long a limiter refuses from memory by default, in seconds.
-const trust = 1
-
 // New estimates a load. It fails with a [store.ValidationError] that names the field that
 // is out of bounds.
 func New(l Load) (*Estimate, error) {
@@ -56,8 +53,11 @@ func New(l Load) (*Estimate, error) {
 	if err := l.validate(); err != nil {
 		return nil, err
 	}
-	e := &Estimate{Load: l}
 	s := l.split()
+	if err := l.meet(s); err != nil {
+		return nil, err
+	}
+	e := &Estimate{Load: l}
 	e.add(l.admitted(s))
 	e.add(l.contention(s))
 	e.add(l.refusals(s))
@@ -94,10 +94,12 @@ type split struct {
 	others   float64 // buckets besides the busiest and the limited ones
 	limited  float64 // buckets that refuse requests
 	asked    float64 // requests a second to each limited bucket
+	parent   float64 // requests a second to each parent
 }
 
 func (l *Load) split() split {
 	s := split{admitted: l.Rate * (1 - l.Refused), hot: l.Rate * l.Hot, others: float64(l.Buckets - 1)}
+	s.parent = s.admitted * l.Cascade / float64(l.Parents)
 	if l.Refused > 0 {
 		part := min(1, l.Refused/l.RefusedOf)
 		s.limited = max(1, math.Round(part*float64(l.Buckets)))
@@ -135,56 +137,29 @@ func (l *Load) admitted(s split) Part {
 	if l.RefusedOf < l.Refused || s.limited == 0 {
 		limited = 0
 	}
-	writes := l.busy(s.hot).writes + s.others*l.busy(s.each).writes + s.limited*limited
+	writes := l.busy.hot.writes + s.others*l.busy.each.writes + s.limited*limited
 	return l.write(PartAdmitted, writes)
 }
 
-// places are the writes that a process has under way to one item.
-func (l *Load) places() int {
-	if l.Processes > 1 {
-		return 1
-	}
-	return 2
-}
-
-// contention are tries that fail because another process has written.
+// contention are tries that fail because another process has written, and looks before a write.
 func (l *Load) contention(s split) Part {
-	part := l.write(PartContention, l.busy(s.hot).retries+s.others*l.busy(s.each).retries)
-	part.applied = 0
+	part := l.write(PartContention, l.busy.hot.retries+s.others*l.busy.each.retries)
+	part.applied, part.Reads = 0, l.busy.hot.reads+s.others*l.busy.each.reads
 	return part
 }
 
 // refusals are the writes that fail because the bucket is short, and the tries of admitted
-// requests on buckets that refuse others.
+// requests on buckets that refuse others. Processes that share such a bucket read it before they
+// write.
 func (l *Load) refusals(s split) Part {
 	if s.limited == 0 {
 		return Part{Name: PartRefused}
 	}
-	p, granted := float64(l.Processes), 1-l.RefusedOf
-	var writes float64 // of one limited bucket a second, without one for each admitted request
-	if l.Processes == 1 {
-		writes = alone(s.asked, s.asked*granted)
-	} else {
-		// A process refuses from memory until its image, refilled, has a token again.
-		free := min(trust, 0.5/(s.asked*granted))
-		paid := 1 / (1 + s.asked/p*free)
-		writes = s.asked * (paid + granted*(1-1/p) - granted)
-	}
-	part := l.write(PartRefused, max(0, s.limited*writes))
-	part.applied = 0
+	b, granted := &l.busy.limited, s.asked*(1-l.RefusedOf)
+	part := l.write(PartRefused, max(0, s.limited*(b.writes+b.retries+b.refused-granted)))
+	part.applied, part.Reads = 0, s.limited*b.reads
+	part.Requests += 2 * part.Reads
 	return part
-}
-
-// alone are the paid refusals a second of one process on a bucket that admits tokens a
-// second of so many requests. After each write the process refuses from memory for a
-// second; a token that comes meanwhile leads to a write before its end.
-func alone(asked, admitted float64) float64 {
-	if admitted*trust >= 1 {
-		return 0
-	}
-	between := trust + 1/asked
-	all := (1 + admitted*trust*trust/(2*between)) / between
-	return max(0, all-admitted)
 }
 
 // parents are the writes to the buckets of parents. A refused request that reaches the
@@ -193,8 +168,8 @@ func (l *Load) parents(s split) Part {
 	if l.Cascade == 0 {
 		return Part{Name: PartParents}
 	}
-	n, each := float64(l.Parents), l.busy(s.admitted*l.Cascade/float64(l.Parents))
-	part := l.write(PartParents, n*(each.writes+each.retries)+2*l.Cascade*l.refusals(s).Requests)
+	n, each := float64(l.Parents), l.busy.parent
+	part := l.write(PartParents, n*(each.writes+each.retries)+2*l.Cascade*l.refusals(s).Writes/l.units())
 	part.applied = n * each.writes
 	return part
 }
@@ -220,7 +195,7 @@ type use struct {
 
 // uses are the buckets of a load, parents last.
 func (l *Load) uses(s split) []use {
-	return []use{{1, s.hot}, {s.others, s.each}, {s.limited, s.asked}, {float64(l.Parents), s.admitted * l.Cascade / float64(l.Parents)}}
+	return []use{{1, s.hot}, {s.others, s.each}, {s.limited, s.asked}, {float64(l.Parents), s.parent}}
 }
 
 // comparisons are the reads by which each process compares the buckets that it uses with
@@ -305,7 +280,7 @@ func (l *Load) active(s split, window time.Duration) (n float64) {
 // fifths of the 1,000 write units a second of a partition.
 func (l *Load) shards(s split) int {
 	const most, maxShards, two = 800, 32, 2
-	hot := l.busy(s.hot)
+	hot := l.busy.hot
 	n := hot.shards
 	for n < maxShards && hot.writes > float64(n)*most {
 		n *= two

@@ -45,7 +45,7 @@ type Load struct {
 	// Function are the assumptions on the aggregator's function.
 	Function Function
 
-	buckets map[float64]busy // that were worked out, by rate
+	busy struct{ hot, each, limited, parent busy } // what the buckets of each kind cost
 }
 
 // Function describes an aggregator's function. Its figures are assumptions: they were not
@@ -60,7 +60,6 @@ type Function struct {
 
 // fill fills in the defaults.
 func (l *Load) fill() {
-	l.buckets = map[float64]busy{}
 	l.Processes = or(l.Processes, 1)
 	l.Buckets = or(l.Buckets, 1000)
 	l.Hot = or(l.Hot, 1/float64(max(1, l.Buckets)))
@@ -125,7 +124,7 @@ func (l *Load) validate() error {
 		name        string
 		value, most time.Duration
 	}{
-		{"latency", l.Latency, time.Hour},
+		{"latency", l.Latency, maxLatency},
 		{"config TTL", l.ConfigTTL, math.MaxInt64},
 		{"retention", l.Retention, math.MaxInt64},
 		{"batch window", l.Function.BatchWindow, maxBatchWindow},
@@ -143,8 +142,9 @@ func (l *Load) validate() error {
 
 const kilobyte = 1024
 
-// Bounds of DynamoDB and of AWS Lambda.
+// Bounds of DynamoDB, of AWS Lambda and of this package.
 const (
+	maxLatency           = time.Minute // of the embedded engine
 	maxItemBytes         = 400 * kilobyte
 	maxBatchRecords      = 10_000
 	maxBatchWindow       = 5 * time.Minute

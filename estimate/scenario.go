@@ -26,13 +26,10 @@ type ScenarioOptions struct {
 	// Function are the assumptions on the aggregator's function.
 	Function Function
 	// MaxOperations bounds the operations that are worked out one by one, for each side;
-	// default 2,000,000. A load of more is worked out in less time with the same shape, and
+	// default 50,000. A load of more is worked out in less time with the same shape, and
 	// multiplied.
 	MaxOperations int64
 }
-
-// FromMemory is how long an operation that needs no request is assumed to take.
-const FromMemory = 20 * time.Microsecond
 
 // A Run is what a run of a scenario costs, and a month of its load.
 type Run struct {
@@ -81,18 +78,19 @@ func Scenario(p *scenario.Plan, o ScenarioOptions) (*Run, error) {
 	var setUp, load book
 	registered := Cost{Name: PartSetUp}
 	for _, side := range p.Sides {
-		of := newRehearsal(p, side, &o)
-		if err := of.run(); err != nil {
+		of, times, err := whole(p, side, &o)
+		if err != nil {
 			return nil, err
 		}
-		setUp.plus(&of.setUp)
-		load.plus(&of.load)
+		lasting := of.load.last(times)
+		setUp.plus(&of.setUp, 1)
+		load.plus(&lasting, 1)
+		registered = registered.plus(of.registered, 1)
 		r.Seconds += (p.WarmUp + p.Duration()).Seconds()
-		r.Operations += of.operations
-		r.Refused += of.refused
+		r.Operations += lasting.operations
+		r.Refused += lasting.refused
 		r.Shards = max(r.Shards, of.shards)
-		r.Simulated = min(r.Simulated, 1/of.times)
-		registered = registered.plus(registration(p, side))
+		r.Simulated = min(r.Simulated, 1/times)
 		if side != scenario.Bare && r.Month == nil {
 			r.Month = of.month()
 		}
@@ -110,7 +108,7 @@ func (o *ScenarioOptions) complete() error {
 	if err := l.validate(); err != nil {
 		return err
 	}
-	const operations = 1_000_000
+	const operations = 50_000
 	if o.MaxOperations = or(o.MaxOperations, operations); o.MaxOperations < 1 {
 		return invalid("max operations", float64(o.MaxOperations), "give 1 or more")
 	}
@@ -118,150 +116,72 @@ func (o *ScenarioOptions) complete() error {
 	return nil
 }
 
-// A rehearsal works out one side.
-type rehearsal struct {
-	p    *scenario.Plan
-	side scenario.Side
-	o    *ScenarioOptions
-
-	s                     *simulation // the last one, which carried out the whole load
-	setUp, load, measured book
-	took                  time.Duration // of the simulated measurement
-	times                 float64       // that the load lasts, compared with what was simulated
-	operations, refused   float64
-	shards                int
+// whole rehearses a side, in less time if it has too many operations. Its load then lasts so
+// many times as long.
+func whole(p *scenario.Plan, side scenario.Side, o *ScenarioOptions) (of *rehearsal, times float64, err error) {
+	times, err = timesOf(p, side, o)
+	for err == nil {
+		if of, err = shorter(p, times, side, o, o.MaxOperations); err != nil || of.done == 1 {
+			return of, times, err
+		}
+		times /= of.done * margin
+	}
+	return nil, 0, err
 }
 
-func newRehearsal(p *scenario.Plan, side scenario.Side, o *ScenarioOptions) *rehearsal {
-	return &rehearsal{p: p, side: side, o: o, times: 1}
+// margin is the part of the operations that a load in less time is to have, since nobody knows
+// how many there will be.
+const margin = 0.85
+
+// timesOf finds out by what factor a load is to be shorter: it carries out the load in a small
+// part of its time, with the same shape.
+func timesOf(p *scenario.Plan, side scenario.Side, o *ScenarioOptions) (float64, error) {
+	const short, few = 64, 8
+	cold := *o
+	cold.Cold = true
+	most := max(1, o.MaxOperations/few)
+	of, err := shorter(p, short, side, &cold, most)
+	if err != nil {
+		return 0, err
+	}
+	all := float64(min(of.count.Load(), most)) / of.done * short
+	return max(1, all/(margin*float64(o.MaxOperations))), nil
 }
 
-// run simulates the load, in less time if it has too many operations.
-func (r *rehearsal) run() error {
-	const margin = 0.9
-	p := r.p
-	for {
-		s := newSimulation(p, r.side, r.o)
-		var done float64
-		r.setUp, r.load, r.measured, done = s.drive()
-		if done == 1 {
-			r.end(s)
-			return nil
-		}
-		r.times /= done * margin
-		shorter := r.p.Scaled(max(time.Millisecond, time.Duration(float64(r.p.Duration())/r.times)))
-		shorter.WarmUp = time.Duration(float64(r.p.WarmUp) / r.times)
-		next, err := shorter.Plan()
-		if err != nil {
-			return fmt.Errorf("shorten scenario %s: %w", r.p.Name, err)
-		}
-		p = next
-	}
-}
-
-func (r *rehearsal) end(s *simulation) {
-	r.s, r.took, r.shards = s, s.p.Duration(), 1
-	r.operations, r.refused = float64(s.operations)*r.times, float64(s.refused)*r.times
-	r.load.last(r.times)
-	for _, it := range s.buckets {
-		r.shards = max(r.shards, len(it.shards))
-	}
-}
-
-// Units of what sets a load up, by TestCosts of package dynamo.
-const (
-	namespaceWrites                          = 12
-	openReads                                = 2
-	resourceLimitsWrites, resourceLimitReads = 10, 1
-	entityWrites, childWrites                = 8, 12
-	// childReads find out if an entity that is to cascade has children that cascade to it.
-	childReads                            = 0.5
-	entityLimitsWrites, entityLimitsReads = 12, 2
-	// retentionReads find out how long audit events are kept, before the first change.
-	retentionReads = 1
-	// registryWrites are those of the first limits of a resource, and of an entity, in a
-	// namespace: they begin a list.
-	registryWrites = 2
-)
-
-// splitWrites are the write units of a split of a shard whose item costs so many. It is a
-// transaction of two items, and one of them is new in three indexes.
-func splitWrites(units float64) float64 {
-	const indexes, transaction = 3, 2
-	return transaction * (2*units + indexes)
-}
-
-// registration is what a side costs before its buckets: its namespace, its stores, and the
-// entities and limits of a limiter.
-func registration(p *scenario.Plan, side scenario.Side) Cost {
-	r := Cost{Name: PartSetUp, Requests: 2, Writes: namespaceWrites, Reads: openReads}
-	if side == scenario.Bare {
-		return r
-	}
-	add := func(n int, requests, writes, reads float64) {
-		r.Requests += float64(n) * requests
-		r.Writes += float64(n) * writes
-		r.Reads += float64(n) * reads
-	}
-	crews, shared := 0, 0
-	for i := range p.Classes {
-		if p.Classes[i].Apart && side == scenario.Limiter {
-			crews++
-		} else {
-			shared = 1
+// shorter rehearses a side of a load that lasts a part of its time.
+func shorter(p *scenario.Plan, times float64, side scenario.Side, o *ScenarioOptions, most int64) (*rehearsal, error) {
+	if times > 1 {
+		s := p.Scaled(max(time.Millisecond, time.Duration(float64(p.Duration())/times)))
+		s.WarmUp = time.Duration(float64(p.WarmUp) / times)
+		var err error
+		if p, err = s.Plan(); err != nil {
+			return nil, fmt.Errorf("shorten scenario %s: %w", p.Name, err)
 		}
 	}
-	add((crews+shared)*p.Limiters, 1, 0, openReads)
-	add(len(p.Resources), 2, resourceLimitsWrites, resourceLimitReads)
-	add(1, 1, registryWrites, retentionReads)
-	limited := 0
-	for i := range p.Entities {
-		e := &p.Entities[i]
-		switch {
-		case e.IsParent:
-			add(1, 1, entityWrites, 0)
-		case e.Parent >= 0:
-			add(1, 2, childWrites, childReads)
-		}
-		if e.Limits != nil {
-			const requests = 4
-			add(1, requests, entityLimitsWrites, entityLimitsReads)
-			limited++
-		}
-	}
-	if limited > 0 {
-		r.Writes += registryWrites
-	}
-	return r
+	return rehearse(&rehearsal{p: p, side: side, o: o, most: most})
 }
 
 // month is the measured load as rates.
 func (r *rehearsal) month() *Estimate {
-	seconds := r.took.Seconds()
+	seconds := r.p.Duration().Seconds()
 	b := r.measured
-	b.of[causeNew], b.of[causeDoubled] = cost{}, cost{}
+	b.of[causeNew], b.of[causeDoubled] = Cost{}, Cost{}
 	e := &Estimate{
-		Load:   Load{Processes: r.p.Limiters, Function: r.o.Function},
-		Shards: r.shards, Records: b.records / seconds, Invocations: b.batches / seconds,
+		Load:   Load{Processes: r.p.Limiters, ItemBytes: r.bytes, Function: r.o.Function},
+		Shards: r.shards, Records: b.records / seconds, Invocations: b.batches / seconds, StoredBytes: r.stored,
 	}
-	// A short load begins the windows of all its buckets; a month begins each once.
+	// A usage item costs a unit, and two more when its window begins. A short load begins the
+	// windows of all its buckets; a month begins each once.
+	const begun = 2
+	b.of[causeUsage].Writes = b.of[causeUsage].Requests
 	for i := range r.o.Windows {
-		const begun = 2
-		active := float64(len(r.s.stream.opened[i]))
-		b.of[causeUsage].writes += begun * (active*seconds/max(windows[i].Seconds(), seconds) - b.opened[i])
+		b.of[causeUsage].Writes += begun * r.counted * seconds / max(windows[i].Seconds(), seconds)
 		kept := r.o.Retention.Seconds()/windows[i].Seconds() + 1
-		e.StoredBytes += active * kept * (usageItem + overhead)
+		e.StoredBytes += r.counted * kept * (usageItem + overhead)
 	}
 	e.Sum.Name = "sum"
 	for _, c := range b.costs() {
 		e.add(Part{Name: c.Name, Requests: c.Requests / seconds, Writes: c.Writes / seconds, Reads: c.Reads / seconds})
-	}
-	for _, it := range r.s.buckets {
-		if it.exists {
-			bytes := r.s.size(it)
-			e.Load.ItemBytes = max(e.Load.ItemBytes, bytes)
-			e.StoredBytes += float64(len(it.shards) * (bytes + overhead))
-		}
 	}
 	return e
 }
@@ -270,20 +190,21 @@ func (r *rehearsal) month() *Estimate {
 func (r *Run) finish(registered Cost, setUp, load *book) {
 	made := Cost{Name: PartPrimed}
 	for _, c := range setUp.costs() {
-		made = made.plus(c)
+		made = made.plus(c, 1)
 	}
 	if r.SetUp = []Cost{registered}; made.Requests > 0 {
 		r.SetUp = append(r.SetUp, made)
 	}
 	r.Load = load.costs()
 	for _, c := range slices.Concat(r.SetUp, r.Load) {
-		r.Sum = r.Sum.plus(c)
+		r.Sum = r.Sum.plus(c, 1)
 	}
 }
 
-func (c Cost) plus(other Cost) Cost {
-	c.Requests += other.Requests
-	c.Writes += other.Writes
-	c.Reads += other.Reads
+// plus adds another cost, so many times.
+func (c Cost) plus(other Cost, times float64) Cost {
+	c.Requests += times * other.Requests
+	c.Writes += times * other.Writes
+	c.Reads += times * other.Reads
 	return c
 }

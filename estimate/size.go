@@ -1,9 +1,5 @@
 package estimate
 
-import (
-	"github.com/zeroae/zae-limiter-go/store"
-)
-
 // ItemBytes are about the bytes of a bucket's item: those of its names, which are in keys
 // and indexes, and of numbers of a usual length. The name parent is "" for an entity that
 // does not cascade.
@@ -32,21 +28,4 @@ func itemBytes(limits int) int {
 		names[i] = "tpm"
 	}
 	return ItemBytes(entity, resource, "", names)
-}
-
-// size are the bytes of a bucket's item.
-func (s *simulation) size(it *item) int {
-	e := &s.p.Entities[it.key.entity]
-	parent := ""
-	if e.Parent >= 0 {
-		parent = s.p.Entities[e.Parent].ID
-	}
-	return ItemBytes(e.ID, s.p.Resources[it.key.resource].Name, parent, names(s.limitsOf(it.key.entity, it.key.resource)))
-}
-
-func names(limits []store.Limit) (all []string) {
-	for i := range limits {
-		all = append(all, limits[i].Name)
-	}
-	return all
 }

@@ -41,12 +41,34 @@ func TestUsageCostsWhatTheLedgerSays(t *testing.T) {
 			t.Parallel()
 			tr.limits, tr.latency = wide(1), 5*ms
 			tr.tokens = each(tr.limits)
-			synctest.Test(t, func(t *testing.T) { checkUsage(t, &tr) })
+			checkUsage(t, &tr)
 		})
 	}
 }
 
 func checkUsage(t *testing.T, tr *trial) {
+	t.Helper()
+	var spent, requests float64
+	synctest.Test(t, func(t *testing.T) { spent, requests = spend(t, tr) })
+	l := estimate.Load{Rate: requests / tr.run.Seconds(), Buckets: tr.buckets, Limits: 1, Windows: 2}
+	if tr.cascade {
+		l.Cascade, l.Parents = 1, tr.parents
+	}
+	e, err := estimate.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range e.Parts {
+		if p.Name == estimate.PartUsage {
+			// Requests leave out the units for new windows.
+			within(t, "write units of usage", p.Requests, spent/tr.run.Seconds())
+		}
+	}
+}
+
+// spend puts a trial on the engine, and returns what an aggregator spends for it, and the number
+// of requests.
+func spend(t *testing.T, tr *trial) (spent, requests float64) {
 	t.Helper()
 	w := limitertest.New(t, limitertest.Options{
 		Remote: true, Table: dynamo.TableOptions{Stream: true}, Engine: dynamolite.Options{Latency: dynamolite.Latency{P50: tr.latency}},
@@ -67,7 +89,6 @@ func checkUsage(t *testing.T, tr *trial) {
 	limiters := []*limiter.Limiter{w.Limiter}
 	put(w, limiters, dice, tr, 30*time.Second)
 	f.process(a, f.drain()) // opens the windows
-	var spent, requests float64
 	for range int(tr.run / window) {
 		requests += float64(put(w, limiters, dice, tr, window).requests)
 		records := f.drain()
@@ -75,18 +96,7 @@ func checkUsage(t *testing.T, tr *trial) {
 		f.process(a, records)
 		spent += w.Engine.Ledger().Since(before).Total().WriteUnits
 	}
-	l := estimate.Load{Rate: requests / tr.run.Seconds(), Buckets: tr.buckets, Limits: 1, Windows: 2}
-	if tr.cascade {
-		l.Cascade, l.Parents = 1, tr.parents
-	}
-	e, err := estimate.New(l)
-	w.Must(err)
-	for _, p := range e.Parts {
-		if p.Name == estimate.PartUsage {
-			// Requests leave out the units for new windows.
-			within(t, "write units of usage", p.Requests, spent/tr.run.Seconds())
-		}
-	}
+	return spent, requests
 }
 
 // counter returns an aggregator that counts usage by hour and by day.

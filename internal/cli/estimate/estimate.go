@@ -33,7 +33,8 @@ type options struct {
 	file, name string // of the scenario
 	duration   time.Duration
 	cold       bool
-	plan       *scenario.Plan // nil without a scenario
+	plan       *scenario.Plan     // nil without a scenario
+	estimate   *estimate.Estimate // nil with one
 
 	flags *pflag.FlagSet
 }
@@ -42,11 +43,11 @@ const about = `Work out what a load on a limiter costs: capacity units a second,
 demand and on provisioned capacity. The load is described by flags, or by a scenario of
 loadtest: then the command also says what a run of the scenario costs.
 
-A scenario is carried out in virtual time on a model of the limiter. Several effects at
-once are right there. Flags describe one effect at a time.
+A scenario is carried out in virtual time, with limiters on the embedded engine. Several
+effects at once are right there. Flags describe one effect at a time.
 
-Tests hold the units of one process within 5 % of what the embedded engine bills. Several
-processes lose races for the items that they share: their units may be up to 20 % low.
+Tests hold the units within 5 % of what the engine bills. A scenario of many operations is
+carried out in less time, and multiplied: that is less exact if its users pause for long.
 Storage, function time and logs rest on assumptions that docs/cost.md names. Prices are a
 dated table, without free tiers; --prices replaces it. Nothing is sent.`
 
@@ -144,7 +145,8 @@ func (o *options) Validate() error {
 	if o.isScenario() {
 		return o.read()
 	}
-	_, err := estimate.New(o.load)
+	var err error
+	o.estimate, err = estimate.New(o.load)
 	return named(err)
 }
 
@@ -173,6 +175,8 @@ func (o *options) region() string {
 type output struct {
 	*estimate.Estimate
 
+	Accuracy float64 `json:"accuracy"` // share by which the units may be too low or too high
+
 	Region string           `json:"region"`
 	Prices *estimate.Prices `json:"prices"`     // prices of the region
 	Month  estimate.Bill    `json:"month_bill"` // bill of a month
@@ -187,36 +191,17 @@ func (o *options) Run(ctx context.Context) error {
 	if o.plan != nil {
 		return o.runScenario(ctx, prices)
 	}
-	e, err := estimate.New(o.load)
-	if err != nil {
-		return err
-	}
-	out := output{e, o.region(), prices, e.Bill(prices)}
-	return o.app.Print(out, o.withAccuracy(out.text))
+	out := output{o.estimate, estimate.Accuracy, o.region(), prices, o.estimate.Bill(prices)}
+	return o.app.Print(out, withAccuracy(out.text))
 }
 
 // withAccuracy writes an estimate, and how far its units may be off.
-func (o *options) withAccuracy(text func(*strings.Builder)) func(*strings.Builder) {
+func withAccuracy(text func(*strings.Builder)) func(*strings.Builder) {
 	const percent = 100
 	return func(w *strings.Builder) {
 		text(w)
-		low, high := estimate.Accuracy(o.processes())
-		fmt.Fprintf(w, "The units may be up to %.0f %% too low, and up to %.0f %% too high.\n", low*percent, high*percent)
+		fmt.Fprintf(w, "The units may be up to %.0f %% too low or too high.\n", estimate.Accuracy*percent)
 	}
-}
-
-// processes is the number of processes that share items.
-func (o *options) processes() int {
-	if o.plan == nil {
-		return o.load.Processes
-	}
-	n := o.plan.Limiters
-	for i := range o.plan.Classes {
-		if o.plan.Classes[i].Apart {
-			n++
-		}
-	}
-	return n
 }
 
 func (o *options) table() (*estimate.Prices, error) {

@@ -97,6 +97,7 @@ func (o *options) scenario() (*scenario.Scenario, error) {
 type runOutput struct {
 	*estimate.Run
 
+	Accuracy  float64          `json:"accuracy"`   // share by which the units may be too low or too high
 	Dollars   float64          `json:"dollars"`    // price of the run on demand, in US dollars
 	LatencyMS float64          `json:"latency_ms"` // assumed latency of a request
 	Region    string           `json:"region"`
@@ -115,12 +116,12 @@ func (o *options) runScenario(ctx context.Context, prices *estimate.Prices) erro
 	if err != nil {
 		return named(err)
 	}
-	out := &runOutput{Run: r, Dollars: r.Dollars(prices), LatencyMS: float64(l.Latency.Microseconds()) / 1000, Region: o.region(), Prices: prices}
+	out := &runOutput{Run: r, Accuracy: estimate.Accuracy, Dollars: r.Dollars(prices), LatencyMS: float64(l.Latency.Microseconds()) / 1000, Region: o.region(), Prices: prices}
 	if r.Month != nil {
 		bill := r.Month.Bill(prices)
 		out.Bill = &bill
 	}
-	return o.app.Print(out, o.withAccuracy(out.text))
+	return o.app.Print(out, withAccuracy(out.text))
 }
 
 // text writes the price for people.
@@ -150,7 +151,7 @@ func (o *runOutput) text(w *strings.Builder) {
 		return
 	}
 	w.WriteString("\nA month of the measured load, without set-up and new buckets:\n\n")
-	(&output{o.Month, o.Region, o.Prices, *o.Bill}).text(w)
+	(&output{o.Month, o.Accuracy, o.Region, o.Prices, *o.Bill}).text(w)
 }
 
 // cents are dollars with as many digits as a small sum needs.

@@ -83,13 +83,15 @@ func (t *target) collectLess() {
 // asks reports whether the command asks before it puts a load on the target.
 func (t *target) asks() bool { return !t.isNear() && !t.confirm.Given() }
 
-// priceOf is the estimate of a run, and its price in dollars in the default region.
+// priceOf is the estimate of a run, and its price in dollars in the default region. It takes a
+// second at most, because somebody waits for a question.
 func priceOf(s *scenario.Scenario) (*estimate.Run, float64, error) {
 	plan, err := s.Plan()
 	if err != nil {
 		return nil, 0, err
 	}
-	run, err := estimate.Scenario(plan, estimate.ScenarioOptions{})
+	const operations = 5000
+	run, err := estimate.Scenario(plan, estimate.ScenarioOptions{MaxOperations: operations})
 	if err != nil {
 		return nil, 0, err
 	}
