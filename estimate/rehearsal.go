@@ -43,7 +43,8 @@ type rehearsal struct {
 	count    atomic.Int64   // of the load's operations that have begun
 	random   func(int64) int64
 	now      func() time.Time
-	began    time.Time // of the load
+	began    time.Time         // of the load
+	ledger   dynamolite.Ledger // before everything
 
 	mu     sync.Mutex
 	failed error         // the first failure of an operation
@@ -59,6 +60,7 @@ type rehearsed struct {
 	done float64
 
 	registered            Cost // namespace, entities and limits
+	billed                Cost // all, by the engine's ledger
 	setUp, load, measured book // the load is the warm-up, and then what is measured
 
 	shards  int     // of the bucket with the most
@@ -112,6 +114,7 @@ func (r *rehearsal) run() (err error) {
 	if r.usage != nil {
 		err = r.usage.end()
 	}
+	r.billed = r.since(r.ledger)
 	all := r.spent()
 	r.load, r.measured = all.since(&r.setUp), all.since(&warm)
 	if err = errors.Join(err, r.failed); err != nil || r.done < 1 || r.side == scenario.Bare {
@@ -130,6 +133,7 @@ func (r *rehearsal) register(ctx context.Context) error {
 		return err
 	}
 	before := r.engine.Ledger()
+	r.ledger = before
 	o := dynamo.Options{API: r.engine, Table: table, Namespace: namespace}
 	namespaces, err := dynamo.NewNamespaces(o)
 	if err != nil {
@@ -144,9 +148,15 @@ func (r *rehearsal) register(ctx context.Context) error {
 	if err := r.hire(ctx); err != nil {
 		return err
 	}
-	spent := r.engine.Ledger().Since(before).Total()
-	r.registered = Cost{Name: PartSetUp, Requests: float64(spent.Requests), Writes: spent.WriteUnits, Reads: spent.ReadUnits}
+	r.registered = r.since(before)
+	r.registered.Name = PartSetUp
 	return nil
+}
+
+// since is what the engine has billed after an earlier state of its ledger.
+func (r *rehearsal) since(before dynamolite.Ledger) Cost {
+	u := r.engine.Ledger().Since(before).Total()
+	return Cost{Requests: float64(u.Requests), Writes: u.WriteUnits, Reads: u.ReadUnits}
 }
 
 // hire writes the entities and limits, and makes what carries out the operations.

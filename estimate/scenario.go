@@ -119,12 +119,21 @@ func (o *ScenarioOptions) complete() error {
 // whole rehearses a side, in less time if it has too many operations. Its load then lasts so
 // many times as long.
 func whole(p *scenario.Plan, side scenario.Side, o *ScenarioOptions) (of *rehearsal, times float64, err error) {
-	times, err = timesOf(p, side, o)
+	const each, least = 2, 1e-3
+	users := 0
+	for c := range p.Classes {
+		for _, stage := range p.Classes[c].Arrival.Stages {
+			users = max(users, stage.Users)
+		}
+	}
+	bounded := *o
+	bounded.MaxOperations = max(o.MaxOperations, int64(each*users*len(p.Classes))) // they all begin, however short the load is
+	times, err = timesOf(p, side, &bounded)
 	for err == nil {
-		if of, err = shorter(p, times, side, o, o.MaxOperations); err != nil || of.done == 1 {
+		if of, err = shorter(p, times, side, o, bounded.MaxOperations); err != nil || of.done == 1 {
 			return of, times, err
 		}
-		times /= of.done * margin
+		times /= max(least, of.done) * margin
 	}
 	return nil, 0, err
 }
@@ -133,18 +142,25 @@ func whole(p *scenario.Plan, side scenario.Side, o *ScenarioOptions) (of *rehear
 // how many there will be.
 const margin = 0.85
 
-// timesOf finds out by what factor a load is to be shorter: it carries out the load in a small
-// part of its time, with the same shape.
+// timesOf finds out by what factor a load is to be shorter. The operations of rates are known. How
+// many users send depends on the answers: timesOf carries out the load in a small part of its
+// time, with the same shape.
 func timesOf(p *scenario.Plan, side scenario.Side, o *ScenarioOptions) (float64, error) {
-	const short, few = 64, 8
-	cold := *o
-	cold.Cold = true
-	most := max(1, o.MaxOperations/few)
-	of, err := shorter(p, short, side, &cold, most)
-	if err != nil {
-		return 0, err
+	const short, few, least = 64, 8, 1e-3
+	all, hasUsers := 0.0, false
+	for c := range p.Classes {
+		hasUsers = hasUsers || !p.Classes[c].Arrival.Open()
+		all += p.Schedule(c, -p.WarmUp).Expected(0, p.WarmUp+p.Duration())
 	}
-	all := float64(min(of.count.Load(), most)) / of.done * short
+	if hasUsers {
+		cold, most := *o, max(1, o.MaxOperations/few)
+		cold.Cold = true
+		of, err := shorter(p, short, side, &cold, most)
+		if err != nil {
+			return 0, err
+		}
+		all = float64(min(of.count.Load(), most)) / max(least, of.done) * short
+	}
 	return max(1, all/(margin*float64(o.MaxOperations))), nil
 }
 

@@ -263,6 +263,39 @@ func rate(e *estimate.Estimate, name string) float64 {
 	return 0
 }
 
+// However short a load of many users is, all of them begin.
+func TestALoadOfManyUsersEnds(t *testing.T) {
+	t.Parallel()
+	r, err := estimate.Scenario(parsed(t, `
+name: many
+duration: 1h
+resources: {api: [rpm:100/min]}
+entities: {e: {count: 50}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], users: 500}}
+`), estimate.ScenarioOptions{MaxOperations: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Operations < 500 || r.Simulated > 0.01 {
+		t.Errorf("%v operations, of which %v were carried out", r.Operations, r.Simulated)
+	}
+}
+
+// The sum of the parts is the engine's ledger, to the unit.
+func TestTheSumIsTheLedgers(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{1, 5} {
+		if err := estimate.CheckSum(parsed(t, randomScenario(seed))); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"calls of all kinds", "refused cascades among four processes", "four shards"} {
+		if err := estimate.CheckSum(parsed(t, combined[name])); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The price of a run is that of its units, and sides are summed.
 func TestARunHasAPrice(t *testing.T) {
 	t.Parallel()
