@@ -52,17 +52,17 @@ func (b *book) plus(other *book, times float64) {
 }
 
 // since is what was spent after an earlier state of the book.
-func (b book) since(before *book) book {
-	b.plus(before, -1)
-	return b
+func (b *book) since(before *book) book {
+	diff := *b
+	diff.plus(before, -1)
+	return diff
 }
 
 // last is the book of a load that lasts so many times as long. Buckets are new and are doubled
 // only once.
 func (b *book) last(times float64) (all book) {
-	once := *b
 	all.plus(b, times)
-	all.of[causeNew], all.of[causeDoubled] = once.of[causeNew], once.of[causeDoubled]
+	all.of[causeNew], all.of[causeDoubled] = b.of[causeNew], b.of[causeDoubled]
 	return all
 }
 

@@ -159,24 +159,34 @@ func (c *counting) read(ctx context.Context) error {
 			}
 			c.next[id] = it.ShardIterator
 		}
-		for c.next[id] != nil {
-			page, err := c.r.engine.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: c.next[id]})
-			if err != nil {
-				return err
-			}
-			if c.next[id] = page.NextShardIterator; len(page.Records) == 0 {
-				break
-			}
-			for _, r := range stream.DecodeAll(page.Records) {
-				if r.New != nil {
-					records = append(records, r)
-				}
-			}
+		more, err := c.drain(ctx, id)
+		if err != nil {
+			return err
 		}
+		records = append(records, more...)
 	}
 	slices.SortFunc(records, func(a, b stream.Record) int { return stream.CompareSequences(a.Sequence, b.Sequence) })
 	c.spread(records)
 	return nil
+}
+
+// drain reads the rest of a shard of the engine's stream.
+func (c *counting) drain(ctx context.Context, shard string) (records []stream.Record, err error) {
+	for c.next[shard] != nil {
+		page, err := c.r.engine.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: c.next[shard]})
+		if err != nil {
+			return nil, err
+		}
+		if c.next[shard] = page.NextShardIterator; len(page.Records) == 0 {
+			break
+		}
+		for _, r := range stream.DecodeAll(page.Records) {
+			if r.New != nil {
+				records = append(records, r)
+			}
+		}
+	}
+	return records, nil
 }
 
 func (c *counting) describe(ctx context.Context) (arn *string, shards []streamtypes.Shard, err error) {

@@ -1,8 +1,8 @@
 // Package estimate works out what a load on a limiter costs: capacity units, requests,
 // the aggregator's function, storage, and a month's bill.
 //
-// [Scenario] carries out a scenario in virtual time, on a model of the limiter and its
-// table, and says what a run of it costs.
+// [Scenario] carries out a scenario in virtual time, with limiters on the embedded engine, and
+// says what a run of it costs.
 //
 // [New] validates a [Load] and works out its [Estimate]. Tests hold the units against the
 // ledger of the embedded engine. docs/measurements/estimate.md has the formulas, and says which are

@@ -33,7 +33,7 @@ type Part struct {
 // Names of the parts.
 const (
 	PartAdmitted   = "admitted requests"
-	PartContention = "retries among processes"
+	PartContention = "retries among processes" // and looks before a write
 	PartRefused    = "refused requests"
 	PartParents    = "parents"
 	PartAdjusted   = "adjustments"
@@ -69,7 +69,7 @@ func New(l Load) (*Estimate, error) {
 		e.Records += p.applied
 	}
 	e.add(e.usage(s))
-	e.Shards = l.shards(s)
+	e.Shards = l.shards()
 	e.StoredBytes = l.stored(s)
 	return e, nil
 }
@@ -278,7 +278,7 @@ func (l *Load) active(s split, window time.Duration) (n float64) {
 
 // shards are the shards of the busiest bucket: a power of two, each with at most four
 // fifths of the 1,000 write units a second of a partition.
-func (l *Load) shards(s split) int {
+func (l *Load) shards() int {
 	const most, maxShards, two = 800, 32, 2
 	hot := l.busy.hot
 	n := hot.shards

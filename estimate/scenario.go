@@ -66,10 +66,10 @@ func (r *Run) Dollars(p *Prices) float64 {
 	return (r.Sum.Writes*p.WriteUnits.Dollars + r.Sum.Reads*p.ReadUnits.Dollars) / million
 }
 
-// Scenario works out what a run of a scenario costs. It carries out the load in virtual
-// time on a model of the limiter and its table: about a million operations a second of
-// processor time. It fails with a [store.ValidationError] that names the option that is out
-// of bounds.
+// Scenario works out what a run of a scenario costs. It carries out the load in virtual time, with
+// limiters on the embedded engine: about ten thousand operations a second of processor time. It
+// fails with a [store.ValidationError] that names the option that is out of bounds. It panics in
+// a bubble of testing/synctest, as [New] may.
 func Scenario(p *scenario.Plan, o ScenarioOptions) (*Run, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -107,6 +107,7 @@ func (b *Bare) item(bucket store.Bucket, entity, resource int) *store.Create {
 	return c
 }
 
+// Act sends the writes of an operation.
 func (b *Bare) Act(ctx context.Context, _, _ int, op *scenario.Op) Answer {
 	if err := b.write(ctx, op, op.Consume, true); err != nil {
 		took := TookMaybe
@@ -163,4 +164,5 @@ func (b *Bare) write(ctx context.Context, op *scenario.Op, amounts []int64, must
 // onlyOnce prevents the SDK from repeating throttled requests.
 func onlyOnce(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
+// Close does nothing.
 func (*Bare) Close() error { return nil }

@@ -107,6 +107,7 @@ func (a *Limited) request(class int, op *scenario.Op) limiter.Request {
 	return r
 }
 
+// Act carries out an operation with a limiter of the class.
 func (a *Limited) Act(ctx context.Context, class, client int, op *scenario.Op) Answer {
 	group := a.groups[a.group[class]]
 	p := group[client%len(group)]
@@ -158,7 +159,7 @@ func (a *Limited) acquire(ctx context.Context, p process, r limiter.Request, op 
 // maxPrimed is the number of acquires up to which buckets are made before the load.
 const maxPrimed = 10_000
 
-// prime makes every limiter acquire one token of each limit of every bucket that it will
+// Prime makes every limiter acquire one token of each limit of every bucket that it will
 // use. So it knows them, and the measurement has no creations. Of exhausted populations, the
 // first limiter takes everything before the others ask. Loads of more than maxPrimed buckets
 // make theirs as they go, but for exhausted ones.
@@ -205,6 +206,7 @@ func (a *Limited) targets() (all []target) {
 	return all
 }
 
+// Close closes the limiters.
 func (a *Limited) Close() error {
 	var errs []error
 	for _, group := range a.groups {
