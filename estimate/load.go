@@ -144,7 +144,7 @@ const kilobyte = 1024
 
 // Bounds of DynamoDB, of AWS Lambda and of this package.
 const (
-	maxLatency           = time.Minute // of the embedded engine
+	maxLatency           = time.Second // beyond it, calls of a store run into their time-outs
 	maxItemBytes         = 400 * kilobyte
 	maxBatchRecords      = 10_000
 	maxBatchWindow       = 5 * time.Minute
