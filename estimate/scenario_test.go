@@ -197,12 +197,6 @@ load:
       - {call: get-system-defaults}
       - {call: list-resources}
     rate: 40/s`,
-	"four shards": `
-name: four-shards
-duration: 5s
-resources: {api: [rps:1000000/sec]}
-entities: {e: {count: 1}}
-load: {L: {from: e, calls: [{call: acquire, consume: {rps: 1}}], rate: 2600/s, poisson: true}}`,
 }
 
 func TestACombinedLoadCostsWhatTheLedgerSays(t *testing.T) {
@@ -289,7 +283,7 @@ func TestTheSumIsTheLedgers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"calls of all kinds", "refused cascades among four processes", "four shards"} {
+	for _, name := range []string{"calls of all kinds", "refused cascades among four processes"} {
 		if err := estimate.CheckSum(parsed(t, combined[name])); err != nil {
 			t.Error(err)
 		}
