@@ -8,10 +8,26 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/virtual"
 )
+
+// In a bubble, the time of that bubble passes.
+func TestVirtualTimeWithinABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, broken := time.Now(), errors.New("broken")
+		err := virtual.Run(func() error {
+			time.Sleep(time.Hour)
+			return broken
+		})
+		if took := time.Since(began); !errors.Is(err, broken) || took != time.Hour {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
 
 // Waiting takes no time, within a test as well, and in several bubbles at once.
 func TestVirtualTimePassesWhileAllWait(t *testing.T) {
