@@ -26,10 +26,10 @@ import (
 // instead. Other errors are [ErrAccessDenied], [ErrConflict] under extreme contention,
 // [ErrDisabled], [ErrUnsupported], and [ErrClosed] after [Limiter.Close].
 //
-// If other processes take from the same bucket and it holds too little, the limiter may
-// debit what the bucket earns within the next 2 seconds. The call then returns once the
-// bucket has earned it. It never waits so for more than half of [Options.Timeout], nor
-// beyond its context's deadline: it is refused instead.
+// If other processes take from the same bucket and it holds too little, the processes take
+// turns. In its turn, the limiter may debit what the bucket earns within the next 2 seconds.
+// The call then returns once the bucket has earned it. If that takes more than four fifths of
+// [Options.Timeout], or of the time to its context's deadline, the call is refused instead.
 //
 // A call returns by its context's deadline and within [Options.Timeout]. Reaching
 // either counts as the store not answering in time. If the caller leaves, by
@@ -64,7 +64,7 @@ func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*L
 	if !l.driver.Begin() {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
-	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx), left: ctx.Done(), patience: l.driver.Patience(ctx), seen: seen})
+	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx), left: ctx.Done(), by: l.driver.WaitsUntil(ctx), seen: seen})
 }
 
 // acquireHere runs an acquisition on the caller's goroutine, because the store never
@@ -85,14 +85,14 @@ func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) 
 //
 // The side that first moves state away from underWay decides.
 type acquisition struct {
-	bound    calls.Detached  // ends this call
-	left     <-chan struct{} // closed when the caller leaves
-	patience time.Duration   // see [acquire.Request]
-	seen     *observation    // what the observer will be told; nil if there is no observer
-	state    atomic.Int32
-	done     chan struct{} // closed once lease and err are set
-	lease    *Lease
-	err      error
+	bound calls.Detached  // ends this call
+	left  <-chan struct{} // closed when the caller leaves
+	by    time.Duration   // see [acquire.Request]
+	seen  *observation    // what the observer will be told; nil if there is no observer
+	state atomic.Int32
+	done  chan struct{} // closed once lease and err are set
+	lease *Lease
+	err   error
 }
 
 const (
@@ -183,7 +183,7 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 
 // acquire debits the entity and its parent, and makes the lease.
 func (l *Limiter) acquire(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
-	asked := req.asked(a.patience)
+	asked := req.asked(a.by)
 	child, parent, err := l.driver.Acquire(ctx, &asked, a.left)
 	a.seen.decided(child)
 	if !errors.Is(err, ErrDisabled) {
@@ -200,7 +200,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, a *acquisition) (*L
 
 // refuseFromMemory is recall for a request that is then refused. It counts the refusal.
 func (l *Limiter) refuseFromMemory(ctx context.Context, req *Request) error {
-	asked := req.asked(l.driver.Patience(ctx))
+	asked := req.asked(l.driver.WaitsUntil(ctx))
 	if e, _ := l.recall(&asked, &asked, l.driver.Trust()); e != nil {
 		l.driver.Counts.Refused.Add(1)
 		return e

@@ -40,9 +40,9 @@ type Request struct {
 // op names an operation on a request, for errors.
 func (r *Request) op(verb string) string { return verb + " " + r.Resource + " for " + r.Entity }
 
-// asked is what the request asks of buckets, for a caller with a patience.
-func (r *Request) asked(patience time.Duration) acquire.Request {
-	return acquire.Request{Entity: r.Entity, Resource: r.Resource, Consume: r.Consume, Fallback: r.Fallback, Patience: patience}
+// asked is what the request asks of buckets, for a caller that waits until an instant.
+func (r *Request) asked(by time.Duration) acquire.Request {
+	return acquire.Request{Entity: r.Entity, Resource: r.Resource, Consume: r.Consume, Fallback: r.Fallback, By: by}
 }
 
 // clone returns a copy that may outlive the call.

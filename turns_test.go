@@ -50,10 +50,12 @@ func TestProcessesTakeTurns(t *testing.T) {
 		{limit: limiter.PerSecond("rps", 5, limiter.Burst(1)), processes: 2, writes: 1.5},
 		{limit: limiter.PerSecond("rps", 5, limiter.Burst(1)), processes: 4, writes: 1.5},
 		{limit: limiter.PerSecond("rps", 5, limiter.Burst(1)), processes: 8, writes: 1.5},
+		// The queue has ten places.
+		{limit: limiter.PerSecond("rps", 5, limiter.Burst(1)), processes: 16, writes: 3},
 		{limit: limiter.PerSecond("rps", 20, limiter.Burst(1)), processes: 8, writes: 1.5},
 		{limit: limiter.PerSecond("rps", 100, limiter.Burst(10)), processes: 8, writes: 1.5},
 		{limit: limiter.PerSecond("rps", 100, limiter.Burst(10)), processes: 16, writes: 1.5},
-		{limit: limiter.PerMinute("rpm", 10, limiter.Burst(1)), processes: 1, writes: 1.1},
+		{limit: limiter.PerMinute("rpm", 10, limiter.Burst(1)), processes: 1, writes: 1.2},
 		{limit: limiter.PerMinute("rpm", 10, limiter.Burst(1)), processes: 8, writes: 1.5},
 		// The times to read and to write are a tenth of the time over which they spread.
 		{limit: limiter.PerSecond("rps", 1), processes: 2, writes: 1.5},
@@ -83,7 +85,8 @@ func (c turnsCase) in(w *world, get func(context.Context, *limiter.Limiter, limi
 	req := ask("user", c.limit.Name, amount)
 	w.Take(w.Limiter, ask("user", c.limit.Name, c.limit.Capacity))
 	earns := each * c.processes
-	ctx, cancel := context.WithTimeout(w.Context(), time.Duration(float64(c.limit.Period)/float64(c.limit.Amount)*float64(amount)*float64(earns)))
+	end := time.Now().Add(time.Duration(float64(c.limit.Period) / float64(c.limit.Amount) * float64(amount) * float64(earns)))
+	ctx, cancel := context.WithDeadline(w.Context(), end)
 	defer cancel()
 	before := w.Meter.Totals()
 	admitted := make([]int, c.processes)
@@ -93,7 +96,14 @@ func (c turnsCase) in(w *world, get func(context.Context, *limiter.Limiter, limi
 		l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 5*time.Millisecond).api), limiter.Options{})
 		for range callers {
 			all.Go(func() {
-				for get(ctx, l, req) == nil {
+				for {
+					err := get(ctx, l, req)
+					if err != nil && time.Now().Before(end) && !errors.Is(err, limiter.ErrExceeded) { // Wait gives up before the end
+						w.Error(err)
+					}
+					if err != nil {
+						return
+					}
 					mu.Lock()
 					admitted[i]++
 					mu.Unlock()

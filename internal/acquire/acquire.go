@@ -201,8 +201,8 @@ func (d *Driver) recall(acct *account, req *Request, optional bool, m memory.Mom
 		in = req.Fallback
 	}
 	var ahead time.Duration
-	if line := acct.at(0); line.takes.Waiting() < line.roomFor() {
-		ahead = min(acct.Ahead(m.Up), req.Patience)
+	if _, room := acct.NextTurn(0); acct.at(0).takes.Waiting() < room {
+		ahead = acct.Ahead(m.Up, req.By)
 	}
 	return acct.IsShort(w, in, req.Consume, optional, m, trust, ahead)
 }

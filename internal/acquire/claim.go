@@ -1,11 +1,9 @@
 package acquire
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
@@ -19,11 +17,11 @@ import (
 type Claim struct {
 	store.Bucket // the shard is the one to which the claim was last routed
 
-	acct *account  // what is remembered of the bucket and all its shards
-	want plan.Want // what the request asks of the bucket
-	// patience is how long the caller waits for tokens that were taken ahead.
-	patience time.Duration
-	Terms    plan.Terms // the want under the configuration known last
+	acct *account      // what is remembered of the bucket and all its shards
+	want plan.Want     // what the request asks of the bucket
+	by   time.Duration // until when the caller waits for its turn and its tokens, by the uptime
+
+	Terms plan.Terms // the want under the configuration known last
 	Outcome
 }
 
@@ -64,28 +62,7 @@ type account struct {
 type queues struct {
 	takes, credits lane.Lane[*Claim]
 	refilling      calls.Flight
-	// earnedAt is the instant, by the uptime, at which the item has earned what this process
-	// last debited.
-	earnedAt atomic.Int64
-	// room is how many callers may wait for a later turn; 0 if it is not known.
-	room atomic.Int64
 }
-
-// fewTurns is for how many turns callers may wait in line, if each turn serves one of them.
-const fewTurns = 3
-
-// took records a write that debited amounts for a caller, and that the item will have
-// earned after a time. Further callers may wait in line for what the limits earn in one
-// turn. A few may wait for more, if each of their turns is about as long as this one, and
-// all of them end within the patience of the callers.
-func (q *queues) took(img *store.Image, caller []store.Amount, up, earned, patience time.Duration) {
-	q.earnedAt.Store(int64(up + earned))
-	turns := int64(patience / max(time.Millisecond, earned))
-	q.room.Store(max(plan.EarnedTimes(img, caller, memory.TurnMillis), min(fewTurns, turns), 1))
-}
-
-// roomFor is how many callers may be in line.
-func (q *queues) roomFor() int { return int(cmp.Or(q.room.Load(), fewTurns)) }
 
 // at returns the queues of a shard.
 func (a *account) at(shard int) *queues {
@@ -163,7 +140,7 @@ func (c *Claim) adopt(w *plan.Wanted) {
 
 // renew resets a claim to its state before any outcome.
 func (c *Claim) renew() {
-	*c = Claim{Bucket: c.Bucket, acct: c.acct, want: c.want, patience: c.patience, Terms: c.want.Under(nil)}
+	*c = Claim{Bucket: c.Bucket, acct: c.acct, want: c.want, by: c.by, Terms: c.want.Under(nil)}
 }
 
 // tookFrom notes the image of a shard after a claim was debited from it.
@@ -180,9 +157,9 @@ type Request struct {
 	Entity, Resource string
 	Consume          map[string]int64 // tokens by limit name
 	Fallback         []store.Limit    // see [plan.Want]
-	// Patience is how long the caller waits for tokens that a shared bucket has not
-	// earned yet, see [Driver.Patience].
-	Patience time.Duration
+	// By is until when the caller waits for its turn at a shared bucket, and for tokens
+	// that the bucket has not earned yet, by the uptime. See [Driver.WaitsUntil].
+	By time.Duration
 }
 
 // claim makes the claim of a request on its entity's bucket.
@@ -190,7 +167,7 @@ func (d *Driver) claim(req *Request) *Claim {
 	asked := claimAmounts(req.Consume)
 	c := &Claim{
 		Bucket: store.Bucket{Entity: req.Entity, Resource: req.Resource}, acct: d.account(req.Entity, req.Resource),
-		want: plan.Want{Asked: asked}, patience: req.Patience,
+		want: plan.Want{Asked: asked}, by: req.By,
 	}
 	if len(req.Fallback) > 0 {
 		c.want.Fallback = slices.SortedFunc(slices.Values(req.Fallback), func(a, b store.Limit) int { return strings.Compare(a.Name, b.Name) })
@@ -205,7 +182,7 @@ func (d *Driver) parentClaim(req *Request, parent string) *Claim {
 	asked := claimAmounts(req.Consume)
 	c := &Claim{
 		Bucket: store.Bucket{Entity: parent, Resource: req.Resource}, acct: d.account(parent, req.Resource),
-		want: plan.Want{Asked: asked, Optional: true}, patience: req.Patience,
+		want: plan.Want{Asked: asked, Optional: true}, by: req.By,
 	}
 	c.Terms = c.want.Under(nil)
 	return c

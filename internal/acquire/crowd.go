@@ -1,11 +1,11 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
@@ -128,10 +128,8 @@ func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (re
 	}
 	crowd = without(crowd, admitted) // their claims no longer belong to this goroutine
 	p.acct.at(p.c.Shard).takes.Expect(len(admitted))
-	ahead := p.ahead()
-	earned := plan.EarnedAt(p.img, p.c.Terms.Amounts, nil, p.Now, ahead) - p.Now
-	p.acct.at(p.c.Shard).took(p.img, amounts(admitted[0]), p.Up, time.Duration(earned)*time.Millisecond, p.patience)
-	grant(admitted, p.img, p.Moment, ahead)
+	p.acct.TookTurn(p.img, amounts(admitted[0]), p.Up, p.c.until, p.d.Rand)
+	grant(admitted, p.img, p.Moment, p.ahead())
 	return p.d.refuseRest(ctx, crowd, p.img, p.d.Now()), true, nil
 }
 
@@ -156,8 +154,8 @@ func (p *pursuit) turnAway(ctx context.Context, crowd []*ticket) []*ticket {
 // all if the image cannot tell. For a shared item, it chooses as many as the pace
 // allows, or the first one.
 func (p *pursuit) pick(crowd []*ticket) []*ticket {
-	p.patience = patienceOf(crowd)
-	m := p.acct.Pace(p.c.Shard, p.Up, p.patience)
+	p.by = slices.MinFunc(crowd, func(a, b *ticket) int { return cmp.Compare(a.Claim.by, b.Claim.by) }).Claim.by
+	m := p.acct.Pace(p.c.Shard, p.Up, p.by)
 	if admitted := plan.Admit(crowd, amounts, p.likely(), m, p.Now); len(admitted) > 0 {
 		return admitted
 	}
@@ -168,15 +166,6 @@ func (p *pursuit) pick(crowd []*ticket) []*ticket {
 		return crowd
 	}
 	return nil
-}
-
-// patienceOf is how long all callers of a crowd wait for tokens that are taken ahead.
-func patienceOf(crowd []*ticket) time.Duration {
-	least := crowd[0].Claim.patience
-	for _, t := range crowd {
-		least = min(least, t.Claim.patience)
-	}
-	return least
 }
 
 // carry takes the next step of a crowd's claim. more says that the step is one that a
@@ -252,26 +241,41 @@ func leaveBehind(crowd []*ticket) {
 }
 
 // refuseRest refuses the callers of a crowd that come too late for what a just seen
-// item holds, and returns the others. Where processes take ahead, as many others stay as
-// there is room for in the line. It does so at once: limits earn all the time, so
+// item holds, and returns the others. It does so at once: limits earn all the time, so
 // a caller that waited in line for that would be neither served nor refused. If a write
-// for the others is refused, another process has taken the tokens.
+// for the others is refused, another process has taken the tokens. Where processes take
+// turns, some more callers stay for later ones.
 func (d *Driver) refuseRest(ctx context.Context, crowd []*ticket, img *store.Image, now int64) []*ticket {
 	if len(crowd) == 0 || !img.IsEvaluable() || crowd[0].Claim.Terms.Target.Differs(img) {
 		return crowd
 	}
 	acct := crowd[0].Claim.acct
 	served := plan.Admit(crowd, amounts, img, plan.Pace{Part: 1}, now)
-	if ahead := min(acct.Ahead(d.Uptime()), patienceOf(crowd)).Milliseconds(); ahead > 0 {
-		later := plan.Admit(without(crowd, served), amounts, plan.Debited(img, sumOf(served), now), plan.Pace{Part: 1, Ahead: ahead, Turn: ahead}, now)
-		served = append(served, later[:min(len(later), max(0, acct.at(img.Shard).roomFor()-len(served)))]...)
-	}
+	served = append(served, d.waitForTurns(without(crowd, served), plan.Debited(img, sumOf(served), now), len(served), now)...)
 	if len(served) == 0 {
 		d.lose(ctx, acct, img)
 	}
 	// The tokens that could serve one of these go to the callers that are served.
 	refuse(without(crowd, served), plan.Debited(img, sumOf(served), now), now)
 	return served
+}
+
+// waitForTurns returns those of a crowd who may wait for later turns of this process, behind a
+// number of others: they are as many as there is room for, and have the time for one more
+// turn and for what it takes ahead.
+func (d *Driver) waitForTurns(crowd []*ticket, img *store.Image, behind int, now int64) []*ticket {
+	if len(crowd) == 0 {
+		return nil
+	}
+	acct, up := crowd[0].Claim.acct, d.Uptime()
+	turnAt, room := acct.NextTurn(img.Shard)
+	crowd = slices.DeleteFunc(crowd, func(t *ticket) bool { return t.Claim.by-up < 2*(turnAt-up) })
+	ahead := acct.Ahead(up, up+memory.LongestAhead).Milliseconds()
+	if ahead == 0 || behind >= room {
+		return nil
+	}
+	later := plan.Admit(crowd, amounts, img, plan.Pace{Part: 1, Ahead: ahead, Turn: ahead}, now)
+	return later[:min(len(later), room-behind)]
 }
 
 // refuse tells a crowd that an item can serve none of them.

@@ -21,8 +21,7 @@ type pursuit struct {
 	acct *account
 	left <-chan struct{}
 
-	// patience is how long the callers wait for tokens that are taken ahead.
-	patience time.Duration
+	by time.Duration // until when the callers wait, by [memory.Clock.Uptime]
 	// pressing says that the writes do not wait for the hidden write limit.
 	pressing bool
 
@@ -53,7 +52,7 @@ type pursuit struct {
 //
 // left is closed when the caller has gone; then debitAlone begins no further write.
 func (d *Driver) debitAlone(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	p := pursuit{d: d, c: c, acct: c.acct, left: left, patience: c.patience}
+	p := pursuit{d: d, c: c, acct: c.acct, left: left, by: c.by}
 	p.img = p.acct.Image(c.Shard, d.Uptime(), memory.ImageAge)
 	if p.img == nil && p.acct.HasRetired(c.Shard) {
 		return errShardsChanged // a merge deleted the shard since it was drawn
@@ -129,7 +128,7 @@ func (d *Driver) pauseIfShared(ctx context.Context, c *Claim, left <-chan struct
 	if !d.sharing.isQueued() {
 		return nil
 	}
-	return process.Sleep(ctx, left, c.acct.PauseLeft(c.Shard, c.Terms.Amounts, d.Uptime()))
+	return process.Sleep(ctx, left, c.acct.PauseLeft(c.Shard, c.Terms.Amounts, d.Uptime(), c.by))
 }
 
 // step plans the next step and takes it.
@@ -241,7 +240,7 @@ func (p *pursuit) plan() plan.Step {
 
 // ahead is how long the bucket may still have to earn what the next write debits, in
 // milliseconds.
-func (p *pursuit) ahead() int64 { return min(p.acct.Ahead(p.Up), p.patience).Milliseconds() }
+func (p *pursuit) ahead() int64 { return p.acct.Ahead(p.Up, p.by).Milliseconds() }
 
 // likely returns the bucket as it probably is by now.
 func (p *pursuit) likely() *store.Image {

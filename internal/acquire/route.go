@@ -143,17 +143,17 @@ func (d *Driver) debit(ctx context.Context, c *Claim, left <-chan struct{}) erro
 	return nil
 }
 
-// Patience is how long a caller waits for tokens that a shared bucket has not earned yet:
-// not beyond the deadline of ctx.
-func (d *Driver) Patience(ctx context.Context) time.Duration {
+// WaitsUntil is until when a caller waits, by the uptime, for its turn at a shared bucket and
+// for tokens that the bucket has not earned yet. The rest of its time is for writes.
+func (d *Driver) WaitsUntil(ctx context.Context) time.Duration {
 	if !d.sharing.isQueued() {
 		return 0
 	}
-	most := min(memory.LongestAhead, d.Time()/2)
+	most := d.Time()
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, d.Until(deadline))
 	}
-	return max(0, most)
+	return d.Uptime() + most*4/5 // a call has at least seven eighths
 }
 
 // gather debits a claim from several shards at once, because the tried shards could

@@ -59,10 +59,7 @@ func (q queued) debit(ctx context.Context, c *Claim, left <-chan struct{}) error
 	case told == lane.Solo:
 		return q.debitAlone(ctx, c, left)
 	}
-	defer func() {
-		q.hold(ctx, c, left)
-		ln.Leave(q.placesFor(c, c.acct.Image(c.Shard, q.Uptime(), memory.ImageAge)))
-	}()
+	defer func() { ln.Leave(q.placesFor(c, c.acct.Image(c.Shard, q.Uptime(), memory.ImageAge))) }()
 	if err := q.pauseIfShared(ctx, c, left); err != nil {
 		return err
 	}
@@ -88,20 +85,6 @@ func (q queued) debit(ctx context.Context, c *Claim, left <-chan struct{}) error
 	return err
 }
 
-// hold keeps a caller's place until the item has earned what the caller's write debited,
-// less the time that the next write takes. So a process takes ahead with one write at a
-// time, and processes that share the item take turns.
-func (q queued) hold(ctx context.Context, c *Claim, left <-chan struct{}) {
-	if c.acct.Ahead(q.Uptime()) == 0 {
-		return
-	}
-	earned := time.Duration(c.acct.at(c.Shard).earnedAt.Load()) - q.Uptime()
-	if crowded := earned - memory.LongestAhead*7/8; crowded > 0 {
-		earned += time.Duration(q.Rand(int64(16 * crowded)))
-	}
-	_ = process.Sleep(ctx, left, earned-c.acct.Delay(c.Shard))
-}
-
 // lookIfLacked reads an item before it is written to, if others write to it and it lacked
 // what the claim asks for. A read costs a tenth of a refused write. Processes that wait for
 // the same instant look at different times.
@@ -110,7 +93,7 @@ func (q queued) lookIfLacked(ctx context.Context, c *Claim, left <-chan struct{}
 	if !lacked {
 		return false, nil
 	}
-	if spread = min(spread, c.patience/2); spread > 0 { // there is time for the write, too
+	if spread = min(spread, (c.by-q.Uptime())/2); spread > 0 { // there is time for the write, too
 		if err := process.Sleep(ctx, left, time.Duration(q.Rand(int64(spread)))); err != nil {
 			return false, err
 		}

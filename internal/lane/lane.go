@@ -66,9 +66,9 @@ const (
 )
 
 // Attend enters a caller and waits for its turn. The lane has a number of places: so many
-// writes may be under way. An error says that the caller is out
-// of the line: it is [calls.ErrLeft] if left was closed, or the cause for which ctx
-// ended. A caller that leads must call [Lane.Leave] in the end.
+// writes may be under way. An error says that the caller is out of the line: it is
+// [calls.ErrLeft] if left was closed, or the cause for which ctx ended. A caller that leads
+// must call [Lane.Leave] in the end.
 func (ln *Lane[C]) Attend(ctx context.Context, t *Ticket[C], places int, left <-chan struct{}) (Turn, error) {
 	told := Lead
 	if !ln.enter(t, places) {
@@ -235,11 +235,11 @@ func (ln *Lane[C]) Crowded(places int) bool {
 	return ln.granted >= several*places
 }
 
-// Waiting is how many callers are in line.
+// Waiting is how many callers have a place or are in line.
 func (ln *Lane[C]) Waiting() int {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	return len(ln.line)
+	return ln.underWay + len(ln.line)
 }
 
 // Tell tells a caller whose claim shared a write that it is done, with the result.

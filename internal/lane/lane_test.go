@@ -215,7 +215,7 @@ func TestALaneIsCrowded(t *testing.T) {
 			t.Error("two writes for four each: not crowded")
 		}
 		q.attend(q.t.Context(), 2, nil)
-		if q.Waiting() != 1 {
+		if q.Waiting() != 3 {
 			t.Errorf("%d wait", q.Waiting())
 		}
 		q.Disperse()

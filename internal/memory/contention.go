@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -42,6 +43,8 @@ type contention struct {
 	load         float64       // writes a second that the item took lately, by its own count
 	sentAt       time.Duration // when this process last sent a write
 	delay        int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
+	turnAt       time.Duration // when this process may write again, because it has taken ahead
+	room         int           // how many callers may wait for turns of this process; 0 if that is not known
 	losses       int           // how often others took what this process asked for, since a write of it was applied
 	jitter       float64       // scales the pause after that write: from 0.5 to 1.5
 	sending      int           // writes of this process under way
@@ -67,8 +70,10 @@ const (
 	manyLosses = 16
 	// mostSpread is the longest time over which processes spread their writes.
 	mostSpread = time.Second
-	// TurnMillis is the time for which one process's write takes what the bucket earns.
-	TurnMillis = 7
+	// turnMillis is the time for which one process's write takes what the bucket earns.
+	turnMillis = 7
+	// fewTurns is for how many turns callers may wait, if each serves one of them.
+	fewTurns = 3
 	// countPeriod is how long a process counts writes before it uses the count.
 	countPeriod = 100 * time.Millisecond
 
@@ -160,9 +165,8 @@ func (a *Account) IsSharedShard(shard int, up time.Duration) bool {
 	return a.shardLocked(shard).contention.isShared(up, a.count)
 }
 
-// Pace returns the pace of the next write to a shard, for callers who wait for at most
-// patience.
-func (a *Account) Pace(shard int, up, patience time.Duration) plan.Pace {
+// Pace returns the pace of the next write to a shard, for callers who wait until an instant.
+func (a *Account) Pace(shard int, up, by time.Duration) plan.Pace {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.shardLocked(shard).contention
@@ -170,21 +174,21 @@ func (a *Account) Pace(shard int, up, patience time.Duration) plan.Pace {
 		return plan.Pace{Part: 1}
 	}
 	p := plan.Pace{Part: min(max(LeastPart, int64(c.load*shareMillis/store.Milli)), mostPart), Delay: c.delay}
-	if p.Ahead = min(a.aheadLocked(up), patience).Milliseconds(); p.Ahead > 0 {
-		p.Turn = TurnMillis
+	if p.Ahead = a.aheadLocked(up, by).Milliseconds(); p.Ahead > 0 {
+		p.Turn = turnMillis
 	}
 	return p
 }
 
-// Ahead is how long the bucket may still have to earn what a write debits; 0 if the
-// bucket is not shared.
-func (a *Account) Ahead(up time.Duration) time.Duration {
+// Ahead is how long the bucket may still have to earn what a write debits for callers who
+// wait until an instant; 0 if the bucket is not shared.
+func (a *Account) Ahead(up, by time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.aheadLocked(up)
+	return a.aheadLocked(up, by)
 }
 
-func (a *Account) aheadLocked(up time.Duration) time.Duration {
+func (a *Account) aheadLocked(up, by time.Duration) time.Duration {
 	if a.count != 1 || len(a.shards) == 0 || a.shards[0] == nil {
 		return 0
 	}
@@ -192,14 +196,36 @@ func (a *Account) aheadLocked(up time.Duration) time.Duration {
 	if s.img == nil || !s.img.IsEvaluable() || !s.contention.isShared(up, a.count) {
 		return 0
 	}
-	return LongestAhead
+	return max(0, min(LongestAhead, by-up))
 }
 
-// Delay is about how long a write to a shard takes, there and back.
-func (a *Account) Delay(shard int) time.Duration {
+// TookTurn records a write that debited amounts for its first caller, and that img, the item
+// after it, will have earned at an instant. The process may write again then, less the time
+// that a write takes. So processes that share the item take turns. If more of them take ahead
+// than the time allows, one that has had its turn pauses for a while.
+//
+// Further callers may wait for what the limits earn in one turn. A few may wait for more, if
+// each of their turns is about as long as this one.
+func (a *Account) TookTurn(img *store.Image, first []store.Amount, up, earned time.Duration, draw func(int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return 2 * time.Duration(a.shardLocked(shard).contention.delay) * time.Millisecond
+	const crowded, pause = LongestAhead * 7 / 8, 16
+	c := &a.shardLocked(img.Shard).contention
+	c.turnAt = earned - 2*time.Duration(c.delay)*time.Millisecond
+	if late := earned - up - crowded; late > 0 {
+		c.turnAt += time.Duration(draw(int64(pause * late)))
+	}
+	turns := int64(LongestAhead / max(time.Millisecond, c.turnAt-up))
+	c.room = int(max(plan.EarnedTimes(img, first, turnMillis), min(fewTurns, turns), 1))
+}
+
+// NextTurn is when this process may write to a shard again, if it is shared, and how many of
+// its callers may wait for its turns.
+func (a *Account) NextTurn(shard int) (at time.Duration, room int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &a.shardLocked(shard).contention
+	return c.turnAt, cmp.Or(c.room, fewTurns)
 }
 
 // IsShared reports whether other processes write to any shard of a bucket, too.

@@ -46,19 +46,21 @@ func (s *shard) pause(amounts []store.Amount, ahead bool) float64 {
 	return pause * k.jitter * farDelayMillis / float64(farDelayMillis+k.delay)
 }
 
-// PauseLeft is how long a claim on a shard must still wait before it is sent.
-func (a *Account) PauseLeft(i int, amounts []store.Amount, up time.Duration) time.Duration {
+// PauseLeft is how long a claim on a shard must still wait before it is sent. Its caller waits
+// until an instant: half of the time for the turn of this process, and half for tokens.
+func (a *Account) PauseLeft(i int, amounts []store.Amount, up, by time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.shardLocked(i)
 	if s.img == nil || !s.contention.isShared(up, a.count) {
 		return 0
 	}
-	pause := time.Duration(s.pause(amounts, a.aheadLocked(up) > 0)) * time.Millisecond
-	if pause == 0 {
-		return 0
+	ahead := a.aheadLocked(up, by) > 0
+	pause := s.contention.sentAt + time.Duration(s.pause(amounts, ahead))*time.Millisecond - up
+	if ahead {
+		pause = max(pause, min(s.contention.turnAt-up, (by-up)/2))
 	}
-	return s.contention.sentAt + pause - up
+	return pause
 }
 
 // Lost records that other processes have taken what this one asked a shard for. It reports
