@@ -51,8 +51,9 @@ type Options struct {
 	Trust time.Duration
 	// InFlight is the maximum number of concurrent writes per bucket item; further
 	// callers share the next write. Default [DefaultInFlight]: 2. There is one at a time
-	// while other processes write to the item, or callers come in crowds. Negative lets every caller write for itself. A store in the same process answers
-	// at once, so its callers share no writes.
+	// while other processes write to the item, or callers come in crowds. Negative lets
+	// every caller write for itself. A store in the same process answers at once, so its
+	// callers share no writes.
 	InFlight int
 	// MaxWaiters is how many callers of [Limiter.Wait] may wait at the same time for one
 	// bucket. If the bucket's entity has a parent to which it cascades, all buckets that

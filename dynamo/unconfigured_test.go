@@ -217,7 +217,7 @@ func TestSetLimitsWithoutTheLevelsBelow(t *testing.T) {
 	}
 }
 
-// Who may not list the levels above still learns which limits end.
+// A caller that may not list the levels above still learns which limits end.
 func TestLimitsThatEndAreKnownWithoutTheLevelsAbove(t *testing.T) {
 	t.Parallel()
 	var log records

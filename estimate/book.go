@@ -94,8 +94,8 @@ type recorder struct {
 
 var _ limiter.Observer = (*recorder)(nil)
 
-// A call is a call of a limiter. What an acquire has lost, and what it read without finding a
-// bucket, is booked when it is known what became of it.
+// A call is a call of a limiter. Two costs of an acquire are booked at its end, by its outcome:
+// refused writes, and reads that found no bucket.
 type call struct {
 	kind  limiter.CallKind
 	lost  Cost // refused writes, and looks before a write

@@ -248,7 +248,7 @@ type Debit struct {
 	// Earned is what the limit has earned since the take's Stamp.
 	Earned int64
 	// Ahead is how much of the amount the limit may still have to earn. The balance may
-	// then fall below zero. Whoever takes ahead must wait until the limit has earned it.
+	// then fall below zero. The process that takes ahead waits until the limit has earned it.
 	Ahead int64
 }
 

@@ -31,7 +31,7 @@ type Answer struct {
 // Taken is how much of its request an operation took.
 type Taken uint8
 
-// What an operation may have taken.
+// The values of [Taken].
 const (
 	TookNothing Taken = iota
 	TookAll           // what it asked for
