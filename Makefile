@@ -22,40 +22,24 @@ BENCHCOUNT ?= 6
 # except where CI is set.
 race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the race detector needs a C compiler: install gcc)))
 
-# The long tests let hours to weeks of virtual time pass, kill process after process, or try seed after
-# seed until the simulation reports a defect that they have planted. make quick and make test leave them to make long and to .ci/run.
-# arch_test.go checks that the packages have a test of each name, and that no other package has one.
-long = TestACombinedLoadCostsWhatTheLedgerSays \
-	TestABusyBucketIsDoubledAhead TestAClockThatStaysAhead TestADegradedLeaseIsCommitted \
-	TestADegradedLeaseIsDropped TestADegradedLeaseIsRolledBack \
-	TestADegradedLeaseIsRolledBackInTheBackground TestAFrozenWriteLimitDoublesNothing \
-	TestAHotPartitionDoublesItsBucket TestAProcessThatAsksForLittleGetsIt \
-	TestAQuietBucketIsNeverDoubled TestASlowBucketNeverDoubles \
-	TestASmallBurstBesideAClientThatIsALittleAhead TestBrokenAggregatorsAreSeen \
-	TestBrokenHealingsAreSeen TestBrokenIsSeen TestBrokenMergesAreSeen TestBrokenSeasonsAreSeen \
-	TestBrokenShardsAreSeen TestFollowerReadsParentsBeforeTheirChildren TestGoldenOverHTTP TestKilled \
-	TestLongRunRateIsTheConfiguredRateUnderLatency TestMemoryDoesNotGrowWithHistory TestNeverStarved \
-	TestNeverStarvedByAnAggregator TestNeverStarvedOnShards \
-	TestOneWriteFromTheFutureDoesNotStopABucket TestOnlyAQuietBucketIsMerged TestPowerCutAtEveryStep \
-	TestProcessesFarAwayGetAtLeastHalfAShare TestProcessesOnLocal TestProcessesShareALimitEqually TestProcessesTakeTurns \
-	TestSimWithDates TestSlowLimitAccruesBesideAFastOne TestStoreOverHTTP TestSteadyLoadStaysOnTheOneRoundTripPath \
-	TestTenThousandEntitiesStayWithinABoundOfMemory TestTheAttack TestTheAttackOnABucketThatIsNotSharded TestTheEndOfAShardWithSomethingPutOff \
-	TestTheIntervalsContainOne \
-	TestUnequalSharesAreSeen \
-	TestUsageCostsWhatTheLedgerSays
-long_packages = . ./aggregator ./conformance ./dynamo ./dynamo/stream ./dynamolite ./estimate \
-	./dynamolite/internal/differential ./dynamolite/internal/journal ./internal/sim ./loadtest ./loadtest/compare ./manifest
-space := $(subst ,, )
-long_pattern = '^($(subst $(space),|,$(strip $(long))))$$'
+# A long test is called TestLong…: it lets hours to weeks of virtual time pass, kills process after process, or
+# tries seed after seed until the simulation reports a defect that it has planted. make quick and make test leave
+# it to make long and to .ci/run.
+long = '^TestLong'
+# The packages that have one. The others need not be compiled for make long.
+long_packages = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' [a-z]*/ | sed 's,^,./,')))
 
-# Modules of their own, in folders with a go.mod: what they need must not get into everybody else's
-# go.mod. lint, format and vet cover them all. make test runs the tests of the libraries among them, and
-# make bench those of benchmarks.
-modules   = $(patsubst %/go.mod,%,$(filter-out tools/go.mod,$(wildcard */go.mod)))
-libraries = $(filter-out benchmarks,$(modules))
+# The modules of go.work, which a release tags together. One command builds and tests them all.
+program  = ./cmd/zae-limiter
+modules  = . $(program) ./metrics/otellimit ./middleware/grpclimit
+packages = $(modules:%=%/...)
+# Modules that are never released: what they compare with must not get into anybody's go.mod. make bench runs the
+# tests of benchmarks.
+separate = internal/test/benchmarks internal/test/routers
 
-golangci-lint = go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
-benchstat     = go tool -modfile=$(CURDIR)/tools/go.mod benchstat
+tool          = $$(GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod -n $(1))
+golangci-lint = $(call tool,golangci-lint)
+benchstat     = $(call tool,benchstat)
 
 .PHONY: help
 help: ## list the targets
@@ -63,9 +47,8 @@ help: ## list the targets
 
 .PHONY: quick
 quick: ## most tests, with few seeds and without the race detector; under a minute
-	@echo 'go test -short ./... without the long tests'
-	@go test -short -vet=off -skip $(long_pattern) ./...
-	@for m in $(libraries); do go test -C $$m -short -vet=off ./...; done
+	go test -short -vet=off -skip $(long) $(packages)
+	GOWORK=off go test -C internal/test/routers -short -vet=off ./...
 
 .PHONY: check
 check: lint test ## what to run before a commit
@@ -73,85 +56,83 @@ check: lint test ## what to run before a commit
 .PHONY: test
 test: ## every test that needs nothing but Go, except the long ones, under the race detector
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
-	@echo 'go test $(race) ./... without the long tests'
-	@go test $(race) -shuffle=on -timeout 20m -skip $(long_pattern) ./...
-	@for m in $(libraries); do echo "go test $(race) in $$m"; go test -C $$m $(race) -shuffle=on ./...; done
+	go test $(race) -shuffle=on -timeout 20m -skip $(long) $(packages)
+	GOWORK=off go test -C internal/test/routers $(race) -shuffle=on ./...
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
-	@echo 'go test $(race) $(long_packages), the long tests'
-	@go test $(race) -shuffle=on -timeout 60m -run $(long_pattern) $(filter-out .,$(long_packages))
-	@go test $(race) -shuffle=on -timeout 60m -run $(long_pattern) . -contest.large
-	@go test $(race) -timeout 60m -run '^TestTheBooksBalance$$' . -books.all
+	go test $(race) -shuffle=on -timeout 60m -run $(long) $(long_packages)
+	go test $(race) -shuffle=on -timeout 60m -run $(long) . -contest.large
+	go test $(race) -timeout 60m -run '^TestTheBooksBalance$$' . -books.all
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
-	$(golangci-lint) run --allow-serial-runners --build-tags conformance ./...
 	@for m in $(modules); do (cd $$m && $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...); done
+	@for m in $(separate); do (cd $$m && GOWORK=off $(golangci-lint) run --allow-serial-runners --build-tags conformance ./...); done
 
 .PHONY: format
 format: ## rewrite the files as lint wants them
-	$(golangci-lint) fmt ./...
-	@for m in $(modules); do (cd $$m && $(golangci-lint) fmt ./...); done
+	@for m in $(modules) $(separate); do (cd $$m && $(golangci-lint) fmt ./...); done
 
 .PHONY: build
 build: ## the programs, stripped, in bin/
-	go build -trimpath -tags lambda.norpc -ldflags "-s -w" -o bin/ ./cmd/...
+	go build -trimpath -tags lambda.norpc -ldflags "-s -w" -o bin/ $(program)
 
 .PHONY: tools
 tools: ## the tools that lint and benchmarks use, in bin/
-	go build -C tools -o ../bin/ tool
+	GOWORK=off go build -C tools -o ../bin/ tool
 
 .PHONY: vet
 vet: ## compile every package and test, the tagged ones too, and vet them
-	go build ./...
-	go vet -tags conformance ./...
-	go vet -tags aws ./conformance/account
-	@for m in $(modules); do go build -C $$m ./...; go vet -C $$m -tags conformance ./...; done
+	go build $(packages)
+	go vet -tags conformance $(packages)
+	go vet -tags aws $(program)/internal/test/conformance/account
+	@for m in $(separate); do GOWORK=off go vet -C $$m -tags conformance ./...; done
+
+# The packages with tests that need a counterpart.
+tagged = $(sort $(dir $(shell grep -rl --include='*_test.go' '^//go:build.*conformance' $(filter-out internal/,$(wildcard */)) internal/test/peers | grep -v benchload | sed 's,^,./,')))
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate, LocalStack, Prometheus and the OpenTelemetry collector
-	conformance/install
-	@echo 'go test -race -tags conformance, without the long tests'
-	@go test -race -count=1 -timeout 20m -tags conformance -skip $(long_pattern) \
-		./aggregator ./aggregator/redrive ./archive ./conformance/... ./deploy ./deploy/loadstack ./deploy/health ./deploy/stack ./dynamo ./dynamo/admin ./dynamo/stream ./dynamo/usage ./dynamolite/internal/differential ./internal/peers ./internal/permissions ./loadtest/locust ./promlimit
-	@for m in $(libraries); do go test -C $$m -race -count=1 -tags conformance ./...; done
+	internal/test/peers/install
+	go test -race -count=1 -timeout 20m -tags conformance -skip $(long) $(tagged)
+	GOWORK=off go test -C internal/test/routers -race -count=1 -tags conformance ./...
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made
 	@mkdir -p bin
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -o bin/zae-limiter-arm64 ./cmd/zae-limiter
-	go run ./cmd/zae-limiter lambda-export --binary bin/zae-limiter-arm64 --arch arm64 --out bin/functions.zip --force
-	ZAEL_AWS_TESTS_ZIP=$(CURDIR)/bin/functions.zip go test -count=1 -timeout 3h -v -tags aws -run '^TestOnARealAccount$$' ./conformance/account
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -o bin/zae-limiter-arm64 $(program)
+	go run $(program) lambda-export --binary bin/zae-limiter-arm64 --arch arm64 --out bin/functions.zip --force
+	ZAEL_AWS_TESTS_ZIP=$(CURDIR)/bin/functions.zip go test -count=1 -timeout 3h -v -tags aws -run '^TestOnARealAccount$$' $(program)/internal/test/conformance/account
 
 .PHONY: golden
 golden: ## record again what DynamoDB Local answers to the differential cases
-	conformance/install
+	internal/test/peers/install
 	go test -count=1 -tags conformance -run '^TestLive$$' ./dynamolite/internal/differential -update
 
 .PHONY: permissions
 permissions: ## record again what calls and commands ask of IAM, judge it, and write docs/permissions.md
-	conformance/install
-	go test -count=1 -run '^TestTheJudgedPolic' ./deploy ./deploy/loadstack -update.policies
-	go test -count=1 -run '^TestLibrary$$' ./internal/permissions -update
-	go test -count=1 -run '^TestScripts$$' ./internal/cli -update.permissions
-	go test -count=1 -tags conformance -run '^(TestTheJudgeAgrees|TestWhatCloudFormationDoes)$$' ./internal/permissions -update
-	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' ./internal/permissions -update
+	internal/test/peers/install
+	go test -count=1 -run '^TestTheJudgedPolic' $(program)/internal/deploy $(program)/internal/deploy/loadstack -update.policies
+	go test -count=1 -run '^TestLibrary$$' $(program)/internal/test/permissions -update
+	go test -count=1 -run '^TestScripts$$' $(program)/internal/cli -update.permissions
+	go test -count=1 -tags conformance -run '^(TestTheJudgeAgrees|TestWhatCloudFormationDoes)$$' $(program)/internal/test/permissions -update
+	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' $(program)/internal/test/permissions -update
 
 .PHONY: pictures
 pictures: ## draw docs/pictures again from what commands print
-	conformance/install
+	internal/test/peers/install
 	@rm -rf bin/pictures && mkdir -p bin/pictures
-	go test -count=1 -run '^(TestScripts|TestThePicture.*)$$' ./internal/cli -pictures $(CURDIR)/bin/pictures
+	go test -count=1 -run '^(TestScripts|TestThePicture.*)$$' $(program)/internal/cli -pictures $(CURDIR)/bin/pictures
 	$(PEERS_DIR)/pictures/bin/python docs/pictures/draw.py bin/pictures docs/pictures
-	go test -count=1 -run '^(TestScripts|TestThePicture.*|TestEveryPictureIsDrawn)$$' ./internal/cli
+	go test -count=1 -run '^(TestScripts|TestThePicture.*|TestEveryPictureIsDrawn)$$' $(program)/internal/cli
 
 .PHONY: reference
 reference: ## write the golden help and the pages of docs/cli from the commands
-	go test -count=1 -run '^(TestHelp|TestReference)$$' ./internal/cli -update
+	go test -count=1 -run '^(TestHelp|TestReference)$$' $(program)/internal/cli -update
 
 # The theme tells of its successor at every run; NO_MKDOCS_2_WARNING keeps the output to what is wrong.
-mkdocs = conformance/install site && NO_MKDOCS_2_WARNING=1 $(PEERS_DIR)/site/bin/mkdocs
+mkdocs = internal/test/peers/install site && NO_MKDOCS_2_WARNING=1 $(PEERS_DIR)/site/bin/mkdocs
 
 .PHONY: docs
 docs: ## the documentation site, in bin/site; a broken link, or a page that mkdocs.yml lacks, fails
@@ -163,7 +144,7 @@ docs-serve: ## the documentation site at http://127.0.0.1:8000, built again afte
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME
-	@for pkg in $$(go list ./...); do \
+	@for pkg in $$(go list $(packages)); do \
 		targets=$$(go test -list '^Fuzz' $$pkg); \
 		for target in $$(grep '^Fuzz' <<<"$$targets" || true); do \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
@@ -172,11 +153,11 @@ fuzz: ## each fuzz target for FUZZTIME
 
 .PHONY: sim
 sim: ## the simulation over SIM_SEEDS seeds
-	go test -count=1 -timeout 60m ./internal/sim -sim.seeds=$(SIM_SEEDS)
+	go test -count=1 -timeout 60m ./internal/test/sim -sim.seeds=$(SIM_SEEDS)
 
 .PHONY: contests
 contests: ## processes that share a limit for a minute of virtual time
-	go test -count=1 -timeout 60m -run 'TestProcesses|TestAProcess' . -contest=$(CONTEST) -contest.large
+	go test -count=1 -timeout 60m -run '^Test(Long)?(Processes|AProcess)' . -contest=$(CONTEST) -contest.large
 
 .PHONY: crash
 crash: ## a writing process killed KILLS times, and the log's own, with nothing lost
@@ -186,22 +167,22 @@ crash: ## a writing process killed KILLS times, and the log's own, with nothing 
 .PHONY: bench
 bench: ## every benchmark BENCHCOUNT times, with their summary, and the ratios held
 	@mkdir -p bin
-	go test -C benchmarks -count=1 -timeout 30m -v -run '^Test' ./...
-	go test -C benchmarks -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) -timeout 60m ./... | tee bin/bench.txt
+	GOWORK=off go test -C internal/test/benchmarks -count=1 -timeout 30m -v -run '^Test' ./...
+	GOWORK=off go test -C internal/test/benchmarks -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) -timeout 60m ./... | tee bin/bench.txt
 	$(benchstat) -col /via bin/bench.txt
 
 .PHONY: benchengine
 benchengine: ## the engine and its storage beside DynamoDB Local, the disk, Pebble and bbolt; half an hour
-	conformance/install
-	go test -C benchmarks -count=1 -timeout 90m -v -tags conformance -run '^Test(Engine|Storage)' . \
+	internal/test/peers/install
+	GOWORK=off go test -C internal/test/benchmarks -count=1 -timeout 90m -v -tags conformance -run '^Test(Engine|Storage)' . \
 		-engine.items 1000000 -engine.slice 300ms -engine.rounds 31
 
 .PHONY: benchlocal
 benchlocal: ## what the client adds to the calls it makes, on DynamoDB Local
-	conformance/install
-	go test -C benchmarks -count=1 -timeout 30m -v -tags conformance -run '^Test' ./...
+	internal/test/peers/install
+	GOWORK=off go test -C internal/test/benchmarks -count=1 -timeout 30m -v -tags conformance -run '^Test' ./...
 
 .PHONY: benchload
 benchload: ## a load test beside the Python peer's, on DynamoDB Local
-	conformance/install
-	go test -C benchmarks -count=1 -timeout 30m -v -tags conformance -run '^TestLoadTestsSideBySide$$' .
+	internal/test/peers/install
+	go test -count=1 -timeout 30m -v -tags conformance $(program)/internal/test/benchload

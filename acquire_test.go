@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 // family configures limits and creates a project and a key that cascades to it.

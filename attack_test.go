@@ -16,7 +16,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 // The attack of GHSA-76rv-2r9v-c5m6, on an engine that throttles as AWS does and
@@ -171,7 +171,7 @@ func awsEngine() dynamolite.Options {
 // The attack succeeds under the advisory's conditions. Every decision is a write to the
 // one item, and an index with all attributes puts all buckets of the resource into one
 // partition.
-func TestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
+func TestLongTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 	inEngine(t, awsEngine(), dynamo.TableOptions{GSI2Projection: dynamo.ProjectAll}, func(w *world) {
 		whole := limiter.PerSecond("rps", 1_000_000)
 		names := []string{"attacker"}
@@ -216,7 +216,7 @@ func TestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 }
 
 // The attack fails here: its cost stays bounded and the neighbours keep their latency.
-func TestTheAttack(t *testing.T) {
+func TestLongTheAttack(t *testing.T) {
 	const largeShards = 32 // only with -contest.large
 	for _, tt := range []struct {
 		name      string

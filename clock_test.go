@@ -7,8 +7,8 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/dated"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/dated"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 // inDatedWorld runs f in a bubble with a fresh table. The store's clock was compared
@@ -63,7 +63,7 @@ func (w *world) stampedNear(near time.Duration) {
 
 // One write by a clock that is far ahead does not stop a bucket for that time. It does
 // not double the bucket, and it costs at most one capacity.
-func TestOneWriteFromTheFutureDoesNotStopABucket(t *testing.T) {
+func TestLongOneWriteFromTheFutureDoesNotStopABucket(t *testing.T) {
 	const burst, hour = 60, 3600
 	for name, ahead := range map[string]time.Duration{"a minute": time.Minute, "an hour": time.Hour, "a year": 365 * 24 * time.Hour} {
 		for when, used := range map[string]bool{"at first use": false, "of a bucket in use": true} {
@@ -104,7 +104,7 @@ func TestAClientThatIsFarAheadIsCorrected(t *testing.T) {
 }
 
 // A bucket with a small burst does not suffer from a client that is a little ahead.
-func TestASmallBurstBesideAClientThatIsALittleAhead(t *testing.T) {
+func TestLongASmallBurstBesideAClientThatIsALittleAhead(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"200 ms": 200 * time.Millisecond, "a second": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {

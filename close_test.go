@@ -16,8 +16,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // After Close, every method fails with the same error, at once and without a request.
@@ -185,7 +185,7 @@ var closeRounds = flag.Int("close.rounds", 40, "how often a limiter is closed un
 // Close leaves no goroutine behind and does not race with calls that begin. The test
 // uses real goroutines, which the race detector watches.
 func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	w := &world{limitertest.New(t, limitertest.Options{})}
+	w := &world{testbed.New(t, testbed.Options{})}
 	rounds := *closeRounds
 	if testing.Short() {
 		rounds = min(rounds, 12)

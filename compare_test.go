@@ -14,9 +14,9 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -397,7 +397,7 @@ func TestABucketOutlivesAnOutageOfItsConfiguration(t *testing.T) {
 			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w := &world{limitertest.New(t, limitertest.Options{})}
+					w := &world{testbed.New(t, testbed.Options{})}
 					api := faults.NewTap(w.Engine)
 					l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 					w.System(limiter.PerDay("rpd", 1000))

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 func TestTheFirstLevelWithLimitsHoldsWhole(t *testing.T) {

@@ -110,7 +110,7 @@ func everyInstant(t *testing.T, end func(w *far, lease *limiter.Lease) (want []i
 
 // The rollback of a degraded lease returns what its acquire debits. The debit may come
 // before the lease was granted, before the rollback, or after it.
-func TestADegradedLeaseIsRolledBack(t *testing.T) {
+func TestLongADegradedLeaseIsRolledBack(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"at once": 0, "in between": 12 * time.Millisecond, "later": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestADegradedLeaseIsRolledBack(t *testing.T) {
 }
 
 // The rollback of a degraded lease goes on in the background if its context has ended.
-func TestADegradedLeaseIsRolledBackInTheBackground(t *testing.T) {
+func TestLongADegradedLeaseIsRolledBackInTheBackground(t *testing.T) {
 	t.Parallel()
 	everyInstant(t, func(w *far, lease *limiter.Lease) []int64 {
 		ctx, cancel := context.WithCancel(w.Context())
@@ -139,7 +139,7 @@ func TestADegradedLeaseIsRolledBackInTheBackground(t *testing.T) {
 
 // A committed degraded lease keeps what its acquire debits, as adjusted. It keeps
 // nothing if the acquire never debits anything. The commit does not wait for the debit.
-func TestADegradedLeaseIsCommitted(t *testing.T) {
+func TestLongADegradedLeaseIsCommitted(t *testing.T) {
 	t.Parallel()
 	for _, delta := range []int64{0, 30, -30, -250} {
 		t.Run(strconv.FormatInt(delta, 10), func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestADegradedLeaseIsCommitted(t *testing.T) {
 }
 
 // A degraded lease that is never settled keeps its debits.
-func TestADegradedLeaseIsDropped(t *testing.T) {
+func TestLongADegradedLeaseIsDropped(t *testing.T) {
 	t.Parallel()
 	debited := everyInstant(t, func(_ *far, lease *limiter.Lease) []int64 {
 		if lease.Degraded() {

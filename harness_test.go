@@ -9,21 +9,21 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 var (
-	ask    = limitertest.Ask
-	askAll = limitertest.AskAll
+	ask    = testbed.Ask
+	askAll = testbed.AskAll
 )
 
-type tokens = limitertest.Tokens
+type tokens = testbed.Tokens
 
-const table = limitertest.Table
+const table = testbed.Table
 
 // A world is the tests' world with what only tests of limiters need.
-type world struct{ *limitertest.World }
+type world struct{ *testbed.World }
 
 // inWorld runs f in a bubble with a fresh table and one limiter. It runs f once on an
 // engine that is known never to wait, and once as if the engine were remote.
@@ -33,7 +33,7 @@ func inWorld(t *testing.T, o limiter.Options, f func(*world)) {
 	for _, name := range []string{"in process", "remote"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: name == "remote", Limiter: o}, f)
+			inBubble(t, testbed.Options{Remote: name == "remote", Limiter: o}, f)
 		})
 	}
 }
@@ -43,13 +43,13 @@ func inWorld(t *testing.T, o limiter.Options, f func(*world)) {
 func inEngine(t *testing.T, e dynamolite.Options, to dynamo.TableOptions, f func(*world)) {
 	t.Helper()
 	t.Parallel()
-	inBubble(t, limitertest.Options{Engine: e, Table: to, Remote: true}, f)
+	inBubble(t, testbed.Options{Engine: e, Table: to, Remote: true}, f)
 }
 
 // inBubble runs f in a bubble, where time passes when every goroutine waits.
-func inBubble(t *testing.T, o limitertest.Options, f func(*world)) {
+func inBubble(t *testing.T, o testbed.Options, f func(*world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(&world{limitertest.New(t, o)}) })
+	synctest.Test(t, func(t *testing.T) { f(&world{testbed.New(t, o)}) })
 }
 
 // admitted counts how often a request is admitted when it is made at each interval for

@@ -16,7 +16,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -270,7 +270,7 @@ func TestWaitsOfAHealedBucketAreExact(t *testing.T) {
 
 // While a stamp lies ahead, the hidden write limit earns nothing. That alone doubles no
 // bucket, whether the client has checked its clock or not.
-func TestAFrozenWriteLimitDoublesNothing(t *testing.T) {
+func TestLongAFrozenWriteLimitDoublesNothing(t *testing.T) {
 	for name, checked := range map[string]bool{"checked": true, "unchecked": false} {
 		for ahead, by := range map[string]time.Duration{"two seconds": 2 * time.Second, "twenty": 20 * time.Second, "an hour": time.Hour} {
 			t.Run(name+" "+ahead, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestAWriteLimitThatRanDryDoublesNothing(t *testing.T) {
 
 // If a client's clock stays ahead, its stamps are moved back at growing intervals, so
 // that its gain is bounded. Other clients get the rest meanwhile.
-func TestAClockThatStaysAhead(t *testing.T) {
+func TestLongAClockThatStaysAhead(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		const burst, hours = 60, 6
 		w.System(limiter.PerSecond("rps", 1, limiter.Burst(burst)))

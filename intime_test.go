@@ -15,8 +15,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -238,7 +238,7 @@ func TestASharedWriteOutlivesItsCallers(t *testing.T) {
 func TestACallInTheProcessReturnsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{limitertest.New(t, limitertest.Options{})}
+		w := &world{testbed.New(t, testbed.Options{})}
 		w.System(hourly)
 		w.plant("user", hourly, limiter.MaxShards, each(limiter.MaxShards, 100_000)...)
 		for i := range limiter.MaxShards {

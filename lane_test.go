@@ -15,8 +15,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // A wire is the distance to a table. A request takes some time, and is applied in the
@@ -113,7 +113,7 @@ type far struct {
 // inFarWorld runs f in a bubble.
 func inFarWorld(t *testing.T, o limiter.Options, f func(*far)) {
 	t.Helper()
-	inBubble(t, limitertest.Options{Limiter: limiter.Options{Trust: -1}}, func(in *world) {
+	inBubble(t, testbed.Options{Limiter: limiter.Options{Trust: -1}}, func(in *world) {
 		w := &far{world: in}
 		w.wire = newWire(w.Meter, 10*time.Millisecond)
 		w.l = w.NewLimiter(w.OpenOn(w.wire.api), o)

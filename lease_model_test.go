@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -148,7 +148,7 @@ func TestALeaseDoesWhatItsModelDoes(t *testing.T) {
 		kind := kinds[seed%4]
 		t.Run(fmt.Sprint(kind, " ", seed), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: seed%8 > 3}, func(w *world) { w.walkLease(kind, seed) })
+			inBubble(t, testbed.Options{Remote: seed%8 > 3}, func(w *world) { w.walkLease(kind, seed) })
 		})
 	}
 }
@@ -164,7 +164,7 @@ func (w *world) walkLease(kind string, seed uint64) {
 		for limit, n := range balances {
 			all = append(all, limiter.PerDay(limit, n))
 		}
-		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: limitertest.Resource}, all))
+		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: testbed.Resource}, all))
 	}
 	limits("project", parents)
 	entity := "key"
@@ -177,8 +177,8 @@ func (w *world) walkLease(kind string, seed uint64) {
 	limits(entity, own)
 	if kind == "sharded" {
 		w.Take(w.Limiter, ask(entity, "rpd", 0))
-		w.DoubleNow(w.Context(), entity, limitertest.Resource)
-		w.DoubleNow(w.Context(), entity, limitertest.Resource)
+		w.DoubleNow(w.Context(), entity, testbed.Resource)
+		w.DoubleNow(w.Context(), entity, testbed.Resource)
 	}
 	var outage faults.Slot
 	l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, outage.Apply)), limiter.Options{Trust: -1})

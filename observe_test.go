@@ -18,8 +18,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -103,7 +103,7 @@ func inDiary(t *testing.T, f func(*world, *diary)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &diary{}
-			inBubble(t, limitertest.Options{Remote: name == "remote", Limiter: limiter.Options{Observer: d}}, func(w *world) {
+			inBubble(t, testbed.Options{Remote: name == "remote", Limiter: limiter.Options{Observer: d}}, func(w *world) {
 				f(w, d)
 				synctest.Wait()
 				if d.open != 0 || d.strays != 0 {
@@ -168,7 +168,7 @@ func TestAnObserverIsToldOfOperations(t *testing.T) {
 		for _, o := range operations {
 			kinds = append(kinds, o.Kind)
 			cost.WriteUnits += o.Cost.WriteUnits
-			if o.Entity != "key" || o.Resource != limitertest.Resource || o.Err != nil {
+			if o.Entity != "key" || o.Resource != testbed.Resource || o.Err != nil {
 				w.Errorf("told %+v", o)
 			}
 			for i, k := range o.Keys {
@@ -194,7 +194,7 @@ func TestAnObserverIsToldOfSettlements(t *testing.T) {
 		w.Must(lease.Adjust("tph", 23))
 		d.take()
 		w.Must(lease.Commit(w.Context()))
-		if r := d.one(w); r.Kind != limiter.CallCommit || r.Result != limiter.Completed || r.Entity != "key" || r.Resource != limitertest.Resource || r.Lease != lease ||
+		if r := d.one(w); r.Kind != limiter.CallCommit || r.Result != limiter.Completed || r.Entity != "key" || r.Resource != testbed.Resource || r.Lease != lease ||
 			!slices.Equal(r.Settled, []store.Amount{{Limit: "tph", Milli: 23_000}}) || r.Cost.Requests != 1 {
 			w.Errorf("commit: told %+v", r)
 		}
@@ -294,7 +294,7 @@ func TestAnObserverIsToldOfOutages(t *testing.T) {
 func TestAnObserverIsToldWhoWasCarried(t *testing.T) {
 	t.Parallel()
 	d := &diary{}
-	inBubble(t, limitertest.Options{Remote: true, Limiter: limiter.Options{}}, func(w *world) {
+	inBubble(t, testbed.Options{Remote: true, Limiter: limiter.Options{}}, func(w *world) {
 		w.System(limiter.PerHour("rph", 1000))
 		far := faults.Wrap(w.Meter, faults.Latency(10*time.Millisecond))
 		l := w.NewLimiter(w.OpenOn(far), limiter.Options{Observer: d})
@@ -388,7 +388,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var text bytes.Buffer
 			log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level}))
-			w := limitertest.New(t, limitertest.Options{Limiter: limiter.Options{Observer: limiter.LogDecisions(log)}})
+			w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: limiter.LogDecisions(log)}})
 			w.System(limiter.PerHour("rph", 1))
 			w.Take(w.Limiter, ask("key", "rph", 1))
 			w.Take(w.Limiter, ask("key", "rph", 1))
@@ -438,7 +438,7 @@ func (nobody) EndOperation(context.Context, limiter.OperationResult) {}
 // Not parallel: allocations of other tests would be counted.
 func TestNoObserverAllocatesNothing(t *testing.T) {
 	acquire := func(o limiter.Observer) float64 {
-		w := limitertest.New(t, limitertest.Options{Limiter: limiter.Options{Observer: o}})
+		w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: o}})
 		w.System(limiter.PerHour("rph", 1_000_000))
 		req := ask("key", "rph", 1)
 		w.Take(w.Limiter, req)
@@ -460,7 +460,7 @@ func TestNilObserversAreLeftOut(t *testing.T) {
 	t.Parallel()
 	var said []string
 	o := limiter.Observers{nil, &scribe{"a", &said}, limiter.LogDecisions(nil), nil}
-	w := limitertest.New(t, limitertest.Options{Limiter: limiter.Options{Observer: o}})
+	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: o}})
 	w.System(limiter.PerHour("rph", 10))
 	w.Take(w.Limiter, ask("key", "rph", 1))
 	if len(said) == 0 {
@@ -481,7 +481,7 @@ const (
 // same process, without an observer and with one that does nothing.
 func BenchmarkObserver(b *testing.B) {
 	for name, o := range map[string]limiter.Observer{"nobody": nil, "attached": nobody{}, "log=off": limiter.LogDecisions(slog.New(slog.DiscardHandler))} {
-		w := limitertest.New(b, limitertest.Options{Limiter: limiter.Options{Observer: o}})
+		w := testbed.New(b, testbed.Options{Limiter: limiter.Options{Observer: o}})
 		w.System(limiter.PerHour("rph", limiter.MaxTokens), limiter.PerHour("tph", 1))
 		b.Run("acquire/observer="+name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -13,14 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 // Each test here has the name of the property that it proves. Its comment gives the
 // peer's defect that contradicts this property, with the defect's number.
 
 // Peer defect 7.1: moving the shared stamp for a fast limit starves a slow limit.
-func TestSlowLimitAccruesBesideAFastOne(t *testing.T) {
+func TestLongSlowLimitAccruesBesideAFastOne(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerSecond("rps", 1), limiter.PerDay("rpd", 86))
 		if refused := w.Take(w.Limiter, ask("user", "rpd", 86)); refused != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // refusedLocally makes a request that must be refused, and reports whether the refusal
@@ -477,7 +477,7 @@ type memory struct {
 func newMemory(tb testing.TB, limits int) *memory {
 	tb.Helper()
 	// Longer than the benchmark runs.
-	w := limitertest.New(tb, limitertest.Options{Limiter: limiter.Options{Trust: time.Hour, ConfigTTL: 2 * time.Hour}})
+	w := testbed.New(tb, testbed.Options{Limiter: limiter.Options{Trust: time.Hour, ConfigTTL: 2 * time.Hour}})
 	var config []limiter.Limit
 	for i := range limits {
 		config = append(config, limiter.PerDay(fmt.Sprint("l", i), 1))

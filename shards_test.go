@@ -14,7 +14,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 // count returns the number of shards of the user's bucket. All shards must agree on it.
@@ -108,7 +108,7 @@ func (w *world) lose(shard int) {
 	}
 }
 
-func TestASlowBucketNeverDoubles(t *testing.T) {
+func TestLongASlowBucketNeverDoubles(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerSecond("rps", 100))
 		const requests = 10_000

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -269,7 +269,7 @@ func TestTopOfManyBuckets(t *testing.T) {
 // context.
 func TestTopEndsWithTheLimiter(t *testing.T) {
 	t.Parallel()
-	inBubble(t, limitertest.Options{Remote: true, Limiter: limiter.Options{Timeout: time.Second}}, func(w *world) {
+	inBubble(t, testbed.Options{Remote: true, Limiter: limiter.Options{Timeout: time.Second}}, func(w *world) {
 		w.System(limiter.PerHour("rph", 1000))
 		w.Take(w.Limiter, ask("user", "rph", 1))
 		var slow faults.Slot

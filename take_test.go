@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 func TestSettleSetsWhatWasUsed(t *testing.T) {
@@ -103,8 +103,8 @@ func TestALeaseOfSeveralShardsTakesMore(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("tph", 1000))
 		w.Take(w.Limiter, ask("user", "tph", 0))
-		w.DoubleNow(w.Context(), "user", limitertest.Resource)
-		w.DoubleNow(w.Context(), "user", limitertest.Resource)
+		w.DoubleNow(w.Context(), "user", testbed.Resource)
+		w.DoubleNow(w.Context(), "user", testbed.Resource)
 		lease, err := w.Acquire(w.Context(), ask("user", "tph", 600))
 		w.Must(err)
 		w.Must(lease.Take(w.Context(), tokens{"tph": 300}))
@@ -153,7 +153,7 @@ func TestCallsOnALeaseOverlap(t *testing.T) {
 		t.Run(map[bool]string{true: "committed", false: "rolled back"}[commits], func(t *testing.T) {
 			t.Parallel()
 			for at := range 40 {
-				inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+				inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 					l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 10*time.Millisecond).api), limiter.Options{})
 					w.family(limiter.PerDay("tpd", 1000))
 					lease, err := l.Acquire(w.Context(), ask("key", "tpd", 100))
@@ -215,7 +215,7 @@ func TestTakeAndReleaseAfterClose(t *testing.T) {
 
 // A caller that leaves a take has taken nothing more; the lease goes on.
 func TestACallerLeavesATake(t *testing.T) {
-	inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 10*time.Millisecond).api), limiter.Options{})
 		w.System(limiter.PerDay("tpd", 1000))
 		lease, err := l.Acquire(w.Context(), ask("user", "tpd", 100))

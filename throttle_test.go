@@ -14,7 +14,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 // tapped runs f with a limiter on an engine behind a tap.
@@ -261,7 +261,7 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 
 // A hot partition makes its bucket double in the background, at most once a second,
 // until the partition is no longer hot. The bucket never has more than 32 shards.
-func TestAHotPartitionDoublesItsBucket(t *testing.T) {
+func TestLongAHotPartitionDoublesItsBucket(t *testing.T) {
 	var log captured
 	tapped(t, limiter.Options{Logger: slog.New(&log)}, func(w *world, api *faults.Tap) {
 		w.plant("user", hourly, 1, 3_000_000)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // A turnsCase is processes whose callers all want what one bucket earns.
@@ -44,7 +44,7 @@ func heed(ctx context.Context, l *limiter.Limiter, req limiter.Request) error {
 
 // Processes that share a small bucket take turns: an admission costs about one write, the
 // limit is used, and the shares are about equal.
-func TestProcessesTakeTurns(t *testing.T) {
+func TestLongProcessesTakeTurns(t *testing.T) {
 	for _, c := range []turnsCase{
 		{limit: limiter.PerSecond("rps", 5, limiter.Burst(1)), processes: 1, writes: 1.1},
 		{limit: limiter.PerSecond("rps", 5, limiter.Burst(1)), processes: 2, writes: 1.5},
@@ -70,7 +70,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 		for how, get := range map[string]func(context.Context, *limiter.Limiter, limiter.Request) error{"wait": wait, "heed refusals": heed} {
 			t.Run(fmt.Sprintf("%d processes %s, %d of %d, %d in %v", c.processes, how, max(1, c.amount), c.limit.Capacity, c.limit.Amount, c.limit.Period), func(t *testing.T) {
 				t.Parallel()
-				inBubble(t, limitertest.Options{Remote: true}, func(w *world) { c.in(w, get) })
+				inBubble(t, testbed.Options{Remote: true}, func(w *world) { c.in(w, get) })
 			})
 		}
 	}
@@ -135,7 +135,7 @@ func (c turnsCase) in(w *world, get func(context.Context, *limiter.Limiter, limi
 // empty since start.
 func inTurns(t *testing.T, f func(w *world, one, two *limiter.Limiter, start time.Time)) {
 	t.Helper()
-	inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		w.System(limiter.PerSecond("rps", 5, limiter.Burst(1)))
 		var both [2]*limiter.Limiter
 		for i := range both {
@@ -203,7 +203,7 @@ func TestWhatIsTakenAheadKeepsTheLimit(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d and %d a second", limit.Capacity, limit.Amount), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+			inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 				const processes, callers, lateness = 5, 6, 50 * time.Millisecond
 				w.System(limit)
 				ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)

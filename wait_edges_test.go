@@ -10,8 +10,8 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // A thousand callers wait, of which most leave at random instants. Those that stay are
@@ -20,7 +20,7 @@ func TestAThousandWaitersLeaveAtRandom(t *testing.T) {
 	for name, latency := range map[string]time.Duration{"at once": 0, "20 ms": 20 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+			inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 				w.System(limiter.PerMinute("rpm", 6_000), limiter.PerMinute("tpm", 600_000))
 				l := w.NewLimiter(w.OpenOn(newWire(w.Meter, latency).api), limiter.Options{MaxWaiters: -1})
 				w.Take(l, askAll("user", tokens{"rpm": 6_000, "tpm": 600_000}))

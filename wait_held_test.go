@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // slowKey is the key of the time that a caller's writes take, in its context.
@@ -31,7 +31,7 @@ func slowedDown(ctx context.Context, c *faults.Call, next faults.Next) error {
 func inHold(t *testing.T, then func(w *world, l *limiter.Limiter, leave func(), first, second *waited, all *sync.WaitGroup)) {
 	t.Helper()
 	t.Parallel()
-	inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, slowedDown)), limiter.Options{InFlight: -1})
 		w.System(limiter.PerMinute("tpm", 60))
 		w.Take(l, ask("user", "tpm", 60))
@@ -120,7 +120,7 @@ func TestAConflictDoesNotEndAWait(t *testing.T) {
 // A lease never takes more than the most tokens, also if it was adjusted while a take was
 // under way. Such a take returns what it debited.
 func TestATakeFindsThatALeaseHasGrown(t *testing.T) {
-	inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 10*time.Millisecond).api), limiter.Options{})
 		w.System(limiter.PerDay("tpd", limiter.MaxTokens))
 		lease, err := l.Acquire(w.Context(), ask("user", "tpd", 0))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -35,7 +35,7 @@ func TestAWaiterLooksWithinTwoMinutes(t *testing.T) {
 			}
 			t.Run(name+", "+who, func(t *testing.T) {
 				t.Parallel()
-				inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+				inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 					w.System(daily)
 					other := w.NewLimiter(w.OpenOn(w.API), limiter.Options{})
 					w.takesOne(w.Limiter, "rpd")
@@ -77,7 +77,7 @@ func TestAWaiterNoticesAnotherParent(t *testing.T) {
 	for name, othersWrite := range map[string]bool{"nobody writes": false, "others write": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+			inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 				w.System(limiter.PerDay("rpd", 24, limiter.Burst(10)))
 				belongsTo := func(parent string) {
 					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "user", Parent: parent, Cascade: true})))
@@ -130,7 +130,7 @@ func TestAnExactWaitIsNotSpreadForLong(t *testing.T) {
 		limit := tt.limit
 		t.Run(fmt.Sprint(tt.amount, " of ", limit.Amount, " in ", limit.Period), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+			inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 				w.System(limit)
 				other := w.NewLimiter(w.OpenOn(w.API), limiter.Options{})
 				req := ask("user", "r", tt.amount)

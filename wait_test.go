@@ -10,8 +10,8 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // A waited is what became of one call of Wait.
@@ -68,7 +68,7 @@ func TestAHundredWorkersWaitWithFewTries(t *testing.T) {
 	for name, latency := range map[string]time.Duration{"at once": 0, "5 ms": 5 * time.Millisecond, "20 ms": 20 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+			inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 				l := w.NewLimiter(w.OpenOn(newWire(w.Meter, latency).api), limiter.Options{})
 				w.System(limiter.PerSecond("rps", 200))
 				w.Take(l, ask("user", "rps", 200))
@@ -130,7 +130,7 @@ func TestWaitersOfDifferentAmountsUseTheWholeLimit(t *testing.T) {
 		for of, amount := range amounts {
 			t.Run(of+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+				inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 					w.System(limiter.PerSecond("rps", 20_000))
 					w.mixedAmounts(latency, 1, "user", func(i int64) limiter.Request { return ask("user", "rps", amount(i)) })
 				})
@@ -138,7 +138,7 @@ func TestWaitersOfDifferentAmountsUseTheWholeLimit(t *testing.T) {
 		}
 		t.Run("children of one parent/"+name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, limitertest.Options{Remote: true}, func(w *world) {
+			inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 				w.family(limiter.PerSecond("rps", 1_000_000))
 				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerSecond("rps", 20_000)}))
 				for i := range 10 {
@@ -411,7 +411,7 @@ func TestWaitEndsEarlyIfTokensComeBack(t *testing.T) {
 
 // Waiting is free for a caller that need not wait.
 func TestWaitWithoutWaitingCostsWhatAcquireCosts(t *testing.T) { // not parallel: AllocsPerRun counts for the process
-	w := &world{limitertest.New(t, limitertest.Options{})}
+	w := &world{testbed.New(t, testbed.Options{})}
 	w.System(limiter.PerSecond("rps", 1_000_000))
 	req := ask("user", "rps", 1)
 	w.Take(w.Limiter, req)

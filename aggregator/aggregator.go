@@ -12,8 +12,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
-	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // Usage keeps the sums. It must not add a step twice. It recognizes a step by its shard
@@ -26,7 +26,7 @@ type Usage interface {
 // A Namespace is what the aggregator needs to tend the buckets of one namespace.
 type Namespace struct {
 	// Keeper replenishes, doubles, mends and merges; nil leaves buckets alone.
-	Keeper *tend.Keeper
+	Keeper *upkeep.Keeper
 	// Usage keeps the sums; nil counts nothing.
 	Usage Usage
 	// Close is called once the namespace is forgotten, see Options.Namespaces, and nothing

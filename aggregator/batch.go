@@ -9,8 +9,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
-	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // A batch is the records of one call, grouped by item.
@@ -150,7 +150,7 @@ func (it *item) indexes() []int {
 }
 
 // demand estimates the next debits: as much as in this batch.
-func (it *item) demand() (d tend.Demand) {
+func (it *item) demand() (d upkeep.Demand) {
 	for i := range it.writes {
 		w := &it.writes[i]
 		if w.counted && w.consumed != nil { // not a refill: no request asked for it
@@ -230,7 +230,7 @@ func events(amounts []store.Amount) int64 {
 // A bucketGroup is the items of a batch that are shards of one bucket.
 type bucketGroup struct {
 	entity, resource string
-	keeper           *tend.Keeper
+	keeper           *upkeep.Keeper
 	items            []*item
 	grew             bool // a record shows a change of the number of shards
 	anew             bool // a record shows a shard 0 that a peer created

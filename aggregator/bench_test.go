@@ -19,8 +19,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
-	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // nobody accepts usage and keeps nothing.
@@ -103,7 +104,7 @@ func unattended(tb testing.TB, db *dynamolite.DB, usage aggregator.Usage) *aggre
 	if err != nil {
 		tb.Fatal(err)
 	}
-	k, err := tend.New(s, tend.Options{})
+	k, err := upkeep.NewKeeper(s, process.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // A bill is the cost of batches of 100 records, all in three windows, index writes
@@ -108,7 +108,7 @@ func checkBills(w *world, engine *dynamolite.DB) {
 func TestABatchCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := limitertest.NewEngine(t, dynamolite.Options{})
-		checkBills(newWorldOn(t, limitertest.Options{API: engine}, engine), engine)
+		engine := testbed.NewEngine(t, dynamolite.Options{})
+		checkBills(newWorldOn(t, testbed.Options{API: engine}, engine), engine)
 	})
 }

@@ -19,22 +19,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
-	"github.com/zeroae/zae-limiter-go/tend"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
-const table = limitertest.Table
+const table = testbed.Table
 
 var (
-	ask    = limitertest.Ask
-	askAll = limitertest.AskAll
+	ask    = testbed.Ask
+	askAll = testbed.AskAll
 )
 
-type tokens = limitertest.Tokens
+type tokens = testbed.Tokens
 
 // A world is a table with a stream, and an aggregator of its records.
 type world struct {
-	*limitertest.World
+	*testbed.World
 	streams    stream.API
 	books      *books
 	aggregator *aggregator.Aggregator
@@ -48,17 +48,17 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	engine := limitertest.NewEngine(t, dynamolite.Options{})
-	return newWorldOn(t, limitertest.Options{API: engine}, engine)
+	engine := testbed.NewEngine(t, dynamolite.Options{})
+	return newWorldOn(t, testbed.Options{API: engine}, engine)
 }
 
 // newWorldOn makes a table with a stream on an API, its limiters and its aggregator.
-func newWorldOn(t *testing.T, o limitertest.Options, streams stream.API) *world {
+func newWorldOn(t *testing.T, o testbed.Options, streams stream.API) *world {
 	t.Helper()
 	o.Store.Principal = "tester"
 	o.Table = dynamo.TableOptions{Stream: true, Now: o.Store.Now, Principal: o.Store.Principal}
 	w := &world{
-		World: limitertest.New(t, o), streams: streams, now: o.Store.Now, options: o.Limiter,
+		World: testbed.New(t, o), streams: streams, now: o.Store.Now, options: o.Limiter,
 		books: &books{}, after: map[string]string{},
 	}
 	out, err := w.API.DescribeTable(w.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(table)})
@@ -77,7 +77,7 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Keeper: w.NewKeeper(s, tend.Options{Rand: w.options.Rand}), Usage: &ledger{w.books, s}}, nil
+		return aggregator.Namespace{Keeper: w.NewKeeper(s, process.Options{Rand: w.options.Rand}), Usage: &ledger{w.books, s}}, nil
 	}, o)
 	w.Must(err)
 	return a

@@ -12,8 +12,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
-	"github.com/zeroae/zae-limiter-go/internal/peers"
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // localStreams is a client of the streams of DynamoDB Local.
@@ -28,7 +28,7 @@ func localStreams(local *peers.Local) *dynamodbstreams.Client {
 func TestOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
-	w := newWorldOn(t, limitertest.Options{API: local.Client}, localStreams(local))
+	w := newWorldOn(t, testbed.Options{API: local.Client}, localStreams(local))
 	w.aggregator = w.aggregate(aggregator.Options{MaxAge: time.Hour}) // this test is not about time
 	w.traffic(0)
 	records := w.drain()
@@ -67,5 +67,5 @@ func TestOnDynamoDBLocal(t *testing.T) {
 func TestABatchCostsOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
-	checkBills(newWorldOn(t, limitertest.Options{API: local.Client}, localStreams(local)), nil)
+	checkBills(newWorldOn(t, testbed.Options{API: local.Client}, localStreams(local)), nil)
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/tend"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 var errLost = errors.New("connection reset by peer")
@@ -120,7 +120,7 @@ func (l *lossy) live() {
 	l.uses("wide", map[string]int64{"rpd": 1000})
 	l.Take(l.Limiter, ask("wide", "rpd", 1))
 	l.set("wide", 0, map[string]int64{schema.ShardCount: 4})
-	l.Must(l.NewKeeper(l.Store, tend.Options{}).Mend(l.Context(), limiter.Bucket{Entity: "wide", Resource: "gpt-4"}))
+	l.Must(l.NewKeeper(l.Store, process.Options{}).Mend(l.Context(), limiter.Bucket{Entity: "wide", Resource: "gpt-4"}))
 	for i := range 60 {
 		n := 1 + l.dice.Int64N(500)
 		switch entity := []string{"wide", "wide", "solo", "key"}[l.dice.IntN(4)]; l.dice.IntN(6) {

@@ -15,8 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
-	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // written is a batch of writes to buckets that no other batch writes to, half of them in
@@ -51,7 +52,7 @@ func live() uint64 {
 
 // Twenty times the history, with twenty times the buckets and deleted namespaces, fits in
 // the same memory. Not parallel: all tests share the heap.
-func TestMemoryDoesNotGrowWithHistory(t *testing.T) {
+func TestLongMemoryDoesNotGrowWithHistory(t *testing.T) {
 	const records, few, many, most = 100, 50, 20 * 50, 2 << 20
 	engine := dynamolite.New(dynamolite.Options{})
 	t.Cleanup(func() { _ = engine.Close() })
@@ -63,7 +64,7 @@ func TestMemoryDoesNotGrowWithHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, ns := s.Namespace()
-	k, err := tend.New(s, tend.Options{Memory: 1000})
+	k, err := upkeep.NewKeeper(s, process.Options{Memory: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

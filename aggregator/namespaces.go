@@ -9,8 +9,8 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
-	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // forgetMissing is how long the aggregator takes a missing namespace for missing.
@@ -35,9 +35,9 @@ type namespace struct {
 
 	missing   bool
 	missingAt time.Time
-	users     int        // batches that use it
-	told      tend.Stats // of its keeper, as far as results of batches have them
-	forgotten bool       // to be closed when its last user ends
+	users     int          // batches that use it
+	told      upkeep.Stats // of its keeper, as far as results of batches have them
+	forgotten bool         // to be closed when its last user ends
 }
 
 func newNamespaces(open Opener, size int) *namespaces {

@@ -7,9 +7,9 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/dated"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/dated"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -17,12 +17,12 @@ import (
 // items that the table throttled. Each is in one result.
 func TestAResultCountsWhatKeepersHealAndBrake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := limitertest.NewEngine(t, dynamolite.Options{})
+		engine := testbed.NewEngine(t, dynamolite.Options{})
 		server := &dated.Server{
 			Handler: dynamolite.NewHandler(engine, dynamolite.HandlerOptions{}), Date: func(int) time.Time { return time.Now() },
 		}
 		var busy faults.Slot
-		w := newWorldOn(t, limitertest.Options{API: faults.Wrap(server.Client(), busy.Apply)}, engine)
+		w := newWorldOn(t, testbed.Options{API: faults.Wrap(server.Client(), busy.Apply)}, engine)
 		w.System(limiter.PerMinute("rpm", 90_000))
 		use := func() {
 			if refused := w.Take(w.Limiter, ask("user", "rpm", 50_000)); refused != nil {

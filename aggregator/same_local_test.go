@@ -22,9 +22,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
-	"github.com/zeroae/zae-limiter-go/internal/peers"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // One history on both engines leaves the same table, item by item and attribute by
@@ -39,7 +39,7 @@ import (
 func TestBothEnginesEndWithTheSameTable(t *testing.T) {
 	t.Parallel()
 	local := peers.DynamoDBLocal(t)
-	engine := limitertest.NewEngine(t, dynamolite.Options{})
+	engine := testbed.NewEngine(t, dynamolite.Options{})
 
 	embedded := newStory(t, engine, engine, nil)
 	actual := newStory(t, atOnce{local.Client}, localStreams(local), embedded.steps)
@@ -84,7 +84,7 @@ func newStory(t *testing.T, api dynamo.API, streams stream.API, wait []int) *sto
 	// Later than any test, so that nothing expires by an engine's clock.
 	s := &story{at: time.Date(2100, 2, 28, 23, 40, 0, 0, time.UTC), wait: wait, names: map[string]string{}, writes: map[string]int{}}
 	var dice atomic.Int64
-	s.world = newWorldOn(t, limitertest.Options{
+	s.world = newWorldOn(t, testbed.Options{
 		API: api, Store: dynamo.Options{Now: func() time.Time { return s.at }},
 		Limiter: limiter.Options{Rand: func(n int64) int64 { return dice.Add(7) % n }},
 	}, streams)

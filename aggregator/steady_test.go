@@ -12,7 +12,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 type callKey struct{}
@@ -113,7 +113,7 @@ func (s steady) run(t *testing.T, aggregated bool) (share float64, refills int) 
 // finds the stamp too old (ADR 017). An aggregator can do nothing ahead for such a bucket.
 // For a bucket that fills hardly faster than its load, from many users that each come
 // seldom, the test only reports the share.
-func TestSteadyLoadStaysOnTheOneRoundTripPath(t *testing.T) {
+func TestLongSteadyLoadStaysOnTheOneRoundTripPath(t *testing.T) {
 	t.Parallel()
 	const held = 0.999
 	for _, s := range []steady{

@@ -14,8 +14,8 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 // set writes attributes of a shard without the store, as a peer does.
@@ -189,7 +189,7 @@ func (w *world) write(rate int, total, every time.Duration, each func()) (n int)
 
 // A bucket with more writes than its partition takes is doubled once, before its users have
 // to wait, and its limit stays the same.
-func TestABusyBucketIsDoubledAhead(t *testing.T) {
+func TestLongABusyBucketIsDoubledAhead(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Second, 250 * time.Millisecond} {
 		t.Run(every.String(), func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestADoublingIsJudgedAtTheRecordsInstant(t *testing.T) {
 
 // Writes at a rate that a partition handles easily never cause a doubling (the peer's
 // defect 5), however many there are.
-func TestAQuietBucketIsNeverDoubled(t *testing.T) {
+func TestLongAQuietBucketIsNeverDoubled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -14,14 +14,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
-	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // doubleTo makes a keeper double the user's bucket until it has n shards.
 func (w *world) doubleTo(n int) {
 	w.Helper()
-	k := w.NewKeeper(w.Store, tend.Options{})
+	k := w.NewKeeper(w.Store, process.Options{})
 	for have := 1; have < n; have *= 2 {
 		for i, img := range w.Images("user") {
 			w.set("user", i, map[string]int64{"b_wcu_tk": -1_000_000})
@@ -124,7 +125,7 @@ func TestAnIdleBucketIsMerged(t *testing.T) {
 
 // A bucket is never merged if one of its shards takes a fifth of its partition's writes.
 // With a little less it is merged, and the same load does not double it.
-func TestOnlyAQuietBucketIsMerged(t *testing.T) {
+func TestLongOnlyAQuietBucketIsMerged(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		rate   float64 // writes to shard 1 per second
@@ -147,7 +148,7 @@ func TestOnlyAQuietBucketIsMerged(t *testing.T) {
 					})
 					w.Must(err)
 					if !out.Applied && out.Image != nil { // out of writes
-						_, err := w.NewKeeper(w.Store, tend.Options{}).Replenish(t.Context(), out.Image, tend.Demand{Amounts: []store.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
+						_, err := w.NewKeeper(w.Store, process.Options{}).Replenish(t.Context(), out.Image, upkeep.Demand{Amounts: []store.Amount{{Limit: "rpd", Milli: 1 << 50}}, Writes: 1000})
 						w.Must(err)
 					}
 					return out.Image != nil
@@ -278,7 +279,7 @@ func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
 				return aggregator.Namespace{}, err
 			}
 			store := &shut{Store: s, t: t}
-			return aggregator.Namespace{Keeper: w.NewKeeper(store, tend.Options{}), Close: func() { store.closed.Store(true) }}, nil
+			return aggregator.Namespace{Keeper: w.NewKeeper(store, process.Options{}), Close: func() { store.closed.Store(true) }}, nil
 		}, aggregator.Options{Namespaces: 1, Quiet: time.Minute})
 		w.Must(err)
 		w.System(limiter.PerDay("rpd", 1000))

@@ -13,9 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -72,7 +72,7 @@ func TestCosts(t *testing.T) {
 
 func newLiteTable(t *testing.T) *dynamolite.DB {
 	t.Helper()
-	engine := limitertest.NewEngine(t, dynamolite.Options{})
+	engine := testbed.NewEngine(t, dynamolite.Options{})
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
-const table = limitertest.Table
+const table = testbed.Table
 
 // start is the instant at which tests begin.
 var start = fixture.Start

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/peers"
-	"github.com/zeroae/zae-limiter-go/storetest"
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
+	"github.com/zeroae/zae-limiter-go/store/storetest"
 )
 
 // The store passes the suite of stores on DynamoDB Local, each test on a namespace of

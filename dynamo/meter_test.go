@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -24,7 +24,7 @@ func TestMeter(t *testing.T) {
 		projection dynamo.Projection
 		update     float64 // cost of a write that moves no key
 	}{{dynamo.ProjectKeys, 1}, {dynamo.ProjectAll, 2}} {
-		db := limitertest.NewEngine(t, dynamolite.Options{})
+		db := testbed.NewEngine(t, dynamolite.Options{})
 		if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, GSI2Projection: c.projection}); err != nil {
 			t.Fatal(err)
 		}

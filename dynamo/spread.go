@@ -8,9 +8,10 @@ import (
 	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
-	"github.com/zeroae/zae-limiter-go/tend"
 )
 
 // Stats are counts since a store was opened.
@@ -40,7 +41,7 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 	if k.Entity == "" {
 		return nil
 	}
-	keeper, err := tend.New(s, tend.Options{Logger: s.conn.Log})
+	keeper, err := upkeep.NewKeeper(s, process.Options{Logger: s.conn.Log})
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 }
 
 // configure repairs a bucket to its configuration, and counts it.
-func (s *Store) configure(ctx context.Context, keeper *tend.Keeper, b store.Bucket) error {
+func (s *Store) configure(ctx context.Context, keeper *upkeep.Keeper, b store.Bucket) error {
 	changed, err := keeper.Configure(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrUnsupported):

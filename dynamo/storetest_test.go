@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/storetest"
+	"github.com/zeroae/zae-limiter-go/store/storetest"
 )
 
 // liteStore returns a store on an embedded engine of its own.
@@ -52,7 +52,7 @@ func overHTTP(t *testing.T, o dynamolite.Options) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{Region: "us-east-1", Credentials: static, BaseEndpoint: &endpoint})
 }
 
-func TestStoreOverHTTP(t *testing.T) {
+func TestLongStoreOverHTTP(t *testing.T) {
 	t.Parallel()
 	api := overHTTP(t, dynamolite.Options{})
 	if err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table}); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -45,7 +45,7 @@ func TestCreateTable(t *testing.T) {
 		dynamo.ProjectKeys: types.ProjectionTypeKeysOnly,
 		dynamo.ProjectAll:  types.ProjectionTypeAll,
 	} {
-		db := limitertest.NewEngine(t, dynamolite.Options{})
+		db := testbed.NewEngine(t, dynamolite.Options{})
 		o := dynamo.TableOptions{Name: table, GSI2Projection: gsi2, Now: now}
 		if err := dynamo.CreateTable(t.Context(), db, o); err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestCreateTableRefusesAnotherShape(t *testing.T) {
 		"another key": {KeySchema: pair("pk", "sk"), AttributeDefinitions: attrs("pk", "sk")},
 		"no indexes":  {KeySchema: pair("PK", "SK"), AttributeDefinitions: attrs("PK", "SK")},
 	} {
-		db := limitertest.NewEngine(t, dynamolite.Options{})
+		db := testbed.NewEngine(t, dynamolite.Options{})
 		in.TableName, in.BillingMode = aws.String(table), types.BillingModePayPerRequest
 		if _, err := db.CreateTable(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func checkExpiry(t *testing.T, api dynamo.API) {
 
 func TestTablesLetItemsExpire(t *testing.T) {
 	t.Parallel()
-	checkExpiry(t, limitertest.NewEngine(t, dynamolite.Options{}))
+	checkExpiry(t, testbed.NewEngine(t, dynamolite.Options{}))
 }
 
 // If the permission for expiry is missing, the error says so.
@@ -205,7 +205,7 @@ func TestCreateTableWaitsUntilItIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0
-		slow := faults.Wrap(limitertest.NewEngine(t, dynamolite.Options{}), appears(&polls, false))
+		slow := faults.Wrap(testbed.NewEngine(t, dynamolite.Options{}), appears(&polls, false))
 		if err := dynamo.CreateTable(t.Context(), slow, dynamo.TableOptions{Name: table}); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestCreateTableWaitsNoLongerThanItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begun := time.Now()
-		err := dynamo.CreateTable(ctx, faults.Wrap(limitertest.NewEngine(t, dynamolite.Options{}), appears(new(int), true)), dynamo.TableOptions{Name: table})
+		err := dynamo.CreateTable(ctx, faults.Wrap(testbed.NewEngine(t, dynamolite.Options{}), appears(new(int), true)), dynamo.TableOptions{Name: table})
 		fixture.WantErr(t, err, context.DeadlineExceeded)
 		fixture.WantErr(t, err, store.ErrUnavailable)
 		if waited := time.Since(begun); waited != time.Minute {

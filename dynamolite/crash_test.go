@@ -172,7 +172,7 @@ func (h *heard) line(line string) error {
 
 // A process that writes is killed at random moments. Afterwards every acknowledged operation is
 // there, and no transaction is there in part. Checkpoints happen all the time.
-func TestKilled(t *testing.T) {
+func TestLongKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(*killSeed, 0))

@@ -532,7 +532,7 @@ func TestTransactionsAreLinearizable(t *testing.T) {
 
 // A transaction with a long pause between its two steps makes visible the conflicts that occur
 // there.
-func TestLongTransactionsAreLinearizable(t *testing.T) {
+func TestSlowTransactionsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	codes := checkLinear(t, model(), func(seed uint64) (history []porcupine.Operation) {
 		synctest.Test(t, func(t *testing.T) {

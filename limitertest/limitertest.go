@@ -31,8 +31,8 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	world "github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // Limits is a limiter on a table of its own. It is safe for concurrent use.
@@ -45,7 +45,7 @@ type Limits struct {
 	// Engine is the table's engine. It counts requests and capacity units.
 	Engine *dynamolite.DB
 
-	world     *world.World
+	world     *testbed.World
 	disturbed *dynamo.Store
 	fault     faults.Slot
 	names     []string // of the limits that New configured
@@ -59,7 +59,7 @@ type Limits struct {
 // configure some through [Limits.Store], or pass limiter.Request.Fallback.
 func New(tb testing.TB, limits ...limiter.Limit) *Limits {
 	tb.Helper()
-	l := &Limits{world: world.New(tb, world.Options{})}
+	l := &Limits{world: testbed.New(tb, testbed.Options{})}
 	l.Store, l.Engine = l.world.Store, l.world.Engine
 	l.disturbed = l.world.OpenOn(faults.Wrap(l.Engine, l.fault.Apply))
 	l.Limiter = l.NewLimiter(limiter.Options{})

@@ -11,8 +11,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/zeroae/zae-limiter-go/internal/cli"
-	"github.com/zeroae/zae-limiter-go/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 )
 
 func main() {

@@ -20,15 +20,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var _ admin.API = (*dynamolite.DB)(nil)
 
-const table = limitertest.Table
+const table = testbed.Table
 
 // A hooked is an engine whose items' operations pass through hooks.
 type hooked struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
-	"github.com/zeroae/zae-limiter-go/internal/peers"
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestBackupsOfMoto(t *testing.T) {
 	t.Parallel()
 	client := dynamodb.New(dynamodb.Options{
-		Region: peers.Region, BaseEndpoint: aws.String(peers.Moto(t).Endpoint),
+		Region: peers.Region, BaseEndpoint: aws.String(peers.Moto(t)),
 		Credentials: credentials.NewStaticCredentialsProvider(peers.AccessKey, peers.SecretKey, ""),
 	})
 	if err := dynamo.CreateTable(t.Context(), client, dynamo.TableOptions{Name: table, Stream: true, Principal: "tester"}); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/dated"
+	"github.com/zeroae/zae-limiter-go/internal/test/dated"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 

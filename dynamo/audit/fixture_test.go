@@ -3,11 +3,11 @@ package audit_test
 import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-const table = limitertest.Table
+const table = testbed.Table
 
 // start is the instant at which tests begin.
 var start = fixture.Start

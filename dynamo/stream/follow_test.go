@@ -23,9 +23,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/faults"
-	"github.com/zeroae/zae-limiter-go/internal/limitertest"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -258,7 +258,7 @@ func TestFollowerGoesOnWhereItWas(t *testing.T) {
 
 // Shards of the stream end every four hours, and the follower then reads their
 // children.
-func TestFollowerReadsParentsBeforeTheirChildren(t *testing.T) {
+func TestLongFollowerReadsParentsBeforeTheirChildren(t *testing.T) {
 	following(t, func(f *follow) {
 		f.start()
 		f.writeFor(20 * time.Hour)
@@ -394,8 +394,8 @@ func TestFollowerReportsLostRecords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := limitertest.NewEngine(t, dynamolite.Options{StreamBytes: 32 << 10})
-				limitertest.CreateTable(t, db, dynamo.TableOptions{Stream: true})
+				db := testbed.NewEngine(t, dynamolite.Options{StreamBytes: 32 << 10})
+				testbed.CreateTable(t, db, dynamo.TableOptions{Stream: true})
 				f := newFollow(t, db, db)
 				lost := map[string]int{}
 				f.o.Lost = func(shard string) {

@@ -137,7 +137,7 @@ func TestACheckpointMovesWithWhatIsPutOff(t *testing.T) {
 
 // The follower reads the children of an ended shard even if the shard has deferred
 // records. It no longer reads the shard once these are processed.
-func TestTheEndOfAShardWithSomethingPutOff(t *testing.T) {
+func TestLongTheEndOfAShardWithSomethingPutOff(t *testing.T) {
 	following(t, func(f *follow) {
 		f.putOff = isTenth
 		down := f.isDown()

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/peers"
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
 
 // DynamoDB Local passes the checks that this package makes on the embedded engine.

@@ -39,9 +39,9 @@ func httpEngine(t *testing.T) engine {
 	})
 }
 
-// TestGoldenOverHTTP compares the handler with the recorded answers too: no answer depends on how
+// TestLongGoldenOverHTTP compares the handler with the recorded answers too: no answer depends on how
 // the request came.
-func TestGoldenOverHTTP(t *testing.T) {
+func TestLongGoldenOverHTTP(t *testing.T) {
 	t.Parallel()
 	golden := readGolden(t)
 	for _, c := range allCases() {

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go/internal/peers"
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
 
 var (

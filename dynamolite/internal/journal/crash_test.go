@@ -146,7 +146,7 @@ func (o *owner) life() error {
 
 // The power fails at every operation of the disk in turn. Whatever part of the unsynced data
 // survives, every confirmed entry is there, in order and whole.
-func TestPowerCutAtEveryStep(t *testing.T) {
+func TestLongPowerCutAtEveryStep(t *testing.T) {
 	t.Parallel()
 	for n := 0; ; n++ {
 		before := newDisk()

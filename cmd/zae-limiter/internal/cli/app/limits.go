@@ -1,0 +1,69 @@
+package app
+
+import (
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+)
+
+// A Level is the output form of one level of configuration.
+type Level struct {
+	Entity        string                `json:"entity_id,omitempty"`
+	Resource      string                `json:"resource,omitempty"`
+	Limits        []Limit               `json:"limits"`
+	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
+	// Unsupported is a feature of a peer that the limits use.
+	Unsupported string `json:"unsupported,omitempty"`
+	// Buckets counts the updated buckets, if the command has just set the limits.
+	Buckets *Buckets `json:"buckets,omitempty"`
+	// Unconfigured are limits that do not hold, because another level holds, if the command
+	// has just set the limits.
+	Unconfigured []Unconfigured `json:"unconfigured,omitempty"`
+}
+
+// A Limit is a limit in JSON. Its field Limit has the form that the flag --limit accepts.
+type Limit struct {
+	Limit    string `json:"limit"`
+	Name     string `json:"limit_name"`
+	Capacity int64  `json:"capacity"`
+	Amount   int64  `json:"refill_amount"`
+	Seconds  int64  `json:"refill_period_seconds"`
+}
+
+// LimitsOf are limits in JSON.
+func LimitsOf(limits []limiter.Limit) []Limit {
+	all := make([]Limit, len(limits))
+	for i, l := range limits {
+		all[i] = Limit{limitarg.Format(l), l.Name, l.Capacity, l.Amount, int64(l.Period / time.Second)}
+	}
+	return all
+}
+
+// PrintLevel writes a level of configuration, and the updated buckets and the limits that
+// end if the command has just set it.
+func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended []Unconfigured) error {
+	level := Level{
+		Entity: k.Entity, Resource: k.Resource,
+		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,
+	}
+	rows := make([][]string, len(c.Limits))
+	for i, l := range c.Limits {
+		rows[i] = []string{l.Name, limitarg.Rate(l)}
+	}
+	return a.Print(level, func(w *strings.Builder) {
+		if len(rows) > 0 {
+			Table(w, []string{"LIMIT", "RATE"}, rows)
+		} else {
+			w.WriteString("no limits\n")
+		}
+		if c.OnUnavailable != "" {
+			Fields(w, "On unavailable", string(c.OnUnavailable))
+		}
+		if !c.IsEvaluable() {
+			Fields(w, "Not evaluated by this version", c.Features.Unsupported().String())
+		}
+		buckets.text(w)
+	})
+}

@@ -1,0 +1,138 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+)
+
+// defaultLimit is the default number of events to list.
+const defaultLimit = 100
+
+type listOptions struct {
+	app *app.App
+	subject
+	action action
+
+	query audit.Query
+}
+
+func newList(a *app.App) *cobra.Command {
+	o := &listOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List changes, newest first",
+		Long: "List changes to an entity, a resource, the system or a namespace, newest first.\n\n" +
+			"The principal is the name that the author of the change gave, or else the caller that\n" +
+			"AWS identified.",
+		Example: "  zae-limiter audit list --entity key-1 --action limits_set\n" +
+			"  zae-limiter audit list --system --max 10",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}
+	o.bind(cmd)
+	f := cmd.Flags()
+	o.action.bind(cmd)
+	f.IntVar(&o.query.Limit, "max", defaultLimit, "maximum `number` of events, up to 10000")
+	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
+	return a.Prints(cmd, pageView{})
+}
+
+// Validate checks that exactly one subject is given.
+func (o *listOptions) Validate() (err error) {
+	if o.given() != 1 {
+		return errSubject
+	}
+	if o.query.Limit < 1 {
+		return fmt.Errorf("invalid --max %d: give 1 or more", o.query.Limit)
+	}
+	if err := o.action.validate(); err != nil {
+		return err
+	}
+	o.query.Action = o.action.name
+	o.query.Entity, err = o.name()
+	return err
+}
+
+// pageView is the result in JSON.
+type pageView struct {
+	Events []view  `json:"events"` // the events, the newest first
+	Cursor *string `json:"cursor"`
+	Note   string  `json:"note,omitempty"` // why there are none
+}
+
+// Run lists the events.
+func (o *listOptions) Run(ctx context.Context) error {
+	page, err := o.read(ctx)
+	if err != nil {
+		return err
+	}
+	views := make([]view, len(page.Events))
+	rows := make([][]string, len(page.Events))
+	for i, e := range page.Events {
+		views[i] = viewOf(&e)
+		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, pairs(e.Details)}
+	}
+	note := o.action.none(o.app, len(page.Events) == 0 && page.Cursor == "", "the table has no such event: nothing was changed, the subject is spelled otherwise, or the events have expired; zae-limiter audit search searches the archive of expired events")
+	return o.app.Print(pageView{views, orNull(page.Cursor), note}, func(w *strings.Builder) {
+		app.Table(w, []string{"TIME", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}, rows)
+		if page.Cursor != "" {
+			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", page.Cursor)
+		}
+	})
+}
+
+func (o *listOptions) read(ctx context.Context) (audit.Page, error) {
+	if o.namespace != "" {
+		namespaces, err := o.app.Namespaces(ctx)
+		if err != nil {
+			return audit.Page{}, err
+		}
+		return namespaces.AuditEvents(ctx, o.namespace, o.query)
+	}
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return audit.Page{}, err
+	}
+	return store.AuditEvents(ctx, o.query)
+}
+
+// view is an event in JSON.
+type view struct {
+	ID        string         `json:"event_id"`
+	Time      *time.Time     `json:"timestamp"`
+	Action    string         `json:"action"`
+	Entity    string         `json:"entity_id"`
+	Principal *string        `json:"principal"`
+	Resource  *string        `json:"resource"`
+	Details   map[string]any `json:"details"` // what was changed, by kind of event
+	Expires   *time.Time     `json:"expires_at"`
+}
+
+func viewOf(e *audit.Event) view {
+	return view{
+		ID: e.ID, Time: orNull(e.Time), Action: e.Action, Entity: e.Entity,
+		Principal: orNull(e.Principal), Resource: orNull(e.Resource), Details: e.Details, Expires: orNull(e.Expires),
+	}
+}
+
+// orNull is nil for an unknown value.
+func orNull[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+func (v view) timestamp() string {
+	if v.Time == nil {
+		return ""
+	}
+	return v.Time.Format(time.RFC3339)
+}

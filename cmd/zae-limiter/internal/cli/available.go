@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+type availableOptions struct {
+	app      *app.App
+	request  limiter.Request
+	consume  limitarg.Amounts
+	fallback app.LimitsFlag
+}
+
+func newAvailable(a *app.App) *cobra.Command {
+	o := &availableOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "available ENTITY RESOURCE",
+		Short: "Show balances, and how long a request would have to wait",
+		Long: "Show how many tokens of a resource an entity may take now, and its parent if it cascades.\n" +
+			"With --consume, show only the limits it names, and how long that request would have to\n" +
+			"wait. The command takes nothing, and its exit code is 0 whatever the balances.\n" +
+			"zae-limiter standing also shows where the limits come from, and when they are full.",
+		Example: "  zae-limiter available key-1 gpt-4\n" +
+			"  zae-limiter available key-1 gpt-4 --consume rpm=1,tpm=500 --output json",
+		Args: app.Args("ENTITY", "RESOURCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.request.Entity, o.request.Resource = args[0], args[1]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, separated by commas (default 0 of\nevery limit)")
+	o.fallback.BindFallback(cmd)
+	return a.Prints(cmd, decision{})
+}
+
+// Validate checks the request.
+func (o *availableOptions) Validate() error {
+	o.request.Consume, o.request.Fallback = o.consume, o.fallback.Limits
+	if len(o.request.Consume) > 0 {
+		return o.request.Validate()
+	}
+	if err := store.CheckEntity(o.request.Entity); err != nil {
+		return err
+	}
+	if err := store.CheckResource(o.request.Resource); err != nil {
+		return err
+	}
+	return store.ValidateLimits(o.request.Fallback)
+}
+
+// declared requests 0 of each limit.
+func declared(limits []limiter.Limit) map[string]int64 {
+	consume := make(map[string]int64, len(limits))
+	for _, l := range limits {
+		consume[l.Name] = 0
+	}
+	return consume
+}
+
+// Run shows the balances.
+func (o *availableOptions) Run(ctx context.Context) error {
+	l, err := o.app.OpenLimiter(ctx)
+	if err != nil {
+		return err
+	}
+	statuses, err := o.statuses(ctx, l)
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	after := longestWait(statuses)
+	return o.app.Print(decision{Admitted: after == 0, RetryAfter: millis(after), Statuses: statusViews(statuses)}, func(w *strings.Builder) { printStatuses(w, statuses) })
+}
+
+// statuses asks for the request, or else for 0 of each limit.
+func (o *availableOptions) statuses(ctx context.Context, l *limiter.Limiter) ([]limiter.Status, error) {
+	if len(o.request.Consume) == 0 {
+		var err error
+		if o.request.Consume, err = o.everyLimit(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	return l.Available(ctx, o.request)
+}
+
+// everyLimit requests 0 of each limit of the entity, and of its parent if it cascades.
+func (o *availableOptions) everyLimit(ctx context.Context, l *limiter.Limiter) (map[string]int64, error) {
+	own, err := l.Limits(ctx, o.request.Entity, o.request.Resource)
+	if err != nil {
+		return nil, err
+	}
+	consume := declared(own.Limits)
+	if len(consume) == 0 {
+		consume = declared(o.request.Fallback)
+	}
+	if own.Parent != nil {
+		maps.Copy(consume, declared(own.Parent.Limits))
+	}
+	if len(consume) == 0 {
+		return nil, &limiter.NotConfiguredError{Entity: o.request.Entity, Resource: o.request.Resource}
+	}
+	return consume, nil
+}

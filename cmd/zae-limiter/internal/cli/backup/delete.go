@@ -1,0 +1,56 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+)
+
+type deleteOptions struct {
+	app     *app.App
+	confirm *app.Confirmation
+	arn     string
+}
+
+func newDelete(a *app.App) *cobra.Command {
+	o := &deleteOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "delete ARN",
+		Short: "Delete an on-demand backup of the table",
+		Args:  app.Args("ARN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.arn = args[0]
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	o.confirm = a.Confirmation(cmd)
+	return a.Prints(cmd, deletedView{})
+}
+
+// Validate checks the ARN, and that there is someone to ask.
+func (o *deleteOptions) Validate() error { return cmp.Or(checkARN("ARN", o.arn), o.confirm.Validate()) }
+
+// deletedView is the result in JSON.
+type deletedView struct {
+	ARN string `json:"backup_arn"`
+}
+
+// Run deletes the backup.
+func (o *deleteOptions) Run(ctx context.Context) error {
+	if err := o.confirm.Ask(ctx, fmt.Sprintf("Delete backup %s of table %q?", o.arn, o.app.Flags.Table)); err != nil {
+		return err
+	}
+	table, err := o.app.Table(ctx)
+	if err != nil {
+		return err
+	}
+	if err := table.DeleteBackup(ctx, o.arn); err != nil {
+		return err
+	}
+	return o.app.Print(deletedView{o.arn}, func(w *strings.Builder) { fmt.Fprintf(w, "backup %s deleted\n", o.arn) })
+}

@@ -1,0 +1,46 @@
+package entity
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+type getOptions struct {
+	app *app.App
+	id  string
+}
+
+func newGet(a *app.App) *cobra.Command {
+	o := &getOptions{app: a}
+	return a.Prints(&cobra.Command{
+		Use:     "get ID",
+		Aliases: []string{"show"},
+		Short:   "Show an entity",
+		Args:    app.Args("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = args[0]
+			return a.Run(cmd.Context(), o)
+		},
+	}, view{})
+}
+
+// Validate checks the ID.
+func (o *getOptions) Validate() error { return store.CheckEntity(o.id) }
+
+// Run shows the entity.
+func (o *getOptions) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := store.Entity(ctx, o.id)
+	if err != nil {
+		return err
+	}
+	v := viewOf(e)
+	return o.app.Print(v, v.text)
+}

@@ -1,0 +1,45 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+)
+
+type importOptions struct {
+	file
+	takeOver bool
+}
+
+func newImport(a *app.App) *cobra.Command {
+	o := &importOptions{file: file{app: a}}
+	cmd := newCommand(a, "import", "Make a manifest the owner of the levels that it declares and that exist",
+		"Make a manifest the owner of the levels that it declares and that exist. It changes no\n"+
+			"limits; limits plan then shows what an apply would change.", o)
+	cmd.Example = "  zae-limiter limits import -f limits.yaml"
+	o.bind(cmd)
+	cmd.Flags().BoolVar(&o.takeOver, "take-over", false, "take levels from other manifests, too")
+	return a.Prints(cmd, resultView{})
+}
+
+// Run imports.
+func (o *importOptions) Run(ctx context.Context) error {
+	of, m, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := m.Import(ctx, of, o.takeOver)
+	if err != nil {
+		return err
+	}
+	v := resultOf(r)
+	return errors.Join(o.app.Print(v, func(w *strings.Builder) {
+		fmt.Fprintf(w, "imported: %d\n", v.Counts.Adopt)
+		v.failures(w)
+	}), errIncomplete(len(v.Failures), len(r.Outcomes)))
+}

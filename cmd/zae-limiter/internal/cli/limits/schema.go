@@ -1,0 +1,33 @@
+package limits
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+)
+
+type schemaOptions struct{ app *app.App }
+
+func newSchema(a *app.App) *cobra.Command {
+	cmd := newCommand(a, "schema", "Write the JSON Schema of a manifest, for editors",
+		"Write the JSON Schema of a manifest, for editors. It needs no table.", &schemaOptions{a})
+	cmd.Example = "  zae-limiter limits schema > manifest.schema.json"
+	return a.Prints(cmd, json.RawMessage{})
+}
+
+// Validate has nothing to check.
+func (o *schemaOptions) Validate() error { return nil }
+
+// Run writes the schema.
+func (o *schemaOptions) Run(context.Context) error {
+	text, err := manifest.Schema()
+	if err != nil {
+		return err
+	}
+	return o.app.Print(json.RawMessage(text), func(w *strings.Builder) { w.Write(text) })
+}

@@ -1,0 +1,178 @@
+package limits
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// planView is a plan in JSON. Levels that are unchanged are only counted.
+type planView struct {
+	Manifest  string       `json:"manifest"` // name of the manifest
+	Namespace string       `json:"namespace"`
+	Counts    counts       `json:"counts"`  // levels by action
+	Changes   []changeView `json:"changes"` // the levels that are not as declared
+
+	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that do not hold after an apply, because another level holds then
+}
+
+// counts are numbers of levels by action, in JSON.
+type counts struct {
+	Create    int `json:"create"`    // levels to create
+	Update    int `json:"update"`    // levels to update
+	Delete    int `json:"delete"`    // levels to delete
+	Adopt     int `json:"adopt"`     // levels that exist as declared, and get this owner
+	Keep      int `json:"keep"`      // levels that are no longer declared, and stay
+	Conflict  int `json:"conflict"`  // levels that belong to another manifest
+	Unchanged int `json:"unchanged"` // levels that are as declared
+}
+
+// countsOf counts the actions of a plan or a result.
+func countsOf(count func(...manifest.Action) int) counts {
+	return counts{
+		Create: count(manifest.Create), Update: count(manifest.Update, manifest.Resume), Delete: count(manifest.Delete),
+		Adopt: count(manifest.Adopt), Keep: count(manifest.Keep), Conflict: count(manifest.Conflict), Unchanged: count(manifest.Unchanged),
+	}
+}
+
+// changeView is a change of a level, in JSON.
+type changeView struct {
+	Action   manifest.Action `json:"action"`
+	Level    string          `json:"level"`             // system, resource or entity
+	Target   string          `json:"target,omitempty"`  // the resource, or entity and resource
+	Before   *levelView      `json:"before,omitempty"`  // what is stored
+	After    *levelView      `json:"after,omitempty"`   // what is declared
+	Drift    bool            `json:"drift,omitempty"`   // somebody changed the level by hand
+	Unowned  bool            `json:"unowned,omitempty"` // the level exists and belongs to no manifest
+	Owner    string          `json:"owner,omitempty"`   // manifest that owns the level
+	Note     string          `json:"note,omitempty"`
+	Message  string          `json:"message,omitempty"`
+	levelRow string
+}
+
+// levelView is what a level has, in JSON.
+type levelView struct {
+	Limits        []app.Limit         `json:"limits"`
+	OnUnavailable store.OnUnavailable `json:"on_unavailable,omitempty"`
+	Unsupported   string              `json:"unsupported,omitempty"`
+}
+
+func viewOf(p *manifest.Plan) planView {
+	v := planView{Manifest: p.Name, Namespace: p.Namespace, Counts: countsOf(p.Count), Changes: []changeView{}, Unconfigured: app.UnconfiguredOf(p.Unconfigured)}
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Action != manifest.Unchanged {
+			v.Changes = append(v.Changes, changeOf(c))
+		}
+	}
+	return v
+}
+
+func changeOf(c *manifest.Change) changeView {
+	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c), levelRow: levelName(c.Key)}
+	v.Level, v.Target = c.Level()
+	if c.Before != nil {
+		v.Before = &levelView{app.LimitsOf(c.Before.Limits), c.Before.OnUnavailable, c.Before.Features.String()}
+	}
+	if c.After != nil {
+		v.After = &levelView{app.LimitsOf(c.After.Limits), c.After.OnUnavailable, ""}
+	}
+	return v
+}
+
+// noteOf says what is special about a change.
+func noteOf(c *manifest.Change) string {
+	var notes []string
+	switch {
+	case c.Action == manifest.Keep:
+		notes = append(notes, "no longer declared; --prune would delete it")
+	case c.Action == manifest.Conflict:
+		notes = append(notes, "belongs to manifest "+c.Owner)
+	case c.Action == manifest.Resume:
+		notes = append(notes, "an apply did not finish; buckets may not follow yet")
+	case c.Action == manifest.Adopt:
+		notes = append(notes, "exists already")
+	case c.Action == manifest.Forget:
+		notes = append(notes, "deleted already")
+	case c.Unowned:
+		notes = append(notes, "exists already and belongs to no manifest")
+	case c.Drift && c.Before == nil:
+		notes = append(notes, "deleted by hand")
+	case c.Drift:
+		notes = append(notes, "changed by hand")
+	}
+	if c.Unreadable != nil {
+		notes = append(notes, "what is stored cannot be read")
+	}
+	if c.Before != nil && c.Before.Features != 0 {
+		notes = append(notes, "what is stored uses: "+c.Before.Features.String())
+	}
+	return strings.Join(notes, "; ")
+}
+
+// levelName is a level's name in tables.
+func levelName(k store.ConfigKey) string {
+	switch {
+	case k.Entity != "":
+		return "entity " + k.Entity + " for " + k.Resource
+	case k.Resource != "":
+		return "resource " + k.Resource
+	}
+	return "system"
+}
+
+// text writes a level for people, in one line.
+func (l *levelView) text() string {
+	if l == nil {
+		return ""
+	}
+	var parts []string
+	for _, limit := range l.Limits {
+		parts = append(parts, limit.Limit)
+	}
+	if l.OnUnavailable != "" {
+		parts = append(parts, "on unavailable "+string(l.OnUnavailable))
+	}
+	return strings.Join(parts, " ")
+}
+
+// text writes a plan for people.
+func (v *planView) text(w *strings.Builder) {
+	fmt.Fprintf(w, "Manifest %s in namespace %s: ", v.Manifest, v.Namespace)
+	if v.Counts.Create+v.Counts.Update+v.Counts.Delete+v.Counts.Conflict == 0 {
+		fmt.Fprintf(w, "no changes, %s as declared.\n", levels(v.Counts.Unchanged+v.Counts.Adopt))
+	} else {
+		fmt.Fprintf(w, "%d to create, %d to update, %d to delete, %d unchanged.\n", v.Counts.Create, v.Counts.Update, v.Counts.Delete, v.Counts.Unchanged+v.Counts.Adopt)
+	}
+	if v.Counts.Conflict > 0 {
+		fmt.Fprintf(w, "%s to another manifest, and cannot be changed.\n", belong(v.Counts.Conflict))
+	}
+	changeTable(w, v.Changes)
+}
+
+func levels(n int) string {
+	if n == 1 {
+		return "1 level is"
+	}
+	return fmt.Sprintf("%d levels are", n)
+}
+
+func belong(n int) string {
+	if n == 1 {
+		return "1 level belongs"
+	}
+	return fmt.Sprintf("%d levels belong", n)
+}
+
+func changeTable(w *strings.Builder, changes []changeView) {
+	if len(changes) == 0 {
+		return
+	}
+	rows := make([][]string, len(changes))
+	for i, c := range changes {
+		rows[i] = []string{string(c.Action), c.levelRow, c.Before.text(), c.After.text(), c.Note}
+	}
+	app.Table(w, []string{"ACTION", "LEVEL", "BEFORE", "AFTER", "NOTE"}, rows)
+}

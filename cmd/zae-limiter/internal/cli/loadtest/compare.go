@@ -1,0 +1,130 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/compare"
+)
+
+// comparer is the command compare.
+type comparer struct {
+	app       *app.App
+	files     []string
+	threshold app.Share
+}
+
+const aboutCompare = `Compare two results of one scenario: A is the older, B the newer. Each figure has the
+ratio of B to A with a 95 % confidence interval.
+
+  worse      a regression: the whole interval is beyond the threshold, to the worse side
+  better     the whole interval is beyond the threshold, to the better side
+  same       the whole interval is within the threshold
+  unclear    the interval crosses the threshold: longer runs have narrower intervals
+  differs    beyond the threshold; for refusals and the generator's lag no side is better
+  too short  the phase has less than 8 samples, of a second each
+  too few    there are too few operations for this figure
+  clustered  the operations above the quantile are in less than 3 batches of seconds, as
+             after a few stalls: longer runs have more
+
+Wrong answers that appear are a regression, too. docs/load-testing.md has the method.
+
+The exit code is 0 without a regression. It is 1 with one, if no figure has an interval, and
+if the results cannot be compared. Nothing is sent.`
+
+// NewCompare is the command loadtest compare.
+func NewCompare(a *app.App) *cobra.Command {
+	o := &comparer{app: a, threshold: compare.DefaultThreshold}
+	cmd := &cobra.Command{
+		Use:   "compare A.json B.json",
+		Short: "Compare two results, with confidence intervals",
+		Long:  aboutCompare,
+		Example: "  zae-limiter loadtest compare main.json branch.json\n" +
+			"  zae-limiter loadtest compare main.json branch.json --threshold 10% --output json",
+		Args: app.Args("A.json", "B.json"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files = args
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().Var(&o.threshold, "threshold", "how far from 1 a whole interval must be to be a change: 5% or 0.05")
+	return a.Prints(cmd, &compare.Comparison{})
+}
+
+// Validate checks the threshold and the names.
+func (o *comparer) Validate() error {
+	switch {
+	case o.threshold == 0:
+		return errors.New("invalid --threshold 0: give more than nothing, 5% for instance")
+	case o.files[0] == standardInput && o.files[1] == standardInput:
+		return errors.New("standard input (-) is given twice: name it once")
+	}
+	return nil
+}
+
+// Run compares, and ends with an error if there is a regression or no judgement.
+func (o *comparer) Run(context.Context) error {
+	a, err := readResult(o.app, o.files[0])
+	if err != nil {
+		return err
+	}
+	b, err := readResult(o.app, o.files[1])
+	if err != nil {
+		return err
+	}
+	c, err := compare.Compare(a, b, compare.Options{Threshold: float64(o.threshold)})
+	if err != nil {
+		return err
+	}
+	if err := o.app.Print(c, func(w *strings.Builder) { o.text(w, c) }); err != nil {
+		return err
+	}
+	if c.Verdict != compare.NoRegression {
+		return app.ErrShown
+	}
+	return nil
+}
+
+// text writes the comparison for people.
+func (o *comparer) text(w *strings.Builder, c *compare.Comparison) {
+	of := func(name string, r compare.Run) string {
+		version := r.Version
+		if version != "" {
+			version += ", "
+		}
+		return fmt.Sprintf("%s (%sstarted %s)", name, version, r.Started.UTC().Format(time.RFC3339))
+	}
+	app.Fields(w, "Scenario", c.Scenario, "A", of(o.files[0], c.A), "B", of(o.files[1], c.B))
+	w.WriteByte('\n')
+	header, rows := c.Table()
+	app.Table(w, header, rows)
+	w.WriteByte('\n')
+	for _, warning := range c.Warnings {
+		w.WriteString("Warning: " + warning + "\n")
+	}
+	unclear := 0
+	for i := range c.Rows {
+		if c.Rows[i].Change == compare.Unclear {
+			unclear++
+		}
+	}
+	if unclear > 0 {
+		fmt.Fprintf(w, "Unclear: %d of %d figures. Longer runs have narrower intervals.\n", unclear, len(c.Rows))
+	}
+	for _, regression := range c.Regressions {
+		w.WriteString("Regression: " + regression + "\n")
+	}
+	switch c.Verdict {
+	case compare.NoRegression:
+		fmt.Fprintf(w, "No regression beyond %s.\n", &o.threshold)
+	case compare.Undecided:
+		w.WriteString("Undecided: no figure can be judged.\n")
+	case compare.Regression: // its sentences are above
+	}
+}

@@ -1,0 +1,37 @@
+package namespace
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+)
+
+type listOptions struct{ app *app.App }
+
+func newList(a *app.App) *cobra.Command {
+	o := &listOptions{app: a}
+	return a.Prints(&cobra.Command{
+		Use:   "list",
+		Short: "List the namespaces",
+		Args:  app.Args(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}, listView{})
+}
+
+// Validate has nothing to check.
+func (*listOptions) Validate() error { return nil }
+
+// Run lists the namespaces.
+func (o *listOptions) Run(ctx context.Context) error {
+	namespaces, err := o.app.Namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := namespaces.List(ctx)
+	if err != nil {
+		return err
+	}
+	return printList(o.app, all)
+}

@@ -1,0 +1,56 @@
+package namespace
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+type registerOptions struct {
+	app   *app.App
+	names []string
+}
+
+func newRegister(a *app.App) *cobra.Command {
+	o := &registerOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "register NAME...",
+		Short: "Register namespaces; existing ones stay as they are",
+		Args:  app.Args("NAME..."),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.names = args
+			return a.Run(cmd.Context(), o)
+		},
+	}
+	a.BindPrincipal(cmd)
+	return a.Prints(cmd, listView{})
+}
+
+// Validate checks the names.
+func (o *registerOptions) Validate() error {
+	for _, name := range o.names {
+		if err := store.CheckNamespace(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run registers the namespaces.
+func (o *registerOptions) Run(ctx context.Context) error {
+	namespaces, err := o.app.Namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	registered := make([]dynamo.Namespace, len(o.names))
+	for i, name := range o.names {
+		if registered[i], err = namespaces.Register(ctx, name); err != nil {
+			return err
+		}
+	}
+	return printList(o.app, registered)
+}

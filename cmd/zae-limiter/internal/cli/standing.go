@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+type standingOptions struct {
+	app              *app.App
+	entity, resource string
+}
+
+func newStanding(a *app.App) *cobra.Command {
+	o := &standingOptions{app: a}
+	return a.Prints(&cobra.Command{
+		Use:   "standing ENTITY RESOURCE",
+		Short: "Show every limit of an entity: where it comes from, and what is left",
+		Long: "Show every limit of an entity for a resource, and of its parent if it cascades: the level\n" +
+			"of configuration that has it, its balance over all shards, how long until there is a token,\n" +
+			"and until it is full. The command takes nothing. To ask for the chances of one request, use\n" +
+			"zae-limiter available.",
+		Example: "  zae-limiter standing key-1 gpt-4\n" +
+			"  zae-limiter standing key-1 gpt-4 --output json",
+		Args: app.Args("ENTITY", "RESOURCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.entity, o.resource = args[0], args[1]
+			return a.Run(cmd.Context(), o)
+		},
+	}, &standingView{})
+}
+
+// Validate checks the names.
+func (o *standingOptions) Validate() error {
+	if err := store.CheckEntity(o.entity); err != nil {
+		return err
+	}
+	return store.CheckResource(o.resource)
+}
+
+// standingView is a standing in JSON.
+type standingView struct {
+	Entity        string                `json:"entity_id"`
+	Resource      string                `json:"resource"`
+	Level         limiter.Level         `json:"level"`
+	Disabled      bool                  `json:"disabled"` // an operator has switched the resource off for the entity
+	Shards        int                   `json:"shards"`
+	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
+	Limits        []balanceView         `json:"limits"`
+	Parent        *standingView         `json:"parent"` // standing of the parent that the entity cascades to; null without one
+}
+
+func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView {
+	if s == nil {
+		return nil
+	}
+	return &standingView{
+		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, Shards: s.Shards, OnUnavailable: on,
+		Limits: balanceViews(s.Limits), Parent: standingViewOf(s.Parent, on),
+	}
+}
+
+// Run shows the standing.
+func (o *standingOptions) Run(ctx context.Context) error {
+	l, err := o.app.OpenLimiter(ctx)
+	if err != nil {
+		return err
+	}
+	s, on, err := o.look(ctx, l)
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	return o.app.Print(standingViewOf(s, on), func(w *strings.Builder) {
+		var rows [][]string
+		for side := s; side != nil; side = side.Parent {
+			for i := range side.Limits {
+				rows = append(rows, append(balanceRow(&side.Limits[i]), side.Level.String()))
+			}
+		}
+		app.Table(w, append(balanceHeader(), "LEVEL"), rows)
+		for _, remark := range remarks(s) {
+			w.WriteString("\n" + remark + "\n")
+		}
+	})
+}
+
+// look reads the standing, and what an outage does.
+func (o *standingOptions) look(ctx context.Context, l *limiter.Limiter) (*limiter.Standing, limiter.OnUnavailable, error) {
+	s, err := l.Standing(ctx, o.entity, o.resource)
+	if err != nil {
+		return nil, "", err
+	}
+	limits, err := l.Limits(ctx, o.entity, o.resource)
+	if err != nil {
+		return nil, "", err
+	}
+	return s, limits.OnUnavailable, nil
+}
+
+// remarks say what the balances of a standing do not.
+func remarks(s *limiter.Standing) (lines []string) {
+	for side := s; side != nil; side = side.Parent {
+		if side.Disabled {
+			lines = append(lines, fmt.Sprintf("%s is disabled for %s: nothing can be acquired", side.Resource, side.Entity))
+		}
+		if slices.ContainsFunc(side.Limits, func(b limiter.Balance) bool { return b.Pending }) {
+			lines = append(lines, fmt.Sprintf("the bucket of %s for %s still has former limits: the next acquire brings it these, and the waits count from then", side.Entity, side.Resource))
+		}
+		if side.Level == limiter.LevelNone {
+			lines = append(lines, fmt.Sprintf("no level configures limits of %s for %s", side.Resource, side.Entity))
+		}
+	}
+	return lines
+}
+
+// balanceHeader has the names of the columns of a [balanceRow].
+func balanceHeader() []string {
+	return []string{"ENTITY", "RESOURCE", "LIMIT", "RATE", "AVAILABLE", "CAPACITY", "USED", "TOKEN IN", "FULL IN"}
+}
+
+func balanceRow(b *limiter.Balance) []string {
+	const percent = 100
+	return []string{
+		b.Entity, b.Resource, b.Limit.Name, limitarg.Rate(b.Limit), limitarg.Grouped(b.Available), limitarg.Grouped(b.Limit.Capacity),
+		strconv.FormatFloat(percent*b.Used, 'f', 0, 64) + "%", within(b.RetryAfter), within(b.FullAfter),
+	}
+}

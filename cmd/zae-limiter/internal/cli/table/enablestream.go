@@ -1,0 +1,54 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+)
+
+type enableStreamOptions struct{ app *app.App }
+
+func newEnableStream(a *app.App) *cobra.Command {
+	o := &enableStreamOptions{app: a}
+	return a.Prints(&cobra.Command{
+		Use:   "enable-stream",
+		Short: "Give the table the stream that zae-limiter aggregate follows",
+		Long: "Give the table a stream of old and new images, which zae-limiter aggregate follows, and wait\n" +
+			"until it is ready. The command refuses to replace a stream of another view.\n\n" +
+			"If a CloudFormation stack owns the table, enable the stream in its template as well.",
+		Args: app.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
+	}, streamView{})
+}
+
+// Validate has nothing to check.
+func (*enableStreamOptions) Validate() error { return nil }
+
+// streamView is the result in JSON.
+type streamView struct {
+	Stream  string `json:"stream_arn"`
+	Enabled bool   `json:"enabled"` // false if the table had the stream already
+}
+
+// Run enables the stream.
+func (o *enableStreamOptions) Run(ctx context.Context) error {
+	table, err := o.app.Table(ctx)
+	if err != nil {
+		return err
+	}
+	arn, enabled, err := table.EnableStream(ctx)
+	if err != nil {
+		return err
+	}
+	return o.app.Print(streamView{arn, enabled}, func(w *strings.Builder) {
+		if enabled {
+			fmt.Fprintf(w, "stream enabled: %s\n", arn)
+		} else {
+			fmt.Fprintf(w, "the table has it already: %s\n", arn)
+		}
+	})
+}

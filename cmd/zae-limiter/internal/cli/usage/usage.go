@@ -1,0 +1,151 @@
+// Package usage has the commands that show what was consumed, by window of time.
+package usage
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// New is the command usage.
+func New(a *app.App) *cobra.Command {
+	cmd := app.Group("usage", "Show what entities have consumed, by hour, day or month",
+		newList(a), newSummary(a))
+	cmd.Long = cmd.Short + ".\n\nAn aggregator that reads the table's stream records these figures; without one there are none."
+	return cmd
+}
+
+// outputCSV is a value of the output flag that only these commands have.
+const outputCSV = "csv"
+
+// filter holds the flags that select snapshots.
+type filter struct {
+	query      usage.Query
+	start, end string
+}
+
+// bind adds the flags to a command.
+func (f *filter) bind(a *app.App, cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.VarP(app.Named(&f.query.Entity), "entity", "e", "`ID` of the entity; without --resource, for all resources")
+	flags.VarP(app.Named(&f.query.Resource), "resource", "r", "`name` of the resource; without --entity, of all entities")
+	flags.VarP(app.Window(&f.query.Window), "window", "w", "length of the windows, in UTC")
+	flags.Var(app.Named(&f.start), "start", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
+	flags.Var(app.Named(&f.end), "end", "last `time` a window may start; of a date, the whole day")
+	flags.VarP(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "o", "form of results: table, json or csv")
+}
+
+// Validate reads the flags into the query.
+func (f *filter) Validate() (err error) {
+	if f.query.Entity == "" && f.query.Resource == "" {
+		return errors.New("nothing to look for: give --entity, --resource or both")
+	}
+	if f.query.Entity != "" {
+		if err := store.CheckEntity(f.query.Entity); err != nil {
+			return fmt.Errorf("--entity: %w", err)
+		}
+	}
+	if f.query.Resource != "" {
+		if err := store.CheckResource(f.query.Resource); err != nil {
+			return fmt.Errorf("--resource: %w", err)
+		}
+	}
+	f.query.From, f.query.To, err = app.ParseRange(f.start, f.end)
+	return err
+}
+
+// ask opens the store and runs a query on it. If the answer is empty, the note says why.
+func ask[T any](ctx context.Context, a *app.App, q usage.Query, answer func(*usage.Snapshots, context.Context, usage.Query) (T, error), isEmpty func(T) bool) (t T, note string, err error) {
+	store, err := a.Store(ctx)
+	if err != nil {
+		return t, "", err
+	}
+	if t, err = answer(store.Usage(), ctx, q); err != nil || !isEmpty(t) {
+		return t, "", err
+	}
+	why, err := reason(ctx, store.Usage(), q)
+	return t, a.Explain(err == nil, "%s", why), err
+}
+
+// reason says why a query finds nothing. It asks for what is like the query.
+func reason(ctx context.Context, s *usage.Snapshots, q usage.Query) (string, error) {
+	if q.Cursor != "" {
+		return "there is no more usage after the cursor", nil
+	}
+	q.Limit = 1
+	asked := q
+	for _, like := range []struct {
+		change func(*usage.Query)
+		say    func(*usage.Snapshot) string
+	}{
+		{func(like *usage.Query) { like.From, like.To = time.Time{}, time.Time{} }, func(u *usage.Snapshot) string {
+			return "there is none from --start to --end; the newest window with usage starts at " + u.Start.Format(time.RFC3339)
+		}},
+		{func(like *usage.Query) { like.Window = usage.Hourly }, otherWindow},
+		{func(like *usage.Query) { like.Window = usage.Daily }, otherWindow},
+		{func(like *usage.Query) { like.Window = usage.Monthly }, otherWindow},
+		{func(like *usage.Query) { like.Resource = "" }, func(u *usage.Snapshot) string {
+			return fmt.Sprintf("entity %s has no usage of resource %s; it has some of %s", asked.Entity, asked.Resource, u.Resource)
+		}},
+	} {
+		q := asked
+		like.change(&q)
+		if q == asked || q.Entity == "" && q.Resource == "" {
+			continue
+		}
+		page, err := s.Read(ctx, q)
+		if err != nil {
+			return "", err
+		}
+		if len(page.Snapshots) > 0 {
+			return "no usage was found: " + like.say(&page.Snapshots[0]), nil
+		}
+	}
+	return "no usage was found: nothing was acquired, the names are spelled otherwise, or no aggregator counts the usage of this table." +
+		" An aggregator is zae-limiter aggregate, or a function that zae-limiter deploy makes; zae-limiter status shows that one", nil
+}
+
+func otherWindow(u *usage.Snapshot) string {
+	return "none of this window was counted; there is some with --window " + u.Window.String()
+}
+
+// milli is the number of millitokens in a token.
+const milli = 1000
+
+// tokens writes millitokens as tokens, exactly.
+func tokens(amount *big.Int) string {
+	whole, rest := new(big.Int).QuoRem(amount, big.NewInt(milli), new(big.Int))
+	if rest.Sign() == 0 {
+		return whole.String()
+	}
+	sign := ""
+	if amount.Sign() < 0 {
+		sign = "-"
+	}
+	return strings.TrimRight(fmt.Sprintf("%s%d.%03d", sign, whole.Abs(whole), rest.Abs(rest)), "0")
+}
+
+// grouped is [tokens] in texts for people.
+func grouped(amount *big.Int) string { return limitarg.GroupedDecimal(tokens(amount)) }
+
+// number is [tokens] in JSON.
+func number(amount *big.Int) json.Number { return json.Number(tokens(amount)) }
+
+// writeCSV writes rows under a header.
+func writeCSV(w *strings.Builder, header []string, rows [][]string) {
+	c := csv.NewWriter(w)
+	_ = c.Write(header) // w never fails
+	_ = c.WriteAll(rows)
+}

@@ -1,0 +1,218 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive/setup"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// Limited is an [Actor] on limiters.
+type Limited struct {
+	site *Site
+	// groups are limiters that share classes, as processes of one service do. group is the
+	// one of each class.
+	groups [][]process
+	group  []int
+	// fixed are the amounts of calls in which nothing is random: by class, call and
+	// position of the resource in the class. nil has to be made for each operation.
+	fixed map[[3]int]map[string]int64
+}
+
+// A process is a limiter with its own store and memory.
+type process struct {
+	limiter *limiter.Limiter
+	store   *dynamo.Store
+}
+
+// NewLimited makes the limiters of a side.
+func NewLimited(ctx context.Context, s *Site) (_ *Limited, err error) {
+	a := &Limited{site: s, group: make([]int, len(s.Plan.Classes)), fixed: map[[3]int]map[string]int64{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	shared := -1
+	for c := range s.Plan.Classes {
+		isApart := s.Plan.Classes[c].Apart && s.Side == scenario.Limiter
+		if !isApart && shared >= 0 {
+			a.group[c] = shared
+			continue
+		}
+		a.group[c] = len(a.groups)
+		if !isApart {
+			shared = len(a.groups)
+		}
+		a.groups = append(a.groups, nil)
+		for range s.Plan.Limiters {
+			p, err := s.process(ctx)
+			if err != nil {
+				return a, err
+			}
+			last := len(a.groups) - 1
+			a.groups[last] = append(a.groups[last], p)
+		}
+	}
+	a.fix()
+	return a, nil
+}
+
+// process makes one limiter with a store of its own.
+func (s *Site) process(ctx context.Context) (process, error) {
+	st, err := dynamo.Open(ctx, dynamo.Options{API: s.API, Table: s.Table, Namespace: s.Namespace, Now: s.Now, Logger: s.Limiter.Logger})
+	if err != nil {
+		return process{}, err
+	}
+	l, err := limiter.New(st, s.Limiter)
+	return process{l, st}, err
+}
+
+// fix computes the amounts of calls in which nothing is random.
+func (a *Limited) fix() {
+	for c := range a.site.Plan.Classes {
+		class := &a.site.Plan.Classes[c]
+		for k := range class.Calls {
+			amounts := map[string]int64{}
+			for _, amount := range class.Calls[k].Consume {
+				if amount.Least != amount.Most {
+					amounts = nil
+					break
+				}
+				amounts[amount.Limit] = amount.Least
+			}
+			for _, r := range class.Resources {
+				a.fixed[[3]int{c, k, r.Index}] = amounts
+			}
+		}
+	}
+}
+
+// request is the request of an operation.
+func (a *Limited) request(class int, op *scenario.Op) limiter.Request {
+	p := a.site.Plan
+	r := limiter.Request{Entity: p.Entities[op.Entity].ID, Resource: p.Resources[op.Resource].Name, OnUnavailable: limiter.Block}
+	if r.Consume = a.fixed[[3]int{class, op.Call, op.Resource}]; r.Consume != nil {
+		return r
+	}
+	r.Consume = make(map[string]int64, len(op.Limits))
+	for _, i := range op.Limits {
+		r.Consume[p.Resources[op.Resource].Limits[i].Name] = op.Consume[i]
+	}
+	return r
+}
+
+// Act carries out an operation with a limiter of the class.
+func (a *Limited) Act(ctx context.Context, class, client int, op *scenario.Op) Answer {
+	group := a.groups[a.group[class]]
+	p := group[client%len(group)]
+	var err error
+	switch op.Kind {
+	case scenario.Acquire:
+		return a.acquire(ctx, p, a.request(class, op), op)
+	case scenario.Available:
+		_, err = p.limiter.Available(ctx, a.request(class, op))
+	default:
+		err = setup.Manage(ctx, p.store, a.site.Plan, op)
+	}
+	return Answer{Err: err}
+}
+
+// acquire acquires, holds and settles.
+func (a *Limited) acquire(ctx context.Context, p process, r limiter.Request, op *scenario.Op) Answer {
+	lease, err := p.limiter.Acquire(ctx, r)
+	switch {
+	case errors.Is(err, limiter.ErrExceeded):
+		return Answer{Took: TookNothing, Err: err}
+	case err != nil:
+		return Answer{Took: TookMaybe, Err: err}
+	}
+	if op.Hold > 0 {
+		alarm := time.NewTimer(op.Hold)
+		defer alarm.Stop()
+		if !until(ctx, alarm, op.Hold) {
+			return Answer{Took: TookAll, Err: context.Cause(ctx)}
+		}
+	}
+	took := TookAll
+	if op.Adjusts() {
+		took = TookUsed
+		for i := range op.Consume {
+			if delta := op.Settle[i] - op.Consume[i]; delta != 0 {
+				if err := lease.Adjust(a.site.Plan.Resources[op.Resource].Limits[i].Name, delta); err != nil {
+					return Answer{Took: TookAll, Held: op.Hold, Err: err}
+				}
+			}
+		}
+	}
+	if err := lease.Commit(ctx); err != nil {
+		return Answer{Took: TookEither, Held: op.Hold, Err: err}
+	}
+	return Answer{Took: took, Held: op.Hold}
+}
+
+// maxPrimed is the number of acquires up to which buckets are made before the load.
+const maxPrimed = 10_000
+
+// Prime makes every limiter acquire one token of each limit of every bucket that it will
+// use. So it knows them, and the measurement has no creations. Of exhausted populations, the
+// first limiter takes everything before the others ask. Loads of more than maxPrimed buckets
+// make theirs as they go, but for exhausted ones.
+func (a *Limited) Prime(ctx context.Context) error {
+	targets := a.targets()
+	isLarge := a.site.Cold || len(targets)*a.site.Plan.Limiters > maxPrimed
+	for k := range a.site.Plan.Limiters {
+		err := setup.Each(ctx, len(targets), func(ctx context.Context, i int) error {
+			t := &targets[i]
+			if isLarge && !t.isExhausted {
+				return nil
+			}
+			op := a.site.first(t.entity, t.resource, t.isExhausted && k == 0)
+			err := setup.Patiently(ctx, a.site.Again, func() error { return a.site.ask(ctx, a, t.class, k, op) })
+			if err != nil && !errors.Is(err, limiter.ErrExceeded) {
+				return fmt.Errorf("make the bucket of %s for %s: %w", a.site.Plan.Entities[t.entity].ID, a.site.Plan.Resources[t.resource].Name, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A target is a bucket that a class uses.
+type target struct {
+	class, entity, resource int
+	isExhausted             bool
+}
+
+// targets are the buckets of all classes, once for each group of limiters.
+func (a *Limited) targets() (all []target) {
+	seen := map[[3]int]bool{}
+	for c := range a.site.Plan.Classes {
+		for _, b := range BucketsOf(a.site.Plan, c) {
+			if at := [3]int{a.group[c], b[0], b[1]}; !seen[at] {
+				seen[at] = true
+				all = append(all, target{c, b[0], b[1], a.site.Plan.Populations[a.site.Plan.Entities[b[0]].Population].Exhausted})
+			}
+		}
+	}
+	return all
+}
+
+// Close closes the limiters.
+func (a *Limited) Close() error {
+	var errs []error
+	for _, group := range a.groups {
+		for _, p := range group {
+			errs = append(errs, p.limiter.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,338 @@
+package estimate_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/estimate"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// builtin returns a scenario of the program that lasts a time.
+func builtin(t *testing.T, name string, long time.Duration) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Builtin(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Scaled(min(s.Duration(), long))
+}
+
+func planned(t *testing.T, s *scenario.Scenario) *scenario.Plan {
+	t.Helper()
+	p, err := s.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func sumOf(parts []estimate.Cost) (sum estimate.Cost) {
+	for _, p := range parts {
+		sum.Requests += p.Requests
+		sum.Writes += p.Writes
+		sum.Reads += p.Reads
+	}
+	return sum
+}
+
+// Each scenario of the program, each side on its own.
+func TestAScenarioCostsWhatTheLedgerSays(t *testing.T) {
+	t.Parallel()
+	for _, name := range scenario.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			long := 4 * time.Second
+			if slices.Contains([]string{"attack", "hot", "llm", "max-rps", "spread", "stress"}, name) { // many operations
+				long = time.Second
+			}
+			s := builtin(t, name, long)
+			for _, side := range s.Sides {
+				alone := *s
+				alone.Sides = []scenario.Side{side}
+				checkScenario(t, planned(t, &alone))
+			}
+		})
+	}
+}
+
+// checkScenario carries out a scenario on the engine, and compares what it cost with the
+// estimate.
+func checkScenario(t *testing.T, p *scenario.Plan) {
+	t.Helper()
+	o := estimate.ScenarioOptions{Latency: 5 * ms}
+	d := drive(t, p, o)
+	began := time.Now()
+	r, err := estimate.Scenario(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %v operations, %v refused in %v", p.Sides[0], r.Operations, r.Refused, time.Since(began))
+	for _, p := range r.Load {
+		t.Logf("%+v", p)
+	}
+	within(t, "operations", r.Operations, float64(d.operations))
+	if few := float64(d.operations) / 100; float64(d.refused) > few {
+		within(t, "refused", r.Refused, float64(d.refused))
+	}
+	if p.Sides[0] != scenario.Bare { // the run registers the namespace of this side twice
+		within(t, "write units of the set-up", r.SetUp[0].Writes, d.registered.writes)
+		within(t, "read units of the set-up", r.SetUp[0].Reads, d.registered.reads)
+	}
+	if primed := sumOf(r.SetUp[1:]); primed.Writes > 0 {
+		within(t, "write units of the buckets", primed.Writes, d.primed.writes)
+	}
+	load := sumOf(r.Load)
+	within(t, "write units of the load", load.Writes, d.load.writes)
+	// Few reads cost nothing next to the writes.
+	const few = 0.02
+	if d.load.reads > few*d.load.writes {
+		within(t, "read units of the load", load.Reads, d.load.reads)
+	}
+}
+
+// Loads with several effects at once, which no scenario of the program has.
+var combined = map[string]string{
+	"four processes": `
+name: four
+limiters: 4
+duration: 60s
+resources: {api: [rpm:600000/min]}
+entities: {e: {count: 20}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 40/s, poisson: true}}`,
+	"a hot bucket of four processes": `
+name: hot
+limiters: 4
+duration: 8s
+resources: {api: [rps:1000000/sec]}
+entities: {e: {count: 1}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rps: 1}}], rate: 1000/s, poisson: true}}`,
+	"a hot bucket of sixteen processes": `
+name: hot
+limiters: 16
+duration: 8s
+resources: {api: [rps:1000000/sec]}
+entities: {e: {count: 1}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rps: 1}}], rate: 1000/s, poisson: true}}`,
+	"contention": `
+name: contention
+limiters: 4
+duration: 2m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 10}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 6/s, poisson: true}}`,
+	"contention of sixteen": `
+name: contention
+limiters: 16
+duration: 2m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 10}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 6/s, poisson: true}}`,
+	"half used by four processes": `
+name: half
+limiters: 4
+duration: 2m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 10}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 14/s, poisson: true}}`,
+	"refusals": `
+name: refusals
+duration: 2m
+resources: {api: [rpm:60/min]}
+entities: {e: {count: 4}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 16/s, poisson: true}}`,
+	"refusals among four processes": `
+name: refusals
+limiters: 4
+duration: 2m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 4}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 16/s, poisson: true}}`,
+	"refusals among sixteen processes": `
+name: refusals
+limiters: 16
+duration: 2m
+resources: {api: [rpm:120/min]}
+entities: {e: {count: 10}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 40/s, poisson: true}}`,
+	"refused cascades": `
+name: cascades
+duration: 2m
+resources: {api: [rpm:60/min]}
+entities: {e: {count: 8, parents: 2}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 8/s, poisson: true}}`,
+	"refused cascades among four processes": `
+name: cascades
+limiters: 4
+duration: 2m
+resources: {api: [rpm:60/min]}
+entities: {e: {count: 8, parents: 2}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: 8/s, poisson: true}}`,
+	"tokens that run out": `
+name: tokens
+duration: 2m
+resources: {gpt: [rpm:600/min, tpm:60000/min]}
+entities: {e: {count: 6}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1, tpm: 800}, settle: {tpm: 200..2000}, hold: 1s}], users: 30, think: 0.1s..1s}}`,
+	"calls of all kinds": `
+name: calls
+duration: 20s
+resources: {a: [rpm:6000000/min], b: [rpm:6000000/min]}
+entities: {e: {count: 5}, f: {count: 3, limits: [rpm:5000000/min]}}
+load:
+  L:
+    from: [{entities: e}, {entities: f}]
+    calls:
+      - {call: acquire, weight: 5, consume: {rpm: 1}}
+      - {call: available, consume: {rpm: 1}}
+      - {call: set-limits}
+      - {call: get-limits}
+      - {call: get-entity}
+      - {call: get-children}
+      - {call: set-resource-defaults}
+      - {call: get-resource-defaults}
+      - {call: get-system-defaults}
+      - {call: list-resources}
+    rate: 40/s`,
+}
+
+func TestLongACombinedLoadCostsWhatTheLedgerSays(t *testing.T) {
+	t.Parallel()
+	for name, text := range combined {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := scenario.Parse(name, []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkScenario(t, planned(t, s))
+		})
+	}
+}
+
+// A load of too many operations is worked out in less time, and multiplied.
+func TestALongLoadIsMultiplied(t *testing.T) {
+	t.Parallel()
+	p := planned(t, builtin(t, "llm-gateway", time.Minute))
+	whole, err := estimate.Scenario(p, estimate.ScenarioOptions{Windows: 1, Cold: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := estimate.Scenario(p, estimate.ScenarioOptions{Windows: 1, Cold: true, MaxOperations: 1500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole.Simulated != 1 || part.Simulated > 0.6 {
+		t.Errorf("%v and %v of the load were simulated", whole.Simulated, part.Simulated)
+	}
+	within(t, "operations", part.Operations, whole.Operations)
+	within(t, "adjustments", cost(part.Load, estimate.PartAdjusted).Writes, cost(whole.Load, estimate.PartAdjusted).Writes)
+	within(t, "adjustments of a month", rate(part.Month, estimate.PartAdjusted), rate(whole.Month, estimate.PartAdjusted))
+	if got := cost(whole.Load, estimate.PartAdjusted).Writes / rate(whole.Month, estimate.PartAdjusted); got < 59.9 || got > 60.1 {
+		t.Errorf("the run lasts %v s of the month's rate", got)
+	}
+	if cost(whole.Load, estimate.PartNew).Writes == 0 || rate(whole.Month, estimate.PartNew) != 0 || whole.Month.StoredBytes < 1000 || whole.Month.Invocations <= 0 {
+		t.Errorf("month %+v", whole.Month)
+	}
+}
+
+func cost(of []estimate.Cost, name string) estimate.Cost {
+	for _, c := range of {
+		if c.Name == name {
+			return c
+		}
+	}
+	return estimate.Cost{}
+}
+
+func rate(e *estimate.Estimate, name string) float64 {
+	for _, p := range e.Parts {
+		if p.Name == name {
+			return p.Writes
+		}
+	}
+	return 0
+}
+
+// However short a load of many users is, all of them begin.
+func TestALoadOfManyUsersEnds(t *testing.T) {
+	t.Parallel()
+	r, err := estimate.Scenario(parsed(t, `
+name: many
+duration: 1h
+resources: {api: [rpm:100/min]}
+entities: {e: {count: 50}}
+load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], users: 500}}
+`), estimate.ScenarioOptions{MaxOperations: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Operations < 500 || r.Simulated > 0.01 {
+		t.Errorf("%v operations, of which %v were carried out", r.Operations, r.Simulated)
+	}
+}
+
+// The sum of the parts is the engine's ledger, to the unit.
+func TestTheSumIsTheLedgers(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{1, 5} {
+		if err := estimate.CheckSum(parsed(t, randomScenario(seed))); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"calls of all kinds", "refused cascades among four processes"} {
+		if err := estimate.CheckSum(parsed(t, combined[name])); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The price of a run is that of its units, and sides are summed.
+func TestARunHasAPrice(t *testing.T) {
+	t.Parallel()
+	s := builtin(t, "attack", time.Second)
+	all, err := estimate.Scenario(planned(t, s), estimate.ScenarioOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum estimate.Cost
+	for _, side := range s.Sides {
+		alone := *s
+		alone.Sides = []scenario.Side{side}
+		r, err := estimate.Scenario(planned(t, &alone), estimate.ScenarioOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Writes += r.Sum.Writes
+		sum.Reads += r.Sum.Reads
+		if (r.Month == nil) != (side == scenario.Bare) {
+			t.Errorf("%s: month %v", side, r.Month)
+		}
+	}
+	if !near(all.Sum.Writes, sum.Writes) || !near(all.Sum.Reads, sum.Reads) || all.Seconds != 3 {
+		t.Errorf("all sides cost %+v in %v s, each alone %+v", all.Sum, all.Seconds, sum)
+	}
+	if want := (sum.Writes*0.625 + sum.Reads*0.125) / 1e6; !near(all.Dollars(prices(t)), want) {
+		t.Errorf("$%v, want $%v", all.Dollars(prices(t)), want)
+	}
+}
+
+func TestWrongOptionsOfAScenarioAreNamed(t *testing.T) {
+	t.Parallel()
+	p := planned(t, builtin(t, "warm", time.Second))
+	for field, o := range map[string]estimate.ScenarioOptions{
+		"latency":        {Latency: -1},
+		"config TTL":     {ConfigTTL: -1},
+		"windows":        {Windows: 4},
+		"batch records":  {Function: estimate.Function{BatchRecords: -1}},
+		"max operations": {MaxOperations: -1},
+	} {
+		_, err := estimate.Scenario(p, o)
+		if wrong, ok := errors.AsType[*store.ValidationError](err); !ok || wrong.Field != field {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+}

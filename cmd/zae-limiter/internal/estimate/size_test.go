@@ -1,0 +1,85 @@
+package estimate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/estimate"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// The size of an item decides how many units each write costs.
+func TestItemsAreAsLargeAsEstimated(t *testing.T) {
+	t.Parallel()
+	w := testbed.New(t, testbed.Options{})
+	_, ns := w.Store.Namespace()
+	for i, c := range []struct {
+		entity, resource int // length of the name
+		limits           int
+		name             int // length of the names of limits
+		parent, own      bool
+	}{
+		{15, 5, 1, 3, false, false},
+		{15, 5, 2, 3, true, false},
+		{5, 3, 2, 3, false, true},
+		{40, 30, 5, 10, true, false},
+		{8, 20, 12, 4, false, false},
+		{15, 5, 20, 2, false, true},
+	} {
+		entity, resource := strings.Repeat("e", c.entity), strings.Repeat("r", c.resource)
+		var limits []store.Limit
+		for i := range c.limits {
+			limits = append(limits, limiter.PerMinute(strings.Repeat("l", c.name-1)+string(rune('a'+i)), 1000))
+		}
+		parent := ""
+		if c.parent {
+			parent = fmt.Sprint("parent-", i)
+			create(w, store.Entity{ID: parent})
+			create(w, store.Entity{ID: entity, Parent: parent, Cascade: true})
+		}
+		key := store.ConfigKey{Resource: resource}
+		if c.own {
+			key.Entity = entity
+		}
+		w.Must(w.Store.SetLimits(t.Context(), key, limits))
+		lease, err := w.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: resource, Consume: each(limits)})
+		w.Must(err)
+		w.Must(lease.Commit(t.Context()))
+		got, err := w.Engine.GetItem(t.Context(), &dynamodb.GetItemInput{
+			TableName: aws.String(testbed.Table), Key: schema.BucketKey(ns, store.Bucket{Entity: entity, Resource: resource}).Item(),
+		})
+		w.Must(err)
+		names := make([]string, 0, len(limits))
+		for _, l := range limits {
+			names = append(names, l.Name)
+		}
+		within(t, "bytes of an item", float64(estimate.ItemBytes(entity, resource, parent, names)), float64(sizeOf(t, got.Item)))
+	}
+}
+
+// sizeOf are the bytes of an item by DynamoDB's rules.
+func sizeOf(t *testing.T, item map[string]types.AttributeValue) (bytes int) {
+	t.Helper()
+	for name, value := range item {
+		switch v := value.(type) {
+		case *types.AttributeValueMemberS:
+			bytes += len(name) + len(v.Value)
+		case *types.AttributeValueMemberN: // two digits a byte, without zeros at the ends, and one byte
+			digits := strings.Trim(strings.TrimLeft(v.Value, "-"), "0")
+			bytes += len(name) + (len(digits)+1)/2 + 1
+		case *types.AttributeValueMemberBOOL:
+			bytes += len(name) + 1
+		default:
+			t.Fatalf("attribute %s is a %T", name, v)
+		}
+	}
+	return bytes
+}

@@ -1,0 +1,153 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/result"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// sampleEvery is the length of the interval of a sample.
+const sampleEvery = time.Second
+
+// A sampler takes the samples of a side.
+type sampler struct {
+	side  *side
+	to    *result.Side
+	start time.Time // of the side's measurement
+
+	phase           int
+	stretch         *stretch
+	last            time.Time
+	cost            dynamo.Usage
+	sent, throttled int64
+	merged          counts
+	schedules       []*scenario.Schedule // by class of the stretch
+}
+
+// during takes samples while a stretch is driven.
+func (s *sampler) during(ctx context.Context, phase int, st *stretch, drive func()) {
+	s.phase, s.stretch, s.last, s.cost = phase, st, s.side.run.o.Now(), s.side.router.total()
+	s.sent, s.throttled = 0, 0
+	s.merged = counts{latency: newDurations(), lag: newDurations()}
+	s.schedules = nil
+	for _, class := range st.classes {
+		s.schedules = append(s.schedules, s.side.plan.Schedule(class, st.from))
+	}
+	began, done := s.last, make(chan struct{})
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		ticker := time.NewTicker(sampleEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				// The sample at the end has the operations that are still under way then, and
+				// not a few of them alone: a rate of some milliseconds is no rate.
+				left := st.length - s.side.run.o.Now().Sub(began)
+				if left.Abs() >= sampleEvery/2 {
+					s.take(ctx)
+				}
+			}
+		}
+	})
+	drive()
+	close(done)
+	sampling.Wait()
+	s.take(ctx)
+}
+
+// take takes the sample of the time since the last one.
+func (s *sampler) take(ctx context.Context) {
+	now := s.side.run.o.Now()
+	if !now.After(s.last) {
+		return
+	}
+	m := &s.merged
+	m.latency.reset()
+	m.lag.reset()
+	m.begun, m.slow, m.answers = 0, 0, result.Answers{}
+	users, due := 0, int64(0)
+	for i, t := range s.stretch.tallies {
+		begun := m.begun
+		t.take(m)
+		at := min(now.Sub(s.stretch.start), s.stretch.length)
+		if s.side.plan.Classes[s.stretch.classes[i]].Arrival.Open() {
+			due += s.schedules[i].Skip(at)
+			continue
+		}
+		due += m.begun - begun
+		users += s.schedules[i].Users(min(at, s.stretch.length-1))
+	}
+	cost := s.side.router.total()
+	sent, throttled := s.side.router.writes()
+	since := dynamo.Usage{Requests: cost.Requests - s.cost.Requests, RCU: cost.RCU - s.cost.RCU, WCU: cost.WCU - s.cost.WCU}
+	sample := result.Sample{
+		Side: string(s.side.kind), Phase: s.phase, At: s.last.Sub(s.start).Seconds(), Seconds: now.Sub(s.last).Seconds(),
+		Due: due, Done: m.answers.Operations, Admitted: m.answers.Admitted, Refused: m.answers.Refused,
+		Throttled: m.answers.Throttled, Unavailable: m.answers.Unavailable, Failed: m.answers.Failed, Slow: m.slow,
+		P50: m.latency.at(50), P99: m.latency.at(99), P999: m.latency.at(99.9), Lag: m.lag.at(99),
+		Cost: s.side.run.cost(since), Writes: sent - s.sent, WritesThrottled: throttled - s.throttled, Users: users,
+		Shards: s.shards(ctx),
+	}
+	if sample.Seconds < sampleEvery.Seconds()/2 && sample.Due+sample.Done == 0 {
+		return // the ticker has just taken the phase's last operations
+	}
+	s.last, s.cost, s.sent, s.throttled = now, cost, sent, throttled
+	s.to.Samples = append(s.to.Samples, sample)
+	r := s.side.run
+	r.o.Observe(Progress{
+		Side: s.side.kind, Phase: s.phase, Sample: &sample, Planned: r.planned(),
+		Done: r.over + min(now.Sub(s.stretch.start), s.stretch.length),
+	})
+}
+
+// shards is the number of items of the side's busiest bucket, 0 if it cannot be read now.
+func (s *sampler) shards(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sampleEvery)
+	defer cancel()
+	busiest, demand := -1, int64(0)
+	for p := range s.side.books.busiest {
+		if a := s.side.books.busiest[p].Load(); a != nil {
+			if n := a.demand(); n > demand {
+				busiest, demand = p, n
+			}
+		}
+	}
+	if busiest < 0 {
+		return 0
+	}
+	a := s.side.books.busiest[busiest].Load()
+	images, err := s.side.store.Buckets(ctx, s.side.plan.Entities[a.entity].ID, s.side.plan.Resources[a.resource].Name, 1)
+	if err != nil {
+		return 0
+	}
+	return len(images)
+}
+
+// unreliable says why the figures of a result are not those of the limiter, "" if they are.
+func unreliable(r *result.Result, maxLag time.Duration) string {
+	const most = 0.1 // of the 99th percentile of the latency
+	for i := range r.Sides {
+		for k := range r.Sides[i].Phases {
+			p := &r.Sides[i].Phases[k]
+			for j := range p.Classes {
+				c := &p.Classes[j]
+				of := fmt.Sprintf("side %s, phase %s, class %s: ", r.Sides[i].Name, p.Name, c.Name)
+				if late := c.Lag.P99.Duration(); late > maxLag && float64(c.Lag.P99) > most*float64(c.Latency.P99) {
+					return fmt.Sprintf("%sthe generator itself was %v late at the 99th percentile; at most %v is allowed: lower the rate, or use more machines", of, late.Round(time.Microsecond), maxLag)
+				}
+				if left := c.Due - c.Answers.Operations; left > 0 && !r.Interrupted {
+					return fmt.Sprintf("%s%d operations that were due were never begun: the rate is higher than what all clients together carry out", of, left)
+				}
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,105 @@
+package customresource
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+)
+
+// Types of the custom resource: this library's, and the peer's.
+const (
+	Type     = "Custom::ZaeLimits"
+	PeerType = "Custom::ZaeLimiterLimits"
+)
+
+// A Template is a CloudFormation template with one custom resource.
+type Template struct {
+	Version   string              `json:"AWSTemplateFormatVersion" yaml:"AWSTemplateFormatVersion"` // version of the form of templates
+	Resources map[string]resource `json:"Resources" yaml:"Resources"`                               // resources by name
+}
+
+// A resource is a resource of the template.
+type resource struct {
+	Type       string         `json:"Type" yaml:"Type"`             // type of the resource
+	Properties map[string]any `json:"Properties" yaml:"Properties"` // properties of the resource
+}
+
+// NewTemplate returns a template that applies a manifest to a table. The stack of the
+// table, which has the table's name, exports the function that does it.
+func NewTemplate(m *manifest.Manifest, table string) *Template {
+	resources, entities := map[string]any{}, map[string]any{}
+	p := map[string]any{
+		"ServiceToken": map[string]any{"Fn::ImportValue": table + "-ProvisionerArn"},
+		"TableName":    table, "Namespace": m.Namespace, "Name": m.Name,
+	}
+	for _, k := range m.Keys() {
+		level := levelProperties(m.Levels[k])
+		switch {
+		case k.Entity != "":
+			of, ok := entities[k.Entity].(map[string]any)
+			if !ok {
+				of = map[string]any{}
+				entities[k.Entity] = map[string]any{"Resources": of}
+			} else {
+				of, _ = of["Resources"].(map[string]any) // as just above
+			}
+			of[k.Resource] = level
+		case k.Resource != "":
+			resources[k.Resource] = level
+		default:
+			p["System"] = level
+		}
+	}
+	if len(resources) > 0 {
+		p["Resources"] = resources
+	}
+	if len(entities) > 0 {
+		p["Entities"] = entities
+	}
+	return &Template{"2010-09-09", map[string]resource{"Limits": {Type, p}}}
+}
+
+func levelProperties(l manifest.Level) map[string]any {
+	p := map[string]any{}
+	if l.OnUnavailable != "" {
+		p["OnUnavailable"] = string(l.OnUnavailable)
+	}
+	limits := map[string]any{}
+	for _, limit := range l.Limits {
+		limits[limit.Name] = map[string]any{
+			"Capacity": limit.Capacity, "RefillAmount": limit.Amount, "RefillPeriod": int64(limit.Period / time.Second),
+		}
+	}
+	if len(limits) > 0 {
+		p["Limits"] = limits
+	}
+	return p
+}
+
+// YAML is the template as a file.
+func (t *Template) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	const indent = 2
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(indent)
+	if err := e.Encode(t); err != nil {
+		return nil, fmt.Errorf("encode the template: %w", err)
+	}
+	if err := e.Close(); err != nil {
+		return nil, fmt.Errorf("encode the template: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// propertiesOf reads the properties that are not the manifest's.
+func propertiesOf(raw json.RawMessage) (p properties, err error) {
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return p, fmt.Errorf("read the properties: %w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,277 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/yamlfile"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Finding is one reason why a file is not a manifest.
+type Finding = yamlfile.Finding
+
+// A ParseError has all findings about a file, by their position. It is
+// [store.ErrInvalid].
+type ParseError = yamlfile.ParseError
+
+// MaxBytes is the size of the largest file that [Parse] reads.
+const MaxBytes = 64 << 20
+
+// maxLevels bounds what a file declares, so that one from elsewhere cannot use up the
+// memory.
+const maxLevels = 200_000
+
+// unsupported are the keys of the peer's manifests for features that this version
+// cannot keep.
+var unsupported = []string{"cascade", "disabled", "reset_after_seconds", "reset_schedule", "schedule", "schedules", "soft"}
+
+// form is what a file of a manifest is, for messages.
+var form = yamlfile.Form{
+	MaxBytes: MaxBytes,
+	TooLarge: "the file is larger than 64 MB: split it into manifests of different names",
+	Empty:    "the file is empty: give at least the namespace",
+	Second:   "the file has a second document: keep one manifest in a file",
+	Unknown: func(key string) string {
+		if slices.Contains(unsupported, key) {
+			return strconv.Quote(key) + " is not supported by this version: remove it, or manage this level with a client that supports it"
+		}
+		return ""
+	},
+}
+
+// A reader reads the parts of a manifest.
+type reader struct{ *yamlfile.Reader }
+
+// A place is a value in the file.
+type place = yamlfile.Place
+
+// Parse reads a manifest from YAML or JSON. file is its name in errors. It fails with a
+// [*ParseError], which has everything that is wrong with the file.
+func Parse(file string, data []byte) (*Manifest, error) {
+	r := &reader{yamlfile.NewReader(form)}
+	var m *Manifest
+	if root, ok := r.Root(data); ok {
+		m = r.manifest(root)
+	}
+	if err := r.Err(file); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (r *reader) manifest(p place) *Manifest {
+	m := &Manifest{Name: DefaultName, Levels: map[store.ConfigKey]Level{}}
+	hasNamespace := false
+	r.Fields(p, map[string]func(place){
+		"name": func(p place) { m.Name = r.name(p, store.CheckManifest) },
+		"namespace": func(p place) {
+			hasNamespace = true
+			m.Namespace = r.name(p, store.CheckNamespace)
+		},
+		"system": func(p place) { r.system(p, m) },
+		"resources": func(p place) {
+			r.levels(p, store.CheckResource, func(name string) store.ConfigKey { return store.ConfigKey{Resource: name} }, m)
+		},
+		"entities": func(p place) { r.entities(p, m) },
+	})
+	if p.IsMapping() && !hasNamespace {
+		r.Find(p, "the namespace is missing: give namespace: default, for instance")
+	}
+	return m
+}
+
+// name reads a string that must be a name.
+func (r *reader) name(p place, check func(string) error) string {
+	s, ok := r.Text(p)
+	if ok {
+		r.Invalid(p, check(s))
+	}
+	return s
+}
+
+func (r *reader) system(p place, m *Manifest) {
+	if p.IsNull() {
+		return
+	}
+	var l Level
+	r.Fields(p, map[string]func(place){
+		"limits":         func(p place) { l.Limits = r.limits(p) },
+		"on_unavailable": func(p place) { l.OnUnavailable = r.onUnavailable(p) },
+	})
+	if p.IsMapping() && p.Len() == 0 {
+		r.Find(p, "the level is empty: give limits or on_unavailable, or remove it")
+	}
+	m.Levels[store.ConfigKey{}] = l
+}
+
+func (r *reader) onUnavailable(p place) store.OnUnavailable {
+	s, ok := r.Text(p)
+	on := store.OnUnavailable(s)
+	if ok && on != store.Block && on != store.Allow {
+		r.Find(p, `give "block" or "allow", not %q`, s)
+	}
+	return on
+}
+
+// levels reads a mapping of resources to their levels.
+func (r *reader) levels(p place, check func(string) error, key func(string) store.ConfigKey, m *Manifest) {
+	if p.IsNull() {
+		return
+	}
+	r.Entries(p, func(name string, k, value place) {
+		r.Invalid(k, check(name))
+		if len(m.Levels) == maxLevels {
+			r.Find(k, "the file has more than %d levels: split it into manifests of different names", maxLevels)
+			r.Stopped = true
+			return
+		}
+		m.Levels[key(name)] = r.level(value)
+	})
+}
+
+func (r *reader) level(p place) (l Level) {
+	hasLimits := false
+	r.Fields(p, map[string]func(place){"limits": func(p place) {
+		hasLimits = true
+		l.Limits = r.limits(p)
+	}})
+	if p.IsMapping() && !hasLimits {
+		r.Find(p, "the limits are missing: give limits, or remove the level")
+	}
+	return l
+}
+
+func (r *reader) entities(p place, m *Manifest) {
+	if p.IsNull() {
+		return
+	}
+	r.Entries(p, func(entity string, k, value place) {
+		r.Invalid(k, store.CheckEntity(entity))
+		hasResources := false
+		r.Fields(value, map[string]func(place){"resources": func(p place) {
+			hasResources = true
+			r.levels(p, store.CheckConfigResource, func(name string) store.ConfigKey {
+				return store.ConfigKey{Entity: entity, Resource: name}
+			}, m)
+		}})
+		if value.IsMapping() && !hasResources {
+			r.Find(value, "the resources are missing: give resources with %s for limits of every resource, or remove the entity", store.DefaultResource)
+		}
+	})
+}
+
+// limits reads a mapping of names to limits, at least one.
+func (r *reader) limits(p place) (limits []store.Limit) {
+	if n := p.Len(); p.IsMapping() && n > store.MaxLimits {
+		r.Find(p, "give at most %d limits, not %d", store.MaxLimits, n)
+		return nil
+	}
+	before := len(r.Findings)
+	r.Entries(p, func(name string, k, value place) {
+		r.Invalid(k, store.CheckLimitName(name))
+		limits = append(limits, r.limit(name, value))
+	})
+	if len(limits) == 0 && len(r.Findings) == before {
+		r.Find(p, "give at least one limit, or remove the level")
+	}
+	slices.SortFunc(limits, func(a, b store.Limit) int { return cmp.Compare(a.Name, b.Name) })
+	return limits
+}
+
+// limit reads one limit, in one of two forms: a rate and a burst, as the command line has
+// them, or a capacity and a refill, as the peer has them.
+func (r *reader) limit(name string, p place) store.Limit {
+	if p.IsScalar() {
+		r.Find(p, "give the parts of the limit, {rate: 100/min, burst: 150} for instance, not %s", p.Describe())
+		return store.Limit{}
+	}
+	if p.IsMapping() && !p.Has("capacity") && !p.Has("refill_amount") && !p.Has("refill_period") {
+		return r.rated(name, p)
+	}
+	return r.filled(name, p)
+}
+
+// rated reads a rate and a burst. The burst defaults to the rate.
+func (r *reader) rated(name string, p place) store.Limit {
+	l := store.Limit{Name: name}
+	r.Fields(p, map[string]func(place){
+		"rate":  func(p place) { l.Amount, l.Period = r.rate(p) },
+		"burst": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+	})
+	if !p.Has("rate") {
+		r.Find(p, "the rate is missing: give rate: 100/min, for instance")
+	}
+	l.Capacity = cmp.Or(l.Capacity, l.Amount)
+	return l
+}
+
+// rate reads tokens for each period, or tokens for each minute.
+func (r *reader) rate(p place) (amount int64, period time.Duration) {
+	if !p.IsString() {
+		return r.number(p, store.MaxTokens), time.Minute
+	}
+	rate, burst, hasBurst := strings.Cut(p.Node.Value, ":")
+	amount, period, err := limitarg.ParseRate(rate)
+	switch {
+	case hasBurst:
+		r.Find(p, "give the burst on its own: {rate: %s, burst: %s}", rate, burst)
+	case err != nil:
+		r.Find(p, "%v", err)
+	}
+	return amount, period
+}
+
+// filled reads a capacity and a refill. The amount defaults to the capacity, the period
+// to a minute. The burst replaces the capacity.
+func (r *reader) filled(name string, p place) store.Limit {
+	var burst int64
+	seconds, before := int64(defaultPeriod), len(r.Findings)
+	l := store.Limit{Name: name}
+	r.Fields(p, map[string]func(place){
+		"capacity":      func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"refill_amount": func(p place) { l.Amount = r.number(p, store.MaxTokens) },
+		"refill_period": func(p place) { seconds = r.number(p, int64(store.MaxPeriod/time.Second)) },
+		"burst":         func(p place) { burst = r.number(p, store.MaxTokens) },
+		"rate": func(place) {
+			r.Find(p, "give rate and burst, or capacity, refill_amount and refill_period, and not both: rate says how many tokens there are for each period")
+		},
+	})
+	l.Period = time.Duration(seconds) * time.Second
+	if len(r.Findings) == before {
+		r.checkFilled(p, l, burst)
+	}
+	l.Amount = cmp.Or(l.Amount, l.Capacity)
+	l.Capacity = cmp.Or(burst, l.Capacity)
+	return l
+}
+
+// checkFilled reports a capacity that is missing or would have no effect. The peer
+// requires one, also where a burst replaces it. It reads a burst without an amount as the
+// amount, too, but not in all versions.
+func (r *reader) checkFilled(p place, l store.Limit, burst int64) {
+	meant := l
+	meant.Amount = cmp.Or(l.Amount, l.Capacity, burst)
+	mend := fmt.Sprintf("write {rate: %s, burst: %d}", limitarg.FormatRate(meant), burst)
+	switch {
+	case l.Capacity == 0 && burst > 0:
+		r.Find(p, "the capacity is missing: %s instead", mend)
+	case l.Capacity == 0:
+		r.Find(p, "the capacity is missing: give the most tokens that the limit holds")
+	case burst > 0 && l.Amount == 0:
+		r.Find(p, "burst needs refill_amount, which versions of the Python package take from different keys: %s", mend)
+	case burst > 0 && l.Capacity != burst && l.Capacity != l.Amount:
+		r.Find(p, "capacity %d has no effect, because burst %d replaces it: %s", l.Capacity, burst, mend)
+	}
+}
+
+// number reads a whole number from 1 to most, 0 if there is none.
+func (r *reader) number(p place, most int64) int64 {
+	n, _ := r.Number(p, 1, most)
+	return n
+}

@@ -1,0 +1,124 @@
+package permissions_test
+
+import (
+	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// stored records a call of the world's store.
+func (w *world) stored(method, name string, f func() error) {
+	w.Helper()
+	w.record("dynamo.Store."+method, name, func() { w.Must(f()) })
+}
+
+// tables has the calls that create and open.
+func tables(w *world) {
+	again := dynamo.TableOptions{Name: testbed.Table, Principal: "tester", Stream: true}
+	w.record("dynamo.CreateTable", "it exists", func() { w.Must(dynamo.CreateTable(w.Context(), w.API, again)) })
+	again.Name = "other"
+	w.record("dynamo.CreateTable", "a new one", func() { w.Must(dynamo.CreateTable(w.Context(), w.API, again)) })
+	w.record("dynamo.Open", always, func() { w.Open(dynamo.Options{}) })
+	w.record("dynamo.ReadVersion", always, func() {
+		_, _, err := dynamo.ReadVersion(w.Context(), w.StoreOptions(dynamo.Options{}))
+		w.Must(err)
+	})
+	w.record("dynamo.RaiseVersions", always, func() {
+		w.Must(errOf(dynamo.RaiseVersions(w.Context(), w.StoreOptions(dynamo.Options{}), dynamo.Versions{Lambda: "99.0.0"})))
+	})
+	_, id := w.Store.Namespace()
+	w.record("dynamo.OpenID", always, func() {
+		_, err := dynamo.OpenID(w.Context(), w.StoreOptions(dynamo.Options{}), id)
+		w.Must(err)
+	})
+}
+
+// namespaces has the calls about namespaces.
+func namespaces(w *world) {
+	n, err := dynamo.NewNamespaces(w.StoreOptions(dynamo.Options{}))
+	w.Must(err)
+	var ns dynamo.Namespace
+	at := func(method, name string, f func() error) {
+		w.record("dynamo.Namespaces."+method, name, func() { w.Must(f()) })
+	}
+	at("Register", "a new one", func() (err error) { ns, err = n.Register(w.Context(), "team"); return err })
+	at("Register", "it exists", func() error { return errOf(n.Register(w.Context(), "team")) })
+	at("Get", always, func() error { return errOf(n.Get(w.Context(), "team")) })
+	at("List", always, func() error { return errOf(n.List(w.Context())) })
+	at("NameOf", always, func() error { return errOf(n.NameOf(w.Context(), ns.ID)) })
+	at("AuditEvents", always, func() error { return errOf(n.AuditEvents(w.Context(), "team", audit.Query{})) })
+	at("Delete", always, func() error { return n.Delete(w.Context(), "team") })
+	at("Orphans", always, func() error { return errOf(n.Orphans(w.Context())) })
+	at("Orphan", always, func() error { return errOf(n.Orphan(w.Context(), ns.ID)) })
+	at("Recover", always, func() error { return errOf(n.Recover(w.Context(), ns.ID, "team")) })
+	s := w.Open(dynamo.Options{Namespace: "team"})
+	w.Must(s.SetSystem(w.Context(), []limiter.Limit{hourly}, ""))
+	w.Must(errOf(s.CreateEntity(w.Context(), limiter.Entity{ID: "user"})))
+	w.Must(n.Delete(w.Context(), "team"))
+	at("Purge", always, func() error { return errOf(n.Purge(w.Context(), ns.ID, dynamo.PurgeOptions{})) })
+}
+
+// configuration has the calls about limits.
+func configuration(w *world) {
+	ctx, s := w.Context(), w.Store
+	resource := store.ConfigKey{Resource: testbed.Resource}
+	own := store.ConfigKey{Entity: "user", Resource: testbed.Resource}
+	all := store.ConfigKey{Entity: "user", Resource: store.DefaultResource}
+	limits := []limiter.Limit{hourly}
+	w.stored("SetSystem", always, func() error { return s.SetSystem(ctx, limits, "") })
+	w.stored("SetLimits", "of a resource", func() error { return s.SetLimits(ctx, resource, limits) })
+	w.double("user")
+	w.stored("SetLimits", "of an entity, for a resource", func() error { return s.SetLimits(ctx, own, []limiter.Limit{limiter.PerHour("rph", 1800)}) })
+	w.stored("SetLimits", "of an entity", func() error { return s.SetLimits(ctx, all, []limiter.Limit{limiter.PerHour("rph", 900)}) })
+	w.stored("SetLimits", "unchanged", func() error { return s.SetLimits(ctx, all, []limiter.Limit{limiter.PerHour("rph", 900)}) })
+	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
+	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })
+	w.stored("ResourcesWithEntityLimits", always, func() error { return errOf(s.ResourcesWithEntityLimits(ctx)) })
+	w.stored("EntitiesWithLimits", always, func() error { return errOf(s.EntitiesWithLimits(ctx, testbed.Resource)) })
+	w.stored("DeleteLimits", "of an entity, for a resource", func() error { return s.DeleteLimits(ctx, own) })
+	w.stored("DeleteLimits", "of an entity", func() error { return s.DeleteLimits(ctx, all) })
+	w.stored("DeleteLimits", "of a resource", func() error { return s.DeleteLimits(ctx, resource) })
+	w.stored("DeleteLimits", "of the system", func() error { return s.DeleteLimits(ctx, store.ConfigKey{}) })
+	w.stored("SetAuditRetention", always, func() error { return s.SetAuditRetention(ctx, 7) })
+	w.stored("AuditRetention", always, func() error { return errOf(s.AuditRetention(ctx)) })
+	w.stored("AuditEvents", always, func() error { return errOf(s.AuditEvents(ctx, audit.Query{Entity: "user"})) })
+}
+
+// entities has the calls about entities and their buckets.
+func entities(w *world) {
+	ctx, s := w.Context(), w.Store
+	w.System(hourly)
+	w.stored("CreateEntity", always, func() error { return errOf(s.CreateEntity(ctx, limiter.Entity{ID: "project"})) })
+	w.stored("CreateEntity", "with a parent", func() error {
+		return errOf(s.CreateEntity(ctx, limiter.Entity{ID: "reader", Parent: "project"}))
+	})
+	w.stored("CreateEntity", "cascading to a parent", func() error {
+		return errOf(s.CreateEntity(ctx, limiter.Entity{ID: "key", Parent: "project", Cascade: true}))
+	})
+	w.acquire(w.Limiter, "key", 1)
+	w.double("key")
+	w.Must(s.SetLimits(ctx, store.ConfigKey{Entity: "key", Resource: testbed.Resource}, []limiter.Limit{hourly}))
+	w.Must(s.SetLimits(ctx, store.ConfigKey{Entity: "key", Resource: store.DefaultResource}, []limiter.Limit{hourly}))
+	w.count(time.Now())
+	w.stored("Entity", always, func() error { return errOf(s.Entity(ctx, "key")) })
+	w.stored("Children", always, func() error { return errOf(s.Children(ctx, "project")) })
+	w.stored("Entities", always, func() error { return errOf(s.Entities(ctx, dynamo.EntityQuery{})) })
+	w.stored("EntityIDs", always, func() error { return errOf(s.EntityIDs(ctx, "")) })
+	w.stored("EntityResources", always, func() error { return errOf(s.EntityResources(ctx, "key")) })
+	w.stored("EntityBuckets", always, func() error { return errOf(s.EntityBuckets(ctx, "key")) })
+	w.stored("ResourceBuckets", always, func() error {
+		for _, err := range s.ResourceBuckets(ctx, testbed.Resource) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.stored("DeleteEntity", always, func() error { return errOf(s.DeleteEntity(ctx, "key")) })
+}
+
+func errOf[T any](_ T, err error) error { return err }

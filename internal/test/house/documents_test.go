@@ -1,0 +1,130 @@
+package house_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// namedTest matches the name of a test or of a script in a document.
+var namedTest = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*|[a-z-]+\\.txtar)`")
+
+// A test that is renamed or deleted would leave its defect without one, unseen.
+func TestEveryTestOfADefectExists(t *testing.T) {
+	t.Parallel()
+	const scripts = program + "cli/testdata/script"
+	there := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.isTest() && f.Recv == nil {
+				there[f.Name.Name] = true
+			}
+		}
+	}
+	text, err := os.ReadFile("docs/peer-defects.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := namedTest.FindAllStringSubmatch(string(text), -1)
+	if len(named) < 60 {
+		t.Errorf("found only %d names: does the pattern still fit the document?", len(named))
+	}
+	for _, m := range named {
+		if _, err := os.Stat(filepath.Join(scripts, m[1])); !there[m[1]] && (err != nil || !strings.HasSuffix(m[1], ".txtar")) {
+			t.Errorf("%s is not a test", m[1])
+		}
+	}
+}
+
+// errorsOf are the packages whose errors docs/errors.md has. A name of a package with an
+// import name here is written with it, because others have the same name.
+var errorsOf = map[string]string{
+	".": "", "store": "", "middleware/httplimit": "", "middleware/grpclimit": "",
+	"dynamo": "dynamo.", "dynamo/admin": "admin.", "dynamo/stream": "stream.", "dynamolite": "dynamolite.",
+}
+
+// errorName matches the name of an exported condition or of an exported type of errors.
+var errorName = regexp.MustCompile(`^(Err[A-Z]\w*|[A-Z]\w*Error)$`)
+
+// A user who meets an error finds it on the page of errors.
+func TestEveryErrorIsOnThePageOfErrors(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, s := range sources(t) {
+		prefix, ok := errorsOf[s.folder]
+		if !ok || s.isTest() {
+			continue
+		}
+		for name := range exported(s.file) {
+			if !errorName.MatchString(name) {
+				continue
+			}
+			count++
+			if !strings.Contains(string(text), "| `"+prefix+name+"`") && !strings.Contains(string(text), ", `"+prefix+name+"`") {
+				t.Errorf("docs/errors.md has no row with %s%s of %s", prefix, name, s.folder)
+			}
+		}
+	}
+	if count < 50 {
+		t.Errorf("found only %d errors: does the pattern still fit their names?", count)
+	}
+}
+
+// exported yields the names of a file's variables and types at the top level.
+func exported(file *ast.File) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, d := range file.Decls {
+			general, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range general.Specs {
+				var names []*ast.Ident
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					names = spec.Names
+				case *ast.TypeSpec:
+					names = []*ast.Ident{spec.Name}
+				}
+				for _, name := range names {
+					if name.IsExported() && !yield(name.Name) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// shown are the packages that users of the library import.
+var shown = []string{".", "dynamo", "dynamolite", "limitertest", "metrics/otellimit", "metrics/promlimit", "middleware/grpclimit", "middleware/httplimit", "store"}
+
+// A package without an example whose output is checked is learned from its source only.
+func TestPackagesOfUsersHaveExamples(t *testing.T) {
+	t.Parallel()
+	checked := map[string]int{}
+	for _, s := range sources(t) {
+		for _, example := range doc.Examples(s.file) {
+			if s.isTest() && (example.Output != "" || example.EmptyOutput) {
+				checked[s.folder]++
+			}
+		}
+	}
+	for _, folder := range shown {
+		if checked[folder] == 0 {
+			t.Errorf("%s has no example with an output", folder)
+		}
+	}
+	if checked["."] < 20 {
+		t.Errorf("the root package has %d examples, fewer than before", checked["."])
+	}
+}

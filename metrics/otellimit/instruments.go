@@ -1,0 +1,229 @@
+package otellimit
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/metrics/internal/labels"
+)
+
+// durationBounds are the bounds that the semantic conventions recommend for
+// db.client.operation.duration, in seconds, after 0.1 ms: decisions from memory are
+// faster.
+var durationBounds = []float64{.0001, .001, .005, .01, .05, .1, .5, 1, 5, 10}
+
+// shardBounds are the numbers of shards that a bucket can have, up to
+// [limiter.MaxShards].
+var shardBounds = []float64{1, 2, 4, 8, 16, 32}
+
+// An instrument describes a metric, for the documentation.
+type instrument struct {
+	Name, Kind, Unit, Help string
+	Attributes             []attribute.Key
+}
+
+var (
+	decisions = &instrument{
+		"zae_limiter.decisions", "counter", "{decision}",
+		"Acquires, waits and takes by result, and by what decided.",
+		[]attribute.Key{ResourceKey, ResultKey, SourceKey},
+	}
+	refusals = &instrument{
+		"zae_limiter.refusals", "counter", "{refusal}",
+		"Limits that refused an acquire. Several limits may refuse one acquire.",
+		[]attribute.Key{ResourceKey, LimitKey, BucketKey, SourceKey},
+	}
+	taken = &instrument{
+		"zae_limiter.tokens.taken", "counter", "{token}",
+		"Tokens that acquires, waits, takes and commits debited. A cascaded request counts once.",
+		[]attribute.Key{ResourceKey, LimitKey},
+	}
+	returned = &instrument{
+		"zae_limiter.tokens.returned", "counter", "{token}",
+		"Tokens that commits, rollbacks and releases returned. A cascaded request counts once.",
+		[]attribute.Key{ResourceKey, LimitKey},
+	}
+	callDuration = &instrument{
+		"zae_limiter.call.duration", "histogram", "s",
+		"Time that calls took. error.type is absent unless the call failed or was degraded.",
+		[]attribute.Key{ResourceKey, CallKey, ResultKey, semconv.ErrorTypeKey},
+	}
+	shards = &instrument{
+		"zae_limiter.bucket.shards", "histogram", "{shard}",
+		"Number of shards of the bucket at each acquire that saw it.",
+		[]attribute.Key{ResourceKey},
+	}
+	operationDuration = &instrument{
+		"db.client.operation.duration", "histogram", "s",
+		"Time that operations of the store took. error.type is absent unless the operation failed.",
+		[]attribute.Key{semconv.DBSystemNameKey, semconv.DBOperationNameKey, semconv.DBCollectionNameKey, OperationKey, ResultKey, semconv.ErrorTypeKey},
+	}
+	requests = &instrument{
+		"zae_limiter.store.requests", "counter", "{request}",
+		"Requests that the store sent: round trips.",
+		[]attribute.Key{ResourceKey, OperationKey},
+	}
+	units = &instrument{
+		"zae_limiter.capacity_units", "counter", "{unit}",
+		"Consumed read and write capacity units.",
+		[]attribute.Key{ResourceKey, KindKey},
+	}
+	capacity = &instrument{
+		"zae_limiter.limit.capacity", "gauge", "{token}",
+		"Capacity of the limits configured for a resource or the system, as this process last read them.",
+		[]attribute.Key{LevelKey, ResourceKey, LimitKey},
+	}
+	rate = &instrument{
+		"zae_limiter.limit.rate", "gauge", "{token}/s",
+		"Tokens that these limits earn each second.",
+		[]attribute.Key{LevelKey, ResourceKey, LimitKey},
+	}
+	waiting = &instrument{
+		"zae_limiter.waiting", "gauge", "{caller}",
+		"Callers of Wait that wait now, in the limiters that Watch was told of.", nil,
+	}
+	healed = &instrument{
+		"zae_limiter.stamps.healed", "counter", "{stamp}",
+		"Stamps of items that lay ahead of any honest clock and were moved back, by these limiters.", nil,
+	}
+	braked = &instrument{
+		"zae_limiter.requests.braked", "counter", "{request}",
+		"Requests that these limiters did not send because the table had just throttled the only shards that could serve them.", nil,
+	}
+)
+
+// all are the metrics in the order of the documentation.
+var all = []*instrument{decisions, refusals, taken, returned, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting, healed, braked}
+
+// instruments are the metrics of one observer.
+type instruments struct {
+	decisions, refusals, requests   metric.Int64Counter
+	taken, returned, units          metric.Float64Counter
+	callDuration, operationDuration metric.Float64Histogram
+	shards                          metric.Int64Histogram
+}
+
+func newInstruments(m metric.Meter, names *labels.Names, limiters *labels.Limiters) (*instruments, error) {
+	var in instruments
+	var errs [12]error
+	for i, c := range []struct {
+		is *instrument
+		to *metric.Int64Counter
+	}{{decisions, &in.decisions}, {refusals, &in.refusals}, {requests, &in.requests}} {
+		*c.to, errs[i] = m.Int64Counter(c.is.Name, metric.WithUnit(c.is.Unit), metric.WithDescription(c.is.Help))
+	}
+	for i, c := range []struct {
+		is *instrument
+		to *metric.Float64Counter
+	}{{taken, &in.taken}, {returned, &in.returned}, {units, &in.units}} {
+		*c.to, errs[3+i] = m.Float64Counter(c.is.Name, metric.WithUnit(c.is.Unit), metric.WithDescription(c.is.Help))
+	}
+	for i, h := range []struct {
+		is *instrument
+		to *metric.Float64Histogram
+	}{{callDuration, &in.callDuration}, {operationDuration, &in.operationDuration}} {
+		*h.to, errs[6+i] = m.Float64Histogram(h.is.Name, metric.WithUnit(h.is.Unit), metric.WithDescription(h.is.Help),
+			metric.WithExplicitBucketBoundaries(durationBounds...))
+	}
+	in.shards, errs[8] = m.Int64Histogram(shards.Name, metric.WithUnit(shards.Unit), metric.WithDescription(shards.Help),
+		metric.WithExplicitBucketBoundaries(shardBounds...))
+	_, errs[9] = m.Int64ObservableGauge(capacity.Name, metric.WithUnit(capacity.Unit), metric.WithDescription(capacity.Help),
+		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+			configured(names, func(l limiter.Limit, attributes metric.MeasurementOption) { to.Observe(l.Capacity, attributes) })
+			return nil
+		}))
+	_, errs[10] = m.Float64ObservableGauge(rate.Name, metric.WithUnit(rate.Unit), metric.WithDescription(rate.Help),
+		metric.WithFloat64Callback(func(_ context.Context, to metric.Float64Observer) error {
+			configured(names, func(l limiter.Limit, attributes metric.MeasurementOption) {
+				to.Observe(float64(l.Amount)/l.Period.Seconds(), attributes)
+			})
+			return nil
+		}))
+	errs[11] = counted(m, limiters)
+	return &in, errors.Join(errs[:]...)
+}
+
+// counted makes the instruments of what limiters count themselves.
+func counted(m metric.Meter, limiters *labels.Limiters) error {
+	observe := func(value func(labels.Counts) int64) metric.Int64Callback {
+		return func(_ context.Context, to metric.Int64Observer) error {
+			if sum, ok := limiters.Sum(); ok {
+				to.Observe(value(sum))
+			}
+			return nil
+		}
+	}
+	_, err := m.Int64ObservableGauge(waiting.Name, metric.WithUnit(waiting.Unit), metric.WithDescription(waiting.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Waiting })))
+	_, errHealed := m.Int64ObservableCounter(healed.Name, metric.WithUnit(healed.Unit), metric.WithDescription(healed.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Healed })))
+	_, errBraked := m.Int64ObservableCounter(braked.Name, metric.WithUnit(braked.Unit), metric.WithDescription(braked.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Braked })))
+	return errors.Join(err, errHealed, errBraked)
+}
+
+// configured yields the configured limits with their attributes.
+func configured(names *labels.Names, yield func(limiter.Limit, metric.MeasurementOption)) {
+	for _, level := range names.Levels() {
+		for _, l := range level.Limits {
+			yield(l, metric.WithAttributes(LevelKey.String(level.Name), ResourceKey.String(level.Resource), LimitKey.String(l.Name)))
+		}
+	}
+}
+
+// called counts a call.
+func (in *instruments) called(ctx context.Context, of *labels.Resource, r *limiter.CallResult) {
+	resource := ResourceKey.String(of.Label)
+	attributes := []attribute.KeyValue{resource, CallKey.String(string(r.Kind)), ResultKey.String(string(r.Result))}
+	if kind := limiter.ErrorKind(r.Err); kind != "" && r.Result != limiter.Refused {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(kind))
+	}
+	in.callDuration.Record(ctx, r.Latency.Seconds(), metric.WithAttributes(attributes...))
+	for _, a := range r.Settled {
+		of, amount := metric.WithAttributes(resource, LimitKey.String(of.Limit(a.Limit))), tokens(a)
+		if amount > 0 {
+			in.taken.Add(ctx, amount, of)
+		} else {
+			in.returned.Add(ctx, -amount, of)
+		}
+	}
+	if !r.Kind.IsDecision() {
+		return
+	}
+	source := SourceKey.String(labels.Source(r))
+	in.decisions.Add(ctx, 1, metric.WithAttributes(resource, ResultKey.String(string(r.Result)), source))
+	if r.Shards > 0 {
+		in.shards.Record(ctx, int64(r.Shards), metric.WithAttributes(resource))
+	}
+	if r.Result == limiter.Admitted {
+		for name, amount := range r.Consume {
+			in.taken.Add(ctx, float64(amount), metric.WithAttributes(resource, LimitKey.String(of.Limit(name))))
+		}
+	}
+	for i := range r.Statuses {
+		if s := &r.Statuses[i]; s.Exceeded {
+			in.refusals.Add(ctx, 1, metric.WithAttributes(resource, LimitKey.String(of.Limit(s.Limit.Name)), BucketKey.String(labels.Bucket(r, s)), source))
+		}
+	}
+}
+
+// operated counts an operation of the store.
+func (in *instruments) operated(ctx context.Context, of *labels.Resource, r *limiter.OperationResult) {
+	resource, operation := ResourceKey.String(of.Label), OperationKey.String(string(r.Kind))
+	attributes := []attribute.KeyValue{semconv.DBSystemNameAWSDynamoDB, operation, ResultKey.String(labels.Outcome(r))}
+	if r.Cost.Name != "" {
+		attributes = append(attributes, semconv.DBOperationName(r.Cost.Name), semconv.DBCollectionName(r.Cost.Table))
+	}
+	if r.Err != nil {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(limiter.ErrorKind(r.Err)))
+	}
+	in.operationDuration.Record(ctx, r.Latency.Seconds(), metric.WithAttributes(attributes...))
+	in.requests.Add(ctx, int64(r.Cost.Requests), metric.WithAttributes(resource, operation))
+	in.units.Add(ctx, r.Cost.ReadUnits, metric.WithAttributes(resource, KindKey.String("read")))
+	in.units.Add(ctx, r.Cost.WriteUnits, metric.WithAttributes(resource, KindKey.String("write")))
+}

@@ -1,0 +1,184 @@
+// Package promlimit has Prometheus metrics of a limiter. A [Collector] observes any
+// number of limiters:
+//
+//	metrics, err := promlimit.New(promlimit.Options{})
+//	…
+//	prometheus.MustRegister(metrics)
+//	limits, err := limiter.New(store, limiter.Options{Observer: metrics})
+//	…
+//	metrics.Watch(limits) // what only the limiter counts
+//
+// docs/metrics.md lists the metrics. The folder grafana has a dashboard, and the file
+// alerts.yaml has alert rules.
+//
+// No label has an entity. The number of series is bounded, whatever requests ask for. At
+// most [Options.MaxResources] resources and those of [Options.Resources] have labels of
+// their own, and of each at most 64 limits. All others have the label "_other". A
+// resource gets its label with the first configuration or decision that shows that it has
+// limits, so a failed request gives no label.
+package promlimit
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/metrics/internal/labels"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// DefaultMaxResources is the default of [Options.MaxResources].
+const DefaultMaxResources = labels.DefaultMaxResources // 50
+
+// Options configure a [Collector]. The zero value works.
+type Options struct {
+	// MaxResources is how many resources have labels of their own, besides Resources. At
+	// most half of them have no limits of their own, but the system's, an entity's or the
+	// request's. Default [DefaultMaxResources].
+	MaxResources int
+	// Resources always have labels of their own.
+	Resources []string
+}
+
+// A Collector observes limiters, and collects what Prometheus scrapes. It is safe for
+// concurrent use.
+type Collector struct {
+	names    *labels.Names
+	limiters labels.Limiters
+	all      []prometheus.Collector
+
+	decisions, refusals, taken, returned, settlements, errors *prometheus.CounterVec
+	operations, operationErrors, requests, units              *prometheus.CounterVec
+	callDuration, shards, operationDuration                   *prometheus.HistogramVec
+	capacity, rate, waiting, healed, braked                   *prometheus.Desc
+}
+
+var (
+	_ prometheus.Collector = (*Collector)(nil)
+	_ limiter.Observer     = (*Collector)(nil)
+)
+
+// New returns a collector. It fails with a [*limiter.ValidationError] if an option is
+// invalid.
+func New(o Options) (*Collector, error) {
+	names, err := labels.New(labels.Options(o))
+	if err != nil {
+		return nil, err
+	}
+	c := &Collector{
+		names:     names,
+		decisions: decisions.counter(), refusals: refusals.counter(), taken: taken.counter(), returned: returned.counter(),
+		settlements: settlements.counter(), errors: callErrors.counter(), callDuration: callDuration.histogram(), shards: shards.histogram(),
+		operations: operations.counter(), operationErrors: operationErrors.counter(), operationDuration: operationDuration.histogram(),
+		requests: requests.counter(), units: units.counter(), capacity: capacity.desc(), rate: rate.desc(),
+		waiting: waiting.desc(), healed: healed.desc(), braked: braked.desc(),
+	}
+	c.all = []prometheus.Collector{
+		c.decisions, c.refusals, c.taken, c.returned, c.settlements, c.errors, c.callDuration, c.shards,
+		c.operations, c.operationErrors, c.operationDuration, c.requests, c.units,
+	}
+	return c, nil
+}
+
+// Describe sends the descriptions of the metrics.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, each := range c.all {
+		each.Describe(to)
+	}
+	for _, each := range []*prometheus.Desc{c.capacity, c.rate, c.waiting, c.healed, c.braked} {
+		to <- each
+	}
+}
+
+// Watch adds the limiters' own counts to the metrics: callers that wait, stamps healed,
+// requests braked. No observer is told of these. The metrics have the sums over all limiters
+// watched, also after a limiter is closed. Watching a limiter again changes nothing.
+func (c *Collector) Watch(limiters ...*limiter.Limiter) { c.limiters.Add(limiters...) }
+
+// Collect sends the metrics.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	for _, each := range c.all {
+		each.Collect(to)
+	}
+	for _, level := range c.names.Levels() {
+		for _, l := range level.Limits {
+			to <- prometheus.MustNewConstMetric(c.capacity, prometheus.GaugeValue, float64(l.Capacity), level.Name, level.Resource, l.Name)
+			to <- prometheus.MustNewConstMetric(c.rate, prometheus.GaugeValue, float64(l.Amount)/l.Period.Seconds(), level.Name, level.Resource, l.Name)
+		}
+	}
+	if sum, ok := c.limiters.Sum(); ok {
+		to <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(sum.Waiting))
+		to <- prometheus.MustNewConstMetric(c.healed, prometheus.CounterValue, float64(sum.Healed))
+		to <- prometheus.MustNewConstMetric(c.braked, prometheus.CounterValue, float64(sum.Braked))
+	}
+}
+
+// BeginCall returns the context as it is.
+func (c *Collector) BeginCall(ctx context.Context, _ limiter.Call) context.Context { return ctx }
+
+// BeginOperation returns the context as it is.
+func (c *Collector) BeginOperation(ctx context.Context, _ limiter.Operation) context.Context {
+	return ctx
+}
+
+// EndCall counts a call.
+func (c *Collector) EndCall(_ context.Context, r limiter.CallResult) {
+	of := c.names.Of(&r)
+	c.callDuration.WithLabelValues(of.Label, string(r.Kind), string(r.Result)).Observe(r.Latency.Seconds())
+	if kind := limiter.ErrorKind(r.Err); kind != "" && r.Result != limiter.Refused {
+		c.errors.WithLabelValues(of.Label, string(r.Kind), kind).Inc()
+	}
+	switch {
+	case r.Kind.IsDecision():
+		c.decided(of, &r)
+	case r.Kind.IsSettlement():
+		c.settled(of, &r)
+	}
+}
+
+// decided counts an acquire.
+func (c *Collector) decided(of *labels.Resource, r *limiter.CallResult) {
+	source := labels.Source(r)
+	c.decisions.WithLabelValues(of.Label, string(r.Result), source).Inc()
+	if r.Shards > 0 {
+		c.shards.WithLabelValues(of.Label).Observe(float64(r.Shards))
+	}
+	if r.Result == limiter.Admitted {
+		for name, tokens := range r.Consume {
+			c.taken.WithLabelValues(of.Label, of.Limit(name)).Add(float64(tokens))
+		}
+	}
+	for i := range r.Statuses {
+		if s := &r.Statuses[i]; s.Exceeded {
+			c.refusals.WithLabelValues(of.Label, of.Limit(s.Limit.Name), labels.Bucket(r, s), source).Inc()
+		}
+	}
+}
+
+// settled counts a commit or rollback.
+func (c *Collector) settled(of *labels.Resource, r *limiter.CallResult) {
+	c.settlements.WithLabelValues(of.Label, string(r.Kind), string(r.Result)).Inc()
+	for _, a := range r.Settled {
+		limit := of.Limit(a.Limit)
+		if a.Milli > 0 {
+			c.taken.WithLabelValues(of.Label, limit).Add(float64(a.Milli) / store.Milli)
+		} else {
+			c.returned.WithLabelValues(of.Label, limit).Add(float64(-a.Milli) / store.Milli)
+		}
+	}
+}
+
+// EndOperation counts an operation, and notes the configuration that it has read.
+func (c *Collector) EndOperation(_ context.Context, r limiter.OperationResult) {
+	c.names.Note(&r)
+	of, kind := c.names.Known(r.Resource).Label, string(r.Kind)
+	if r.Err != nil {
+		c.operationErrors.WithLabelValues(of, kind, limiter.ErrorKind(r.Err)).Inc()
+	}
+	c.operations.WithLabelValues(of, kind, labels.Outcome(&r)).Inc()
+	c.operationDuration.WithLabelValues(kind).Observe(r.Latency.Seconds())
+	c.requests.WithLabelValues(of, kind).Add(float64(r.Cost.Requests))
+	c.units.WithLabelValues(of, "read").Add(r.Cost.ReadUnits)
+	c.units.WithLabelValues(of, "write").Add(r.Cost.WriteUnits)
+}
