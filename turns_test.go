@@ -241,3 +241,41 @@ func TestWhatIsTakenAheadKeepsTheLimit(t *testing.T) {
 		})
 	}
 }
+
+// A crowd has callers with little time and with much. Each gets an answer within its own time,
+// whoever of them writes for the others.
+func TestEachOfACrowdIsAnsweredInItsTime(t *testing.T) {
+	inTurns(t, func(w *world, one, two *limiter.Limiter, start time.Time) {
+		end := start.Add(20 * time.Second)
+		var all sync.WaitGroup
+		before := w.Meter.Totals()
+		admitted := 0
+		var mu sync.Mutex
+		for i := range 20 {
+			l := []*limiter.Limiter{one, two}[i%2]
+			all.Go(func() {
+				for n := i; time.Now().Before(end); n++ {
+					ctx, cancel := context.WithTimeout(w.Context(), []time.Duration{60, 150, 300, 700, 3000}[n%5]*time.Millisecond)
+					_, err := l.Acquire(ctx, ask("user", "rps", 1))
+					cancel()
+					refused, ok := errors.AsType[*limiter.ExceededError](err)
+					switch {
+					case ok:
+						time.Sleep(refused.RetryAfter())
+					case err != nil:
+						w.Errorf("after %v: %v", time.Since(start), err)
+					default:
+						mu.Lock()
+						admitted++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		all.Wait()
+		writes := w.Meter.Totals().Sub(before)["UpdateItem"].Requests
+		if w.Logf("%d admitted, with %d writes", admitted, writes); admitted < 95 || writes > 200 {
+			w.Errorf("%d were admitted of 100, with %d writes", admitted, writes)
+		}
+	})
+}

@@ -124,11 +124,27 @@ func (d *Driver) lose(ctx context.Context, acct *account, img *store.Image) {
 }
 
 // pauseIfShared waits until the pause before a write has passed, or until the caller leaves.
+// Callers that join the line meanwhile may have less time than the one at the front: it writes
+// while half of what they had is left.
 func (d *Driver) pauseIfShared(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	const look = 20 * time.Millisecond // between looks at the line
 	if !d.sharing.isQueued() {
 		return nil
 	}
-	return process.Sleep(ctx, left, c.acct.PauseLeft(c.Shard, c.Terms.Amounts, d.Uptime(), c.by))
+	by, up := c.by, d.Uptime()
+	end := up + c.acct.PauseLeft(c.Shard, c.Terms.Amounts, up, by)
+	for ; up < end; up = d.Uptime() {
+		if err := process.Sleep(ctx, left, min(end-up, look)); err != nil {
+			return err
+		}
+		for other := range c.acct.at(c.Shard).takes.Line() {
+			if other.by < by {
+				by = other.by
+				end = min(end, up+(by-up)/2)
+			}
+		}
+	}
+	return nil
 }
 
 // step plans the next step and takes it.

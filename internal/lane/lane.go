@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -233,6 +234,19 @@ func (ln *Lane[C]) Crowded(places int) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	return ln.granted >= several*places
+}
+
+// Line goes through the claims of the callers in line.
+func (ln *Lane[C]) Line() iter.Seq[C] {
+	return func(yield func(C) bool) {
+		ln.mu.Lock()
+		defer ln.mu.Unlock()
+		for _, t := range ln.line {
+			if !yield(t.Claim) {
+				return
+			}
+		}
+	}
 }
 
 // Waiting is how many callers have a place or are in line.
