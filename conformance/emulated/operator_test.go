@@ -64,6 +64,7 @@ func (o *operator) must(answer any, args ...string) {
 type outcome struct {
 	Status    string
 	Changes   []change
+	Repaired  []string `json:"repaired_functions"`
 	Remaining []string
 	Outputs   map[string]string
 }

@@ -22,6 +22,7 @@ import (
 	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/smithy-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -225,7 +226,13 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		w.cloud.SetStep(d)
 	case len(args) == 3 && args[0] == "code":
-		w.cloud.SetCode(args[1], args[2])
+		w.cloud.ChangeFunction(args[1], func(f *lambda.GetFunctionConfigurationOutput) { f.CodeSha256 = &args[2] })
+	case len(args) == 3 && args[0] == "memory":
+		n, err := strconv.ParseInt(args[2], 10, 32)
+		ts.Check(err)
+		w.cloud.ChangeFunction(args[1], func(f *lambda.GetFunctionConfigurationOutput) { f.MemorySize = aws.Int32(int32(n)) })
+	case len(args) == 3 && args[0] == "handler":
+		w.cloud.ChangeFunction(args[1], func(f *lambda.GetFunctionConfigurationOutput) { f.Handler = &args[2] })
 	case len(args) == 4 && args[0] == "put":
 		out, err := w.cloud.DescribeStackResources(context.Background(), &cloudformation.DescribeStackResourcesInput{StackName: &args[1]})
 		ts.Check(err)
