@@ -5,8 +5,10 @@ import (
 	"go/doc"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -127,4 +129,76 @@ func TestPackagesOfUsersHaveExamples(t *testing.T) {
 	if checked["."] < 20 {
 		t.Errorf("the root package has %d examples, fewer than before", checked["."])
 	}
+}
+
+// parts are packages whose constructors only package dynamo calls, for its stores.
+var parts = []string{"dynamo/audit", "dynamo/usage"}
+
+// What a package offers can be used without the packages that nobody outside may import: no
+// exported function, method, field or variable needs a type of theirs.
+func TestNothingPublicNeedsAnInternalPackage(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.isTest() || strings.Contains(s.folder+"/", "internal/") || strings.HasPrefix(s.folder, "cmd") || s.folder == "limitertest" {
+			continue
+		}
+		hidden := map[string]bool{}
+		for _, imported := range s.imports() {
+			if strings.Contains(imported, "/internal/") && !slices.Contains(parts, s.folder) {
+				hidden[path.Base(imported)] = true
+			}
+		}
+		for what := range typesOffered(s.file) {
+			ast.Inspect(what, func(n ast.Node) bool {
+				if x, ok := n.(*ast.SelectorExpr); ok {
+					if of, ok := x.X.(*ast.Ident); ok && hidden[of.Name] {
+						t.Errorf("%s: users need %s.%s, which they cannot import", s.at(x), of.Name, x.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// typesOffered goes through the types that users of a file's declarations meet: of parameters and
+// results, and of fields.
+func typesOffered(file *ast.File) iter.Seq[ast.Node] {
+	return func(yield func(ast.Node) bool) {
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if d.Name.IsExported() && (d.Recv == nil || isExportedReceiver(d.Recv)) && !yield(d.Type) {
+					return
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					of, ok := spec.(*ast.TypeSpec)
+					if !ok || !of.Name.IsExported() {
+						continue
+					}
+					fields, ok := of.Type.(*ast.StructType)
+					if !ok {
+						continue
+					}
+					for _, field := range fields.Fields.List {
+						for _, name := range field.Names {
+							if name.IsExported() && !yield(field.Type) {
+								return
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func isExportedReceiver(of *ast.FieldList) bool {
+	at := of.List[0].Type
+	if star, ok := at.(*ast.StarExpr); ok {
+		at = star.X
+	}
+	name, ok := at.(*ast.Ident)
+	return ok && name.IsExported()
 }
