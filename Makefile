@@ -62,9 +62,9 @@ test: ## every test that needs nothing but Go, except the long ones, under the r
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
-	go test $(race) -shuffle=on -timeout 60m -run $(long) $(long_packages)
-	go test $(race) -shuffle=on -timeout 60m -run $(long) . -contest.large
-	go test $(race) -timeout 60m -run '^TestTheBooksBalance$$' . -books.all
+	go test $(race) -shuffle=on -timeout 60m -run $(long) $(filter-out ./internal/acquire/,$(long_packages))
+	go test $(race) -shuffle=on -timeout 60m -run $(long) ./internal/acquire -contest.large
+	go test $(race) -timeout 60m -run '^TestTheBooksBalance$$' ./internal/acquire -books.all
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
@@ -168,7 +168,7 @@ sim: ## the simulation over SIM_SEEDS seeds
 
 .PHONY: contests
 contests: ## processes that share a limit for a minute of virtual time
-	go test -count=1 -timeout 60m -run '^Test(Long)?(Processes|AProcess)' . -contest=$(CONTEST) -contest.large
+	go test -count=1 -timeout 60m -run '^Test(Long)?(Processes|AProcess)' ./internal/acquire -contest=$(CONTEST) -contest.large
 
 .PHONY: crash
 crash: ## a writing process killed KILLS times, and the log's own, with nothing lost

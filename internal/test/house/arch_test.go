@@ -520,3 +520,30 @@ func TestRetiredWordsStayRetired(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// The first screen of the repository: what the library is, and nothing else.
+func TestTheRootIsSmall(t *testing.T) {
+	t.Parallel()
+	const most = 16
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, folders := 0, 0
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, "."):
+		case e.IsDir():
+			folders++
+		case strings.HasSuffix(name, "_test.go"):
+			if !strings.HasPrefix(name, "example_") && name != "errors_test.go" {
+				t.Errorf("%s: a test of how the limiter behaves belongs into internal/acquire", name)
+			}
+		case strings.HasSuffix(name, ".go"):
+			files++
+		}
+	}
+	if files > most || folders > most {
+		t.Errorf("the root has %d files of Go and %d folders, at most %d of each", files, folders, most)
+	}
+}

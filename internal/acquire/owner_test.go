@@ -1,0 +1,143 @@
+package acquire_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// unrecord deletes only an entity's record.
+func (w *world) unrecord(entity string) {
+	w.Helper()
+	_, ns := w.Store.Namespace()
+	w.Must(errOf(w.Engine.DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: schema.MetaKey(ns, entity).Item()})))
+}
+
+// paid returns what each of the given entities pays for a request.
+func (w *world) paid(l *limiter.Limiter, req limiter.Request, entities ...string) string {
+	w.Helper()
+	before := make([]int64, len(entities))
+	for i, e := range entities {
+		before[i] = w.Balance(e, "rpd")
+	}
+	if refused := w.Take(l, req); refused != nil {
+		w.Fatal(refused)
+	}
+	var text strings.Builder
+	for i, e := range entities {
+		fmt.Fprintf(&text, "%s %d ", e, before[i]-w.Balance(e, "rpd"))
+	}
+	return text.String()
+}
+
+// An entity that was deleted while in use, and created again, pays its new parent,
+// although its bucket is older. A new process does so at once. A process that knows the
+// bucket does so within the time to live.
+func TestAnEntityMadeAgainPaysItsNewParent(t *testing.T) {
+	for _, again := range []struct {
+		name   string
+		entity *limiter.Entity
+		want   string
+	}{
+		{"with another parent", &limiter.Entity{ID: "key", Parent: "b", Cascade: true}, "key 1 a 0 b 1 "},
+		{"with the same one", &limiter.Entity{ID: "key", Parent: "a", Cascade: true}, "key 1 a 1 b 0 "},
+		{"without one", &limiter.Entity{ID: "key"}, "key 1 a 0 b 0 "},
+		{"with one that it does not cascade to", &limiter.Entity{ID: "key", Parent: "b"}, "key 1 a 0 b 0 "},
+		{"not at all", nil, "key 1 a 0 b 0 "},
+	} {
+		for _, pause := range []time.Duration{time.Second, 70 * time.Second} {
+			t.Run(fmt.Sprint(again.name, ", used every ", pause), func(t *testing.T) {
+				inWorld(t, limiter.Options{}, func(w *world) {
+					w.System(limiter.PerDay("rpd", 100_000))
+					for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
+						w.Must(errOf(w.Store.CreateEntity(w.Context(), e)))
+					}
+					for _, e := range []string{"a", "b", "key"} {
+						w.Take(w.Limiter, ask(e, "rpd", 1))
+					}
+					time.Sleep(time.Second)
+					w.unrecord("key")
+					if again.entity != nil {
+						w.Must(errOf(w.Store.CreateEntity(w.Context(), *again.entity)))
+					}
+					for end := time.Now().Add(limiter.DefaultConfigTTL); time.Now().Before(end); time.Sleep(pause) {
+						w.Take(w.Limiter, ask("key", "rpd", 0))
+					}
+					if got := w.paid(w.Limiter, ask("key", "rpd", 1), "key", "a", "b"); got != again.want {
+						w.Errorf("the process that knew it: %s, want %s", got, again.want)
+					}
+					if got := w.paid(w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{}), ask("key", "rpd", 1), "key", "a", "b"); got != again.want {
+						w.Errorf("a new process: %s, want %s", got, again.want)
+					}
+					item, record := w.Images("key")[0], w.record("key")
+					if item.Incarnation != record.Incarnation || item.ParentGeneration != record.Generation || item.Parent != record.Parent {
+						w.Errorf("the item is stamped %q %d %q, the record is %+v", item.Incarnation, item.ParentGeneration, item.Parent, record)
+					}
+				})
+			})
+		}
+	}
+}
+
+// record returns an entity's record; an empty one if there is none.
+func (w *world) record(entity string) limiter.Entity {
+	w.Helper()
+	if e, err := w.Store.Entity(w.Context(), entity); err == nil {
+		return *e
+	}
+	return limiter.Entity{}
+}
+
+// A new process does not trust the owner that it finds stamped on the item.
+func TestANewProcessPaysTheNewParentAtOnce(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(limiter.PerDay("rpd", 100_000))
+		for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
+			w.Must(errOf(w.Store.CreateEntity(w.Context(), e)))
+		}
+		for _, e := range []string{"a", "b", "key"} {
+			w.Take(w.Limiter, ask(e, "rpd", 1))
+		}
+		time.Sleep(time.Second)
+		w.unrecord("key")
+		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "b", Cascade: true})))
+		if got := w.paid(w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{}), ask("key", "rpd", 1), "key", "a", "b"); got != "key 1 a 0 b 1 " {
+			w.Errorf("paid %s", got)
+		}
+	})
+}
+
+// A refusal says nothing about a former parent, which may be exhausted for longer.
+func TestARefusalIsNotTheFormerParents(t *testing.T) {
+	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+		w.System(limiter.PerDay("rpd", 10))
+		for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
+			w.Must(errOf(w.Store.CreateEntity(w.Context(), e)))
+		}
+		other := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
+		w.Take(other, ask("key", "rpd", 1))
+		w.Must(errOf(w.Store.DeleteEntity(w.Context(), "key")))
+		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "b", Cascade: true})))
+		w.Take(w.Limiter, ask("key", "rpd", 6))
+		time.Sleep(limiter.DefaultConfigTTL)
+		refused := w.Take(other, ask("key", "rpd", 6))
+		if refused == nil {
+			w.Fatal("6 of 4 were admitted")
+		}
+		for _, st := range refused.Statuses {
+			if st.Entity == "a" {
+				w.Errorf("refused by a status of the former parent: %+v", st)
+			}
+		}
+		if n := w.Balance("a", "rpd"); n != 9 {
+			w.Errorf("the former parent has %d left, want 9", n)
+		}
+	})
+}

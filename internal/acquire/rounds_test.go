@@ -1,0 +1,116 @@
+package acquire_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+)
+
+var errBroken = errors.New("the shard is broken")
+
+// broken fails the writes to one shard.
+func broken(shard int) faults.Hook {
+	return faults.On(faults.When(func(c *faults.Call) bool { return c.Shards()[0] == shard }, faults.Fail(errBroken)), faults.UpdateItem)
+}
+
+// A scramble holds the results of one process's callers at a shared bucket of four
+// shards.
+type scramble struct {
+	granted, refused, failed int64
+	limiter                  *limiter.Limiter
+	table                    *faults.Tap
+	consumed                 int64
+}
+
+// inScramble runs a caller that asks for more than one shard holds, and other callers
+// for one token each meanwhile.
+func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble {
+	w.Helper()
+	const shards, many = 4, 150
+	limit := limiter.PerDay("rpd", 1000)
+	w.System(limit)
+	w.plant("user", limit, shards, each(shards, held*1000)...)
+	s := &scramble{table: faults.NewTap(w.Engine)}
+	slow := faults.On(faults.Delay(5*time.Millisecond, 0), faults.UpdateItem, faults.TransactWriteItems)
+	l := w.NewLimiter(w.OpenOn(faults.Wrap(s.table, slow)), limiter.Options{})
+	s.limiter = l
+	w.survey(l, "user", limit)
+	s.table.Take()
+	s.table.Set(hook)
+	driverOf(l).Share(limiter.Bucket{Entity: "user", Resource: "gpt-4"}, shards)
+
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	acquire := func(n int64) {
+		_, err := l.Acquire(w.Context(), ask("user", "rpd", n))
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			s.granted += n
+		case errors.Is(err, limiter.ErrUnavailable):
+			s.failed++
+		case errors.Is(err, limiter.ErrExceeded):
+			s.refused++
+		default:
+			w.Error(err)
+		}
+	}
+	group.Go(func() { acquire(many) })
+	time.Sleep(time.Millisecond)
+	for range callers {
+		group.Go(func() { acquire(1) })
+	}
+	group.Wait()
+	driverOf(l).Settle()
+	for _, img := range w.Images("user") {
+		state, _ := img.Limit("rpd")
+		s.consumed += state.Consumed / 1000
+	}
+	return s
+}
+
+// Callers that arrive while a request is served from all shards of a shared bucket wait
+// for all shards. Each round serves a part of the callers, with one write for each
+// shard.
+func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		s := w.inScramble(100, 64, nil)
+		if s.granted != 150+64 || s.consumed != s.granted {
+			w.Errorf("%d granted, %d consumed, want %d", s.granted, s.consumed, 150+64)
+		}
+		if joint, updates := s.table.Count(faults.TransactWriteItems), s.table.Count(faults.UpdateItem); joint != 1 || updates > 16 {
+			w.Errorf("%d transactions and %d updates, want 1 and 16 at most", joint, updates)
+		}
+	})
+}
+
+// Callers that ask for more than is left on all shards together are refused on the
+// images that were read for them. No other caller is refused.
+func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		s := w.inScramble(50, 64, nil)
+		if s.granted != 200 || s.refused != 64-50 || s.consumed != 200 {
+			w.Errorf("%d granted, %d refused, %d consumed, want 200, 14 and 200", s.granted, s.refused, s.consumed)
+		}
+	})
+}
+
+// A broken shard is an error only for the callers that it was to serve, and not for
+// later callers.
+func TestABrokenShardOfASharedBucketFailsItsCallersOnly(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		s := w.inScramble(100, 64, broken(3))
+		if s.failed == 0 || s.granted != 150+64-s.failed || s.consumed != s.granted {
+			w.Errorf("%d granted, %d failed, %d consumed", s.granted, s.failed, s.consumed)
+		}
+		s.table.Set(nil)
+		if refused := w.Take(s.limiter, ask("user", "rpd", 150)); refused != nil {
+			w.Error(refused)
+		}
+	})
+}
