@@ -18,8 +18,8 @@ KILLS ?= 200
 # How often each benchmark runs.
 BENCHCOUNT ?= 6
 
-# The race detector needs a C compiler; without one the tests run all the same,
-# except where CI is set.
+# The race detector takes three times as long: make race, make long and CI have it. It needs a C
+# compiler; without one the tests run all the same, except where CI is set.
 race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the race detector needs a C compiler: install gcc)))
 
 # A long test is called TestLong…: it lets hours to weeks of virtual time pass, kills process after process, or
@@ -55,10 +55,15 @@ quick: ## most tests, with few seeds and without the race detector; under a minu
 check: lint test ## what to run before a commit
 
 .PHONY: test
-test: ## every test that needs nothing but Go, except the long ones, under the race detector
+test: ## every test that needs nothing but Go, except the long ones
+	go test -vet=off -shuffle=on -timeout 20m -skip $(long) $(packages)
+	GOWORK=off go test -C internal/test/routers -vet=off -shuffle=on ./...
+
+.PHONY: race
+race: ## the same under the race detector
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
-	go test $(race) -shuffle=on -timeout 20m -skip $(long) $(packages)
-	GOWORK=off go test -C internal/test/routers $(race) -shuffle=on ./...
+	go test $(race) -vet=off -shuffle=on -timeout 20m -skip $(long) $(packages)
+	GOWORK=off go test -C internal/test/routers $(race) -vet=off -shuffle=on ./...
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases

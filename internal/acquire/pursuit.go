@@ -14,35 +14,66 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A pursuit is a claim under way.
+// A pursuit is a claim under way: it writes by an image of the item, and each refusal brings
+// the image for the next try.
+//
+//	                 ┌───────────────────── no image: look ─────────────────────┐
+//	                 ▼                                                           │
+//	image ──▶ plan.Next ──▶ Take, Refill, Repair ──▶ applied ──▶ granted         │
+//	  ▲          │  │  │                      └────▶ refused, with its image ──▶ wrote
+//	  │          │  │  └──▶ Verify: read the configuration, one caller for all      │
+//	  │          │  └─────▶ Wait: for the hidden write limit; double the shards     │
+//	  │          └────────▶ Refuse: the image cannot serve the claim                │
+//	  └──────────────────────────────────────────────────────────────────────────┘
+//
+// The naive way reads the item, decides, and writes: two requests, and between them others
+// write. Here the write decides. It races with the writes of others, and the condition of
+// the write is on what it was worked out from:
+//
+//	this process   image v1 ──────── write, if v1 still covers it ──▶ refused, image v2 ──▶ …
+//	another one               write ──▶ v2
+//
+// What a pursuit may conclude depends on where its image is from. An image that has just
+// refused a write shows what the item lacks, so a claim may be refused by it. An image from
+// memory may be old in either direction, so the item is asked; only [Driver.RefusesFromMemory]
+// refuses by it, within [Options.Trust].
 type pursuit struct {
 	d    *Driver
 	c    *Claim
 	acct *account
-	left <-chan struct{}
+	left <-chan struct{} // closed when the caller has gone: no write begins after that
 
-	by time.Duration // until when the callers wait, by [memory.Clock.Uptime]
+	by    time.Duration // until when the callers wait, by [memory.Clock.Uptime]
+	began time.Duration // when the first try began, by [memory.Clock.Uptime]
 	// pressing says that the writes do not wait for the hidden write limit.
 	pressing bool
 
 	memory.Moment // one reading of the clocks, for a whole step
 
-	img   *store.Image  // the last known image of the bucket item
-	sure  *plan.Wanted  // the wanted bucket, by a consistent read that began after img was received
-	asIs  *store.Image  // the image that the claim takes as it is, because the configuration cannot be read
-	began time.Duration // when the first try began, by [memory.Clock.Uptime]
-	fresh bool          // img has just refused a write
-	met   time.Duration // when it did, by [memory.Clock.Uptime]
-	// lacked says that the write that img has just refused was for more than img held.
-	lacked bool
-	// looked says that the pursuit has read the bucket and its configuration.
-	looked bool
-	// tookExcess says that the pursuit has looked for a sibling that could take the excess.
-	tookExcess bool
-	// soughtSiblings says that the pursuit has looked for siblings of a missing shard 0, and
-	// found none.
-	soughtSiblings bool
+	// What is known of the item. see sets these together.
+	img    *store.Image  // the last known image; nil if there is none, or if it does not exist and fresh is set
+	fresh  bool          // img is the answer to the last request: nobody has been waited for since
+	met    time.Duration // when it came, by [memory.Clock.Uptime]
+	lacked bool          // the last write was refused because it was for more than img held, and not for its stamp
+
+	// What is known of its configuration.
+	sure *plan.Wanted // the wanted bucket, by a consistent read that began after img was received
+	asIs *store.Image // the image that the claim takes as it is, because the configuration cannot be read
+
+	tried ways
 }
+
+// ways are what a pursuit does at most once, because to do it again would bring no more.
+type ways uint8
+
+const (
+	readAll        ways = 1 << iota // read the bucket and its configuration
+	movedExcess                     // looked for a sibling that could take what a shard has too much
+	soughtSiblings                  // looked for siblings of a missing shard 0, and found none
+)
+
+// has reports whether a way was gone.
+func (w ways) has(way ways) bool { return w&way != 0 }
 
 // debitAlone carries a claim out against one bucket item. It needs one write if the
 // memory of the item is right, and one more for each thing that the memory had wrong.
@@ -162,14 +193,14 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	case w == nil:
 	case w.Disabled:
 		return true, p.disabled()
-	case c.want.TakesNothing(&c.Terms) && !p.looked && !p.d.Config.IsYoung(w, p.Up):
+	case c.want.TakesNothing(&c.Terms) && !p.tried.has(readAll) && !p.d.Config.IsYoung(w, p.Up):
 		return false, p.look(ctx)
 	case c.want.TakesNothing(&c.Terms):
 		p.end()
 		return true, nil
 	}
-	if p.img != nil && plan.IsOverfull(p.img) && !p.tookExcess && p.acct.Image(plan.SiblingOf(p.img), p.Up, memory.ImageAge) == nil {
-		p.tookExcess = true
+	if p.img != nil && plan.IsOverfull(p.img) && !p.tried.has(movedExcess) && p.acct.Image(plan.SiblingOf(p.img), p.Up, memory.ImageAge) == nil {
+		p.tried |= movedExcess
 		return p.mend(ctx)
 	}
 	next := p.plan()
@@ -348,7 +379,7 @@ func (p *pursuit) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.looked = true
+	p.tried |= readAll
 	p.acct.Want(w)
 	p.saw(img)
 	return nil
@@ -427,7 +458,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 // prepare reads at the same time all that a bucket is made from: its configuration,
 // and whether shards of it exist. It returns nil if shards exist.
 func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
-	d, acct, of, sought := p.d, p.acct, p.c.Bucket, p.soughtSiblings // keeps p itself on the stack
+	d, acct, of, sought := p.d, p.acct, p.c.Bucket, p.tried.has(soughtSiblings) // keeps p itself on the stack
 	var siblings []*store.Image
 	var errs [2]error
 	d.AtOnce(len(errs), func(i int) {
@@ -444,7 +475,8 @@ func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	p.soughtSiblings, p.Moment = true, p.d.Moment()
+	p.tried |= soughtSiblings
+	p.Moment = p.d.Moment()
 	if len(siblings) > 0 {
 		p.acct.Recount(siblings, p.Moment)
 		return nil, nil
