@@ -25,7 +25,7 @@ func (l *Limiter) DoubleNow(ctx context.Context, entity, resource string) {
 	_, _ = l.driver.Upkeep.Double(ctx, l.driver.Memory(b), b, l.driver.Memory(b).ShardCount(), nil)
 }
 
-// The methods below do the upkeep of package tend with the limiter's own memory.
+// The methods below do the upkeep of internal/upkeep with the limiter's own memory.
 
 func (l *Limiter) Shards(ctx context.Context, b Bucket) ([]*store.Image, error) {
 	return inTime(ctx, l, func(ctx context.Context) ([]*store.Image, error) {
