@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,39 @@ func TestEveryTestOfADefectExists(t *testing.T) {
 	for _, m := range named {
 		if _, err := os.Stat(filepath.Join(scripts, m[1])); !there[m[1]] && (err != nil || !strings.HasSuffix(m[1], ".txtar")) {
 			t.Errorf("%s is not a test", m[1])
+		}
+	}
+}
+
+// coined matches a word and its meaning in the first table of the glossary.
+var coined = regexp.MustCompile(`(?m)^\| ([^|]+?) \| ([^|]+) \|$`)
+
+// mostCoined is the number of coined words that a reader can learn.
+const mostCoined = 70
+
+// A glossary that nobody can learn does not help. A word with two meanings helps less.
+func TestTheGlossaryIsShort(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(glossary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(string(text), "\n## ")
+	var words []string
+	for _, m := range coined.FindAllStringSubmatch(table, -1) {
+		word, _, _ := strings.Cut(m[1], " (")
+		words = append(words, word)
+		if strings.Contains(m[2], "; also ") {
+			t.Errorf("%s has two meanings: %s", word, m[2])
+		}
+	}
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "word" || word == "---" })
+	if n := len(words); n < 40 || n > mostCoined {
+		t.Errorf("the glossary has %d words, %d are the most", n, mostCoined)
+	}
+	for i, word := range words[1:] {
+		if word <= words[i] {
+			t.Errorf("%q follows %q: each word has one row, in alphabetical order", word, words[i])
 		}
 	}
 }
