@@ -283,7 +283,7 @@ func TestEndsAreApart(t *testing.T) {
 		}
 	}
 	if got := usual.Concurrency(); got != 125 {
-		t.Errorf("the concurrency is %d, and docs/load-testing.md says 125", got)
+		t.Errorf("the concurrency is %d, and docs/locust.md says 125", got)
 	}
 }
 
