@@ -403,7 +403,7 @@ func room(folder string) string {
 // needs the first, cannot be understood without it.
 func TestNoKnotOfRooms(t *testing.T) {
 	t.Parallel()
-	imports := map[string]map[string]string{} // room, room, file
+	imports := map[string]map[string]string{} // file, by the room that imports and the one that is imported
 	for _, s := range sources(t) {
 		from := room(s.folder)
 		for _, imported := range s.imports() {
