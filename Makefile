@@ -29,6 +29,7 @@ long = '^TestLong'
 # The packages that have one. The others need not be compiled for make long.
 long_packages = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' [a-z]*/ | sed 's,^,./,')))
 
+library = github.com/zeroae/zae-limiter-go
 # The modules of go.work, which a release tags together. One command builds and tests them all.
 program  = ./cmd/zae-limiter
 modules  = . $(program) ./metrics/otellimit ./middleware/grpclimit
@@ -73,6 +74,16 @@ lint: ## linters and formatters, over the tagged files too
 .PHONY: format
 format: ## rewrite the files as lint wants them
 	@for m in $(modules) $(separate); do (cd $$m && $(golangci-lint) fmt ./...); done
+
+.PHONY: tidy
+tidy: ## tidy the go.mod of every module, with the library of the repository
+	GOWORK=off go mod tidy
+	@for m in $(filter-out .,$(modules)); do \
+		go mod edit -replace=$(library)=$(CURDIR) $$m/go.mod; \
+		GOWORK=off go mod tidy -C $$m; \
+		go mod edit -dropreplace=$(library) $$m/go.mod; \
+	done
+	@for m in $(separate); do GOWORK=off go mod tidy -C $$m; done
 
 .PHONY: build
 build: ## the programs, stripped, in bin/

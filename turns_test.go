@@ -245,6 +245,7 @@ func TestWhatIsTakenAheadKeepsTheLimit(t *testing.T) {
 // A crowd has callers with little time and with much. Each gets an answer within its own time,
 // whoever of them writes for the others.
 func TestEachOfACrowdIsAnsweredInItsTime(t *testing.T) {
+	times := []time.Duration{60 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second}
 	inTurns(t, func(w *world, one, two *limiter.Limiter, start time.Time) {
 		end := start.Add(20 * time.Second)
 		var all sync.WaitGroup
@@ -255,7 +256,7 @@ func TestEachOfACrowdIsAnsweredInItsTime(t *testing.T) {
 			l := []*limiter.Limiter{one, two}[i%2]
 			all.Go(func() {
 				for n := i; time.Now().Before(end); n++ {
-					ctx, cancel := context.WithTimeout(w.Context(), []time.Duration{60, 150, 300, 700, 3000}[n%5]*time.Millisecond)
+					ctx, cancel := context.WithTimeout(w.Context(), times[n%len(times)])
 					_, err := l.Acquire(ctx, ask("user", "rps", 1))
 					cancel()
 					refused, ok := errors.AsType[*limiter.ExceededError](err)

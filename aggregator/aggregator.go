@@ -12,7 +12,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
-	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -25,8 +24,9 @@ type Usage interface {
 
 // A Namespace is what the aggregator needs to tend the buckets of one namespace.
 type Namespace struct {
-	// Keeper replenishes, doubles, mends and merges; nil leaves buckets alone.
-	Keeper *upkeep.Keeper
+	// Store is where the aggregator replenishes, doubles, mends and merges buckets; nil leaves
+	// them alone.
+	Store store.Store
 	// Usage keeps the sums; nil counts nothing.
 	Usage Usage
 	// Close is called once the namespace is forgotten, see Options.Namespaces, and nothing
@@ -63,6 +63,14 @@ type Options struct {
 	// aggregator measures it in memory. Set it below 0 on a table that the peer's clients
 	// use too: they create a merged shard again, full.
 	Quiet time.Duration
+	// Memory is the number of buckets of a namespace that the aggregator remembers. Default
+	// 100,000.
+	Memory int
+	// TTLMultiplier sets when an idle bucket expires, as that of a limiter does. Default 7;
+	// negative keeps every bucket.
+	TTLMultiplier int
+	// Rand draws a number from [0, n). Default: random.
+	Rand func(n int64) int64
 	// Observe is called with the result of each batch; nil calls nothing. Work between
 	// batches gives a result without records, for example when Follow archives events of
 	// earlier batches.
@@ -77,6 +85,7 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if err := cmp.Or(
 		store.CheckNotNegative("Concurrency", o.Concurrency), store.CheckNotNegative("Namespaces", o.Namespaces), store.CheckNotNegative("MaxAge", o.MaxAge),
+		store.CheckNotNegative("Memory", o.Memory),
 	); err != nil {
 		return o, err
 	}
@@ -133,12 +142,16 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Aggregator{o: o, namespaces: newNamespaces(open, o.Namespaces), looks: newRoll()}
+	a := &Aggregator{o: o, namespaces: newNamespaces(open, o), looks: newRoll()}
 	if o.Quiet > 0 {
 		a.watch = newWatch(o.Quiet)
 	}
 	return a, nil
 }
+
+// Close forgets all namespaces: it waits for what goes on in the background, for some
+// seconds at most, and calls their Close. Call it when nothing is processed any more.
+func (a *Aggregator) Close() { a.namespaces.close() }
 
 // A Result is the result of a batch.
 type Result struct {
@@ -243,7 +256,7 @@ func (a *Aggregator) resolve(ctx context.Context, b *batch) {
 			b.fail(it.indexes(), ns.err)
 		case ns.ns.missing:
 		default:
-			it.tended = &ns.ns.Namespace
+			it.tended = ns.ns
 			kept = append(kept, it)
 		}
 	}

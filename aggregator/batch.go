@@ -44,7 +44,7 @@ type itemKey struct {
 type item struct {
 	itemKey
 
-	tended *Namespace
+	tended *namespace
 	writes []write      // ordered by sequence number, each once
 	last   *store.Image // after the last write; nil if the item was deleted
 	at     time.Time    // time of the last write
@@ -247,7 +247,7 @@ func (b *batch) buckets() []bucketGroup {
 		if !ok {
 			i = len(groups)
 			index[key] = i
-			groups = append(groups, bucketGroup{entity: it.Entity, resource: it.Resource, keeper: it.tended.Keeper})
+			groups = append(groups, bucketGroup{entity: it.Entity, resource: it.Resource, keeper: it.tended.keeper})
 		}
 		g := &groups[i]
 		g.items = append(g.items, it)

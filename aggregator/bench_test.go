@@ -19,8 +19,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/process"
-	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -104,17 +102,13 @@ func unattended(tb testing.TB, db *dynamolite.DB, usage aggregator.Usage) *aggre
 	if err != nil {
 		tb.Fatal(err)
 	}
-	k, err := upkeep.NewKeeper(s, process.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = k.Close() })
 	a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
-		return aggregator.Namespace{Keeper: k, Usage: usage}, nil
+		return aggregator.Namespace{Store: s, Usage: usage}, nil
 	}, aggregator.Options{Concurrency: 1})
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(a.Close)
 	return a
 }
 

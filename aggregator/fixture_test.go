@@ -19,7 +19,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
@@ -68,18 +67,19 @@ func newWorldOn(t *testing.T, o testbed.Options, streams stream.API) *world {
 	return w
 }
 
-// aggregate makes an aggregator that counts in the world's table, with its own keeper for
-// each namespace.
+// aggregate makes an aggregator that counts in the world's table.
 func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	w.Helper()
+	o.Rand = w.options.Rand
 	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
 		s, err := dynamo.OpenID(ctx, w.StoreOptions(dynamo.Options{}), id)
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Keeper: w.NewKeeper(s, process.Options{Rand: w.options.Rand}), Usage: &ledger{w.books, s}}, nil
+		return aggregator.Namespace{Store: s, Usage: &ledger{w.books, s}}, nil
 	}, o)
 	w.Must(err)
+	w.Cleanup(a.Close)
 	return a
 }
 

@@ -15,8 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/process"
-	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -64,17 +62,12 @@ func TestLongMemoryDoesNotGrowWithHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, ns := s.Namespace()
-	k, err := upkeep.NewKeeper(s, process.Options{Memory: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
 	a, err := aggregator.New(func(_ context.Context, id string) (aggregator.Namespace, error) {
 		if id != ns {
 			return aggregator.Namespace{}, limiter.ErrNotFound
 		}
-		return aggregator.Namespace{Keeper: k, Usage: &nobody{}}, nil
-	}, aggregator.Options{})
+		return aggregator.Namespace{Store: s, Usage: &nobody{}}, nil
+	}, aggregator.Options{Memory: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -19,7 +20,8 @@ const forgetMissing = time.Minute
 // namespaces are the namespaces that were opened or found missing, until they are
 // forgotten.
 type namespaces struct {
-	open Opener
+	open   Opener
+	keeper process.Options // of the keepers
 	// opening is held while a batch opens a namespace. It is a channel, so that a batch
 	// whose context ends does not wait for another batch's opener.
 	opening chan struct{}
@@ -33,6 +35,7 @@ type namespaces struct {
 type namespace struct {
 	Namespace
 
+	keeper    *upkeep.Keeper // of the store's buckets; nil leaves them alone
 	missing   bool
 	missingAt time.Time
 	users     int          // batches that use it
@@ -40,9 +43,12 @@ type namespace struct {
 	forgotten bool         // to be closed when its last user ends
 }
 
-func newNamespaces(open Opener, size int) *namespaces {
-	n := &namespaces{open: open, opening: make(chan struct{}, 1)}
-	lru, err := simplelru.NewLRU(size, func(_ string, ns *namespace) {
+func newNamespaces(open Opener, o Options) *namespaces {
+	n := &namespaces{
+		open: open, opening: make(chan struct{}, 1),
+		keeper: process.Options{Memory: o.Memory, TTLMultiplier: o.TTLMultiplier, Logger: o.Logger, Rand: o.Rand},
+	}
+	lru, err := simplelru.NewLRU(o.Namespaces, func(_ string, ns *namespace) {
 		ns.forgotten = true
 		if ns.users == 0 {
 			n.dropped = append(n.dropped, ns)
@@ -70,8 +76,11 @@ func (n *namespaces) get(ctx context.Context, id string, now time.Time) (*namesp
 	if ns := n.known(id, now); ns != nil {
 		return ns, nil // another batch has opened it meanwhile
 	}
-	opened, err := n.open(ctx, id)
-	ns := &namespace{Namespace: opened, users: 1}
+	ns := &namespace{users: 1}
+	var err error
+	if ns.Namespace, err = n.open(ctx, id); err == nil && ns.Store != nil {
+		ns.keeper, err = upkeep.NewKeeper(ns.Store, n.keeper)
+	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		ns.missing, ns.missingAt = true, now
@@ -102,8 +111,8 @@ func (n *namespaces) news(of []*namespace) (healed, braked int) {
 	n.mu.Lock()
 	defer n.unlock()
 	for _, ns := range of {
-		if ns.Keeper != nil {
-			now := ns.Keeper.Stats()
+		if ns.keeper != nil {
+			now := ns.keeper.Stats()
 			healed += int(now.Healed - ns.told.Healed) //nolint:gosec // no batch does that many
 			braked += int(now.Braked - ns.told.Braked) //nolint:gosec // as above
 			ns.told = now
@@ -129,8 +138,18 @@ func (n *namespaces) unlock() {
 	n.dropped = nil
 	n.mu.Unlock()
 	for _, ns := range dropped {
+		if ns.keeper != nil {
+			_ = ns.keeper.Close() // it waits, and then cuts off what goes on
+		}
 		if ns.Close != nil {
 			ns.Close()
 		}
 	}
+}
+
+// close forgets all namespaces.
+func (n *namespaces) close() {
+	n.mu.Lock()
+	defer n.unlock()
+	n.lru.Purge()
 }

@@ -68,7 +68,7 @@ func (w *watch) note(b *batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, it := range b.items {
-		if it.last == nil || it.last.ShardCount < 2 || it.tended.Keeper == nil {
+		if it.last == nil || it.last.ShardCount < 2 || it.tended.keeper == nil {
 			continue
 		}
 		key := it.itemKey
@@ -157,11 +157,11 @@ func (a *Aggregator) visit(ctx context.Context, one *watched, now time.Time) (me
 		return false, err
 	}
 	defer a.namespaces.release(ns)
-	if ns.missing || ns.Keeper == nil {
+	if ns.missing || ns.keeper == nil {
 		a.watch.forget(one)
 		return false, nil
 	}
-	images, err := ns.Keeper.Shards(ctx, one.key.Bucket)
+	images, err := ns.keeper.Shards(ctx, one.key.Bucket)
 	if err != nil {
 		return false, err
 	}
@@ -182,7 +182,7 @@ func (a *Aggregator) visit(ctx context.Context, one *watched, now time.Time) (me
 	if one.quiet < parts {
 		return false, nil
 	}
-	merged, err = ns.Keeper.Merge(ctx, images)
+	merged, err = ns.keeper.Merge(ctx, images)
 	if merged {
 		one.at, one.quiet = time.Time{}, 0
 	}

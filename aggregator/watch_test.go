@@ -279,9 +279,10 @@ func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
 				return aggregator.Namespace{}, err
 			}
 			store := &shut{Store: s, t: t}
-			return aggregator.Namespace{Keeper: w.NewKeeper(store, process.Options{}), Close: func() { store.closed.Store(true) }}, nil
+			return aggregator.Namespace{Store: store, Close: func() { store.closed.Store(true) }}, nil
 		}, aggregator.Options{Namespaces: 1, Quiet: time.Minute})
 		w.Must(err)
+		w.Cleanup(w.aggregator.Close)
 		w.System(limiter.PerDay("rpd", 1000))
 		w.Must(w.Open(dynamo.Options{Namespace: "blue"}).SetSystem(t.Context(), []limiter.Limit{limiter.PerDay("rpd", 1000)}, ""))
 		w.Take(w.Limiter, ask("user", "rpd", 500))

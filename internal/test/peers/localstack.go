@@ -22,8 +22,9 @@ const LocalStackAccount = "000000000000"
 //
 // Its CloudFormation reports success for changes that it does not make: changes of tables
 // and log groups, point-in-time recovery, lifecycle rules, custom resources. It does not
-// roll back. It says nothing about permissions. A test must not conclude from it that AWS
-// does any of these.
+// roll back. It says nothing about permissions. It has no imports of resources and no backups
+// of tables: folder localstack adds them. A test must not conclude from it that AWS does
+// any of these.
 type LocalStack struct {
 	// Endpoint is its URL for all services, on loopback.
 	Endpoint string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
@@ -24,9 +25,12 @@ type client struct {
 	reliable bool
 	offset   func(at time.Duration) time.Duration
 
-	store   *dynamo.Store
-	limiter *limiter.Limiter
-	keeper  *upkeep.Keeper
+	store    *dynamo.Store
+	limiter  *limiter.Limiter
+	keeper   *upkeep.Keeper
+	through  limiter.Store          // what the limiter and the keeper write to
+	draw     func(int64) int64      // their choices
+	follower *aggregator.Aggregator // nil if it follows no stream
 	// aggregator: its refills do not count as writes.
 	aggregator bool
 	ttl        time.Duration  // of its cached configuration
@@ -93,13 +97,13 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 		}
 	}
 	// A function of the instant, so that two goroutines may draw in either order.
-	draw := func(n int64) int64 { return int64(d.hash(fmt.Sprint(w.now())) % uint64(n)) }
-	options.Rand = draw
+	c.through, c.draw = store, func(n int64) int64 { return int64(d.hash(fmt.Sprint(w.now())) % uint64(n)) }
+	options.Rand = c.draw
 	c.limiter, err = limiter.New(store, options)
 	if err != nil {
 		panic(fmt.Sprintf("new limiter: %v", err))
 	}
-	c.keeper, err = upkeep.NewKeeper(store, process.Options{Rand: draw})
+	c.keeper, err = upkeep.NewKeeper(store, process.Options{Rand: c.draw})
 	if err != nil {
 		panic(fmt.Sprintf("new keeper: %v", err))
 	}
@@ -108,7 +112,12 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 }
 
 // close ends what the process does.
-func (c *client) close() error { return errors.Join(c.limiter.Close(), c.keeper.Close()) }
+func (c *client) close() error {
+	if c.follower != nil {
+		c.follower.Close()
+	}
+	return errors.Join(c.limiter.Close(), c.keeper.Close())
+}
 
 // clock is the process's local clock: the true time and its own error.
 func (c *client) clock() time.Time {

@@ -20,8 +20,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
-	"github.com/zeroae/zae-limiter-go/internal/process"
-	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 )
 
 // A recording is the content of the engine's stream so far, divided into shards by the seed:
@@ -172,11 +170,9 @@ func (f *follower) begin(name string) *reader {
 	c := newClient(f.w, name, f.ttl)
 	c.follows = true
 	broken := f.w.broken
+	tended := c.through
 	if broken.tender != nil {
-		var err error
-		must(c.keeper.Close())
-		c.keeper, err = upkeep.NewKeeper(broken.tender(clocked{c.store, c}), process.Options{})
-		must(err)
+		tended = broken.tender(clocked{c.store, c})
 	}
 	f.play.mu.Lock()
 	f.cast = append(f.cast, c)
@@ -190,9 +186,10 @@ func (f *follower) begin(name string) *reader {
 		if broken.usage != nil {
 			usage = broken.usage(usage)
 		}
-		return aggregator.Namespace{Keeper: c.keeper, Usage: usage}, nil
-	}, aggregator.Options{Now: c.clock, Observe: f.observe})
+		return aggregator.Namespace{Store: tended, Usage: usage}, nil
+	}, aggregator.Options{Now: c.clock, Observe: f.observe, Rand: c.draw})
 	must(err)
+	c.follower = a
 	return &reader{f, c, a}
 }
 

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,26 +113,12 @@ func (w *world) accountFor(ctx context.Context, r *cftypes.StackResource) {
 	}
 }
 
-// functionFor is a function as its stack says.
+// functionFor is a function as the cloud has it.
 func (w *world) functionFor(ctx context.Context, r *cftypes.StackResource) *cloudtest.Function {
-	p := w.cloud.Properties(aws.ToString(r.StackName), aws.ToString(r.LogicalResourceId))
-	f := &cloudtest.Function{
-		State: "Active", Update: "Successful", Architecture: lambdatypes.ArchitectureArm64, Runtime: lambdatypes.RuntimeProvidedal2023,
-		Modified: w.now(), Environment: map[string]string{},
-	}
-	for field, into := range map[string]*int32{"MemorySize": &f.MemoryMB, "Timeout": &f.TimeoutS} {
-		text, _ := p[field].(string)
-		n, _ := strconv.Atoi(text)
-		*into = int32(n)
-	}
-	f.Handler, _ = p["Handler"].(string)
-	environment, _ := p["Environment"].(map[string]any)
-	variables, _ := environment["Variables"].(map[string]any)
-	for name, value := range variables {
-		f.Environment[name], _ = value.(string)
-	}
+	f := &cloudtest.Function{State: "Active", Update: "Successful", Modified: w.now()}
 	if has, err := w.cloud.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: r.PhysicalResourceId}); err == nil {
-		f.SHA256 = aws.ToString(has.CodeSha256)
+		f.SHA256, f.Handler, f.Runtime, f.Environment = aws.ToString(has.CodeSha256), aws.ToString(has.Handler), has.Runtime, has.Environment.Variables
+		f.MemoryMB, f.TimeoutS, f.Architecture = aws.ToInt32(has.MemorySize), aws.ToInt32(has.Timeout), slices.Concat(has.Architectures, []lambdatypes.Architecture{lambdatypes.ArchitectureX8664})[0]
 	}
 	return f
 }

@@ -17,10 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cftypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/smithy-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli"
@@ -32,6 +35,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -189,6 +193,8 @@ func (w *world) connect(_ context.Context, e app.Endpoint) (dynamo.API, error) {
 		return faults.Wrap(w.meter, refused(faults.UpdateItem, faults.PutItem, faults.BatchGetItem)), nil
 	case "writes":
 		return faults.Wrap(w.meter, refused(faults.UpdateItem, faults.PutItem)), nil
+	case "denied " + schema.GSI3:
+		return faults.Wrap(w.meter, denied(schema.GSI3)), nil
 	}
 	return &managed{w.meter, tables{w.engine}, w.vault, w.engine}, nil
 }
@@ -220,7 +226,13 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		w.cloud.SetStep(d)
 	case len(args) == 3 && args[0] == "code":
-		w.cloud.SetCode(args[1], args[2])
+		w.cloud.ChangeFunction(args[1], func(f *lambda.GetFunctionConfigurationOutput) { f.CodeSha256 = &args[2] })
+	case len(args) == 3 && args[0] == "memory":
+		n, err := strconv.ParseInt(args[2], 10, 32)
+		ts.Check(err)
+		w.cloud.ChangeFunction(args[1], func(f *lambda.GetFunctionConfigurationOutput) { f.MemorySize = aws.Int32(int32(n)) })
+	case len(args) == 3 && args[0] == "handler":
+		w.cloud.ChangeFunction(args[1], func(f *lambda.GetFunctionConfigurationOutput) { f.Handler = &args[2] })
 	case len(args) == 4 && args[0] == "put":
 		out, err := w.cloud.DescribeStackResources(context.Background(), &cloudformation.DescribeStackResourcesInput{StackName: &args[1]})
 		ts.Check(err)
@@ -273,6 +285,16 @@ func reviewStack(cloud *cfntest.Cloud, name, template string) error {
 		Tags: []cftypes.Tag{tag(stack.TagManagedBy, stack.ManagedBy), tag(stack.TagName, name)},
 	})
 	return err
+}
+
+// denied denies queries of an index.
+func denied(index string) faults.Hook {
+	return func(ctx context.Context, c *faults.Call, next faults.Next) error {
+		if q, ok := c.Input.(*dynamodb.QueryInput); ok && aws.ToString(q.IndexName) == index {
+			return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to query " + index}
+		}
+		return next(ctx)
+	}
 }
 
 // refused refuses connections for some operations.
@@ -350,7 +372,7 @@ func moveClock(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func outage(ts *testscript.TestScript, _ bool, args []string) {
-	worldOf(ts).outage = strings.Join(args, "")
+	worldOf(ts).outage = strings.Join(args, " ")
 }
 
 func mark(ts *testscript.TestScript, _ bool, _ []string) {
@@ -389,7 +411,11 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 
 func used(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 3 {
-		ts.Fatalf("usage: used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…")
+		ts.Fatalf("usage: used ENTITY RESOURCE TIME LIMIT=MILLITOKENS… [hourly]")
+	}
+	last := usage.Monthly
+	if args[len(args)-1] == usage.Hourly.String() { // an aggregator of --windows hourly
+		last, args = usage.Hourly, args[:len(args)-1]
 	}
 	w := worldOf(ts)
 	at, err := time.Parse(time.RFC3339, args[2])
@@ -404,7 +430,7 @@ func used(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	store, err := dynamo.Open(context.Background(), dynamo.Options{API: w.meter, Table: "zae-limiter", Now: w.now})
 	ts.Check(err)
-	for window := usage.Hourly; window <= usage.Monthly; window++ {
+	for window := usage.Hourly; window <= last; window++ {
 		ts.Check(store.Usage().Add(context.Background(), &usage.Delta{
 			Key:   usage.Key{Entity: args[0], Resource: args[1], Window: window, Start: window.Start(at)},
 			Steps: []usage.Step{step},

@@ -2,7 +2,6 @@ package estimate
 
 import (
 	"context"
-	"errors"
 	"hash/crc32"
 	"slices"
 	"time"
@@ -16,8 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
-	"github.com/zeroae/zae-limiter-go/internal/process"
-	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 )
 
 // A counting is an aggregator that gets the table's records as its function does on AWS: a call
@@ -26,7 +23,6 @@ type counting struct {
 	r          *rehearsal
 	aggregator *aggregator.Aggregator
 	meter      *dynamo.Meter // of what the aggregator sends
-	keepers    []*upkeep.Keeper
 	// next are the iterators of the engine's stream shards.
 	next map[string]*string
 	// shards are the batches that fill up, by stream shard: AWS has one for each partition.
@@ -71,12 +67,7 @@ func (c *counting) open(ctx context.Context, id string) (of aggregator.Namespace
 	if err != nil {
 		return of, err
 	}
-	k, err := upkeep.NewKeeper(s, process.Options{})
-	if err != nil {
-		return of, err
-	}
-	c.keepers = append(c.keepers, k)
-	return aggregator.Namespace{Keeper: k, Usage: s.Usage()}, nil
+	return aggregator.Namespace{Store: s, Usage: s.Usage()}, nil
 }
 
 // end lets the aggregator process what is left.
@@ -88,14 +79,12 @@ func (c *counting) end() error {
 }
 
 // close ends what the aggregator has begun.
-func (c *counting) close() error {
+func (c *counting) close() {
 	c.stop()
 	<-c.stopped
-	var errs []error
-	for _, k := range c.keepers {
-		errs = append(errs, k.Close())
+	if c.aggregator != nil {
+		c.aggregator.Close()
 	}
-	return errors.Join(errs...)
 }
 
 // follow reads the stream, about as often as AWS Lambda does.

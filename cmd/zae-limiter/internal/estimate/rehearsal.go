@@ -100,7 +100,7 @@ func (r *rehearsal) run() (err error) {
 	defer func() { err = errors.Join(err, r.actor.Close()) }()
 	if r.o.Windows > 0 {
 		r.usage = r.follow(ctx)
-		defer func() { err = errors.Join(err, r.usage.close()) }()
+		defer r.usage.close()
 	}
 	if err := r.actor.Prime(ctx); err != nil {
 		return err

@@ -23,7 +23,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
@@ -104,9 +103,10 @@ func counter(w *testbed.World) *aggregator.Aggregator {
 	w.Helper()
 	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
 		s, err := dynamo.OpenID(ctx, w.StoreOptions(dynamo.Options{}), id)
-		return aggregator.Namespace{Keeper: w.NewKeeper(s, process.Options{}), Usage: s.Usage()}, err
+		return aggregator.Namespace{Store: s, Usage: s.Usage()}, err
 	}, aggregator.Options{Windows: []usage.Window{usage.Hourly, usage.Daily}, Quiet: -1})
 	w.Must(err)
+	w.Cleanup(a.Close)
 	return a
 }
 

@@ -152,6 +152,7 @@ func Run(ctx context.Context, o Options) ([]Outcome, error) {
 	if r.aggregator, err = aggregator.New(r.open, o.Aggregator); err != nil {
 		return nil, err
 	}
+	defer r.aggregator.Close()
 	messages, err := r.receive(ctx)
 	slices.SortStableFunc(messages, func(a, b message) int {
 		return cmp.Or(cmp.Compare(a.of.ARN, b.of.ARN), cmp.Compare(a.of.Shard, b.of.Shard), stream.CompareSequences(a.of.First, b.of.First))

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
-	"github.com/zeroae/zae-limiter-go/internal/process"
-	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 )
 
 // EnvQuiet replaces the flag merge-quiet: a Lambda function has no command line.
@@ -152,18 +149,17 @@ func (o *options) Run(ctx context.Context) error {
 	log := slog.New(slog.NewJSONHandler(o.app.Stderr, &slog.HandlerOptions{Level: level}))
 	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: log, UsageTTL: time.Duration(o.keep) * day}
 	m := newMeasures()
-	tenants := &tenants{store: store, keepers: map[*upkeep.Keeper]bool{}}
-	defer tenants.close()
 	keeper, err := openArchive(ctx, o.app, &o.archive, store)
 	if err != nil {
 		return err
 	}
-	a, err := aggregator.New(tenants.open, aggregator.Options{
+	a, err := aggregator.New(opener(store), aggregator.Options{
 		Windows: o.kinds, Quiet: o.quiet, Archive: keeper, Observe: m.observe, Now: o.app.Now, Logger: log,
 	})
 	if err != nil {
 		return err
 	}
+	defer a.Close()
 	if o.app.Getenv(function.EnvRuntime) != "" {
 		return o.serveLambda(ctx, a)
 	}
@@ -232,40 +228,13 @@ func gaps(n int) string {
 	return fmt.Sprintf("Records were lost %d times, because the stream dropped them before they were read", n)
 }
 
-// tenants opens the namespaces of a table, each with a keeper of its own.
-type tenants struct {
-	store dynamo.Options
-
-	mu      sync.Mutex
-	keepers map[*upkeep.Keeper]bool
-}
-
-func (t *tenants) open(ctx context.Context, id string) (aggregator.Namespace, error) {
-	s, err := dynamo.OpenID(ctx, t.store, id)
-	if err != nil {
-		return aggregator.Namespace{}, err
-	}
-	k, err := upkeep.NewKeeper(s, process.Options{Logger: t.store.Logger})
-	if err != nil {
-		return aggregator.Namespace{}, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.keepers[k] = true
-	return aggregator.Namespace{Keeper: k, Usage: s.Usage(), Close: func() { t.forget(k) }}, nil
-}
-
-// forget closes the keeper of a namespace that is no longer in use.
-func (t *tenants) forget(k *upkeep.Keeper) {
-	t.mu.Lock()
-	delete(t.keepers, k)
-	t.mu.Unlock()
-	_ = k.Close() // it waits, and never fails
-}
-
-// close waits for the background work of the keepers.
-func (t *tenants) close() {
-	for k := range t.keepers {
-		_ = k.Close() // it waits, and never fails
+// opener opens the namespaces of a table.
+func opener(o dynamo.Options) aggregator.Opener {
+	return func(ctx context.Context, id string) (aggregator.Namespace, error) {
+		s, err := dynamo.OpenID(ctx, o, id)
+		if err != nil {
+			return aggregator.Namespace{}, err
+		}
+		return aggregator.Namespace{Store: s, Usage: s.Usage()}, nil
 	}
 }

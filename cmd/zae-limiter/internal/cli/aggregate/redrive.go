@@ -17,7 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/redrive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
-	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 )
 
 type redriveOptions struct {
@@ -126,8 +125,6 @@ func (o *redriveOptions) Run(ctx context.Context) error {
 		return err
 	}
 	store := dynamo.Options{API: api, Table: o.app.Flags.Table, Now: o.app.Now, Logger: o.app.Logger()}
-	tenants := &tenants{store: store, keepers: map[*upkeep.Keeper]bool{}}
-	defer tenants.close()
 	keeper, err := openArchive(ctx, o.app, &o.archive, store)
 	if err != nil {
 		return err
@@ -145,7 +142,7 @@ func (o *redriveOptions) Run(ctx context.Context) error {
 		return err
 	}
 	outcomes, err := redrive.Run(ctx, redrive.Options{
-		Queue: queue, URL: o.queue, Reader: reader, Table: store.Table, Open: tenants.open,
+		Queue: queue, URL: o.queue, Reader: reader, Table: store.Table, Open: opener(store),
 		Aggregator: aggregator.Options{Archive: keeper, Now: store.Now, Logger: store.Logger},
 		Max:        o.most, DryRun: o.dryRun,
 		DiscardExpired: o.discardExpired, DiscardUnreadable: o.discardUnreadable, DropEvents: o.dropEvents,

@@ -49,7 +49,7 @@ type RolloutView struct {
 	ID        string            `json:"stack_id"`
 	Status    string            `json:"status"`
 	Changes   []changeView      `json:"changes"`                      // what was changed
-	Repaired  []string          `json:"repaired_functions,omitempty"` // functions that had other code than the stack says, and have it again
+	Repaired  []string          `json:"repaired_functions,omitempty"` // functions that somebody changed by hand, and that are as the stack says again
 	Remaining []string          `json:"remaining,omitempty"`          // what --no-wait left undone; the same command again does it
 	Outputs   map[string]string `json:"outputs"`
 }
@@ -58,7 +58,7 @@ type RolloutView struct {
 func PrintOutcome(a *app.App, out stack.Outcome, next Next) error {
 	return a.Print(RolloutView{out.Stack.Name, out.Stack.ID, out.Stack.Status, changeViews(out.Changes), out.Repaired, out.Remaining, out.Stack.Outputs}, func(w *strings.Builder) {
 		for _, function := range out.Repaired {
-			fmt.Fprintf(w, "function %s had other code than the stack says, and has it again\n", function)
+			fmt.Fprintf(w, "function %s was changed by hand, and is as the stack says again\n", function)
 		}
 		switch {
 		case len(out.Changes) == 0:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -68,19 +70,19 @@ func (f *filter) Validate() (err error) {
 
 // ask opens the store and runs a query on it. If the answer is empty, the note says why.
 func ask[T any](ctx context.Context, a *app.App, q usage.Query, answer func(*usage.Snapshots, context.Context, usage.Query) (T, error), isEmpty func(T) bool) (t T, note string, err error) {
-	store, err := a.Store(ctx)
+	table, err := a.Store(ctx)
 	if err != nil {
 		return t, "", err
 	}
-	if t, err = answer(store.Usage(), ctx, q); err != nil || !isEmpty(t) {
+	if t, err = answer(table.Usage(), ctx, q); err != nil || !isEmpty(t) {
 		return t, "", err
 	}
-	why, err := reason(ctx, store.Usage(), q)
+	why, err := reason(ctx, table, q)
 	return t, a.Explain(err == nil, "%s", why), err
 }
 
 // reason says why a query finds nothing. It asks for what is like the query.
-func reason(ctx context.Context, s *usage.Snapshots, q usage.Query) (string, error) {
+func reason(ctx context.Context, s *dynamo.Store, q usage.Query) (string, error) {
 	if q.Cursor != "" {
 		return "there is no more usage after the cursor", nil
 	}
@@ -105,16 +107,42 @@ func reason(ctx context.Context, s *usage.Snapshots, q usage.Query) (string, err
 		if q == asked || q.Entity == "" && q.Resource == "" {
 			continue
 		}
-		page, err := s.Read(ctx, q)
+		page, err := s.Usage().Read(ctx, q)
 		if err != nil {
 			return "", err
 		}
 		if len(page.Snapshots) > 0 {
 			return "no usage was found: " + like.say(&page.Snapshots[0]), nil
 		}
+		asked.From, asked.To = time.Time{}, time.Time{} // there is none of any time
 	}
-	return "no usage was found: nothing was acquired, the names are spelled otherwise, or no aggregator counts the usage of this table." +
-		" An aggregator is zae-limiter aggregate, or a function that zae-limiter deploy makes; zae-limiter status shows that one", nil
+	acquired, err := hasBucket(ctx, s, asked.Entity, asked.Resource)
+	switch {
+	case errors.Is(err, store.ErrAccessDenied):
+		return "no usage was found: nothing was acquired, the names are spelled otherwise, or no aggregator counts the usage of this table." + aggregators, nil
+	case err != nil:
+		return "", err
+	case acquired:
+		return "no usage was found, and something was acquired: no aggregator has counted it yet, or the counts have expired." + aggregators, nil
+	}
+	return "no usage was found: nothing was acquired lately, or the names are spelled otherwise", nil
+}
+
+const aggregators = " An aggregator is zae-limiter aggregate, or a function that zae-limiter deploy makes; zae-limiter status shows that one"
+
+// hasBucket reports whether an entity, a resource or the two together have a bucket. The first
+// acquire makes it, and the policy of a reader permits to look.
+func hasBucket(ctx context.Context, s *dynamo.Store, entity, resource string) (bool, error) {
+	if entity == "" {
+		for _, err := range s.ResourceBuckets(ctx, resource) {
+			return err == nil, err
+		}
+		return false, nil
+	}
+	all, err := s.EntityResources(ctx, entity)
+	return slices.ContainsFunc(all, func(r dynamo.EntityResource) bool {
+		return r.Shards > 0 && (resource == "" || resource == r.Resource)
+	}), err
 }
 
 func otherWindow(u *usage.Snapshot) string {

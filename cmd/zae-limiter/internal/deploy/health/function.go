@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -59,17 +60,11 @@ func (r *reader) code(ctx context.Context, name string) Part[Code] {
 	if err != nil {
 		return Failed[Code]("lambda:GetFunctionConfiguration", err)
 	}
+	has := stack.FunctionOf(out)
 	c := Code{
-		Runtime: string(out.Runtime), Architecture: string(types.ArchitectureX8664), MemoryMB: aws.ToInt32(out.MemorySize), TimeoutS: aws.ToInt32(out.Timeout),
+		Has: has, Runtime: has.Runtime, Architecture: has.Architecture, MemoryMB: has.MemoryMB, TimeoutS: has.TimeoutS,
 		SHA256: aws.ToString(out.CodeSha256), State: string(out.State), Update: string(out.LastUpdateStatus),
 		Reason: oneLine(cmp.Or(aws.ToString(out.StateReason), aws.ToString(out.LastUpdateStatusReason))), LogGroup: "/aws/lambda/" + name,
-	}
-	c.Handler = aws.ToString(out.Handler)
-	if out.Environment != nil {
-		c.Environment = out.Environment.Variables
-	}
-	if len(out.Architectures) > 0 {
-		c.Architecture = string(out.Architectures[0])
 	}
 	if out.LoggingConfig != nil && out.LoggingConfig.LogGroup != nil {
 		c.LogGroup = *out.LoggingConfig.LogGroup

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/health"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/cloudtest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
@@ -166,6 +167,7 @@ func TestALimiterOfWhichAllIsWellIsHealthy(t *testing.T) {
 	if diff := cmp.Diff(health.Read(health.Code{
 		Runtime: "provided.al2023", Architecture: "arm64", MemoryMB: 256, TimeoutS: 60, SHA256: "c2hh", Modified: now.Add(-48 * time.Hour).Truncate(time.Second),
 		State: "Active", Update: "Successful", LogGroup: group,
+		Has: stack.Function{SHA256: "736861", Runtime: "provided.al2023", Architecture: "arm64", MemoryMB: 256, TimeoutS: 60},
 	}), a.Code); diff != "" {
 		t.Error(diff)
 	}

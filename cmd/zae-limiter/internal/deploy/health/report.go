@@ -3,6 +3,7 @@ package health
 import (
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 )
 
@@ -106,8 +107,7 @@ type Code struct {
 	Reason       string    `json:"reason,omitempty"`
 	LogGroup     string    `json:"log_group"` // name of the log group
 
-	Handler     string            `json:"-"` // for the comparison with the stack
-	Environment map[string]string `json:"-"`
+	Has stack.Function `json:"-"` // for the comparison with the stack
 }
 
 // A Mapping is the event source mapping that passes the table's stream to the function.

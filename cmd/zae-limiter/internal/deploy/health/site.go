@@ -19,9 +19,6 @@ const (
 
 	queueID   = "AggregatorDLQ"
 	alarmType = "AWS::CloudWatch::Alarm"
-
-	outputProvisioner = "ProvisionerFunctionName"
-	outputArchive     = "AuditArchiveBucketName"
 )
 
 // A Site says where the parts of a limiter are. A part that is "" does not exist.
@@ -80,8 +77,8 @@ func (s *Stack) unfinished() (functions []string) {
 
 func siteOfOutputs(outputs map[string]string) Site {
 	site := Site{
-		Aggregator: outputs[stack.OutputAggregator], Provisioner: outputs[outputProvisioner],
-		DeadLetters: outputs[stack.OutputQueue], Archive: outputs[outputArchive],
+		Aggregator: outputs[stack.OutputAggregator], Provisioner: outputs[stack.OutputProvisioner],
+		DeadLetters: outputs[stack.OutputQueue], Archive: outputs[stack.OutputArchive],
 	}
 	for name, value := range outputs {
 		if strings.HasSuffix(name, "AlarmName") {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,8 +50,8 @@ func (m *Manager) upload(ctx context.Context, stack, bucket string, c *Code) err
 	return translate(op, err)
 }
 
-// repair puts the code of a rollout into the functions of a stack that have other code. Somebody
-// put it there by hand, and CloudFormation does not see that. It returns the functions' names.
+// repair makes the functions of a stack again what the stack says. Somebody changed them by hand,
+// and CloudFormation does not see that. It returns the functions' names.
 func (m *Manager) repair(ctx context.Context, r Rollout, s *Stack) (repaired []string, err error) {
 	if r.Code == nil {
 		return nil, nil
@@ -59,11 +61,14 @@ func (m *Manager) repair(ctx context.Context, r Rollout, s *Stack) (repaired []s
 		return nil, err
 	}
 	bucket := bucketFor(r.Code, resources)
+	sum := sha256.Sum256(r.Code.Zip)
 	for _, of := range resources {
 		if of.Type != typeFunction || of.Status == string(cftypes.ResourceStatusDeleteComplete) {
 			continue
 		}
-		done, err := m.repairFunction(ctx, of.PhysicalID, bucket, r.Code)
+		want := s.Function(s.handlerOf(of.PhysicalID))
+		want.SHA256 = hex.EncodeToString(sum[:])
+		done, err := m.repairFunction(ctx, of.PhysicalID, bucket, r.Code, want)
 		if err != nil {
 			return repaired, err
 		}
@@ -74,33 +79,52 @@ func (m *Manager) repair(ctx context.Context, r Rollout, s *Stack) (repaired []s
 	return repaired, nil
 }
 
-func (m *Manager) repairFunction(ctx context.Context, name, bucket string, c *Code) (done bool, err error) {
-	op := "compare the code of function " + name
-	sum := sha256.Sum256(c.Zip)
-	want := base64.StdEncoding.EncodeToString(sum[:])
-	has, err := m.o.Clients.Functions.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
-	if err != nil || aws.ToString(has.CodeSha256) == want {
-		return false, translate(op, err)
+func (m *Manager) repairFunction(ctx context.Context, name, bucket string, c *Code, want Function) (done bool, err error) {
+	out, err := m.o.Clients.Functions.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
+	if err != nil {
+		return false, translate("compare function "+name+" with its stack", err)
 	}
-	op = "put the code back into function " + name
-	if err := m.upload(ctx, name, bucket, c); err != nil {
-		return false, err
+	has := FunctionOf(out)
+	differences := has.Differences(want)
+	if slices.ContainsFunc(differences, Difference.inCode) {
+		if err := m.upload(ctx, name, bucket, c); err != nil {
+			return false, err
+		}
+		in := &lambda.UpdateFunctionCodeInput{FunctionName: &name, S3Bucket: &bucket, S3Key: &c.Key}
+		if want.Architecture != "" {
+			in.Architectures = []lambdatypes.Architecture{lambdatypes.Architecture(want.Architecture)}
+		}
+		_, err := m.o.Clients.Functions.UpdateFunctionCode(ctx, in)
+		if err := m.awaitUpdate(ctx, "put the code back into function "+name, name, err); err != nil {
+			return false, err
+		}
 	}
-	if _, err := m.o.Clients.Functions.UpdateFunctionCode(ctx, &lambda.UpdateFunctionCodeInput{FunctionName: &name, S3Bucket: &bucket, S3Key: &c.Key}); err != nil {
-		return false, translate(op, err)
+	if slices.ContainsFunc(differences, func(d Difference) bool { return !d.inCode() }) {
+		_, err := m.o.Clients.Functions.UpdateFunctionConfiguration(ctx, want.update(name, has.Environment))
+		if err := m.awaitUpdate(ctx, "put the settings back into function "+name, name, err); err != nil {
+			return false, err
+		}
+	}
+	return len(differences) > 0, nil
+}
+
+// awaitUpdate waits until Lambda has made a change that was answered with err.
+func (m *Manager) awaitUpdate(ctx context.Context, op, name string, err error) error {
+	if err != nil {
+		return translate(op, err)
 	}
 	for pace := m.newPause(); ; {
 		now, err := m.o.Clients.Functions.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
 		switch {
 		case err != nil:
-			return false, translate(op, err)
+			return translate(op, err)
 		case now.LastUpdateStatus == lambdatypes.LastUpdateStatusFailed:
-			return false, fmt.Errorf("%s: Lambda answers %s: %s: correct the cause, then deploy again", op, now.LastUpdateStatusReasonCode, aws.ToString(now.LastUpdateStatusReason))
+			return fmt.Errorf("%s: Lambda answers %s: %s: correct the cause, then deploy again", op, now.LastUpdateStatusReasonCode, aws.ToString(now.LastUpdateStatusReason))
 		case now.LastUpdateStatus != lambdatypes.LastUpdateStatusInProgress:
-			return true, nil
+			return nil
 		}
 		if err := pace.wait(ctx); err != nil {
-			return false, fmt.Errorf("%s: %w", op, err)
+			return fmt.Errorf("%s: %w", op, err)
 		}
 	}
 }

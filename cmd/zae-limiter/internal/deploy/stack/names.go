@@ -18,6 +18,10 @@ const (
 const (
 	OutputTable      = "TableName"
 	OutputAggregator = "AggregatorFunctionName"
+	// OutputProvisioner is the function that sets limits for CloudFormation.
+	OutputProvisioner = "ProvisionerFunctionName"
+	// OutputArchive is the bucket of archived audit events.
+	OutputArchive = "AuditArchiveBucketName"
 	// OutputCodeBucket is the bucket of the code. Stacks of the Python package name their
 	// archive there.
 	OutputCodeBucket = "CodeBucketName"

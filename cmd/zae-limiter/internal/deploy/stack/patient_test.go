@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
@@ -47,7 +49,7 @@ func TestCodeThatSomebodyChangedIsPutBack(t *testing.T) {
 		if out := w.deploy(w.rollout()); len(out.Repaired) > 0 {
 			w.Errorf("repaired %v without a need", out.Repaired)
 		}
-		w.cloud.SetCode("limits-aggregator", "bm90IG91cnM=")
+		w.cloud.ChangeFunction("limits-aggregator", func(f *lambda.GetFunctionConfigurationOutput) { f.CodeSha256 = aws.String("bm90IG91cnM=") })
 		out := w.deploy(w.rollout())
 		if len(out.Changes) > 0 || len(out.Repaired) != 1 || out.Repaired[0] != "limits-aggregator" {
 			w.Errorf("changes %v, repaired %v", out.Changes, out.Repaired)

@@ -42,7 +42,7 @@ type Outcome struct {
 	Stack *Stack
 	// Changes are those of all executed plans.
 	Changes []Change
-	// Repaired are the functions that had other code than the stack says, and have it again.
+	// Repaired are the functions that somebody changed by hand, and that are as the stack says again.
 	Repaired []string
 	// Remaining is what [Rollout.NoWait] left undone. Deploying again does it.
 	Remaining []string
@@ -51,7 +51,7 @@ type Outcome struct {
 // Deploy brings a stack to a spec with its code. If the stack makes the bucket for the code,
 // the first deployment takes two change sets: the first makes the table and the bucket, and
 // the second the functions. With a bucket that exists, one change set does everything. Then it
-// compares the code of the functions, which somebody may have changed by hand. At the end it waits for the aggregator's mapping, raises the table's version record, and
+// compares the functions with the stack, which somebody may have changed by hand. At the end it waits for the aggregator's mapping, raises the table's version record, and
 // registers the namespace default. Every step may be repeated, so deploying again resumes a
 // deployment that was cut short.
 //
@@ -344,7 +344,7 @@ func (m *Manager) leave(ctx context.Context, r Rollout, p *Plan, bucket string, 
 		out.Remaining = append(out.Remaining, "upload the code and add the functions")
 	}
 	if r.Code != nil && m.o.Type == TypeLimiter {
-		out.Remaining = append(out.Remaining, "compare the code of the functions", "wait for the event source mapping")
+		out.Remaining = append(out.Remaining, "compare the functions with the stack", "wait for the event source mapping")
 	}
 	if removedBucket(p.Changes) != "" {
 		out.Remaining = append(out.Remaining, "delete the former bucket of the code")

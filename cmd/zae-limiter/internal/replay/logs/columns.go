@@ -31,7 +31,7 @@ type destination struct {
 }
 
 // put notes a value, unless there is one of a lower rank. Most columns come from one place as
-// they are, so that is inlined.
+// they are, and for them it calls nothing.
 func (d *destination) put(values []value, text []byte) {
 	v := &values[d.place]
 	if d.part == nil && v.rank == 0 {

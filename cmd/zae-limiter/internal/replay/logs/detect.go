@@ -70,7 +70,7 @@ func listOf(text []byte) Format {
 		var line []byte
 		line, text, _ = bytes.Cut(text, []byte{'\n'})
 		for _, r := range readers {
-			if r.isReadable(bytes.TrimSuffix(line, []byte{'\r'})) {
+			if r.isReadable(withoutEnd(line)) {
 				return r.o.Format
 			}
 		}

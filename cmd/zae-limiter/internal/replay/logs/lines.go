@@ -39,7 +39,7 @@ func (l *Reader) peekLine() ([]byte, error) {
 		line, _, isWhole := bytes.Cut(text, []byte{'\n'})
 		switch {
 		case isWhole || errors.Is(err, io.EOF) || n >= MaxLine:
-			return bytes.TrimSuffix(line, []byte{'\r'}), nil
+			return withoutEnd(line), nil
 		case err != nil:
 			return nil, l.broken(l.line+1, err)
 		}
@@ -55,7 +55,9 @@ var errLong = &lineError{problem: "the line is longer than 1 MiB"}
 func (l *Reader) readLine() ([]byte, error) {
 	line, err := l.r.ReadSlice('\n')
 	l.line++
-	l.isCut = err != nil
+	if l.isCut = err != nil; !l.isCut {
+		return withoutEnd(line), nil
+	}
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
 		start := bytes.Clone(line[:maxText])
@@ -66,13 +68,22 @@ func (l *Reader) readLine() ([]byte, error) {
 			return nil, l.broken(l.line, err)
 		}
 		return start, errLong
-	case errors.Is(err, io.EOF) && len(line) == 0:
-		return nil, io.EOF
-	case err != nil && !errors.Is(err, io.EOF):
+	case !errors.Is(err, io.EOF):
 		return nil, l.broken(l.line, err)
+	case len(line) == 0:
+		return nil, io.EOF
 	}
-	line = bytes.TrimSuffix(line, []byte{'\n'})
-	return bytes.TrimSuffix(line, []byte{'\r'}), nil
+	return withoutEnd(line), nil
+}
+
+// withoutEnd is a line without its line break.
+func withoutEnd(line []byte) []byte {
+	for _, c := range [...]byte{'\n', '\r'} {
+		if last := len(line) - 1; last >= 0 && line[last] == c {
+			line = line[:last]
+		}
+	}
+	return line
 }
 
 // Bounds of a record of several lines. They keep a quote that nobody closes from costing
@@ -98,7 +109,7 @@ func (l *Reader) continued(line []byte, e *replay.Event) ([]byte, error) {
 		if ahead > maxRecord || len(next) == 0 {
 			break
 		}
-		l.record = append(append(l.record, '\n'), bytes.TrimSuffix(bytes.TrimSuffix(next, []byte{'\n'}), []byte{'\r'})...)
+		l.record = append(append(l.record, '\n'), withoutEnd(next)...)
 		if bytes.IndexByte(next, '"') < 0 {
 			continue
 		}

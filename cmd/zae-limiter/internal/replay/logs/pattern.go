@@ -27,11 +27,12 @@ type step struct {
 	to      []destination
 	text    string // up to the next column; "" is the end of the line
 	closing string // the part of text that belongs to the value, a quote for instance
-	stop    byte   // ends the value, if it is a word
+	stop    byte   // ends the value, unless the value goes on
 	quotes  int    // quotes of the list up to the end of closing
 	inQuote bool   // the value is alone in quotes
 	isLoose bool   // the value may have spaces, and a bracket follows
-	isWord  bool   // the value may have no spaces, although no space ends it
+	isWord  bool   // the value may have no spaces, although another byte ends it
+	mayEnd  bool   // the end of the line ends the value
 
 	errAfter, errEnds *lineError
 }
@@ -104,6 +105,8 @@ func (p *pattern) settle(hasSpaces bool) {
 		default:
 			s.stop = '\t'
 		}
+		s.isWord = s.isWord && s.stop != ' '
+		s.mayEnd = i+1 >= p.optional && s.closing == "" && !s.isLoose
 		s.errAfter = &lineError{problem: "what follows column " + p.names[i] + " does not fit the format"}
 		s.errEnds = &lineError{problem: "it ends before the end of column " + p.names[i]}
 		before, quotes = s.text, quotes+strings.Count(s.text, `"`)
@@ -142,7 +145,9 @@ var (
 
 // split reads a line to its end.
 func (p *pattern) split(line []byte, values []value) error {
-	line = bytes.TrimRight(line, " ")
+	for len(line) > 0 && line[len(line)-1] == ' ' {
+		line = line[:len(line)-1]
+	}
 	err := p.match(line, values)
 	const pair = 2
 	if err != nil && p.hasQuotes() && (bytes.Count(line, []byte{'"'})-bytes.Count(line, []byte(`\"`)))%pair != 0 {
@@ -158,11 +163,12 @@ func (p *pattern) match(line []byte, values []value) error {
 	rest, escaped := line[len(p.start):], 0
 	for i := range p.steps {
 		s := &p.steps[i]
-		end, skipped := s.end(rest, i+1 >= p.optional)
-		if end < 0 {
-			return s.errEnds
+		end := bytes.IndexByte(rest, s.stop)
+		if end < 0 || s.goesOn(rest, end) {
+			if end, escaped = s.end(rest, end, escaped); end < 0 {
+				return s.errEnds
+			}
 		}
-		escaped += skipped
 		if (s.isLoose || s.isWord) && !s.fits(rest[:end]) {
 			return errSpace
 		}
@@ -171,11 +177,7 @@ func (p *pattern) match(line []byte, values []value) error {
 		}
 		rest = rest[end:]
 		if i+1 >= p.optional && p.isEnd(i, rest) {
-			read := line[:len(line)-len(rest)+len(s.closing)]
-			if p.hasQuotes() && bytes.Count(read, []byte{'"'}) != s.quotes+escaped {
-				return errQuote
-			}
-			return nil
+			return p.count(line[:len(line)-len(rest)+len(s.closing)], s.quotes+escaped)
 		}
 		if len(s.text) != 1 && !hasPrefix(rest, s.text) { // the first byte has ended the value
 			return s.errAfter
@@ -183,6 +185,15 @@ func (p *pattern) match(line []byte, values []value) error {
 		rest = rest[len(s.text):]
 	}
 	return errMore
+}
+
+// count fails if the part of a line that was read has other quotes than those of the list and
+// those with a backslash.
+func (p *pattern) count(read []byte, quotes int) error {
+	if p.hasQuotes() && bytes.Count(read, []byte{'"'}) != quotes {
+		return errQuote
+	}
+	return nil
 }
 
 // hasPrefix is for texts of few bytes, which take longer to compare by a call.
@@ -201,56 +212,41 @@ func hasPrefix(line []byte, text string) bool {
 // hasQuotes reports whether quotes enclose values, so that no other may be in them.
 func (p *pattern) hasQuotes() bool { return p.steps[len(p.steps)-1].quotes > 0 }
 
-// end is the end of a value, -1 if there is none, and the number of quotes in it that have a
-// backslash before them. mayEnd says that the line may end after the value.
-func (s *step) end(rest []byte, mayEnd bool) (end, escaped int) {
-	switch {
-	case s.inQuote:
-		return quoteEnd(rest)
-	case s.isLoose:
-		return bracket(rest), 0
+// goesOn reports whether the stop at a place belongs to the value: a quote behind a backslash,
+// or a space before other than a bracket.
+func (s *step) goesOn(rest []byte, at int) bool {
+	if s.inQuote {
+		return isEscaped(rest[:at])
 	}
-	const short = 16 // most words are
-	for i, c := range rest[:min(short, len(rest))] {
-		if c == s.stop {
-			return i, 0
+	return s.isLoose && (at+1 == len(rest) || rest[at+1] != '[')
+}
+
+// isEscaped reports whether a text ends with a backslash that has none before it.
+func isEscaped(text []byte) (yes bool) {
+	for i := len(text) - 1; i >= 0 && text[i] == '\\'; i-- {
+		yes = !yes
+	}
+	return yes
+}
+
+// end is the end of a value whose first stop is at a place, which is -1 if there is no stop. It
+// is -1 if nothing ends the value. end adds the value's quotes behind a backslash to those before.
+func (s *step) end(rest []byte, at, before int) (end, escaped int) {
+	end, escaped = at, before
+	for end >= 0 && s.goesOn(rest, end) {
+		if s.inQuote {
+			escaped++
 		}
+		next := bytes.IndexByte(rest[end+1:], s.stop)
+		if next < 0 {
+			return -1, escaped
+		}
+		end += 1 + next
 	}
-	if end = bytes.IndexByte(rest, s.stop); end < 0 && mayEnd && s.closing == "" {
+	if end < 0 && s.mayEnd {
 		end = len(rest)
 	}
-	return end, 0
-}
-
-// bracket is where the first bracket behind a space begins a column, with its space.
-func bracket(rest []byte) int {
-	for from := 0; ; {
-		i := bytes.IndexByte(rest[from:], '[')
-		if i < 0 {
-			return -1
-		}
-		if from += i; from > 0 && rest[from-1] == ' ' {
-			return from - 1
-		}
-		from++
-	}
-}
-
-// quoteEnd is the first quote that ends a value.
-func quoteEnd(rest []byte) (end, escaped int) {
-	for {
-		i := bytes.IndexByte(rest[end:], '"')
-		if i < 0 {
-			return -1, 0
-		}
-		end += i
-		text := rest[:end]
-		if end == 0 || text[end-1] != '\\' || (end-len(bytes.TrimRight(text, `\`)))%2 == 0 {
-			return end, escaped
-		}
-		end++
-		escaped++
-	}
+	return end, escaped
 }
 
 // fits reports whether a value has nothing that another column should have: an absent value

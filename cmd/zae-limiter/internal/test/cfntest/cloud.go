@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/smithy-go"
 )
 
@@ -48,19 +49,19 @@ type Fault struct{ Before, After error }
 
 // A Cloud is one account in one region. It is safe for concurrent use.
 type Cloud struct {
-	mu       sync.Mutex
-	o        Options
-	stacks   []*stack // deleted ones, too
-	exists   map[string]bool
-	buckets  map[string]map[string][]byte
-	mappings map[string]string // state by function
-	code     map[string]string // checksums by function, as Lambda tells them
-	fail     map[string]string // reasons by "ACTION LogicalID"
-	fault    func(op string) Fault
-	asked    []string
-	serial   int
-	task     string // status of the tasks of ECS
-	agent    string // status of the agent of Session Manager in them
+	mu        sync.Mutex
+	o         Options
+	stacks    []*stack // deleted ones, too
+	exists    map[string]bool
+	buckets   map[string]map[string][]byte
+	mappings  map[string]string // state by function
+	functions map[string]*lambda.GetFunctionConfigurationOutput
+	fail      map[string]string // reasons by "ACTION LogicalID"
+	fault     func(op string) Fault
+	asked     []string
+	serial    int
+	task      string // status of the tasks of ECS
+	agent     string // status of the agent of Session Manager in them
 }
 
 // New returns an empty cloud.
@@ -73,7 +74,7 @@ func New(o Options) *Cloud {
 	}
 	return &Cloud{
 		o: o, exists: map[string]bool{}, buckets: map[string]map[string][]byte{},
-		mappings: map[string]string{}, code: map[string]string{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
+		mappings: map[string]string{}, functions: map[string]*lambda.GetFunctionConfigurationOutput{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
 		task: "RUNNING", agent: "RUNNING",
 	}
 }

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 )
 
 // make does what the creation of a resource does to the rest of the account. A text is the
@@ -69,6 +73,7 @@ func (c *Cloud) setExpiry(r resource) error {
 func (c *Cloud) remake(r resource) (reason string) {
 	switch r.kind {
 	case "AWS::Lambda::Function":
+		c.functions[r.physical] = configurationOf(r)
 		code, _ := r.values["Code"].(map[string]any)
 		bucket, _ := code["S3Bucket"].(string)
 		key, _ := code["S3Key"].(string)
@@ -95,8 +100,34 @@ func (c *Cloud) load(function, bucket, key string) (reason string) {
 		return "Error occurred while GetObject. S3 Error Code: NoSuchKey. S3 Error Message: The specified key does not exist."
 	}
 	sum := sha256.Sum256(content)
-	c.code[function] = base64.StdEncoding.EncodeToString(sum[:])
+	c.functions[function].CodeSha256 = aws.String(base64.StdEncoding.EncodeToString(sum[:]))
 	return ""
+}
+
+// configurationOf is what Lambda tells of a function, apart from its code.
+func configurationOf(r resource) *lambda.GetFunctionConfigurationOutput {
+	text := func(of any) string { s, _ := of.(string); return s }
+	number := func(name string) *int32 {
+		n, err := strconv.ParseInt(text(r.values[name]), 10, 32)
+		if err != nil {
+			return nil
+		}
+		return aws.Int32(int32(n))
+	}
+	f := &lambda.GetFunctionConfigurationOutput{
+		FunctionName: &r.physical, Handler: aws.String(text(r.values["Handler"])), Runtime: lambdatypes.Runtime(text(r.values["Runtime"])),
+		MemorySize: number("MemorySize"), Timeout: number("Timeout"), Environment: &lambdatypes.EnvironmentResponse{Variables: map[string]string{}},
+		LastUpdateStatus: lambdatypes.LastUpdateStatusSuccessful,
+	}
+	if all, _ := r.values["Architectures"].([]any); len(all) > 0 {
+		f.Architectures = []lambdatypes.Architecture{lambdatypes.Architecture(text(all[0]))}
+	}
+	environment, _ := r.values["Environment"].(map[string]any)
+	variables, _ := environment["Variables"].(map[string]any)
+	for name, value := range variables {
+		f.Environment.Variables[name] = text(value)
+	}
+	return f
 }
 
 // functionOf is the function of a mapping, which names it or has its ARN.

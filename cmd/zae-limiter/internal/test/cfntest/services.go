@@ -1,6 +1,7 @@
 package cfntest
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -133,28 +134,64 @@ func (c *Cloud) DeleteBucket(_ context.Context, in *s3.DeleteBucketInput, _ ...f
 	})
 }
 
-// SetCode gives a function other code, as update-function-code does by hand.
-func (c *Cloud) SetCode(function, checksum string) {
+// ChangeFunction changes a function by hand, behind CloudFormation's back. The change must
+// replace maps and lists, and not change what is in them.
+func (c *Cloud) ChangeFunction(name string, change func(*lambda.GetFunctionConfigurationOutput)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.code[function] = checksum
+	now := *c.functions[name]
+	change(&now)
+	c.functions[name] = &now
 }
 
-// GetFunctionConfiguration shows the checksum of a function's code.
+// function is what Lambda tells of a function.
+func (c *Cloud) function(name *string) (*lambda.GetFunctionConfigurationOutput, error) {
+	f, ok := c.functions[aws.ToString(name)]
+	if !ok {
+		return nil, &lambdatypes.ResourceNotFoundException{Message: aws.String("Function not found: " + aws.ToString(name))}
+	}
+	return f, nil
+}
+
+// GetFunctionConfiguration shows the checksum of a function's code, and its settings.
 func (c *Cloud) GetFunctionConfiguration(_ context.Context, in *lambda.GetFunctionConfigurationInput, _ ...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error) {
 	return call(c, "GetFunctionConfiguration", func() (*lambda.GetFunctionConfigurationOutput, error) {
-		sum, ok := c.code[aws.ToString(in.FunctionName)]
-		if !ok {
-			return nil, &lambdatypes.ResourceNotFoundException{Message: aws.String("Function not found: " + aws.ToString(in.FunctionName))}
-		}
-		return &lambda.GetFunctionConfigurationOutput{FunctionName: in.FunctionName, CodeSha256: &sum, LastUpdateStatus: lambdatypes.LastUpdateStatusSuccessful}, nil
+		return c.function(in.FunctionName)
 	})
 }
 
-// UpdateFunctionCode puts the code of an object into a function.
+// UpdateFunctionConfiguration changes the settings of a function that the request has. The
+// variables replace all former ones.
+func (c *Cloud) UpdateFunctionConfiguration(_ context.Context, in *lambda.UpdateFunctionConfigurationInput, _ ...func(*lambda.Options)) (*lambda.UpdateFunctionConfigurationOutput, error) {
+	return call(c, "UpdateFunctionConfiguration", func() (*lambda.UpdateFunctionConfigurationOutput, error) {
+		f, err := c.function(in.FunctionName)
+		if err != nil {
+			return nil, err
+		}
+		now := *f
+		now.Handler, now.Runtime = cmp.Or(in.Handler, f.Handler), cmp.Or(in.Runtime, f.Runtime)
+		now.MemorySize, now.Timeout = cmp.Or(in.MemorySize, f.MemorySize), cmp.Or(in.Timeout, f.Timeout)
+		if in.Environment != nil {
+			now.Environment = &lambdatypes.EnvironmentResponse{Variables: in.Environment.Variables}
+		}
+		c.functions[*in.FunctionName] = &now
+		return &lambda.UpdateFunctionConfigurationOutput{FunctionName: in.FunctionName}, nil
+	})
+}
+
+// UpdateFunctionCode puts the code of an object into a function, for an architecture.
 func (c *Cloud) UpdateFunctionCode(_ context.Context, in *lambda.UpdateFunctionCodeInput, _ ...func(*lambda.Options)) (*lambda.UpdateFunctionCodeOutput, error) {
 	return call(c, "UpdateFunctionCode", func() (*lambda.UpdateFunctionCodeOutput, error) {
-		if reason := c.load(aws.ToString(in.FunctionName), aws.ToString(in.S3Bucket), aws.ToString(in.S3Key)); reason != "" {
+		f, err := c.function(in.FunctionName)
+		if err != nil {
+			return nil, err
+		}
+		now := *f
+		if len(in.Architectures) > 0 {
+			now.Architectures = in.Architectures
+		}
+		c.functions[*in.FunctionName] = &now
+		if reason := c.load(*in.FunctionName, aws.ToString(in.S3Bucket), aws.ToString(in.S3Key)); reason != "" {
 			return nil, &lambdatypes.InvalidParameterValueException{Message: &reason}
 		}
 		return &lambda.UpdateFunctionCodeOutput{FunctionName: in.FunctionName}, nil

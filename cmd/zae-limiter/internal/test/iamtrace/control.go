@@ -122,6 +122,8 @@ func ofParts(input any) []Access {
 		return one(Access{Action: "lambda:ListEventSourceMappings", Resource: anything})
 	case *lambda.UpdateFunctionCodeInput:
 		return one(Access{Action: "lambda:UpdateFunctionCode", Resource: "function:" + aws.ToString(in.FunctionName)})
+	case *lambda.UpdateFunctionConfigurationInput:
+		return one(Access{Action: "lambda:UpdateFunctionConfiguration", Resource: "function:" + aws.ToString(in.FunctionName)})
 	case *lambda.GetFunctionConfigurationInput:
 		return one(Access{Action: "lambda:GetFunctionConfiguration", Resource: "function:" + aws.ToString(in.FunctionName)})
 	case *cloudwatch.GetMetricDataInput:

@@ -22,7 +22,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
-	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -67,9 +66,10 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Keeper: w.NewKeeper(calls{s}, process.Options{}), Usage: s.Usage()}, nil
+		return aggregator.Namespace{Store: calls{s}, Usage: s.Usage()}, nil
 	}, o)
 	w.Must(err)
+	w.Cleanup(a.Close)
 	return a
 }
 

@@ -26,6 +26,8 @@ func TestOnLocalStack(t *testing.T) {
 		"the program counts usage behind an event source mapping": countsBehindAMapping,
 		"a stack is deployed, used, changed, upgraded, deleted":   livesAndDies,
 		"a stack is deleted with its data":                        takesItsData,
+		"a kept table and archive get a stack again":              getsAStackAgain,
+		"a restored table gets a stack":                           getsAStackAfterARestoration,
 		"the peer works on our stack":                             servesThePeer,
 		"the adoption of the peer's stack keeps its table":        plansAnAdoption,
 	} {

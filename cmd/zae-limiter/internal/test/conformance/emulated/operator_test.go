@@ -31,7 +31,8 @@ func newOperator(t *testing.T, cloud *peers.LocalStack) *operator {
 // run runs a command with JSON output, and returns what it prints and its exit code.
 func (o *operator) run(args ...string) (stdout []byte, code int) {
 	o.t.Helper()
-	args = append(args, "--region", peers.Region, "--endpoint-url", o.cloud.Endpoint, "--output", "json")
+	// LocalStack loads a service at its first call, which takes long beside other tests.
+	args = append(args, "--region", peers.Region, "--endpoint-url", o.cloud.Endpoint, "--timeout", patience.String(), "--output", "json")
 	cmd := exec.CommandContext(o.t.Context(), o.program, args...)
 	cmd.Env = o.cloud.Environment()
 	var stderr bytes.Buffer
@@ -63,6 +64,7 @@ func (o *operator) must(answer any, args ...string) {
 type outcome struct {
 	Status    string
 	Changes   []change
+	Repaired  []string `json:"repaired_functions"`
 	Remaining []string
 	Outputs   map[string]string
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
@@ -56,10 +57,16 @@ func livesAndDies(t *testing.T, cloud *peers.LocalStack) {
 		t.Errorf("a change of the function replaces the table: %+v", c)
 	}
 
-	var upgraded outcome
-	op.must(&upgraded, "upgrade", "--name", name, "--yes", "--lambda-zip", op.otherZip())
-	if after := op.function(name + "-aggregator"); after.code == before.code || after.memory != 512 {
-		t.Errorf("the function is %+v after the upgrade, and was %+v", after, before)
+	var upgraded, repaired outcome
+	upgrade := []string{"upgrade", "--name", name, "--yes", "--lambda-zip", op.otherZip()}
+	op.must(&upgraded, upgrade...)
+	if len(upgraded.Changes) == 0 || len(upgraded.Repaired) > 0 {
+		t.Errorf("the upgrade: %+v", upgraded)
+	}
+	op.breakFunction(name + "-aggregator")
+	op.must(&repaired, upgrade...)
+	if after := op.function(name + "-aggregator"); after.code == before.code || after.memory != 512 || len(repaired.Changes) > 0 || len(repaired.Repaired) != 1 {
+		t.Errorf("the function is %+v after a repair, and was %+v; the upgrade says %+v", after, before, repaired)
 	}
 	take(t, store, "user", 3)
 	awaitUsage(t, store, 8)
@@ -120,6 +127,17 @@ func (o *operator) function(name string) deployed {
 		o.t.Fatal(err)
 	}
 	return deployed{aws.ToInt32(f.MemorySize), aws.ToInt32(f.Timeout), aws.ToString(f.CodeSha256)}
+}
+
+// breakFunction changes the settings of a function by hand, so that it cannot work.
+func (o *operator) breakFunction(name string) {
+	o.t.Helper()
+	if _, err := lambda.NewFromConfig(o.cloud.Config()).UpdateFunctionConfiguration(o.t.Context(), &lambda.UpdateFunctionConfigurationInput{
+		FunctionName: &name, MemorySize: aws.Int32(128), Handler: aws.String("index.handler"),
+		Environment: &types.Environment{Variables: map[string]string{}},
+	}); err != nil {
+		o.t.Fatal(err)
+	}
 }
 
 // otherZip is the code of the functions with other bytes: the program with its symbols.
