@@ -103,7 +103,7 @@ const (
 )
 
 // acquireApart runs an acquisition on a goroutine of its own. The request may outlive
-// the call.
+// the call (ADR 005).
 func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	req, a.done = req.clone(), make(chan struct{})
 	l.driver.Run(func() { a.run(ctx, l, &req) })

@@ -73,6 +73,7 @@ type Options struct {
 // A Limiter decides requests against a [Store]. It is safe for concurrent use,
 // and any number of limiters, in any number of processes, may share a store.
 type Limiter struct {
+	// driver decides requests; the limiter is a facade over it (ADR 032).
 	driver *acquire.Driver
 	// begin carries out an acquisition, in the way that suits the store.
 	begin func(context.Context, Request, *acquisition) (*Lease, error)

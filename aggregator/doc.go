@@ -1,4 +1,4 @@
-// Package aggregator does the work behind the requests. It reads the records of a
+// Package aggregator does the work behind the requests (ADR 020). It reads the records of a
 // table's stream, sums up usage, and refills buckets before their users have to. It
 // doubles the shards of buckets whose write rate approaches what one partition takes,
 // and merges them when the rate has dropped. It passes expired audit events to an

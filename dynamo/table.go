@@ -111,7 +111,8 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	return err
 }
 
-// An index of the table, with the minimum that it must project.
+// An index of the table, with the minimum that it must project. Balances change with each
+// write, so no index of buckets needs to project them (ADR 002).
 type index struct {
 	name       string
 	projection types.ProjectionType

@@ -1,4 +1,4 @@
-// Package dynamolite is a DynamoDB-compatible engine that lives in the calling process.
+// Package dynamolite is a DynamoDB-compatible engine that lives in the calling process (ADR 003).
 //
 // A [DB] offers the DynamoDB API as methods with the signatures of the AWS SDK's client. A caller
 // that depends on some of them through an interface can use a *[DB] in place of a

@@ -10,7 +10,7 @@ import (
 //
 // A map finds single items; its lookup takes equally long for a thousand and for a million. A
 // tree gives the items in order. Both point to the item's cell, so a write to an existing item
-// changes neither.
+// changes neither (ADR 008).
 type shard struct {
 	mu    sync.RWMutex
 	cells map[string]*cell

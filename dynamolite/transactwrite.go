@@ -32,6 +32,7 @@ func (db *DB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrite
 	})
 }
 
+// transactWriteItems reserves the items in one step and writes them in another (ADR 011).
 func (db *DB) transactWriteItems(ctx context.Context, c *call, in *dynamodb.TransactWriteItemsInput) (*dynamodb.TransactWriteItemsOutput, error) {
 	if err := checkReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package store is the contract between limiters and stores.
+// Package store is the contract between limiters and stores (ADR 031).
 //
 // A limiter decides. A store carries out one conditional write and returns the item as
 // the write left it or found it. [Store] is the interface, [Image] is a bucket item as

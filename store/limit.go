@@ -18,7 +18,7 @@ const (
 	// writes a second to one bucket.
 	MaxShards = 32
 	// MaxLimits is the maximum number of limits of a bucket, and so of a level of
-	// configuration or of a request. One conditional write cannot carry more. An item
+	// configuration or of a request. One conditional write cannot carry more (ADR 028). An item
 	// of more than about ten limits is larger than 1 KB. Each kilobyte, even a partial
 	// one, costs every write to the item one write unit.
 	MaxLimits = 32

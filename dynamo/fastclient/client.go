@@ -1,5 +1,5 @@
 // Package fastclient makes the SDK's client of DynamoDB with a cheaper HTTP exchange and
-// signer. It knows nothing of limits. Begin with [New].
+// signer (ADR 016). It knows nothing of limits. Begin with [New].
 package fastclient
 
 import (

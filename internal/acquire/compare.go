@@ -92,7 +92,7 @@ func (d *Driver) takeAsIs(ctx context.Context, c *Claim, img *store.Image, cause
 }
 
 // comparisons are the reads of a bucket's configuration by which a process compares
-// the bucket.
+// the bucket (ADR 024).
 type comparisons struct {
 	mu       sync.Mutex
 	current  *comparison   // under way; nil if there is none

@@ -4,7 +4,7 @@
 //
 // # The accrual grid
 //
-// Between the instants a and b a limit earns
+// Between the instants a and b a limit earns (ADR 001)
 //
 //	⌊b·Amount/Period⌋ − ⌊a·Amount/Period⌋
 //

@@ -6,7 +6,7 @@ import (
 )
 
 // A Crew does the work of a process's calls, and the work that goes on after calls have
-// returned. It counts both, so that Close can wait for them.
+// returned. It counts both, so that Close can wait for them (ADR 029).
 type Crew struct {
 	Runner
 

@@ -8,7 +8,7 @@ import (
 )
 
 // AreMergeable reports whether images are all shards of a bucket and agree, so that one
-// shard can take over another.
+// shard can take over another (ADR 021).
 func AreMergeable(images []*store.Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {

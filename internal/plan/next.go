@@ -46,7 +46,7 @@ type Situation struct {
 	Multiplier int64 // see [RefillExpiry]
 }
 
-// Next decides the next step.
+// Next decides the next step. A bucket that was never seen is read first (ADR 007).
 func Next(s *Situation) Step {
 	img, target := s.Image, s.Terms.Target
 	if img == nil {

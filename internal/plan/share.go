@@ -8,7 +8,7 @@ import (
 )
 
 // MaxDebt is the largest debt of a shard, in millitokens: four times the largest
-// capacity. If commits of several processes race, each may exceed it by the amount that
+// capacity (ADR 027). If commits of several processes race, each may exceed it by the amount that
 // it takes. 64 bits have room for four such amounts.
 const MaxDebt = 4 * store.MaxTokens * store.Milli
 
@@ -30,7 +30,7 @@ func Overflows(i *store.Image, s *store.LimitState, now int64) bool {
 }
 
 // CeilingOf is the highest balance of a limit, at the image's stamp or a later one,
-// that has not accrued past the capacity by now.
+// that has not accrued past the capacity by now. No take debits a higher one (ADR 006).
 func CeilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
 	if !i.IsEvaluable() {
 		return math.MaxInt64 // this version does not know the capacity

@@ -98,9 +98,7 @@ BOOSTS = {
     "adr/": INSIDE,
     "design/": INSIDE,
     "measurements/": INSIDE,
-    "engine-performance.md": INSIDE,
     "peer-defects.md": INSIDE,
-    "performance.md": INSIDE,
     "walkthrough.md": INSIDE,
 }
 

@@ -1,5 +1,5 @@
-// Package journal is an append-only log of opaque entries that survives a crash. An entry that
-// [Journal.Wait] has confirmed is on disk. After a crash, [Open] returns every such entry, in
+// Package journal is an append-only log of opaque entries that survives a crash (ADR 009). An entry
+// that [Journal.Wait] has confirmed is on disk. After a crash, [Open] returns every such entry, in
 // order and whole. Some unconfirmed entries may follow them. The package does not know the
 // meaning of the entries: their owner rebuilds its state from them.
 //

@@ -1,5 +1,5 @@
 // Package wall decides which requests a table refuses because its throughput is used up, as
-// DynamoDB does. It does not know items or the SDK: a caller gives a partition and an amount.
+// DynamoDB does (ADR 010). It does not know items or the SDK: a caller gives a partition and an amount.
 //
 // A [Meter] stands for one table or one global secondary index. It has two levels, with separate
 // limits for reads and writes:

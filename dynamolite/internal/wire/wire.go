@@ -1,6 +1,6 @@
-// Package wire is the AWS JSON 1.0 protocol of DynamoDB from the server's side. [Decode] reads
-// the body of a request into an input of the SDK; an [Encoder] writes an output or an error of
-// the SDK.
+// Package wire is the AWS JSON 1.0 protocol of DynamoDB from the server's side (ADR 012).
+// [Decode] reads the body of a request into an input of the SDK; an [Encoder] writes an output or
+// an error of the SDK.
 //
 // Outputs and errors describe themselves: the SDK generates a Serialize method for every shape,
 // and it calls the Encoder. Inputs have no such method for decoding. Their fields have the names

@@ -5,6 +5,6 @@
 //
 // The benchmarks print times, which depend on the machine. TestRatios checks ratios, which
 // hardly depend on it: see its comment. TestEngine… and TestStorage… measure the embedded
-// engine: see docs/engine-performance.md. With the build tag conformance both also run
+// engine: see docs/measurements/engine.md. With the build tag conformance both also run
 // against DynamoDB Local, which must be installed.
 package benchmarks

@@ -21,7 +21,7 @@ import (
 )
 
 // The defaults give a first impression. The documents' figures are measured with higher
-// values: see docs/engine-performance.md.
+// values: see docs/measurements/engine.md.
 var (
 	manyItems   = flag.Int("engine.items", 20_000, "how many items the large tables of the engine have")
 	sliceTime   = flag.Duration("engine.slice", 60*time.Millisecond, "how long each side of a comparison works before the next one does")

@@ -16,8 +16,18 @@ import (
 // namedTest matches the name of a test or of a script in a document.
 var namedTest = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*|[a-z-]+\\.txtar)`")
 
-// A test that is renamed or deleted would leave its defect without one, unseen.
-func TestEveryTestOfADefectExists(t *testing.T) {
+// naming are the documents that name tests: of defects, of rules and of races.
+func naming(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("docs/design/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(err)
+	}
+	return append(pages, "docs/peer-defects.md", "ARCHITECTURE.md")
+}
+
+// A test that is renamed or deleted would leave its defect, rule or race without one, unseen.
+func TestEveryNamedTestExists(t *testing.T) {
 	t.Parallel()
 	const scripts = program + "cli/testdata/script"
 	there := map[string]bool{}
@@ -28,17 +38,76 @@ func TestEveryTestOfADefectExists(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile("docs/peer-defects.md")
+	count := 0
+	for _, page := range naming(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range namedTest.FindAllStringSubmatch(string(text), -1) {
+			count++
+			if _, err := os.Stat(filepath.Join(scripts, m[1])); !there[m[1]] && (err != nil || !strings.HasSuffix(m[1], ".txtar")) {
+				t.Errorf("%s: %s is not a test", page, m[1])
+			}
+		}
+	}
+	if count < 80 {
+		t.Errorf("found only %d names: does the pattern still fit the documents?", count)
+	}
+}
+
+// mostWords has the length of documents that are read as a whole.
+var mostWords = map[string]int{"ARCHITECTURE.md": 2500, "docs/adr/[0-9]*.md": 480}
+
+// A decision or a map that is long is not read as a whole.
+func TestDocumentsAreShort(t *testing.T) {
+	t.Parallel()
+	for pattern, most := range mostWords {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: found %d documents, %v", pattern, len(pages), err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(strings.Fields(string(text))); n > most {
+				t.Errorf("%s has %d words, %d are the most", page, n, most)
+			}
+		}
+	}
+}
+
+// coined matches a word and its meaning in the first table of the glossary.
+var coined = regexp.MustCompile(`(?m)^\| ([^|]+?) \| ([^|]+) \|$`)
+
+// mostCoined is the number of coined words that a reader can learn.
+const mostCoined = 70
+
+// A glossary that nobody can learn does not help. A word with two meanings helps less.
+func TestTheGlossaryIsShort(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(glossary)
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := namedTest.FindAllStringSubmatch(string(text), -1)
-	if len(named) < 60 {
-		t.Errorf("found only %d names: does the pattern still fit the document?", len(named))
+	table, _, _ := strings.Cut(string(text), "\n## ")
+	var words []string
+	for _, m := range coined.FindAllStringSubmatch(table, -1) {
+		word, _, _ := strings.Cut(m[1], " (")
+		words = append(words, word)
+		if strings.Contains(m[2], "; also ") {
+			t.Errorf("%s has two meanings: %s", word, m[2])
+		}
 	}
-	for _, m := range named {
-		if _, err := os.Stat(filepath.Join(scripts, m[1])); !there[m[1]] && (err != nil || !strings.HasSuffix(m[1], ".txtar")) {
-			t.Errorf("%s is not a test", m[1])
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "word" || word == "---" })
+	if n := len(words); n < 40 || n > mostCoined {
+		t.Errorf("the glossary has %d words, %d are the most", n, mostCoined)
+	}
+	for i, word := range words[1:] {
+		if word <= words[i] {
+			t.Errorf("%q follows %q: each word has one row, in alphabetical order", word, words[i])
 		}
 	}
 }

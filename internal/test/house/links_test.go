@@ -167,3 +167,39 @@ func TestReferencesToDocumentsLeadSomewhere(t *testing.T) {
 		t.Errorf("found %d references and %d ADRs: the patterns are wrong", count, decisions)
 	}
 }
+
+// superseded matches the status of a decision that another one replaced.
+var superseded = regexp.MustCompile(`(?m)^Status: superseded`)
+
+// A reader of a mechanism's code finds why it is as it is: the code cites each decision. go.work
+// does so for the modules.
+func TestProductionCodeCitesEachDecision(t *testing.T) {
+	t.Parallel()
+	cited := map[string]bool{}
+	for _, file := range append(documents(t, ".go"), "go.work") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, number := range names(decision, string(text)) {
+			cited[number] = true
+		}
+	}
+	pages, err := filepath.Glob("docs/adr/[0-9]*.md")
+	if err != nil || len(pages) < 30 {
+		t.Fatalf("found %d decisions, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, _, _ := strings.Cut(filepath.Base(page), "-")
+		if !cited[number] && !superseded.Match(text) {
+			t.Errorf("no code cites ADR %s: name it in the comment of its mechanism", number)
+		}
+	}
+}

@@ -3,7 +3,7 @@
 //
 // # Layout
 //
-// An object holds events of one day (UTC): a line of JSON each, in the order of
+// An object holds events of one day in UTC (ADR 022): a line of JSON each, in the order of
 // their IDs, compressed with gzip.
 //
 //	PREFIX/year=2026/month=01/day=02/FIRST-LAST-SUM.jsonl.gz

@@ -32,8 +32,8 @@ func TestTheShortCommandsOfTheDocumentsExist(t *testing.T) {
 				args[len(args)-1] = last + "=1" // the page leaves out the value
 			}
 			err := cli.Parse(args, false)
-			if err != nil && filepath.Base(document) == "load-testing.md" {
-				err = cli.Parse(append([]string{"loadtest"}, args...), false) // and here the group
+			if err != nil && slices.Contains([]string{"load-testing.md", "locust.md", "scenarios.md"}, filepath.Base(document)) {
+				err = cli.Parse(append([]string{"loadtest"}, args...), false) // and these the group
 			}
 			if err != nil && strings.Contains(err.Error(), "unknown flag") {
 				t.Errorf("%s: %s: %v", document, span, err)

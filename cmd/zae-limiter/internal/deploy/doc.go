@@ -20,6 +20,6 @@
 //
 // Without CodeKey the stack has no functions. A first deployment makes the table and the
 // buckets; then the deployer writes the zip under [Artefact.Key] to the code bucket, and a
-// second change set sets CodeKey. New code is a new key, so the update of the stack also
+// second change set sets CodeKey (ADR 033). New code is a new key, so the update of the stack also
 // rolls the code back if it fails.
 package deploy

@@ -6,7 +6,7 @@
 //
 // A manifest has a name, and the table keeps a record of the levels that the manifest
 // of a name owns. A manifest changes only levels that it declares, and deletes only
-// levels that it owns. A level belongs to at most one manifest.
+// levels that it owns. A level belongs to at most one manifest (ADR 034).
 //
 // # What races with what
 //

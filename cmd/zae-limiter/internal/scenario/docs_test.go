@@ -12,7 +12,7 @@ import (
 
 func document(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "load-testing.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "scenarios.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ outside the stack can connect to it: loadtest ui forwards the web page.
 
 An update changes only what flags name, and brings template and code of this version. The
 command shows the change set and asks before it executes it. The stack costs money while it
-exists: docs/load-testing.md has the sums. --off stops what is billed by time, except
+exists: docs/locust.md has the sums. --off stops what is billed by time, except
 interface endpoints. loadtest delete removes the stack.`
 
 // NewDeploy is the command loadtest deploy.

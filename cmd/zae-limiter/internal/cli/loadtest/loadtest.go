@@ -43,7 +43,7 @@ func (s *source) args(cmd *cobra.Command, args []string) error {
 
 // bind adds the flag to a command.
 func (s *source) bind(cmd *cobra.Command) {
-	cmd.Flags().Var(app.Named(&s.file), "file", "`file` of the scenario (docs/load-testing.md), instead of one of the\nprogram")
+	cmd.Flags().Var(app.Named(&s.file), "file", "`file` of the scenario (docs/scenarios.md), instead of one of the\nprogram")
 }
 
 // bindOne adds the flags to a command whose load is one class.

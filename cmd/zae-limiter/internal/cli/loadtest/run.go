@@ -38,7 +38,7 @@ type runner struct {
 
 const aboutRun = `Drive a load, and measure how fast the limiter decides, what its decisions cost, and
 whether they are right. The load is a scenario: one of the program (loadtest scenarios), or a
-file (--file; docs/load-testing.md).
+file (--file; docs/scenarios.md).
 
 Latency counts from the instant at which an operation was due, so it includes the wait of
 operations behind a stalled store. The time for which a lease is held is not part of it.

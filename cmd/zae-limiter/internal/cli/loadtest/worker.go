@@ -36,7 +36,7 @@ there are, so users, stages and phases of the scenario have no meaning here. A c
 with a rate is refused.
 
 Locust shows each call as a request: ACQUIRE, COMMIT (of leases that were adjusted),
-AVAILABLE, SET_LIMITS, GET_LIMITS, GET_ENTITY and so on (docs/load-testing.md). A refused
+AVAILABLE, SET_LIMITS, GET_LIMITS, GET_ENTITY and so on (docs/locust.md). A refused
 acquire is RATE_LIMITED, and no failure. The name of a request is its resource; for calls
 about an entity it is the population.
 
@@ -45,7 +45,7 @@ limits and entities if they are not there yet. It deletes nothing. The table mus
 
 The command ends when the master quits, and when it is interrupted. It then prints the
 requests of the last test. If the connection is lost, the users go on for a minute; see
-docs/load-testing.md.`
+docs/locust.md.`
 
 // NewWorker is the command loadtest worker.
 func NewWorker(a *app.App) *cobra.Command {

@@ -10,17 +10,17 @@
 //
 // A worker knows from its job until when it works. It is replaced as follows:
 //
-//	until − [Lead]   the orchestrator no longer counts the worker, so it starts another one
-//	+ some seconds   the other one is ready; the master gives it users
-//	until            the worker stops its users, sends its last statistics, says that it has
-//	                 stopped, and ends; the master gives its users to the others
+//	until − [Handover]  the orchestrator no longer counts the worker, so it starts another one
+//	+ some seconds      the other one is ready; the master gives it users
+//	until               the worker stops its users, sends its last statistics, says that it has
+//	                    stopped, and ends; the master gives its users to the others
 //
 // The master adds up statistics as they arrive and keeps those of workers that have left. So
 // nothing is lost if the last statistics arrive before the message that the worker has
 // stopped. The order on one connection ensures that.
 //
 // Workers would all end at once if they all started at once. Their ends therefore lie on
-// a grid, with few on each of its instants. No two instants lie within one Lead, so the
+// a grid, with few on each of its instants. No two instants lie within one Handover, so the
 // replacements of one instant are over before those of the next begin. [Options.Overlap] is
 // the number of ends on one instant, and the number of workers above [Options.Max] that can
 // exist during a replacement.
@@ -35,7 +35,7 @@
 //     that crashes leaves starts that its successor does not know. Then there are more
 //     workers than needed. The concurrency that is reserved for the function bounds them.
 //   - The gap between two orchestrators and a replacement. The gap is at most Startup, one
-//     period of the schedule, and one Poll, together less than Lead. A replacement that is
+//     period of the schedule, and one Poll, together less than Handover. A replacement that is
 //     late all the same leaves fewer workers for some seconds: the master gives the users to
 //     the others. If the last worker leaves first, Locust ends the test.
 //   - The end of a worker and the end of its function. [Margin] lies between them. What the

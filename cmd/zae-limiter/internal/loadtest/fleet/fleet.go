@@ -16,8 +16,8 @@ import (
 
 // Times of a fleet.
 const (
-	// Lead is the time before the end of a worker at which another one replaces it.
-	Lead = 2 * time.Minute
+	// Handover is the time before the end of a worker at which another one replaces it.
+	Handover = 2 * time.Minute
 	// Startup is the time within which a worker connects, or ends.
 	Startup = 30 * time.Second
 	// Margin is the time between the end of a worker and the timeout of its function.
@@ -28,11 +28,11 @@ const (
 	// the start of a worker and the start of its replacement.
 	MinTimeout = spacing + leastLife + Margin
 
-	// spacing is the distance of the instants at which workers end. The part above Lead is
+	// spacing is the distance of the instants at which workers end. The part above Handover is
 	// for workers that are slow to end.
-	spacing = Lead + 30*time.Second
+	spacing = Handover + 30*time.Second
 	// leastLife is the least time for which a worker is started.
-	leastLife = Lead + spacing
+	leastLife = Handover + spacing
 )
 
 // Options describe a fleet.
@@ -141,7 +141,7 @@ func (f *Fleet) Plan(now time.Time, v View) []Start {
 	foreign := f.see(now, v)
 	staying := 0
 	for _, m := range f.members {
-		if m.until.Sub(now) > Lead {
+		if m.until.Sub(now) > Handover {
 			staying++
 		}
 	}

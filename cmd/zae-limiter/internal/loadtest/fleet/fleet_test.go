@@ -190,7 +190,7 @@ func (s *sim) invoke(now time.Time, start fleet.Start, lossy bool) {
 	if lossy && s.dice.IntN(10) == 0 {
 		w.lost, w.ends = true, start.ConnectBy
 	}
-	if until := now.Add(s.o.Timeout - fleet.Margin); w.Until.After(until) || w.Until.Before(now.Add(fleet.Lead)) {
+	if until := now.Add(s.o.Timeout - fleet.Margin); w.Until.After(until) || w.Until.Before(now.Add(fleet.Handover)) {
 		s.t.Fatalf("a worker is to work until %v, %v from now", w.Until, w.Until.Sub(now))
 	}
 	s.workers = append(s.workers, w)
@@ -278,12 +278,12 @@ func TestEndsAreApart(t *testing.T) {
 	}
 	slices.SortFunc(instants, time.Time.Compare)
 	for i := range instants[1:] {
-		if d := instants[i+1].Sub(instants[i]); d <= fleet.Lead {
+		if d := instants[i+1].Sub(instants[i]); d <= fleet.Handover {
 			t.Errorf("two instants are %v apart, the replacements of one would meet those of the other", d)
 		}
 	}
 	if got := usual.Concurrency(); got != 125 {
-		t.Errorf("the concurrency is %d, and docs/load-testing.md says 125", got)
+		t.Errorf("the concurrency is %d, and docs/locust.md says 125", got)
 	}
 }
 

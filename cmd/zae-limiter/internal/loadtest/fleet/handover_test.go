@@ -243,7 +243,7 @@ func TestReplacementsLoseNoStatistics(t *testing.T) {
 					t.Errorf("the master has %d of %d", a.sum, a.done)
 				}
 				if got := float64(a.hours) / float64(20*lasts); got > cost || got < 1 {
-					t.Errorf("the functions ran for %.2f of the time of 20 workers, docs/load-testing.md has less than %.2f", got, cost)
+					t.Errorf("the functions ran for %.2f of the time of 20 workers, docs/locust.md has less than %.2f", got, cost)
 				}
 				if a.most > o.Options.Concurrency() {
 					t.Errorf("%d functions at a time, %d are reserved", a.most, o.Options.Concurrency())

@@ -132,8 +132,8 @@ func TestTheProvisionersRoleSuffices(t *testing.T) {
 // An administrator of the table, or of one namespace, may make all calls about its items.
 func TestAdministratorsMayDoEverything(t *testing.T) {
 	t.Parallel()
-	allows(t, "full", "dynamo.Store.", "dynamo.Namespaces.", "manifest.", "tend.", "usage.", "archive.Archive.Search")
-	allows(t, "ns-full", "dynamo.Store.", "manifest.", "tend.", "usage.")
+	allows(t, "full", "dynamo.Store.", "dynamo.Namespaces.", "manifest.", "upkeep.", "usage.", "archive.Archive.Search")
+	allows(t, "ns-full", "dynamo.Store.", "manifest.", "upkeep.", "usage.")
 }
 
 // Who deploys and operates by the published policies may run the commands of which they are

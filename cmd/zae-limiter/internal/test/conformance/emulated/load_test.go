@@ -62,7 +62,7 @@ func TestTheOrchestratorStartsWorkers(t *testing.T) {
 		_, _ = e.Invoke(t.Context(), []byte(tick)) // the signal ends it
 	}()
 	for range 3 {
-		if j := <-jobs; j.Validate() != nil || j.Namespace != "drill" || j.Until.Sub(j.ConnectBy) < fleet.Lead {
+		if j := <-jobs; j.Validate() != nil || j.Namespace != "drill" || j.Until.Sub(j.ConnectBy) < fleet.Handover {
 			t.Errorf("job %+v", j)
 		}
 	}

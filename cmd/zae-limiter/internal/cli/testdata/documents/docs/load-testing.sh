@@ -1,2 +1,1 @@
-zae-limiter deploy --name limits
 zae-limiter loadtest run hot --local :memory: --duration 10s --output json > b.json
