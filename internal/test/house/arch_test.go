@@ -120,7 +120,7 @@ var mayImport = map[string][]string{
 	program + "replay/logs":                  {program + "replay", "store"},
 	program + "estimate":                     {".", "store", "aggregator", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
 	program + "loadtest":                     {".", "store", "dynamo", "dynamolite", program + "estimate", program + "drive/...", "internal/schema", program + "loadtest/result", program + "scenario", sdk + "/..."},
-	program + "loadtest/compare":             {"store", program + "loadtest/internal/confidence", program + "loadtest/result"},
+	program + "loadtest/compare":             {"store", program + "loadtest/result"},
 	program + "loadtest/report":              {program + "chart", program + "limitarg", program + "loadtest/result", program + "loadtest/swarm"},
 	program + "loadtest/result":              {program + "limitarg"},
 	program + "loadtest/fleet":               {"store", program + "loadtest/swarm"},

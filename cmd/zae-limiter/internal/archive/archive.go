@@ -23,7 +23,6 @@ import (
 type API interface {
 	HeadBucket(context.Context, *s3.HeadBucketInput, ...func(*s3.Options)) (*s3.HeadBucketOutput, error)
 	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
-	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
 	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
 }
 
@@ -79,11 +78,11 @@ type Options struct {
 	// [store.ErrNotFound] and [store.ErrCorrupt] mean that no name is known; any other
 	// error leaves the events unstored. nil knows no names.
 	NameOf func(ctx context.Context, id string) (string, error)
-	// Timeout bounds each request, including the reading of an object; 0 is a minute.
+	// Timeout bounds each request; 0 is a minute.
 	Timeout time.Duration
 }
 
-// An Archive stores and searches events. It is safe for concurrent use.
+// An Archive stores events. It is safe for concurrent use.
 type Archive struct {
 	o    Options
 	with []func(*s3.Options) // applies to each request

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -140,126 +137,7 @@ func TestNamesOfNamespaces(t *testing.T) {
 	wantErr(t, err, limiter.ErrInvalid)
 }
 
-// A search reads only the days that may contain matches, and of these only the objects that
-// may be on the page.
-func TestASearchReadsNoMoreThanItMust(t *testing.T) {
-	t.Parallel()
-	s := newServer(t)
-	a := open(t, s.Client(), "p")
-	var days []string
-	for day := range 3 {
-		for i := range 40 {
-			put(t, a, event(40*day+i, noon.AddDate(0, day, 0).Add(time.Duration(i)*time.Minute)))
-		}
-		days = append(days, noon.AddDate(0, day, 0).Format("year=2006/month=01/day=02/"))
-	}
-	got := func() (reads int, lists []string) {
-		for _, asked := range s.Asked() {
-			if prefix, isList := strings.CutPrefix(asked, "GET /"+bucket+"?p/"); isList {
-				lists = append(lists, prefix)
-			} else {
-				reads++
-			}
-		}
-		return reads, lists
-	}
-	got()
-	search(t, a, archive.Query{Start: noon.AddDate(0, 1, 0), End: noon.AddDate(0, 1, 0).Add(time.Hour)})
-	reads, lists := got()
-	want := []string{"year=", "year=2026/month=", "year=2026/month=02/day=", days[1]}
-	if reads != 40 || !slices.Equal(lists, want) {
-		t.Errorf("%d objects and %q were read, want 40 and %q", reads, lists, want)
-	}
-	page, err := a.Search(t.Context(), archive.Query{Limit: 5})
-	if err != nil || len(page.Events) != 5 {
-		t.Fatalf("%+v, %v", page, err)
-	}
-	// The search stops after twice as many events as wanted, plus a few objects in flight.
-	if reads, lists = got(); reads > 30 || len(lists) != 4 || lists[3] != days[2] {
-		t.Errorf("%d objects and %q were read", reads, lists)
-	}
-	rest := archive.Query{Cursor: page.Cursor, Limit: 40}
-	if page, err = a.Search(t.Context(), rest); err != nil || len(page.Events) != 40 {
-		t.Fatalf("%+v, %v", page, err)
-	}
-	// The search does not read the previous page's objects again, except its last.
-	if reads, lists = got(); reads > 36+30 || len(lists) != 6 || lists[5] != days[1] {
-		t.Errorf("%d objects and %q were read", reads, lists)
-	}
-}
-
-// The search names a damaged object, and reads the rest.
-func TestDamagedObjects(t *testing.T) {
-	t.Parallel()
-	s := newServer(t)
-	a := open(t, s.Client(), "")
-	for i := range 3 {
-		put(t, a, event(i, noon))
-	}
-	const day = "year=2026/month=01/day=02/"
-	good := `{"namespace_id":"ns1","event_id":"01","timestamp":"2026-01-02T00:00:00Z","entity_id":"user","details":{"n":99}}` + "\n"
-	whole := compressed(t, strings.Repeat(good, 3))
-	flipped := slices.Clone(whole)
-	flipped[len(flipped)-5] ^= 1 // a byte of the checksum
-	type damage struct {
-		line int
-		err  error
-	}
-	want := map[string]damage{}
-	for name, c := range map[string]struct {
-		body []byte
-		damage
-	}{
-		"cut":     {whole[:len(whole)/2], damage{0, archive.ErrDamaged}},
-		"flipped": {flipped, damage{0, archive.ErrDamaged}},
-		"plain":   {[]byte(good), damage{0, archive.ErrDamaged}},
-		"empty":   {nil, damage{0, archive.ErrDamaged}},
-		"text":    {compressed(t, good+"what\n"+good), damage{2, archive.ErrDamaged}},
-		"fields":  {compressed(t, good+good+"{}\n"), damage{3, archive.ErrDamaged}},
-		"two":     {compressed(t, strings.TrimSpace(good)+" "+good), damage{1, archive.ErrDamaged}},
-		"day":     {compressed(t, strings.Replace(good, "01-02", "01-03", 1)), damage{1, archive.ErrDamaged}},
-		"details": {compressed(t, strings.Replace(good, `{"n":99}`, "[]", 1)), damage{1, archive.ErrDamaged}},
-		"long":    {compressed(t, good+strings.Repeat("x", 5<<20)), damage{0, archive.ErrDamaged}},
-	} {
-		key := day + name + ".jsonl.gz"
-		want["s3://"+bucket+"/"+key] = c.damage
-		s.Store(bucket, key, s3test.Object{Body: c.body})
-	}
-	s.Store(bucket, day+"_SUCCESS", s3test.Object{Body: []byte("not ours")})
-	s.Store(bucket, "year=2026/month=01/day=2/x.jsonl.gz", s3test.Object{Body: []byte("not ours")})
-	for name, err := range map[string]error{"gone": limiter.ErrNotFound, "cold": nil} {
-		key := day + name + ".jsonl.gz"
-		s.Store(bucket, key, s3test.Object{})
-		want["s3://"+bucket+"/"+key] = damage{0, err}
-	}
-	s.Fail(func(r *http.Request) (int, string) {
-		switch r.URL.Path {
-		case "/" + bucket + "/" + day + "gone.jsonl.gz":
-			return http.StatusNotFound, "NoSuchKey"
-		case "/" + bucket + "/" + day + "cold.jsonl.gz":
-			return http.StatusForbidden, "InvalidObjectState"
-		}
-		return 0, ""
-	})
-	page, err := a.Search(t.Context(), archive.Query{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]int64{2, 1, 0, 99}, numbers(page.Events)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
-	if len(page.Unread) != len(want) || !slices.IsSortedFunc(page.Unread, func(e, f *archive.ObjectError) int { return strings.Compare(e.Object, f.Object) }) {
-		t.Errorf("unread: %v", page.Unread)
-	}
-	for _, e := range page.Unread {
-		w, ok := want[e.Object]
-		if !ok || e.Line != w.line || w.err != nil && !errors.Is(e, w.err) || !strings.Contains(e.Error(), e.Object) {
-			t.Errorf("%v, want %+v", e, w)
-		}
-	}
-}
-
-// A failed request fails the search.
+// A failed request fails the storing, under an error that callers can branch on.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -281,19 +159,9 @@ func TestFailures(t *testing.T) {
 		s.Fail(func(*http.Request) (int, string) { return c.status, c.code })
 		_, err := a.Put(t.Context(), noon, []audit.TrailEvent{event(2, noon)})
 		wantErr(t, err, c.want)
-		_, err = a.Search(t.Context(), archive.Query{})
-		wantErr(t, err, c.want)
-		if !strings.Contains(err.Error(), "archive s3://trail/p: list ") {
+		if !strings.Contains(err.Error(), "archive s3://trail/p: store p/year=2026/month=01/day=02/") {
 			t.Errorf("%s: %v", name, err)
 		}
-		s.Fail(func(r *http.Request) (int, string) {
-			if r.URL.Path == "/"+bucket || r.URL.Path == "/"+bucket+"/" {
-				return 0, ""
-			}
-			return c.status, c.code
-		})
-		_, err = a.Search(t.Context(), archive.Query{})
-		wantErr(t, err, c.want)
 	}
 }
 
@@ -336,7 +204,7 @@ func TestABucketElsewhere(t *testing.T) {
 	s.Elsewhere("eu-central-1")
 	a := open(t, s.Client(), "")
 	put(t, a, event(1, noon))
-	if got := search(t, a, archive.Query{}); !slices.Equal(got, []int64{1}) {
+	if got := s.Objects(bucket); len(got) != 1 {
 		t.Error(got)
 	}
 }
@@ -392,78 +260,19 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-func TestQueriesAreChecked(t *testing.T) {
-	t.Parallel()
-	s := newServer(t)
-	a := open(t, s.Client(), "")
-	s.Asked()
-	for i, c := range []struct {
-		field string
-		q     archive.Query
-	}{
-		{"limit", archive.Query{Limit: -1}},
-		{"limit", archive.Query{Limit: archive.MaxLimit + 1}},
-		{"end", archive.Query{Start: noon, End: noon}},
-		{"cursor", archive.Query{Cursor: "####"}},
-		{"cursor", archive.Query{Cursor: "dXNlcg"}},
-		{"cursor", archive.Query{Cursor: "YQpiCmMKZA"}},
-	} {
-		invalid := (*limiter.ValidationError)(nil)
-		if _, err := a.Search(t.Context(), c.q); !errors.As(err, &invalid) || invalid.Field != c.field {
-			t.Errorf("case %d: %v", i, err)
-		}
-	}
-	if asked := s.Asked(); len(asked) != 0 {
-		t.Errorf("%q", asked)
-	}
-}
-
-// broken is a storage service whose answers end with an error.
-type broken struct {
-	archive.API
-	err error
-}
-
-func (b broken) GetObject(ctx context.Context, in *s3.GetObjectInput, opts ...func(*s3.Options)) (*s3.GetObjectOutput, error) {
-	out, err := b.API.GetObject(ctx, in, opts...)
-	if err == nil {
-		const some = 20
-		out.Body = io.NopCloser(io.MultiReader(io.LimitReader(out.Body, some), iotest.ErrReader(b.err)))
-	}
-	return out, err
-}
-
-// A truncated answer says nothing about the object, and fails the search. A wrong checksum
-// means a damaged object.
-func TestAnswersThatBreakOff(t *testing.T) {
-	t.Parallel()
-	s := newServer(t)
-	put(t, open(t, s.Client(), ""), event(1, noon))
-	for _, failure := range []error{io.ErrUnexpectedEOF, &net.OpError{Op: "read", Err: errors.New("reset")}} {
-		_, err := open(t, broken{s.Client(), failure}, "").Search(t.Context(), archive.Query{})
-		wantErr(t, err, failure)
-		wantErr(t, err, limiter.ErrUnavailable)
-	}
-	page, err := open(t, broken{s.Client(), errors.New("checksum did not match")}, "").Search(t.Context(), archive.Query{})
-	if err != nil || len(page.Unread) != 1 || !errors.Is(page.Unread[0], archive.ErrDamaged) || !strings.Contains(page.Unread[0].Error(), "checksum") {
-		t.Errorf("%+v, %v", page, err)
-	}
-}
-
-// Events of one ID, each in its own object, are distinguished by namespace and entity.
+// Events of one ID are distinguished by namespace and entity.
 func TestEventsOfOneID(t *testing.T) {
 	t.Parallel()
-	a := open(t, newServer(t).Client(), "")
+	s := newServer(t)
+	var events []audit.TrailEvent
 	var want []int64
-	for i := range 40 {
+	for i := range 4 {
 		e := event(1, noon)
 		e.Entity, e.Details = fmt.Sprintf("user-%02d", i), map[string]any{"n": int64(i)}
-		put(t, a, e)
-		want = append(want, int64(39-i))
+		events, want = append(events, e, e), append(want, int64(i))
 	}
-	for _, limit := range []int{2, 11} {
-		if diff := cmp.Diff(want, search(t, a, archive.Query{Limit: limit})); diff != "" {
-			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
-		}
+	put(t, open(t, s.Client(), ""), events...)
+	if got := stored(t, s.Client(), ""); !slices.Equal(got, want) {
+		t.Error(got)
 	}
 }

@@ -16,27 +16,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// ErrDamaged means that an object differs from what was stored. See [ObjectError].
-var ErrDamaged = errors.New("damaged object")
-
-// An ObjectError names an object that could not be searched, at least not all of it.
-type ObjectError struct {
-	Object string // the object's URL
-	Line   int    // the first damaged line, from 1; 0 for the object as a whole
-	Err    error  // [ErrDamaged], [store.ErrNotFound] if it was deleted meanwhile, or the error of S3
-}
-
-// Error names the object and the line.
-func (e *ObjectError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %v", e.Object, e.Err)
-	}
-	return fmt.Sprintf("%s, line %d: %v", e.Object, e.Line, e.Err)
-}
-
-// Unwrap returns the reason.
-func (e *ObjectError) Unwrap() error { return e.Err }
-
 // A callError is a failed request: the operation, its condition, the remedy, and the SDK's
 // error.
 type callError struct {
@@ -74,7 +53,7 @@ func (a *Archive) translate(op string, err error) error {
 		return &callError{op, ": S3 does not know the credentials, or the secret is wrong", []error{store.ErrAccessDenied}, err}
 	case status == http.StatusForbidden, status == http.StatusUnauthorized, isCredentialFailure(err):
 		return &callError{
-			op, ": check the credentials, which need s3:ListBucket of the bucket, and s3:PutObject or s3:GetObject of its objects",
+			op, ": check the credentials, which need s3:ListBucket of the bucket, and s3:PutObject of its objects",
 			[]error{store.ErrAccessDenied},
 			err,
 		}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"io"
-	"math/rand/v2"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -72,62 +74,46 @@ func put(t *testing.T, a *archive.Archive, events ...audit.TrailEvent) {
 	}
 }
 
-// search returns the numbers of the events found, over all pages. No page may report an
-// unread object.
-func search(t *testing.T, a *archive.Archive, q archive.Query) (found []int64) {
+// lines are the events of all objects below a prefix, in the order of their keys.
+func lines(t *testing.T, client *s3.Client, prefix string) (all []map[string]any) {
 	t.Helper()
-	for {
-		page, err := a.Search(t.Context(), q)
-		if err != nil || len(page.Unread) > 0 {
-			t.Fatalf("%v, unread %v", err, page.Unread)
-		}
-		for _, e := range page.Events {
-			found = append(found, e.Details["n"].(int64))
-		}
-		if page.Cursor == "" {
-			return found
-		}
-		if q.Limit != 0 && len(page.Events) != q.Limit {
-			t.Fatalf("%d events before a cursor, want %d", len(page.Events), q.Limit)
-		}
-		q.Cursor = page.Cursor
+	list, err := client.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: aws.String(bucket), Prefix: &prefix})
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, o := range list.Contents {
+		object, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(bucket), Key: o.Key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(object.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text(t, body)) {
+			var fields map[string]any
+			decoder := json.NewDecoder(strings.NewReader(line))
+			decoder.UseNumber()
+			if err := decoder.Decode(&fields); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, fields)
+		}
+	}
+	return all
 }
 
-// history returns many events over some days, in the order of a search. Its batches are
-// shuffled, and some events are in two.
-func history(t *testing.T, n int) (newest []audit.TrailEvent, batches [][]audit.TrailEvent) {
+// stored are the numbers of these events.
+func stored(t *testing.T, client *s3.Client, prefix string) (numbers []int64) {
 	t.Helper()
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range n {
-		at := noon.Add(time.Duration(i) * 37 * time.Minute)
-		e := event(i, at)
-		if i%10 == 3 {
-			e.ID = newest[len(newest)-1].ID // an event of another entity, in the same instant
-			e.Time = newest[len(newest)-1].Time
+	for _, fields := range lines(t, client, prefix) {
+		n, err := fields["details"].(map[string]any)["n"].(json.Number).Int64()
+		if err != nil {
+			t.Fatal(err)
 		}
-		e.Entity = []string{"a", "b", "c"}[i%3]
-		e.Action = []string{"limits_set", "entity_created"}[i%2]
-		e.Principal = []string{"jo", "ann", ""}[i/2%3]
-		e.NamespaceID = []string{"ns1", "ns2"}[i/7%2]
-		newest = append(newest, e)
+		numbers = append(numbers, n)
 	}
-	shuffled := slices.Clone(newest)
-	random.Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	for batch := range slices.Chunk(shuffled, 25) {
-		batches = append(batches, batch)
-		if random.IntN(3) == 0 {
-			batches = append(batches, batch[5:min(len(batch), 11)], batch)
-		}
-	}
-	slices.SortFunc(newest, func(e, f audit.TrailEvent) int {
-		return slices.Compare(order(f), order(e))
-	})
-	return newest, batches
-}
-
-func order(e audit.TrailEvent) []string {
-	return []string{e.Time.Format(time.DateOnly), e.ID, e.NamespaceID, e.Entity}
+	return numbers
 }
 
 // text is the uncompressed body.
@@ -142,28 +128,6 @@ func text(t *testing.T, body []byte) string {
 		t.Fatal(err)
 	}
 	return string(out)
-}
-
-func compressed(t *testing.T, text string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := io.WriteString(z, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// numbers returns the numbers of events.
-func numbers(events []audit.TrailEvent) []int64 {
-	var all []int64
-	for _, e := range events {
-		all = append(all, e.Details["n"].(int64))
-	}
-	return all
 }
 
 // newServer is a storage service with a bucket.

@@ -2,9 +2,11 @@ package cli_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -12,150 +14,35 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/archive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/s3test"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-// storage is an S3 server with an archive of a few events.
-func storage(t *testing.T) *s3test.Server {
+// archived runs aggregate with an archive and an engine without a table, with which it ends once
+// the archive is open.
+func archived(t *testing.T, connect func(context.Context, app.Endpoint) (archive.API, error), args ...string) (code int, stderr string) {
 	t.Helper()
-	s := s3test.New(t, "trail")
-	names := map[string]string{"ns1": "default", "ns2": "team/b"}
-	a, err := archive.Open(t.Context(), archive.Options{
-		API: s.Client(), Location: archive.Location{Bucket: "trail", Prefix: "limits"},
-		NameOf: func(_ context.Context, id string) (string, error) { return names[id], nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for day := range 3 {
-		at := time.Date(2026, 1, 1+day, 3, 4, 5, 0, time.UTC)
-		var events []audit.TrailEvent
-		for i, ns := range []string{"ns1", "ns2", "ns1", "_"} {
-			e := audit.TrailEvent{NamespaceID: ns, Event: audit.Event{
-				ID: fmt.Sprintf("01KDX8W8P80000000000000%d%d0", day, i), Time: at, Action: "limits_set", Entity: "key-1", Principal: "jo",
-				Resource: "gpt-4", Details: map[string]any{"limits": []any{int64(i)}}, Expires: at.AddDate(0, 0, 90),
-			}}
-			switch i {
-			case 2:
-				e.Action, e.Entity, e.Principal, e.Resource = "entity_created", "key-2", "ann\x1b[1m", ""
-			case 3:
-				e.Action, e.Entity, e.Principal, e.Resource = "namespace_registered", "$NAMESPACE:team/b", "", ""
-			}
-			events = append(events, e)
-		}
-		if _, err := a.Put(t.Context(), at, events); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-// search runs audit search on an S3 server.
-func search(t *testing.T, s *s3test.Server, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
+	engine := dynamolite.New(dynamolite.Options{})
+	t.Cleanup(func() { _ = engine.Close() })
+	var errs bytes.Buffer
 	code = cli.Run(t.Context(), cli.Options{
-		Args:  append([]string{"audit", "search", "--from-archive", "s3://trail/limits"}, args...),
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" },
-		ConnectArchive: func(context.Context, app.Endpoint) (archive.API, error) { return s.Client(), nil },
+		Args:  append([]string{"aggregate", "--archive", "s3://trail/limits", "--output", "json"}, args...),
+		Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &errs, Getenv: func(string) string { return "" },
+		Connect:        func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
+		ConnectArchive: connect,
 	})
-	return code, out.String(), errs.String()
+	return code, errs.String()
 }
 
-func TestAuditSearch(t *testing.T) {
-	t.Parallel()
-	s := storage(t)
-	for name, c := range map[string]struct{ args, want string }{
-		"a day of the namespace": {"--start 2026-01-02 --end 2026-01-02", `
-TIME                  ENTITY  ACTION          PRINCIPAL     RESOURCE  DETAILS
-2026-01-02T03:04:05Z  key-2   entity_created  ann\u001b[1m  -         limits=2
-2026-01-02T03:04:05Z  key-1   limits_set      jo            gpt-4     limits=0
-`},
-		"another namespace, from an instant": {"-N team/b --start 2026-01-02T03:04:05Z", `
-TIME                  ENTITY  ACTION      PRINCIPAL  RESOURCE  DETAILS
-2026-01-03T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=1
-2026-01-02T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=1
-`},
-		"all namespaces, to an instant": {"--all-namespaces --end 2026-01-01T03:04:05Z", `
-NAMESPACE  TIME                  ENTITY             ACTION                PRINCIPAL     RESOURCE  DETAILS
-_          2026-01-01T03:04:05Z  $NAMESPACE:team/b  namespace_registered  -             -         limits=3
-default    2026-01-01T03:04:05Z  key-2              entity_created        ann\u001b[1m  -         limits=2
-team/b     2026-01-01T03:04:05Z  key-1              limits_set            jo            gpt-4     limits=1
-default    2026-01-01T03:04:05Z  key-1              limits_set            jo            gpt-4     limits=0
-`},
-		"a namespace's own": {"--namespace-name team/b --max 1 --end 2026-01-01", `
-TIME                  ENTITY             ACTION                PRINCIPAL  RESOURCE  DETAILS
-2026-01-01T03:04:05Z  $NAMESPACE:team/b  namespace_registered  -          -         limits=3
-`},
-		"an entity, an action and a principal": {"--entity key-1 --action limits_set --principal jo --max 3", `
-TIME                  ENTITY  ACTION      PRINCIPAL  RESOURCE  DETAILS
-2026-01-03T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=0
-2026-01-02T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=0
-2026-01-01T03:04:05Z  key-1   limits_set  jo         gpt-4     limits=0
-`},
-		"nothing": {"--system", `
-TIME  ENTITY  ACTION  PRINCIPAL  RESOURCE  DETAILS
-`},
-	} {
-		code, stdout, stderr := search(t, s, strings.Fields(c.args)...)
-		if diff := cmp.Diff(strings.TrimPrefix(c.want, "\n"), stdout); code != 0 || (stderr != "") != (name == "nothing") || diff != "" {
-			t.Errorf("%s: exit code %d, errors %q (-want +got):\n%s", name, code, stderr, diff)
-		}
-	}
-	// The JSON form is that of audit list, plus the namespace.
-	_, stdout, _ := search(t, s, "--entity", "key-1", "--max", "1", "--output", "json")
-	pattern := `^{"events":\[{"namespace_id":"ns1","namespace":"default","event_id":"01KDX8W8P80000000000000200","timestamp":"2026-01-03T03:04:05Z","action":"limits_set",` +
-		`"entity_id":"key-1","principal":"jo","resource":"gpt-4","details":{"limits":\[0\]},"expires_at":"2026-04-03T03:04:05Z"}\],"cursor":"([\w-]+)"}\n$`
-	cursor := regexp.MustCompile(pattern).FindStringSubmatch(stdout)
-	if cursor == nil {
-		t.Fatalf("printed %s", stdout)
-	}
-	_, stdout, _ = search(t, s, "--entity", "key-1", "--max", "1", "--cursor", cursor[1])
-	if !strings.Contains(stdout, "2026-01-02T03:04:05Z") || !strings.Contains(stdout, "There is more: --cursor ") {
-		t.Errorf("printed %s", stdout)
-	}
-}
-
-// The command reports damaged objects at the end, after the events it found.
-func TestAuditSearchOfDamagedObjects(t *testing.T) {
-	t.Parallel()
-	s := storage(t)
-	s.Store("trail", "limits/year=2026/month=01/day=02/x.jsonl.gz", s3test.Object{Body: []byte("x")})
-	code, stdout, stderr := search(t, s, "--all-namespaces")
-	if code != 1 || strings.Count(stdout, "\n") != 13 || !strings.Contains(stderr, "\ns3://trail/limits/year=2026/month=01/day=02/x.jsonl.gz: damaged object: ") {
-		t.Errorf("exit code %d, printed %s, errors %s", code, stdout, stderr)
-	}
-	code, stdout, stderr = search(t, s, "--output", "json")
-	var got struct {
-		Events []any
-		Unread []struct{ Object, Message string }
-	}
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || len(got.Events) != 6 || len(got.Unread) != 1 || got.Unread[0].Object == "" || got.Unread[0].Message == "" {
-		t.Errorf("printed %s: %v", stdout, err)
-	}
-	if err := validate("audit search", []byte(stdout)); err != nil {
-		t.Error(err)
-	}
-	if code != 1 || !strings.HasPrefix(stderr, `{"error":"damaged",`) {
-		t.Errorf("exit code %d, errors %s", code, stderr)
-	}
-	if code, _, stderr = search(t, s, "--start", "2026-01-03"); code != 0 || stderr != "" {
-		t.Errorf("exit code %d, errors %s", code, stderr) // the object is not of these days
-	}
-}
-
+// An aggregator reads no records if it could not store their events.
 func TestAnArchiveThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	s := storage(t)
+	s := s3test.New(t, "trail")
 	for name, c := range map[string]struct {
 		status     int
 		kind, want string
@@ -164,21 +51,9 @@ func TestAnArchiveThatIsNotThere(t *testing.T) {
 		"denied":    {http.StatusForbidden, "access_denied", "archive s3://trail/limits: look for the bucket: access denied: check the credentials"},
 	} {
 		s.Fail(func(*http.Request) (int, string) { return c.status, "" })
-		code, _, stderr := search(t, s, "--output", "json")
+		code, stderr := archived(t, func(context.Context, app.Endpoint) (archive.API, error) { return s.Client(), nil })
 		if code != 1 || !strings.HasPrefix(stderr, `{"error":"`+c.kind+`",`) || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: exit code %d, errors %s", name, code, stderr)
-		}
-		// An aggregator reads no records if it could not store their events.
-		engine := dynamolite.New(dynamolite.Options{})
-		var errs bytes.Buffer
-		code = cli.Run(t.Context(), cli.Options{
-			Args:  []string{"aggregate", "--archive", "s3://trail/limits", "--output", "json"},
-			Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &errs, Getenv: func(string) string { return "" },
-			Connect:        func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
-			ConnectArchive: func(context.Context, app.Endpoint) (archive.API, error) { return s.Client(), nil },
-		})
-		if code != 1 || !strings.Contains(errs.String(), c.want) {
-			t.Errorf("%s: aggregate: exit code %d, errors %s", name, code, &errs)
 		}
 	}
 }
@@ -222,10 +97,10 @@ func TestAggregateArchives(t *testing.T) {
 		})
 	}()
 	url := stderr.await(`"url":"([^"]*)"`)
-	for found := ""; strings.Count(found, `"namespace":"default"`) != 5; {
-		_, found, _ = search(t, s, "--output", "json")
+	for events := 0; events != 5; {
+		stderr.await(`"msg":"batch processed".*"archived":[1-5],"archived_bytes":[1-9]`)
+		events = eventsOf(t, s)
 	}
-	stderr.await(`"msg":"batch processed".*"archived":[1-5],"archived_bytes":[1-9]`)
 	metrics := fetch(t, url)
 	if !regexp.MustCompile(`(?m)^zae_limiter_aggregator_archived_events_total [1-5]$`).MatchString(metrics) ||
 		!regexp.MustCompile(`(?m)^zae_limiter_aggregator_archived_bytes_total [1-9]`).MatchString(metrics) {
@@ -241,31 +116,48 @@ func TestAggregateArchives(t *testing.T) {
 	}
 }
 
+// eventsOf is the number of events of the namespace default in the archive.
+func eventsOf(t *testing.T, s *s3test.Server) (n int) {
+	t.Helper()
+	for _, o := range s.Objects("trail") {
+		z, err := gzip.NewReader(bytes.NewReader(o.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += bytes.Count(text, []byte(`"namespace":"default"`))
+	}
+	return n
+}
+
 // Not parallel: the SDK reads the environment of the process.
 func TestTheRealClientOfAnotherS3(t *testing.T) {
 	isolate(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", "minio")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	s := storage(t)
+	s := s3test.New(t, "trail")
 	url := strings.Replace(s.URL, "127.0.0.1", "localhost", 1) // the name trail.localhost does not exist
-	args := []string{"audit", "search", "--from-archive", "s3://trail/limits", "--archive-endpoint", url, "--output", "json"}
-	if code, stdout, stderr := run(t.Context(), strings.NewReader(""), args...); code != 0 || strings.Count(stdout, "event_id") != 6 {
-		t.Errorf("exit code %d, printed %s, errors %s", code, stdout, stderr)
+	const opened = `{"error":"not_found","message":"find the stream of `
+	if code, stderr := archived(t, nil, "--archive-endpoint", url); code != 1 || !strings.HasPrefix(stderr, opened) {
+		t.Errorf("exit code %d, errors %s", code, stderr)
 	}
 	// The client uses the given region, or else the usual one of such services.
 	t.Setenv("AWS_REGION", "eu-central-1")
 	s.Elsewhere("eu-central-1")
 	s.Asked()
-	if code, _, stderr := run(t.Context(), strings.NewReader(""), args...); code != 0 || s.Asked()[1] == "HEAD /trail" {
-		t.Errorf("exit code %d, errors %s", code, stderr)
+	if _, stderr := archived(t, nil, "--archive-endpoint", url); !strings.HasPrefix(stderr, opened) || len(s.Asked()) != 1 {
+		t.Errorf("errors %s", stderr)
 	}
 	// The endpoint may be in the SDK's own variable.
 	t.Setenv("AWS_ENDPOINT_URL_S3", url)
-	if code, _, stderr := run(t.Context(), strings.NewReader(""), "audit", "search", "--from-archive", "s3://trail/limits"); code != 0 {
-		t.Errorf("exit code %d, errors %s", code, stderr)
+	if _, stderr := archived(t, nil); !strings.HasPrefix(stderr, opened) {
+		t.Errorf("errors %s", stderr)
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	if code, _, stderr := run(t.Context(), strings.NewReader(""), args...); code != 1 || !strings.HasPrefix(stderr, `{"error":"access_denied",`) {
+	if code, stderr := archived(t, nil, "--archive-endpoint", url); code != 1 || !strings.HasPrefix(stderr, `{"error":"access_denied",`) {
 		t.Errorf("exit code %d, errors %s", code, stderr)
 	}
 }

@@ -43,7 +43,6 @@ var (
 		"entity":               stored(entities),
 		"fallback":             storedList(":", limitsInForce),
 		"file":                 file("yaml", "yml", "json"),
-		"from-archive":         free,
 		"function":             free,
 		"html":                 file("html"),
 		"image":                free,

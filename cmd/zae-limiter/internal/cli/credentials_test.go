@@ -20,7 +20,6 @@ var askingAWS = map[string]string{
 	"aggregate":                "",
 	"audit get-retention":      "",
 	"audit list":               "--system",
-	"audit search":             "--system --from-archive s3://bucket/audit",
 	"audit set-retention":      "7",
 	"available":                "key-1 gpt-4",
 	"backup create":            "nightly",
@@ -136,11 +135,7 @@ func refuse(code, message string) http.HandlerFunc {
 func asked(t *testing.T, command, address, manifest string) (code int, stdout, stderr string) {
 	t.Helper()
 	args := strings.Fields(command + " " + strings.NewReplacer("limits.yaml", manifest, "ENDPOINT", address).Replace(askingAWS[command]))
-	if command == "audit search" {
-		args = append(args, "--archive-endpoint", address)
-	} else {
-		args = append(args, "--endpoint-url", address)
-	}
+	args = append(args, "--endpoint-url", address)
 	var out, errs bytes.Buffer
 	code = cli.Run(t.Context(), cli.Options{
 		Args: append(args, "--output", "json"), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: os.Getenv, Executable: executable,

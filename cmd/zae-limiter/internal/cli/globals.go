@@ -26,7 +26,6 @@ var global = []struct {
 // of the longest path counts. A command without an entry has all.
 var meaningless = []struct{ command, flags, why string }{
 	{"aggregate", "namespace", "the stream carries all namespaces of the table"},
-	{"audit search", "table endpoint-url local", "the archive is searched, and no table"},
 	{"backup", "namespace", "a backup has the whole table"},
 	{"delete", "namespace local", "a stack is at AWS, and has all namespaces"},
 	{"deploy", "namespace local", "a stack is at AWS, and has all namespaces"},

@@ -18,7 +18,7 @@ import (
 // those that need more of AWS than a script has, or files of results.
 var withoutJSON = []string{
 	"aggregate", "local", "loadtest orchestrate", "loadtest serve-worker", "loadtest ui", "loadtest worker", "provision",
-	"audit search", "redrive", "loadtest compare", "loadtest report", "loadtest swarm run", "loadtest swarm tune",
+	"redrive", "loadtest compare", "loadtest report", "loadtest swarm run", "loadtest swarm tune",
 }
 
 // wantsOutput reports whether arguments ask for a form of output.

@@ -33,6 +33,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/redrive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/cfntest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/permissions"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/s3test"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -189,11 +190,10 @@ func (c *commands) connectHealth(args []string, connect func(context.Context, ap
 	}
 }
 
-// recordOthers records the commands that no script can run to an end: one follows a
-// stream, the other needs an archive.
+// recordOthers records the commands that no script can run to an end.
 func (c *commands) recordOthers(t *testing.T) {
 	t.Helper()
-	s := storage(t)
+	s := s3test.New(t, "trail")
 	engine := dynamolite.New(dynamolite.Options{})
 	t.Cleanup(func() { _ = engine.Close() })
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: "zae-limiter", Stream: true}); err != nil {
@@ -203,12 +203,6 @@ func (c *commands) recordOthers(t *testing.T) {
 		return func(context.Context, app.Endpoint) (archive.API, error) {
 			return s3.NewFromConfig(permissions.Config(c.noteFor(command), s.Client())), nil
 		}
-	}
-	search := c.run(t.Context(), cli.Options{
-		Args: []string{"audit", "search", "--from-archive", "s3://trail/limits"}, ConnectArchive: storedAt("audit search"),
-	})
-	if search != 0 {
-		t.Errorf("audit search: exit code %d", search)
 	}
 	take := c.run(t.Context(), cli.Options{
 		Args:    []string{"acquire", "user", "gpt-4", "-c", "rpm=1", "--fallback", "rpm:100/min"},

@@ -30,7 +30,7 @@ func reportsOnlyItsError(t *testing.T, bin string) {
 		}
 	}()
 	for range 5 { // the report is a matter of time
-		cmd := exec.CommandContext(t.Context(), bin, "audit", "search", "--system", "--from-archive", "s3://bucket/audit", "--archive-endpoint", "http://"+l.Addr().String(), "--output", "json")
+		cmd := exec.CommandContext(t.Context(), bin, "aggregate", "--archive", "s3://bucket/audit", "--archive-endpoint", "http://"+l.Addr().String(), "--output", "json")
 		cmd.Env = bare(t, "AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY=x", "AWS_REGION=us-east-1")
 		var stderr strings.Builder
 		cmd.Stderr = &stderr

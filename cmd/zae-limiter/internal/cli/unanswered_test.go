@@ -32,7 +32,7 @@ func TestAnUnreachableEndpointIsNamed(t *testing.T) {
 		{"entity get key-1", gone, "open table", "again with the right $AWS_ENDPOINT_URL, or once the network reaches it"},
 		{"list --endpoint-url " + gone, "", "list stacks", "again with the right --endpoint-url, or once the network reaches it"},
 		{"delete --yes --endpoint-url " + gone, "", "find stack", "again with the right --endpoint-url, or once the network reaches it"},
-		{"audit search --system --from-archive s3://bucket/audit --archive-endpoint " + gone, "", "look for the bucket", "again with the right URL, or once the network reaches it"},
+		{"aggregate --archive s3://bucket/audit --archive-endpoint " + gone, "", "look for the bucket", "again with the right URL, or once the network reaches it"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Setenv("AWS_ENDPOINT_URL", tt.env)

@@ -75,7 +75,6 @@ var wrongUsage = map[string][]string{
 	"usage list":            {"--window weekly", "--max 0"},
 	"usage summary":         {"--window weekly"},
 	"audit list":            {"--max 0"},
-	"audit search":          {"", "--max 0"},
 	"resource set-defaults": {"", "gpt-4", "gpt-4 --limit rpm"},
 }
 

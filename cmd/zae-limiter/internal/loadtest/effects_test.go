@@ -131,6 +131,9 @@ func checkSide(t *testing.T, s *result.Side) {
 			whole.Operations += c.Answers.Operations
 			whole.Admitted += c.Answers.Admitted
 			whole.Refused += c.Answers.Refused
+			if in := classSamples(s, i, c.Name); len(s.Phases[i].Classes) > 1 && (in.Operations != c.Answers.Operations || in.Refused != c.Answers.Refused) {
+				t.Errorf("%s, %s: the samples have %+v, want %+v", s.Name, c.Name, in, c.Answers)
+			}
 		}
 		for _, sample := range s.Samples {
 			if sample.Phase == i {
@@ -364,4 +367,17 @@ func TestTheAttackSharesLimiters(t *testing.T) {
 			t.Errorf("%d stores were opened for one limiter, %d for four, want %d more", one, four, 3*sets)
 		}
 	})
+}
+
+// classSamples are the answers of a class in the samples of a phase.
+func classSamples(s *result.Side, phase int, class string) (sum result.Answers) {
+	for _, sample := range s.Samples {
+		for _, c := range sample.Classes {
+			if sample.Phase == phase && c.Name == class && c.P50 <= c.P99 {
+				sum.Operations += c.Done
+				sum.Refused += c.Refused
+			}
+		}
+	}
+	return sum
 }

@@ -25,7 +25,7 @@ type sampler struct {
 	last            time.Time
 	cost            dynamo.Usage
 	sent, throttled int64
-	merged          counts
+	merged, class   counts
 	schedules       []*scenario.Schedule // by class of the stretch
 }
 
@@ -33,7 +33,7 @@ type sampler struct {
 func (s *sampler) during(ctx context.Context, phase int, st *stretch, drive func()) {
 	s.phase, s.stretch, s.last, s.cost = phase, st, s.side.run.o.Now(), s.side.router.total()
 	s.sent, s.throttled = 0, 0
-	s.merged = counts{latency: newDurations(), lag: newDurations()}
+	s.merged, s.class = newCounts(), newCounts()
 	s.schedules = nil
 	for _, class := range st.classes {
 		s.schedules = append(s.schedules, s.side.plan.Schedule(class, st.from))
@@ -70,19 +70,22 @@ func (s *sampler) take(ctx context.Context) {
 		return
 	}
 	m := &s.merged
-	m.latency.reset()
-	m.lag.reset()
-	m.begun, m.slow, m.answers = 0, 0, result.Answers{}
+	m.reset()
 	users, due := 0, int64(0)
+	var classes []result.ClassSample
 	for i, t := range s.stretch.tallies {
-		begun := m.begun
-		t.take(m)
+		s.class.reset()
+		t.take(&s.class)
+		m.add(&s.class)
+		if len(s.stretch.tallies) > 1 {
+			classes = append(classes, s.class.sample(s.side.plan.Classes[s.stretch.classes[i]].Name))
+		}
 		at := min(now.Sub(s.stretch.start), s.stretch.length)
 		if s.side.plan.Classes[s.stretch.classes[i]].Arrival.Open() {
 			due += s.schedules[i].Skip(at)
 			continue
 		}
-		due += m.begun - begun
+		due += s.class.begun
 		users += s.schedules[i].Users(min(at, s.stretch.length-1))
 	}
 	cost := s.side.router.total()
@@ -94,7 +97,7 @@ func (s *sampler) take(ctx context.Context) {
 		Throttled: m.answers.Throttled, Unavailable: m.answers.Unavailable, Failed: m.answers.Failed, Slow: m.slow,
 		P50: m.latency.at(50), P99: m.latency.at(99), P999: m.latency.at(99.9), Lag: m.lag.at(99),
 		Cost: s.side.run.cost(since), Writes: sent - s.sent, WritesThrottled: throttled - s.throttled, Users: users,
-		Shards: s.shards(ctx),
+		Shards: s.shards(ctx), Classes: classes,
 	}
 	if sample.Seconds < sampleEvery.Seconds()/2 && sample.Due+sample.Done == 0 {
 		return // the ticker has just taken the phase's last operations
@@ -106,6 +109,14 @@ func (s *sampler) take(ctx context.Context) {
 		Side: s.side.kind, Phase: s.phase, Sample: &sample, Planned: r.planned(),
 		Done: r.over + min(now.Sub(s.stretch.start), s.stretch.length),
 	})
+}
+
+// sample is what the counts are in a sample.
+func (c *counts) sample(class string) result.ClassSample {
+	return result.ClassSample{
+		Name: class, Done: c.answers.Operations, Refused: c.answers.Refused, Errors: c.answers.Errors(),
+		P50: c.latency.at(50), P99: c.latency.at(99), P999: c.latency.at(99.9), Lag: c.lag.at(99),
+	}
 }
 
 // shards is the number of items of the side's busiest bucket, 0 if it cannot be read now.

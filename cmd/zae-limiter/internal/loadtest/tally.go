@@ -94,9 +94,31 @@ type counts struct {
 	latency, lag *durations
 }
 
+func newCounts() counts { return counts{latency: newDurations(), lag: newDurations()} }
+
+func (c *counts) reset() {
+	c.latency.reset()
+	c.lag.reset()
+	c.begun, c.slow, c.answers = 0, 0, result.Answers{}
+}
+
+// add adds other counts, without their first error.
+func (c *counts) add(d *counts) {
+	c.begun += d.begun
+	c.slow += d.slow
+	a, b := &c.answers, &d.answers
+	a.Operations += b.Operations
+	a.Admitted += b.Admitted
+	a.Refused += b.Refused
+	a.Throttled += b.Throttled
+	a.Unavailable += b.Unavailable
+	a.Failed += b.Failed
+	c.latency.merge(d.latency)
+	c.lag.merge(d.lag)
+}
+
 func newTally(slow time.Duration) *tally {
-	fresh := func() counts { return counts{latency: newDurations(), lag: newDurations()} }
-	return &tally{slow: slow, whole: fresh(), interval: fresh()}
+	return &tally{slow: slow, whole: newCounts(), interval: newCounts()}
 }
 
 // begin counts an operation that is sent. late is how late a free client sent it; negative
@@ -151,22 +173,10 @@ func countAnswer(c *result.Answers, throttled bool, err error) {
 	}
 }
 
-// take adds the counts since the last sample to others.
+// take moves the counts since the last sample.
 func (t *tally) take(to *counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	to.begun += t.interval.begun
-	to.slow += t.interval.slow
-	a, b := &to.answers, &t.interval.answers
-	a.Operations += b.Operations
-	a.Admitted += b.Admitted
-	a.Refused += b.Refused
-	a.Throttled += b.Throttled
-	a.Unavailable += b.Unavailable
-	a.Failed += b.Failed
-	to.latency.merge(t.interval.latency)
-	to.lag.merge(t.interval.lag)
-	t.interval.latency.reset()
-	t.interval.lag.reset()
-	t.interval.begun, t.interval.slow, t.interval.answers = 0, 0, result.Answers{}
+	to.add(&t.interval)
+	t.interval.reset()
 }

@@ -55,8 +55,8 @@ With --archive, the command stores audit events that the table deletes on expiry
 gzip'd JSON lines in S3: one object for each batch and day. Give each table its own
 prefix. If an event cannot be stored, the command tries again until it is. Meanwhile it
 processes later records, but its position in the table stays before that event. The
-table deletes expired events if time to live is enabled on its attribute ttl. To read
-the archive, use zae-limiter audit search.
+table deletes expired events if time to live is enabled on its attribute ttl. docs/audit.md
+says how to read the archive.
 
 With --metrics-addr, /healthz answers 200 while the command follows the stream, and 503
 before it has begun and while a shard has made no progress for a minute and --poll: DynamoDB
@@ -87,7 +87,7 @@ func New(a *app.App) *cobra.Command {
 	f.IntVar(&o.keep, "usage-retention-days", defaultKeep, "`days` for which usage is kept after its window")
 	f.StringVar(&o.reader, "reader", stream.DefaultReader, "`name` under which the command keeps its position")
 	f.DurationVar(&o.poll, "poll", stream.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
-	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
+	o.archive.Bind(cmd)
 	f.DurationVar(&o.quiet, "merge-quiet", aggregator.DefaultQuiet, "merge a bucket's shards when each has had fewer than 200\nwrites a second for this long; 0 means never. Use 0 if\nclients of the Python peer share the table: they create\nmissing shards again, full. Else $"+EnvQuiet)
 	f.StringVar(&o.metrics, "metrics-addr", "", "serve Prometheus metrics at `host:port`/metrics, and health at\n/healthz and /livez")
 	o.level = "info"

@@ -69,7 +69,7 @@ func NewRedrive(a *app.App) *cobra.Command {
 	f.BoolVar(&o.discardExpired, "discard-expired", false, "delete the messages of ranges that the stream no longer has")
 	f.BoolVar(&o.discardUnreadable, "discard-unreadable", false, "delete the messages of ranges with records that can never be read")
 	f.BoolVar(&o.dropEvents, "drop-events", false, "process ranges with expired audit events although there is no\narchive; the events are lost")
-	o.archive.Bind(cmd, "archive", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX")
+	o.archive.Bind(cmd)
 	return a.Prints(cmd, redriven{})
 }
 

@@ -16,35 +16,37 @@ const (
 	EnvArchiveEndpoint = "ZAEL_ARCHIVE_ENDPOINT"
 )
 
-const archiveEndpoint = "archive-endpoint"
+const (
+	archiveURL      = "archive"
+	archiveEndpoint = "archive-endpoint"
+)
 
 // ArchiveFlags say where the archive of audit events is.
 type ArchiveFlags struct {
 	URL, Endpoint string
 	Location      archive.Location // once validated
 
-	name string
-	set  *pflag.FlagSet
+	set *pflag.FlagSet
 }
 
-// Bind adds the flags to a command. name is the name of the URL flag, and usage its help.
-func (f *ArchiveFlags) Bind(cmd *cobra.Command, name, usage string) {
-	f.name, f.set = name, cmd.Flags()
-	f.set.StringVar(&f.URL, name, "", usage+",\nelse $"+EnvArchive)
+// Bind adds the flags to a command.
+func (f *ArchiveFlags) Bind(cmd *cobra.Command) {
+	f.set = cmd.Flags()
+	f.set.StringVar(&f.URL, archiveURL, "", "`URL` of the archive of expired audit events, s3://BUCKET/PREFIX,\nelse $"+EnvArchive)
 	f.set.StringVar(&f.Endpoint, archiveEndpoint, "", "`URL` of another S3 service, http://localhost:9000 for instance, else\n$"+EnvArchiveEndpoint+"; region and credentials come from the usual places")
 }
 
 // Validate reads the environment for flags that were not given, and checks the result.
 // Without a URL there is no archive.
 func (f *ArchiveFlags) Validate(a *App) (err error) {
-	source := fromEnv(f.set, f.name, &f.URL, a.Getenv, EnvArchive)
+	source := fromEnv(f.set, archiveURL, &f.URL, a.Getenv, EnvArchive)
 	endpoint := fromEnv(f.set, archiveEndpoint, &f.Endpoint, a.Getenv, EnvArchiveEndpoint)
 	if f.URL == "" {
-		if f.set.Changed(f.name) {
-			return fmt.Errorf("invalid --%s \"\": give s3://BUCKET/PREFIX", f.name)
+		if f.set.Changed(archiveURL) {
+			return fmt.Errorf("invalid --%s \"\": give s3://BUCKET/PREFIX", archiveURL)
 		}
 		if f.set.Changed(archiveEndpoint) {
-			return fmt.Errorf("--%s was given without --%s: give the archive, too", archiveEndpoint, f.name)
+			return fmt.Errorf("--%s was given without --%s: give the archive, too", archiveEndpoint, archiveURL)
 		}
 		return nil
 	}
@@ -61,7 +63,7 @@ func (f *ArchiveFlags) Validate(a *App) (err error) {
 }
 
 // Archive opens the archive of the flags. nameOf returns the names of namespaces whose
-// events are stored; with nil, nothing can be stored.
+// events are stored.
 func (a *App) Archive(ctx context.Context, f *ArchiveFlags, nameOf func(context.Context, string) (string, error)) (*archive.Archive, error) {
 	api, err := a.ConnectArchive(ctx, a.EndpointAt(f.Endpoint))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/archive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
@@ -240,7 +239,6 @@ var kinds = []struct {
 	{stack.ErrFailed, "stack_failed"},
 	{dynamolite.ErrInUse, "in_use"},
 	{dynamolite.ErrDamaged, "damaged"},
-	{archive.ErrDamaged, "damaged"},
 	{dynamolite.ErrDiskFailed, "disk_failed"},
 }
 

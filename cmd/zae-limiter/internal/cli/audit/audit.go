@@ -10,5 +10,5 @@ import (
 // New is the command audit.
 func New(a *app.App) *cobra.Command {
 	return app.Group("audit", "Read the audit trail, and set how long it is kept",
-		newList(a), newSearch(a), newGetRetention(a), newSetRetention(a))
+		newList(a), newGetRetention(a), newSetRetention(a))
 }

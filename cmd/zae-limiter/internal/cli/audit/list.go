@@ -79,7 +79,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 		views[i] = viewOf(&e)
 		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, pairs(e.Details)}
 	}
-	note := o.action.none(o.app, len(page.Events) == 0 && page.Cursor == "", "the table has no such event: nothing was changed, the subject is spelled otherwise, or the events have expired; zae-limiter audit search searches the archive of expired events")
+	note := o.action.none(o.app, len(page.Events) == 0 && page.Cursor == "", "the table has no such event: nothing was changed, the subject is spelled otherwise, or the events have expired; docs/audit.md says how to read an archive of expired events")
 	return o.app.Print(pageView{views, orNull(page.Cursor), note}, func(w *strings.Builder) {
 		app.Table(w, []string{"TIME", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}, rows)
 		if page.Cursor != "" {

@@ -21,29 +21,33 @@ type comparer struct {
 }
 
 const aboutCompare = `Compare two results of one scenario: A is the older, B the newer. Each figure has the
-ratio of B to A with a 95 % confidence interval.
+ratio of B to A, and a p-value: the probability that equal runs differ as much by
+chance. It comes from the Mann-Whitney test of golang.org/x/perf, as in benchstat, of
+batches of seconds.
 
-  worse      a regression: the whole interval is beyond the threshold, to the worse side
-  better     the whole interval is beyond the threshold, to the better side
-  same       the whole interval is within the threshold
-  unclear    the interval crosses the threshold: longer runs have narrower intervals
-  differs    beyond the threshold; for refusals and the generator's lag no side is better
-  too short  the phase has less than 8 samples, of a second each
+  worse      a regression: the ratio is beyond the threshold, to the worse side, and p is
+             below 0.01
+  better     the same, to the better side
+  same       the ratio is within the threshold
+  unclear    the ratio is beyond the threshold, but p is not below 0.01: longer runs tell
+             chance from change
+  differs    beyond the threshold, and p is below 0.01; for refusals and the generator's
+             lag no side is better
+  too short  the phase has less than 8 samples, of a second each, or its samples lack the
+             class
   too few    there are too few operations for this figure
-  clustered  the operations above the quantile are in less than 3 batches of seconds, as
-             after a few stalls: longer runs have more
 
 Wrong answers that appear are a regression, too. docs/load-testing.md has the method.
 
-The exit code is 0 without a regression. It is 1 with one, if no figure has an interval, and
-if the results cannot be compared. Nothing is sent.`
+The exit code is 0 without a regression. It is 1 with one, if no figure is judged, and if
+the results cannot be compared. Nothing is sent.`
 
 // NewCompare is the command loadtest compare.
 func NewCompare(a *app.App) *cobra.Command {
 	o := &comparer{app: a, threshold: compare.DefaultThreshold}
 	cmd := &cobra.Command{
 		Use:   "compare A.json B.json",
-		Short: "Compare two results, with confidence intervals",
+		Short: "Compare two results, and tell change from chance",
 		Long:  aboutCompare,
 		Example: "  zae-limiter loadtest compare main.json branch.json\n" +
 			"  zae-limiter loadtest compare main.json branch.json --threshold 10% --output json",
@@ -53,7 +57,7 @@ func NewCompare(a *app.App) *cobra.Command {
 			return a.Run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().Var(&o.threshold, "threshold", "how far from 1 a whole interval must be to be a change: 5% or 0.05")
+	cmd.Flags().Var(&o.threshold, "threshold", "how far from 1 a ratio must be to be a change: 5% or 0.05")
 	return a.Prints(cmd, &compare.Comparison{})
 }
 
@@ -115,7 +119,7 @@ func (o *comparer) text(w *strings.Builder, c *compare.Comparison) {
 		}
 	}
 	if unclear > 0 {
-		fmt.Fprintf(w, "Unclear: %d of %d figures. Longer runs have narrower intervals.\n", unclear, len(c.Rows))
+		fmt.Fprintf(w, "Unclear: %d of %d figures. Longer runs tell chance from change.\n", unclear, len(c.Rows))
 	}
 	for _, regression := range c.Regressions {
 		w.WriteString("Regression: " + regression + "\n")

@@ -138,11 +138,11 @@ func TestCompare(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"no regression", []string{a, same}, 0, []string{"Scenario:  gateway", "A:         " + a + " (v1.2.3, started 2026-03-04T05:06:07Z)", "95 % INTERVAL", "No regression beyond 5%."}},
+		{"no regression", []string{a, same}, 0, []string{"Scenario:  gateway", "A:         " + a + " (v1.2.3, started 2026-03-04T05:06:07Z)", "B/A", "No regression beyond 5%."}},
 		{"a regression", []string{a, slow}, 1, []string{"Regression: Side limiter, phase all, class Users: latency p50 went from ", "worse\n"}},
 		{"an improvement", []string{slow, a}, 0, []string{"better\n", "No regression beyond 5%."}},
 		{"a wide threshold", []string{a, slow, "--threshold", "60%"}, 0, []string{"same\n", "No regression beyond 60%."}},
-		{"undecided", []string{a, short}, 1, []string{"too short\n", "Warning: No figure has an interval", "Undecided: no figure can be judged."}},
+		{"undecided", []string{a, short}, 1, []string{"too short\n", "Warning: No figure is judged", "Undecided: no figure can be judged."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

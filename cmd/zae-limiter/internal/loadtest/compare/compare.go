@@ -1,32 +1,17 @@
-// Package compare compares two results of one scenario. Each figure gets a ratio with a 95 %
-// confidence interval, and a judgement: it is a regression only if the whole interval is
-// beyond a threshold.
+// Package compare compares two results of one scenario. Each figure gets the ratio of B to A, and
+// a judgement: it changed if the ratio is beyond a threshold and chance does not explain that.
 //
 // # Method
 //
 // The seconds of a run depend on one another: while a store stalls, many operations are slow.
-// So operations are not treated as independent. Each phase is split into batches of seconds:
-// from 4 to 100, and as many as 0.8 times the square root of the seconds. A batch of A is
-// paired with the batch of B at the same part of the phase, because the load of a scenario
-// changes with time in the same way in both runs. Student's distribution turns the variance between batches into an
-// interval.
+// So neither operations nor seconds are treated as independent. Each phase is split into
+// batches of seconds, and a batch gives one value of each figure. The Mann-Whitney U test of
+// golang.org/x/perf/benchmath, with which benchstat compares benchmarks, compares the batches of
+// A with those of B. It assumes nothing of the distribution, but that batches are independent
+// of one another: what disturbs a run lasts less than a batch, which is 10 s in a phase of a
+// minute.
 //
-//   - Rates and costs are ratios of sums. The variance is that of their linearized logarithms.
-//   - Quantiles come from the whole histogram. Their variance comes from leaving out one pair
-//     of batches after the other (the jackknife). The distribution of one second is
-//     interpolated from its p50, p99 and p99.9. The degrees of freedom follow from how evenly
-//     the operations above the quantile are spread over batches. An interval is never
-//     narrower than that of order statistics of independent operations.
-//   - Shares (refused, errors) have intervals by Clopper and Pearson, with the number of
-//     operations divided by the design effect: the variance between batches over that of
-//     independent operations, and at least 1 (Korn and Graubard 1998). The interval of the
-//     ratio follows from both (recovery of variance estimates, Zou and Donner 2008).
-//
-// It assumes that batches are independent of one another: what disturbs a run lasts less than
-// a batch, which is 10 s in a phase of a minute. Samples are of whole sides. In a phase with several classes, the variance of each class is increased by what
-// that of the side exceeds the variance of independent operations by, so some intervals are
-// wider than necessary. A test simulates pairs of equal runs: of 1,000 intervals, 900 to 990
-// contain 1.
+// The figures themselves are those of the whole phase, as a report shows them.
 package compare
 
 import (
@@ -39,21 +24,20 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/internal/confidence"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Format is the version of the JSON form.
-const Format = 1
+const Format = 2
 
 // DefaultThreshold is the threshold of [Options].
 const DefaultThreshold = 0.05
 
 // Options say how to compare.
 type Options struct {
-	// Threshold is how far from 1 a whole interval must be, as a ratio, to be a change: 0.05
-	// for 5 %. Above 0 and below 1; 0 is [DefaultThreshold].
+	// Threshold is how far from 1 a ratio must be to be a change: 0.05 for 5 %. Above 0 and
+	// below 1; 0 is [DefaultThreshold].
 	Threshold float64
 }
 
@@ -73,15 +57,13 @@ type Change string
 const (
 	Worse   Change = "worse"   // a regression
 	Better  Change = "better"  // as far beyond the threshold, to the other side
-	Same    Change = "same"    // the whole interval is within the threshold
-	Unclear Change = "unclear" // the interval is on both sides of the threshold
+	Same    Change = "same"    // the ratio is within the threshold
+	Unclear Change = "unclear" // the ratio is beyond the threshold, which chance may explain
 	Differs Change = "differs" // beyond the threshold, where neither side is better
-	// These figures have no interval: the phase has too few samples; there are too few
-	// operations, or one run has none at all; the operations above a quantile are in too few
-	// batches.
-	TooShort  Change = "too short"
-	TooFew    Change = "too few"
-	Clustered Change = "clustered"
+	// These figures are not judged: the phase has too few samples, or there are too few
+	// operations.
+	TooShort Change = "too short"
+	TooFew   Change = "too few"
 )
 
 // A Verdict is the judgement on all figures.
@@ -91,7 +73,7 @@ type Verdict string
 const (
 	Regression   Verdict = "regression"
 	NoRegression Verdict = "no regression"
-	Undecided    Verdict = "undecided" // no figure has an interval
+	Undecided    Verdict = "undecided" // no figure is judged
 )
 
 // A Comparison is the result of a comparison of A, the older, with B. Its JSON has stable
@@ -102,7 +84,7 @@ type Comparison struct {
 	A          Run     `json:"a"`          // the first result
 	B          Run     `json:"b"`          // the second result
 	Threshold  float64 `json:"threshold"`  // smallest change that counts, as a share
-	Confidence float64 `json:"confidence"` // confidence of the intervals, as a share
+	Confidence float64 `json:"confidence"` // confidence of the judgements, as a share: 1 less the highest p-value of a change
 	Verdict    Verdict `json:"verdict"`
 	// Regressions are sentences, one for each regression. They include wrong answers that
 	// appear, which have no threshold.
@@ -121,11 +103,12 @@ type Row struct {
 	Metric Metric `json:"metric"`
 	A      Number `json:"a"` // value of the first result
 	B      Number `json:"b"` // value of the second result
-	// Ratio is B/A, and Low to High its interval. They are null where there is none.
-	Ratio  Number `json:"ratio"`
-	Low    Number `json:"low"`    // lower bound of the ratio
-	High   Number `json:"high"`   // upper bound of the ratio
-	Change Change `json:"change"` // what the interval says
+	// Ratio is B/A, null if A is 0.
+	Ratio Number `json:"ratio"`
+	// P is the probability that batches of equal runs differ as much; null if the figure is
+	// not judged.
+	P      Number `json:"p_value"`
+	Change Change `json:"change"` // what the ratio and the p-value say
 }
 
 // A Metric is the name of a figure.
@@ -145,20 +128,6 @@ const (
 	RCUPerOperation      Metric = "rcu_per_operation"
 	DollarsPerMillion    Metric = "dollars_per_million"
 )
-
-// worse tells which direction is worse: 1 is more, -1 is less, 0 is neither. A faster limiter
-// refuses more of the users that wait for it, so refusals have no direction. The lag is the
-// generator's.
-func (m Metric) worse() int {
-	switch m {
-	case OperationsPerSecond:
-		return -1
-	case RefusedShare, Lag:
-		return 0
-	default:
-		return 1
-	}
-}
 
 // A Number is a figure; NaN and infinity are null in JSON.
 type Number float64
@@ -198,23 +167,12 @@ func Compare(a, b *result.Result, o Options) (*Comparison, error) {
 		return nil, fmt.Errorf("%w: A is of scenario %q, and B of %q: run the same scenario twice", ErrIncomparable, a.Scenario, b.Scenario)
 	}
 	c := &Comparison{
-		Format: Format, Scenario: a.Scenario, A: runOf(a), B: runOf(b), Threshold: o.Threshold, Confidence: confidence.Level,
+		Format: Format, Scenario: a.Scenario, A: runOf(a), B: runOf(b), Threshold: o.Threshold, Confidence: 1 - thresholds.CompareAlpha,
 		Regressions: []string{}, Warnings: []string{}, Rows: []Row{},
 	}
 	c.warnOfRuns(a, b)
-	for i := range a.Sides {
-		at := slices.IndexFunc(b.Sides, func(s result.Side) bool { return s.Name == a.Sides[i].Name })
-		if at < 0 {
-			c.warn("Side %s is in A only.", a.Sides[i].Name)
-			continue
-		}
-		c.sides(&a.Sides[i], &b.Sides[at])
-	}
-	for i := range b.Sides {
-		if !slices.ContainsFunc(a.Sides, func(s result.Side) bool { return s.Name == b.Sides[i].Name }) {
-			c.warn("Side %s is in B only.", b.Sides[i].Name)
-		}
-	}
+	match(c, "Side", "", a.Sides, b.Sides, func(s *result.Side) string { return s.Name },
+		func(i, j int) { c.sides(&a.Sides[i], &b.Sides[j]) })
 	if len(c.Rows) == 0 {
 		return nil, fmt.Errorf("%w: they have no side, phase and class of the same name: run the same scenario twice", ErrIncomparable)
 	}
@@ -271,90 +229,64 @@ func (c *Comparison) sides(a, b *result.Side) {
 		c.warn("Side %s: errors appear: %d of %d operations of B, none of A. The first: %s",
 			a.Name, after.Errors(), after.Operations, cmp.Or(after.FirstError, "unknown"))
 	}
-	for i := range a.Phases {
-		at := slices.IndexFunc(b.Phases, func(p result.Phase) bool { return p.Name == a.Phases[i].Name })
-		if at < 0 {
-			c.warn("Phase %s of side %s is in A only.", a.Phases[i].Name, a.Name)
-			continue
-		}
-		c.phases(newPhase(a, i), newPhase(b, at))
-	}
-	for i := range b.Phases {
-		if !slices.ContainsFunc(a.Phases, func(p result.Phase) bool { return p.Name == b.Phases[i].Name }) {
-			c.warn("Phase %s of side %s is in B only.", b.Phases[i].Name, b.Name)
-		}
-	}
+	match(c, "Phase", " of side "+a.Name, a.Phases, b.Phases, func(p *result.Phase) string { return p.Name },
+		func(i, j int) { c.phases(phase{a, i}, phase{b, j}) })
 }
 
 // phases compares one phase of a side in both runs.
-func (c *Comparison) phases(a, b *phase) {
-	p := pairUp(a, b)
-	for i := range a.Classes {
-		at := slices.IndexFunc(b.Classes, func(k result.Class) bool { return k.Name == a.Classes[i].Name })
-		if at < 0 {
-			c.warn("Class %s of phase %s of side %s is in A only.", a.Classes[i].Name, a.Name, a.side)
-			continue
-		}
-		c.classes(p, &a.Classes[i], &b.Classes[at])
+func (c *Comparison) phases(a, b phase) {
+	p, q := a.of(), b.of()
+	match(c, "Class", " of phase "+p.Name+" of side "+a.side.Name, p.Classes, q.Classes, func(k *result.Class) string { return k.Name },
+		func(i, j int) {
+			c.warnOfLoads(a, &p.Classes[i], &q.Classes[j])
+			c.parts(a, figures, a.class(i), b.class(j))
+		})
+	c.parts(a, costs, a.whole(), b.whole())
+}
+
+// match calls both for what both runs have by the same name, and warns of the rest.
+func match[T any](c *Comparison, what, of string, a, b []T, name func(*T) string, both func(i, j int)) {
+	in := func(all []T, one *T) int {
+		return slices.IndexFunc(all, func(t T) bool { return name(&t) == name(one) })
 	}
-	for i := range b.Classes {
-		if !slices.ContainsFunc(a.Classes, func(k result.Class) bool { return k.Name == b.Classes[i].Name }) {
-			c.warn("Class %s of phase %s of side %s is in B only.", b.Classes[i].Name, b.Name, b.side)
+	for i := range a {
+		if j := in(b, &a[i]); j >= 0 {
+			both(i, j)
+		} else {
+			c.warn("%s %s%s is in A only.", what, name(&a[i]), of)
 		}
 	}
-	for _, of := range costs {
-		c.add(p, "", of.metric, p.cost(of))
+	for j := range b {
+		if in(a, &b[j]) < 0 {
+			c.warn("%s %s%s is in B only.", what, name(&b[j]), of)
+		}
 	}
 }
 
 // dueAlike is how far the rates due of two runs may be apart without a warning.
 const dueAlike = 0.1
 
-func (c *Comparison) classes(p *pair, a, b *result.Class) {
-	// Only operations with a rate have a lag; those of users are due when they are sent.
+// warnOfLoads warns of rates that differ. Only operations with a rate have a lag; those of users
+// are due when they are sent.
+func (c *Comparison) warnOfLoads(p phase, a, b *result.Class) {
 	dueA, dueB := float64(a.Due)/a.Seconds, float64(b.Due)/b.Seconds
 	if a.Lag.Max > 0 && b.Lag.Max > 0 && math.Abs(dueB-dueA) > dueAlike*dueA {
-		c.warn("Class %s of phase %s of side %s has another load: %.4g operations per second were due in A, %.4g in B.", a.Name, p.a.Name, p.a.side, dueA, dueB)
+		c.warn("Class %s of phase %s of side %s has another load: %.4g operations per second were due in A, %.4g in B.", a.Name, p.of().Name, p.side.Name, dueA, dueB)
 	}
-	c.add(p, a.Name, OperationsPerSecond, p.rate(a, b))
-	for _, q := range quantiles {
-		c.add(p, a.Name, q.metric, p.quantile(q, a, b))
-	}
-	c.add(p, a.Name, RefusedShare, p.share(a, b, func(k *result.Answers) int64 { return k.Refused }, func(s *result.Sample) float64 { return float64(s.Refused) }))
-	c.add(p, a.Name, ErrorShare, p.share(a, b, (*result.Answers).Errors, func(s *result.Sample) float64 { return float64(s.Throttled + s.Unavailable + s.Failed) }))
 }
 
-// add adds a row, unless neither run has anything of it.
-func (c *Comparison) add(p *pair, class string, metric Metric, f figure) {
-	if f.a == 0 && f.b == 0 {
-		return
+// parts compares figures of a part of both runs, without those that are 0 in both.
+func (c *Comparison) parts(p phase, figures []figure, a, b *part) {
+	for i := range figures {
+		f := &figures[i]
+		x, y := f.of(a), f.of(b)
+		if x == 0 && y == 0 {
+			continue
+		}
+		row := Row{Side: p.side.Name, Phase: p.of().Name, Class: a.Name, Metric: f.metric, A: Number(x), B: Number(y), Ratio: Number(y / x)}
+		row.P, row.Change = f.judge(a, b, y/x, c.Threshold)
+		c.Rows = append(c.Rows, row)
 	}
-	row := Row{
-		Side: p.a.side, Phase: p.a.Name, Class: class, Metric: metric, A: Number(f.a), B: Number(f.b),
-		Ratio: Number(f.b / f.a), Low: Number(f.low), High: Number(f.high), Change: f.without,
-	}
-	if f.without == "" {
-		row.Change = change(metric.worse(), f.low, f.high, c.Threshold)
-	} else {
-		row.Low, row.High = Number(math.NaN()), Number(math.NaN())
-	}
-	c.Rows = append(c.Rows, row)
-}
-
-// change judges an interval.
-func change(worse int, low, high, threshold float64) Change {
-	more, less := low > 1+threshold, high < 1-threshold
-	switch {
-	case !more && !less && low >= 1-threshold && high <= 1+threshold:
-		return Same
-	case !more && !less:
-		return Unclear
-	case worse == 0:
-		return Differs
-	case more == (worse > 0):
-		return Worse
-	}
-	return Better
 }
 
 // judge sums up the rows.
@@ -362,15 +294,11 @@ func (c *Comparison) judge() {
 	judged := 0
 	for i := range c.Rows {
 		r := &c.Rows[i]
-		switch r.Change {
-		case Worse:
+		if r.Change == Worse {
 			c.Regressions = append(c.Regressions, r.where()+": "+r.sentence())
+		}
+		if r.P.Known() && figureOf(r.Metric).worse != 0 {
 			judged++
-		case Better, Same, Unclear:
-			if r.Metric.worse() != 0 {
-				judged++
-			}
-		case Differs, TooShort, TooFew, Clustered:
 		}
 	}
 	switch {
@@ -378,7 +306,7 @@ func (c *Comparison) judge() {
 		c.Verdict = Regression
 	case judged == 0:
 		c.Verdict = Undecided
-		c.warn("No figure has an interval: each phase needs at least %d s in both runs.", minSamples)
+		c.warn("No figure is judged: each phase needs at least %d s in both runs.", minSamples)
 	default:
 		c.Verdict = NoRegression
 	}

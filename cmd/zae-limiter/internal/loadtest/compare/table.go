@@ -8,29 +8,18 @@ import (
 // Table returns the rows for people: a header, and rows with as many cells. A cell is ""
 // where there is nothing.
 func (c *Comparison) Table() (header []string, rows [][]string) {
-	header = []string{"SIDE", "PHASE", "CLASS", "FIGURE", "A", "B", "B/A", "95 % INTERVAL", "CHANGE"}
+	header = []string{"SIDE", "PHASE", "CLASS", "FIGURE", "A", "B", "B/A", "P", "CHANGE"}
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		rows = append(rows, []string{
-			r.Side, r.Phase, r.Class, r.Metric.title(), r.Metric.format(r.A), r.Metric.format(r.B),
-			ratio(r.Ratio), r.interval(), string(r.Change),
+			r.Side, r.Phase, r.Class, figureOf(r.Metric).title, r.Metric.format(r.A), r.Metric.format(r.B),
+			ratio(r.Ratio), ratio(r.P), string(r.Change),
 		})
 	}
 	return header, rows
 }
 
-// interval is the interval as text, "" if there is none.
-func (r *Row) interval() string {
-	if !r.Low.Known() {
-		return ""
-	}
-	high := "no bound"
-	if r.High.Known() {
-		high = ratio(r.High)
-	}
-	return ratio(r.Low) + " to " + high
-}
-
+// ratio writes a ratio or a probability.
 func ratio(n Number) string {
 	if !n.Known() {
 		return ""
@@ -50,20 +39,11 @@ func (r *Row) where() string {
 
 // sentence says by how much a figure changed.
 func (r *Row) sentence() string {
-	text := fmt.Sprintf("%s went from %s to %s", r.Metric.title(), r.Metric.format(r.A), r.Metric.format(r.B))
+	text := fmt.Sprintf("%s went from %s to %s", figureOf(r.Metric).title, r.Metric.format(r.A), r.Metric.format(r.B))
 	if r.Ratio.Known() {
 		text += ", a ratio of " + ratio(r.Ratio)
 	}
-	return text + " (95 % interval " + r.interval() + ")"
-}
-
-// title is the name of a figure for people.
-func (m Metric) title() string {
-	return map[Metric]string{
-		OperationsPerSecond: "operations/s", P50: "latency p50", P99: "latency p99", P999: "latency p99.9",
-		RefusedShare: "refused", ErrorShare: "errors", Lag: "generator lag p99", RequestsPerOperation: "round trips/operation",
-		WCUPerOperation: "WCU/operation", RCUPerOperation: "RCU/operation", DollarsPerMillion: "dollars/million",
-	}[m]
+	return text + " (p = " + ratio(r.P) + ")"
 }
 
 // format writes a value of the metric with its unit.

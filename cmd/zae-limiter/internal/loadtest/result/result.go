@@ -253,6 +253,20 @@ type Sample struct {
 	Users int `json:"users"`
 	// Shards is the number of items of the busiest bucket; 0 is unknown.
 	Shards int `json:"shards"`
+	// Classes are the parts of the classes, if the phase has several.
+	Classes []ClassSample `json:"classes,omitempty"`
+}
+
+// A ClassSample is what one class did in the interval of a sample.
+type ClassSample struct {
+	Name    string       `json:"name"`    // name of the class
+	Done    int64        `json:"done"`    // operations that ended
+	Refused int64        `json:"refused"` // operations that a limit refused
+	Errors  int64        `json:"errors"`  // operations without an answer
+	P50     Milliseconds `json:"p50_ms"`
+	P99     Milliseconds `json:"p99_ms"`
+	P999    Milliseconds `json:"p99_9_ms"`
+	Lag     Milliseconds `json:"generator_lag_p99_ms"` // 99th percentile of how late operations began
 }
 
 // A Cost is what requests consumed.

@@ -13,17 +13,23 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/archive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/doctest"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/s3test"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
 
@@ -99,7 +105,7 @@ func documented(t *testing.T, served *peers.Served) *limiter.Limiter {
 }
 
 // counterparts run the blocks that need a real counterpart, by its name in the mark.
-var counterparts = map[string]func(*testing.T, string){"locust": withLocust, "moto": withMoto}
+var counterparts = map[string]func(*testing.T, string){"locust": withLocust, "moto": withMoto, "s3": withArchive}
 
 // The commands of the documents that need a counterpart run with it.
 func TestTheDocumentsRunWithCounterparts(t *testing.T) {
@@ -154,11 +160,42 @@ test "$(aws iam list-role-tags --role-name team-a --query Tags[0].Value --output
 test "$(aws iam list-attached-role-policies --role-name team-a --query AttachedPolicies[0].PolicyName --output text)" = limits-NS-ACQ
 `
 	text = strings.NewReplacer("Value=ID", "Value=ns1", "ARN_OF_NS_ACQ", "arn:aws:iam::123456789012:policy/limits-NS-ACQ").Replace(text)
-	environment := []string{
-		"AWS_ENDPOINT_URL=" + peers.Moto(t), "AWS_REGION=" + peers.Region, "AWS_DEFAULT_REGION=" + peers.Region,
+	if err := <-start(t, atMoto(peers.Moto(t)), before+text+after); err != nil {
+		t.Error(err)
+	}
+}
+
+// atMoto is the environment of clients of moto.
+func atMoto(url string) []string {
+	return []string{
+		"AWS_ENDPOINT_URL=" + url, "AWS_REGION=" + peers.Region, "AWS_DEFAULT_REGION=" + peers.Region,
 		"AWS_ACCESS_KEY_ID=" + peers.AccessKey, "AWS_SECRET_ACCESS_KEY=" + peers.SecretKey,
 	}
-	if err := <-start(t, environment, before+text+after); err != nil {
+}
+
+// withArchive runs commands with an archive of two days, in which an entity has an event each.
+func withArchive(t *testing.T, text string) {
+	t.Helper()
+	url := peers.Moto(t)
+	client := s3test.OnMoto(t, url, trailBucket)
+	a, err := archive.Open(t.Context(), archive.Options{API: client, Location: archive.Location{Bucket: trailBucket, Prefix: "limits"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for day := range 2 {
+		at := time.Date(2026, 1, 2+day, 3, 4, 5, 0, time.UTC)
+		events := []audit.TrailEvent{{NamespaceID: "ns1", Event: audit.Event{ID: "01KDX8W8P80000000000000000", Time: at, Action: audit.LimitsSet, Entity: "key-1"}}}
+		if _, err := a.Put(t.Context(), at, events); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := client.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: aws.String(trailBucket)})
+	if err != nil || len(list.Contents) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	name, _ := strings.CutSuffix(path.Base(*list.Contents[0].Key), ".jsonl.gz")
+	text = strings.ReplaceAll(text, "FIRST-LAST-SUM", name)
+	if err := <-start(t, atMoto(url), "set -e -o pipefail\n"+text+"test $(zgrep -h key-1 january/day=*/*.jsonl.gz | wc -l) = 2\n"); err != nil {
 		t.Error(err)
 	}
 }

@@ -49,6 +49,8 @@ const (
 	// Counterpart is a block of commands that are run with real counterparts, which make
 	// conformance installs: <!-- needs: NAME -->.
 	Counterpart Check = "counterpart"
+	// Query is SQL of Athena about the archive of audit events.
+	Query Check = "query"
 	// Data is YAML that its reader accepts; <!-- saved: FILE --> gives it to the sessions of the
 	// page as a file.
 	Data Check = "data"
@@ -83,6 +85,7 @@ var rules = []struct {
 	{"sh", "", "", Session},
 	{"console", "", "", Session},
 	{"sh", "needs", "", Counterpart},
+	{"sql", "", "", Query},
 	{"yaml", "", "", Data},
 	{"yaml", "saved", "", Data},
 	{"json", "schema", "", Schema},

@@ -132,7 +132,7 @@ func TestTheProvisionersRoleSuffices(t *testing.T) {
 // An administrator of the table, or of one namespace, may make all calls about its items.
 func TestAdministratorsMayDoEverything(t *testing.T) {
 	t.Parallel()
-	allows(t, "full", "dynamo.Store.", "dynamo.Namespaces.", "manifest.", "upkeep.", "usage.", "archive.Archive.Search")
+	allows(t, "full", "dynamo.Store.", "dynamo.Namespaces.", "manifest.", "upkeep.", "usage.")
 	allows(t, "ns-full", "dynamo.Store.", "manifest.", "upkeep.", "usage.")
 }
 

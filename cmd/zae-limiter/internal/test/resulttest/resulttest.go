@@ -50,7 +50,9 @@ type Class struct {
 	Paced bool
 	// Median is that of the latencies in milliseconds; 0 is 5. Half of their logarithms are
 	// within 0.67 times Spread of it; 0 is 0.4.
-	Median, Spread     float64
+	Median, Spread float64
+	// Slower multiplies the latencies; 0 is 1.
+	Slower             float64
 	Refused, Throttled float64 // shares
 	// Writes multiplies the cost of what is admitted; 0 is 1.
 	Writes float64
@@ -178,8 +180,9 @@ const bins = 2000
 func second(r *rand.Rand, of Side, books []*book, scale float64) result.Sample {
 	sample := result.Sample{Seconds: 1}
 	var all, lags []float64
-	slower := cmp.Or(of.Slower, 1)
 	for _, b := range books {
+		slower := cmp.Or(of.Slower, 1) * cmp.Or(b.Slower, 1)
+		before, from, lagsFrom := sample, len(all), len(lags)
 		n := int(b.Rate)
 		if !b.Paced {
 			n = int(max(0, math.Round(b.Rate*scale+math.Sqrt(b.Rate*scale)*r.NormFloat64())))
@@ -197,11 +200,17 @@ func second(r *rand.Rand, of Side, books []*book, scale float64) result.Sample {
 			}
 			b.answer(r, scale, &sample)
 		}
+		if len(books) > 1 {
+			of := sorted(all[from:])
+			sample.Classes = append(sample.Classes, result.ClassSample{
+				Name: b.Name, Done: int64(n), Refused: sample.Refused - before.Refused, Errors: sample.Throttled - before.Throttled,
+				P50: at(of, 0.5), P99: at(of, 0.99), P999: at(of, 0.999), Lag: at(sorted(lags[lagsFrom:]), 0.99),
+			})
+		}
 	}
-	slices.Sort(all)
+	all, lags = sorted(all), sorted(lags)
 	sample.P50, sample.P99, sample.P999 = at(all, 0.5), at(all, 0.99), at(all, 0.999)
 	if len(lags) > 0 {
-		slices.Sort(lags)
 		sample.Lag = at(lags, 0.99)
 	} else if len(all) > 0 {
 		sample.Lag = result.Milliseconds(0.05 * math.Exp(0.2*r.NormFloat64()))
@@ -232,6 +241,8 @@ func (b *book) answer(r *rand.Rand, scale float64, sample *result.Sample) {
 		sample.Cost = sample.Cost.Plus(result.Cost{Requests: 1, RCU: 0.5, Dollars: 0.5 * 0.125e-6})
 	}
 }
+
+func sorted(all []float64) []float64 { return slices.Sorted(slices.Values(all)) }
 
 // at is a quantile of sorted latencies.
 func at(sorted []float64, p float64) result.Milliseconds {

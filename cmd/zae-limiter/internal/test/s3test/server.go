@@ -26,10 +26,7 @@ const Region = "us-east-1"
 
 // A Server is a running S3 server.
 type Server struct {
-	// URL is its endpoint.
-	URL string
-	// Page is the number of keys and prefixes in a page of a listing; 0 is 1000.
-	Page int
+	URL string // its endpoint
 
 	mu      sync.Mutex
 	buckets map[string]map[string]Object
@@ -100,16 +97,6 @@ func (s *Server) Objects(bucket string) map[string]Object {
 	return maps.Clone(s.buckets[bucket])
 }
 
-// Store stores an object in a bucket, which is created if it does not exist.
-func (s *Server) Store(bucket, key string, o Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.buckets[bucket] == nil {
-		s.buckets[bucket] = map[string]Object{}
-	}
-	s.buckets[bucket][key] = o
-}
-
 // ServeHTTP answers a request to /BUCKET or /BUCKET/KEY.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
@@ -136,7 +123,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "NoSuchBucket")
 	case key == "" && r.Method == http.MethodHead:
 	case key == "" && r.Method == http.MethodGet && query.Get("list-type") == "2":
-		s.list(w, bucket, query.Get("prefix"), query.Get("delimiter"), query.Get("continuation-token"))
+		list(w, bucket, query.Get("prefix"))
 	case r.Method == http.MethodPut:
 		body, err := io.ReadAll(r.Body)
 		if err != nil || strings.Contains(r.Header.Get("Content-Encoding"), "aws-chunked") {
@@ -163,42 +150,16 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code><Message>no</Message></Error>")
 }
 
-// list answers with a page of keys, and of their common prefixes up to a delimiter.
-func (s *Server) list(w http.ResponseWriter, bucket map[string]Object, prefix, delimiter, after string) {
-	type entry struct{ Key, Prefix string }
+// list answers with the keys that have a prefix.
+func list(w http.ResponseWriter, bucket map[string]Object, prefix string) {
+	type entry struct{ Key string }
 	var out struct {
-		XMLName               xml.Name `xml:"ListBucketResult"`
-		KeyCount              int
-		IsTruncated           bool
-		NextContinuationToken string  `xml:",omitempty"`
-		Contents              []entry `xml:"Contents"`
-		CommonPrefixes        []entry `xml:"CommonPrefixes"`
+		XMLName  xml.Name `xml:"ListBucketResult"`
+		Contents []entry
 	}
-	const most = 1000
-	page := s.Page
-	if page == 0 {
-		page = most
-	}
-	last := ""
 	for _, key := range slices.Sorted(maps.Keys(bucket)) {
-		rest, below := strings.CutPrefix(key, prefix)
-		shown := key
-		part, _, common := strings.Cut(rest, delimiter)
-		if common = common && delimiter != ""; common {
-			shown = prefix + part + delimiter
-		}
-		if !below || shown <= after || shown == last {
-			continue
-		}
-		if out.KeyCount == page {
-			out.IsTruncated, out.NextContinuationToken = true, last
-			break
-		}
-		out.KeyCount++
-		if last = shown; common {
-			out.CommonPrefixes = append(out.CommonPrefixes, entry{Prefix: shown})
-		} else {
-			out.Contents = append(out.Contents, entry{Key: shown})
+		if strings.HasPrefix(key, prefix) {
+			out.Contents = append(out.Contents, entry{key})
 		}
 	}
 	body, err := xml.Marshal(out)

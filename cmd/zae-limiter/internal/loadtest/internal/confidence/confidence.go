@@ -12,8 +12,6 @@ const (
 	Level = 0.95
 	// Tail is the probability that the true value is below the interval, and that it is above.
 	Tail = (1 - Level) / 2
-	// Normal is the quantile of the normal distribution at 1 - Tail.
-	Normal = 1.959963984540054
 )
 
 // Student is the quantile of Student's distribution at 1 - [Tail], for some degrees of
