@@ -122,7 +122,7 @@ type Options struct {
 	WorkerImage    string
 	FargateWorkers int
 
-	// LogRetentionDays is how long logs are kept, one of [deploy.LogRetentions]; 0 is 7.
+	// LogRetentionDays is how long logs are kept, one of the periods that CloudWatch Logs has; 0 is 7.
 	LogRetentionDays int
 	// PermissionBoundary is the name or ARN of the policy that bounds every role; "" is none.
 	PermissionBoundary string

@@ -59,10 +59,10 @@ func (o *Options) setDefaults() {
 
 // limiter are the options of a limiter's stack whose rules hold here, too.
 func (o *Options) limiter() deploy.Options {
-	return deploy.Options{
-		Name: o.Limiter, CodeBucket: o.CodeBucket, CodeKey: o.CodeKey, Architecture: o.Architecture, LogRetentionDays: o.LogRetentionDays,
-		PermissionBoundary: o.PermissionBoundary, RoleNameFormat: o.RoleNameFormat, Tags: o.Tags, Version: o.Version,
-	}
+	l := deploy.Defaults()
+	l.Name, l.CodeBucket, l.CodeKey, l.Architecture, l.LogRetentionDays = o.Limiter, o.CodeBucket, o.CodeKey, o.Architecture, o.LogRetentionDays
+	l.PermissionBoundary, l.RoleNameFormat, l.Tags = o.PermissionBoundary, o.RoleNameFormat, o.Tags
+	return l
 }
 
 // validate reports the first option that is not acceptable.
