@@ -137,8 +137,7 @@ var mayImport = map[string][]string{
 	program + "manifest/customresource":      {program + "manifest", "store", "dynamo/..."},
 	program + "deploy":                       {"store", program + "deploy/option"},
 	program + "deploy/option":                {"store"},
-	program + "deploy/loadstack":             {"store", program + "deploy", program + "deploy/internal/parameter", program + "loadtest/fleet"},
-	program + "deploy/internal/parameter":    {"store"},
+	program + "deploy/loadstack":             {"store", program + "deploy", program + "deploy/option", program + "loadtest/fleet"},
 	program + "deploy/health":                {"internal/awsauth", "store", "dynamo", "dynamo/admin", "aggregator/lambda", program + "deploy/stack", sdk + "/..."},
 	program + "deploy/stack":                 {"internal/awsauth", "store", "dynamo", sdk + "/..."},
 
@@ -153,7 +152,7 @@ var mayImport = map[string][]string{
 	program + "test/doctest":             {},
 	program + "test/documents":           {},
 	program + "test/elftest":             {},
-	program + "test/optiontest":          {program + "deploy/option"},
+	program + "test/optiontest":          {"store", program + "deploy/option"},
 	program + "test/resulttest":          {program + "loadtest/result"},
 	program + "test/conformance":         {},
 	program + "test/conformance/account": {"store", program + "deploy/stack"},

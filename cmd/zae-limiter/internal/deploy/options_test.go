@@ -3,7 +3,6 @@ package deploy_test
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -20,62 +19,18 @@ import (
 // takes the bounds themselves. The error has the name of the option, and says what to give.
 func TestTheTableRefuses(t *testing.T) {
 	t.Parallel()
-	refuse := func(name string, ok bool, change func(field any), field func(*deploy.Options) any) {
-		o := with(func(o *deploy.Options) { // which others depend on
-			o.BatchSize, o.Capacity = 10, deploy.Capacity{MinRead: 1, MaxRead: 40000, MinWrite: 1, MaxWrite: 40000, TargetPercent: 70}
-		})
-		change(field(&o))
+	for _, problem := range optiontest.Accepted(deploy.OptionTable, deploy.Defaults, func(o deploy.Options) error {
 		_, err := deploy.New(o)
-		bad := (*store.ValidationError)(nil)
-		if refused := errors.As(err, &bad); refused == ok || refused && (bad.Field != name || bad.Reason == "") {
-			t.Errorf("%s = %v: %v", name, reflect.ValueOf(field(&o)).Elem(), err)
-		}
-	}
-	rows := 0
-	for _, r := range deploy.OptionTable {
-		if r.Max == 0 && r.Values == nil && r.Pattern == nil || r.Of == nil {
-			continue
-		}
-		switch r.Of(&deploy.Options{}).(type) {
-		case *int:
-			numbers := map[int]bool{-1: false}
-			if r.Max > 0 {
-				numbers[r.Max], numbers[max(1, r.Min)], numbers[r.Max+1] = true, true, false
-			}
-			if r.Default != "" {
-				numbers[r.Min-1] = false
-			}
-			for n, ok := range numbers {
-				refuse(r.Name, ok, func(field any) { *field.(*int) = n }, r.Of)
-			}
-		case *time.Duration:
-			most := time.Duration(r.Max) * time.Second
-			for d, ok := range map[time.Duration]bool{most: true, most + time.Second: false, time.Second + time.Millisecond: false, -time.Second: false} {
-				refuse(r.Name, ok, func(field any) { *field.(*time.Duration) = d }, r.Of)
-			}
-		case *string:
-			for _, v := range r.Values {
-				refuse(r.Name, true, func(field any) { *field.(*string) = v }, r.Of)
-			}
-			refuse(r.Name, false, func(field any) { *field.(*string) = "no such/ value\n" }, r.Of)
-		case *[]string:
-			refuse(r.Name, true, func(field any) { *field.(*[]string) = r.Values }, r.Of)
-			refuse(r.Name, false, func(field any) { *field.(*[]string) = []string{"hourly", "weekly"} }, r.Of)
-		default:
-			continue
-		}
-		rows++
-	}
-	if rows < 25 {
-		t.Errorf("only %d rows have bounds, values or a pattern", rows)
+		return err
+	}) {
+		t.Error(problem)
 	}
 }
 
 // The template bounds each parameter as the table does, and has the same defaults.
 func TestTheTemplateHasTheBoundsOfTheTable(t *testing.T) {
 	t.Parallel()
-	template := parse(t, newSpec(t, deploy.Defaults()).Source())["Parameters"].(map[string]any)
-	for _, problem := range optiontest.Differences(deploy.OptionTable, template) {
+	for _, problem := range optiontest.Differences(deploy.OptionTable, newSpec(t, deploy.Defaults()).Source()) {
 		t.Error(problem)
 	}
 }

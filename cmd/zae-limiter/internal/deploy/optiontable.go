@@ -24,8 +24,11 @@ var (
 	codeKey     = option.Pattern(`\A[\w!.*'()/-]+\z`)
 )
 
-// logRetentions are the periods for which CloudWatch Logs keeps logs, in days.
-var logRetentions = strings.Fields("1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653")
+// LogRetentions are the periods for which CloudWatch Logs keeps logs, in days.
+var LogRetentions = strings.Fields("1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653")
+
+// LogRetentionRule says what to give instead of another period.
+var LogRetentionRule = "CloudWatch Logs has only these periods: " + strings.Join(LogRetentions, " ")
 
 // OptionTable has the options of a stack, and the parameters of the template in its order.
 var OptionTable = option.Table[Options]{
@@ -140,7 +143,7 @@ var OptionTable = option.Table[Options]{
 	},
 	{
 		Name: "LogRetentionDays", Of: func(o *Options) any { return &o.LogRetentionDays }, Parameter: "LogRetentionDays", Default: "30",
-		Values: logRetentions, Rule: "CloudWatch Logs has only these periods: " + strings.Join(logRetentions, " "),
+		Values: LogRetentions, Rule: LogRetentionRule,
 		Flag: "log-retention-days", Text: "`days` for which logs are kept {default}",
 	},
 	{

@@ -91,25 +91,6 @@ func TestWhatIsSentMeansWhatTheFileSays(t *testing.T) {
 	}
 }
 
-// The parameters are sent in the order of the template, and those of a new stack are its defaults.
-func TestEveryParameterHasAValue(t *testing.T) {
-	t.Parallel()
-	spec := newSpec(t, deploy.Defaults())
-	template := parse(t, spec.Source())["Parameters"].(map[string]any)
-	at := 0
-	for _, p := range spec.Parameters() {
-		entry, _ := template[p.Key].(map[string]any)
-		if entry["Default"] != p.Value {
-			t.Errorf("%s: the template's default is %q, that of the options %q", p.Key, entry["Default"], p.Value)
-		}
-		next := strings.Index(spec.Source(), "\n  "+p.Key+": {Type")
-		if next < at {
-			t.Errorf("%s is before its predecessor in the template", p.Key)
-		}
-		at = next
-	}
-}
-
 func TestTheTemplateAcceptsTheParameters(t *testing.T) {
 	t.Parallel()
 	for name, o := range shapes() {

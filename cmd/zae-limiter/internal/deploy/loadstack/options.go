@@ -8,23 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
 )
 
-// Defaults of options, which are also the defaults of the template's parameters.
-const (
-	// DefaultImage is the default of Options.Image.
-	DefaultImage = "locustio/locust:2.47.0"
-	// DefaultNamespace is the default of Options.Namespace.
-	DefaultNamespace = "loadtest"
-	// DefaultTimeout is the default of Options.WorkerTimeout, Lambda's longest.
-	DefaultTimeout = 15 * time.Minute
-
-	defaultCPU              = 1024
-	defaultMemoryMB         = 2048
-	defaultWorkerMemoryMB   = 1769 // one processor
-	defaultMinWorkers       = 1
-	defaultMaxWorkers       = 100
-	defaultUsersPerWorker   = 10
-	defaultLogRetentionDays = 7
-)
+// DefaultTimeout is the default of Options.WorkerTimeout, Lambda's longest.
+const DefaultTimeout = 15 * time.Minute
 
 // A Capacity is where the tasks run, in the words of ECS.
 type Capacity string
@@ -53,14 +38,15 @@ type Class struct {
 	Weight int
 }
 
-// Options describe a stack. Limiter, TableARN, NamespaceID, VPC, Subnets, CodeBucket,
+// Options describe a stack. [Defaults] makes them, and [OptionTable] has the default and the
+// bounds of each. Limiter, TableARN, NamespaceID, VPC, Subnets, CodeBucket,
 // CodeKey, and either Classes or Locustfile are required.
 type Options struct {
 	// Limiter is the name of the stack of the limiter and of its table.
 	Limiter string
 	// TableARN is the ARN of the table.
 	TableARN string
-	// Namespace is where the load runs; "" is [DefaultNamespace]. NamespaceID is its ID.
+	// Namespace is where the load runs. NamespaceID is its ID.
 	Namespace, NamespaceID string
 	// KeyPolicyARN is the policy for the use of the table's key; "" if AWS owns the key.
 	KeyPolicyARN string
@@ -79,7 +65,7 @@ type Options struct {
 
 	// Off stops master, orchestrator and workers, and leaves the rest.
 	Off bool
-	// Image is the image of Locust; "" is [DefaultImage].
+	// Image is the image of Locust.
 	Image string
 	// Arguments are more arguments of the master.
 	Arguments []string
@@ -88,41 +74,39 @@ type Options struct {
 	// workers have that.
 	Locustfile []byte
 	Classes    []Class
-	// CPU is in units of which 1024 are a processor: 256, 512, 1024, 2048 or 4096; 0 is 1024.
+	// CPU is in units of which 1024 are a processor.
 	CPU int
-	// MemoryMB is the memory of a task in MB, as Fargate has it for the CPU; 0 is 2048.
+	// MemoryMB is the memory of a task in MB, as Fargate has it for the CPU.
 	MemoryMB int
-	// TaskArchitecture is [TaskAMD64] if "".
+	// TaskArchitecture is that of the tasks. The images must be for it.
 	TaskArchitecture TaskArchitecture
-	// Capacity is [Fargate] if "".
+	// Capacity is where the tasks run.
 	Capacity Capacity
 
 	// CodeBucket and CodeKey are where the zip of the functions is.
 	CodeBucket, CodeKey string
-	// Architecture is that of the functions; "" is [deploy.ARM64].
+	// Architecture is that of the functions. The zip must be for it.
 	Architecture deploy.Architecture
 	// Scenario is the name of a scenario of the program, which the workers carry out.
 	Scenario string
 	// File is the text of a scenario of a user, instead of Scenario: at most 128 KB, and 3,000
 	// characters as a parameter.
 	File []byte
-	// WorkerMemoryMB is the memory of a worker in MB, 128 to 10240; 0 is 1769, which is one
-	// processor.
+	// WorkerMemoryMB is the memory of a worker in MB; 1769 is one processor.
 	WorkerMemoryMB int
 	// WorkerTimeout is how long a worker may run before another replaces it, in whole
-	// seconds from fleet.MinTimeout to 15 min; 0 is 15 min.
+	// seconds.
 	WorkerTimeout time.Duration
-	// MinWorkers and MaxWorkers bound the workers on Lambda that carry load, 1 to 1000; 0 is
-	// 1 and 100. More exist while they are replaced: see [Spec.Concurrency].
+	// MinWorkers and MaxWorkers bound the workers on Lambda that carry load. More exist while they are replaced: see [Spec.Concurrency].
 	MinWorkers, MaxWorkers int
-	// UsersPerWorker is the number of users that a worker carries; 0 is 10.
+	// UsersPerWorker is the number of users that a worker carries.
 	UsersPerWorker int
 	// WorkerImage is an image whose entry point is this program, for FargateWorkers workers
 	// on Fargate; "" has none.
 	WorkerImage    string
 	FargateWorkers int
 
-	// LogRetentionDays is how long logs are kept, one of the periods that CloudWatch Logs has; 0 is 7.
+	// LogRetentionDays is how long logs are kept, one of [deploy.LogRetentions].
 	LogRetentionDays int
 	// PermissionBoundary is the name or ARN of the policy that bounds every role; "" is none.
 	PermissionBoundary string
@@ -133,6 +117,25 @@ type Options struct {
 	Tags map[string]string
 	// Version is the version of this program, for the tags; "" is unknown.
 	Version string
+}
+
+// Defaults are the options of a stack that nobody says anything about.
+func Defaults() Options {
+	var o Options
+	OptionTable.SetDefaults(&o)
+	return o
+}
+
+// OptionsOf reads the options of a limiter's stack for load tests back from its parameters,
+// so that an update can keep what it does not change. A parameter that the stack does not
+// have keeps its default, and a parameter that this version does not know is ignored: stacks
+// of the Python package have some. Tags and version are not in the parameters. A value that
+// cannot be read gives a [*store.ValidationError].
+func OptionsOf(limiter string, has map[string]string) (Options, error) {
+	o := Defaults()
+	err := OptionTable.Read(has, &o)
+	o.Limiter = limiter
+	return o, err
 }
 
 // Outputs of a limiter's stack that a load test's needs.

@@ -201,7 +201,7 @@ func (r *Row[O]) Refused(o *O) (value, reason string) {
 			return v.String(), r.rule()
 		}
 	case *string:
-		if r.wrong(*v) {
+		if given := *v != "" || r.Required || r.Default != ""; given && r.wrong(*v) {
 			return *v, r.rule()
 		}
 	case *[]string:
@@ -214,9 +214,6 @@ func (r *Row[O]) Refused(o *O) (value, reason string) {
 
 // wrong reports whether values or pattern refuse a text.
 func (r *Row[O]) wrong(text string) bool {
-	if text == "" && !r.Required && r.Default == "" {
-		return false
-	}
 	return r.Values != nil && !slices.Contains(r.Values, text) || r.Pattern != nil && !r.Pattern().MatchString(text)
 }
 
