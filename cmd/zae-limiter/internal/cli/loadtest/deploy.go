@@ -115,7 +115,7 @@ func (o *deployer) Run(ctx context.Context) error {
 		return err
 	}
 	run := stacks.Rollout{
-		Spec: stack.SpecOf(spec, nil), NoWait: o.noWait, By: "cli:" + version(),
+		Spec: stack.SpecOf(spec, nil), Background: o.noWait, By: "cli:" + version(),
 		Code: &stacks.Code{Bucket: options.CodeBucket, Key: code.Key(), Zip: code.Zip()},
 	}
 	if o.dryRun {

@@ -101,7 +101,7 @@ func (o *deployOptions) Run(ctx context.Context) error {
 	for _, note := range spec.Notes() {
 		o.app.Notef("Note: %s", note)
 	}
-	run := stack.Rollout{Spec: SpecOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, By: "cli:" + o.version}
+	run := stack.Rollout{Spec: SpecOf(spec, o.rollout.allow), Code: code, Background: o.rollout.noWait, By: "cli:" + o.version}
 	if o.adopt {
 		run.Adopt = &stack.Adoption{Archive: o.archive}
 	}

@@ -131,19 +131,15 @@ func Accepted[O any](table option.Table[O], valid func() O, check func(O) error)
 
 // examples set an option to what its row takes, and to what it refuses.
 func examples[O any](r *option.Row[O]) (good, bad []func(field any)) {
-	number := func(n int) func(any) { return func(field any) { *field.(*int) = n } }
-	seconds := func(s float64) func(any) {
-		return func(field any) { *field.(*time.Duration) = time.Duration(s * float64(time.Second)) }
-	}
-	text := func(s string) func(any) { return func(field any) { *field.(*string) = s } }
+	seconds := func(s float64) func(any) { return set(time.Duration(s * float64(time.Second))) }
 	const none = "no such/ value\n"
 	switch r.Of(new(O)).(type) {
 	case *int:
-		if bad = append(bad, number(-1)); r.Max > 0 {
-			good, bad = append(good, number(r.Min), number(r.Max)), append(bad, number(r.Max+1))
+		if bad = append(bad, set(-1)); r.Max > 0 {
+			good, bad = append(good, set(r.Min), set(r.Max)), append(bad, set(r.Max+1))
 		}
 		if r.Default != "" {
-			bad = append(bad, number(r.Min-1))
+			bad = append(bad, set(r.Min-1))
 		}
 	case *time.Duration:
 		if bad = append(bad, seconds(float64(r.Min)-1), seconds(float64(r.Min)+0.001)); r.Max > 0 {
@@ -151,13 +147,22 @@ func examples[O any](r *option.Row[O]) (good, bad []func(field any)) {
 		}
 	case *string:
 		for _, v := range r.Values {
-			good = append(good, text(v))
+			good = append(good, set(v))
 		}
-		bad = append(bad, text(none))
+		bad = append(bad, set(none))
 	case *[]string:
-		bad = append(bad, func(field any) { *field.(*[]string) = []string{none} })
+		bad = append(bad, set([]string{none}))
 	}
 	return good, bad
+}
+
+// set puts a value into an option of its type.
+func set[T any](value T) func(option any) {
+	return func(option any) {
+		if at, ok := option.(*T); ok {
+			*at = value
+		}
+	}
 }
 
 // Unnamed are the rows whose name is not that of their field, and the fields that no row has,
