@@ -25,7 +25,7 @@ type widget struct {
 // dashboard is the dashboard of the template, for a stack called limits.
 func dashboard(t *testing.T) (widgets []widget) {
 	t.Helper()
-	s, err := deploy.New(deploy.Options{})
+	s, err := deploy.New(deploy.Defaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func names(pattern *regexp.Regexp, text string) (all []string) {
 // The page explains every alarm of the template, and no other.
 func TestTheOperationsPageExplainsEveryAlarm(t *testing.T) {
 	t.Parallel()
-	s, err := deploy.New(deploy.Options{})
+	s, err := deploy.New(deploy.Defaults())
 	if err != nil {
 		t.Fatal(err)
 	}

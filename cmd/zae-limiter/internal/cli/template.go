@@ -16,7 +16,7 @@ import (
 type templateOptions struct {
 	app        *app.App
 	version    Version
-	flags      stackarg.Flags
+	flags      stackarg.Flags[deploy.Options]
 	out        string
 	parameters string
 	compact    bool
@@ -43,7 +43,7 @@ func newTemplate(a *app.App, v Version) *cobra.Command {
 		Args: app.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
-	o.flags.Bind(cmd)
+	o.flags.Bind(cmd.Flags(), deploy.OptionTable)
 	cmd.Flags().VarP(app.Named(&o.out), "out", "o", "write the template to this `file`, and replace it (default standard\noutput)")
 	cmd.Flags().Var(app.Named(&o.parameters), "parameters", "write the parameters to this `file`, as JSON in the form that the\nAWS command line reads, and replace it")
 	cmd.Flags().BoolVar(&o.compact, "compact", false, "print it as deploy sends it: at most 51,200 bytes, with a line for\neach entry, and without what is for people and linters")
@@ -55,7 +55,8 @@ func (o *templateOptions) Validate() (err error) {
 	if err := o.flags.Validate(); err != nil {
 		return err
 	}
-	options := deploy.Options{Name: o.app.Flags.Table, Version: o.version.module()}
+	options := deploy.Defaults()
+	options.Name, options.Version = o.app.Flags.Table, o.version.module()
 	o.flags.Apply(&options)
 	o.spec, err = stackarg.Spec(options)
 	return err

@@ -5,11 +5,16 @@
 //
 // [New] checks [Options] and returns a [Spec]:
 //
-//	spec, err := deploy.New(deploy.Options{Name: "limits"})
+//	o := deploy.Defaults()
+//	o.Name = "limits"
+//	spec, err := deploy.New(o)
 //	…
 //	spec.Template()   // as CloudFormation receives it
 //	spec.Parameters() // every parameter of the template, with its value
 //	spec.Tags()       // the user's and the project's
+//
+// [OptionTable] has a row for each option: its default, bounds and text, its parameter in the
+// template, and its flag.
 //
 // The template keeps the logical IDs, physical names, parameters, outputs and exports of the
 // Python peer's template. A stack of the peer therefore takes it as an update: see

@@ -27,7 +27,7 @@ func written(t *testing.T, body string) string {
 func TestCFNLintFindsNothing(t *testing.T) {
 	t.Parallel()
 	for _, deleteData := range []bool{false, true} {
-		body := string(newSpec(t, deploy.Options{DeleteData: deleteData}).Template())
+		body := string(newSpec(t, with(func(o *deploy.Options) { o.DeleteData = deleteData })).Template())
 		if out, err := exec.CommandContext(t.Context(), peers.CFNLint(t), "--", written(t, body)).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -36,7 +36,7 @@ func TestCFNLintFindsNothing(t *testing.T) {
 
 func TestCFNLintFindsAPlantedError(t *testing.T) {
 	t.Parallel()
-	body := strings.Replace(string(newSpec(t, deploy.Options{}).Template()), "KeyType: RANGE", "KeyType: SORT", 1)
+	body := strings.Replace(string(newSpec(t, deploy.Defaults()).Template()), "KeyType: RANGE", "KeyType: SORT", 1)
 	if out, err := exec.CommandContext(t.Context(), peers.CFNLint(t), "--", written(t, body)).CombinedOutput(); err == nil {
 		t.Errorf("a planted error was not found: %s", out)
 	}
@@ -46,7 +46,7 @@ func TestCFNLintFindsAPlantedError(t *testing.T) {
 // each suppression, and only the form for people has Metadata.
 func TestCheckovFindsNothing(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]deploy.Options{"default": {}, "widest": widest()} {
+	for name, o := range map[string]deploy.Options{"default": deploy.Defaults(), "widest": widest()} {
 		spec := newSpec(t, o)
 		path := written(t, withValues(t, spec))
 		cmd := exec.CommandContext(t.Context(), peers.Checkov(t), "-f", path, "--framework", "cloudformation", "--quiet", "--skip-download", "-o", "json")

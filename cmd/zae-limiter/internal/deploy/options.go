@@ -1,6 +1,12 @@
 package deploy
 
-import "time"
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/option"
+)
 
 // A Projection says which attributes the index of a resource's buckets, GSI2, has.
 type Projection string
@@ -35,125 +41,122 @@ const (
 	FromNow Position = "LATEST"
 )
 
-// Options describe a stack. The zero value works.
+// Options describe a stack. [Defaults] makes them. [OptionTable] says of each what it is, and has
+// its default and bounds; the comments here say what the table does not.
 type Options struct {
-	// Name is the name of the stack and of its table: 3 to 45 letters, digits and hyphens,
-	// the first a letter. "" is zae-limiter. Lambda's limit of 64 characters for the name of
-	// a function leaves 45, and 53 without a provisioner.
+	// Name is the name of the stack and of its table. Lambda's limit of 64 characters for the
+	// name of a function leaves 45, and 53 without a provisioner.
 	Name string
 
-	// Windows are the windows to sum usage over: hourly, daily, monthly; nil is hourly and
-	// daily. Each costs one write for each entity and resource of a batch.
-	Windows []string
-	// UsageRetentionDays is how long usage is kept after its window, 1 to 3650; 0 is 90.
+	Windows            []string // each costs one write for each entity and resource of a batch
 	UsageRetentionDays int
-	// AuditRetentionDays is how long audit events stay in the table, 1 to 3650; 0 leaves the
-	// setting of the table as it is, 90 in a new one. It is no parameter of the template:
-	// the deployer writes it to the table.
+	// AuditRetentionDays 0 leaves the setting of the table as it is. The deployer writes it to
+	// the table: it is no parameter.
 	AuditRetentionDays int
 
-	// Capacity is the table's throughput; the zero value is billed per request.
-	Capacity Capacity
-	// KMSKeyARN is the key that encrypts the table; "" is a key that AWS owns.
-	KMSKeyARN string
-	// GSI2Projection is [ProjectKeys] if "". CloudFormation cannot change it in a table.
-	GSI2Projection Projection
-	// LocalIndexes gives the table the five local indexes of the peer's tables, which
-	// nothing uses. Only a table that has them needs it: without, it would be replaced.
-	LocalIndexes bool
-	// PITRDays is how far back the table can be restored, 1 to 35; 0 is AWS's default, 35.
-	PITRDays int
-	// DeletionProtection makes DynamoDB refuse to delete the table.
+	Capacity           Capacity
+	KMSKeyARN          string     // "" is a key that AWS owns
+	GSI2Projection     Projection // of an existing table, it cannot change
+	LocalIndexes       bool       // nothing uses them; without, a table that has them would be replaced
+	PITRDays           int        // 0 is AWS's default, 35
 	DeletionProtection bool
-	// DeleteData deletes the table and the archive with the stack. Otherwise both stay.
-	DeleteData bool
+	DeleteData         bool
 
-	// NoAggregator leaves out the function that follows the table's stream.
-	NoAggregator bool
-	// NoProvisioner leaves out the function that handles the custom resource of limits.
-	NoProvisioner bool
+	// Without Aggregator there is no archive either.
+	Aggregator, Provisioner bool
 	// CodeBucket is an existing bucket for the zip of the functions; "" makes a bucket, and
-	// then the first deployment takes two change sets.
-	CodeBucket string
-	// CodeKey is the key of the zip in the bucket; with "" the stack has no functions.
-	CodeKey string
-	// Architecture is [ARM64] if "". The zip must be for it.
-	Architecture Architecture
-	// MemoryMB is the memory of the aggregator in MB, 128 to 3008; 0 is 256.
-	MemoryMB int
-	// Timeout is how long one call of the aggregator may take, in whole seconds from 1 s to
-	// 15 min; 0 is 60 s.
-	Timeout time.Duration
-	// ReservedConcurrency is the number of concurrent calls that only the aggregator may
-	// use, and the most that it does use; 0 reserves none.
-	ReservedConcurrency int
-	// Tracing records calls of the functions in X-Ray.
-	Tracing bool
-	// LogLevel is the lowest level that the aggregator logs: debug, info, warn, error; "" is
-	// info.
-	LogLevel string
-	// LogRetentionDays is how long logs are kept, one of the periods that CloudWatch Logs
-	// has; 0 is 30.
-	LogRetentionDays int
-	// Quiet is the time after which the aggregator merges shards that are hardly written, at
-	// least 1 s; 0 is 30 min, and less than 0 never merges. Clients of the peer need the
-	// latter: they make a merged shard again, full.
-	Quiet time.Duration
-	// BatchSize is the most records of one call of the aggregator, 1 to 10,000; 0 is 100.
-	BatchSize int
-	// BatchWindow is how long records wait for others before a call, in whole seconds up to
-	// 5 min; 0 is 5 s, and less than 0 is not at all, which Lambda takes for up to 10 records.
-	BatchWindow time.Duration
-	// StartingPosition is [FromTheStart] if "".
+	// then the first deployment takes two change sets. With a CodeKey of "" the stack has no
+	// functions.
+	CodeBucket, CodeKey string
+	Architecture        Architecture // the zip must be for it
+	MemoryMB            int
+	TimeoutSeconds      int
+	ReservedConcurrency int // also the most concurrent calls; 0 reserves none
+	Tracing             bool
+	LogLevel            string
+	LogRetentionDays    int
+	// Quiet 0 never merges. Clients of the peer need that: they make a merged shard again, full.
+	Quiet            time.Duration
+	BatchSize        int
+	BatchWindow      time.Duration // 0, which does not wait, is for up to 10 records
 	StartingPosition Position
 
-	// NoArchive leaves out the bucket of expired audit events. Without an aggregator there
-	// is no archive either.
-	NoArchive bool
-	// GlacierDays is the age at which archived events move to Glacier, 1 to 3650; 0 is 90.
+	Archive     bool
 	GlacierDays int
 
-	// NoAlarms leaves out the alarms and the dashboard.
-	NoAlarms bool
-	// AlarmTopicARN is the SNS topic that every alarm notifies; with "" alarms only show
-	// their state.
-	AlarmTopicARN string
-	// DurationAlarmPercent is the average duration of a call that raises an alarm, in
-	// percent of Timeout, 1 to 100; 0 is 80.
-	DurationAlarmPercent int
+	Alarms               bool
+	AlarmTopicARN        string // with "" alarms only show their state
+	DurationAlarmPercent int    // of TimeoutSeconds
 
-	// NoIAM makes no policies and no roles. A function then needs an external role, and the
-	// stack leaves out a function without one: see [Spec.Notes].
-	NoIAM bool
-	// Roles makes the roles of applications, administrators and readers.
-	Roles bool
-	// NamespaceRoles makes the same three roles for principals that have the tag
-	// zael_namespace_id.
-	NamespaceRoles bool
-	// AggregatorRoleARN and ProvisionerRoleARN are existing roles; "" makes one.
-	AggregatorRoleARN, ProvisionerRoleARN string
-	// PermissionBoundary is the name or ARN of the policy that bounds every role; "" is none.
-	PermissionBoundary string
-	// RoleNameFormat and PolicyNameFormat turn the name of a role or policy into another:
-	// exactly one {} stands for the name, as in team-{}. They have at most 55 and 120
-	// characters; "" is {}.
+	// Without IAM a function needs an external role, and the stack leaves out a function
+	// without one: see [Spec.Notes].
+	IAM                                   bool
+	Roles, NamespaceRoles                 bool
+	AggregatorRoleARN, ProvisionerRoleARN string // existing roles; "" makes one
+	PermissionBoundary                    string // the name or ARN of a policy
+	// In RoleNameFormat and PolicyNameFormat, exactly one {} stands for the name; "" is {}.
 	RoleNameFormat, PolicyNameFormat string
 
 	// Tags are the user's tags, at most 44: CloudFormation accepts 50, and [Spec.Tags] adds 6.
-	Tags map[string]string
-	// Version is the version of this program, for the tags; "" is unknown.
-	Version string
+	Tags    map[string]string
+	Version string // of this program, for the tags; "" is unknown
 }
 
 // Capacity is the throughput of the table and of each index. Auto-scaling keeps it between
-// the bounds.
+// the bounds, in capacity units, which count only if it is provisioned.
 type Capacity struct {
-	// Provisioned bills what is provisioned, not each request.
-	Provisioned bool
-	// The bounds, in capacity units; a minimum of 0 is 5, and a maximum of 0 is 100. Both
-	// count only if Provisioned.
+	Provisioned                          bool
 	MinRead, MaxRead, MinWrite, MaxWrite int
-	// TargetPercent is the use of what is provisioned that auto-scaling aims at, 20 to 90;
-	// 0 is 70.
-	TargetPercent int
+	TargetPercent                        int
 }
+
+// DefaultName is the name of a stack that has no other.
+const DefaultName = "zae-limiter"
+
+// Defaults are the options of a stack that nobody says anything about.
+func Defaults() Options {
+	o := Options{Name: DefaultName}
+	OptionTable.SetDefaults(&o)
+	return o
+}
+
+// OptionsOf reads the options back from the parameters of a stack and its tags, so that an
+// update can keep what it does not change. A parameter that the stack does not have keeps
+// its default, and a parameter that this version does not know is ignored. The name, the
+// retention of audit events and the version are not in the parameters. The parameters of the
+// peer's template count, too. A value that cannot be read gives a [*store.ValidationError].
+func OptionsOf(name string, has []Parameter, tags []Tag) (Options, error) {
+	o := Defaults()
+	o.Name = name
+	values := map[string]string{}
+	for _, p := range has {
+		values[p.Key] = p.Value
+	}
+	if err := OptionTable.Read(values, &o); err != nil {
+		return o, err
+	}
+	o.Tags = usersTags(tags)
+	err := o.setPeerFormats(values)
+	return o, err
+}
+
+// usersTags leaves out the project's tags.
+func usersTags(tags []Tag) map[string]string {
+	users := map[string]string{}
+	for _, t := range tags {
+		if t.Key != TagManagedBy && !strings.HasPrefix(t.Key, "zae-limiter:") && !strings.HasPrefix(t.Key, "aws:") {
+			users[t.Key] = t.Value
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return users
+}
+
+// formatted is the name of a component after a format.
+func formatted(format, name string, c Component) string {
+	return strings.Replace(cmp.Or(format, placeholder), placeholder, name+"-"+string(c), 1)
+}
+
+const placeholder = option.Placeholder

@@ -11,8 +11,37 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/optiontest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
+
+// Each row refuses what is beyond its bounds, not among its values, or unlike its pattern, and
+// takes the bounds themselves. The error has the name of the option, and says what to give.
+func TestTheTableRefuses(t *testing.T) {
+	t.Parallel()
+	for _, problem := range optiontest.Accepted(deploy.OptionTable, deploy.Defaults, func(o deploy.Options) error {
+		_, err := deploy.New(o)
+		return err
+	}) {
+		t.Error(problem)
+	}
+}
+
+// The template bounds each parameter as the table does, and has the same defaults.
+func TestTheTemplateHasTheBoundsOfTheTable(t *testing.T) {
+	t.Parallel()
+	for _, problem := range optiontest.Differences(deploy.OptionTable, newSpec(t, deploy.Defaults()).Source()) {
+		t.Error(problem)
+	}
+}
+
+// Every option has a row, whose name is that of the field.
+func TestEveryOptionHasARow(t *testing.T) {
+	t.Parallel()
+	for _, problem := range optiontest.Unnamed(deploy.OptionTable, "Version") {
+		t.Error(problem)
+	}
+}
 
 func TestABadOptionIsNamed(t *testing.T) {
 	t.Parallel()
@@ -24,72 +53,52 @@ func TestABadOptionIsNamed(t *testing.T) {
 		return all
 	}
 	for _, c := range []struct {
-		field string
-		o     deploy.Options
+		field  string
+		change func(o *deploy.Options)
 	}{
-		{"Name", deploy.Options{Name: "my_stack"}},
-		{"Name", deploy.Options{Name: "my.stack"}},
-		{"Name", deploy.Options{Name: "my stack"}},
-		{"Name", deploy.Options{Name: "limits\n"}},
-		{"Name", deploy.Options{Name: "1limits"}},
-		{"Name", deploy.Options{Name: "-limits"}},
-		{"Name", deploy.Options{Name: "ab"}},
-		{"Name", deploy.Options{Name: strings.Repeat("a", 46)}},
-		{"Name", deploy.Options{Name: strings.Repeat("a", 54), NoProvisioner: true}},
-		{"Windows", deploy.Options{Windows: []string{"hourly", "weekly"}}},
-		{"Windows", deploy.Options{Windows: []string{"hourly", "hourly"}}},
-		{"Windows", deploy.Options{Windows: []string{}}},
-		{"UsageRetentionDays", deploy.Options{UsageRetentionDays: -1}},
-		{"UsageRetentionDays", deploy.Options{UsageRetentionDays: 3651}},
-		{"AuditRetentionDays", deploy.Options{AuditRetentionDays: -1}},
-		{"Capacity.MaxRead", deploy.Options{Capacity: deploy.Capacity{MinRead: 7, MaxRead: 6}}},
-		{"Capacity.MinWrite", deploy.Options{Capacity: deploy.Capacity{MinWrite: -1}}},
-		{"Capacity.TargetPercent", deploy.Options{Capacity: deploy.Capacity{TargetPercent: 91}}},
-		{"KMSKeyARN", deploy.Options{KMSKeyARN: "alias/mine"}},
-		{"GSI2Projection", deploy.Options{GSI2Projection: "INCLUDE"}},
-		{"PITRDays", deploy.Options{PITRDays: 36}},
-		{"CodeBucket", deploy.Options{CodeBucket: "Code"}},
-		{"CodeKey", deploy.Options{CodeKey: "a b"}},
-		{"Architecture", deploy.Options{Architecture: "amd64"}},
-		{"MemoryMB", deploy.Options{MemoryMB: 127}},
-		{"Timeout", deploy.Options{Timeout: 901 * time.Second}},
-		{"Timeout", deploy.Options{Timeout: 1500 * time.Millisecond}},
-		{"ReservedConcurrency", deploy.Options{ReservedConcurrency: -1}},
-		{"LogLevel", deploy.Options{LogLevel: "trace"}},
-		{"LogRetentionDays", deploy.Options{LogRetentionDays: 2}},
-		{"Quiet", deploy.Options{Quiet: time.Millisecond}},
-		{"BatchSize", deploy.Options{BatchSize: 10001}},
-		{"BatchSize", deploy.Options{BatchSize: -1}},
-		{"BatchWindow", deploy.Options{BatchWindow: 301 * time.Second}},
-		{"BatchWindow", deploy.Options{BatchWindow: 1500 * time.Millisecond}},
-		{"BatchWindow", deploy.Options{BatchWindow: -1}}, // with the default of 100 records
-		{"BatchWindow", deploy.Options{BatchWindow: -1, BatchSize: 11}},
-		{"StartingPosition", deploy.Options{StartingPosition: "AT_TIMESTAMP"}},
-		{"GlacierDays", deploy.Options{GlacierDays: 3651}},
-		{"AlarmTopicARN", deploy.Options{AlarmTopicARN: "alarms"}},
-		{"DurationAlarmPercent", deploy.Options{DurationAlarmPercent: 101}},
-		{"Roles", deploy.Options{NoIAM: true, Roles: true}},
-		{"NamespaceRoles", deploy.Options{NoIAM: true, NamespaceRoles: true}},
-		{"AggregatorRoleARN", deploy.Options{AggregatorRoleARN: "arn:aws:iam::12:role/x"}},
-		{"ProvisionerRoleARN", deploy.Options{ProvisionerRoleARN: aRole + "\n"}},
-		{"PermissionBoundary", deploy.Options{PermissionBoundary: "a b"}},
-		{"RoleNameFormat", deploy.Options{RoleNameFormat: "team"}},
-		{"RoleNameFormat", deploy.Options{RoleNameFormat: "{}{}"}},
-		{"RoleNameFormat", deploy.Options{RoleNameFormat: strings.Repeat("a", 54) + "{}"}},
-		{"RoleNameFormat", deploy.Options{Name: strings.Repeat("a", 45), RoleNameFormat: strings.Repeat("b", 15) + "{}"}},
-		{"PolicyNameFormat", deploy.Options{PolicyNameFormat: "a b{}"}},
-		{"PolicyNameFormat", deploy.Options{Name: strings.Repeat("a", 45), PolicyNameFormat: strings.Repeat("b", 100) + "{}"}},
-		{"Tags", deploy.Options{Tags: tags(45)}},
-		{"Tags", deploy.Options{Tags: map[string]string{"": "x"}}},
-		{"Tags", deploy.Options{Tags: map[string]string{"AWS:x": "x"}}},
-		{"Tags", deploy.Options{Tags: map[string]string{"x": strings.Repeat("v", 257)}}},
-		{"Tags", deploy.Options{Tags: map[string]string{"k*": "x"}}},
-		{"Tags", deploy.Options{Tags: map[string]string{"x": "a;b"}}},
+		{"Name", func(o *deploy.Options) { o.Name = "" }},
+		{"Name", func(o *deploy.Options) { o.Name = "my_stack" }},
+		{"Name", func(o *deploy.Options) { o.Name = "my.stack" }},
+		{"Name", func(o *deploy.Options) { o.Name = "my stack" }},
+		{"Name", func(o *deploy.Options) { o.Name = "limits\n" }},
+		{"Name", func(o *deploy.Options) { o.Name = "1limits" }},
+		{"Name", func(o *deploy.Options) { o.Name = "-limits" }},
+		{"Name", func(o *deploy.Options) { o.Name = "ab" }},
+		{"Name", func(o *deploy.Options) { o.Name = strings.Repeat("a", 46) }},
+		{"Name", func(o *deploy.Options) { o.Name, o.Provisioner = strings.Repeat("a", 54), false }},
+		{"Windows", func(o *deploy.Options) { o.Windows = []string{"hourly", "hourly"} }},
+		{"Windows", func(o *deploy.Options) { o.Windows = nil }},
+		{"Capacity.MaxRead", func(o *deploy.Options) { o.Capacity.MinRead, o.Capacity.MaxRead = 7, 6 }},
+		{"Capacity.MaxWrite", func(o *deploy.Options) { o.Capacity.MinWrite, o.Capacity.MaxWrite = 7, 6 }},
+		{"LogRetentionDays", func(o *deploy.Options) { o.LogRetentionDays = 2 }},
+		{"Quiet", func(o *deploy.Options) { o.Quiet = time.Millisecond }},
+		{"BatchWindow", func(o *deploy.Options) { o.BatchWindow = 0 }}, // with the default of 100 records
+		{"BatchWindow", func(o *deploy.Options) { o.BatchWindow, o.BatchSize = 0, 11 }},
+		{"Roles", func(o *deploy.Options) { o.IAM, o.Roles = false, true }},
+		{"NamespaceRoles", func(o *deploy.Options) { o.IAM, o.NamespaceRoles = false, true }},
+		{"ProvisionerRoleARN", func(o *deploy.Options) { o.ProvisionerRoleARN = aRole + "\n" }},
+		{"RoleNameFormat", func(o *deploy.Options) { o.RoleNameFormat = "team" }},
+		{"RoleNameFormat", func(o *deploy.Options) { o.RoleNameFormat = "{}{}" }},
+		{"RoleNameFormat", func(o *deploy.Options) { o.RoleNameFormat = strings.Repeat("a", 54) + "{}" }},
+		{"RoleNameFormat", func(o *deploy.Options) {
+			o.Name, o.RoleNameFormat = strings.Repeat("a", 45), strings.Repeat("b", 15)+"{}"
+		}},
+		{"PolicyNameFormat", func(o *deploy.Options) { o.PolicyNameFormat = "a b{}" }},
+		{"PolicyNameFormat", func(o *deploy.Options) {
+			o.Name, o.PolicyNameFormat = strings.Repeat("a", 45), strings.Repeat("b", 100)+"{}"
+		}},
+		{"Tags", func(o *deploy.Options) { o.Tags = tags(45) }},
+		{"Tags", func(o *deploy.Options) { o.Tags = map[string]string{"": "x"} }},
+		{"Tags", func(o *deploy.Options) { o.Tags = map[string]string{"AWS:x": "x"} }},
+		{"Tags", func(o *deploy.Options) { o.Tags = map[string]string{"x": strings.Repeat("v", 257)} }},
+		{"Tags", func(o *deploy.Options) { o.Tags = map[string]string{"k*": "x"} }},
+		{"Tags", func(o *deploy.Options) { o.Tags = map[string]string{"x": "a;b"} }},
 	} {
-		_, err := deploy.New(c.o)
+		o := with(c.change)
+		_, err := deploy.New(o)
 		bad := (*store.ValidationError)(nil)
 		if !errors.As(err, &bad) || bad.Field != c.field || bad.Reason == "" {
-			t.Errorf("%s: %v", c.field, err)
+			t.Errorf("%+v: %v", o, err)
 		}
 	}
 }
@@ -97,8 +106,8 @@ func TestABadOptionIsNamed(t *testing.T) {
 // A stack name of 45 characters leaves room for the longest name of a function.
 func TestTheLongestNameFits(t *testing.T) {
 	t.Parallel()
-	spec := newSpec(t, deploy.Options{Name: strings.Repeat("a", 45)})
-	alone := newSpec(t, deploy.Options{Name: strings.Repeat("a", 53), NoProvisioner: true}) // as stacks of the peer may be called
+	spec := newSpec(t, with(func(o *deploy.Options) { o.Name = strings.Repeat("a", 45) }))
+	alone := newSpec(t, with(func(o *deploy.Options) { o.Name, o.Provisioner = strings.Repeat("a", 53), false })) // as stacks of the peer may be called
 	const most = 64
 	for _, name := range []string{
 		spec.AggregatorFunction(), spec.ProvisionerFunction(), spec.RoleName(deploy.ProvisionerRole), alone.AggregatorFunction(), alone.RoleName(deploy.AdminRole),
@@ -116,7 +125,7 @@ func TestTagsOfTheProjectWin(t *testing.T) {
 		users[fmt.Sprint("key", i)] = "value"
 	}
 	got := map[string]string{}
-	for _, tag := range newSpec(t, deploy.Options{Tags: users, Version: "v1.2.3"}).Tags() {
+	for _, tag := range newSpec(t, with(func(o *deploy.Options) { o.Tags, o.Version = users, "v1.2.3" })).Tags() {
 		got[tag.Key] = tag.Value
 	}
 	const most = 50
@@ -151,11 +160,11 @@ func TestOptionsComeBackFromAStack(t *testing.T) {
 func TestEveryPercentageComesBack(t *testing.T) {
 	t.Parallel()
 	for percent := 1; percent <= 100; percent++ {
-		for _, timeout := range []time.Duration{time.Second, 7 * time.Second, 15 * time.Minute} {
-			s := newSpec(t, deploy.Options{Timeout: timeout, DurationAlarmPercent: percent})
+		for _, timeout := range []int{1, 7, 900} {
+			s := newSpec(t, with(func(o *deploy.Options) { o.TimeoutSeconds, o.DurationAlarmPercent = timeout, percent }))
 			read, err := deploy.OptionsOf(s.Name(), s.Parameters(), nil)
 			if err != nil || read.DurationAlarmPercent != percent {
-				t.Fatalf("%d %% of %v came back as %d %%: %v", percent, timeout, read.DurationAlarmPercent, err)
+				t.Fatalf("%d %% of %d s came back as %d %%: %v", percent, timeout, read.DurationAlarmPercent, err)
 			}
 		}
 	}
@@ -180,10 +189,10 @@ func TestOptionsComeFromAStackOfThePeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := deploy.Options{
-		Name: "limits", Windows: []string{"hourly", "daily"}, UsageRetentionDays: 30, Timeout: 2 * time.Minute, DurationAlarmPercent: 50,
-		NoArchive: true, RoleNameFormat: "team-{}", PolicyNameFormat: "{}-core", Tags: map[string]string{"team": "core"},
-	}
+	want := with(func(o *deploy.Options) {
+		o.Name, o.Windows, o.UsageRetentionDays, o.TimeoutSeconds, o.DurationAlarmPercent = "limits", []string{"hourly", "daily"}, 30, 120, 50
+		o.Archive, o.RoleNameFormat, o.PolicyNameFormat, o.Tags = false, "team-{}", "{}-core", map[string]string{"team": "core"}
+	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
@@ -249,7 +258,7 @@ func TestWhatIsLeftOutIsNoted(t *testing.T) {
 
 func TestMergingWaitsAsLongAsTheAggregatorDoes(t *testing.T) {
 	t.Parallel()
-	if got := newSpec(t, deploy.Options{}).Options().Quiet; got != aggregator.DefaultQuiet {
+	if got := newSpec(t, deploy.Defaults()).Options().Quiet; got != aggregator.DefaultQuiet {
 		t.Errorf("the default of Quiet is %v, that of the aggregator %v", got, aggregator.DefaultQuiet)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // code in it, one update changes the functions in place, and the name that the stack exports
 // stays.
 func (o *Options) KeepPeer(bucket string) {
-	o.LocalIndexes, o.GSI2Projection, o.StartingPosition, o.Quiet = true, ProjectAll, FromNow, -1
+	o.LocalIndexes, o.GSI2Projection, o.StartingPosition, o.Quiet = true, ProjectAll, FromNow, 0
 	o.CodeBucket = bucket
 }
 
@@ -31,8 +31,8 @@ type peerName struct {
 
 var (
 	peerRoles = []peerName{
-		{"AggregatorRoleName", AggregatorRole, func(o *Options) bool { return !o.NoIAM && !o.NoAggregator && o.AggregatorRoleARN == "" }},
-		{"ProvisionerRoleName", ProvisionerRole, func(o *Options) bool { return !o.NoIAM && !o.NoProvisioner }},
+		{"AggregatorRoleName", AggregatorRole, func(o *Options) bool { return o.IAM && o.Aggregator && o.AggregatorRoleARN == "" }},
+		{"ProvisionerRoleName", ProvisionerRole, func(o *Options) bool { return o.IAM && o.Provisioner }},
 		{"AppRoleName", AppRole, hasRoles},
 		{"AdminRoleName", AdminRole, hasRoles},
 		{"ReadOnlyRoleName", ReadOnlyRole, hasRoles},
@@ -47,8 +47,8 @@ var (
 	}
 )
 
-func hasIAM(o *Options) bool   { return !o.NoIAM }
-func hasRoles(o *Options) bool { return !o.NoIAM && o.Roles }
+func hasIAM(o *Options) bool   { return o.IAM }
+func hasRoles(o *Options) bool { return o.IAM && o.Roles }
 
 // setPeerFormats recovers the formats of names from the parameters of the peer's template,
 // which has a parameter for each name. A stack whose names follow no format is refused: an

@@ -118,10 +118,10 @@ var (
 func TestThereAreSixPolicies(t *testing.T) {
 	t.Parallel()
 	want := slices.Sorted(slices.Values(policies))
-	if diff := cmp.Diff(want, newStack(t, deploy.Options{}).ofType("AWS::IAM::ManagedPolicy")); diff != "" {
+	if diff := cmp.Diff(want, newStack(t, deploy.Defaults()).ofType("AWS::IAM::ManagedPolicy")); diff != "" {
 		t.Errorf("policies (-want +got):\n%s", diff)
 	}
-	if got := newStack(t, deploy.Options{NoIAM: true}).ofType("AWS::IAM::ManagedPolicy"); len(got) > 0 {
+	if got := newStack(t, with(func(o *deploy.Options) { o.IAM = false })).ofType("AWS::IAM::ManagedPolicy"); len(got) > 0 {
 		t.Errorf("without IAM the stack has %v", got)
 	}
 }
@@ -129,7 +129,7 @@ func TestThereAreSixPolicies(t *testing.T) {
 // The hot path of a limiter: it opens the table, reads configuration, and writes buckets.
 func TestWhatAnAcquireNeedsIsAllowed(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	for _, policy := range []string{"AcquireOnlyPolicy", "FullAccessPolicy", "NamespaceAcquirePolicy", "NamespaceFullAccessPolicy"} {
 		for _, r := range []request{
 			{action: "BatchGetItem", keys: []string{"_/SYSTEM#"}},
@@ -149,7 +149,7 @@ func TestWhatAnAcquireNeedsIsAllowed(t *testing.T) {
 
 func TestAnAcquireMayWriteNothingButBuckets(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	for _, policy := range []string{"AcquireOnlyPolicy", "NamespaceAcquirePolicy"} {
 		for _, r := range []request{
 			{action: "UpdateItem", keys: []string{"ns1/ENTITY#a"}},
@@ -172,7 +172,7 @@ func TestAnAcquireMayWriteNothingButBuckets(t *testing.T) {
 
 func TestReadersWriteNothing(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	for _, policy := range []string{"ReadOnlyPolicy", "NamespaceReadOnlyPolicy"} {
 		for _, action := range append([]string{"UpdateTable", "DeleteTable"}, writes...) {
 			if allows(t, s.statements(policy), request{action: action, keys: []string{"ns1/BUCKET#a#r#0"}, tag: "ns1"}) {
@@ -205,7 +205,7 @@ func TestATenantStaysInItsNamespace(t *testing.T) {
 // without a tag, or with that of the registry, writes nothing anywhere.
 func TestNoTenantWritesTheRegistry(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	for _, policy := range tenants {
 		statements := s.statements(policy)
 		for _, tag := range []string{"ns1", "_", ""} {
@@ -223,7 +223,7 @@ func TestNoTenantWritesTheRegistry(t *testing.T) {
 // The tag of the registry is no namespace: it reads nothing either, by key or by query.
 func TestTheTagOfTheRegistryReadsNothing(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	for _, policy := range tenants {
 		statements := s.statements(policy)
 		for _, key := range []string{"_/AUDIT#x", "_/STREAM#x", "_/SYSTEM#", "_"} {
@@ -238,7 +238,7 @@ func TestTheTagOfTheRegistryReadsNothing(t *testing.T) {
 
 func TestATenantListsItsOwnNamespace(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	for _, policy := range tenants {
 		statements := s.statements(policy)
 		for _, key := range []string{"ns1", "ns1/ENTITY#a", "ns1/RESOURCE#r"} {
@@ -251,7 +251,7 @@ func TestATenantListsItsOwnNamespace(t *testing.T) {
 
 func TestAdministratorsMayInspectTheTable(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	for _, policy := range []string{"FullAccessPolicy", "ReadOnlyPolicy"} {
 		for _, action := range []string{"DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "Scan"} {
 			if !allows(t, s.statements(policy), request{action: action}) {
@@ -263,7 +263,7 @@ func TestAdministratorsMayInspectTheTable(t *testing.T) {
 
 func TestTheFunctionsHaveWhatTheyCallAndNoMore(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	for _, c := range []struct {
 		role, action, key string
 		want              bool

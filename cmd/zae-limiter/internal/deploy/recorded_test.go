@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
 )
 
 var updatePolicies = flag.Bool("update.policies", false, "write the policies to the file that the judge of permissions reads")
@@ -31,7 +29,7 @@ var arns = strings.NewReplacer(
 // The judge of permissions reads the policies as the template has them now.
 func TestTheJudgedPoliciesAreThoseOfTheTemplate(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{CodeKey: "functions/0.zip"})
+	s := newStack(t, withCode())
 	documents := map[string]any{}
 	for name, resource := range map[string]string{
 		"acq": "AcquireOnlyPolicy", "full": "FullAccessPolicy", "read": "ReadOnlyPolicy",

@@ -111,7 +111,7 @@ func drain(t *testing.T, w *testbed.World) (all []streamtypes.Record) {
 // (defect 9).
 func TestTheFiltersAdmitWhatTheAggregatorWorksOn(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, deploy.Options{CodeKey: "k"})
+	s := newStack(t, withCode())
 	var patterns []map[string]any
 	for _, f := range s.properties("AggregatorEventSourceMapping")["FilterCriteria"].(map[string]any)["Filters"].([]any) {
 		var pattern map[string]any
@@ -177,7 +177,7 @@ func kind(r *streamtypes.Record) string {
 // The table of the stack equals the table of zae-limiter table create.
 func TestTheTableIsThatOfTheProgram(t *testing.T) {
 	t.Parallel()
-	for _, o := range []deploy.Options{{}, {GSI2Projection: deploy.ProjectAll}} {
+	for _, o := range []deploy.Options{deploy.Defaults(), with(func(o *deploy.Options) { o.GSI2Projection = deploy.ProjectAll })} {
 		p := newStack(t, o).properties("RateLimitsTable")
 		engine := testbed.NewEngine(t, testbed.Options{}.Engine)
 		projection := map[deploy.Projection]dynamo.Projection{"": dynamo.ProjectKeys, deploy.ProjectAll: dynamo.ProjectAll}[o.GSI2Projection]
@@ -246,7 +246,7 @@ func TestNoLifecycleRuleOfTheArchiveTouchesTheCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lifecycle := newStack(t, deploy.Options{}).properties("AuditArchiveBucket")["LifecycleConfiguration"].(map[string]any)
+	lifecycle := newStack(t, deploy.Defaults()).properties("AuditArchiveBucket")["LifecycleConfiguration"].(map[string]any)
 	moving := 0
 	for _, r := range lifecycle["Rules"].([]any) {
 		rule := r.(map[string]any)
@@ -267,7 +267,8 @@ func TestNoLifecycleRuleOfTheArchiveTouchesTheCode(t *testing.T) {
 // has another logical ID, type or physical name.
 func TestAStackOfThePeerKeepsWhatItHas(t *testing.T) {
 	t.Parallel()
-	o := deploy.Options{CodeKey: "k", Roles: true}
+	o := withCode()
+	o.Roles = true
 	o.KeepPeer("archive")
 	s := newStack(t, o)
 	for name, want := range map[string][3]string{
@@ -377,7 +378,7 @@ func TestTheDashboardShowsMetricsThatExist(t *testing.T) {
 	known := maps.Clone(amazonsMetrics)
 	own, names := ownMetrics(t)
 	known[own] = names
-	s := newStack(t, deploy.Options{})
+	s := newStack(t, deploy.Defaults())
 	var body struct {
 		Widgets []struct {
 			Properties struct {

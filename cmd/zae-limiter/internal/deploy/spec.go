@@ -1,9 +1,9 @@
 package deploy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 )
 
 // SchemaVersion is the version of the table's schema that the stack is made for.
@@ -21,21 +21,26 @@ const (
 	TagLambdaVersion = "zae-limiter:lambda-version"
 )
 
-// A Spec is what a stack is to be: options that were checked, with their defaults.
+// A Spec is what a stack is to be: options that were checked.
 type Spec struct{ o Options }
 
-// New checks the options and fills in the defaults. An option that is not acceptable gives
-// a [*store.ValidationError], which names the field and what to do.
+// New checks the options, which began as [Defaults]. An option that is not acceptable gives a
+// [*store.ValidationError], which names the field and what to do.
 func New(o Options) (*Spec, error) {
-	o.setDefaults()
-	if err := o.validate(); err != nil {
+	for _, format := range []*string{&o.RoleNameFormat, &o.PolicyNameFormat} {
+		if *format == placeholder {
+			*format = ""
+		}
+	}
+	if err := OptionTable.Check(&o); err != nil {
 		return nil, err
 	}
+	o.Version = cmp.Or(o.Version, "unknown")
 	o.Windows, o.Tags = slices.Clone(o.Windows), maps.Clone(o.Tags)
 	return &Spec{o}, nil
 }
 
-// Options returns the options with their defaults.
+// Options returns the options.
 func (s *Spec) Options() Options {
 	o := s.o
 	o.Windows, o.Tags = slices.Clone(o.Windows), maps.Clone(o.Tags)
@@ -53,9 +58,9 @@ type Parameter struct {
 
 // Parameters returns a value for each parameter of the template, in the template's order.
 func (s *Spec) Parameters() []Parameter {
-	all := make([]Parameter, 0, len(parameters))
-	for _, p := range parameters {
-		all = append(all, Parameter{p.Key, p.Get(&s.o)})
+	var all []Parameter
+	for key, value := range OptionTable.Parameters(&s.o) {
+		all = append(all, Parameter{key, value})
 	}
 	return all
 }
@@ -87,22 +92,22 @@ func (s *Spec) Tags() []Tag {
 // Aggregator reports whether the stack, once it has code, has the function that follows
 // the stream.
 func (s *Spec) Aggregator() bool {
-	return !s.o.NoAggregator && (!s.o.NoIAM || s.o.AggregatorRoleARN != "")
+	return s.o.Aggregator && (s.o.IAM || s.o.AggregatorRoleARN != "")
 }
 
 // Provisioner reports whether the stack, once it has code, has the function that handles
 // the custom resource of limits.
 func (s *Spec) Provisioner() bool {
-	return !s.o.NoProvisioner && (!s.o.NoIAM || s.o.ProvisionerRoleARN != "")
+	return s.o.Provisioner && (s.o.IAM || s.o.ProvisionerRoleARN != "")
 }
 
 // Notes returns sentences about what the stack leaves out although the options have it.
 func (s *Spec) Notes() []string {
 	var notes []string
-	if !s.o.NoAggregator && !s.Aggregator() {
+	if s.o.Aggregator && !s.Aggregator() {
 		notes = append(notes, "the stack has no aggregator: without IAM resources it needs an existing role, see --aggregator-role-arn")
 	}
-	if !s.o.NoProvisioner && !s.Provisioner() {
+	if s.o.Provisioner && !s.Provisioner() {
 		notes = append(notes, "the stack has no provisioner: without IAM resources it needs an existing role, see --provisioner-role-arn")
 	}
 	return notes
@@ -143,9 +148,3 @@ func (s *Spec) RoleName(c Component) string { return formatted(s.o.RoleNameForma
 
 // PolicyName is the name of a component's policy.
 func (s *Spec) PolicyName(c Component) string { return formatted(s.o.PolicyNameFormat, s.o.Name, c) }
-
-// DurationAlarm is the average duration of a call that raises an alarm, in milliseconds.
-func (o *Options) durationAlarm() string {
-	const percent = 100
-	return strconv.FormatInt(o.Timeout.Milliseconds()*int64(o.DurationAlarmPercent)/percent, 10)
-}

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/internal/parameter"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/option"
 )
 
 // MaxTemplateBytes is the most that CloudFormation takes as the body of a template.
@@ -119,7 +119,7 @@ func emit(w *bytes.Buffer, n *yaml.Node) {
 }
 
 // plain matches scalars that need no quotes between brackets.
-var plain = parameter.Pattern(`\A[\w/][\w./()-]*((::?| )[\w./*-]+)*\z`)
+var plain = option.Pattern(`\A[\w/][\w./()-]*((::?| )[\w./*-]+)*\z`)
 
 func emitScalar(w *bytes.Buffer, n *yaml.Node) {
 	quoted := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0

@@ -2,7 +2,6 @@ package deploy_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -25,9 +24,10 @@ func widest() deploy.Options {
 	return deploy.Options{
 		Name: "limits", Windows: []string{"hourly", "daily", "monthly"}, UsageRetentionDays: 30, KMSKeyARN: aKey,
 		GSI2Projection: deploy.ProjectAll, LocalIndexes: true, PITRDays: 7, DeletionProtection: true,
-		Capacity: deploy.Capacity{Provisioned: true, MinRead: 1, MaxRead: 2, MinWrite: 3, MaxWrite: 4, TargetPercent: 50},
-		CodeKey:  "functions/0.zip", Architecture: deploy.AMD64, MemoryMB: 512, Timeout: 2 * time.Minute, ReservedConcurrency: 5,
-		Tracing: true, LogLevel: "debug", LogRetentionDays: 7, Quiet: -1, BatchSize: 1000, BatchWindow: time.Minute, StartingPosition: deploy.FromNow, GlacierDays: 1,
+		Capacity:   deploy.Capacity{Provisioned: true, MinRead: 1, MaxRead: 2, MinWrite: 3, MaxWrite: 4, TargetPercent: 50},
+		Aggregator: true, Provisioner: true, Archive: true, Alarms: true, IAM: true,
+		CodeKey: "functions/0.zip", Architecture: deploy.AMD64, MemoryMB: 512, TimeoutSeconds: 120, ReservedConcurrency: 5,
+		Tracing: true, LogLevel: "debug", LogRetentionDays: 7, BatchSize: 1000, BatchWindow: time.Minute, StartingPosition: deploy.FromNow, GlacierDays: 1,
 		AlarmTopicARN: aTopic, DurationAlarmPercent: 33, Roles: true, NamespaceRoles: true, PermissionBoundary: "edge",
 		RoleNameFormat: "team-{}-role", PolicyNameFormat: "{}-policy", Tags: map[string]string{"team": "core"},
 	}
@@ -35,17 +35,21 @@ func widest() deploy.Options {
 
 // shapes are options that together have every branch of the template.
 func shapes() map[string]deploy.Options {
-	external := widest()
+	external, peer := widest(), deploy.Defaults()
 	external.CodeBucket, external.AggregatorRoleARN, external.ProvisionerRoleARN = "code", aRole, aRole
-	external.NoIAM, external.Roles, external.NamespaceRoles, external.PermissionBoundary = true, false, false, "arn:aws:iam::aws:policy/edge"
-	peer := deploy.Options{}
+	external.IAM, external.Roles, external.NamespaceRoles, external.PermissionBoundary = false, false, false, "arn:aws:iam::aws:policy/edge"
 	peer.KeepPeer("")
-	return map[string]deploy.Options{
-		"default": {}, "with code": {CodeKey: "functions/0.zip"}, "widest": widest(), "roles of others": external, "peer": peer,
-		"no IAM": {NoIAM: true, CodeKey: "k"}, "no functions": {NoAggregator: true, NoProvisioner: true, CodeKey: "k"},
-		"no aggregator": {NoAggregator: true, CodeKey: "k"}, "no provisioner": {NoProvisioner: true, CodeKey: "k"},
-		"no alarms": {NoAlarms: true, CodeKey: "k"}, "no archive": {NoArchive: true, CodeKey: "k"},
+	all := map[string]deploy.Options{"default": deploy.Defaults(), "with code": withCode(), "widest": widest(), "roles of others": external, "peer": peer}
+	for name, change := range map[string]func(*deploy.Options){
+		"no IAM": func(o *deploy.Options) { o.IAM = false }, "no functions": func(o *deploy.Options) { o.Aggregator, o.Provisioner = false, false },
+		"no aggregator": func(o *deploy.Options) { o.Aggregator = false }, "no provisioner": func(o *deploy.Options) { o.Provisioner = false },
+		"no alarms": func(o *deploy.Options) { o.Alarms = false }, "no archive": func(o *deploy.Options) { o.Archive = false },
+	} {
+		o := withCode()
+		change(&o)
+		all[name] = o
 	}
+	return all
 }
 
 // The template keeps some room for the next resource.
@@ -61,7 +65,7 @@ func TestTheTemplateFits(t *testing.T) {
 
 func TestWhatIsSentMeansWhatTheFileSays(t *testing.T) {
 	t.Parallel()
-	spec := newSpec(t, deploy.Options{})
+	spec := newSpec(t, deploy.Defaults())
 	want := parse(t, spec.Source())
 	for _, p := range want["Parameters"].(map[string]any) {
 		entry := p.(map[string]any)
@@ -84,28 +88,6 @@ func TestWhatIsSentMeansWhatTheFileSays(t *testing.T) {
 	text[0] = strings.Join(lines, "")
 	if diff := cmp.Diff(want, parse(t, string(spec.Template())), cmp.AllowUnexported(call{})); diff != "" {
 		t.Errorf("the file differs from what is sent (-file +sent):\n%s", diff)
-	}
-}
-
-func TestEveryParameterHasAValue(t *testing.T) {
-	t.Parallel()
-	spec := newSpec(t, deploy.Options{})
-	template := parse(t, spec.Source())["Parameters"].(map[string]any)
-	var keys []string
-	for _, p := range spec.Parameters() {
-		keys = append(keys, p.Key)
-		entry, ok := template[p.Key].(map[string]any)
-		if !ok {
-			t.Errorf("the template has no parameter %s", p.Key)
-			continue
-		}
-		if entry["Default"] != p.Value {
-			t.Errorf("%s: the template's default is %q, that of the options %q", p.Key, entry["Default"], p.Value)
-		}
-	}
-	slices.Sort(keys)
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(template)), keys); diff != "" {
-		t.Errorf("parameters (-template +sent):\n%s", diff)
 	}
 }
 
@@ -179,14 +161,14 @@ func anyOptions(draw *rand.Rand) deploy.Options {
 	on := func() bool { return draw.IntN(2) == 0 }
 	seldom := func() bool { return draw.IntN(rarely) == 0 }
 	text := func(on bool, s string) string { return map[bool]string{true: s}[on] }
-	o := deploy.Options{
-		DeleteData: on(), DeletionProtection: on(), LocalIndexes: on(), Tracing: on(), NoArchive: on(), NoAlarms: on(), NoAggregator: seldom(), NoProvisioner: seldom(),
-		NoIAM: seldom(), CodeKey: text(!seldom(), "functions/0.zip"), CodeBucket: text(on(), "code"), KMSKeyARN: text(on(), aKey), AlarmTopicARN: text(on(), aTopic),
-		AggregatorRoleARN: text(on(), aRole), ProvisionerRoleARN: text(on(), aRole),
-		PermissionBoundary: [...]string{"", "edge", "arn:aws:iam::aws:policy/edge"}[draw.IntN(3)],
-		RoleNameFormat:     text(on(), "team-{}-role"), PolicyNameFormat: text(on(), "{}-policy"),
-	}
-	o.Roles, o.NamespaceRoles = !o.NoIAM && on(), !o.NoIAM && on()
+	o := deploy.Defaults()
+	o.DeleteData, o.DeletionProtection, o.LocalIndexes, o.Tracing, o.Archive, o.Alarms = on(), on(), on(), on(), on(), on()
+	o.Aggregator, o.Provisioner, o.IAM = !seldom(), !seldom(), !seldom()
+	o.CodeKey, o.CodeBucket, o.KMSKeyARN, o.AlarmTopicARN = text(!seldom(), "functions/0.zip"), text(on(), "code"), text(on(), aKey), text(on(), aTopic)
+	o.AggregatorRoleARN, o.ProvisionerRoleARN = text(on(), aRole), text(on(), aRole)
+	o.PermissionBoundary = [...]string{"", "edge", "arn:aws:iam::aws:policy/edge"}[draw.IntN(3)]
+	o.RoleNameFormat, o.PolicyNameFormat = text(on(), "team-{}-role"), text(on(), "{}-policy")
+	o.Roles, o.NamespaceRoles = o.IAM && on(), o.IAM && on()
 	if on() {
 		o.Capacity = widest().Capacity
 	}
@@ -212,7 +194,7 @@ func TestResourcesReferToNothingThatIsLeftOut(t *testing.T) {
 func TestWithoutCodeThereAreNoFunctions(t *testing.T) {
 	t.Parallel()
 	const function, mapping = "AWS::Lambda::Function", "AWS::Lambda::EventSourceMapping"
-	first, second := newStack(t, deploy.Options{}), newStack(t, deploy.Options{CodeKey: "k"})
+	first, second := newStack(t, deploy.Defaults()), newStack(t, withCode())
 	if got := append(first.ofType(function), first.ofType(mapping)...); len(got) > 0 {
 		t.Errorf("without code the stack has %v", got)
 	}
@@ -270,7 +252,7 @@ func TestTheThrottlesOfEveryIndexRaiseAnAlarm(t *testing.T) {
 		"ReadThrottleEvents GSI1", "ReadThrottleEvents GSI2", "ReadThrottleEvents GSI3", "ReadThrottleEvents GSI4",
 		"WriteThrottleEvents GSI1", "WriteThrottleEvents GSI2", "WriteThrottleEvents GSI3", "WriteThrottleEvents GSI4",
 	}
-	if diff := cmp.Diff(want, watched(newStack(t, deploy.Options{}), "IndexThrottleAlarm")); diff != "" {
+	if diff := cmp.Diff(want, watched(newStack(t, deploy.Defaults()), "IndexThrottleAlarm")); diff != "" {
 		t.Errorf("the alarm watches (-want +got):\n%s", diff)
 	}
 }
@@ -293,7 +275,7 @@ func TestSilenceOfTheAggregatorRaisesAnAlarm(t *testing.T) {
 	if p["EvaluationPeriods"] != "3" {
 		t.Errorf("%v periods", p["EvaluationPeriods"])
 	}
-	none := newStack(t, deploy.Options{NoAggregator: true})
+	none := newStack(t, with(func(o *deploy.Options) { o.Aggregator = false }))
 	if slices.Contains(none.ofType("AWS::CloudWatch::Alarm"), "AggregatorSilentAlarm") {
 		t.Error("a stack without an aggregator has the alarm")
 	}
@@ -302,7 +284,7 @@ func TestSilenceOfTheAggregatorRaisesAnAlarm(t *testing.T) {
 func TestDataOutlivesTheStackUnlessOptionsSayOtherwise(t *testing.T) {
 	t.Parallel()
 	for _, deleteData := range []bool{false, true} {
-		s := newStack(t, deploy.Options{DeleteData: deleteData})
+		s := newStack(t, with(func(o *deploy.Options) { o.DeleteData = deleteData }))
 		want := map[bool]string{false: "Retain", true: "Delete"}[deleteData]
 		onDelete := map[bool]string{false: "RetainExceptOnCreate", true: "Delete"}[deleteData]
 		for _, name := range []string{"RateLimitsTable", "AuditArchiveBucket", "AuditArchiveBucketPolicy"} {

@@ -60,6 +60,18 @@ type stack struct {
 // noValue is what AWS::NoValue stands for.
 type noValue struct{}
 
+// with are the default options, changed.
+func with(change func(o *deploy.Options)) deploy.Options {
+	o := deploy.Defaults()
+	change(&o)
+	return o
+}
+
+// withCode are the default options of a stack that has its functions.
+func withCode() deploy.Options {
+	return with(func(o *deploy.Options) { o.CodeKey = "functions/0.zip" })
+}
+
 func newSpec(t *testing.T, o deploy.Options) *deploy.Spec {
 	t.Helper()
 	spec, err := deploy.New(o)

@@ -62,7 +62,7 @@ func (o *deleter) Run(ctx context.Context) error {
 	if err := o.confirm.Ask(ctx, fmt.Sprintf("Delete stack %q (%s)?", name, live.Status)); err != nil {
 		return err
 	}
-	if _, err := m.Delete(ctx, stack.Deletion{Name: live.ID, Retain: o.retain, NoWait: o.noWait, Progress: stackcli.Progress(o.app)}); err != nil {
+	if _, err := m.Delete(ctx, stack.Deletion{Name: live.ID, Retain: o.retain, Background: o.noWait, Progress: stackcli.Progress(o.app)}); err != nil {
 		return err
 	}
 	if o.noWait {

@@ -104,18 +104,18 @@ func (o *deployer) Run(ctx context.Context) error {
 		return err
 	}
 	options.Architecture, options.CodeKey, options.NamespaceID = code.Architecture(), code.Key(), unregistered
-	if _, err := o.flags.spec(options); err != nil { // before anything is written
+	if _, err := specOf(options); err != nil { // before anything is written
 		return err
 	}
 	if err := o.namespace(ctx, clients, &options); err != nil {
 		return err
 	}
-	spec, err := o.flags.spec(options)
+	spec, err := specOf(options)
 	if err != nil {
 		return err
 	}
 	run := stacks.Rollout{
-		Spec: stack.SpecOf(spec, nil), NoWait: o.noWait, By: "cli:" + version(),
+		Spec: stack.SpecOf(spec, nil), Background: o.noWait, By: "cli:" + version(),
 		Code: &stacks.Code{Bucket: options.CodeBucket, Key: code.Key(), Zip: code.Zip()},
 	}
 	if o.dryRun {
@@ -157,7 +157,8 @@ func (o *deployer) limiter(ctx context.Context) (*stacks.Stack, stacks.Clients, 
 // options are those of the stack as it is, with the given flags over them, and what the
 // limiter's stack has.
 func (o *deployer) options(limiter, live *stacks.Stack) (loadstack.Options, error) {
-	options, isNew := loadstack.Options{Limiter: limiter.Name}, live == nil || len(live.Parameters) == 0
+	options, isNew := loadstack.Defaults(), live == nil || len(live.Parameters) == 0
+	options.Limiter = limiter.Name
 	if !isNew {
 		var err error
 		if options, err = loadstack.OptionsOf(limiter.Name, live.Parameters); err != nil {
@@ -166,6 +167,9 @@ func (o *deployer) options(limiter, live *stacks.Stack) (loadstack.Options, erro
 	}
 	if err := o.flags.applyTo(&options, isNew || options.Scenario == "" && len(options.File) == 0); err != nil {
 		return options, err
+	}
+	if isNew && !o.flags.set.Changed("max-workers") {
+		options.MaxWorkers = max(options.MaxWorkers, options.MinWorkers)
 	}
 	if _, given := o.app.Flags.Given("namespace"); given || o.app.Flags.Namespace != dynamo.DefaultNamespace {
 		options.Namespace = o.app.Flags.Namespace
@@ -187,9 +191,6 @@ const unregistered = "not-registered-yet"
 
 // namespace registers the namespace of the load, and sets its ID. A dry run registers none.
 func (o *deployer) namespace(ctx context.Context, clients stacks.Clients, options *loadstack.Options) error {
-	if options.Namespace == "" {
-		options.Namespace = loadstack.DefaultNamespace
-	}
 	all, err := dynamo.NewNamespaces(o.database(clients, *options))
 	if err != nil {
 		return err

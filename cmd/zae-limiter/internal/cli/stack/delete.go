@@ -68,7 +68,7 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 		return err
 	}
 	left, err := m.Delete(ctx, stack.Deletion{
-		Name: live.ID, Data: o.data != "", Retain: o.retain, NoWait: o.noWait, Progress: Progress(o.app),
+		Name: live.ID, Data: o.data != "", Retain: o.retain, Background: o.noWait, Progress: Progress(o.app),
 	})
 	switch {
 	case err != nil:

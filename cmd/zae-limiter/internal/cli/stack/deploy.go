@@ -18,7 +18,7 @@ type deployOptions struct {
 	app     *app.App
 	version string
 	confirm *app.Confirmation
-	flags   stackarg.Flags
+	flags   stackarg.Flags[deploy.Options]
 	arch    func() bool // the flag --arch was given
 	rollout rolloutFlags
 	adopt   bool   // the table that exists
@@ -47,7 +47,7 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
 	}
 	o.confirm = a.Confirmation(cmd)
-	o.flags.Bind(cmd)
+	o.flags.Bind(cmd.Flags(), deploy.OptionTable)
 	o.arch = func() bool { return cmd.Flags().Changed("arch") }
 	o.rollout.bind(cmd)
 	cmd.Flags().BoolVar(&o.adopt, "adopt-table", false, "make the stack around the table of its name, which exists\noutside any stack")
@@ -61,9 +61,10 @@ func (o *deployOptions) Validate() error {
 	if err := errors.Join(o.flags.Validate(), o.rollout.code.Validate()); err != nil {
 		return err
 	}
-	given := deploy.Options{Name: o.app.Flags.Table}
+	given := deploy.Defaults()
+	given.Name = o.app.Flags.Table
 	o.flags.Apply(&given)
-	if o.archive != "" && (!o.adopt || given.NoArchive || given.NoAggregator) {
+	if o.archive != "" && (!o.adopt || !given.Archive || !given.Aggregator) {
 		return errors.New("--adopt-archive needs --adopt-table, and a stack with an aggregator and an archive")
 	}
 	if _, err := stackarg.Spec(given); err != nil {
@@ -100,7 +101,7 @@ func (o *deployOptions) Run(ctx context.Context) error {
 	for _, note := range spec.Notes() {
 		o.app.Notef("Note: %s", note)
 	}
-	run := stack.Rollout{Spec: SpecOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, By: "cli:" + o.version}
+	run := stack.Rollout{Spec: SpecOf(spec, o.rollout.allow), Code: code, Background: o.rollout.noWait, By: "cli:" + o.version}
 	if o.adopt {
 		run.Adopt = &stack.Adoption{Archive: o.archive}
 	}
@@ -120,7 +121,8 @@ func (o *deployOptions) Run(ctx context.Context) error {
 // options are those of the stack or of the adopted table as it is, with the given flags over
 // them.
 func (o *deployOptions) options(ctx context.Context, m *stack.Manager, live *stack.Stack) (deploy.Options, error) {
-	options := deploy.Options{Name: o.app.Flags.Table}
+	options := deploy.Defaults()
+	options.Name = o.app.Flags.Table
 	if adopted := live == nil || len(live.Parameters) == 0; live != nil || o.adopt {
 		of := live
 		if of == nil {

@@ -60,7 +60,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err := o.confirm.Ask(ctx, fmt.Sprintf("Return stack %q (%s) to the state before its last update?", live.Name, live.Status)); err != nil {
 		return err
 	}
-	s, err := m.Rollback(ctx, stack.Rollback{Name: live.ID, Skip: o.skip, NoWait: o.noWait, Progress: Progress(o.app)})
+	s, err := m.Rollback(ctx, stack.Rollback{Name: live.ID, Skip: o.skip, Background: o.noWait, Progress: Progress(o.app)})
 	if err != nil {
 		return err
 	}

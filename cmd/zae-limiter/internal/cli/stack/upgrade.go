@@ -81,7 +81,7 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	run := stack.Rollout{
-		Spec: SpecOf(spec, o.rollout.allow), Code: code, NoWait: o.rollout.noWait, Downgrade: o.force, By: "cli:" + o.version,
+		Spec: SpecOf(spec, o.rollout.allow), Code: code, Background: o.rollout.noWait, Downgrade: o.force, By: "cli:" + o.version,
 	}
 	if o.lambdaOnly {
 		run.Spec = stack.Spec{Name: spec.Name(), Tags: run.Tags}

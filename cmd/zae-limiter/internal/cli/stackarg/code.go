@@ -39,15 +39,10 @@ func readExecutable(path string) (*deploy.Artefact, error) {
 	return made, nil
 }
 
-// Words of --arch.
-var architectures = []choice[deploy.Architecture]{{"arm64", deploy.ARM64}, {"amd64", deploy.AMD64}}
-
 // ArchitectureWord is the word of --arch for an architecture.
 func ArchitectureWord(a deploy.Architecture) string {
-	for _, c := range architectures {
-		if c.of == a {
-			return c.word
-		}
+	if a == deploy.AMD64 {
+		return "amd64"
 	}
 	return string(a)
 }

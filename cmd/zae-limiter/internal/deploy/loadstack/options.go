@@ -8,23 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
 )
 
-// Defaults of options, which are also the defaults of the template's parameters.
-const (
-	// DefaultImage is the default of Options.Image.
-	DefaultImage = "locustio/locust:2.47.0"
-	// DefaultNamespace is the default of Options.Namespace.
-	DefaultNamespace = "loadtest"
-	// DefaultTimeout is the default of Options.WorkerTimeout, Lambda's longest.
-	DefaultTimeout = 15 * time.Minute
-
-	defaultCPU              = 1024
-	defaultMemoryMB         = 2048
-	defaultWorkerMemoryMB   = 1769 // one processor
-	defaultMinWorkers       = 1
-	defaultMaxWorkers       = 100
-	defaultUsersPerWorker   = 10
-	defaultLogRetentionDays = 7
-)
+// DefaultTimeout is the default of Options.WorkerTimeout, Lambda's longest.
+const DefaultTimeout = 15 * time.Minute
 
 // A Capacity is where the tasks run, in the words of ECS.
 type Capacity string
@@ -53,86 +38,73 @@ type Class struct {
 	Weight int
 }
 
-// Options describe a stack. Limiter, TableARN, NamespaceID, VPC, Subnets, CodeBucket,
-// CodeKey, and either Classes or Locustfile are required.
+// Options describe a stack. [Defaults] makes them. [OptionTable] says of each what it is, and has
+// its default and bounds; the comments here say what the table does not. Limiter, TableARN,
+// NamespaceID, VPC, Subnets, CodeBucket, CodeKey, and either Classes or Locustfile are required.
 type Options struct {
-	// Limiter is the name of the stack of the limiter and of its table.
-	Limiter string
-	// TableARN is the ARN of the table.
-	TableARN string
-	// Namespace is where the load runs; "" is [DefaultNamespace]. NamespaceID is its ID.
-	Namespace, NamespaceID string
-	// KeyPolicyARN is the policy for the use of the table's key; "" if AWS owns the key.
-	KeyPolicyARN string
+	Limiter                string // the name of the limiter's stack and of its table
+	TableARN               string
+	Namespace, NamespaceID string // where the load runs
+	KeyPolicyARN           string // for the use of the table's key; "" if AWS owns the key
 
-	// VPC is the network. Subnets are 1 to 16 of its subnets.
-	VPC     string
-	Subnets []string
-	// RouteTables get the gateway endpoint of DynamoDB; nil makes no endpoint.
-	RouteTables []string
-	// PublicIP gives the tasks public addresses, by which they fetch their images. Nothing
-	// outside can connect to them.
-	PublicIP bool
-	// PrivateEndpoints makes interface endpoints of the services that master and
-	// orchestrator call. Subnets without a way out need them. Each costs by the hour.
+	VPC         string
+	Subnets     []string
+	RouteTables []string // they get the gateway endpoint of DynamoDB; nil makes no endpoint
+	PublicIP    bool     // nothing outside can connect to the addresses
+	// PrivateEndpoints are of the services that master and orchestrator call. Each costs by
+	// the hour.
 	PrivateEndpoints bool
 
-	// Off stops master, orchestrator and workers, and leaves the rest.
-	Off bool
-	// Image is the image of Locust; "" is [DefaultImage].
-	Image string
-	// Arguments are more arguments of the master.
+	Off       bool // stops master, orchestrator and workers, and leaves the rest
+	Image     string
 	Arguments []string
 	// Locustfile is what the master runs, at most 4,096 characters as a parameter; nil makes
 	// one from Classes. It has the classes of users by their names, without the load: the
 	// workers have that.
-	Locustfile []byte
-	Classes    []Class
-	// CPU is in units of which 1024 are a processor: 256, 512, 1024, 2048 or 4096; 0 is 1024.
-	CPU int
-	// MemoryMB is the memory of a task in MB, as Fargate has it for the CPU; 0 is 2048.
-	MemoryMB int
-	// TaskArchitecture is [TaskAMD64] if "".
+	Locustfile       []byte
+	Classes          []Class
+	CPU, MemoryMB    int // of a task, in sizes that Fargate has
 	TaskArchitecture TaskArchitecture
-	// Capacity is [Fargate] if "".
-	Capacity Capacity
+	Capacity         Capacity
 
-	// CodeBucket and CodeKey are where the zip of the functions is.
-	CodeBucket, CodeKey string
-	// Architecture is that of the functions; "" is [deploy.ARM64].
-	Architecture deploy.Architecture
-	// Scenario is the name of a scenario of the program, which the workers carry out.
-	Scenario string
+	CodeBucket, CodeKey string // where the zip of the functions is
+	Architecture        deploy.Architecture
+	Scenario            string
 	// File is the text of a scenario of a user, instead of Scenario: at most 128 KB, and 3,000
 	// characters as a parameter.
-	File []byte
-	// WorkerMemoryMB is the memory of a worker in MB, 128 to 10240; 0 is 1769, which is one
-	// processor.
+	File           []byte
 	WorkerMemoryMB int
-	// WorkerTimeout is how long a worker may run before another replaces it, in whole
-	// seconds from fleet.MinTimeout to 15 min; 0 is 15 min.
-	WorkerTimeout time.Duration
-	// MinWorkers and MaxWorkers bound the workers on Lambda that carry load, 1 to 1000; 0 is
-	// 1 and 100. More exist while they are replaced: see [Spec.Concurrency].
+	WorkerTimeout  time.Duration
+	// More workers than MaxWorkers exist while they are replaced: see [Spec.Concurrency].
 	MinWorkers, MaxWorkers int
-	// UsersPerWorker is the number of users that a worker carries; 0 is 10.
-	UsersPerWorker int
-	// WorkerImage is an image whose entry point is this program, for FargateWorkers workers
-	// on Fargate; "" has none.
-	WorkerImage    string
-	FargateWorkers int
+	UsersPerWorker         int
+	WorkerImage            string // for FargateWorkers workers on Fargate; "" has none
+	FargateWorkers         int
 
-	// LogRetentionDays is how long logs are kept, one of [deploy.LogRetentions]; 0 is 7.
-	LogRetentionDays int
-	// PermissionBoundary is the name or ARN of the policy that bounds every role; "" is none.
-	PermissionBoundary string
-	// RoleNameFormat turns the name of a role into another: exactly one {} stands for the
-	// name; "" is {}.
-	RoleNameFormat string
-	// Tags are the user's tags, at most 44.
-	Tags map[string]string
-	// Version is the version of this program, for the tags; "" is unknown.
-	Version string
+	LogRetentionDays   int
+	PermissionBoundary string            // the name or ARN of a policy
+	RoleNameFormat     string            // exactly one {} stands for the name; "" is {}
+	Tags               map[string]string // the user's, at most 44
+	Version            string            // of this program, for the tags; "" is unknown
+}
+
+// Defaults are the options of a stack that nobody says anything about.
+func Defaults() Options {
+	var o Options
+	OptionTable.SetDefaults(&o)
+	return o
+}
+
+// OptionsOf reads the options of a limiter's stack for load tests back from its parameters,
+// so that an update can keep what it does not change. A parameter that the stack does not
+// have keeps its default, and a parameter that this version does not know is ignored: stacks
+// of the Python package have some. Tags and version are not in the parameters. A value that
+// cannot be read gives a [*store.ValidationError].
+func OptionsOf(limiter string, has map[string]string) (Options, error) {
+	o := Defaults()
+	err := OptionTable.Read(has, &o)
+	o.Limiter = limiter
+	return o, err
 }
 
 // Outputs of a limiter's stack that a load test's needs.

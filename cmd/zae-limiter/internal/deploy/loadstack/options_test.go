@@ -14,7 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/loadstack"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/fleet"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/optiontest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -27,6 +27,38 @@ func noise(n int) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(text))
 }
 
+// Each row refuses what is beyond its bounds, not among its values, or unlike its pattern.
+func TestTheTableRefuses(t *testing.T) {
+	t.Parallel()
+	valid := func() loadstack.Options {
+		o := least()
+		o.WorkerImage = "x" // which workers on Fargate need
+		return o
+	}
+	for _, problem := range optiontest.Accepted(loadstack.OptionTable, valid, func(o loadstack.Options) error {
+		_, err := loadstack.New(o)
+		return err
+	}) {
+		t.Error(problem)
+	}
+}
+
+// The template bounds each parameter as the table does, and has the same defaults.
+func TestTheTemplateHasTheBoundsOfTheTable(t *testing.T) {
+	t.Parallel()
+	for _, problem := range optiontest.Differences(loadstack.OptionTable, string(newSpec(t, least()).Template())) {
+		t.Error(problem)
+	}
+}
+
+// Every option has a row, whose name is that of the field.
+func TestEveryOptionHasARow(t *testing.T) {
+	t.Parallel()
+	for _, problem := range optiontest.Unnamed(loadstack.OptionTable, "Version") {
+		t.Error(problem)
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -36,50 +68,26 @@ func TestOptionsAreChecked(t *testing.T) {
 	}{
 		"no limiter":             {func(o *loadstack.Options) { o.Limiter = "" }, "Limiter", "give the name"},
 		"a limiter's name":       {func(o *loadstack.Options) { o.Limiter = "a.b" }, "Limiter", "letters"},
-		"no table":               {func(o *loadstack.Options) { o.TableARN = "limits" }, "TableARN", "TableArn"},
-		"a namespace":            {func(o *loadstack.Options) { o.Namespace = "a b" }, "Namespace", "letters"},
-		"no ID of a namespace":   {func(o *loadstack.Options) { o.NamespaceID = "" }, "NamespaceID", "namespace show"},
 		"the table's own":        {func(o *loadstack.Options) { o.NamespaceID = "_" }, "NamespaceID", "ID of the namespace"},
 		"every namespace":        {func(o *loadstack.Options) { o.NamespaceID = "ns*" }, "NamespaceID", "ID of the namespace"},
-		"a key's policy":         {func(o *loadstack.Options) { o.KeyPolicyARN = "key" }, "KeyPolicyARN", "arn:aws:iam"},
-		"no network":             {func(o *loadstack.Options) { o.VPC = "" }, "VPC", "vpc-"},
 		"no subnets":             {func(o *loadstack.Options) { o.Subnets = nil }, "Subnets", "1 to 16"},
-		"a subnet":               {func(o *loadstack.Options) { o.Subnets[1] = "10.0.0.0/24" }, "Subnets", "subnet-"},
-		"a route table":          {func(o *loadstack.Options) { o.RouteTables = []string{"main"} }, "RouteTables", "rtb-"},
 		"endpoints alone":        {func(o *loadstack.Options) { o.PrivateEndpoints = true }, "PrivateEndpoints", "route tables"},
 		"an image from afar":     {func(o *loadstack.Options) { o.PrivateEndpoints, o.RouteTables = true, []string{"rtb-01234567"} }, "Image", "ECR"},
-		"an image":               {func(o *loadstack.Options) { o.Image = "locust; rm" }, "Image", "locustio"},
 		"a port of the master":   {func(o *loadstack.Options) { o.Arguments = []string{"--web-port=80"} }, "Arguments", "besides"},
-		"a space in an argument": {func(o *loadstack.Options) { o.Arguments = []string{"--loglevel DEBUG"} }, "Arguments", "letters"},
 		"no classes":             {func(o *loadstack.Options) { o.Classes = nil }, "Locustfile", "classes"},
 		"a class":                {func(o *loadstack.Options) { o.Classes[0].Name = `x"` }, "Classes", "letters"},
 		"a weight":               {func(o *loadstack.Options) { o.Classes[0].Weight = 0 }, "Classes", "weight"},
 		"a long locustfile":      {func(o *loadstack.Options) { o.Locustfile = noise(4000) }, "Locustfile", "4096 have room"},
-		"half a processor":       {func(o *loadstack.Options) { o.CPU = 100 }, "CPU", "1024"},
 		"memory for a processor": {func(o *loadstack.Options) { o.MemoryMB = 1024 }, "MemoryMB", "2048 to 8192"},
 		"odd memory":             {func(o *loadstack.Options) { o.MemoryMB = 3000 }, "MemoryMB", "steps of 1024"},
-		"processors of tasks":    {func(o *loadstack.Options) { o.TaskArchitecture = "arm64" }, "TaskArchitecture", "ARM64"},
-		"a capacity":             {func(o *loadstack.Options) { o.Capacity = "EC2" }, "Capacity", "FARGATE_SPOT"},
-		"no bucket":              {func(o *loadstack.Options) { o.CodeBucket = "" }, "CodeBucket", "only with functions"},
-		"no code":                {func(o *loadstack.Options) { o.CodeKey = "" }, "CodeKey", "lambda-export"},
-		"processors":             {func(o *loadstack.Options) { o.Architecture = "ppc" }, "Architecture", "arm64"},
 		"two scenarios":          {func(o *loadstack.Options) { o.File = []byte("x") }, "Scenario", "either"},
 		"no scenario":            {func(o *loadstack.Options) { o.Scenario = "" }, "Scenario", "either"},
-		"a scenario":             {func(o *loadstack.Options) { o.Scenario = "A B" }, "Scenario", "of the program"},
 		"a long scenario":        {func(o *loadstack.Options) { o.Scenario, o.File = "", noise(3000) }, "File", "3000 have room"},
 		"a file for an event":    {func(o *loadstack.Options) { o.Scenario, o.File = "", bytes.Repeat([]byte("a"), 1<<17+1) }, "File", "at most 131072"},
 		"the peer's timeout":     {func(o *loadstack.Options) { o.WorkerTimeout = 5 * time.Minute }, "WorkerTimeout", "7m30s to 15m0s"},
-		"a long timeout":         {func(o *loadstack.Options) { o.WorkerTimeout = time.Hour }, "WorkerTimeout", "Lambda has no more"},
-		"a fraction":             {func(o *loadstack.Options) { o.WorkerTimeout = fleet.MinTimeout + time.Millisecond }, "WorkerTimeout", "whole seconds"},
-		"memory of a worker":     {func(o *loadstack.Options) { o.WorkerMemoryMB = 64 }, "WorkerMemoryMB", "128 to 10240"},
-		"no workers":             {func(o *loadstack.Options) { o.MinWorkers = -1 }, "MinWorkers", "1 to 1000"},
 		"fewer than the least":   {func(o *loadstack.Options) { o.MinWorkers, o.MaxWorkers = 5, 4 }, "MaxWorkers", "5 to 1000"},
-		"users":                  {func(o *loadstack.Options) { o.UsersPerWorker = -1 }, "UsersPerWorker", "1 to 100000"},
 		"tasks without an image": {func(o *loadstack.Options) { o.FargateWorkers = 1 }, "WorkerImage", "image"},
 		"tasks with a file":      {func(o *loadstack.Options) { o.WorkerImage, o.Scenario, o.File = "x", "", []byte("x") }, "WorkerImage", "of the program only"},
-		"tasks":                  {func(o *loadstack.Options) { o.WorkerImage, o.FargateWorkers = "x", 1001 }, "FargateWorkers", "0 to 1000"},
-		"retention":              {func(o *loadstack.Options) { o.LogRetentionDays = 2 }, "LogRetentionDays", "periods"},
-		"a boundary":             {func(o *loadstack.Options) { o.PermissionBoundary = "a b" }, "PermissionBoundary", "policy"},
 		"a format":               {func(o *loadstack.Options) { o.RoleNameFormat = "x" }, "RoleNameFormat", "{}"},
 		"a long format":          {func(o *loadstack.Options) { o.RoleNameFormat = strings.Repeat("x", 50) + "{}" }, "RoleNameFormat", "too long"},
 		"a tag of AWS":           {func(o *loadstack.Options) { o.Tags = map[string]string{"aws:x": ""} }, "Tags", "reserves"},

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/internal/parameter"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/option"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/fleet"
 )
 
@@ -38,18 +38,18 @@ const (
 	maxScenario   = 3000
 )
 
-// A Spec is what a stack is to be: options that were checked, with their defaults.
+// A Spec is what a stack is to be: options that were checked.
 type Spec struct {
 	o Options
 }
 
-// New checks the options and fills in the defaults. An option that is not acceptable gives
-// a [*store.ValidationError], which names the field and what to do.
+// New checks the options, which began as [Defaults]. An option that is not acceptable gives a
+// [*store.ValidationError], which names the field and what to do.
 func New(o Options) (*Spec, error) {
-	o.setDefaults()
-	if err := o.validate(); err != nil {
+	if err := cmp.Or(o.checkLimiter(), OptionTable.Check(&o)); err != nil {
 		return nil, err
 	}
+	o.Version = cmp.Or(o.Version, "unknown")
 	if len(o.Locustfile) == 0 {
 		o.Locustfile = Locustfile(o.Classes)
 	}
@@ -68,7 +68,7 @@ func fits(field string, text []byte, most int) error {
 	return err
 }
 
-// Options returns the options with their defaults.
+// Options returns the options.
 func (s *Spec) Options() Options { return s.o.clone() }
 
 // Name is the name of the stack.
@@ -83,6 +83,15 @@ func (s *Spec) Template() []byte { return []byte(template) }
 // fleet are the options that decide about workers.
 func (s *Spec) fleet() fleet.Options {
 	return fleet.Options{Min: s.o.MinWorkers, Max: s.o.MaxWorkers, UsersPerWorker: s.o.UsersPerWorker, Timeout: s.o.WorkerTimeout}
+}
+
+// Parameters returns a value for each parameter of the template, in the template's order.
+func (s *Spec) Parameters() []deploy.Parameter {
+	var all []deploy.Parameter
+	for key, value := range OptionTable.Parameters(&s.o) {
+		all = append(all, deploy.Parameter{Key: key, Value: value})
+	}
+	return all
 }
 
 // Concurrency is the most workers on Lambda that exist at a time: MaxWorkers, and those that
@@ -108,7 +117,7 @@ func (s *Spec) Tags() []deploy.Tag {
 }
 
 // class matches a name that is the same text in Python.
-var class = parameter.Pattern(`\A[\w.-]{1,64}\z`)
+var class = option.Pattern(`\A[\w.-]{1,64}\z`)
 
 // Locustfile makes a locustfile with classes of users. Their users do nothing in Locust's
 // own workers: workers of this program know the classes by their names, and carry them out.

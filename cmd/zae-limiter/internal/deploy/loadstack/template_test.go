@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/cfntest"
@@ -23,40 +22,6 @@ func TestTheTemplateFits(t *testing.T) {
 	t.Parallel()
 	if n := len(newSpec(t, least()).Template()); n > deploy.MaxTemplateBytes {
 		t.Errorf("the template has %d bytes, of %d that CloudFormation takes", n, deploy.MaxTemplateBytes)
-	}
-}
-
-// A declaration is that of a parameter.
-type declaration struct {
-	Default *string `yaml:"Default"`
-}
-
-// declared are the parameters of the template.
-func declared(t *testing.T) map[string]declaration {
-	t.Helper()
-	var template struct {
-		Parameters map[string]declaration `yaml:"Parameters"`
-	}
-	if err := yaml.Unmarshal(newSpec(t, least()).Template(), &template); err != nil {
-		t.Fatal(err)
-	}
-	return template.Parameters
-}
-
-func TestEveryParameterHasAValue(t *testing.T) {
-	t.Parallel()
-	template := declared(t)
-	var keys []string
-	for _, p := range newSpec(t, least()).Parameters() {
-		keys = append(keys, p.Key)
-		// These two are required, or chosen among two.
-		if d := template[p.Key].Default; d != nil && *d != p.Value && p.Key != "Namespace" && p.Key != "Scenario" {
-			t.Errorf("%s: the template's default is %q, that of the options %q", p.Key, *d, p.Value)
-		}
-	}
-	slices.Sort(keys)
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(template)), keys); diff != "" {
-		t.Errorf("parameters (-template +sent):\n%s", diff)
 	}
 }
 

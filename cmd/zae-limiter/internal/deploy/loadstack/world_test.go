@@ -15,11 +15,11 @@ import (
 
 // least are the options that are required.
 func least() loadstack.Options {
-	return loadstack.Options{
-		Limiter: "limits", TableARN: "arn:aws:dynamodb:eu-central-1:123456789012:table/limits", NamespaceID: "ns1",
-		VPC: "vpc-0123456789abcdef0", Subnets: []string{"subnet-0123456789abcdef0", "subnet-0123456789abcdef1"},
-		CodeBucket: "limits-code", CodeKey: "functions/0.zip", Scenario: "simple", Classes: []loadstack.Class{{Name: "Users", Weight: 3}},
-	}
+	o := loadstack.Defaults()
+	o.Limiter, o.TableARN, o.NamespaceID = "limits", "arn:aws:dynamodb:eu-central-1:123456789012:table/limits", "ns1"
+	o.VPC, o.Subnets = "vpc-0123456789abcdef0", []string{"subnet-0123456789abcdef0", "subnet-0123456789abcdef1"}
+	o.CodeBucket, o.CodeKey, o.Scenario, o.Classes = "limits-code", "functions/0.zip", "simple", []loadstack.Class{{Name: "Users", Weight: 3}}
+	return o
 }
 
 // widest has every resource, and a value for every option.

@@ -105,7 +105,7 @@ func TestAnAdoptionThatWasKilledIsResumed(t *testing.T) {
 func TestACallerThatDoesNotWaitForAnImportLearnsWhatRemains(t *testing.T) {
 	inWorld(t, func(w *world) {
 		r := w.kept()
-		r.NoWait = true
+		r.Background = true
 		out := w.deploy(r)
 		if out.Stack.Status != "IMPORT_IN_PROGRESS" || len(out.Remaining) == 0 || out.Remaining[0] != "add the other resources" {
 			w.Errorf("status %s, remaining %q", out.Stack.Status, out.Remaining)
@@ -113,7 +113,7 @@ func TestACallerThatDoesNotWaitForAnImportLearnsWhatRemains(t *testing.T) {
 		if _, err := w.Follow(w.Context(), "limits", nil); err != nil {
 			w.Fatal(err)
 		}
-		r.NoWait = false
+		r.Background = false
 		if out := w.deploy(r); out.Stack.Status != "UPDATE_COMPLETE" {
 			w.Errorf("status %s", out.Stack.Status)
 		}

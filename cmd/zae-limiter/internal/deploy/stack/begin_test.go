@@ -58,7 +58,7 @@ func TestABucketThatADeploymentLeftIsDeletedByTheNext(t *testing.T) {
 	inWorld(t, func(w *world) {
 		bucket := w.deploy(w.rollout()).Stack.Outputs[stack.OutputCodeBucket]
 		r := w.elsewhere()
-		r.NoWait = true
+		r.Background = true
 		if out := w.deploy(r); !slices.Contains(out.Remaining, "delete the former bucket of the code") {
 			w.Errorf("remaining %q", out.Remaining)
 		}

@@ -25,8 +25,8 @@ type Deletion struct {
 	// Retain names resources to leave, by their logical IDs. CloudFormation accepts this
 	// only for a stack whose deletion failed.
 	Retain []string
-	// NoWait returns when CloudFormation has begun to delete.
-	NoWait bool
+	// Background returns when CloudFormation has begun to delete.
+	Background bool
 	// Progress is called with each event once and in order; it may be nil.
 	Progress func(Event)
 }
@@ -177,7 +177,7 @@ func (m *Manager) deleteStack(ctx context.Context, d Deletion, s *Stack) error {
 	}); err != nil {
 		return translate("delete stack "+s.Name, err)
 	}
-	if d.NoWait {
+	if d.Background {
 		return nil
 	}
 	_, err = m.follow(ctx, s.Name, s.ID, last, d.Progress)

@@ -20,8 +20,8 @@ type Rollback struct {
 	// Skip names resources that stay as they are, by their logical IDs. CloudFormation
 	// accepts this only for resources that failed to return.
 	Skip []string
-	// NoWait returns when CloudFormation has begun.
-	NoWait bool
+	// Background returns when CloudFormation has begun.
+	Background bool
 	// Progress is called with each event once and in order; it may be nil.
 	Progress func(Event)
 }
@@ -50,7 +50,7 @@ func (m *Manager) Rollback(ctx context.Context, r Rollback) (*Stack, error) {
 			return nil, err
 		}
 	}
-	if r.NoWait {
+	if r.Background {
 		return m.Find(ctx, s.ID)
 	}
 	_, err = m.follow(ctx, s.Name, s.ID, last, r.Progress)

@@ -28,8 +28,8 @@ type Rollout struct {
 	Approve func(context.Context, *Plan) error
 	// Progress is called with each event once and in order; it may be nil.
 	Progress func(Event)
-	// NoWait returns after the first operation has started.
-	NoWait bool
+	// Background returns after the first operation has started.
+	Background bool
 	// Downgrade allows code that is older than what is deployed.
 	Downgrade bool
 	// By names the program in the table's version record, "cli:1.2.3" for instance.
@@ -44,7 +44,7 @@ type Outcome struct {
 	Changes []Change
 	// Repaired are the functions that somebody changed by hand, and that are as the stack says again.
 	Repaired []string
-	// Remaining is what [Rollout.NoWait] left undone. Deploying again does it.
+	// Remaining is what [Rollout.Background] left undone. Deploying again does it.
 	Remaining []string
 }
 
@@ -318,7 +318,7 @@ func (m *Manager) carryOut(ctx context.Context, r Rollout, p *Plan, bucket strin
 		}
 	}
 	out.Changes = append(out.Changes, p.Changes...)
-	if r.NoWait && !p.Empty() {
+	if r.Background && !p.Empty() {
 		return false, m.leave(ctx, r, p, bucket, out)
 	}
 	out.Stack, err = m.Execute(ctx, p, r.Progress)

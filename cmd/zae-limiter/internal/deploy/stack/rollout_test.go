@@ -146,7 +146,7 @@ func TestACodeUpdateThatFailsRollsBack(t *testing.T) {
 func TestADeploymentThatDoesNotWaitSaysWhatRemains(t *testing.T) {
 	inWorld(t, func(w *world) {
 		r := w.rollout()
-		r.NoWait = true
+		r.Background = true
 		out := w.deploy(r)
 		if out.Stack.Status != "CREATE_IN_PROGRESS" || len(out.Remaining) != 5 || !strings.Contains(out.Remaining[0], "upload the code") {
 			w.Errorf("stack %s, remaining %q", out.Stack.Status, out.Remaining)

@@ -23,7 +23,9 @@ type template struct {
 
 func deployed(t *testing.T) (*deploy.Spec, template) {
 	t.Helper()
-	spec, err := deploy.New(deploy.Options{Name: "limits", Version: "0.1.0"})
+	options := deploy.Defaults()
+	options.Name, options.Version = "limits", "0.1.0"
+	spec, err := deploy.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,9 @@ type assumption struct {
 // trusts returns the trust policies of the roles for namespaces.
 func trusts(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
-	spec, err := deploy.New(deploy.Options{NamespaceRoles: true})
+	options := deploy.Defaults()
+	options.NamespaceRoles = true
+	spec, err := deploy.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,8 +96,9 @@ func described(t *testing.T) (deploy.Options, *stack.Code) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return deploy.Options{Name: account.NewName(), Architecture: of.Architecture(), CodeKey: of.Key(), DeleteData: true},
-		&stack.Code{Key: of.Key(), Zip: of.Zip()}
+	o := deploy.Defaults()
+	o.Name, o.Architecture, o.CodeKey, o.DeleteData = account.NewName(), of.Architecture(), of.Key(), true
+	return o, &stack.Code{Key: of.Key(), Zip: of.Zip()}
 }
 
 // A run has what the steps share.
