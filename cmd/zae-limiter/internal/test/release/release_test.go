@@ -44,11 +44,13 @@ func TestLongAReleaseCanBeInstalled(t *testing.T) {
 	}
 
 	e.run(t, elsewhere, "go", "mod", "init", "example.com/user")
-	program := "package main\n\nimport (\n"
+	var program strings.Builder
+	program.WriteString("package main\n\nimport (\n")
 	for _, pkg := range []string{"", "/dynamo", "/middleware/httplimit", "/middleware/grpclimit", "/metrics/promlimit", "/metrics/otellimit"} {
-		program += fmt.Sprintf("\t_ %q\n", library+pkg)
+		fmt.Fprintf(&program, "\t_ %q\n", library+pkg)
 	}
-	if err := os.WriteFile(filepath.Join(elsewhere, "main.go"), []byte(program+")\n\nfunc main() {}\n"), 0o600); err != nil {
+	program.WriteString(")\n\nfunc main() {}\n")
+	if err := os.WriteFile(filepath.Join(elsewhere, "main.go"), []byte(program.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	e.run(t, elsewhere, "go", "get", library+"@latest", library+"/middleware/grpclimit@latest", library+"/metrics/otellimit@latest")
