@@ -29,13 +29,22 @@ type Options struct {
 }
 
 // A Driver decides requests against a store. It is safe for concurrent use.
+//
+//	request ─▶ claim on the entity's bucket ─┐                    ┌─▶ debit one shard
+//	        └▶ claim on its parent's bucket ─┴▶ route each alone ─┤     alone, or with the lane's crowd
+//	                                                              └─▶ gather from all shards, in one transaction
+//
+// The two claims are carried out at the same time, and each through to its end. So a side
+// may be debited whose other side refuses: what it took goes back in the background
+// (refund.go). The other way, a transaction over both buckets, costs twice as much on every
+// request. At a parent that many children share, transactions refuse each other.
 type Driver struct {
 	*process.Process
 
 	Upkeep   *upkeep.Driver
-	accounts *memory.Cache[memory.Key, *account]
-	trust    time.Duration
-	sharing  sharing
+	accounts *memory.Cache[memory.Key, *account] // a bucket that is forgotten costs one read when it is asked for again
+	trust    time.Duration                       // how long an image may refuse; negative is never
+	sharing  sharing                             // chosen once: the store either answers at once, or has round trips to share
 }
 
 // Buckets is the number of buckets that the driver remembers.

@@ -17,6 +17,15 @@ import (
 // gatherCrowd decides the claim of the caller at the front, and of the callers behind
 // it, on all shards of their bucket.
 //
+// To debit one shard after the other, and to return all if the last one lacks its part,
+// would show other callers tokens as taken that nobody gets, and would lose them if the
+// process dies in between. So one transaction debits all shards, or none. Transactions of
+// two callers refuse each other even if there is enough for both: the callers of a process
+// stand in one line for the whole bucket, and the first decides for all.
+//
+//	this process   read 32 shards ─── debit 5 of them, if each still has its stamp and covers its part
+//	another one            debit of one shard ──▶ the transaction fails: read again
+//
 // A first attempt uses the remembered images if there is a recent one of every shard:
 // the transaction is conditional. A refusal rests on images that were read for it,
 // after the last of the crowd had come.

@@ -22,6 +22,19 @@ const (
 
 // route debits a claim from any shard of a bucket that can serve it. A claim is refused
 // only if all shards together cannot serve it.
+//
+// To ask one shard after the other would be simple: an exhausted bucket of 32 shards would
+// then cost 32 refused writes for each refusal. So the images choose the shard, a claim
+// tries only a few of them, and then looks at all shards at the same time:
+//
+//	choose ──▶ debit ──▶ granted
+//	  ▲          ├─ short: another shard, at most maxRetries ──▶ gather: debit several, or refuse
+//	  │          ├─ no hidden tokens: the shard rests; all rest: double, or wait
+//	  │          ├─ throttled: another shard; the last failure counts if none is left
+//	  └──────────┴─ the set of shards changed: all that was tried is forgotten
+//
+// Others may double, merge or make shards at every step. A claim notices that by the item
+// that it writes to, never by its memory: an image says how many shards there are.
 func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	var tried []int // found short, or throttled
 	var resting []int

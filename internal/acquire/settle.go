@@ -13,7 +13,13 @@ import (
 )
 
 // A Taken is what a request took of one bucket, shard by shard. A caller changes the
-// totals of its entries, and then settles it.
+// totals of its entries, and then settles it: the store is told the difference, once.
+//
+// Invariant: for each entry, what the parts have written is what the store has debited for
+// this request, whatever calls failed before. A settlement writes Total minus that. So to
+// settle again after an outage makes up for what failed. An amount whose answer was lost
+// counts as written: a credit that is sent again might be applied twice, and would admit
+// more than the limit.
 type Taken struct {
 	Claim   *Claim // as it was decided; nil if nothing was taken yet
 	Entries []Entry
