@@ -20,6 +20,12 @@ type Pace struct {
 // arrival. amounts is what a caller asks for. If this version cannot refill the item,
 // only its stored balances count. The callers together ask for no more than the pace
 // allows, but at least for the amounts of the first of them.
+//
+// A caller for whom the item holds too little is passed over, so that a large request does
+// not keep small ones waiting. Without the pace, the process that writes first would take
+// all that an item holds, and the others would find it empty for as long as it takes to earn
+// that much. So the first caller beyond the pace ends the crowd: those behind it wait for the
+// next write, in their order.
 func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p Pace, now int64) []T {
 	if img == nil {
 		return nil

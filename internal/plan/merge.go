@@ -23,6 +23,13 @@ func AreMergeable(images []*store.Image, now int64) bool {
 
 // PairsOf returns the pairs of the images of all shards. before are the images of the
 // attempt before, if that was refused.
+//
+// A pair adds the balance of shard i+n to shard i, and deletes shard i+n. Takes and credits
+// land on both meanwhile. Those on the shard that stays commute with the addition. Those on
+// the shard that goes would be lost with it: a take that comes between would be forgotten,
+// and its tokens would be there twice. So the deletion is conditional on what was seen. If
+// it is refused, the next attempt expects as much consumption again, and withholds it:
+// tokens may be lost by a merge, but none are made.
 func PairsOf(images, before []*store.Image, now, multiplier int64) []*store.Pair {
 	n := len(images) / 2
 	pairs := make([]*store.Pair, n)

@@ -47,6 +47,21 @@ type Situation struct {
 }
 
 // Next decides the next step. A bucket that was never seen is read first (ADR 007).
+//
+// The order of the questions is the order of what may make a write wrong:
+//
+//  1. Does the item exist? A guess that it does costs a refused write; a guess that it does
+//     not, and a full bucket beside it, would admit what was consumed already.
+//  2. Is it disabled? An image that is not fresh may be from before an operator enabled the
+//     item, so the item is asked.
+//  3. Does it have the parameters that it is to have? If not, they are read again first: the
+//     memory of the configuration may be the older one, and would undo a change.
+//  4. Does it hold enough at its stamp? A take moves no stamp, so takes of several processes
+//     do not refuse each other.
+//  5. Would it hold enough by now? A refill moves the stamp, and so refuses every other
+//     write that was worked out from the old one. It is the last resort, not the first.
+//
+// Only a fresh image may end a claim: any other one may be too low as well as too high.
 func Next(s *Situation) Step {
 	img, target := s.Image, s.Terms.Target
 	if img == nil {
