@@ -171,7 +171,7 @@ func (r *run) changes(ctx context.Context, s *stack.Stack) error {
 	if err != nil {
 		return err
 	}
-	r.options.MemoryMB, r.options.Timeout = 512, 45*time.Second
+	r.options.MemoryMB, r.options.TimeoutSeconds = 512, 45
 	spec, err := r.spec()
 	if err != nil {
 		return err
