@@ -17,26 +17,25 @@ import (
 // A pursuit is a claim under way: it writes by an image of the item, and each refusal brings
 // the image for the next try.
 //
-//	                 ┌───────────────────── no image: look ─────────────────────┐
-//	                 ▼                                                           │
-//	image ──▶ plan.Next ──▶ Take, Refill, Repair ──▶ applied ──▶ granted         │
-//	  ▲          │  │  │                      └────▶ refused, with its image ──▶ wrote
-//	  │          │  │  └──▶ Verify: read the configuration, one caller for all      │
-//	  │          │  └─────▶ Wait: for the hidden write limit; double the shards     │
-//	  │          └────────▶ Refuse: the image cannot serve the claim                │
-//	  └──────────────────────────────────────────────────────────────────────────┘
+//	image ──▶ plan.Next
+//	  ▲         ├─ Read: look at the item, and at its configuration
+//	  │         ├─ Verify: read the configuration, one caller for all
+//	  │         ├─ Wait: for the hidden write limit, or double the shards
+//	  │         ├─ Refuse: the image cannot serve the claim ──────────▶ refused
+//	  │         └─ Take, Refill, Repair, Create: write
+//	  │                      ├─ applied ──────────────────────────────▶ granted
+//	  └── its image ─────────┴─ refused
 //
 // The naive way reads the item, decides, and writes: two requests, and between them others
-// write. Here the write decides. It races with the writes of others, and the condition of
-// the write is on what it was worked out from:
+// write. Here the write decides. It races with the writes of others, so its condition is on
+// what it was worked out from:
 //
 //	this process   image v1 ──────── write, if v1 still covers it ──▶ refused, image v2 ──▶ …
 //	another one               write ──▶ v2
 //
-// What a pursuit may conclude depends on where its image is from. An image that has just
-// refused a write shows what the item lacks, so a claim may be refused by it. An image from
-// memory may be old in either direction, so the item is asked; only [Driver.RefusesFromMemory]
-// refuses by it, within [Options.Trust].
+// A pursuit may conclude as much as its image allows. An image that has just refused a write
+// shows what the item lacks, so a claim may be refused by it. An image from memory may be too
+// low as well as too high, so the pursuit asks the item.
 type pursuit struct {
 	d    *Driver
 	c    *Claim
@@ -50,13 +49,13 @@ type pursuit struct {
 
 	memory.Moment // one reading of the clocks, for a whole step
 
-	// What is known of the item. see sets these together.
-	img    *store.Image  // the last known image; nil if there is none, or if it does not exist and fresh is set
-	fresh  bool          // img is the answer to the last request: nobody has been waited for since
+	// The item:
+	img    *store.Image  // the last known image; nil is an unknown item, and a missing one if fresh is set
+	fresh  bool          // img is the answer to the last request, and the pursuit has not waited since
 	met    time.Duration // when it came, by [memory.Clock.Uptime]
 	lacked bool          // the last write was refused because it was for more than img held, and not for its stamp
 
-	// What is known of its configuration.
+	// Its configuration:
 	sure *plan.Wanted // the wanted bucket, by a consistent read that began after img was received
 	asIs *store.Image // the image that the claim takes as it is, because the configuration cannot be read
 
@@ -72,7 +71,7 @@ const (
 	soughtSiblings                  // looked for siblings of a missing shard 0, and found none
 )
 
-// has reports whether a way was gone.
+// has reports whether the pursuit has done one of them.
 func (w ways) has(way ways) bool { return w&way != 0 }
 
 // debitAlone carries a claim out against one bucket item. It needs one write if the
@@ -155,8 +154,8 @@ func (d *Driver) lose(ctx context.Context, acct *account, img *store.Image) {
 }
 
 // pauseIfShared waits until the pause before a write has passed, or until the caller leaves.
-// Callers that join the line meanwhile may have less time than the one at the front: it writes
-// while half of what they had is left.
+// A caller that joins the line meanwhile may have less time than the one at the front. The
+// pause then ends while half of that caller's time is left.
 func (d *Driver) pauseIfShared(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	const look = 20 * time.Millisecond // between looks at the line
 	if !d.sharing.isQueued() {

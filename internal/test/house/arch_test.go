@@ -25,7 +25,7 @@ const (
 	lru = "github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// The two programs' folders are long, so the tables name what is below them with these.
+// Two folders have long names. The tables begin the names of packages below them with these.
 const (
 	program = "cmd/zae-limiter/internal/"
 	help    = "internal/test/"
@@ -387,7 +387,7 @@ func TestModulesUseTheRepository(t *testing.T) {
 }
 
 // room returns the part of the house that a package belongs to: a folder at the root of the
-// repository or of the program. What is for tests only is one part.
+// repository or of the program. All packages for tests are one part.
 func room(folder string) string {
 	if rest, ok := strings.CutPrefix(folder, program); ok && !isForTests(folder) {
 		first, _, _ := strings.Cut(rest, "/")
