@@ -247,7 +247,7 @@ func TestWhatIsTakenAheadKeepsTheLimit(t *testing.T) {
 func TestEachOfACrowdIsAnsweredInItsTime(t *testing.T) {
 	times := []time.Duration{60 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second}
 	inTurns(t, func(w *world, one, two *limiter.Limiter, start time.Time) {
-		end := start.Add(20 * time.Second)
+		end := start.Add(time.Minute)
 		var all sync.WaitGroup
 		before := w.Meter.Totals()
 		admitted := 0
@@ -275,8 +275,8 @@ func TestEachOfACrowdIsAnsweredInItsTime(t *testing.T) {
 		}
 		all.Wait()
 		writes := w.Meter.Totals().Sub(before)["UpdateItem"].Requests
-		if w.Logf("%d admitted, with %d writes", admitted, writes); admitted < 95 || writes > 200 {
-			w.Errorf("%d were admitted of 100, with %d writes", admitted, writes)
+		if w.Logf("%d admitted, with %d writes", admitted, writes); admitted < 285 || writes > 600 {
+			w.Errorf("%d were admitted of 300, with %d writes", admitted, writes)
 		}
 	})
 }
