@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,8 +29,9 @@ func TestLongAReleaseCanBeInstalled(t *testing.T) {
 	t.Parallel()
 	tree, proxy := filepath.Join(t.TempDir(), "tree"), t.TempDir()
 	clone(t, tree)
-	publish(t, proxy, tree, ".")
 	e := newEnvironment(t, proxy)
+	e.refuses(t, tree)
+	publish(t, proxy, tree, ".")
 	e.run(t, tree, filepath.Join(tree, "tools", "release"), version)
 	others := []string{"cmd/zae-limiter", "metrics/otellimit", "middleware/grpclimit"}
 	for _, folder := range others {
@@ -88,6 +90,31 @@ func newEnvironment(t *testing.T, proxy string) *environment {
 	e.env = append(os.Environ(), "GOBIN="+e.bin, "GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOSUMDB=off", "GOWORK=",
 		"GOPROXY="+strings.Join([]string{"file://" + filepath.ToSlash(proxy), "file://" + filepath.ToSlash(filepath.Join(cache, "cache", "download")), others}, ","))
 	return e
+}
+
+// refuses tries to release a version that is not published, which must change nothing.
+func (e *environment) refuses(t *testing.T, tree string) {
+	t.Helper()
+	files := []string{"go.work", "cmd/zae-limiter/go.mod", "cmd/zae-limiter/go.sum"}
+	text := func() (all []string) {
+		for _, name := range files {
+			b, err := os.ReadFile(filepath.Join(tree, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(b))
+		}
+		return all
+	}
+	before := text()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(tree, "tools", "release"), version)
+	cmd.Env = e.env
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "tag it") {
+		t.Errorf("an unpublished version: %v\n%s", err, out)
+	}
+	if !slices.Equal(text(), before) {
+		t.Error("an unpublished version changes modules")
+	}
 }
 
 func (e *environment) run(t *testing.T, dir, name string, args ...string) string {
