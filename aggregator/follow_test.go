@@ -74,7 +74,7 @@ func TestOptions(t *testing.T) {
 	for i, c := range []struct {
 		open aggregator.Opener
 		o    aggregator.Options
-	}{{nil, aggregator.Options{}}, {open, aggregator.Options{Concurrency: -1}}, {open, aggregator.Options{MaxAge: -1}}} {
+	}{{nil, aggregator.Options{}}, {open, aggregator.Options{Concurrency: -1}}, {open, aggregator.Options{MaxAge: -1}}, {open, aggregator.Options{Memory: -1}}} {
 		if _, err := aggregator.New(c.open, c.o); !errors.Is(err, limiter.ErrInvalid) {
 			t.Errorf("case %d: %v", i, err)
 		}

@@ -170,6 +170,27 @@ func TestARefillIsOneWriteForAllLimits(t *testing.T) {
 	})
 }
 
+// A refill gives an item the life that the options say.
+func TestARefillKeepsTheItem(t *testing.T) {
+	t.Parallel()
+	for _, multiplier := range []int{0, -1} { // the default, and for ever
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.aggregator = w.aggregate(aggregator.Options{Now: w.now, TTLMultiplier: multiplier})
+			w.System(limiter.PerSecond("rps", 600))
+			w.Take(w.Limiter, ask("user", "rps", 400))
+			records := w.drain()
+			time.Sleep(time.Second)
+			if res := w.process(records); res.Refills != 1 {
+				t.Fatalf("%d refills", res.Refills)
+			}
+			if expires := w.Images("user")[0].ExpiresAt; (expires == 0) != (multiplier < 0) {
+				t.Errorf("with a multiplier of %d the item expires at %d", multiplier, expires)
+			}
+		})
+	}
+}
+
 // write takes a token at a fixed rate for a time, and calls each in between.
 func (w *world) write(rate int, total, every time.Duration, each func()) (n int) {
 	w.Helper()
