@@ -3,7 +3,6 @@ package estimate_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -75,10 +74,10 @@ func checkScenario(t *testing.T, p *scenario.Plan) {
 	for _, p := range r.Load {
 		t.Logf("%+v", p)
 	}
-	// Users of max-rps acquire again at once. The order of goroutines says how many share a
-	// write, and so how many operations a second has: what one of them costs is compared.
+	// Users that do not think acquire again at once. The order of goroutines says how many
+	// share a write, and so how many operations a second has: what one of them costs is compared.
 	scale := 1.0
-	if strings.HasSuffix(t.Name(), "/max-rps") {
+	if slices.ContainsFunc(p.Classes, acquiresAtOnce) {
 		scale = float64(d.operations) / r.Operations
 		if scale < 0.8 || scale > 1.25 {
 			t.Errorf("%v operations estimated, %d done", r.Operations, d.operations)
@@ -105,6 +104,11 @@ func checkScenario(t *testing.T, p *scenario.Plan) {
 	if d.load.reads > few*d.load.writes {
 		within(t, "read units of the load", load.Reads, d.load.reads)
 	}
+}
+
+// acquiresAtOnce reports whether a class has users that do not think.
+func acquiresAtOnce(c scenario.Class) bool {
+	return c.Arrival.Think == (scenario.Span{}) && slices.ContainsFunc(c.Arrival.Stages, func(s scenario.Stage) bool { return s.Users > 0 })
 }
 
 // Loads with several effects at once, which no scenario of the program has.
