@@ -201,7 +201,7 @@ func (d *Driver) recall(acct *account, req *Request, optional bool, m memory.Mom
 		in = req.Fallback
 	}
 	var ahead time.Duration
-	if acct.at(0).takes.Waiting() < acct.TurnRoom(0) {
+	if _, room := acct.NextTurn(0); acct.at(0).takes.Waiting() < room {
 		ahead = acct.Ahead(m.Up, req.By)
 	}
 	return acct.IsShort(w, in, req.Consume, optional, m, trust, ahead)

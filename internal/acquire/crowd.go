@@ -261,13 +261,15 @@ func (d *Driver) refuseRest(ctx context.Context, crowd []*ticket, img *store.Ima
 }
 
 // waitForTurns returns those of a crowd who may wait for later turns of this process, behind a
-// number of others, as many as there is room for.
+// number of others: they are as many as there is room for, and have the time for one more
+// turn and for what it takes ahead. Others would make the process write before its turn.
 func (d *Driver) waitForTurns(crowd []*ticket, img *store.Image, behind int, now int64) []*ticket {
 	if len(crowd) == 0 {
 		return nil
 	}
 	acct, up := crowd[0].Claim.acct, d.Uptime()
-	room := acct.TurnRoom(img.Shard)
+	turnAt, room := acct.NextTurn(img.Shard)
+	crowd = slices.DeleteFunc(crowd, func(t *ticket) bool { return t.Claim.by-up < 2*(turnAt-up) })
 	ahead := acct.Ahead(up, up+memory.LongestAhead).Milliseconds()
 	if ahead == 0 || behind >= room {
 		return nil

@@ -219,11 +219,13 @@ func (a *Account) TookTurn(img *store.Image, first []store.Amount, up, earned ti
 	c.room = int(max(plan.EarnedTimes(img, first, turnMillis), min(fewTurns, turns), 1))
 }
 
-// TurnRoom is how many callers of this process may wait for its turns on a shard.
-func (a *Account) TurnRoom(shard int) int {
+// NextTurn is when this process may write to a shard again, if it is shared, and how many of
+// its callers may wait for its turns.
+func (a *Account) NextTurn(shard int) (at time.Duration, room int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return cmp.Or(a.shardLocked(shard).contention.room, fewTurns)
+	c := &a.shardLocked(shard).contention
+	return c.turnAt, cmp.Or(c.room, fewTurns)
 }
 
 // IsShared reports whether other processes write to any shard of a bucket, too.
