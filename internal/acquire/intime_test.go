@@ -297,7 +297,7 @@ func settleWasUnanswered(err error) bool { return errors.Is(err, limiter.ErrUnav
 // A commit that is refused leaves the lease open. The lease can be adjusted again, and
 // the final amounts count.
 func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(hourly)
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})

@@ -128,7 +128,7 @@ func TestDo(t *testing.T) {
 }
 
 func TestACommitThatWasNotAppliedMayBeRepeated(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})

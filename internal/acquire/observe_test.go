@@ -95,23 +95,18 @@ func (w *world) lease(l *limiter.Limiter, req limiter.Request) *limiter.Lease {
 	return lease
 }
 
-// inDiary runs f in a world whose limiter has a diary.
+// inDiary runs f in both worlds, with a limiter that has a diary.
 func inDiary(t *testing.T, f func(*world, *diary)) {
 	t.Helper()
-	t.Parallel()
-	for _, name := range []string{"in process", "remote"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := &diary{}
-			inBubble(t, testbed.Options{Remote: name == "remote", Limiter: limiter.Options{Observer: d}}, func(w *world) {
-				f(w, d)
-				synctest.Wait()
-				if d.open != 0 || d.strays != 0 {
-					w.Errorf("%d calls and operations have not ended, %d had another context", d.open, d.strays)
-				}
-			})
-		})
-	}
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
+		d := &diary{}
+		w.Limiter = w.NewLimiter(w.Store, limiter.Options{Observer: d})
+		f(w, d)
+		synctest.Wait()
+		if d.open != 0 || d.strays != 0 {
+			w.Errorf("%d calls and operations have not ended, %d had another context", d.open, d.strays)
+		}
+	})
 }
 
 // Each decision is told once, with its result and what it cost.

@@ -186,7 +186,7 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 	for _, d := range []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 35 * time.Millisecond} {
 		for _, leave := range []string{"cancel", "deadline"} {
 			t.Run(fmt.Sprintf("%s after %v", leave, d), func(t *testing.T) {
-				inWorld(t, limiter.Options{}, func(w *world) {
+				inBothWorlds(t, limiter.Options{}, func(w *world) {
 					w.System(limiter.PerHour("rph", 100))
 					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
 					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))

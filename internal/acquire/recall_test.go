@@ -246,7 +246,7 @@ func TestLocalRefusalsOfACascade(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, limiter.Options{}, func(w *world) {
+			inBothWorlds(t, limiter.Options{}, func(w *world) {
 				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
 				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 				for entity, limits := range map[string][]limiter.Limit{"key": tt.key, "project": tt.project} {
