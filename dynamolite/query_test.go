@@ -119,43 +119,6 @@ func TestQueryPageOfBytes(t *testing.T) {
 	}
 }
 
-// An index follows its table through every kind of write.
-func TestIndexFollowsWrites(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	key := keyed("a", "b")
-	check := func(when, index, attribute, value string, want ...attrs) {
-		t.Helper()
-		if want == nil {
-			want = []attrs{}
-		}
-		mustEqual(t, when, want, f.entries(index, attribute, value))
-	}
-	f.put(with(key, attrs{"fpk": str("f")}))
-	check("half a key", fullIndex, "fpk", "f")
-	f.update(key, "SET fsk = :n", attrs{":n": num("1")})
-	check("both keys", fullIndex, "fpk", "f", with(key, attrs{"fpk": str("f"), "fsk": num("1")}))
-	f.update(key, "SET v = :n", attrs{":n": num("7")})
-	check("an attribute more", fullIndex, "fpk", "f", with(key, attrs{"fpk": str("f"), "fsk": num("1"), "v": num("7")}))
-	f.update(key, "SET fpk = :g", attrs{":g": str("g")})
-	check("moved from", fullIndex, "fpk", "f")
-	check("moved to", fullIndex, "fpk", "g", with(key, attrs{"fpk": str("g"), "fsk": num("1"), "v": num("7")}))
-	f.update(key, "SET fsk = :n", attrs{":n": num("2")})
-	check("moved within", fullIndex, "fpk", "g", with(key, attrs{"fpk": str("g"), "fsk": num("2"), "v": num("7")}))
-	f.put(with(key, attrs{"fpk": str("g"), "fsk": num("2")}))
-	check("replaced", fullIndex, "fpk", "g", with(key, attrs{"fpk": str("g"), "fsk": num("2")}))
-	f.update(key, "REMOVE fsk", nil)
-	check("key removed", fullIndex, "fpk", "g")
-	f.put(with(key, attrs{"spk": str("s"), "ssk": str("t"), "x": num("1"), "z": num("1")}))
-	check("included", someAttrs, "spk", "s", with(key, attrs{"spk": str("s"), "ssk": str("t"), "x": num("1")}))
-	f.update(key, "SET y = :n REMOVE x", attrs{":n": num("3")})
-	check("included more", someAttrs, "spk", "s", with(key, attrs{"spk": str("s"), "ssk": str("t"), "y": num("3")}))
-	if _, err := f.db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: ptr(mainTable), Key: key}); err != nil {
-		t.Fatal(err)
-	}
-	check("deleted", someAttrs, "spk", "s")
-}
-
 // An index that is still being filled is not visible to readers.
 func TestFillingIndexCannotBeRead(t *testing.T) {
 	t.Parallel()

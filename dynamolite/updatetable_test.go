@@ -40,10 +40,6 @@ func units(read, write int64) *types.ProvisionedThroughput {
 	return &types.ProvisionedThroughput{ReadCapacityUnits: &read, WriteCapacityUnits: &write}
 }
 
-func rating(name string, p *types.ProvisionedThroughput) types.GlobalSecondaryIndexUpdate {
-	return types.GlobalSecondaryIndexUpdate{Update: &types.UpdateGlobalSecondaryIndexAction{IndexName: &name, ProvisionedThroughput: p}}
-}
-
 func describeMain(tb testing.TB, db *dynamolite.DB) *types.TableDescription {
 	tb.Helper()
 	out, err := db.DescribeTable(tb.Context(), &dynamodb.DescribeTableInput{TableName: ptr(mainTable)})
@@ -97,110 +93,6 @@ func TestIndexComesAndGoes(t *testing.T) {
 		}
 		f.put(with(keyed("a", "1"), attrs{"g": num("1")})) // no longer a key, so it may have any type
 	})
-}
-
-// A table changes from one billing mode to the other and back, and its throughput changes with
-// it.
-func TestBillingChanges(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	every := func(p *types.ProvisionedThroughput) (all []types.GlobalSecondaryIndexUpdate) {
-		for _, name := range []string{fullIndex, keysOnly, someAttrs} {
-			all = append(all, rating(name, p))
-		}
-		return all
-	}
-	for _, step := range []struct {
-		name    string
-		change  func(*dynamodb.UpdateTableInput)
-		mention string // "" if the change is valid
-		want    []int64
-	}{
-		{"on demand to the same", func(in *dynamodb.UpdateTableInput) { in.BillingMode = types.BillingModePayPerRequest }, "", []int64{0, 0, 0, 0}},
-		{"to provisioned", func(in *dynamodb.UpdateTableInput) {
-			in.BillingMode, in.ProvisionedThroughput = types.BillingModeProvisioned, units(5, 6)
-			in.GlobalSecondaryIndexUpdates = every(units(7, 8))
-		}, "", []int64{5, 6, 7, 8}},
-		{"the same throughput", func(in *dynamodb.UpdateTableInput) { in.ProvisionedThroughput = units(5, 6) }, "will not change", []int64{5, 6, 7, 8}},
-		{"the same throughput of an index", func(in *dynamodb.UpdateTableInput) {
-			in.GlobalSecondaryIndexUpdates = every(units(7, 8))
-		}, "index " + fullIndex, []int64{5, 6, 7, 8}},
-		{"another, but the same of an index", func(in *dynamodb.UpdateTableInput) {
-			in.ProvisionedThroughput, in.GlobalSecondaryIndexUpdates = units(1, 1), every(units(7, 8))
-		}, "will not change", []int64{5, 6, 7, 8}},
-		{"provisioned to the same", func(in *dynamodb.UpdateTableInput) { in.BillingMode = types.BillingModeProvisioned }, "", []int64{5, 6, 7, 8}},
-		{"other throughput", func(in *dynamodb.UpdateTableInput) { in.ProvisionedThroughput = units(5, 9) }, "", []int64{5, 9, 7, 8}},
-		{"other throughput of the indexes", func(in *dynamodb.UpdateTableInput) { in.GlobalSecondaryIndexUpdates = every(units(1, 8)) }, "", []int64{5, 9, 1, 8}},
-		{"none", func(in *dynamodb.UpdateTableInput) { in.ProvisionedThroughput = units(0, 9) }, "at least 1", []int64{5, 9, 1, 8}},
-		{"an index without", func(in *dynamodb.UpdateTableInput) {
-			*in = *adding(lateIndex, types.ProjectionTypeAll)
-		}, "index late", []int64{5, 9, 1, 8}},
-		{"to on demand", func(in *dynamodb.UpdateTableInput) { in.BillingMode = types.BillingModePayPerRequest }, "", []int64{0, 0, 0, 0}},
-	} {
-		_, err := f.db.UpdateTable(t.Context(), changing(step.change))
-		if step.mention != "" {
-			wantInvalid(t, err, step.mention)
-		} else if err != nil {
-			t.Fatalf("%s: %v", step.name, err)
-		}
-		d := describeMain(t, f.db)
-		got := []int64{*d.ProvisionedThroughput.ReadCapacityUnits, *d.ProvisionedThroughput.WriteCapacityUnits}
-		x := indexOf(d, fullIndex).ProvisionedThroughput
-		mustEqual(t, step.name, step.want, append(got, *x.ReadCapacityUnits, *x.WriteCapacityUnits))
-	}
-}
-
-func TestStreamComesAndGoes(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	set := func(spec *types.StreamSpecification) (*types.TableDescription, error) {
-		out, err := f.db.UpdateTable(t.Context(), changing(func(in *dynamodb.UpdateTableInput) { in.StreamSpecification = spec }))
-		if err != nil {
-			return nil, err
-		}
-		return out.TableDescription, nil
-	}
-	on, off := &types.StreamSpecification{StreamEnabled: ptr(true), StreamViewType: types.StreamViewTypeKeysOnly}, &types.StreamSpecification{StreamEnabled: ptr(false)}
-	first, err := set(on)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first.StreamSpecification == nil || first.StreamSpecification.StreamViewType != types.StreamViewTypeKeysOnly || first.LatestStreamArn == nil {
-		t.Fatalf("the answer shows the stream %v, %v", first.StreamSpecification, first.LatestStreamArn)
-	}
-	_, err = set(on)
-	wantInvalid(t, err, "already has")
-	if d, err := set(off); err != nil || d.StreamSpecification != nil {
-		t.Fatalf("a stream that was disabled: %v, %v", d, err)
-	}
-	_, err = set(off)
-	wantInvalid(t, err, "no stream")
-	second, err := set(on)
-	if err != nil || *second.LatestStreamArn == *first.LatestStreamArn {
-		t.Errorf("the second stream is %v like the first: %v", second, err)
-	}
-}
-
-func TestProtectionComesAndGoes(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	drop := func() error {
-		_, err := f.db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: ptr(mainTable)})
-		return err
-	}
-	protect := func(on bool) {
-		out, err := f.db.UpdateTable(t.Context(), changing(func(in *dynamodb.UpdateTableInput) { in.DeletionProtectionEnabled = &on }))
-		if err != nil || *out.TableDescription.DeletionProtectionEnabled != on || out.TableDescription.TableStatus != types.TableStatusActive {
-			t.Fatalf("protection %t: %v, %v", on, out, err)
-		}
-	}
-	protect(true)
-	protect(true)
-	wantInvalid(t, drop(), "protected against deletion")
-	protect(false)
-	if err := drop(); err != nil {
-		t.Error(err)
-	}
 }
 
 // Alterations survive a reopening of the database, and the index has the same entries.
