@@ -62,9 +62,7 @@ func TestOldConfigurationUndoesNothing(t *testing.T) {
 					admitted++
 				}
 			}
-			if refused := w.Take(old[round%clients], ask("user", "rph", 1)); refused != nil {
-				w.Error(refused)
-			}
+			w.Serve(old[round%clients], ask("user", "rph", 1))
 			time.Sleep(time.Second)
 		}
 		if admitted != 100 {
@@ -107,9 +105,7 @@ func TestANewerChangeOnAnItemStays(t *testing.T) {
 				}
 				w.patch(change.update, values)
 				for _, l := range []*limiter.Limiter{w.Limiter, informed, w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})} {
-					if refused := w.Take(l, ask("user", "rpd", 1)); refused != nil {
-						w.Error(refused)
-					}
+					w.Serve(l, ask("user", "rpd", 1))
 					driverOf(l).Settle()
 					if got := w.capacities("user"); got != change.want {
 						w.Errorf("the item has %s, want %s", got, change.want)
@@ -335,9 +331,7 @@ func TestAShardedBucketNotUsedForLongIsCompared(t *testing.T) {
 				if refused := w.Take(w.Limiter, ask("user", "rph", tokens)); refused == nil || refused.RetryAfter() != limiter.Never {
 					w.Errorf("%d of 8: %v", tokens, refused)
 				}
-				if refused := w.Take(w.Limiter, ask("user", "rph", 8)); refused != nil {
-					w.Error(refused)
-				}
+				w.Serve(w.Limiter, ask("user", "rph", 8))
 				if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused == nil {
 					w.Error("the ninth was admitted")
 				}
@@ -487,8 +481,7 @@ func TestStatusesQuoteWhatTheBucketWasComparedWith(t *testing.T) {
 		w.Must(operator.SetLimits(w.Context(), limiter.ConfigKey{}, []limiter.Limit{limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 30)}))
 		w.Take(w.NewLimiter(operator, limiter.Options{}), ask("user", "rpd", 1))
 		time.Sleep(2 * time.Second)
-		lease, err := w.Acquire(w.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1, "rpm": 0}})
-		w.Must(err)
+		lease := w.Lease(w.Limiter, limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1, "rpm": 0}})
 		for _, st := range lease.Statuses() {
 			if st.Limit.Name == "rpm" && st.Limit.Capacity != 30 {
 				w.Errorf("quoted is %+v, configured are 30 a minute", st)

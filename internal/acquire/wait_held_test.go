@@ -123,8 +123,7 @@ func TestATakeFindsThatALeaseHasGrown(t *testing.T) {
 	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 10*time.Millisecond).api), limiter.Options{})
 		w.System(limiter.PerDay("tpd", limiter.MaxTokens))
-		lease, err := l.Acquire(w.Context(), ask("user", "tpd", 0))
-		w.Must(err)
+		lease := w.Lease(l, ask("user", "tpd", 0))
 		taken := make(chan error)
 		go func() { taken <- lease.Take(w.Context(), tokens{"tpd": limiter.MaxTokens / 2}) }()
 		time.Sleep(time.Millisecond)
