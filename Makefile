@@ -22,6 +22,10 @@ BENCHCOUNT ?= 6
 # compiler; without one the tests run all the same, except where CI is set.
 race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the race detector needs a C compiler: install gcc)))
 
+# No package needs more than a minute of one processor, or five under the race detector. An hour of real time ends
+# only a test that hangs, even where twenty processes share a processor.
+gotest = go test -timeout 60m
+
 # A long test is called TestLong…: it lets hours to weeks of virtual time pass, kills process after process, or
 # tries seed after seed until the simulation reports a defect that it has planted. make quick and make test leave
 # it to make long and to .ci/run.
@@ -48,28 +52,28 @@ help: ## list the targets
 
 .PHONY: quick
 quick: ## most tests, with few seeds and without the race detector; under a minute
-	go test -short -vet=off -skip $(long) $(packages)
-	GOWORK=off go test -C internal/test/routers -short -vet=off ./...
+	$(gotest) -short -vet=off -skip $(long) $(packages)
+	cd internal/test/routers && GOWORK=off $(gotest) -short -vet=off ./...
 
 .PHONY: check
 check: lint test ## what to run before a commit
 
 .PHONY: test
 test: ## every test that needs nothing but Go, except the long ones
-	go test -vet=off -shuffle=on -timeout 20m -skip $(long) $(packages)
-	GOWORK=off go test -C internal/test/routers -vet=off -shuffle=on ./...
+	$(gotest) -vet=off -shuffle=on -skip $(long) $(packages)
+	cd internal/test/routers && GOWORK=off $(gotest) -vet=off -shuffle=on ./...
 
 .PHONY: race
 race: ## the same under the race detector
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
-	go test $(race) -vet=off -shuffle=on -timeout 20m -skip $(long) $(packages)
-	GOWORK=off go test -C internal/test/routers $(race) -vet=off -shuffle=on ./...
+	$(gotest) $(race) -vet=off -shuffle=on -skip $(long) $(packages)
+	cd internal/test/routers && GOWORK=off $(gotest) $(race) -vet=off -shuffle=on ./...
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
-	go test $(race) -shuffle=on -timeout 60m -run $(long) $(filter-out ./internal/acquire/,$(long_packages))
-	go test $(race) -shuffle=on -timeout 60m -run $(long) ./internal/acquire -contest.large
-	go test $(race) -timeout 60m -run '^TestTheBooksBalance$$' ./internal/acquire -books.all
+	$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(filter-out ./internal/acquire/,$(long_packages))
+	$(gotest) $(race) -vet=off -shuffle=on -run $(long) ./internal/acquire -contest.large
+	$(gotest) $(race) -vet=off -run '^TestTheBooksBalance$$' ./internal/acquire -books.all
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
@@ -99,20 +103,21 @@ tools: ## the tools that lint and benchmarks use, in bin/
 	GOWORK=off go build -C tools -o ../bin/ tool
 
 .PHONY: vet
-vet: ## compile every package and test, the tagged ones too, and vet them
+vet: ## compile every package, and vet the tests of a real account: lint vets all others
 	go build $(packages)
-	go vet -tags conformance $(packages)
 	go vet -tags aws $(program)/internal/test/conformance/account
-	@for m in $(separate); do GOWORK=off go vet -C $$m -tags conformance ./...; done
 
-# The packages with tests that need a counterpart.
-tagged = $(sort $(dir $(shell grep -rl --include='*_test.go' '^//go:build.*conformance' $(filter-out internal/,$(wildcard */)) internal/test/peers | grep -v benchload | sed 's,^,./,')))
+# The tests that need a counterpart are those in files with the tag conformance. The other tests of their packages
+# run in make race.
+tagged_files = $(shell grep -rl --include='*_test.go' '^//go:build conformance' $(filter-out internal/,$(wildcard */)) internal/test/peers | grep -v benchload)
+tagged_tests = $(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(tagged_files))
+empty =
+one_of = '^($(subst $(empty) $(empty),|,$(strip $(1))))$$'
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, linters of templates, IAM Simulate, LocalStack, Prometheus and the OpenTelemetry collector
 	internal/test/peers/install
-	go test -race -count=1 -timeout 20m -tags conformance -skip $(long) $(tagged)
-	GOWORK=off go test -C internal/test/routers -race -count=1 -tags conformance ./...
+	$(gotest) -race -vet=off -count=1 -tags conformance -run $(call one_of,$(tagged_tests)) $(sort $(dir $(tagged_files:%=./%)))
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made
@@ -169,16 +174,16 @@ fuzz: ## each fuzz target for FUZZTIME
 
 .PHONY: sim
 sim: ## the simulation over SIM_SEEDS seeds
-	go test -count=1 -timeout 60m ./internal/test/sim -sim.seeds=$(SIM_SEEDS)
+	$(gotest) -vet=off -count=1 -run '^TestSim$$' ./internal/test/sim -sim.seeds=$(SIM_SEEDS)
 
 .PHONY: contests
 contests: ## processes that share a limit for a minute of virtual time
-	go test -count=1 -timeout 60m -run '^Test(Long)?(Processes|AProcess)' ./internal/acquire -contest=$(CONTEST) -contest.large
+	$(gotest) -count=1 -run '^Test(Long)?(Processes|AProcess)' ./internal/acquire -contest=$(CONTEST) -contest.large
 
 .PHONY: crash
 crash: ## a writing process killed KILLS times, and the log's own, with nothing lost
-	go test -count=1 -timeout 60m -run '^TestKilled$$' ./dynamolite -v -dynamolite.kills=$(KILLS)
-	go test -count=1 -timeout 60m -run '^TestKill' ./dynamolite/internal/journal -v -journal.kills=$(KILLS)
+	$(gotest) -count=1 -run '^TestLongKilled$$' ./dynamolite -v -dynamolite.kills=$(KILLS)
+	$(gotest) -count=1 -run '^TestKill' ./dynamolite/internal/journal -v -journal.kills=$(KILLS)
 
 .PHONY: bench
 bench: ## every benchmark BENCHCOUNT times, with their summary, and the ratios held
@@ -188,9 +193,9 @@ bench: ## every benchmark BENCHCOUNT times, with their summary, and the ratios h
 	$(benchstat) -col /via bin/bench.txt
 
 .PHONY: benchengine
-benchengine: ## the engine and its storage beside DynamoDB Local, the disk, Pebble and bbolt; half an hour
+benchengine: ## the engine beside DynamoDB Local and the disk; half an hour
 	internal/test/peers/install
-	GOWORK=off go test -C internal/test/benchmarks -count=1 -timeout 90m -v -tags conformance -run '^Test(Engine|Storage)' . \
+	GOWORK=off go test -C internal/test/benchmarks -count=1 -timeout 90m -v -tags conformance -run '^TestEngine' . \
 		-engine.items 1000000 -engine.slice 300ms -engine.rounds 31
 
 .PHONY: benchlocal

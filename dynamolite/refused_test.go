@@ -1,6 +1,9 @@
 package dynamolite_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -111,4 +114,119 @@ func TestRefusedParameters(t *testing.T) {
 			wantInvalid(t, tt.call(), tt.mention)
 		})
 	}
+}
+
+// Requests that DynamoDB Local knows nothing of, or answers in another way than AWS: the cases of
+// package differential have all others. A refused request changes nothing.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	create := func(change func(*dynamodb.CreateTableInput)) any {
+		in := mainInput()
+		in.TableName = ptr("created")
+		change(in)
+		return in
+	}
+	addition := func(change func(*dynamodb.UpdateTableInput)) any {
+		in := adding(lateIndex, types.ProjectionTypeAll)
+		change(in)
+		return in
+	}
+	change := func(change func(*dynamodb.UpdateTableInput)) any { return changing(change) }
+	index := func(a *types.UpdateGlobalSecondaryIndexAction) any {
+		return changing(func(in *dynamodb.UpdateTableInput) {
+			a.IndexName, in.GlobalSecondaryIndexUpdates = ptr(fullIndex), []types.GlobalSecondaryIndexUpdate{{Update: a}}
+		})
+	}
+	transact := func(items ...types.TransactWriteItem) any {
+		return &dynamodb.TransactWriteItemsInput{TransactItems: items}
+	}
+	read := func(gets ...types.TransactGetItem) any { return &dynamodb.TransactGetItemsInput{TransactItems: gets} }
+	var large []types.TransactWriteItem
+	var all []types.TransactGetItem
+	for _, key := range manyKeys(11) {
+		f.put(with(key, attrs{"s": blob(399 * 1024)}))
+		large = append(large, transactPut(with(key, attrs{"s": blob(399 * 1024)})))
+		all = append(all, types.TransactGetItem{Get: &types.Get{TableName: ptr(mainTable), Key: key}})
+	}
+	arn := describeMain(t, f.db).TableArn
+	tag := func(tag types.Tag) any { return &dynamodb.TagResourceInput{ResourceArn: arn, Tags: []types.Tag{tag}} }
+	demand := &types.OnDemandThroughput{MaxReadRequestUnits: ptr(int64(-2))}
+	warm := &types.WarmThroughput{ReadUnitsPerSecond: ptr(int64(-1))}
+	stream := &types.StreamSpecification{StreamEnabled: ptr(true), StreamViewType: types.StreamViewTypeNewImage}
+	describe := &dynamodb.DescribeTableInput{TableName: ptr(mainTable)}
+	before := perform(t, f.db, describe)
+	for _, tt := range []struct {
+		mention string
+		in      any
+	}{
+		{"ResourcePolicy", create(func(in *dynamodb.CreateTableInput) { in.ResourcePolicy = ptr("{}") })},
+		{"GlobalTableSourceArn", create(func(in *dynamodb.CreateTableInput) { in.GlobalTableSourceArn = ptr("arn") })},
+		{"GlobalTableSettingsReplicationMode", create(func(in *dynamodb.CreateTableInput) { in.GlobalTableSettingsReplicationMode = "ENABLED" })},
+		{"VectorIndexes", create(func(in *dynamodb.CreateTableInput) { in.VectorIndexes = make([]types.VectorIndex, 1) })},
+		{"tableClass", create(func(in *dynamodb.CreateTableInput) { in.TableClass = "COLD" })},
+		{"empty", create(func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{} })},
+		{"SSEType", create(func(in *dynamodb.CreateTableInput) {
+			in.SSESpecification = &types.SSESpecification{Enabled: ptr(true), SSEType: types.SSETypeAes256}
+		})},
+		{"KMSMasterKeyId", create(func(in *dynamodb.CreateTableInput) {
+			in.SSESpecification = &types.SSESpecification{KMSMasterKeyId: ptr("k")}
+		})},
+		{"OnDemandThroughput", create(func(in *dynamodb.CreateTableInput) { in.OnDemandThroughput = demand })},
+		{"WarmThroughput", create(func(in *dynamodb.CreateTableInput) { in.WarmThroughput = warm })},
+		{"OnDemandThroughput", create(func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[0].OnDemandThroughput = demand })},
+
+		{"ReplicaUpdates", change(func(in *dynamodb.UpdateTableInput) { in.ReplicaUpdates = make([]types.ReplicationGroupUpdate, 1) })},
+		{"GlobalTableWitnessUpdates", change(func(in *dynamodb.UpdateTableInput) {
+			in.GlobalTableWitnessUpdates = make([]types.GlobalTableWitnessGroupUpdate, 1)
+		})},
+		{"GlobalTableSettingsReplicationMode", change(func(in *dynamodb.UpdateTableInput) { in.GlobalTableSettingsReplicationMode = "ENABLED" })},
+		{"MultiRegionConsistency", change(func(in *dynamodb.UpdateTableInput) { in.MultiRegionConsistency = "STRONG" })},
+		{"DisassociationProtectionEnabled", change(func(in *dynamodb.UpdateTableInput) { in.DisassociationProtectionEnabled = ptr(true) })},
+		{"VectorIndexUpdates", change(func(in *dynamodb.UpdateTableInput) { in.VectorIndexUpdates = make([]types.VectorIndexUpdate, 1) })},
+		{"tableClass", change(func(in *dynamodb.UpdateTableInput) { in.TableClass = "COLD" })},
+		{"only operation", change(func(in *dynamodb.UpdateTableInput) {
+			in.TableClass, in.DeletionProtectionEnabled = types.TableClassStandard, ptr(true)
+		})},
+		{"KMSMasterKeyId", change(func(in *dynamodb.UpdateTableInput) {
+			in.SSESpecification = &types.SSESpecification{KMSMasterKeyId: ptr("k")}
+		})},
+		{"StreamEnabled", change(func(in *dynamodb.UpdateTableInput) { in.StreamSpecification = &types.StreamSpecification{} })},
+		{"IOPS", change(func(in *dynamodb.UpdateTableInput) {
+			in.StreamSpecification, in.ProvisionedThroughput = stream, units(1, 1)
+		})},
+		{"IOPS", addition(func(in *dynamodb.UpdateTableInput) { in.ProvisionedThroughput = units(1, 1) })},
+		{"stream status", addition(func(in *dynamodb.UpdateTableInput) { in.StreamSpecification = stream })},
+		{"IndexName", addition(func(in *dynamodb.UpdateTableInput) { in.GlobalSecondaryIndexUpdates[0].Create.IndexName = nil })},
+		{"OnDemandThroughput", index(&types.UpdateGlobalSecondaryIndexAction{OnDemandThroughput: demand})},
+		{"WarmThroughput", index(&types.UpdateGlobalSecondaryIndexAction{WarmThroughput: warm})},
+
+		{"Key", &dynamodb.GetItemInput{TableName: ptr(mainTable)}},
+		{"Key", &dynamodb.DeleteItemInput{TableName: ptr(mainTable)}},
+		{"Item", &dynamodb.PutItemInput{TableName: ptr(mainTable)}},
+		{"2048", &dynamodb.QueryInput{
+			TableName: ptr(mainTable), KeyConditionExpression: ptr("pk = :p"), ExpressionAttributeValues: attrs{":p": blob(2049)},
+		}},
+		{"Too many", &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+			mainTable: {Keys: manyKeys(100)}, otherName: {Keys: []attrs{{"id": str("a")}}},
+		}}},
+		{"Too many", &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+			mainTable: slices.Repeat([]types.WriteRequest{putRequest(keyed("z", "z"))}, 25), otherName: {putRequest(attrs{"id": str("a")})},
+		}}},
+		{"Get", read(types.TransactGetItem{})},
+		{"bytes together", read(all...)},
+		{"bytes together", transact(large...)},
+		{"ConditionExpression", transact(types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: ptr(mainTable), Key: keyed("z", "z")}})},
+		{"UpdateExpression", transact(types.TransactWriteItem{Update: &types.Update{TableName: ptr(mainTable), Key: keyed("z", "z")}})},
+
+		{"Key", tag(types.Tag{Value: ptr("v")})},
+		{"Value", tag(types.Tag{Key: ptr("k")})},
+		{"Number of Tags", &dynamodb.UntagResourceInput{ResourceArn: arn, TagKeys: slices.Repeat([]string{"x"}, 51)}},
+	} {
+		if o := perform(t, f.db, tt.in); o.Code != "ValidationException" || !strings.Contains(fmt.Sprint(o.Error), tt.mention) {
+			t.Errorf("%s: got %+v, want a ValidationException that mentions %s", operationOf(tt.in), o, tt.mention)
+		}
+	}
+	mustEqual(t, "the table", before, perform(t, f.db, describe))
+	mustEqual(t, "what a refused batch wrote", attrs(nil), f.get(keyed("z", "z")))
 }

@@ -1,10 +1,7 @@
 package dynamolite_test
 
 import (
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,115 +10,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
-
-func TestCreateTableValidation(t *testing.T) {
-	t.Parallel()
-	throughput := &types.ProvisionedThroughput{ReadCapacityUnits: ptr(int64(1)), WriteCapacityUnits: ptr(int64(1))}
-	for _, tt := range []struct {
-		name    string
-		change  func(*dynamodb.CreateTableInput)
-		mention string // "" if the table is valid
-	}{
-		{"as it is", func(*dynamodb.CreateTableInput) {}, ""},
-		{"no name", func(in *dynamodb.CreateTableInput) { in.TableName = nil }, "TableName"},
-		{"short name", func(in *dynamodb.CreateTableInput) { in.TableName = ptr("ab") }, "length"},
-		{"shortest name", func(in *dynamodb.CreateTableInput) { in.TableName = ptr("a.b") }, ""},
-		{"long name", func(in *dynamodb.CreateTableInput) { in.TableName = ptr(strings.Repeat("a", 256)) }, "length"},
-		{"longest name", func(in *dynamodb.CreateTableInput) { in.TableName = ptr(strings.Repeat("a", 255)) }, ""},
-		{"character", func(in *dynamodb.CreateTableInput) { in.TableName = ptr("a b") }, "pattern"},
-		{"newline", func(in *dynamodb.CreateTableInput) { in.TableName = ptr("abc\n") }, "pattern"},
-		{"no key", func(in *dynamodb.CreateTableInput) { in.KeySchema = nil }, "KeySchema"},
-		{"three keys", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "sk", "fpk") }, "KeySchema"},
-		{"range first", func(in *dynamodb.CreateTableInput) { slices.Reverse(in.KeySchema) }, "HASH"},
-		{"hash twice", func(in *dynamodb.CreateTableInput) { in.KeySchema[1].KeyType = types.KeyTypeHash }, "RANGE"},
-		{"same name", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "pk") }, "no definition"},
-		{"undefined key", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "zz") }, "zz"},
-		{"unused definition", func(in *dynamodb.CreateTableInput) {
-			in.AttributeDefinitions = append(in.AttributeDefinitions, definitionsOf("zz:S")...)
-		}, "zz"},
-		{"definition twice", func(in *dynamodb.CreateTableInput) {
-			in.AttributeDefinitions = append(in.AttributeDefinitions, definitionsOf("pk:S")...)
-		}, "Duplicate"},
-		{"no such type", func(in *dynamodb.CreateTableInput) { in.AttributeDefinitions[0].AttributeType = "BOOL" }, "BOOL"},
-		{"billing mode", func(in *dynamodb.CreateTableInput) { in.BillingMode = "FREE" }, "FREE"},
-		{"throughput though paid per request", func(in *dynamodb.CreateTableInput) { in.ProvisionedThroughput = throughput }, "PAY_PER_REQUEST"},
-		{"provisioned without throughput", func(in *dynamodb.CreateTableInput) { in.BillingMode = "" }, "PROVISIONED"},
-		{"index without throughput", func(in *dynamodb.CreateTableInput) {
-			in.BillingMode, in.ProvisionedThroughput = types.BillingModeProvisioned, throughput
-		}, "index full"},
-		{"throughput of 0", func(in *dynamodb.CreateTableInput) {
-			in.BillingMode = types.BillingModeProvisioned
-			in.ProvisionedThroughput = &types.ProvisionedThroughput{ReadCapacityUnits: ptr(int64(1)), WriteCapacityUnits: ptr(int64(0))}
-		}, "at least 1"},
-		{"provisioned", func(in *dynamodb.CreateTableInput) {
-			in.BillingMode, in.ProvisionedThroughput = types.BillingModeProvisioned, throughput
-			for i := range in.GlobalSecondaryIndexes {
-				in.GlobalSecondaryIndexes[i].ProvisionedThroughput = throughput
-			}
-		}, ""},
-		{"no index in list", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{} }, "empty"},
-		{"index twice", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[1].IndexName = ptr(fullIndex) }, "Duplicate index name"},
-		{"index name", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[1].IndexName = ptr("a!b") }, "pattern"},
-		{"20 indexes", func(in *dynamodb.CreateTableInput) { addIndexes(in, 17) }, ""},
-		{"21 indexes", func(in *dynamodb.CreateTableInput) { addIndexes(in, 18) }, "limit of 20"},
-		{"no projection", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[0].Projection = nil }, "ProjectionType"},
-		{"projection type", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[0].Projection.ProjectionType = "SOME" }, "SOME"},
-		{"include nothing", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[2].Projection.NonKeyAttributes = nil }, "NonKeyAttributes"},
-		{"include twice", func(in *dynamodb.CreateTableInput) {
-			in.GlobalSecondaryIndexes[2].Projection.NonKeyAttributes = []string{"x", "x"}
-		}, "Duplicate"},
-		{"include with all", func(in *dynamodb.CreateTableInput) {
-			in.GlobalSecondaryIndexes[0].Projection.NonKeyAttributes = []string{"x"}
-		}, "NonKeyAttributes"},
-		{"no stream", func(in *dynamodb.CreateTableInput) {
-			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: ptr(false)}
-		}, ""},
-		{"encryption", func(in *dynamodb.CreateTableInput) {
-			in.SSESpecification = &types.SSESpecification{Enabled: ptr(true), SSEType: types.SSETypeAes256}
-		}, "SSEType"},
-		{"a key without encryption", func(in *dynamodb.CreateTableInput) {
-			in.SSESpecification = &types.SSESpecification{KMSMasterKeyId: ptr("k")}
-		}, "KMSMasterKeyId"},
-		{"class", func(in *dynamodb.CreateTableInput) { in.TableClass = types.TableClassStandardInfrequentAccess }, ""},
-		{"bad class", func(in *dynamodb.CreateTableInput) { in.TableClass = "COLD" }, "tableClass"},
-		{"standard class", func(in *dynamodb.CreateTableInput) { in.TableClass = types.TableClassStandard }, ""},
-		{"on-demand limit", func(in *dynamodb.CreateTableInput) {
-			in.OnDemandThroughput = &types.OnDemandThroughput{MaxReadRequestUnits: ptr(int64(-2))}
-		}, "OnDemandThroughput"},
-		{"warm throughput", func(in *dynamodb.CreateTableInput) {
-			in.WarmThroughput = &types.WarmThroughput{ReadUnitsPerSecond: ptr(int64(-1))}
-		}, "WarmThroughput"},
-		{"index on-demand limit", func(in *dynamodb.CreateTableInput) {
-			in.GlobalSecondaryIndexes[0].OnDemandThroughput = &types.OnDemandThroughput{MaxReadRequestUnits: ptr(int64(-2))}
-		}, "OnDemandThroughput"},
-		{"policy", func(in *dynamodb.CreateTableInput) { in.ResourcePolicy = ptr("{}") }, "ResourcePolicy"},
-		{"global table", func(in *dynamodb.CreateTableInput) { in.GlobalTableSourceArn = ptr("arn") }, "GlobalTableSourceArn"},
-		{"vector index", func(in *dynamodb.CreateTableInput) { in.VectorIndexes = make([]types.VectorIndex, 1) }, "VectorIndexes"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			in := mainInput()
-			tt.change(in)
-			out, err := dynamolite.New(dynamolite.Options{}).CreateTable(t.Context(), in)
-			if tt.mention != "" {
-				wantInvalid(t, err, tt.mention)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := out.TableDescription.TableStatus; got != types.TableStatusActive {
-				t.Errorf("the new table is %s, want ACTIVE", got)
-			}
-		})
-	}
-}
-
-func addIndexes(in *dynamodb.CreateTableInput, n int) {
-	for i := range n {
-		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, gsiOf(fmt.Sprintf("more-%d", i), types.ProjectionTypeKeysOnly, nil, "kpk"))
-	}
-}
 
 func TestDescribeTable(t *testing.T) {
 	t.Parallel()
@@ -176,78 +64,5 @@ func TestDescribeTable(t *testing.T) {
 	}
 	if d := out.Table; *d.ItemCount != 0 || *d.TableSizeBytes != 0 || *d.GlobalSecondaryIndexes[1].IndexSizeBytes != 0 {
 		t.Errorf("the emptied table has %d items of %d bytes", *d.ItemCount, *d.TableSizeBytes)
-	}
-}
-
-func TestTableLife(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.put(keyed("a", "b"))
-	_, err := f.db.CreateTable(t.Context(), mainInput())
-	if _, ok := errors.AsType[*types.ResourceInUseException](err); !ok {
-		t.Fatalf("creating a table twice: %v", err)
-	}
-	out, err := f.db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: ptr(mainTable)})
-	if err != nil || out.TableDescription.TableStatus != types.TableStatusDeleting {
-		t.Fatalf("delete: %v, %v", out, err)
-	}
-	_, err = f.db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: ptr(mainTable)})
-	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); !ok {
-		t.Fatalf("deleting a table twice: %v", err)
-	}
-	if _, err := f.db.CreateTable(t.Context(), mainInput()); err != nil {
-		t.Fatal(err)
-	}
-	if item := f.get(keyed("a", "b")); item != nil {
-		t.Errorf("the new table inherited %v", item)
-	}
-	if got := f.db.Ledger()[dynamolite.LedgerKey{Table: mainTable, Operation: "PutItem"}]; got.WriteUnits != 1 {
-		t.Errorf("the ledger forgot the deleted table: %v", got)
-	}
-}
-
-func TestDeletionProtection(t *testing.T) {
-	t.Parallel()
-	db := dynamolite.New(dynamolite.Options{})
-	in := otherInput()
-	in.DeletionProtectionEnabled = ptr(true)
-	if _, err := db.CreateTable(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
-	_, err := db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: in.TableName})
-	wantInvalid(t, err, "protected")
-}
-
-func TestListTables(t *testing.T) {
-	t.Parallel()
-	db := dynamolite.New(dynamolite.Options{})
-	var want []string
-	for i := range 7 {
-		in := otherInput()
-		in.TableName = ptr(fmt.Sprintf("t-%d", (i*3)%7))
-		want = append(want, *in.TableName)
-		if _, err := db.CreateTable(t.Context(), in); err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(want)
-	for limit := int32(1); limit <= 8; limit++ {
-		var got []string
-		in := &dynamodb.ListTablesInput{Limit: &limit}
-		for {
-			out, err := db.ListTables(t.Context(), in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, out.TableNames...)
-			if in.ExclusiveStartTableName = out.LastEvaluatedTableName; in.ExclusiveStartTableName == nil {
-				break
-			}
-		}
-		mustEqual(t, fmt.Sprintf("pages of %d", limit), want, got)
-	}
-	for _, limit := range []int32{0, 101} {
-		_, err := db.ListTables(t.Context(), &dynamodb.ListTablesInput{Limit: &limit})
-		wantInvalid(t, err, "limit")
 	}
 }

@@ -37,10 +37,9 @@ func (w *world) holds(want ...any) {
 }
 
 func TestEveryLimitIsDebitedOrNone(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
-		lease, err := w.Acquire(w.Context(), askAll("key", tokens{"rph": 1, "tph": 400}))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 400}))
 		w.Must(lease.Commit(w.Context()))
 		w.holds("key", "rph", 9, "key", "tph", 600, "project", "rph", 9, "project", "tph", 600)
 
@@ -67,14 +66,12 @@ func TestEveryLimitIsDebitedOrNone(t *testing.T) {
 func TestOneSideRefusingCreditsTheOther(t *testing.T) {
 	for _, short := range []string{"key", "project"} {
 		t.Run(short, func(t *testing.T) {
-			inWorld(t, limiter.Options{}, func(w *world) {
+			inBothWorlds(t, limiter.Options{}, func(w *world) {
 				w.family(limiter.PerHour("rph", 10))
 				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: short, Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
 				other := map[string]string{"key": "project", "project": "key"}[short]
 				for range 2 {
-					if refused := w.Take(w.Limiter, ask("key", "rph", 1)); refused != nil {
-						w.Fatal(refused)
-					}
+					w.Serve(w.Limiter, ask("key", "rph", 1))
 				}
 				for _, l := range []*limiter.Limiter{w.Limiter, w.NewLimiter(w.Store, limiter.Options{})} {
 					if w.Take(l, ask("key", "rph", 1)) == nil {
@@ -93,9 +90,7 @@ func TestTheWaitCoversTheParentThoughTheEntityRefuses(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 3))
 		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rpm", 3)}))
-		if refused := w.Take(w.Limiter, ask("key", "rpm", 3)); refused != nil {
-			w.Fatal(refused)
-		}
+		w.Serve(w.Limiter, ask("key", "rpm", 3))
 		cold := w.NewLimiter(w.Store, limiter.Options{})
 		for _, l := range []*limiter.Limiter{cold, cold, w.Limiter} {
 			refused := w.Take(l, ask("key", "rpm", 1))
@@ -107,7 +102,7 @@ func TestTheWaitCoversTheParentThoughTheEntityRefuses(t *testing.T) {
 }
 
 func TestASideThatRefillsKeepsTheOther(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 60))
 		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
 		m := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
@@ -119,9 +114,7 @@ func TestASideThatRefillsKeepsTheOther(t *testing.T) {
 		driverOf(w.Limiter).Settle()
 		driverOf(m).Settle()
 		before := w.Meter.Totals()
-		if refused := w.Take(m, ask("key", "rpm", 1)); refused != nil {
-			w.Fatal(refused)
-		}
+		w.Serve(m, ask("key", "rpm", 1))
 		driverOf(m).Settle()
 		// The writes are the key's take, the project's refused take and the project's
 		// refill. Nothing is compensated.
@@ -142,17 +135,13 @@ func TestAParentTracksASubset(t *testing.T) {
 
 		// The request names none of the parent's limits, so the parent is not debited.
 		for range 3 {
-			if refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 10})); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 10}))
 		}
 		w.holds("key", "rph", 7, "key", "tph", 70)
 
 		set("project", limiter.PerHour("tph", 50))
 		for range 2 {
-			if refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 20})); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 20}))
 		}
 		w.holds("key", "rph", 5, "key", "tph", 30, "project", "tph", 10)
 		if refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 20})); refused == nil {
@@ -186,17 +175,14 @@ func TestADeclaredLimitDoesNotHinderReturning(t *testing.T) {
 		w.family(limiter.PerHour("rph", 10), limiter.PerSecond("rps", 5))
 		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
 		for range 2 {
-			if refused := w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "rps": 1})); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(w.Limiter, askAll("key", tokens{"rph": 1, "rps": 1}))
 		}
 		time.Sleep(10 * time.Second) // rps is full again, and overflows
 		if w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "rps": 0})) == nil {
 			w.Error("the project's third of two was admitted")
 		}
 		w.holds("key", "rph", 8)
-		lease, err := w.Acquire(w.Context(), ask("project", "rph", 0))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("project", "rph", 0))
 		time.Sleep(time.Hour)
 		w.Must(lease.Rollback(w.Context()))
 	})
@@ -222,9 +208,7 @@ func TestALimitAddedLaterIsAddedToTheBucket(t *testing.T) {
 		w.System(limiter.PerHour("rph", 10))
 		w.Take(w.Limiter, ask("user", "rph", 4))
 		w.System(limiter.PerHour("rph", 10), limiter.PerHour("tph", 100))
-		if refused := w.Take(w.Limiter, askAll("user", tokens{"rph": 1, "tph": 30})); refused != nil {
-			w.Fatal(refused)
-		}
+		w.Serve(w.Limiter, askAll("user", tokens{"rph": 1, "tph": 30}))
 		w.holds("user", "rph", 5, "user", "tph", 70)
 		w.System(limiter.PerHour("tph", 100))
 		w.Take(w.Limiter, ask("user", "tph", 1))
@@ -300,7 +284,7 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 		{name: "denied, allow", fail: denied, mode: limiter.Allow, want: limiter.ErrAccessDenied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, limiter.Options{}, func(w *world) {
+			inBothWorlds(t, limiter.Options{}, func(w *world) {
 				api := faults.NewTap(w.Engine)
 				l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 				w.Must(w.Store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, tt.system))
@@ -327,7 +311,7 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 }
 
 func TestATakeWhoseAnswerIsLostCountsAsTaken(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
@@ -396,9 +380,7 @@ func TestALapsedPlainItemIsTrimmedAndServed(t *testing.T) {
 		w.Take(w.Limiter, ask("user", "rph", 1))
 		driverOf(w.Limiter).Settle()
 		w.patch("SET vu = :z, b_rph_cp = :c, b_rph_ra = :c", map[string]types.AttributeValue{":z": number(0), ":c": number(5000)})
-		if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
-			w.Fatal(refused)
-		}
+		w.Serve(w.Limiter, ask("user", "rph", 1))
 		item := w.item()
 		if _, ok := item["vu"]; ok {
 			w.Error("the request to trim is still there")

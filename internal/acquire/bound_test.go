@@ -52,7 +52,7 @@ func (w *world) all(entity string, limits []limiter.Limit, tokens int64) {
 // Processes race for a bucket with the maximum number of limits. Acquire, adjust,
 // return, refill, double, gather, merge and a change to other limits all work.
 func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
-	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+	inBothWorlds(t, limiter.Options{Trust: -1}, func(w *world) {
 		limits := manyLimits("a", limiter.MaxLimits)
 		w.System(limits...)
 		other := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1})
@@ -60,24 +60,19 @@ func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 		takes := func(tokens int64) {
 			w.Helper()
 			for _, l := range []*limiter.Limiter{w.Limiter, other} {
-				if refused := w.Take(l, askEach("user", limits, tokens)); refused != nil {
-					w.Fatal(refused)
-				}
+				w.Serve(l, askEach("user", limits, tokens))
 				left -= tokens
 			}
 		}
 		takes(100) // creates, looks
 		takes(100)
-		lease, err := w.Acquire(w.Context(), askEach("user", limits, 100))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, askEach("user", limits, 100))
 		for _, l := range limits {
 			w.Must(lease.Adjust(l.Name, 50))
 		}
 		w.Must(lease.Commit(w.Context()))
 		left -= 150
-		if lease, err = other.Acquire(w.Context(), askEach("user", limits, 300)); err != nil {
-			w.Fatal(err)
-		}
+		lease = w.Lease(other, askEach("user", limits, 300))
 		w.Must(lease.Rollback(w.Context()))
 		w.all("user", limits, left)
 
@@ -103,9 +98,7 @@ func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
 
 		others := manyLimits("b", limiter.MaxLimits)
 		w.System(others...)
-		if refused := w.Take(w.Limiter, askEach("user", others, 7)); refused != nil {
-			w.Fatal(refused)
-		}
+		w.Serve(w.Limiter, askEach("user", others, 7))
 		driverOf(w.Limiter).Settle()
 		w.all("user", others, 3993)
 		if _, err := w.Acquire(w.Context(), askEach("user", limits, 1)); !errors.Is(err, limiter.ErrNotConfigured) {
@@ -124,9 +117,7 @@ func TestACascadeOfAsManyLimitsAsThereMayBe(t *testing.T) {
 		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, others))
 		both := slices.Concat(limits, others)
 		for range 3 {
-			if refused := w.Take(w.Limiter, askEach("key", both, 5)); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(w.Limiter, askEach("key", both, 5))
 		}
 		w.all("key", both, 3985)
 	})
@@ -193,8 +184,7 @@ func TestAPeersLimitsThatAreTooMany(t *testing.T) {
 		}
 		cold := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1})
 		for _, l := range []*limiter.Limiter{cold, w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{InFlight: -1}), cold} {
-			lease, err := l.Acquire(w.Context(), askEach("user", limits, 100))
-			w.Must(err)
+			lease := w.Lease(l, askEach("user", limits, 100))
 			for _, limit := range limits {
 				w.Must(lease.Adjust(limit.Name, 3))
 			}

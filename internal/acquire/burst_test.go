@@ -48,8 +48,7 @@ func TestIdleTimeIsNotSpentTwice(t *testing.T) {
 func TestAnAdjustmentIsNotForgivenByIdleTime(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerMinute("tpm", 600), limiter.PerMinute("rpm", 60))
-		lease, err := w.Acquire(w.Context(), askAll("user", tokens{"tpm": 0, "rpm": 1}))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, askAll("user", tokens{"tpm": 0, "rpm": 1}))
 		time.Sleep(20 * time.Second)
 		w.Must(lease.Adjust("tpm", 500))
 		w.Must(lease.Commit(w.Context()))

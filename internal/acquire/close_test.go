@@ -22,7 +22,7 @@ import (
 
 // After Close, every method fails with the same error, at once and without a request.
 func TestAClosedLimiterSaysSo(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
 		l := w.NewLimiter(w.Store, limiter.Options{})
@@ -31,8 +31,7 @@ func TestAClosedLimiterSaysSo(t *testing.T) {
 		driverOf(l).Settle()
 		all := methods(images)
 		leases := w.leases(l, len(all))
-		plain, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-		w.Must(err)
+		plain := w.Lease(l, ask("user", "rph", 1))
 		w.Must(l.Close())
 		w.Must(l.Close())
 		before, start := w.Meter.Totals(), time.Now()

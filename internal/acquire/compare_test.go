@@ -62,9 +62,7 @@ func TestOldConfigurationUndoesNothing(t *testing.T) {
 					admitted++
 				}
 			}
-			if refused := w.Take(old[round%clients], ask("user", "rph", 1)); refused != nil {
-				w.Error(refused)
-			}
+			w.Serve(old[round%clients], ask("user", "rph", 1))
 			time.Sleep(time.Second)
 		}
 		if admitted != 100 {
@@ -107,9 +105,7 @@ func TestANewerChangeOnAnItemStays(t *testing.T) {
 				}
 				w.patch(change.update, values)
 				for _, l := range []*limiter.Limiter{w.Limiter, informed, w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})} {
-					if refused := w.Take(l, ask("user", "rpd", 1)); refused != nil {
-						w.Error(refused)
-					}
+					w.Serve(l, ask("user", "rpd", 1))
 					driverOf(l).Settle()
 					if got := w.capacities("user"); got != change.want {
 						w.Errorf("the item has %s, want %s", got, change.want)
@@ -167,7 +163,7 @@ func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, limiter.Options{}, func(w *world) {
+			inBothWorlds(t, limiter.Options{}, func(w *world) {
 				w.System(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
 				api := faults.NewTap(w.Engine)
 				l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
@@ -252,7 +248,7 @@ func TestABucketNotUsedForLongIsCompared(t *testing.T) {
 func TestBothBucketsOfACascadeAreCompared(t *testing.T) {
 	for _, whose := range []limiter.ConfigKey{{Entity: "key", Resource: "gpt-4"}, {Entity: "project", Resource: "gpt-4"}} {
 		t.Run(whose.Entity, func(t *testing.T) {
-			inWorld(t, limiter.Options{}, func(w *world) {
+			inBothWorlds(t, limiter.Options{}, func(w *world) {
 				w.family(limiter.PerDay("rpd", 1000))
 				err := w.unused(70*time.Second, func(s *dynamo.Store) {
 					_, ns := s.Namespace() // past every store, because a store writes an entity's limits to its buckets
@@ -335,9 +331,7 @@ func TestAShardedBucketNotUsedForLongIsCompared(t *testing.T) {
 				if refused := w.Take(w.Limiter, ask("user", "rph", tokens)); refused == nil || refused.RetryAfter() != limiter.Never {
 					w.Errorf("%d of 8: %v", tokens, refused)
 				}
-				if refused := w.Take(w.Limiter, ask("user", "rph", 8)); refused != nil {
-					w.Error(refused)
-				}
+				w.Serve(w.Limiter, ask("user", "rph", 8))
 				if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused == nil {
 					w.Error("the ninth was admitted")
 				}
@@ -449,7 +443,7 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 				continue // that refusal needs a read of all shards, which fails too
 			}
 			t.Run(fmt.Sprint(shards, " shards, ", tokens), func(t *testing.T) {
-				inWorld(t, limiter.Options{}, func(w *world) {
+				inBothWorlds(t, limiter.Options{}, func(w *world) {
 					w.System(hourly)
 					w.plant("user", hourly, shards, each(shards, 20_000)...)
 					api := faults.NewTap(w.Engine)
@@ -487,8 +481,7 @@ func TestStatusesQuoteWhatTheBucketWasComparedWith(t *testing.T) {
 		w.Must(operator.SetLimits(w.Context(), limiter.ConfigKey{}, []limiter.Limit{limiter.PerDay("rpd", 100), limiter.PerMinute("rpm", 30)}))
 		w.Take(w.NewLimiter(operator, limiter.Options{}), ask("user", "rpd", 1))
 		time.Sleep(2 * time.Second)
-		lease, err := w.Acquire(w.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1, "rpm": 0}})
-		w.Must(err)
+		lease := w.Lease(w.Limiter, limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1, "rpm": 0}})
 		for _, st := range lease.Statuses() {
 			if st.Limit.Name == "rpm" && st.Limit.Capacity != 30 {
 				w.Errorf("quoted is %+v, configured are 30 a minute", st)

@@ -17,8 +17,7 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 		var all sync.WaitGroup
 		open := make([]*limiter.Lease, leases)
 		for i := range open {
-			lease, err := w.Acquire(w.Context(), ask("user", "rpm", 0))
-			w.Must(err)
+			lease := w.Lease(w.Limiter, ask("user", "rpm", 0))
 			w.Must(lease.Adjust("rpm", each))
 			open[i] = lease
 		}
@@ -57,8 +56,7 @@ func TestABucketIsKeptUntilItHasPaid(t *testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine)), limiter.Options{})
-				lease, err := l.Acquire(w.Context(), ask("user", "rpm", 0))
-				w.Must(err)
+				lease := w.Lease(l, ask("user", "rpm", 0))
 				w.Must(lease.Adjust("rpm", 3000))
 				all.Go(func() { w.Check(lease.Commit(w.Context())) })
 			}

@@ -21,9 +21,7 @@ func with(req limiter.Request, limits ...limiter.Limit) limiter.Request {
 func TestFallbackLimitsHoldWhereNothingIsConfigured(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		req := with(ask("user", "rpm", 10), limiter.PerMinute("rpm", 10), limiter.PerHour("rph", 100))
-		if refused := w.Take(w.Limiter, req); refused != nil {
-			w.Fatal(refused)
-		}
+		w.Serve(w.Limiter, req)
 		refused := w.Take(w.Limiter, with(ask("user", "rpm", 1), req.Fallback...))
 		if refused == nil || refused.RetryAfter() != 6*time.Second {
 			w.Errorf("the eleventh: %v, want a wait of 6 s", refused)
@@ -129,9 +127,7 @@ func TestFallbackLimitsAreNotTheParents(t *testing.T) {
 		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 		rpm := limiter.PerMinute("rpm", 10)
 		for range 2 {
-			if refused := w.Take(w.Limiter, with(ask("key", "rpm", 1), rpm)); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(w.Limiter, with(ask("key", "rpm", 1), rpm))
 		}
 		if n := len(w.Images("project")); n != 0 {
 			w.Errorf("the project got %d buckets", n)
@@ -237,9 +233,7 @@ func TestConfigurationComesBeforeFallbackLimits(t *testing.T) {
 					w.Fatalf("a minute after that was deleted, with at most 10 left: %v", refused)
 				}
 				time.Sleep(refused.RetryAfter())
-				if refused := w.Take(w.Limiter, req); refused != nil {
-					w.Error(refused)
-				}
+				w.Serve(w.Limiter, req)
 			})
 		})
 	}
@@ -302,9 +296,7 @@ func TestABucketWithoutConfigurationAnswersAsANewOne(t *testing.T) {
 					if cascades {
 						entity = "key"
 					}
-					if refused := w.Take(w.Limiter, ask(entity, "rpd", 40)); refused != nil {
-						w.Fatal(refused)
-					}
+					w.Serve(w.Limiter, ask(entity, "rpd", 40))
 					w.Must(w.elsewhere().DeleteLimits(w.Context(), limiter.ConfigKey{}))
 					for end := time.Now().Add(limiter.DefaultConfigTTL); time.Now().Before(end); time.Sleep(pause) {
 						_, _ = w.Acquire(w.Context(), ask(entity, "rpd", 0))

@@ -64,8 +64,7 @@ func TestALeaseOfSeveralShardsIsReturnedToThem(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onFourShards(t, each(4, 1_000_000), func(w *world) {
-				lease, err := w.Acquire(w.Context(), ask("user", "rph", 2700))
-				w.Must(err)
+				lease := w.Lease(w.Limiter, ask("user", "rph", 2700))
 				w.holds("user", "rph", 1300)
 				want := int64(2700)
 				for _, d := range tt.adjust {
@@ -110,8 +109,7 @@ func TestAnAdjustmentIsPaidByAllShards(t *testing.T) {
 				if tt.seen {
 					w.survey(w.Limiter, "user", hourly)
 				}
-				lease, err := w.Acquire(w.Context(), ask("user", "rph", 1))
-				w.Must(err)
+				lease := w.Lease(w.Limiter, ask("user", "rph", 1))
 				w.Must(lease.Adjust("rph", tt.more))
 				w.Must(lease.Commit(w.Context()))
 				w.Must(lease.Commit(w.Context()))
@@ -147,8 +145,7 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 				w.plant("user", hourly, 4, each(4, 1_000_000)...)
 				api := faults.NewTap(w.Engine)
 				l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
-				lease, err := l.Acquire(w.Context(), ask("user", "rph", 2700))
-				w.Must(err)
+				lease := w.Lease(l, ask("user", "rph", 2700))
 				w.Must(lease.Adjust("rph", -2700))
 				full := w.Images("user")[0].Shard
 				for i, b := range w.balances() {
@@ -194,10 +191,9 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 // A lease from before a doubling is returned in full. The shard it was debited from may
 // lack room for all of it, and the other shards take the rest.
 func TestALeaseIsReturnedWholeAfterADoubling(t *testing.T) {
-	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+	inBothWorlds(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.System(hourly)
-		lease, err := w.Acquire(w.Context(), ask("user", "rph", 3000))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rph", 3000))
 		w.double(w.Limiter, "rph") // takes one
 		w.Must(lease.Rollback(w.Context()))
 		if got := w.total() / 1000; got != 3999 {
@@ -209,7 +205,7 @@ func TestALeaseIsReturnedWholeAfterADoubling(t *testing.T) {
 // A cascade debits several limits all or none, although one of them needs several
 // shards.
 func TestSeveralLimitsAreGatheredAllOrNone(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 1000), limiter.PerDay("tpd", 80_000))
 		w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tpd": 100}))
 		for range 3 {
@@ -222,8 +218,7 @@ func TestSeveralLimitsAreGatheredAllOrNone(t *testing.T) {
 			w.Fatalf("%d and %d shards, want 8", len(w.Images("key")), len(w.Images("project")))
 		}
 		before := w.Balance("project", "tpd")
-		lease, err := w.Acquire(w.Context(), askAll("key", tokens{"rph": 1, "tpd": 30_000}))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, askAll("key", tokens{"rph": 1, "tpd": 30_000}))
 		if got := w.Balance("project", "tpd"); got != before-30_000 {
 			w.Errorf("the project has %d, want %d", got, before-30_000)
 		}

@@ -25,15 +25,25 @@ const table = testbed.Table
 // A world is the tests' world with what only tests of limiters need.
 type world struct{ *testbed.World }
 
-// inWorld runs f in a bubble with a fresh table and one limiter. It runs f once on an
-// engine that is known never to wait, and once as if the engine were remote.
+// inWorld runs f in a bubble with a fresh table and one limiter. The engine answers at
+// once, and the limiter takes it for a remote one, as a table on AWS is.
 func inWorld(t *testing.T, o limiter.Options, f func(*world)) {
 	t.Helper()
 	t.Parallel()
-	for _, name := range []string{"in process", "remote"} {
+	inBubble(t, testbed.Options{Remote: true, Limiter: o}, f)
+}
+
+// inBothWorlds runs f as inWorld does, and again on an engine that is known never to wait:
+// there a call's work runs on its caller's goroutine. A test is in both worlds if that may
+// change its result: it has several requests at once, a caller that leaves, a time-out, a
+// lost answer, or work in the background.
+func inBothWorlds(t *testing.T, o limiter.Options, f func(*world)) {
+	t.Helper()
+	t.Parallel()
+	for name, remote := range map[string]bool{"remote": true, "in process": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, testbed.Options{Remote: name == "remote", Limiter: o}, f)
+			inBubble(t, testbed.Options{Remote: remote, Limiter: o}, f)
 		})
 	}
 }

@@ -42,8 +42,7 @@ func TestHealingTakesBackWhatWasEarnedTooEarly(t *testing.T) {
 	inDatedWorld(t, func(w *world) {
 		w.System(limiter.PerDay("rpd", 24), limiter.PerSecond("rps", 5), limiter.PerHour("rph", 60))
 		w.Take(w.Limiter, askAll("user", tokens{"rpd": 10, "rph": 60}))
-		lease, err := w.Acquire(w.Context(), askAll("user", tokens{"rpd": 0, "rph": 0}))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, askAll("user", tokens{"rpd": 0, "rph": 0}))
 		w.Must(lease.Adjust("rph", 1000)) // into debt, deeper than two hours earn
 		w.Must(lease.Commit(w.Context()))
 		w.Take(w.fast(2*time.Hour), askAll("user", tokens{"rpd": 1, "rps": 2}))
@@ -214,8 +213,7 @@ func TestALeaseIsSettledOnABucketThatIsAhead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inDatedWorld(t, func(w *world) {
 				w.System(limiter.PerDay("rpd", 24))
-				lease, err := w.Acquire(w.Context(), ask("user", "rpd", 10))
-				w.Must(err)
+				lease := w.Lease(w.Limiter, ask("user", "rpd", 10))
 				w.Take(w.fast(2*time.Hour), ask("user", "rpd", 0)) // debits nothing else
 				w.advance(0, time.Until(time.UnixMilli(w.Images("user")[0].RefilledAt))+2*time.Hour)
 				w.patchShard(0, "SET b_rpd_tk = b_rpd_tk + :e", values{":e": number(2000)})
@@ -284,9 +282,7 @@ func TestLongAFrozenWriteLimitDoublesNothing(t *testing.T) {
 					w.Take(l, ask("user", "rpd", 1))
 					w.advance(0, by)
 					for range 2500 {
-						if refused := w.Take(l, ask("user", "rpd", 1)); refused != nil {
-							w.Fatal(refused)
-						}
+						w.Serve(l, ask("user", "rpd", 1))
 						time.Sleep(2500 * time.Microsecond)
 					}
 					img := w.Images("user")[0]
@@ -311,9 +307,7 @@ func TestAWriteLimitThatRanDryDoublesNothing(t *testing.T) {
 		w.advance(0, time.Hour)
 		w.exhaust("user", -1_000_000)
 		for range 100 { // at one instant
-			if refused := w.Take(w.Limiter, ask("user", "rpd", 1)); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(w.Limiter, ask("user", "rpd", 1))
 		}
 		if n := w.count(); n != 1 || w.Stats().Healed != 1 {
 			w.Errorf("%d shards, %d healed", n, w.Stats().Healed)
@@ -412,9 +406,7 @@ func TestWhatHealingCosts(t *testing.T) {
 		w.advance(0, time.Hour)
 		cost := func() (requests int64) {
 			before := w.requests()
-			if refused := w.Take(w.Limiter, ask("user", "rpd", 1)); refused != nil {
-				w.Error(refused)
-			}
+			w.Serve(w.Limiter, ask("user", "rpd", 1))
 			return w.requests() - before
 		}
 		for i, want := range []int64{2, 1, 1} {

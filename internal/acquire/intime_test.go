@@ -262,8 +262,7 @@ func TestALeaseAnswersAtOnce(t *testing.T) {
 		w.family(hourly)
 		h := faults.NewTap(w.Meter)
 		l := w.NewLimiter(w.OpenOn(h), limiter.Options{})
-		lease, err := l.Acquire(w.Context(), ask("key", "rph", 3))
-		w.Must(err)
+		lease := w.Lease(l, ask("key", "rph", 3))
 		driverOf(l).Settle()
 		w.Must(lease.Adjust("rph", 2))
 		h.Set(faults.Hang)
@@ -297,12 +296,11 @@ func settleWasUnanswered(err error) bool { return errors.Is(err, limiter.ErrUnav
 // A commit that is refused leaves the lease open. The lease can be adjusted again, and
 // the final amounts count.
 func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(hourly)
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
-		lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-		w.Must(err)
+		lease := w.Lease(l, ask("user", "rph", 1))
 		w.Must(lease.Adjust("rph", 3))
 		for range 3 {
 			api.Set(faults.On(faults.Fail(faults.BusyTable()), faults.UpdateItem))
@@ -327,8 +325,7 @@ func TestALeaseEndsOnce(t *testing.T) {
 		w.System(hourly)
 		w.warm(ask("user", "rph", 1))
 		for round := range 20 {
-			lease, err := w.l.Acquire(w.Context(), ask("user", "rph", 7))
-			w.Must(err)
+			lease := w.Lease(w.l, ask("user", "rph", 7))
 			w.Must(lease.Adjust("rph", 3))
 			var all sync.WaitGroup
 			updates := w.spent(func() {
@@ -419,8 +416,7 @@ func TestASettlementIsSeenThrough(t *testing.T) {
 			inFarWorld(t, limiter.Options{InFlight: inFlight}, func(w *far) {
 				w.family(hourly)
 				w.warm(ask("key", "rph", 0))
-				lease, err := w.l.Acquire(w.Context(), ask("key", "rph", 7))
-				w.Must(err)
+				lease := w.Lease(w.l, ask("key", "rph", 7))
 				w.Must(lease.Adjust("rph", 3))
 				driverOf(w.l).Settle()
 				calls, until := 1, time.Now().Add(time.Second)

@@ -173,9 +173,7 @@ func (w *far) served(all []*caller) (served int) {
 // warm makes the limiter read a user's bucket.
 func (w *far) warm(req limiter.Request) {
 	w.Helper()
-	if refused := w.Take(w.l, req); refused != nil {
-		w.Fatal(refused)
-	}
+	w.Serve(w.l, req)
 	driverOf(w.l).Settle()
 }
 
@@ -298,8 +296,7 @@ func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
 	t.Parallel()
 	inFarWorld(t, limiter.Options{InFlight: 1, Trust: -1}, func(w *far) {
 		w.System(fixed("x", 100))
-		other, err := w.Acquire(w.Context(), ask("user", "x", 50))
-		w.Must(err)
+		other := w.Lease(w.Limiter, ask("user", "x", 50))
 		w.warm(ask("user", "x", 50))
 		w.Must(other.Rollback(w.Context()))
 		for i, c := range w.queue(nil, of(6, ask("user", "x", 3))...) {
@@ -310,8 +307,7 @@ func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
 		// The first caller's write informs the others. A crowd's own first request
 		// informs it too.
 		w.holds("user", "x", 32)
-		third, err := w.Acquire(w.Context(), ask("user", "x", 32))
-		w.Must(err)
+		third := w.Lease(w.Limiter, ask("user", "x", 32))
 		w.queue(nil, ask("user", "x", 1))
 		time.AfterFunc(12*time.Millisecond, func() { w.Must(third.Rollback(w.Context())) })
 		for i, c := range w.queue(nil, of(6, ask("user", "x", 3))...)[1:] {

@@ -188,8 +188,7 @@ func (w *world) walkLease(kind string, seed uint64) {
 	first := tokens{"rpd": dice.Int64N(3), "tpd": dice.Int64N(2000)}
 	req := askAll(entity, maps.Clone(first))
 	req.OnUnavailable = limiter.Allow
-	lease, err := l.Acquire(w.Context(), req)
-	w.Must(err)
+	lease := w.Lease(l, req)
 	outage.Set(nil)
 	if lease.Degraded() != m.degraded {
 		w.Fatalf("degraded: %t", lease.Degraded())

@@ -18,8 +18,7 @@ import (
 func TestALeaseIsSettled(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
-		lease, err := w.Acquire(w.Context(), askAll("key", tokens{"rph": 1, "tph": 400}))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 400}))
 		w.Must(lease.Adjust("tph", 50))
 		w.Must(lease.Adjust("tph", -350))
 		if diff := cmp.Diff(map[string]int64{"rph": 1, "tph": 100}, lease.Consumed()); diff != "" {
@@ -42,8 +41,7 @@ func TestALeaseIsSettled(t *testing.T) {
 func TestALeaseIsRolledBack(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10))
-		lease, err := w.Acquire(w.Context(), ask("key", "rph", 4))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("key", "rph", 4))
 		w.Must(lease.Adjust("rph", 2))
 		gone, cancel := context.WithCancel(w.Context())
 		cancel()
@@ -60,8 +58,7 @@ func TestALeaseIsRolledBack(t *testing.T) {
 func TestCreditsNeverLiftABalanceAboveTheCapacity(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerMinute("rpm", 10))
-		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 8))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rpm", 8))
 		time.Sleep(2 * time.Minute)
 		w.Take(w.Limiter, ask("user", "rpm", 1)) // refills to 10, takes 1
 		w.Must(lease.Rollback(w.Context()))
@@ -78,8 +75,7 @@ func TestCreditsNeverLiftABalanceAboveTheCapacity(t *testing.T) {
 func TestAnAdjustmentStaysWithinBounds(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
-		lease, err := w.Acquire(w.Context(), ask("user", "rph", 4))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rph", 4))
 		for _, tt := range []struct {
 			limit string
 			delta int64
@@ -128,12 +124,11 @@ func TestDo(t *testing.T) {
 }
 
 func TestACommitThatWasNotAppliedMayBeRepeated(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
-		lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-		w.Must(err)
+		lease := w.Lease(l, ask("user", "rph", 1))
 		w.Must(lease.Adjust("rph", 3))
 		api.Set(faults.On(faults.Fail(faults.BusyTable()), faults.UpdateItem))
 		if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrThrottled) {

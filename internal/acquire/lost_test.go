@@ -36,8 +36,7 @@ func TestAReplacedShardEarnsFromItsBirthOn(t *testing.T) {
 func TestWhatALostShardWasToPayIsPaidByOthers(t *testing.T) {
 	onFourShards(t, []int64{0, 1_000_000, 100_000, 100_000}, func(w *world) {
 		w.survey(w.Limiter, "user", hourly)
-		lease, err := w.Acquire(w.Context(), ask("user", "rph", 900))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rph", 900))
 		w.Must(lease.Adjust("rph", 400)) // more than shard 1 has
 		w.lose(2)
 		w.Must(lease.Commit(w.Context()))
@@ -52,8 +51,7 @@ func TestWhatALostShardWasToPayIsPaidByOthers(t *testing.T) {
 func TestWhatOverflowsIsReturnedToAShardThatHasTheLimit(t *testing.T) {
 	onFourShards(t, []int64{0, 1_000_000, 0, 0}, func(w *world) {
 		w.survey(w.Limiter, "user", hourly)
-		lease, err := w.Acquire(w.Context(), ask("user", "rph", 900))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rph", 900))
 		time.Sleep(2 * time.Hour)
 		w.patchShard(0, "REMOVE b_rph_tk, b_rph_tc, b_rph_cp, b_rph_ra, b_rph_rp", nil)
 		w.Must(lease.Rollback(w.Context()))
@@ -75,9 +73,7 @@ func TestAllShardsAreBroughtToTheConfiguration(t *testing.T) {
 					w.Helper()
 					w.System(want)
 					w.InvalidateConfig()
-					if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
-						w.Fatal(refused)
-					}
+					w.Serve(w.Limiter, ask("user", "rph", 1))
 					driverOf(w.Limiter).Settle()
 					for _, img := range w.Images("user") {
 						if s, _ := img.Limit("rph"); s.Capacity != want.Capacity*1000 {

@@ -193,8 +193,7 @@ func TestAReadAcrossAMerge(t *testing.T) {
 			}
 		},
 		"settles": func(w *world, l *limiter.Limiter) {
-			lease, err := l.Acquire(w.Context(), ask("user", "rph", 1))
-			w.Must(err)
+			lease := w.Lease(l, ask("user", "rph", 1))
 			w.Must(lease.Adjust("rph", 2000))
 			w.Must(lease.Commit(w.Context()))
 		},
@@ -249,9 +248,7 @@ func TestAnAnswerFromBeforeAMerge(t *testing.T) {
 			}
 		}
 		for range 40 {
-			if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(l, ask("user", "rph", 1))
 		}
 		driverOf(l).Settle()
 		if sent := bucketRequests(api); len(sent) != 40 {

@@ -213,15 +213,14 @@ func TestLeasesOutliveAMerge(t *testing.T) {
 	for _, to := range []int{4, 2, 1} {
 		for _, knows := range []bool{true, false} {
 			t.Run(fmt.Sprintf("8 to %d, %v", to, knows), func(t *testing.T) {
-				inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
+				inBothWorlds(t, limiter.Options{Trust: -1}, func(w *world) {
 					daily := limiter.PerDay("rph", 8000)
 					w.System(daily)
 					w.plant("user", daily, 8, each(8, 500_000)...)
 					kept := int64(0)
 					var leases []*limiter.Lease
 					for i := range 24 {
-						lease, err := w.Acquire(w.Context(), ask("user", "rph", []int64{10, 20, 700}[i%3/2*2]))
-						w.Must(err)
+						lease := w.Lease(w.Limiter, ask("user", "rph", []int64{10, 20, 700}[i%3/2*2]))
 						leases = append(leases, lease)
 						if i > 6 && i%3 == 2 {
 							w.Must(lease.Rollback(w.Context()))
@@ -275,8 +274,7 @@ func TestAnHeirGetsWhatIsReturned(t *testing.T) {
 		merger := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
 		var leases []*limiter.Lease
 		for range 24 {
-			lease, err := w.Acquire(w.Context(), ask("user", "rph", 20))
-			w.Must(err)
+			lease := w.Lease(w.Limiter, ask("user", "rph", 20))
 			leases = append(leases, lease)
 		}
 		w.halve(merger, 4)
@@ -311,9 +309,7 @@ func TestACrowdAtARetiredShard(t *testing.T) {
 		var all sync.WaitGroup
 		for range 40 {
 			all.Go(func() {
-				if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
-					w.Error(refused)
-				}
+				w.Serve(l, ask("user", "rph", 1))
 			})
 		}
 		all.Wait()

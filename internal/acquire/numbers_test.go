@@ -40,15 +40,13 @@ func TestACountHasNoEnd(t *testing.T) {
 			if i%5 == 4 {
 				l = w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1, InFlight: -1})
 			}
-			lease, err := l.Acquire(w.Context(), ask("user", "bytes", limiter.MaxTokens/2))
-			w.Must(err)
+			lease := w.Lease(l, ask("user", "bytes", limiter.MaxTokens/2))
 			w.Must(lease.Adjust("bytes", limiter.MaxTokens/2))
 			w.Must(lease.Commit(w.Context()))
 			if refused := w.Take(l, ask("user", "bytes", limiter.MaxTokens)); refused == nil || refused.RetryAfter() != time.Second {
 				w.Fatalf("the bucket is empty, and fills in 1 s: %+v", refused)
 			}
-			lease, err = l.Acquire(w.Context(), ask("user", "bytes", 0))
-			w.Must(err)
+			lease = w.Lease(l, ask("user", "bytes", 0))
 			w.Must(lease.Rollback(w.Context()))
 			time.Sleep(time.Second)
 		}
@@ -119,8 +117,7 @@ func TestADebtHasAnEnd(t *testing.T) {
 		w.System(greatest)
 		var leases []*limiter.Lease
 		for range 14 {
-			lease, err := w.Acquire(w.Context(), ask("user", "bytes", 0))
-			w.Must(err)
+			lease := w.Lease(w.Limiter, ask("user", "bytes", 0))
 			w.Must(lease.Adjust("bytes", limiter.MaxTokens))
 			leases = append(leases, lease)
 		}
@@ -170,8 +167,7 @@ func TestADebtBeyond64Bits(t *testing.T) {
 				w.System(greatest)
 				w.Take(w.Limiter, ask("user", "bytes", 1))
 				w.patch("SET b_bytes_tk = :n", map[string]types.AttributeValue{":n": &types.AttributeValueMemberN{Value: tt.deep}})
-				lease, err := w.Acquire(w.Context(), ask("user", "bytes", 0))
-				w.Must(err)
+				lease := w.Lease(w.Limiter, ask("user", "bytes", 0))
 				w.Must(lease.Adjust("bytes", 5))
 				w.Must(lease.Commit(w.Context()))
 				refused := w.Take(w.Limiter, ask("user", "bytes", 1))
@@ -242,8 +238,7 @@ func TestShardsThatAllOwe(t *testing.T) {
 		// A process that has read only one of the shards assumes that the others owe as
 		// much.
 		cold := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
-		lease, err := cold.Acquire(w.Context(), ask("user", "bytes", 0))
-		w.Must(err)
+		lease := w.Lease(cold, ask("user", "bytes", 0))
 		if s := lease.Statuses()[0]; s.Available > math.MinInt64/1000 {
 			w.Errorf("the lease tells %+v", s)
 		}

@@ -87,31 +87,18 @@ func (d *diary) one(tb testing.TB) limiter.CallResult {
 	return calls[0]
 }
 
-// lease acquires.
-func (w *world) lease(l *limiter.Limiter, req limiter.Request) *limiter.Lease {
-	w.Helper()
-	lease, err := l.Acquire(w.Context(), req)
-	w.Must(err)
-	return lease
-}
-
-// inDiary runs f in a world whose limiter has a diary.
+// inDiary runs f in both worlds, with a limiter that has a diary.
 func inDiary(t *testing.T, f func(*world, *diary)) {
 	t.Helper()
-	t.Parallel()
-	for _, name := range []string{"in process", "remote"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := &diary{}
-			inBubble(t, testbed.Options{Remote: name == "remote", Limiter: limiter.Options{Observer: d}}, func(w *world) {
-				f(w, d)
-				synctest.Wait()
-				if d.open != 0 || d.strays != 0 {
-					w.Errorf("%d calls and operations have not ended, %d had another context", d.open, d.strays)
-				}
-			})
-		})
-	}
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
+		d := &diary{}
+		w.Limiter = w.NewLimiter(w.Store, limiter.Options{Observer: d})
+		f(w, d)
+		synctest.Wait()
+		if d.open != 0 || d.strays != 0 {
+			w.Errorf("%d calls and operations have not ended, %d had another context", d.open, d.strays)
+		}
+	})
 }
 
 // Each decision is told once, with its result and what it cost.
@@ -190,7 +177,7 @@ func TestAnObserverIsToldOfOperations(t *testing.T) {
 func TestAnObserverIsToldOfSettlements(t *testing.T) {
 	inDiary(t, func(w *world, d *diary) {
 		w.System(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
-		lease := w.lease(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 100}))
+		lease := w.Lease(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 100}))
 		w.Must(lease.Adjust("tph", 23))
 		d.take()
 		w.Must(lease.Commit(w.Context()))
@@ -231,7 +218,7 @@ func TestAnObserverIsToldOfSettlements(t *testing.T) {
 func TestAnObserverIsToldOfWaitsAndPartsOfALease(t *testing.T) {
 	inDiary(t, func(w *world, d *diary) {
 		w.System(limiter.PerHour("rph", 3600, limiter.Burst(10)))
-		lease := w.lease(w.Limiter, ask("key", "rph", 6))
+		lease := w.Lease(w.Limiter, ask("key", "rph", 6))
 		d.take()
 		w.Must(lease.Take(w.Context(), tokens{"rph": 4}))
 		if r := d.one(w); r.Kind != limiter.CallTake || r.Result != limiter.Admitted || r.Consume["rph"] != 4 || r.Lease != lease || r.Operations == 0 {
@@ -280,7 +267,7 @@ func TestAnObserverIsToldOfOutages(t *testing.T) {
 					w.Errorf("told %+v", r)
 				}
 				req.OnUnavailable = limiter.Allow
-				lease := w.lease(l, req)
+				lease := w.Lease(l, req)
 				if r := d.one(w); r.Result != limiter.Degraded || r.Lease != lease || limiter.ErrorKind(r.Err) != name {
 					w.Errorf("told %+v", r)
 				}

@@ -27,9 +27,7 @@ func (w *world) paid(l *limiter.Limiter, req limiter.Request, entities ...string
 	for i, e := range entities {
 		before[i] = w.Balance(e, "rpd")
 	}
-	if refused := w.Take(l, req); refused != nil {
-		w.Fatal(refused)
-	}
+	w.Serve(l, req)
 	var text strings.Builder
 	for i, e := range entities {
 		fmt.Fprintf(&text, "%s %d ", e, before[i]-w.Balance(e, "rpd"))

@@ -23,9 +23,7 @@ import (
 func TestLongSlowLimitAccruesBesideAFastOne(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerSecond("rps", 1), limiter.PerDay("rpd", 86))
-		if refused := w.Take(w.Limiter, ask("user", "rpd", 86)); refused != nil {
-			w.Fatal(refused)
-		}
+		w.Serve(w.Limiter, ask("user", "rpd", 86))
 		// One request a second: each acquire refills, and stamps, the whole item.
 		w.admitted(w.Limiter, ask("user", "rps", 1), time.Second, 4*time.Hour)
 		if got := w.Balance("user", "rpd"); got != 14 {
@@ -128,16 +126,13 @@ func TestRequestsAboveAShareAreServedByTheWhole(t *testing.T) {
 func TestAmountZeroIsAdmittedInDebt(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10))
-		lease, err := w.Acquire(w.Context(), askAll("user", tokens{"rpm": 1, "tpm": 0}))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, askAll("user", tokens{"rpm": 1, "tpm": 0}))
 		w.Must(lease.Adjust("tpm", 101))
 		w.Must(lease.Commit(w.Context()))
 		if got := w.Balance("user", "tpm"); got != -91 {
 			w.Fatalf("balance %d, want -91", got)
 		}
-		if refused := w.Take(w.Limiter, askAll("user", tokens{"rpm": 1, "tpm": 0})); refused != nil {
-			w.Error(refused)
-		}
+		w.Serve(w.Limiter, askAll("user", tokens{"rpm": 1, "tpm": 0}))
 		if refused := w.Take(w.Limiter, ask("user", "tpm", 1)); refused == nil || refused.RetryAfter() != 552*time.Second {
 			w.Errorf("92 tokens at 10 a minute: %v, want 552s", refused)
 		}
@@ -153,9 +148,7 @@ func TestABucketSweptUnderwayIsMadeAnew(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		// The refill is planned on the remembered image, but the item is gone.
 		w.sweep()
-		if refused := w.Take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
-			w.Error(refused)
-		}
+		w.Serve(w.Limiter, ask("user", "rpm", 1))
 		if got := w.Balance("user", "rpm"); got != 9 {
 			w.Errorf("available %d, want 9", got)
 		}
@@ -166,8 +159,7 @@ func TestABucketSweptUnderwayIsMadeAnew(t *testing.T) {
 func TestAnExpiredBucketIsRenewed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerMinute("rpm", 10))
-		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 0))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rpm", 0))
 		w.Must(lease.Adjust("rpm", 100))
 		w.Must(lease.Commit(w.Context()))
 		time.Sleep(7*time.Minute + time.Second) // 7 times the minute it takes to fill
@@ -175,9 +167,7 @@ func TestAnExpiredBucketIsRenewed(t *testing.T) {
 			w.Error("the debt was forgotten")
 		}
 		time.Sleep(3 * time.Minute)
-		if refused := w.Take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
-			w.Error(refused)
-		}
+		w.Serve(w.Limiter, ask("user", "rpm", 1))
 	})
 }
 
@@ -186,7 +176,7 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 	for _, d := range []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 35 * time.Millisecond} {
 		for _, leave := range []string{"cancel", "deadline"} {
 			t.Run(fmt.Sprintf("%s after %v", leave, d), func(t *testing.T) {
-				inWorld(t, limiter.Options{}, func(w *world) {
+				inBothWorlds(t, limiter.Options{}, func(w *world) {
 					w.System(limiter.PerHour("rph", 100))
 					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
 					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))

@@ -132,22 +132,18 @@ func TestAnImageIsTrustedForATime(t *testing.T) {
 func TestOwnReturnsAreSeen(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10))
-		lease, err := w.Acquire(w.Context(), ask("key", "rph", 9))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("key", "rph", 9))
 		if !w.refusedLocally(w.Limiter, ask("key", "rph", 2)) {
 			w.Error("the store was asked")
 		}
 		w.Must(lease.Adjust("rph", -4))
 		w.Must(lease.Commit(w.Context()))
-		lease, err = w.Acquire(w.Context(), ask("key", "rph", 5))
-		w.Must(err)
+		lease = w.Lease(w.Limiter, ask("key", "rph", 5))
 		if !w.refusedLocally(w.Limiter, ask("key", "rph", 1)) {
 			w.Error("the store was asked")
 		}
 		w.Must(lease.Rollback(w.Context()))
-		if refused := w.Take(w.Limiter, ask("key", "rph", 5)); refused != nil {
-			w.Error(refused)
-		}
+		w.Serve(w.Limiter, ask("key", "rph", 5))
 	})
 }
 
@@ -246,7 +242,7 @@ func TestLocalRefusalsOfACascade(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, limiter.Options{}, func(w *world) {
+			inBothWorlds(t, limiter.Options{}, func(w *world) {
 				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
 				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
 				for entity, limits := range map[string][]limiter.Limit{"key": tt.key, "project": tt.project} {
@@ -254,9 +250,7 @@ func TestLocalRefusalsOfACascade(t *testing.T) {
 						w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))
 					}
 				}
-				if refused := w.Take(w.Limiter, tt.take); refused != nil {
-					w.Fatal(refused)
-				}
+				w.Serve(w.Limiter, tt.take)
 				if here := w.refusedLocally(w.Limiter, tt.ask); here != tt.here {
 					w.Errorf("refused from memory: %t", here)
 				}
@@ -291,9 +285,7 @@ func TestLocalRefusalsOfAShardedBucket(t *testing.T) {
 		if !w.refusedLocally(w.Limiter, ask("user", "x", 91)) {
 			w.Error("both shards were just read, and the store was asked")
 		}
-		if refused := w.Take(w.Limiter, ask("user", "x", 90)); refused != nil {
-			w.Error(refused)
-		}
+		w.Serve(w.Limiter, ask("user", "x", 90))
 		time.Sleep(900 * time.Millisecond)
 		if refused := w.Take(w.Limiter, ask("user", "x", 0)); refused != nil { // reads one of the shards
 			w.Error(refused)

@@ -95,9 +95,7 @@ func TestAShardKnownToBeShortIsNotDrawn(t *testing.T) {
 		w.survey(l, "user", whole)
 		bucketRequests(api)
 		for range 20 {
-			if refused := w.Take(l, ask("user", "rph", 5)); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(l, ask("user", "rph", 5))
 		}
 		for _, s := range bucketRequests(api) {
 			if s.Op != "UpdateItem" || !slices.Equal(s.Shards, []int{5}) {
@@ -136,7 +134,7 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 32} {
 		for _, trust := range []time.Duration{limiter.DefaultTrust, -1} {
 			t.Run(fmt.Sprintf("%d shards, trust %v", n, trust), func(t *testing.T) {
-				inWorld(t, limiter.Options{}, func(w *world) {
+				inBothWorlds(t, limiter.Options{}, func(w *world) {
 					whole := limiter.PerHour("rph", 3200)
 					w.family(whole)
 					for _, entity := range []string{"key", "project"} {
@@ -152,12 +150,8 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 					driverOf(first).Settle()
 					api := faults.NewTap(w.Engine)
 					l := w.NewLimiter(w.OpenOn(api), limiter.Options{Trust: trust})
-					if refused := w.Take(l, ask("project", "rph", 1)); refused != nil {
-						w.Fatal(refused)
-					}
-					if refused := w.Take(l, ask("key", "rph", 1)); refused != nil {
-						w.Fatal(refused)
-					}
+					w.Serve(l, ask("project", "rph", 1))
+					w.Serve(l, ask("key", "rph", 1))
 					driverOf(l).Settle()
 					bucketRequests(api)
 					lease, err := l.Acquire(w.Context(), ask("key", "rph", 3))
@@ -179,7 +173,7 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 }
 
 func TestARequestAboveAShareGoesToAllShardsAtOnce(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 8000)
 		w.System(whole)
 		w.plant("user", whole, 8, each(8, 900_000)...)
@@ -222,7 +216,7 @@ func TestTheWaitOfAShardedBucketIsExact(t *testing.T) {
 	} {
 		for _, n := range []int{2, 4, 32} {
 			t.Run(fmt.Sprintf("%d in %v on %d", l.Amount, l.Period, n), func(t *testing.T) {
-				inWorld(t, limiter.Options{}, func(w *world) {
+				inBothWorlds(t, limiter.Options{}, func(w *world) {
 					w.System(l)
 					w.plant("user", l, n, each(n, 0)...)
 					half := l.Capacity/2 + 1
@@ -260,8 +254,7 @@ func TestTheWaitOfAShardedBucketIsExact(t *testing.T) {
 func TestIdleTimeIsNotSpentTwiceByOneWhoMissedADoubling(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerSecond("rps", 1, limiter.Burst(100)))
-		lease, err := w.Acquire(w.Context(), ask("user", "rps", 30))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rps", 30))
 		behind := w.NewLimiter(w.Store, limiter.Options{Trust: -1})
 		w.Take(behind, ask("user", "rps", 1)) // sees 69
 		w.double(w.Limiter, "rps")            // each has half of that
@@ -301,10 +294,9 @@ func TestStatusesQuoteTheWhole(t *testing.T) {
 					w.Errorf("%d shards: %s: %+v, want %d available of %+v", n, what, s, available, whole)
 				}
 			}
-			lease, err := l.Acquire(w.Context(), ask(entity, "rph", 10))
-			w.Must(err)
+			lease := w.Lease(l, ask(entity, "rph", 10))
 			check("one shard's lease", lease.Statuses(), 1590, 10)
-			lease, err = l.Acquire(w.Context(), ask(entity, "rph", 960))
+			lease, err := l.Acquire(w.Context(), ask(entity, "rph", 960))
 			if err != nil {
 				w.Fatalf("%d shards: 30 %% of the capacity: %v", n, err)
 			}
@@ -354,8 +346,7 @@ func TestStatusesAreThoseOfTheAcquire(t *testing.T) {
 		w.System(whole)
 		w.plant("user", whole, 2, each(2, 1_600_000)...)
 		w.Take(w.Limiter, ask("user", "rph", 1700)) // all are known
-		lease, err := w.Acquire(w.Context(), ask("user", "rph", 100))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rph", 100))
 		before := lease.Statuses()
 		if before[0].Available != 1400 {
 			w.Errorf("%d available, want 1400", before[0].Available)
@@ -382,8 +373,7 @@ func TestTheHiddenLimitNeverAppears(t *testing.T) {
 			}
 		}
 		for _, n := range []int64{1, 300} {
-			lease, err := w.Acquire(w.Context(), ask("user", "rph", n))
-			w.Must(err)
+			lease := w.Lease(w.Limiter, ask("user", "rph", n))
 			see(lease.Statuses())
 			for name := range lease.Consumed() {
 				names = append(names, name)
@@ -422,9 +412,7 @@ func TestManyGatherAtOnce(t *testing.T) {
 		for range 4 {
 			l := w.NewLimiter(w.Store, limiter.Options{})
 			all.Go(func() {
-				if refused := w.Take(l, ask("user", "rph", 1900)); refused != nil {
-					w.Error(refused)
-				}
+				w.Serve(l, ask("user", "rph", 1900))
 			})
 		}
 		all.Wait()

@@ -40,9 +40,7 @@ func (w *world) double(l *limiter.Limiter, limit string) {
 func (w *world) doubleOf(l *limiter.Limiter, req limiter.Request) {
 	w.Helper()
 	w.exhaust(req.Entity, -1_000_000_000_000)
-	if refused := w.Take(l, req); refused != nil {
-		w.Fatal(refused)
-	}
+	w.Serve(l, req)
 	w.exhaust(req.Entity, 1_000_000)
 }
 
@@ -113,9 +111,7 @@ func TestLongASlowBucketNeverDoubles(t *testing.T) {
 		w.System(limiter.PerSecond("rps", 100))
 		const requests = 10_000
 		for range requests {
-			if refused := w.Take(w.Limiter, ask("user", "rps", 1)); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(w.Limiter, ask("user", "rps", 1))
 			time.Sleep(20 * time.Millisecond)
 		}
 		images := w.Images("user")
@@ -136,7 +132,7 @@ func TestLongASlowBucketNeverDoubles(t *testing.T) {
 
 // Every kind of write to a bucket counts as a write (peer defect 7.21).
 func TestEveryWriteCounts(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 900_000)...)
 		api := faults.NewTap(w.Engine)
@@ -349,9 +345,7 @@ func TestAHalfDoneDoublingIsFinished(t *testing.T) {
 						l := w.NewLimiter(w.Store, limiter.Options{})
 						all.Go(func() {
 							for range 30 {
-								if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
-									w.Error(refused)
-								}
+								w.Serve(l, ask("user", "rph", 1))
 							}
 							driverOf(l).Settle()
 						})
@@ -422,9 +416,7 @@ func TestLostShardsComeBack(t *testing.T) {
 					for _, l := range both {
 						all.Go(func() {
 							for range 100 {
-								if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
-									w.Error(refused)
-								}
+								w.Serve(l, ask("user", "rph", 1))
 							}
 							driverOf(l).Settle()
 						})
@@ -436,9 +428,7 @@ func TestLostShardsComeBack(t *testing.T) {
 					// All other clients find the shards too.
 					for range 20 {
 						for _, l := range []*limiter.Limiter{knew, cold} {
-							if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
-								w.Error(refused)
-							}
+							w.Serve(l, ask("user", "rph", 1))
 						}
 					}
 					if got, taken := w.Balance("user", "rph"), int64(100*len(both)+40); got > most-taken || got < most-taken-5 {
@@ -465,9 +455,7 @@ func TestANumberOfShardsIsForgotten(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		bucketRequests(api)
 		for range 20 {
-			if refused := w.Take(l, ask("user", "rph", 1)); refused != nil {
-				w.Fatal(refused)
-			}
+			w.Serve(l, ask("user", "rph", 1))
 		}
 		driverOf(l).Settle()
 		looked := 0
@@ -506,9 +494,7 @@ func TestRacingDoublings(t *testing.T) {
 			var all sync.WaitGroup
 			for _, l := range ls {
 				all.Go(func() {
-					if refused := w.Take(l, ask("user", "rpd", 1)); refused != nil {
-						w.Error(refused)
-					}
+					w.Serve(l, ask("user", "rpd", 1))
 					driverOf(l).Settle()
 				})
 			}

@@ -123,8 +123,7 @@ func TestStandingShowsEveryLimit(t *testing.T) {
 func TestStandingInDebt(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerMinute("rpm", 60))
-		lease, err := w.Acquire(w.Context(), ask("user", "rpm", 60))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "rpm", 60))
 		w.Must(lease.Adjust("rpm", 30))
 		w.Must(lease.Commit(w.Context()))
 		s := w.stands("user", limiter.LevelSystem, "user/rpm -30 of 60, 31s, 1m30s")
@@ -133,9 +132,7 @@ func TestStandingInDebt(t *testing.T) {
 		}
 		time.Sleep(31 * time.Second)
 		w.stands("user", limiter.LevelSystem, "user/rpm 1 of 60, 0s, 59s")
-		if refused := w.Take(w.Limiter, ask("user", "rpm", 1)); refused != nil {
-			w.Error(refused)
-		}
+		w.Serve(w.Limiter, ask("user", "rpm", 1))
 	})
 }
 

@@ -30,8 +30,7 @@ func TestSettleSetsWhatWasUsed(t *testing.T) {
 				return errors.Join(l.Take(w.Context(), tokens{"tph": 30}), l.Settle("tph", 0))
 			}, 600},
 		} {
-			lease, err := w.Acquire(w.Context(), ask("key", "tph", 200))
-			w.Must(err)
+			lease := w.Lease(w.Limiter, ask("key", "tph", 200))
 			w.Must(tt.change(lease))
 			for _, used := range []int64{-1, limiter.MaxTokens + 1} {
 				if err := lease.Settle("tph", used); !errors.Is(err, limiter.ErrInvalid) {
@@ -55,11 +54,10 @@ func TestALeaseTakesMore(t *testing.T) {
 	for _, commits := range []bool{true, false} {
 		inWorldOf(t, commits, func(w *world) {
 			w.family(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
-			lease, err := w.Acquire(w.Context(), ask("key", "tph", 200))
-			w.Must(err)
+			lease := w.Lease(w.Limiter, ask("key", "tph", 200))
 			w.Must(lease.Take(w.Context(), tokens{"tph": 300}))
 			w.Must(lease.Take(w.Context(), tokens{"rph": 2, "tph": 0}))
-			err = lease.Take(w.Context(), tokens{"tph": 501, "rph": 1})
+			err := lease.Take(w.Context(), tokens{"tph": 501, "rph": 1})
 			if refused, ok := errors.AsType[*limiter.ExceededError](err); !ok || refused.RetryAfter() != 3600*time.Millisecond {
 				w.Errorf("501 of 500: %v", err)
 			}
@@ -100,13 +98,12 @@ func inWorldOf(t *testing.T, commits bool, f func(*world)) {
 
 // A part of several shards' tokens is returned to them.
 func TestALeaseOfSeveralShardsTakesMore(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("tph", 1000))
 		w.Take(w.Limiter, ask("user", "tph", 0))
 		driverOf(w.Limiter).DoubleNow(w.Context(), "user", testbed.Resource)
 		driverOf(w.Limiter).DoubleNow(w.Context(), "user", testbed.Resource)
-		lease, err := w.Acquire(w.Context(), ask("user", "tph", 600))
-		w.Must(err)
+		lease := w.Lease(w.Limiter, ask("user", "tph", 600))
 		w.Must(lease.Take(w.Context(), tokens{"tph": 300}))
 		w.Must(lease.Take(w.Context(), tokens{"tph": 1}))
 		w.Must(lease.Release(w.Context(), tokens{"tph": 400}))
@@ -120,8 +117,7 @@ func TestALeaseReleasesAPart(t *testing.T) {
 	for _, commits := range []bool{true, false} {
 		inWorldOf(t, commits, func(w *world) {
 			w.family(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
-			lease, err := w.Acquire(w.Context(), askAll("key", tokens{"rph": 1, "tph": 600}))
-			w.Must(err)
+			lease := w.Lease(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 600}))
 			for limit, n := range map[string]int64{"tph": 601, "rpd": 1, "rph": -1} {
 				if err := lease.Release(w.Context(), tokens{limit: n}); !errors.Is(err, limiter.ErrInvalid) {
 					w.Errorf("release %d %s: %v", n, limit, err)
@@ -156,8 +152,7 @@ func TestCallsOnALeaseOverlap(t *testing.T) {
 				inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 					l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 10*time.Millisecond).api), limiter.Options{})
 					w.family(limiter.PerDay("tpd", 1000))
-					lease, err := l.Acquire(w.Context(), ask("key", "tpd", 100))
-					w.Must(err)
+					lease := w.Lease(l, ask("key", "tpd", 100))
 					var all sync.WaitGroup
 					for i := range 8 {
 						all.Go(func() {
@@ -192,11 +187,10 @@ func TestCallsOnALeaseOverlap(t *testing.T) {
 
 // A limiter that is closed leaves a lease as it is.
 func TestTakeAndReleaseAfterClose(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("tph", 1000))
 		l := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
-		lease, err := l.Acquire(w.Context(), ask("user", "tph", 100))
-		w.Must(err)
+		lease := w.Lease(l, ask("user", "tph", 100))
 		w.Must(l.Close())
 		for name, err := range map[string]error{
 			"take":    lease.Take(w.Context(), tokens{"tph": 1}),
@@ -218,8 +212,7 @@ func TestACallerLeavesATake(t *testing.T) {
 	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 10*time.Millisecond).api), limiter.Options{})
 		w.System(limiter.PerDay("tpd", 1000))
-		lease, err := l.Acquire(w.Context(), ask("user", "tpd", 100))
-		w.Must(err)
+		lease := w.Lease(l, ask("user", "tpd", 100))
 		ctx, cancel := context.WithTimeout(w.Context(), 3*time.Millisecond)
 		defer cancel()
 		if err := lease.Take(ctx, tokens{"tpd": 50}); err == nil {
@@ -235,18 +228,16 @@ func TestACallerLeavesATake(t *testing.T) {
 // A degraded lease takes and releases without the store. A take of a metered lease does
 // not fall back to that.
 func TestTakeAndReleaseInAnOutage(t *testing.T) {
-	inWorld(t, limiter.Options{Timeout: time.Second}, func(w *world) {
+	inBothWorlds(t, limiter.Options{Timeout: time.Second}, func(w *world) {
 		w.Must(w.Store.SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("tpd", 1000)}, limiter.Allow))
 		down := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(down), limiter.Options{Timeout: time.Second, ConfigTTL: time.Hour})
-		lease, err := l.Acquire(w.Context(), ask("user", "tpd", 100))
-		w.Must(err)
+		lease := w.Lease(l, ask("user", "tpd", 100))
 		down.Set(faults.Fail(faults.BusyTable()))
 		if err := lease.Take(w.Context(), tokens{"tpd": 50}); !errors.Is(err, limiter.ErrUnavailable) {
 			w.Errorf("take more in an outage: %v", err)
 		}
-		degraded, err := l.Acquire(w.Context(), ask("user", "tpd", 100))
-		w.Must(err)
+		degraded := w.Lease(l, ask("user", "tpd", 100))
 		if !degraded.Degraded() {
 			w.Fatal("the lease is metered")
 		}

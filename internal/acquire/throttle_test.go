@@ -60,9 +60,7 @@ func TestAThrottledShardIsLeftForAnother(t *testing.T) {
 				api.Set(fullShards(only(err, 1, 2)))
 				start := time.Now()
 				for range 100 {
-					if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
-						w.Fatal(refused)
-					}
+					w.Serve(w.Limiter, ask("user", "rph", 1))
 				}
 				if d := time.Since(start); d != 0 {
 					w.Errorf("others were tried after %v, want at once", d)
@@ -149,9 +147,7 @@ func TestAThrottledShardIsNotHammered(t *testing.T) {
 							}
 						}
 						for range 10 {
-							if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
-								w.Error(refused)
-							}
+							w.Serve(w.Limiter, ask("user", "rph", 1))
 						}
 					})
 				})
@@ -218,9 +214,7 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 				w.Errorf("%+v, want a write to shard 0, a read of shard 1, a write to shard 1", all)
 			}
 			for range 10 {
-				if refused := w.Take(w.Limiter, ask("user", "rph", 1)); refused != nil {
-					w.Error(refused)
-				}
+				w.Serve(w.Limiter, ask("user", "rph", 1))
 			}
 		})
 	})
@@ -247,8 +241,7 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 			}
 			req := ask("user", "rph", 1)
 			req.OnUnavailable = limiter.Allow
-			lease, err := w.Acquire(w.Context(), req)
-			w.Must(err)
+			lease := w.Lease(w.Limiter, req)
 			if !lease.Degraded() {
 				w.Error("the lease is not degraded")
 			}

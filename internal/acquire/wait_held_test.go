@@ -94,7 +94,7 @@ func TestCloseWaitsForLeasesBehindAnother(t *testing.T) {
 
 // A caller that other writers outrun again and again keeps its place.
 func TestAConflictDoesNotEndAWait(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
+	inBothWorlds(t, limiter.Options{}, func(w *world) {
 		var busy faults.Slot
 		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, busy.Apply)), limiter.Options{})
 		w.System(limiter.PerMinute("tpm", 60))
@@ -123,8 +123,7 @@ func TestATakeFindsThatALeaseHasGrown(t *testing.T) {
 	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 10*time.Millisecond).api), limiter.Options{})
 		w.System(limiter.PerDay("tpd", limiter.MaxTokens))
-		lease, err := l.Acquire(w.Context(), ask("user", "tpd", 0))
-		w.Must(err)
+		lease := w.Lease(l, ask("user", "tpd", 0))
 		taken := make(chan error)
 		go func() { taken <- lease.Take(w.Context(), tokens{"tpd": limiter.MaxTokens / 2}) }()
 		time.Sleep(time.Millisecond)

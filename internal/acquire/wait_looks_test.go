@@ -39,8 +39,7 @@ func TestAWaiterLooksWithinTwoMinutes(t *testing.T) {
 					w.System(daily)
 					other := w.NewLimiter(w.OpenOn(w.API), limiter.Options{})
 					w.takesOne(w.Limiter, "rpd")
-					taken, err := other.Acquire(w.Context(), ask("user", "rpd", 4))
-					w.Must(err)
+					taken := w.Lease(other, ask("user", "rpd", 4))
 					for range 2 { // each process learns that the other one writes, too
 						w.takesOne(w.Limiter, "rpd")
 						w.takesOne(other, "rpd")
@@ -162,7 +161,5 @@ func TestAnExactWaitIsNotSpreadForLong(t *testing.T) {
 // takesOne takes a token that the bucket has.
 func (w *world) takesOne(l *limiter.Limiter, limit string) {
 	w.Helper()
-	if refused := w.Take(l, ask("user", limit, 1)); refused != nil {
-		w.Fatal(refused)
-	}
+	w.Serve(l, ask("user", limit, 1))
 }

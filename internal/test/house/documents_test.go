@@ -13,17 +13,17 @@ import (
 	"testing"
 )
 
-// namedTest matches the name of a test or of a script in a document.
-var namedTest = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*|[a-z-]+\\.txtar)`")
+// namedTest matches the name of a test or of a script in a document, and of a test in a command.
+var namedTest = regexp.MustCompile("\\b(Test[A-Z][A-Za-z0-9]*|[a-z-]+\\.txtar)(?:`|\\)?\\$\\$)")
 
-// naming are the documents that name tests: of defects, of rules and of races.
+// naming are the documents that name tests: of defects, of rules and of races. So does the Makefile.
 func naming(t *testing.T) []string {
 	t.Helper()
 	pages, err := filepath.Glob("docs/design/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatal(err)
 	}
-	return append(pages, "docs/peer-defects.md", "ARCHITECTURE.md")
+	return append(pages, "docs/peer-defects.md", "ARCHITECTURE.md", "Makefile")
 }
 
 // A test that is renamed or deleted would leave its defect, rule or race without one, unseen.

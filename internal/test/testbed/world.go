@@ -200,6 +200,22 @@ func (w *World) Take(l *limiter.Limiter, req limiter.Request) (refused *limiter.
 	return nil
 }
 
+// Serve acquires and commits at once. A refusal fails the test, which then goes on.
+func (w *World) Serve(l *limiter.Limiter, req limiter.Request) {
+	w.Helper()
+	if refused := w.Take(l, req); refused != nil {
+		w.Error(refused)
+	}
+}
+
+// Lease acquires. A refusal or another error ends the test.
+func (w *World) Lease(l *limiter.Limiter, req limiter.Request) *limiter.Lease {
+	w.Helper()
+	lease, err := l.Acquire(w.Context(), req)
+	w.Must(err)
+	return lease
+}
+
 // Balance returns the balance of an entity's limit, in whole tokens.
 func (w *World) Balance(entity, limit string) int64 {
 	w.Helper()

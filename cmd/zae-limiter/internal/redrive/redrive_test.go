@@ -112,9 +112,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) acquires(n int) (ranges []stream.Range) {
 	w.Helper()
 	for range n {
-		if refused := w.Take(w.Limiter, testbed.Ask("user", "rpd", 2)); refused != nil {
-			w.Fatal(refused)
-		}
+		w.Serve(w.Limiter, testbed.Ask("user", "rpd", 2))
 	}
 	d, err := w.Engine.DescribeStream(w.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: &w.arn})
 	w.Must(err)

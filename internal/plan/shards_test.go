@@ -1,0 +1,45 @@
+package plan_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A whole set has each shard at its number, and nil for a shard that is missing.
+func TestAWholeSetHasEachShardAtItsNumber(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shards [][2]int // number and count, as they were read
+		want   string
+	}{
+		"all":                      {[][2]int{{0, 2}, {1, 2}}, "[0 1]"},
+		"none":                     {nil, "[]"},
+		"one in the middle lost":   {[][2]int{{0, 4}, {2, 4}, {3, 4}}, "[0 - 2 3]"},
+		"the last ones lost":       {[][2]int{{0, 4}, {1, 4}}, "[0 1 - -]"},
+		"shard 0 lost":             {[][2]int{{1, 2}}, "[- 1]"},
+		"before their doubling":    {[][2]int{{0, 2}, {1, 1}}, "[0 1]"},
+		"a number above its count": {[][2]int{{0, 1}, {2, 1}}, "[0 - 2]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var shards []*store.Image
+			for _, s := range c.shards {
+				shards = append(shards, &store.Image{Bucket: store.Bucket{Shard: s[0]}, ShardCount: s[1]})
+			}
+			got := []string{}
+			for _, img := range plan.WholeSet(shards) {
+				if img == nil {
+					got = append(got, "-")
+				} else {
+					got = append(got, fmt.Sprint(img.Shard))
+				}
+			}
+			if fmt.Sprint(got) != c.want {
+				t.Errorf("got %v, want %s", got, c.want)
+			}
+		})
+	}
+}
