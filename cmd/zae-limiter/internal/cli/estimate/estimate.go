@@ -54,7 +54,7 @@ dated table, without free tiers; --prices replaces it. Nothing is sent.`
 // New is the command estimate.
 func New(a *app.App) *cobra.Command {
 	o := &options{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "estimate",
 		Short: "Work out what a load costs",
 		Long:  about,
@@ -62,9 +62,7 @@ func New(a *app.App) *cobra.Command {
 			"    --processes 20 --windows hourly,daily\n" +
 			"  zae-limiter estimate --scenario llm-gateway --latency 3ms --windows hourly,daily\n" +
 			"  zae-limiter estimate --file load.yaml --duration 10m",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.bind(cmd.Flags())
 	return a.Prints(cmd, output{}, &runOutput{})
 }

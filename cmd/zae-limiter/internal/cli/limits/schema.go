@@ -14,14 +14,13 @@ import (
 type schemaOptions struct{ app *app.App }
 
 func newSchema(a *app.App) *cobra.Command {
-	cmd := newCommand(a, "schema", "Write the JSON Schema of a manifest, for editors",
-		"Write the JSON Schema of a manifest, for editors. It needs no table.", &schemaOptions{a})
-	cmd.Example = "  zae-limiter limits schema > manifest.schema.json"
+	cmd := a.Command(&schemaOptions{a}, &cobra.Command{
+		Use: "schema", Short: "Write the JSON Schema of a manifest, for editors",
+		Long:    "Write the JSON Schema of a manifest, for editors. It needs no table.",
+		Example: "  zae-limiter limits schema > manifest.schema.json",
+	})
 	return a.Prints(cmd, json.RawMessage{})
 }
-
-// Validate has nothing to check.
-func (o *schemaOptions) Validate() error { return nil }
 
 // Run writes the schema.
 func (o *schemaOptions) Run(context.Context) error {

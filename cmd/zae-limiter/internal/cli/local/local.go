@@ -41,7 +41,7 @@ type options struct {
 // New is the command local.
 func New(a *app.App) *cobra.Command {
 	o := &options{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "local",
 		Short: "Serve the embedded database to any DynamoDB client",
 		Long: "Serve the embedded database over HTTP until interrupted: tables, streams and expiry, in\n" +
@@ -57,13 +57,9 @@ func New(a *app.App) *cobra.Command {
 		Example: "  zae-limiter local --data ./limits\n" +
 			"  zae-limiter table create --endpoint-url http://127.0.0.1:8000\n" +
 			"  zae-limiter local --addr 127.0.0.1:0 --partition-limits aws --latency p50=5ms,p99=20ms",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.given = cmd.Flags().Changed
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	})
 	flags := cmd.Flags()
+	o.given = flags.Changed
 	flags.StringVar(&o.addr, "addr", defaultAddr, "`host:port` to listen on; port 0 picks a free port")
 	flags.StringVar(&o.dir, "data", "", "`directory` of the data, created if missing (default in memory)")
 	o.engine.Bind(flags, "off", "off")
