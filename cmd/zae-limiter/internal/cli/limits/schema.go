@@ -24,9 +24,5 @@ func newSchema(a *app.App) *cobra.Command {
 
 // Run writes the schema.
 func (o *schemaOptions) Run(context.Context) error {
-	text, err := manifest.Schema()
-	if err != nil {
-		return err
-	}
-	return o.app.Print(json.RawMessage(text), func(w *strings.Builder) { w.Write(text) })
+	return o.app.Print(json.RawMessage(manifest.Schema), func(w *strings.Builder) { w.Write(manifest.Schema) })
 }
