@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/health"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
 type statusOptions struct {
@@ -120,7 +121,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 			return err
 		}
 		last = r.Verdict
-		if !o.watch || !app.Pause(ctx, o.interval) {
+		if !o.watch || calls.Sleep(ctx, nil, o.interval) != nil {
 			return exit(last)
 		}
 	}
