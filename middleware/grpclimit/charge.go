@@ -36,7 +36,7 @@ func (c *charge) take(ctx context.Context, cost MessageCost, message any) error 
 	if c.costs.unenforced {
 		for limit, n := range tokens {
 			if err := c.lease.Adjust(limit, n); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) {
-				c.costs.notices.Tell(ctx, "message not charged", err, "method", c.call.Method, "limit", limit)
+				c.costs.Notices.Tell(ctx, "message not charged", err, "method", c.call.Method, "limit", limit)
 			}
 		}
 		return nil
@@ -53,18 +53,11 @@ func (c *charge) take(ctx context.Context, cost MessageCost, message any) error 
 // was taken is settled nevertheless, within the limiter's timeout.
 func (c *charge) settle(ctx context.Context, answer any, failed error) {
 	ctx = context.WithoutCancel(ctx)
-	var errs []error
+	var used map[string]int64
 	if c.costs.settle != nil {
-		for limit, used := range c.costs.settle(ctx, c.call, &Outcome{Answer: answer, Err: failed}) {
-			if err := c.lease.Settle(limit, used); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) {
-				errs = append(errs, err)
-			}
-		}
+		used = c.costs.settle(ctx, c.call, &Outcome{Answer: answer, Err: failed})
 	}
-	if err := c.lease.Commit(ctx); err != nil {
-		errs = append(errs, err)
-	}
-	c.report(ctx, errors.Join(errs...))
+	c.report(ctx, admission.Settle(ctx, c.lease, used))
 }
 
 // giveBack returns what the call took.
@@ -75,6 +68,6 @@ func (c *charge) giveBack(ctx context.Context) {
 
 func (c *charge) report(ctx context.Context, err error) {
 	if err != nil {
-		c.costs.notices.Tell(ctx, "lease not settled", err, "method", c.call.Method)
+		c.costs.Notices.Tell(ctx, "lease not settled", err, "method", c.call.Method)
 	}
 }

@@ -54,21 +54,24 @@ func NewClient(limits Acquirer, o ClientOptions) (*Client, error) {
 	if o.Entity == nil {
 		o.Entity = Constant(DefaultOutbound)
 	}
+	if o.Resource == nil {
+		o.Resource = Method()
+	}
 	if o.MaxHold == 0 {
 		o.MaxHold = DefaultMaxHold
 	}
 	if o.Now == nil {
 		o.Now = time.Now //nolint:forbidigo // the default
 	}
-	c := &Client{o: o, holds: hold.New(o.MaxHold, o.Now), costs: costs{
-		limits: limits, entity: o.Entity, resource: o.Resource, cost: o.Cost, settle: o.Settle,
-		received: o.Received, sent: o.Sent, unenforced: o.Unenforced, notices: admission.NewNotices(o.Logger),
-		base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
-	}}
-	if err := c.costs.check(); err != nil {
+	ask, err := admission.NewAsker(admission.Asker[*Call]{
+		Limits: limits, Entity: o.Entity, Resource: o.Resource, Cost: o.Cost,
+		Base:             limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
+		RetryUnavailable: DefaultRetryUnavailable,
+	}, DefaultLimit, o.Logger)
+	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	return &Client{costs{ask, o.Settle, o.Received, o.Sent, o.Unenforced}, o, hold.New(o.MaxHold, o.Now)}, nil
 }
 
 // Unary is a [grpc.UnaryClientInterceptor].
@@ -132,32 +135,25 @@ type trip struct {
 // begin waits until nothing holds the call, and asks the limiter.
 func (c *Client) begin(ctx context.Context, conn *grpc.ClientConn, call *Call) (*trip, error) {
 	t := &trip{charge: charge{costs: &c.costs, call: call}, holds: c.holds}
-	req, err := c.costs.request(ctx, call)
+	req, err := c.costs.Request(ctx, call)
 	if err != nil {
 		return nil, t.errorOf(ctx, err)
 	}
 	t.at = hold.Key{Target: conn.Target(), Entity: req.Entity, Resource: req.Resource}
-	if err := c.pass(ctx, t.at); err != nil {
-		return nil, t.errorOf(ctx, err)
-	}
-	if t.lease, err = c.costs.limits.Acquire(ctx, req); err != nil {
-		return nil, t.errorOf(ctx, err)
-	}
-	// The limiter may have taken its time, and the server may have answered others since.
-	if err := c.pass(ctx, t.at); err != nil {
-		t.giveBack(ctx)
-		return nil, t.errorOf(ctx, err)
-	}
-	return t, nil
-}
-
-// pass returns when nothing holds a call.
-func (c *Client) pass(ctx context.Context, at hold.Key) error {
-	rest, err := c.holds.Pass(ctx, at, c.o.WaitHeld)
-	if err != nil || rest == 0 {
+	rest, err := c.holds.Around(ctx, t.at, c.o.WaitHeld, func() (err error) {
+		t.lease, err = c.costs.Limits.Acquire(ctx, req)
 		return err
+	})
+	if rest > 0 && err == nil {
+		err = &HeldError{Entity: req.Entity, Resource: req.Resource, RetryAfter: rest}
 	}
-	return &HeldError{Entity: at.Entity, Resource: at.Resource, RetryAfter: rest}
+	if err == nil {
+		return t, nil
+	}
+	if t.lease != nil {
+		t.giveBack(ctx)
+	}
+	return nil, t.errorOf(ctx, err)
 }
 
 // finish ends a call once: it learns from the server's answer, and settles. A stream may have

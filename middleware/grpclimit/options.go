@@ -3,7 +3,6 @@ package grpclimit
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -67,55 +66,11 @@ type MessageCost func(ctx context.Context, call *Call, message any) map[string]i
 
 // costs say what calls and messages cost. Servers and clients have the same.
 type costs struct {
-	entity, resource Key
-	cost             func(context.Context, *Call) (map[string]int64, error)
-	settle           func(context.Context, *Call, *Outcome) map[string]int64
-	received, sent   MessageCost
-	unenforced       bool
-	// base has what is the same for every call. Limiters only read its map.
-	base   limiter.Request
-	limits Acquirer
-	// retryUnavailable is the wait to suggest in an outage.
-	retryUnavailable time.Duration
-	notices          *admission.Notices
-}
+	admission.Asker[*Call]
 
-// check checks what servers and clients have in common, and fills in defaults.
-func (c *costs) check() error {
-	if c.limits == nil {
-		return &limiter.ValidationError{Field: "limits", Value: "nil", Reason: "give a limiter"}
-	}
-	if c.cost != nil && c.base.Consume != nil {
-		return &limiter.ValidationError{Field: "cost", Reason: "give either Consume or Cost"}
-	}
-	c.base.Consume = maps.Clone(c.base.Consume)
-	if c.base.Consume == nil {
-		c.base.Consume = map[string]int64{DefaultLimit: 1}
-	}
-	if c.resource == nil {
-		c.resource = Method()
-	}
-	if c.retryUnavailable == 0 {
-		c.retryUnavailable = DefaultRetryUnavailable
-	}
-	probe := c.base
-	probe.Entity, probe.Resource = "probe", "probe"
-	return probe.Validate()
-}
-
-// request makes the limiter's request. If it fails, the request has what was found so far.
-func (c *costs) request(ctx context.Context, call *Call) (req limiter.Request, err error) {
-	req = c.base
-	if req.Entity, err = c.entity(ctx, call); err != nil {
-		return req, err
-	}
-	if req.Resource, err = c.resource(ctx, call); err != nil {
-		return req, err
-	}
-	if c.cost != nil {
-		req.Consume, err = c.cost(ctx, call)
-	}
-	return req, err
+	settle         func(context.Context, *Call, *Outcome) map[string]int64
+	received, sent MessageCost
+	unenforced     bool
 }
 
 // Options configure a [Server]. The zero value takes one token of the limit "requests"

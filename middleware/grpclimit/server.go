@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -37,19 +38,18 @@ func NewServer(limits Acquirer, o Options) (*Server, error) {
 	if o.Entity == nil {
 		o.Entity = PeerAddr()
 	}
-	if o.RetryUnavailable < 0 {
-		return nil, &limiter.ValidationError{Field: "retry unavailable", Value: o.RetryUnavailable.String(), Reason: "use a positive value, or 0 for the default"}
+	if o.Resource == nil {
+		o.Resource = Method()
 	}
-	s := &Server{o: o, costs: costs{
-		limits: limits, entity: o.Entity, resource: o.Resource, cost: o.Cost, settle: o.Settle,
-		received: o.Received, sent: o.Sent, unenforced: o.Unenforced || o.Shadow,
-		retryUnavailable: o.RetryUnavailable, notices: admission.NewNotices(o.Logger),
-		base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
-	}}
-	if err := s.costs.check(); err != nil {
+	ask, err := admission.NewAsker(admission.Asker[*Call]{
+		Limits: limits, Entity: o.Entity, Resource: o.Resource, Cost: o.Cost,
+		Base:             limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
+		RetryUnavailable: cmp.Or(o.RetryUnavailable, DefaultRetryUnavailable),
+	}, DefaultLimit, o.Logger)
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return &Server{costs{ask, o.Settle, o.Received, o.Sent, o.Unenforced || o.Shadow}, o}, nil
 }
 
 // Unary is a [grpc.UnaryServerInterceptor].
@@ -126,9 +126,9 @@ func (s *Server) begin(ctx context.Context, v *served) (limited bool, entity str
 	if s.o.Skip != nil && s.o.Skip(ctx, call) {
 		return false, "", nil
 	}
-	req, err := s.costs.request(ctx, call)
+	req, err := s.costs.Request(ctx, call)
 	if err == nil {
-		v.lease, err = s.costs.limits.Acquire(ctx, req)
+		v.lease, err = s.costs.Limits.Acquire(ctx, req)
 	}
 	if s.o.Observe != nil {
 		s.observe(ctx, v, &Decision{Request: req, Err: err, Degraded: err == nil && v.lease.Degraded(), Shadow: s.o.Shadow})

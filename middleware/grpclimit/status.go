@@ -58,7 +58,7 @@ func (c *charge) errorOf(ctx context.Context, err error) *callError {
 		return &callError{c.costs.statusOf(err, reason.Reason), err}
 	}
 	if admission.IsDefect(err) {
-		c.costs.notices.Tell(ctx, "call not decided", err, "method", c.call.Method)
+		c.costs.Notices.Tell(ctx, "call not decided", err, "method", c.call.Method)
 	}
 	return &callError{c.costs.statusOf(err, ""), err}
 }
@@ -89,7 +89,7 @@ func (c *costs) statusOf(err error, message string) *status.Status {
 		message = usual
 	}
 	if retries {
-		return detailed(code, message, retryInfo(c.retryUnavailable))
+		return detailed(code, message, retryInfo(c.RetryUnavailable))
 	}
 	return status.New(code, message)
 }

@@ -98,7 +98,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity strin
 	case errors.As(err, &held):
 		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(held.RetryAfter), 10))
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
-		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(m.o.RetryUnavailable), 10))
+		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(m.ask.RetryUnavailable), 10))
 	case status == http.StatusUnauthorized:
 		h.Add("WWW-Authenticate", "Bearer")
 	}

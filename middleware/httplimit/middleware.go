@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -108,10 +109,8 @@ type Response struct {
 // preflight is an OPTIONS with Origin and Access-Control-Request-Method, without a body,
 // Authorization or Cookie.
 type Middleware struct {
-	limits  Acquirer
-	ask     asker
-	o       Options
-	notices *admission.Notices
+	ask admission.Asker[*http.Request]
+	o   Options
 }
 
 // New makes a middleware. It fails with a [*limiter.ValidationError] if an option is invalid.
@@ -122,25 +121,20 @@ func New(limits Acquirer, o Options) (*Middleware, error) {
 	if o.Resource == nil {
 		o.Resource = Constant(DefaultResource)
 	}
-	ask, err := newAsker(limits, asker{
-		entity: o.Entity, resource: o.Resource, cost: o.Cost,
-		base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
-	})
+	ask, err := admission.NewAsker(admission.Asker[*http.Request]{
+		Limits: limits, Entity: of(o.Entity), Resource: of(o.Resource), Cost: of(o.Cost),
+		Base:             limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
+		RetryUnavailable: cmp.Or(o.RetryUnavailable, DefaultRetryUnavailable),
+	}, DefaultLimit, o.Logger)
 	if err != nil {
 		return nil, err
-	}
-	if o.RetryUnavailable < 0 {
-		return nil, &limiter.ValidationError{Field: "retry unavailable", Value: o.RetryUnavailable.String(), Reason: "use a positive value, or 0 for the default"}
 	}
 	for limit, unit := range o.Units {
 		if !isToken(unit) {
 			return nil, &limiter.ValidationError{Field: "unit of " + limit, Value: unit, Reason: `give a unit of the draft's registry, "content-bytes" for instance`}
 		}
 	}
-	if o.RetryUnavailable == 0 {
-		o.RetryUnavailable = DefaultRetryUnavailable
-	}
-	return &Middleware{limits, ask, o, admission.NewNotices(o.Logger)}, nil
+	return &Middleware{ask, o}, nil
 }
 
 // isToken reports whether a unit has letters, digits and "-" only.
@@ -163,10 +157,10 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 		next.ServeHTTP(w, r)
 		return
 	}
-	req, err := m.ask.request(r)
+	req, err := m.ask.Request(r.Context(), r)
 	var lease *limiter.Lease
 	if err == nil {
-		lease, err = m.limits.Acquire(r.Context(), req)
+		lease, err = m.ask.Limits.Acquire(r.Context(), req)
 	}
 	outer := admission.From(r.Context())
 	if !m.o.Shadow {
@@ -209,7 +203,7 @@ func (m *Middleware) expose(h http.Header, r *http.Request) {
 // own may have returned a name that is not valid.
 func (m *Middleware) tell(ctx context.Context, req *limiter.Request, err error) {
 	if ctx.Err() == nil && admission.IsDefect(err) && !errors.As(err, new(*RequestError)) {
-		m.notices.Tell(ctx, "request not decided", err, "answer", StatusOf(err), "entity", req.Entity, "resource", req.Resource)
+		m.ask.Notices.Tell(ctx, "request not decided", err, "answer", StatusOf(err), "entity", req.Entity, "resource", req.Resource)
 	}
 }
 
@@ -226,7 +220,7 @@ func (m *Middleware) admit(next http.Handler, w http.ResponseWriter, r *http.Req
 	ctx, returned := context.WithoutCancel(r.Context()), false
 	defer func() {
 		if err := m.settle(ctx, r, answer, lease, returned); err != nil {
-			m.notices.Tell(ctx, "lease not settled", err, "entity", req.Entity, "resource", req.Resource)
+			m.ask.Notices.Tell(ctx, "lease not settled", err, "entity", req.Entity, "resource", req.Resource)
 		}
 	}()
 	m.observe(r, &Decision{Request: *req, Degraded: lease.Degraded(), Shadow: m.o.Shadow})
@@ -246,27 +240,16 @@ func (m *Middleware) settle(ctx context.Context, r *http.Request, answer *writer
 	if !returned && !answer.hasBegun() {
 		return lease.Rollback(ctx)
 	}
-	var err error
+	var used map[string]int64
 	if m.o.Settle != nil {
 		if !answer.hijacked {
 			answer.begin(http.StatusOK) // a server sends this for a handler that writes nothing
 		}
-		err = settleAll(lease, m.o.Settle(r, &Response{
+		used = m.o.Settle(r, &Response{
 			Status: answer.status, Header: answer.Header(), Bytes: answer.bytes, Hijacked: answer.hijacked,
-		}))
+		})
 	}
-	return errors.Join(err, lease.Commit(ctx))
-}
-
-// settleAll sets what was used, unless the lease is closed.
-func settleAll(lease *limiter.Lease, used map[string]int64) error {
-	var errs []error
-	for limit, tokens := range used {
-		if err := lease.Settle(limit, tokens); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return admission.Settle(ctx, lease, used)
 }
 
 // LeaseFrom returns the lease of the request whose context this is: of a handler's request,

@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -75,11 +74,9 @@ type TransportOptions struct {
 // upstream answers 429, and if the request failed before its header was written. Any other
 // request is charged: the upstream may have counted it.
 type Transport struct {
-	limits  Acquirer
-	ask     asker
-	o       TransportOptions
-	holds   *hold.Holds
-	notices *admission.Notices
+	ask   admission.Asker[*http.Request]
+	o     TransportOptions
+	holds *hold.Holds
 }
 
 // now is the local clock.
@@ -103,14 +100,14 @@ func NewTransport(limits Acquirer, o TransportOptions) (*Transport, error) {
 	if o.Now == nil {
 		o.Now = now
 	}
-	ask, err := newAsker(limits, asker{
-		entity: o.Entity, resource: o.Resource, cost: o.Cost,
-		base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
-	})
+	ask, err := admission.NewAsker(admission.Asker[*http.Request]{
+		Limits: limits, Entity: of(o.Entity), Resource: of(o.Resource), Cost: of(o.Cost),
+		Base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
+	}, DefaultLimit, o.Logger)
 	if err != nil {
 		return nil, err
 	}
-	return &Transport{limits, ask, o, hold.New(o.MaxHold, o.Now), admission.NewNotices(o.Logger)}, nil
+	return &Transport{ask, o, hold.New(o.MaxHold, o.Now)}, nil
 }
 
 // Host is the host of an outbound request, without its port, as the name of a resource:
@@ -159,32 +156,23 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // admit waits until nothing holds the request, and asks the limiter. at is what the upstream
 // may hold.
 func (t *Transport) admit(r *http.Request) (lease *limiter.Lease, at hold.Key, err error) {
-	req, err := t.ask.request(r)
+	ctx := r.Context()
+	req, err := t.ask.Request(ctx, r)
 	if err != nil {
 		return nil, at, err
 	}
 	at = hold.Key{Entity: req.Entity, Resource: req.Resource}
-	if err := t.pass(r.Context(), at); err != nil {
-		return nil, at, err
-	}
-	if lease, err = t.limits.Acquire(r.Context(), req); err != nil {
-		return nil, at, err
-	}
-	// The limiter may have taken its time, and the upstream may have answered others since.
-	if err := t.pass(r.Context(), at); err != nil {
-		t.end(r.Context(), lease, false)
-		return nil, at, err
-	}
-	return lease, at, nil
-}
-
-// pass returns when nothing holds a request.
-func (t *Transport) pass(ctx context.Context, at hold.Key) error {
-	rest, err := t.holds.Pass(ctx, at, t.o.WaitHeld)
-	if err != nil || rest == 0 {
+	rest, err := t.holds.Around(ctx, at, t.o.WaitHeld, func() (err error) {
+		lease, err = t.ask.Limits.Acquire(ctx, req)
 		return err
+	})
+	if rest > 0 && err == nil {
+		err = &HeldError{Entity: at.Entity, Resource: at.Resource, RetryAfter: rest}
 	}
-	return &HeldError{Entity: at.Entity, Resource: at.Resource, RetryAfter: rest}
+	if err != nil && lease != nil {
+		t.end(ctx, lease, false)
+	}
+	return lease, at, err
 }
 
 // end commits a lease, or returns what it took.
@@ -198,7 +186,7 @@ func (t *Transport) end(ctx context.Context, lease *limiter.Lease, charged bool)
 
 func (t *Transport) report(ctx context.Context, err error) {
 	if err != nil {
-		t.notices.Tell(ctx, "lease not settled", err)
+		t.ask.Notices.Tell(ctx, "lease not settled", err)
 	}
 }
 
@@ -213,11 +201,11 @@ func (t *Transport) CloseIdleConnections() {
 func (t *Transport) metered(ctx context.Context, r *http.Request, res *http.Response, lease *limiter.Lease) io.ReadCloser {
 	b := &body{ReadCloser: res.Body}
 	b.settle = func(bytes int64) {
-		var err error
+		var used map[string]int64
 		if t.o.Settle != nil {
-			err = settleAll(lease, t.o.Settle(r, &Response{Status: res.StatusCode, Header: res.Header, Bytes: bytes}))
+			used = t.o.Settle(r, &Response{Status: res.StatusCode, Header: res.Header, Bytes: bytes})
 		}
-		t.report(ctx, errors.Join(err, lease.Commit(context.WithoutCancel(ctx))))
+		t.report(ctx, admission.Settle(context.WithoutCancel(ctx), lease, used))
 	}
 	if conn, ok := res.Body.(io.Writer); ok { // of 101 Switching Protocols
 		return struct {

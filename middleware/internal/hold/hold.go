@@ -72,6 +72,18 @@ func (h *Holds) Pass(ctx context.Context, at Key, waits bool) (rest time.Duratio
 	}
 }
 
+// Around passes, takes what a call needs, and passes again: taking has its time, and the server may
+// have answered others since. It returns at the first rest of a pause or error.
+func (h *Holds) Around(ctx context.Context, at Key, waits bool, take func() error) (rest time.Duration, err error) {
+	if rest, err = h.Pass(ctx, at, waits); err != nil || rest > 0 {
+		return rest, err
+	}
+	if err = take(); err != nil {
+		return 0, err
+	}
+	return h.Pass(ctx, at, waits)
+}
+
 // rest is the rest of a pause, 0 if there is none.
 func (h *Holds) rest(at Key, now time.Time) time.Duration {
 	h.mu.Lock()

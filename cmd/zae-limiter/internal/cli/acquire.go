@@ -24,7 +24,7 @@ type acquireOptions struct {
 
 func newAcquire(a *app.App) *cobra.Command {
 	o := &acquireOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "acquire ENTITY RESOURCE",
 		Short: "Take tokens, wait for them, or report the exact wait",
 		Long: "Take tokens of a resource for an entity, and for its parent if it cascades. The command\n" +
@@ -36,12 +36,7 @@ func newAcquire(a *app.App) *cobra.Command {
 			"Exit code 0 means admitted, 3 means refused.",
 		Example: "  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500\n" +
 			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1 --fallback rpm:100/min:150 --output json",
-		Args: app.Args("ENTITY", "RESOURCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.request.Entity, o.request.Resource = args[0], args[1]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.request.Entity, &o.request.Resource)
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to take of each limit, separated by commas")
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait at most until admitted, 30s for instance; 0\nmeans not at all")
 	o.fallback.BindFallback(cmd)

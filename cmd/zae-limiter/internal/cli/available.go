@@ -23,7 +23,7 @@ type availableOptions struct {
 
 func newAvailable(a *app.App) *cobra.Command {
 	o := &availableOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "available ENTITY RESOURCE",
 		Short: "Show balances, and how long a request would have to wait",
 		Long: "Show how many tokens of a resource an entity may take now, and its parent if it cascades.\n" +
@@ -32,12 +32,7 @@ func newAvailable(a *app.App) *cobra.Command {
 			"zae-limiter standing also shows where the limits come from, and when they are full.",
 		Example: "  zae-limiter available key-1 gpt-4\n" +
 			"  zae-limiter available key-1 gpt-4 --consume rpm=1,tpm=500 --output json",
-		Args: app.Args("ENTITY", "RESOURCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.request.Entity, o.request.Resource = args[0], args[1]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.request.Entity, &o.request.Resource)
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, separated by commas (default 0 of\nevery limit)")
 	o.fallback.BindFallback(cmd)
 	return a.Prints(cmd, decision{})

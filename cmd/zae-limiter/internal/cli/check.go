@@ -16,7 +16,7 @@ type checkOptions struct{ app *app.App }
 
 func newCheck(a *app.App) *cobra.Command {
 	o := &checkOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "check",
 		Short: "Check whether this program works with the table, and what permissions are missing",
 		Long: "Check whether this program works with the table: versions, keys, indexes and their\n" +
@@ -26,13 +26,8 @@ func newCheck(a *app.App) *cobra.Command {
 			"have conditions that cannot hold. The trial of BatchWriteItem, which has no conditions,\n" +
 			"deletes a key that does not exist. The trial of the stream reads at its end.\n\n" +
 			"Exit codes: 0 compatible, 1 not.",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}, &checkView{})
+	}), &checkView{})
 }
-
-// Validate has nothing to check.
-func (*checkOptions) Validate() error { return nil }
 
 // finding is a finding in JSON.
 type finding struct {

@@ -18,7 +18,7 @@ func ownHelp(root *cobra.Command) {
 			group := app.Group("", "")
 			cmd.Args, cmd.RunE = group.Args, group.RunE
 			for _, shell := range cmd.Commands() {
-				shell.Args = app.Args()
+				shell.Args = app.Arguments
 				shell.Flags().VisitAll(app.Strict)
 			}
 		}

@@ -35,15 +35,13 @@ which leaves it in bin/linux_arm64 of $(go env GOPATH).`
 
 func newLambdaExport(a *app.App) *cobra.Command {
 	o := &exportOptions{app: a, out: "lambda.zip"}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "lambda-export",
 		Short: "Write the zip of a stack's Lambda functions",
 		Long:  exportAbout,
 		Example: "  zae-limiter lambda-export --info\n" +
 			"  zae-limiter lambda-export --binary ./zae-limiter --arch arm64 -o functions.zip",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	cmd.Flags().Var(app.Choice(&o.architecture, "arm64", "amd64"), "arch", "require an executable for these processors")
 	cmd.Flags().Var(app.Named(&o.binary), "binary", "`file` of the executable (default the running program)")
 	cmd.Flags().VarP(app.Named(&o.out), "out", "o", "`file` of the zip")
@@ -51,9 +49,6 @@ func newLambdaExport(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	return a.Prints(cmd, exportView{})
 }
-
-// Validate has nothing to check.
-func (*exportOptions) Validate() error { return nil }
 
 // exportView is the result in JSON.
 type exportView struct {

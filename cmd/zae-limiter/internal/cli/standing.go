@@ -23,7 +23,7 @@ type standingOptions struct {
 
 func newStanding(a *app.App) *cobra.Command {
 	o := &standingOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "standing ENTITY RESOURCE",
 		Short: "Show every limit of an entity: where it comes from, and what is left",
 		Long: "Show every limit of an entity for a resource, and of its parent if it cascades: the level\n" +
@@ -32,12 +32,7 @@ func newStanding(a *app.App) *cobra.Command {
 			"zae-limiter available.",
 		Example: "  zae-limiter standing key-1 gpt-4\n" +
 			"  zae-limiter standing key-1 gpt-4 --output json",
-		Args: app.Args("ENTITY", "RESOURCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.entity, o.resource = args[0], args[1]
-			return a.Run(cmd.Context(), o)
-		},
-	}, &standingView{})
+	}, &o.entity, &o.resource), &standingView{})
 }
 
 // Validate checks the names.

@@ -33,16 +33,14 @@ prints together with the template and the tags.`
 
 func newTemplate(a *app.App, v Version) *cobra.Command {
 	o := &templateOptions{app: a, version: v}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:     "template",
 		Aliases: []string{"cfn-template"},
 		Short:   "Print the CloudFormation template of a stack",
 		Long:    templateAbout,
 		Example: "  zae-limiter template\n" +
 			"  zae-limiter template -n limits --create-iam-roles --compact -o stack.yaml --parameters stack.json",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.flags.Bind(cmd.Flags(), deploy.OptionTable)
 	cmd.Flags().VarP(app.Named(&o.out), "out", "o", "write the template to this `file`, and replace it (default standard\noutput)")
 	cmd.Flags().Var(app.Named(&o.parameters), "parameters", "write the parameters to this `file`, as JSON in the form that the\nAWS command line reads, and replace it")

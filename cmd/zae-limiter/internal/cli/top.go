@@ -24,7 +24,7 @@ type topOptions struct {
 
 func newTop(a *app.App) *cobra.Command {
 	o := &topOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "top RESOURCE",
 		Short: "Show the entities that are nearest to their limits",
 		Long: "Show the entities that are nearest to their limits of a resource, the most used limit\n" +
@@ -33,12 +33,7 @@ func newTop(a *app.App) *cobra.Command {
 			"for every 20 of the index.",
 		Example: "  zae-limiter top gpt-4\n" +
 			"  zae-limiter top gpt-4 --max 50 --output json",
-		Args: app.Args("RESOURCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.resource = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.resource)
 	cmd.Flags().IntVar(&o.most, "max", defaultTop, fmt.Sprintf("`number` of limits to show, up to %d", limiter.MaxTop))
 	return a.Prints(cmd, topView{})
 }

@@ -82,7 +82,7 @@ func newVersion(a *app.App, v Version) *cobra.Command {
 		Short: "Show the version of this program, and those of a table",
 		Long: "Show the version of this program. With --table, show the versions of that table as well, and\n" +
 			"whether this program works with them; the exit code is 1 if it does not.",
-		Args: app.Args(),
+		Args: app.Arguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, given := a.Flags.Given("table"); !given {
 				return v.print(a)
@@ -97,9 +97,6 @@ type versionsOptions struct {
 	app     *app.App
 	program Version
 }
-
-// Validate has nothing to check.
-func (*versionsOptions) Validate() error { return nil }
 
 // tableVersionView is the version of the program and those of a table in JSON.
 type tableVersionView struct {

@@ -52,19 +52,14 @@ Ctrl-C ends the command with exit code 0, or with 130 before the end of --for or
 
 func newWatch(a *app.App) *cobra.Command {
 	o := &watchOptions{app: a, last: map[watched]int64{}}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "watch ENTITY RESOURCE",
 		Short: "Watch the balances of an entity change",
 		Long:  aboutWatch,
 		Example: "  zae-limiter watch key-1 gpt-4\n" +
 			"  zae-limiter watch key-1 gpt-4 --every 5s --for 10m\n" +
 			"  zae-limiter watch key-1 gpt-4 --count 60 --output json",
-		Args: app.Args("ENTITY", "RESOURCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.entity, o.resource = args[0], args[1]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.entity, &o.resource)
 	f := cmd.Flags()
 	f.DurationVar(&o.every, "every", usualWatch, fmt.Sprintf("time between two looks, %v to %v", leastWatch, mostWatch))
 	f.DurationVar(&o.lasts, "for", 0, "end after this time (default when interrupted)")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -14,6 +13,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive/setup"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -34,8 +34,8 @@ type shape struct {
 	names             map[string]string
 }
 
-// NewBare makes the actor of a namespace, by its id.
-func NewBare(s *Site, ns string) *Bare {
+// newBare makes the actor of a namespace, by its id.
+func newBare(s *Site, ns string) *Bare {
 	b := &Bare{site: s, ns: ns}
 	for _, r := range s.Plan.Resources {
 		sh := shape{update: "ADD", condition: "attribute_exists(PK)", names: map[string]string{}}
@@ -117,10 +117,8 @@ func (b *Bare) Act(ctx context.Context, _, _ int, op *scenario.Op) Answer {
 		return Answer{Took: took, Err: err}
 	}
 	if op.Hold > 0 {
-		alarm := time.NewTimer(op.Hold)
-		defer alarm.Stop()
-		if !until(ctx, alarm, op.Hold) {
-			return Answer{Took: TookAll, Err: context.Cause(ctx)}
+		if err := calls.Sleep(ctx, nil, op.Hold); err != nil {
+			return Answer{Took: TookAll, Err: err}
 		}
 	}
 	if !op.Adjusts() {

@@ -28,6 +28,32 @@ type Driver struct {
 	Do func(ctx context.Context, client int, op *scenario.Op, due time.Time)
 }
 
+// A Load makes the drivers of a plan, which count its operations together.
+type Load struct {
+	plan *scenario.Plan
+	now  func() time.Time
+	next []atomic.Int64 // number of the next operation, by class
+}
+
+// NewLoad makes a load that begins with the first operation of each class.
+func NewLoad(p *scenario.Plan, now func() time.Time) *Load {
+	return &Load{p, now, make([]atomic.Int64, len(p.Classes))}
+}
+
+// Drivers are those of the classes that are active in a phase, for a time from an instant on.
+// Their Begin and Do are for the caller to set.
+func (l *Load) Drivers(phase int, from, length time.Duration) (all []*Driver) {
+	const leastPatience = 10 * time.Second
+	for c := range l.plan.Classes {
+		if l.plan.Classes[c].Active(phase) {
+			all = append(all, &Driver{
+				Plan: l.plan, Class: c, Now: l.now, From: from, Length: length, Patience: max(length, leastPatience), Next: &l.next[c],
+			})
+		}
+	}
+	return all
+}
+
 // Drive carries out the operations until their time is over or ctx is done, and waits for
 // those in progress.
 func (d *Driver) Drive(ctx context.Context) {

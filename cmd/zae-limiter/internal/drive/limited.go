@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive/setup"
@@ -17,21 +16,15 @@ type Limited struct {
 	site *Site
 	// groups are limiters that share classes, as processes of one service do. group is the
 	// one of each class.
-	groups [][]process
+	groups [][]Client
 	group  []int
 	// fixed are the amounts of calls in which nothing is random: by class, call and
 	// position of the resource in the class. nil has to be made for each operation.
 	fixed map[[3]int]map[string]int64
 }
 
-// A process is a limiter with its own store and memory.
-type process struct {
-	limiter *limiter.Limiter
-	store   *dynamo.Store
-}
-
-// NewLimited makes the limiters of a side.
-func NewLimited(ctx context.Context, s *Site) (_ *Limited, err error) {
+// newLimited makes the limiters of a side.
+func newLimited(ctx context.Context, s *Site) (_ *Limited, err error) {
 	a := &Limited{site: s, group: make([]int, len(s.Plan.Classes)), fixed: map[[3]int]map[string]int64{}}
 	defer func() {
 		if err != nil {
@@ -51,7 +44,7 @@ func NewLimited(ctx context.Context, s *Site) (_ *Limited, err error) {
 		}
 		a.groups = append(a.groups, nil)
 		for range s.Plan.Limiters {
-			p, err := s.process(ctx)
+			p, err := s.client(ctx)
 			if err != nil {
 				return a, err
 			}
@@ -63,14 +56,14 @@ func NewLimited(ctx context.Context, s *Site) (_ *Limited, err error) {
 	return a, nil
 }
 
-// process makes one limiter with a store of its own.
-func (s *Site) process(ctx context.Context) (process, error) {
+// client makes one limiter with a store of its own.
+func (s *Site) client(ctx context.Context) (Client, error) {
 	st, err := dynamo.Open(ctx, dynamo.Options{API: s.API, Table: s.Table, Namespace: s.Namespace, Now: s.Now, Logger: s.Limiter.Logger})
 	if err != nil {
-		return process{}, err
+		return Client{}, err
 	}
 	l, err := limiter.New(st, s.Limiter)
-	return process{l, st}, err
+	return Client{l, st}, err
 }
 
 // fix computes the amounts of calls in which nothing is random.
@@ -93,67 +86,10 @@ func (a *Limited) fix() {
 	}
 }
 
-// request is the request of an operation.
-func (a *Limited) request(class int, op *scenario.Op) limiter.Request {
-	p := a.site.Plan
-	r := limiter.Request{Entity: p.Entities[op.Entity].ID, Resource: p.Resources[op.Resource].Name, OnUnavailable: limiter.Block}
-	if r.Consume = a.fixed[[3]int{class, op.Call, op.Resource}]; r.Consume != nil {
-		return r
-	}
-	r.Consume = make(map[string]int64, len(op.Limits))
-	for _, i := range op.Limits {
-		r.Consume[p.Resources[op.Resource].Limits[i].Name] = op.Consume[i]
-	}
-	return r
-}
-
 // Act carries out an operation with a limiter of the class.
 func (a *Limited) Act(ctx context.Context, class, client int, op *scenario.Op) Answer {
 	group := a.groups[a.group[class]]
-	p := group[client%len(group)]
-	var err error
-	switch op.Kind {
-	case scenario.Acquire:
-		return a.acquire(ctx, p, a.request(class, op), op)
-	case scenario.Available:
-		_, err = p.limiter.Available(ctx, a.request(class, op))
-	default:
-		err = setup.Manage(ctx, p.store, a.site.Plan, op)
-	}
-	return Answer{Err: err}
-}
-
-// acquire acquires, holds and settles.
-func (a *Limited) acquire(ctx context.Context, p process, r limiter.Request, op *scenario.Op) Answer {
-	lease, err := p.limiter.Acquire(ctx, r)
-	switch {
-	case errors.Is(err, limiter.ErrExceeded):
-		return Answer{Took: TookNothing, Err: err}
-	case err != nil:
-		return Answer{Took: TookMaybe, Err: err}
-	}
-	if op.Hold > 0 {
-		alarm := time.NewTimer(op.Hold)
-		defer alarm.Stop()
-		if !until(ctx, alarm, op.Hold) {
-			return Answer{Took: TookAll, Err: context.Cause(ctx)}
-		}
-	}
-	took := TookAll
-	if op.Adjusts() {
-		took = TookUsed
-		for i := range op.Consume {
-			if delta := op.Settle[i] - op.Consume[i]; delta != 0 {
-				if err := lease.Adjust(a.site.Plan.Resources[op.Resource].Limits[i].Name, delta); err != nil {
-					return Answer{Took: TookAll, Held: op.Hold, Err: err}
-				}
-			}
-		}
-	}
-	if err := lease.Commit(ctx); err != nil {
-		return Answer{Took: TookEither, Held: op.Hold, Err: err}
-	}
-	return Answer{Took: took, Held: op.Hold}
+	return group[client%len(group)].Do(ctx, a.site.Plan, a.site.Now, op, a.fixed[[3]int{class, op.Call, op.Resource}])
 }
 
 // maxPrimed is the number of acquires up to which buckets are made before the load.
@@ -211,7 +147,7 @@ func (a *Limited) Close() error {
 	var errs []error
 	for _, group := range a.groups {
 		for _, p := range group {
-			errs = append(errs, p.limiter.Close())
+			errs = append(errs, p.Limiter.Close())
 		}
 	}
 	return errors.Join(errs...)

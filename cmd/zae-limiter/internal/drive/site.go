@@ -21,11 +21,22 @@ type Actor interface {
 	Close() error
 }
 
+// New makes the actor of a side. st is a store of the side's namespace.
+func New(ctx context.Context, s *Site, st *dynamo.Store) (Actor, error) {
+	if s.Side == scenario.Bare {
+		_, id := st.Namespace()
+		return newBare(s, id), nil
+	}
+	return newLimited(ctx, s)
+}
+
 // An Answer is the result of an operation.
 type Answer struct {
 	Took Taken
-	Held time.Duration // between the acquire and its commit, on purpose
-	Err  error
+	// Asked and Settled are how long the acquire, or the other call, took, and the commit. Held is
+	// the time between them, on purpose.
+	Asked, Settled, Held time.Duration
+	Err                  error
 }
 
 // Taken is how much of its request an operation took.

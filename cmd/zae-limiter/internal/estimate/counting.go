@@ -89,8 +89,7 @@ func (c *counting) close() {
 
 // follow reads the stream, about as often as AWS Lambda does.
 func (c *counting) follow(ctx context.Context, stopping <-chan struct{}) error {
-	const often = 250 * time.Millisecond
-	tick := time.NewTicker(often)
+	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
 		isLast := false

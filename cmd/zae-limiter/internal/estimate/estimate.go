@@ -249,7 +249,7 @@ func (e *Estimate) usage(s split) Part {
 	const perShard = 1000 // write units a second of a partition, and so of a stream shard
 	f := &l.Function
 	streams := max(1, math.Ceil(e.Sum.Writes/perShard))
-	records := min(float64(f.BatchRecords), max(1, e.Records/streams*f.BatchWindow.Seconds()))
+	records := min(float64(f.BatchRecords), max(1, e.Records/streams*(f.BatchWindow+poll).Seconds()))
 	e.Invocations = e.Records / records
 	batch := 0.0 // different buckets in a batch
 	for _, of := range l.uses(s) {
@@ -264,6 +264,10 @@ func (e *Estimate) usage(s split) Part {
 	}
 	return Part{Name: PartUsage, Requests: writes, Writes: writes + opened}
 }
+
+// poll is the time between two reads of a stream: a batch window begins with the read of its first
+// record.
+const poll = 250 * time.Millisecond
 
 // windows are those that an aggregator counts: hour, day and month.
 var windows = [...]time.Duration{time.Hour, 24 * time.Hour, 730 * time.Hour}

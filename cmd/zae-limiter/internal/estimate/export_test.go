@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
 )
@@ -26,4 +27,28 @@ func CheckSum(p *scenario.Plan) error {
 		return fmt.Errorf("%s: booked %+v, billed %+v", p.Name, sum, r.billed)
 	}
 	return nil
+}
+
+// Billed is what the measured part of a load costs a second, and its requests.
+type Billed struct{ Requests, Refused, Writes, Reads, Usage float64 }
+
+// BilledOf carries out a scenario whole. Each operation goes to a random limiter.
+func BilledOf(p *scenario.Plan, o ScenarioOptions) (b Billed, err error) {
+	if err := o.complete(); err != nil {
+		return b, err
+	}
+	r, err := rehearse(&rehearsal{p: p, side: p.Sides[0], o: &o, most: math.MaxInt64, scatters: true})
+	if err != nil {
+		return b, err
+	}
+	m, seconds := &r.measured, p.Duration().Seconds()
+	for i, c := range m.of {
+		if i == causeUsage {
+			b.Usage = c.Writes / seconds
+			continue
+		}
+		b.Writes, b.Reads = b.Writes+c.Writes/seconds, b.Reads+c.Reads/seconds
+	}
+	b.Requests, b.Refused = m.operations/seconds, m.refused/seconds
+	return b, nil
 }

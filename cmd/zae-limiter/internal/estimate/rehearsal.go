@@ -33,18 +33,18 @@ type rehearsal struct {
 	// scatters sends each operation to a random limiter: many services behind a balancer do.
 	scatters bool
 
-	engine   *dynamolite.DB
-	store    *dynamo.Store // for what is not part of the load
-	actor    drive.Actor
-	bare     *dynamo.Meter // of the side without the limiter
-	usage    *counting     // nil without an aggregator
-	recorder recorder
-	next     []atomic.Int64 // number of the next operation, by class
-	count    atomic.Int64   // of the load's operations that have begun
-	random   func(int64) int64
-	now      func() time.Time
-	began    time.Time         // of the load
-	ledger   dynamolite.Ledger // before everything
+	engine     *dynamolite.DB
+	store      *dynamo.Store // for what is not part of the load
+	actor      drive.Actor
+	bare       *dynamo.Meter // of the side without the limiter
+	usage      *counting     // nil without an aggregator
+	recorder   recorder
+	operations *drive.Load
+	count      atomic.Int64 // of the load's operations that have begun
+	random     func(int64) int64
+	now        func() time.Time
+	began      time.Time         // of the load
+	ledger     dynamolite.Ledger // before everything
 
 	mu     sync.Mutex
 	failed error         // the first failure of an operation
@@ -78,7 +78,7 @@ const (
 func rehearse(r *rehearsal) (*rehearsal, error) {
 	p := r.p
 	r.now = time.Now //nolint:forbidigo // the clock of the bubble
-	r.next, r.random, r.recorder.parents = make([]atomic.Int64, len(p.Classes)), dice(), map[string]bool{}
+	r.operations, r.random, r.recorder.parents = drive.NewLoad(p, r.now), dice(), map[string]bool{}
 	for i := range p.Entities {
 		if p.Entities[i].IsParent {
 			r.recorder.parents[p.Entities[i].ID] = true
@@ -172,14 +172,10 @@ func (r *rehearsal) hire(ctx context.Context) (err error) {
 	}
 	if r.side == scenario.Bare {
 		site.API = r.bare
-		_, id := r.store.Namespace()
-		r.actor = drive.NewBare(site, id)
-		return nil
-	}
-	if err := setup.Write(ctx, r.store, r.p); err != nil {
+	} else if err := setup.Write(ctx, r.store, r.p); err != nil {
 		return err
 	}
-	r.actor, err = drive.NewLimited(ctx, site)
+	r.actor, err = drive.New(ctx, site, r.store)
 	return err
 }
 
@@ -226,27 +222,19 @@ func (r *rehearsal) drive(ctx context.Context, warm func()) {
 
 // stretch carries out a phase, or its warm-up.
 func (r *rehearsal) stretch(ctx context.Context, stop func(), phase int, from, length time.Duration) {
-	const leastPatience = 10 * time.Second // as in a run
-	var all []*drive.Driver
-	for c := range r.p.Classes {
-		if !r.p.Classes[c].Active(phase) {
-			continue
+	all := r.operations.Drivers(phase, from, length)
+	for _, d := range all {
+		d.Begin = func(time.Duration) {}
+		d.Do = func(ctx context.Context, client int, op *scenario.Op, _ time.Time) {
+			if r.count.Add(1) == r.most {
+				r.ran = r.now().Sub(r.began)
+				stop()
+			}
+			if r.scatters {
+				client = int(r.random(int64(r.p.Limiters)))
+			}
+			r.act(context.WithoutCancel(ctx), d.Class, client, op)
 		}
-		all = append(all, &drive.Driver{
-			Plan: r.p, Class: c, From: from, Length: length, Patience: max(length, leastPatience), Next: &r.next[c],
-			Now:   r.now,
-			Begin: func(time.Duration) {},
-			Do: func(ctx context.Context, client int, op *scenario.Op, _ time.Time) {
-				if r.count.Add(1) == r.most {
-					r.ran = r.now().Sub(r.began)
-					stop()
-				}
-				if r.scatters {
-					client = int(r.random(int64(r.p.Limiters)))
-				}
-				r.act(context.WithoutCancel(ctx), c, client, op)
-			},
-		})
 	}
 	drive.Together(ctx, all, r.now(), length)
 }

@@ -67,17 +67,6 @@ func ParseRate(s string) (amount int64, period time.Duration, err error) {
 	return amount, period, err
 }
 
-// RatePattern is what [ParseRate] reads, as a regular expression that has no bounds of
-// numbers.
-func RatePattern() string {
-	var names []string
-	for _, u := range units {
-		names = append(append(names, u.name), u.aliases...)
-	}
-	const positive = "0*[1-9][0-9]*"
-	return "^" + positive + "(/(" + positive + ")?(" + strings.Join(names, "|") + "))?$"
-}
-
 func parsePeriod(s string) (time.Duration, error) {
 	unit := strings.TrimLeft(s, digits)
 	count := s[:len(s)-len(unit)]

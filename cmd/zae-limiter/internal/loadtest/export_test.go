@@ -3,7 +3,6 @@ package loadtest
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive"
@@ -45,7 +44,7 @@ func (nothing) Close() error { return nil }
 // another, as users do, with an actor that does nothing. It is what a run adds to the work of
 // a limiter.
 func Generator(p *scenario.Plan) func(ctx context.Context, n int) {
-	s := &side{run: &run{o: Options{Now: time.Now}}, plan: p, books: newBooks(p), actor: nothing{}, next: make([]atomic.Int64, len(p.Classes))}
+	s := &side{run: &run{o: Options{Now: time.Now}}, plan: p, books: newBooks(p), actor: nothing{}, load: drive.NewLoad(p, time.Now)}
 	d := s.stretch(0, 0, time.Hour).drivers[0]
 	var op scenario.Op
 	return func(ctx context.Context, n int) { carryOut(ctx, d, n, &op) }

@@ -35,8 +35,8 @@ func (s *sampler) during(ctx context.Context, phase int, st *stretch, drive func
 	s.sent, s.throttled = 0, 0
 	s.merged, s.class = newCounts(), newCounts()
 	s.schedules = nil
-	for _, class := range st.classes {
-		s.schedules = append(s.schedules, s.side.plan.Schedule(class, st.from))
+	for _, d := range st.drivers {
+		s.schedules = append(s.schedules, s.side.plan.Schedule(d.Class, st.from))
 	}
 	began, done := s.last, make(chan struct{})
 	var sampling sync.WaitGroup
@@ -74,14 +74,15 @@ func (s *sampler) take(ctx context.Context) {
 	users, due := 0, int64(0)
 	var classes []result.ClassSample
 	for i, t := range s.stretch.tallies {
+		class := &s.side.plan.Classes[s.stretch.drivers[i].Class]
 		s.class.reset()
 		t.take(&s.class)
 		m.add(&s.class)
 		if len(s.stretch.tallies) > 1 {
-			classes = append(classes, s.class.sample(s.side.plan.Classes[s.stretch.classes[i]].Name))
+			classes = append(classes, s.class.sample(class.Name))
 		}
 		at := min(now.Sub(s.stretch.start), s.stretch.length)
-		if s.side.plan.Classes[s.stretch.classes[i]].Arrival.Open() {
+		if class.Arrival.Open() {
 			due += s.schedules[i].Skip(at)
 			continue
 		}
@@ -90,13 +91,12 @@ func (s *sampler) take(ctx context.Context) {
 	}
 	cost := s.side.router.total()
 	sent, throttled := s.side.router.writes()
-	since := dynamo.Usage{Requests: cost.Requests - s.cost.Requests, RCU: cost.RCU - s.cost.RCU, WCU: cost.WCU - s.cost.WCU}
 	sample := result.Sample{
 		Side: string(s.side.kind), Phase: s.phase, At: s.last.Sub(s.start).Seconds(), Seconds: now.Sub(s.last).Seconds(),
 		Due: due, Done: m.answers.Operations, Admitted: m.answers.Admitted, Refused: m.answers.Refused,
 		Throttled: m.answers.Throttled, Unavailable: m.answers.Unavailable, Failed: m.answers.Failed, Slow: m.slow,
 		P50: m.latency.at(50), P99: m.latency.at(99), P999: m.latency.at(99.9), Lag: m.lag.at(99),
-		Cost: s.side.run.cost(since), Writes: sent - s.sent, WritesThrottled: throttled - s.throttled, Users: users,
+		Cost: s.side.run.cost(less(cost, s.cost)), Writes: sent - s.sent, WritesThrottled: throttled - s.throttled, Users: users,
 		Shards: s.shards(ctx), Classes: classes,
 	}
 	if sample.Seconds < sampleEvery.Seconds()/2 && sample.Due+sample.Done == 0 {
@@ -123,23 +123,20 @@ func (c *counts) sample(class string) result.ClassSample {
 func (s *sampler) shards(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sampleEvery)
 	defer cancel()
-	busiest, demand := -1, int64(0)
+	var busiest *account
 	for p := range s.side.books.busiest {
-		if a := s.side.books.busiest[p].Load(); a != nil {
-			if n := a.demand(); n > demand {
-				busiest, demand = p, n
-			}
+		if a := s.side.books.busiest[p].Load(); a != nil && (busiest == nil || a.demand() > busiest.demand()) {
+			busiest = a
 		}
 	}
-	if busiest < 0 {
+	if busiest == nil {
 		return 0
 	}
-	a := s.side.books.busiest[busiest].Load()
-	images, err := s.side.store.Buckets(ctx, s.side.plan.Entities[a.entity].ID, s.side.plan.Resources[a.resource].Name, 1)
+	shards, err := s.side.shards(ctx, busiest)
 	if err != nil {
 		return 0
 	}
-	return len(images)
+	return shards
 }
 
 // unreliable says why the figures of a result are not those of the limiter, "" if they are.

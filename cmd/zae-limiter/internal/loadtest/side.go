@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -26,7 +25,7 @@ type side struct {
 	router           *router
 	books            *books
 	actor            drive.Actor
-	next             []atomic.Int64 // number of the next operation, by class
+	load             *drive.Load
 }
 
 func (r *run) newSide(ctx context.Context, i int) (*side, error) {
@@ -37,7 +36,7 @@ func (r *run) newSide(ctx context.Context, i int) (*side, error) {
 	s := &side{
 		run: r, plan: r.plan, kind: r.plan.Sides[i], table: r.o.table(r.plan.Sides[i]), namespace: r.o.namespace(i), store: st,
 		router: newRouter(r.o.API, r.plan.Populations, r.o.Now), books: newBooks(r.plan),
-		next: make([]atomic.Int64, len(r.plan.Classes)),
+		load: drive.NewLoad(r.plan, r.o.Now),
 	}
 	site := &drive.Site{
 		Plan: s.plan, Side: s.kind, API: s.router, Table: s.table, Namespace: s.namespace, Now: r.o.Now,
@@ -47,12 +46,7 @@ func (r *run) newSide(ctx context.Context, i int) (*side, error) {
 			return a.Err
 		},
 	}
-	if s.kind == scenario.Bare {
-		_, id := st.Namespace()
-		s.actor = drive.NewBare(site, id)
-		return s, nil
-	}
-	s.actor, err = drive.NewLimited(ctx, site)
+	s.actor, err = drive.New(ctx, site, st)
 	return s, err
 }
 
@@ -88,32 +82,24 @@ func (s *side) ask(ctx context.Context, class, client int, op *scenario.Op) (dri
 type stretch struct {
 	from, length time.Duration
 	drivers      []*drive.Driver
-	classes      []int
 	tallies      []*tally
 	start        time.Time
 }
 
 // stretch prepares the drivers of the classes of a phase, or of its warm-up.
 func (s *side) stretch(phase int, from, length time.Duration) *stretch {
-	st := &stretch{from: from, length: length}
-	for c := range s.plan.Classes {
-		if !s.plan.Classes[c].Active(phase) {
-			continue
-		}
+	st := &stretch{from: from, length: length, drivers: s.load.Drivers(phase, from, length)}
+	for _, d := range st.drivers {
 		t := newTally(s.run.o.Slow)
-		const leastPatience = 10 * time.Second
-		d := &drive.Driver{
-			Plan: s.plan, Class: c, Now: s.run.o.Now, From: from, Length: length, Patience: max(length, leastPatience),
-			Next: &s.next[c], Begin: t.begin,
-		}
+		d.Begin = t.begin
 		d.Do = func(ctx context.Context, client int, op *scenario.Op, due time.Time) {
-			a, end := s.ask(ctx, c, client, op)
+			a, end := s.ask(ctx, d.Class, client, op)
 			if a.Err != nil && ctx.Err() != nil {
 				return // cut off
 			}
 			t.end(end.Sub(due)-a.Held, end, a.Err)
 		}
-		st.drivers, st.classes, st.tallies = append(st.drivers, d), append(st.classes, c), append(st.tallies, t)
+		st.tallies = append(st.tallies, t)
 	}
 	return st
 }
@@ -160,11 +146,12 @@ func (s *side) measured(ctx context.Context, st *stretch, name string) result.Ph
 		if ctx.Err() != nil {
 			took = s.run.o.Now().Sub(st.start)
 		}
-		if class := st.classes[i]; s.plan.Classes[class].Arrival.Open() {
+		class := st.drivers[i].Class
+		if s.plan.Classes[class].Arrival.Open() {
 			due = s.plan.Schedule(class, st.from).Skip(min(st.length, took))
 		}
 		p.Classes = append(p.Classes, result.Class{
-			Name: s.plan.Classes[st.classes[i]].Name, Seconds: took.Seconds(), Due: due, Answers: t.whole.answers,
+			Name: s.plan.Classes[class].Name, Seconds: took.Seconds(), Due: due, Answers: t.whole.answers,
 			Latency: t.whole.latency.latency(), Lag: t.whole.lag.latency(),
 		})
 	}
@@ -174,7 +161,7 @@ func (s *side) measured(ctx context.Context, st *stretch, name string) result.Ph
 // costs are the costs of the populations so far, and of all requests at the end.
 func (s *side) costs() (all []dynamo.Usage) {
 	for _, w := range s.router.watches {
-		all = append(all, w.meter.Totals().Sum())
+		all = append(all, w.Totals().Sum())
 	}
 	return append(all, s.router.total())
 }
@@ -182,37 +169,33 @@ func (s *side) costs() (all []dynamo.Usage) {
 // count adds to a phase what the populations cost, and their shards.
 func (s *side) count(ctx context.Context, to *result.Phase, before []dynamo.Usage) error {
 	after := s.costs()
-	since := func(i int) result.Cost {
-		a, b := after[i], before[i]
-		return s.run.cost(dynamo.Usage{Requests: a.Requests - b.Requests, RCU: a.RCU - b.RCU, WCU: a.WCU - b.WCU})
-	}
+	since := func(i int) result.Cost { return s.run.cost(less(after[i], before[i])) }
 	var errs []error
-	for i, w := range s.router.watches {
-		p := result.Population{Name: s.plan.Populations[i].Name, Cost: since(i), Writes: w.counted()}
-		shards, err := s.shards(ctx, i)
-		p.Shards = shards
-		errs = append(errs, err)
+	for i := range s.plan.Populations {
+		p := result.Population{Name: s.plan.Populations[i].Name, Cost: since(i), Writes: s.router.watches[i].counted()}
+		if busiest := s.books.busiest[i].Load(); busiest != nil {
+			var err error
+			if p.Shards, err = s.shards(ctx, busiest); err != nil {
+				errs = append(errs, fmt.Errorf("count the shards of population %s: %w", p.Name, err))
+			}
+		}
 		to.Populations = append(to.Populations, p)
 	}
 	to.Cost = since(len(after) - 1)
 	return errors.Join(errs...)
 }
 
-// shards is the number of items of the busiest bucket of a population; 0 if nobody has
-// asked one.
-func (s *side) shards(ctx context.Context, population int) (int, error) {
-	a := s.books.busiest[population].Load()
-	if a == nil {
-		return 0, nil
-	}
+// less is what was used after an earlier state.
+func less(now, before dynamo.Usage) dynamo.Usage {
+	return dynamo.Usage{Requests: now.Requests - before.Requests, RCU: now.RCU - before.RCU, WCU: now.WCU - before.WCU}
+}
+
+// shards is the number of items of a bucket.
+func (s *side) shards(ctx context.Context, of *account) (int, error) {
 	ctx, cancel := aside(ctx)
 	defer cancel()
-	entity := s.plan.Entities[a.entity].ID
-	images, err := s.store.Buckets(ctx, entity, s.plan.Resources[a.resource].Name, 1)
-	if err != nil {
-		return 0, fmt.Errorf("count the shards of %s: %w", entity, err)
-	}
-	return len(images), nil
+	images, err := s.store.Buckets(ctx, s.plan.Entities[of.entity].ID, s.plan.Resources[of.resource].Name, 1)
+	return len(images), err
 }
 
 // conclude adds to a side what its books say.

@@ -102,17 +102,10 @@ func (c *counts) reset() {
 	c.begun, c.slow, c.answers = 0, 0, result.Answers{}
 }
 
-// add adds other counts, without their first error.
 func (c *counts) add(d *counts) {
 	c.begun += d.begun
 	c.slow += d.slow
-	a, b := &c.answers, &d.answers
-	a.Operations += b.Operations
-	a.Admitted += b.Admitted
-	a.Refused += b.Refused
-	a.Throttled += b.Throttled
-	a.Unavailable += b.Unavailable
-	a.Failed += b.Failed
+	c.answers.Add(d.answers)
 	c.latency.merge(d.latency)
 	c.lag.merge(d.lag)
 }

@@ -21,30 +21,16 @@ import (
 // early is the time in which an adaptive system may adapt.
 const early = 2 * time.Second
 
-// A watch is an API that meters its requests and counts throttled writes.
+// A watch meters the requests of a population, and counts throttled writes.
 type watch struct {
-	dynamo.API
-	meter *dynamo.Meter
-	now   func() time.Time
+	*dynamo.Meter
 
 	mu     sync.Mutex
 	since  time.Time
 	writes result.Writes
 }
 
-func newWatch(api dynamo.API, now func() time.Time) *watch {
-	meter := dynamo.NewMeter(api)
-	return &watch{API: meter, meter: meter, now: now, since: now()}
-}
-
-// begin restarts the counts.
-func (w *watch) begin() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.since, w.writes = w.now(), result.Writes{}
-}
-
-// counted returns the counts since begin.
+// counted returns the counts since they were restarted.
 func (w *watch) counted() result.Writes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,65 +99,42 @@ func isThrottle(code string) bool {
 	return false
 }
 
-// PutItem passes the request on and counts it.
-func (w *watch) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	sent := w.now()
-	out, err := w.API.PutItem(ctx, in, opts...)
-	w.count(sent, err)
-	return out, err
-}
-
-// UpdateItem passes the request on and counts it.
-func (w *watch) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	sent := w.now()
-	out, err := w.API.UpdateItem(ctx, in, opts...)
-	w.count(sent, err)
-	return out, err
-}
-
-// TransactWriteItems passes the request on and counts it.
-func (w *watch) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	sent := w.now()
-	out, err := w.API.TransactWriteItems(ctx, in, opts...)
-	w.count(sent, err)
-	return out, err
-}
-
-// A router is the API of a side. It sends requests about buckets to the watch of their
-// population, and all others to a watch for the rest.
+// A router is the API of a side. It meters and counts the requests about the buckets of each
+// population, and all others.
 type router struct {
-	dynamo.API // the watch of the rest
-	rest       *watch
-	watches    []*watch // by population
+	*dynamo.Meter // of the others
+
+	now        func() time.Time
+	watches    []*watch // by population, and at the end those of the others
 	population map[string]int
 }
 
 func newRouter(api dynamo.API, populations []scenario.Population, now func() time.Time) *router {
-	r := &router{rest: newWatch(api, now), population: map[string]int{}}
-	r.API = r.rest
+	r := &router{now: now, population: map[string]int{}}
 	for i := range populations {
-		r.watches = append(r.watches, newWatch(api, now))
 		r.population[populations[i].Name] = i
 	}
+	for range len(populations) + 1 {
+		r.watches = append(r.watches, &watch{Meter: dynamo.NewMeter(api), since: now()})
+	}
+	r.Meter = r.watches[len(populations)].Meter
 	return r
 }
 
-// Immediate reports whether the wrapped API never waits.
-func (r *router) Immediate() bool { return r.rest.meter.Immediate() }
-
 // begin restarts the counts.
 func (r *router) begin() {
-	r.rest.begin()
 	for _, w := range r.watches {
-		w.begin()
+		w.mu.Lock()
+		w.since, w.writes = r.now(), result.Writes{}
+		w.mu.Unlock()
 	}
 }
 
 // total is the cost of all requests so far.
 func (r *router) total() dynamo.Usage {
-	sum := r.rest.meter.Totals().Sum()
+	var sum dynamo.Usage
 	for _, w := range r.watches {
-		u := w.meter.Totals().Sum()
+		u := w.Totals().Sum()
 		sum = dynamo.Usage{Requests: sum.Requests + u.Requests, Failed: sum.Failed + u.Failed, RCU: sum.RCU + u.RCU, WCU: sum.WCU + u.WCU}
 	}
 	return sum
@@ -179,7 +142,7 @@ func (r *router) total() dynamo.Usage {
 
 // writes is the number of writes since begin, and of throttled ones.
 func (r *router) writes() (sent, throttled int64) {
-	for _, w := range append([]*watch{r.rest}, r.watches...) {
+	for _, w := range r.watches {
 		w.mu.Lock()
 		sent, throttled = sent+w.writes.Sent, throttled+w.writes.Throttled
 		w.mu.Unlock()
@@ -187,15 +150,16 @@ func (r *router) writes() (sent, throttled int64) {
 	return sent, throttled
 }
 
-// of returns the API for requests about an item.
-func (r *router) of(key schema.Item) dynamo.API {
+// of returns the watch of requests about an item.
+func (r *router) of(key schema.Item) *watch {
+	others := r.watches[len(r.watches)-1]
 	pk, isText := key[schema.PK].(*types.AttributeValueMemberS)
 	if !isText {
-		return r.API
+		return others
 	}
 	_, bucket, ok := schema.ParseBucketPK(pk.Value)
 	if !ok {
-		return r.API
+		return others
 	}
 	name := strings.TrimRight(bucket.Entity, "0123456789")
 	name = strings.TrimSuffix(name, "-")
@@ -204,22 +168,28 @@ func (r *router) of(key schema.Item) dynamo.API {
 		i, known = r.population[strings.TrimSuffix(name, scenario.ParentSuffix)]
 	}
 	if !known {
-		return r.API
+		return others
 	}
 	return r.watches[i]
 }
 
-// PutItem passes the request on.
+// PutItem passes the request on, and counts it.
 func (r *router) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return r.of(in.Item).PutItem(ctx, in, opts...)
+	w, sent := r.of(in.Item), r.now()
+	out, err := w.Meter.PutItem(ctx, in, opts...)
+	w.count(sent, err)
+	return out, err
 }
 
-// UpdateItem passes the request on.
+// UpdateItem passes the request on, and counts it.
 func (r *router) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return r.of(in.Key).UpdateItem(ctx, in, opts...)
+	w, sent := r.of(in.Key), r.now()
+	out, err := w.Meter.UpdateItem(ctx, in, opts...)
+	w.count(sent, err)
+	return out, err
 }
 
-// TransactWriteItems passes the request on. All its items are of one bucket.
+// TransactWriteItems passes the request on, and counts it. All its items are of one bucket.
 func (r *router) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	var key schema.Item
 	switch first := in.TransactItems[0]; {
@@ -230,7 +200,10 @@ func (r *router) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWr
 	case first.ConditionCheck != nil:
 		key = first.ConditionCheck.Key
 	}
-	return r.of(key).TransactWriteItems(ctx, in, opts...)
+	w, sent := r.of(key), r.now()
+	out, err := w.Meter.TransactWriteItems(ctx, in, opts...)
+	w.count(sent, err)
+	return out, err
 }
 
 // BatchGetItem passes the request on. Its keys are of a bucket and its parent, or of
@@ -238,10 +211,10 @@ func (r *router) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWr
 func (r *router) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	for _, keys := range in.RequestItems {
 		for _, key := range keys.Keys {
-			if to := r.of(key); to != r.API {
+			if to := r.of(key).Meter; to != r.Meter {
 				return to.BatchGetItem(ctx, in, opts...)
 			}
 		}
 	}
-	return r.API.BatchGetItem(ctx, in, opts...)
+	return r.Meter.BatchGetItem(ctx, in, opts...)
 }

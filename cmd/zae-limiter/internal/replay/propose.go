@@ -101,7 +101,7 @@ func (r *Replayer) searches(refuseAtMost float64) map[*rule][]*search {
 			for _, change := range []Change{ChangeBoth, ChangeBurst, ChangeRate} {
 				all[one] = append(all[one], &search{
 					change: change, limit: one.limit, allowed: allowed(refuseAtMost, one.events),
-					balances: make([]balance, one.accounts),
+					trial: trial{balances: make([]balance, one.accounts)},
 				})
 			}
 		}
@@ -162,7 +162,7 @@ func (a *account) try(e *kept, searches map[*rule][]*search) {
 			continue
 		}
 		for _, s := range searches[m.rule] {
-			s.decide(m.place, e.at, need)
+			s.trial.decide(m.place, e.at, need)
 		}
 	}
 }
@@ -230,38 +230,50 @@ func (r *Replayer) together(ctx context.Context, chosen map[*rule]store.Limit) (
 	return refused, errors.Join(err, ctx.Err())
 }
 
-// A search finds the smallest value of one kind of change for one rule.
+// A search finds the smallest value of one kind of change for one rule. It doubles a value until
+// one meets the target, and then halves the distance between its bounds. Each pass over the
+// events tries one value.
 type search struct {
 	change  Change
 	limit   store.Limit // as it is
 	allowed int64       // refusals
-
-	low, high int64 // the largest value known to miss the target, and the smallest known to meet it; 0 is none
-	met       int64 // refusals at high
-
-	try      int64 // the value of the pass under way
-	held     bucket.Limit
-	refused  int64
-	balances []balance
+	bounds  bounds
+	trial   trial
 }
 
-// A balance is that of one bucket under the value of the pass under way.
+// bounds have the value that a search looks for between them.
+type bounds struct {
+	misses  int64 // the largest value that is known to miss the target; 0 is none
+	meets   int64 // the smallest value that is known to meet it; 0 is none
+	refused int64 // at meets
+}
+
+// A trial is what the pass under way tries.
+type trial struct {
+	value    int64 // 0 if the search has ended
+	held     bucket.Limit
+	refused  int64
+	balances []balance // of each bucket of the rule
+}
+
+// A balance is that of one bucket under the value of a trial.
 type balance struct {
 	tokens, at int64
 }
 
 func (s *search) isDone() bool {
-	return s.high == 0 && s.low == store.MaxTokens || s.high > 0 && s.high-s.low == 1
+	b := s.bounds
+	return b.meets == 0 && b.misses == store.MaxTokens || b.meets > 0 && b.meets-b.misses == 1
 }
 
 // next is the value to try next.
 func (s *search) next() int64 {
 	const factor = 2
-	switch {
-	case s.high > 0:
-		return s.low + (s.high-s.low)/factor
-	case s.low > 0:
-		return min(s.low*factor, store.MaxTokens)
+	switch b := s.bounds; {
+	case b.meets > 0:
+		return b.misses + (b.meets-b.misses)/factor
+	case b.misses > 0:
+		return min(b.misses*factor, store.MaxTokens)
 	case s.change == ChangeBurst:
 		return s.limit.Capacity
 	}
@@ -295,46 +307,47 @@ func (s *search) begin() {
 	if s.isDone() {
 		return
 	}
-	s.try, s.refused = s.next(), 0
-	l := s.with(s.try)
-	s.held = arithmetic(&l)
-	for i := range s.balances {
-		s.balances[i] = balance{tokens: s.held.Capacity}
+	t := &s.trial
+	t.value, t.refused = s.next(), 0
+	l := s.with(t.value)
+	t.held = arithmetic(&l)
+	for i := range t.balances {
+		t.balances[i] = balance{tokens: t.held.Capacity}
 	}
 }
 
 // decide decides an event on the bucket at a place.
-func (s *search) decide(place int, now, need int64) {
-	if s.try == 0 {
+func (t *trial) decide(place int, now, need int64) {
+	if t.value == 0 {
 		return
 	}
-	b := &s.balances[place]
-	left := s.held.Balance(b.tokens, b.at, now) - need
+	b := &t.balances[place]
+	left := t.held.Balance(b.tokens, b.at, now) - need
 	if left < 0 {
-		s.refused++
+		t.refused++
 		return
 	}
 	b.tokens, b.at = left, now
 }
 
 func (s *search) end() {
-	switch {
-	case s.try == 0:
-	case s.refused <= s.allowed:
-		s.high, s.met = s.try, s.refused
+	switch t := &s.trial; {
+	case t.value == 0:
+	case t.refused <= s.allowed:
+		s.bounds.meets, s.bounds.refused = t.value, t.refused
 	default:
-		s.low = s.try
+		s.bounds.misses = t.value
 	}
-	s.try = 0
+	s.trial.value = 0
 }
 
 func (s *search) choice() Choice {
-	if s.high == 0 {
+	if s.bounds.meets == 0 {
 		return Choice{Change: s.change}
 	}
-	l := s.with(s.high)
+	l := s.with(s.bounds.meets)
 	return Choice{
 		Change: s.change, Met: true, Limit: l, Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second),
-		Refused: s.met,
+		Refused: s.bounds.refused,
 	}
 }

@@ -71,16 +71,14 @@ metric format.`
 // New is the command aggregate.
 func New(a *app.App) *cobra.Command {
 	o := &options{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "aggregate",
 		Short: "Follow a table's stream: usage, refills, shards",
 		Long:  about,
 		Example: "  zae-limiter aggregate --table limits\n" +
 			"  zae-limiter aggregate --table limits --archive s3://trail/limits\n" +
 			"  zae-limiter aggregate --endpoint-url http://localhost:8000 --metrics-addr 127.0.0.1:9464",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	f := cmd.Flags()
 	o.kinds = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
 	f.Var(app.Windows(&o.kinds), "windows", "windows to sum usage over; each costs one write for each\nentity and resource")

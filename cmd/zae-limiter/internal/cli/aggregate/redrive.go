@@ -53,15 +53,13 @@ Exit codes: 0 if every message was processed or discarded, or none was there; 1 
 // NewRedrive is the command redrive.
 func NewRedrive(a *app.App) *cobra.Command {
 	o := &redriveOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "redrive",
 		Short: "Process again what the aggregator's function gave up on",
 		Long:  aboutRedrive,
 		Example: "  zae-limiter redrive --table limits --dry-run\n" +
 			"  zae-limiter redrive --queue-url https://sqs.us-east-1.amazonaws.com/123456789012/limits-dlq --dry-run",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	f := cmd.Flags()
 	f.StringVar(&o.queue, "queue-url", "", "`URL` of the dead-letter queue (default that of the stack with\nthe name of the table)")
 	f.IntVar(&o.most, "max", redrive.DefaultMax, "largest number of messages")

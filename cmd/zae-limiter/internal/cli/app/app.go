@@ -73,12 +73,33 @@ type App struct {
 	results map[*cobra.Command][]reflect.Type // what each command prints
 }
 
-// A Runner is a command with its options filled in from the command line.
+// A Runner is a command with its options filled in from the command line. If its options can be
+// wrong, it is a [Validator], too.
 type Runner interface {
-	// Validate reports the first error in the command line. It does no I/O.
-	Validate() error
-	// Run does the work.
 	Run(ctx context.Context) error
+}
+
+// A Validator reports the first error in the command line. It does no I/O.
+type Validator interface{ Validate() error }
+
+// Command makes cmd a command that runs r. Unless cmd says otherwise, its arguments are those that
+// cmd.Use names. They go to the targets, each a *string or, for the last, a *[]string.
+func (a *App) Command(r Runner, cmd *cobra.Command, targets ...any) *cobra.Command {
+	if cmd.Args == nil {
+		cmd.Args = Arguments
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for i, target := range targets {
+			switch to := target.(type) {
+			case *string:
+				*to = args[i]
+			case *[]string:
+				*to = args[i:]
+			}
+		}
+		return a.Run(cmd.Context(), r)
+	}
+	return cmd
 }
 
 // Run validates the global flags and r, and runs r. It sends nothing before everything is
@@ -90,8 +111,10 @@ func (a *App) Run(ctx context.Context, r Runner) error {
 	if err := audit.CheckPrincipal(a.principal); err != nil {
 		return &UsageError{fmt.Errorf("--principal: %w", err)}
 	}
-	if err := r.Validate(); err != nil {
-		return &UsageError{err}
+	if v, ok := r.(Validator); ok {
+		if err := v.Validate(); err != nil {
+			return &UsageError{err}
+		}
 	}
 	return errors.Join(r.Run(ctx), a.close())
 }

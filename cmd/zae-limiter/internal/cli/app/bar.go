@@ -1,45 +1,34 @@
 package app
 
-import (
-	"io"
-	"os"
+import "fmt"
 
-	"github.com/schollz/progressbar/v3"
-)
-
-// A Bar shows the progress on a terminal. A nil bar shows nothing.
-type Bar struct {
-	w    io.Writer
-	name string
-	bar  *progressbar.ProgressBar // nil before the first call of Show
-}
-
-// NewBar returns a bar with a name; nil unless w is a terminal.
-func NewBar(w io.Writer, name string) *Bar {
-	if f, ok := w.(*os.File); !ok || !IsTerminal(f) {
-		return nil
-	}
-	return &Bar{w: w, name: name}
-}
-
-// Show draws the bar. A whole of -1 is not known. It ignores errors: the bar is not a
+// A Bar shows the progress on a terminal, and nothing elsewhere. It ignores errors: it is not a
 // result.
+type Bar struct {
+	live        *Live
+	name, shown string
+}
+
+// Bar is a bar with a name on standard error.
+func (a *App) Bar(name string) *Bar { return &Bar{live: a.Live(a.Stderr), name: name} }
+
+// Show draws the bar. A whole of -1 is not known.
 func (b *Bar) Show(done, whole int64) {
-	const width = 40
-	if b == nil {
-		return
+	const width, percent, megabyte = 40, 100, 1 << 20
+	text := fmt.Sprintf("%s: %d MB", b.name, done/megabyte)
+	if whole > 0 {
+		part := float64(done) / float64(whole)
+		text = fmt.Sprintf("%s %3.0f%% [%s]", b.name, percent*part, Gauge(part, width))
 	}
-	if b.bar == nil {
-		b.bar = progressbar.NewOptions64(whole,
-			progressbar.OptionSetWriter(b.w), progressbar.OptionSetWidth(width),
-			progressbar.OptionSetDescription(b.name), progressbar.OptionClearOnFinish())
+	if b.live.Redraws() && text != b.shown {
+		b.shown = text
+		_ = b.live.Draw([]string{text})
 	}
-	_ = b.bar.Set64(done)
 }
 
 // Clear removes the bar from the terminal.
 func (b *Bar) Clear() {
-	if b != nil && b.bar != nil {
-		_ = b.bar.Clear()
+	if b.shown != "" {
+		_ = b.live.Draw(nil)
 	}
 }

@@ -3,35 +3,39 @@ package app_test
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 )
 
+// A bar is drawn when it changes, and goes at the end.
 func TestABarGrowsAndGoes(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	app.ShowBar(&b, 0, 500, 1000)
-	shown := b.String()
-	if !strings.Contains(shown, "50%") || strings.Contains(shown, "\n") {
+	bar := app.BarOn(app.LiveOn(&b, func() (int, int) { return 80, 24 }), "reading")
+	for _, done := range []int64{0, 500, 501, 1000} {
+		bar.Show(done, 1000)
+	}
+	half := "\x1b[1A\r\x1b[Jreading  50% [" + strings.Repeat("#", 20) + strings.Repeat(".", 20) + "]\n"
+	if shown := b.String(); strings.Count(shown, half) != 1 || strings.Count(shown, "reading") != 3 {
 		t.Errorf("shown: %q", shown)
 	}
-	if last := shown[strings.LastIndex(strings.TrimRight(shown, "\r"), "\r")+1:]; strings.Trim(last, " \r") != "" {
+	b.Reset()
+	bar.Show(5<<20, -1)
+	bar.Clear()
+	if last := b.String(); last != "\x1b[1A\r\x1b[Jreading: 5 MB\n\x1b[1A\r\x1b[J" {
 		t.Errorf("at last: %q", last)
 	}
 }
 
 func TestABarIsForTerminals(t *testing.T) {
 	t.Parallel()
-	file, err := os.Create(filepath.Join(t.TempDir(), "errors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if app.NewBar(file, "") != nil || app.NewBar(&bytes.Buffer{}, "") != nil {
-		t.Error("a bar would be written to a file")
+	var b bytes.Buffer
+	bar := app.BarOn(app.LiveOn(&b, nil), "reading")
+	bar.Show(1, 2)
+	if bar.Clear(); b.Len() > 0 {
+		t.Errorf("shown elsewhere: %q", b.String())
 	}
 }
 

@@ -96,24 +96,23 @@ func Alike(word string, words []string) []string {
 	return alike(group, word)
 }
 
-// Args requires exactly the named arguments. The last may be repeated if its name ends in
-// dots.
-func Args(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		more := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "...")
-		switch {
-		case len(args) < len(names):
-			return Usagef("missing argument %s", strings.TrimSuffix(names[len(args)], "..."))
-		case len(args) > len(names) && !more:
-			return unexpected(cmd, args[len(names)], len(names))
-		}
-		for i, arg := range args {
-			if name := strings.TrimSuffix(names[min(i, len(names)-1)], "..."); arg == "" && isFile(name) {
-				return Usagef("invalid argument %s %q: it is empty: give a file", name, arg)
-			}
-		}
-		return nil
+// Arguments requires exactly the arguments that a command's Use names. The last may be repeated if
+// its name ends in dots.
+func Arguments(cmd *cobra.Command, args []string) error {
+	names := strings.Fields(cmd.Use)[1:]
+	more := strings.HasSuffix(cmd.Use, "...")
+	switch {
+	case len(args) < len(names):
+		return Usagef("missing argument %s", strings.TrimSuffix(names[len(args)], "..."))
+	case len(args) > len(names) && !more:
+		return unexpected(cmd, args[len(names)], len(names))
 	}
+	for i, arg := range args {
+		if name := strings.TrimSuffix(names[min(i, len(names)-1)], "..."); arg == "" && isFile(name) {
+			return Usagef("invalid argument %s %q: it is empty: give a file", name, arg)
+		}
+	}
+	return nil
 }
 
 // unexpected is the error of an argument after the n that a command takes. It names the flag for

@@ -2,15 +2,8 @@ package app
 
 import "io"
 
-// ShowBar draws a bar at each given part of a thousand, and clears it.
-func ShowBar(w io.Writer, parts ...int64) {
-	const whole = 1000
-	b := &Bar{w: w, name: "measuring"}
-	for _, p := range parts {
-		b.Show(p, whole)
-	}
-	b.Clear()
-}
+// BarOn is a bar on a block.
+func BarOn(l *Live, name string) *Bar { return &Bar{live: l, name: name} }
 
 // Kinds are the kinds of errors in JSON.
 func Kinds() []string {

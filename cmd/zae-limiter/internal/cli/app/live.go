@@ -1,12 +1,10 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
@@ -113,16 +111,4 @@ func Cut(line string, columns int) string {
 		end += len(cluster)
 	}
 	return strings.TrimRight(line[:end], " ") + ellipsis
-}
-
-// Pause waits, and reports whether the time passed before the context ended.
-func Pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

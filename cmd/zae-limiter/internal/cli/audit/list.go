@@ -25,7 +25,7 @@ type listOptions struct {
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "list",
 		Short: "List changes, newest first",
 		Long: "List changes to an entity, a resource, the system or a namespace, newest first.\n\n" +
@@ -33,9 +33,7 @@ func newList(a *app.App) *cobra.Command {
 			"AWS identified.",
 		Example: "  zae-limiter audit list --entity key-1 --action limits_set\n" +
 			"  zae-limiter audit list --system --max 10",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.bind(cmd)
 	f := cmd.Flags()
 	o.action.bind(cmd)

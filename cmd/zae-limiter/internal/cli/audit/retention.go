@@ -15,16 +15,11 @@ type getRetentionOptions struct{ app *app.App }
 
 func newGetRetention(a *app.App) *cobra.Command {
 	o := &getRetentionOptions{a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "get-retention",
 		Short: "Show how many days the namespace keeps events",
-		Args:  app.Args(),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}, retentionView{})
+	}), retentionView{})
 }
-
-// Validate has nothing to check.
-func (*getRetentionOptions) Validate() error { return nil }
 
 // Run shows the retention.
 func (o *getRetentionOptions) Run(ctx context.Context) error {
@@ -47,18 +42,13 @@ type setRetentionOptions struct {
 
 func newSetRetention(a *app.App) *cobra.Command {
 	o := &setRetentionOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "set-retention DAYS",
 		Short: "Set how many days the namespace keeps events",
 		Long: "Set how many days the namespace keeps events; the default is 90. The setting applies to\n" +
 			"new events; existing events keep their expiry. DynamoDB deletes expired events if time\n" +
 			"to live is enabled on the table's attribute ttl.",
-		Args: app.Args("DAYS"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.arg = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.arg)
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, retentionView{})
 }

@@ -18,16 +18,11 @@ type createOptions struct {
 
 func newCreate(a *app.App) *cobra.Command {
 	o := &createOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:     "create NAME",
 		Short:   "Make an on-demand backup of the table, and wait until it is available",
 		Example: "  zae-limiter backup create before-upgrade --table limits",
-		Args:    app.Args("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}, view{})
+	}, &o.name), view{})
 }
 
 // Validate checks the name.

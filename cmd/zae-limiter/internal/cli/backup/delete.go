@@ -19,15 +19,10 @@ type deleteOptions struct {
 
 func newDelete(a *app.App) *cobra.Command {
 	o := &deleteOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "delete ARN",
 		Short: "Delete an on-demand backup of the table",
-		Args:  app.Args("ARN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.arn = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.arn)
 	o.confirm = a.Confirmation(cmd)
 	return a.Prints(cmd, deletedView{})
 }

@@ -15,16 +15,11 @@ type listOptions struct{ app *app.App }
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "list",
 		Short: "List the on-demand backups of the table, the newest first",
-		Args:  app.Args(),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}, listView{})
+	}), listView{})
 }
-
-// Validate has nothing to check.
-func (*listOptions) Validate() error { return nil }
 
 // listView is the result in JSON.
 type listView struct {

@@ -22,7 +22,7 @@ type restoreOptions struct {
 
 func newRestore(a *app.App) *cobra.Command {
 	o := &restoreOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "restore NEW-TABLE",
 		Short: "Restore the table into a new one, from a backup or as it was at a time",
 		Long: "Restore the table into a new one, from a backup or as it was at a time, and wait until it is\n" +
@@ -33,12 +33,7 @@ func newRestore(a *app.App) *cobra.Command {
 			"docs/backup.md says how to switch over.",
 		Example: "  zae-limiter backup restore limits-restored --table limits --to-time 2026-01-02T15:04:05Z\n" +
 			"  zae-limiter backup restore limits-before --table limits --backup ARN",
-		Args: app.Args("NEW-TABLE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.restore.Into = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.restore.Into)
 	f := cmd.Flags()
 	f.Var(app.Named(&o.restore.Backup), "backup", "`ARN` of an on-demand backup")
 	f.Var(app.Named(&o.to), "to-time", "`time` to restore, 2026-01-02T15:04:05Z for instance; needs\npoint-in-time recovery")

@@ -17,15 +17,10 @@ type childrenOptions struct {
 
 func newChildren(a *app.App) *cobra.Command {
 	o := &childrenOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "children ID",
 		Short: "List the children of an entity",
-		Args:  app.Args("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}, childrenView{})
+	}, &o.id), childrenView{})
 }
 
 // Validate checks the ID.

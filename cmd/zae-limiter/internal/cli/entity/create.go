@@ -19,7 +19,7 @@ type createOptions struct {
 
 func newCreate(a *app.App) *cobra.Command {
 	o := &createOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "create ID",
 		Short: "Create an entity",
 		Long: "Create an entity, optionally with a parent.\n\n" +
@@ -28,12 +28,7 @@ func newCreate(a *app.App) *cobra.Command {
 			"parent must not cascade itself.",
 		Example: "  zae-limiter entity create acme --display-name 'ACME, Inc.'\n" +
 			"  zae-limiter entity create key-1 --parent acme --cascade",
-		Args: app.Args("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.entity.ID = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.entity.ID)
 	f := cmd.Flags()
 	f.StringVar(&o.entity.Name, "display-name", "", "`name` for people (default the ID)")
 	f.StringVar(&o.entity.Parent, "parent", "", "`ID` of the parent")

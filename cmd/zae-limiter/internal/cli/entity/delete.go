@@ -19,17 +19,12 @@ type deleteOptions struct {
 
 func newDelete(a *app.App) *cobra.Command {
 	o := &deleteOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete an entity with its limits, buckets and usage",
 		Long: "Delete an entity with its limits, buckets and usage. Its audit events stay, and its\n" +
 			"children still name it as their parent.",
-		Args: app.Args("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.id)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, deletedView{})

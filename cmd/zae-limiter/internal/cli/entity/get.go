@@ -16,16 +16,11 @@ type getOptions struct {
 
 func newGet(a *app.App) *cobra.Command {
 	o := &getOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:     "get ID",
 		Aliases: []string{"show"},
 		Short:   "Show an entity",
-		Args:    app.Args("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}, view{})
+	}, &o.id), view{})
 }
 
 // Validate checks the ID.

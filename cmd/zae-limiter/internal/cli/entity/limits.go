@@ -34,15 +34,10 @@ func (l *level) String() string { return "entity " + l.Entity + " for " + l.Reso
 
 // newLimits is a command about a level. It sets the level's entity before it runs r.
 func newLimits(a *app.App, verb, short string, l *level, r app.Runner) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := a.Command(r, &cobra.Command{
 		Use:   verb + " ID",
 		Short: short,
-		Args:  app.Args("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l.Entity = args[0]
-			return a.Run(cmd.Context(), r)
-		},
-	}
+	}, &l.Entity)
 	l.bind(cmd)
 	return cmd
 }

@@ -19,7 +19,7 @@ type listOptions struct {
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "list",
 		Short: "List the entities that were created, by ID",
 		Long: "List the entities that were created, by ID.\n\n" +
@@ -27,9 +27,7 @@ func newList(a *app.App) *cobra.Command {
 			"those that do, too.",
 		Example: "  zae-limiter entity list --max 1000 --output json\n" +
 			"  zae-limiter entity list --prefix key-",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	f := cmd.Flags()
 	f.IntVar(&o.query.Limit, "max", dynamo.DefaultEntities, fmt.Sprintf("`number` of entities to list, up to %d", dynamo.MaxEntities))
 	f.Var(app.Named(&o.query.Prefix), "prefix", "only entities whose IDs begin with this `text`")

@@ -18,17 +18,12 @@ type listResourcesOptions struct {
 
 func newListResources(a *app.App) *cobra.Command {
 	o := &listResourcesOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "list-resources ID",
 		Short: "List the resources that an entity uses or has its own limits for",
 		Long: "List the resources that an entity has a bucket or its own limits for. " + store.DefaultResource + " stands\n" +
 			"for its limits for every resource. An idle bucket may expire.",
-		Args: app.Args("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}, resourcesView{})
+	}, &o.id), resourcesView{})
 }
 
 // Validate checks the ID.

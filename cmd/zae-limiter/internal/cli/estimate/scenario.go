@@ -121,7 +121,7 @@ func (o *options) runScenario(ctx context.Context, prices *estimate.Prices) erro
 		bill := r.Month.Bill(prices)
 		out.Bill = &bill
 	}
-	return o.app.Print(out, withAccuracy(out.text))
+	return o.app.Print(out, withAccuracy(out.Accuracy, out.text))
 }
 
 // text writes the price for people.

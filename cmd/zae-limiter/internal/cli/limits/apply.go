@@ -21,10 +21,12 @@ type applyOptions struct {
 
 func newApply(a *app.App) *cobra.Command {
 	o := &applyOptions{file: file{app: a}}
-	cmd := newCommand(a, "apply", "Make the limits of a namespace as a manifest declares them",
-		"Make the limits of a namespace as a manifest declares them. The command shows the plan,\n"+
-			"and asks before it changes anything. After an interruption, the next apply completes it.", o)
-	cmd.Example = "  zae-limiter limits apply -f limits.yaml\n  zae-limiter limits apply -f limits.yaml --prune --yes"
+	cmd := a.Command(o, &cobra.Command{
+		Use: "apply", Short: "Make the limits of a namespace as a manifest declares them",
+		Long: "Make the limits of a namespace as a manifest declares them. The command shows the plan,\n" +
+			"and asks before it changes anything. After an interruption, the next apply completes it.",
+		Example: "  zae-limiter limits apply -f limits.yaml\n  zae-limiter limits apply -f limits.yaml --prune --yes",
+	})
 	o.bind(cmd)
 	bindPrune(cmd, &o.prune)
 	o.confirm = a.Confirmation(cmd)

@@ -19,10 +19,12 @@ type diffOptions struct {
 
 func newDiff(a *app.App) *cobra.Command {
 	o := &diffOptions{file: file{app: a}}
-	cmd := newCommand(a, "diff", "Show how the table differs from a manifest, limit by limit",
-		"Show how the table differs from a manifest, limit by limit: - is in the table, + in the\n"+
-			"manifest. It writes nothing.", o)
-	cmd.Example = "  zae-limiter limits diff -f limits.yaml --detailed-exitcode"
+	cmd := a.Command(o, &cobra.Command{
+		Use: "diff", Short: "Show how the table differs from a manifest, limit by limit",
+		Long: "Show how the table differs from a manifest, limit by limit: - is in the table, + in the\n" +
+			"manifest. It writes nothing.",
+		Example: "  zae-limiter limits diff -f limits.yaml --detailed-exitcode",
+	})
 	o.bind(cmd)
 	bindDetailed(a, cmd, &o.detailed)
 	return a.Prints(cmd, differences{})

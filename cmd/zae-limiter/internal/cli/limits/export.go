@@ -19,10 +19,12 @@ type exportOptions struct {
 
 func newExport(a *app.App) *cobra.Command {
 	o := &exportOptions{app: a}
-	cmd := newCommand(a, "export", "Write the limits of a namespace as a manifest",
-		"Write the limits of a namespace as a manifest, in YAML, or in JSON with --output json. A\n"+
-			"plan of the result has no changes.", o)
-	cmd.Example = "  zae-limiter limits export -N prod > limits.yaml"
+	cmd := a.Command(o, &cobra.Command{
+		Use: "export", Short: "Write the limits of a namespace as a manifest",
+		Long: "Write the limits of a namespace as a manifest, in YAML, or in JSON with --output json. A\n" +
+			"plan of the result has no changes.",
+		Example: "  zae-limiter limits export -N prod > limits.yaml",
+	})
 	cmd.Flags().StringVar(&o.name, "manifest", manifest.DefaultName, "`name` of the manifest")
 	return a.Prints(cmd, &manifest.Manifest{})
 }

@@ -18,10 +18,12 @@ type importOptions struct {
 
 func newImport(a *app.App) *cobra.Command {
 	o := &importOptions{file: file{app: a}}
-	cmd := newCommand(a, "import", "Make a manifest the owner of the levels that it declares and that exist",
-		"Make a manifest the owner of the levels that it declares and that exist. It changes no\n"+
-			"limits; limits plan then shows what an apply would change.", o)
-	cmd.Example = "  zae-limiter limits import -f limits.yaml"
+	cmd := a.Command(o, &cobra.Command{
+		Use: "import", Short: "Make a manifest the owner of the levels that it declares and that exist",
+		Long: "Make a manifest the owner of the levels that it declares and that exist. It changes no\n" +
+			"limits; limits plan then shows what an apply would change.",
+		Example: "  zae-limiter limits import -f limits.yaml",
+	})
 	o.bind(cmd)
 	cmd.Flags().BoolVar(&o.takeOver, "take-over", false, "take levels from other manifests, too")
 	return a.Prints(cmd, resultView{})

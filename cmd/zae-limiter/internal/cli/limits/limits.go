@@ -99,11 +99,3 @@ func errIncomplete(failed, all int) error {
 }
 
 var errPartly = errors.New("not everything was done")
-
-// newCommand is a command without arguments.
-func newCommand(a *app.App, use, short, long string, r app.Runner) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), r) },
-	}
-}

@@ -18,10 +18,12 @@ type planOptions struct {
 
 func newPlan(a *app.App) *cobra.Command {
 	o := &planOptions{file: file{app: a}}
-	cmd := newCommand(a, "plan", "Show what an apply of a manifest would change",
-		"Show what an apply of a manifest would change. The command reads the levels as they\n"+
-			"are now, and writes nothing.", o)
-	cmd.Example = "  zae-limiter limits plan -f limits.yaml\n  zae-limiter limits plan -f limits.yaml --prune --detailed-exitcode"
+	cmd := a.Command(o, &cobra.Command{
+		Use: "plan", Short: "Show what an apply of a manifest would change",
+		Long: "Show what an apply of a manifest would change. The command reads the levels as they\n" +
+			"are now, and writes nothing.",
+		Example: "  zae-limiter limits plan -f limits.yaml\n  zae-limiter limits plan -f limits.yaml --prune --detailed-exitcode",
+	})
 	o.bind(cmd)
 	bindPrune(cmd, &o.prune)
 	bindDetailed(a, cmd, &o.detailed)

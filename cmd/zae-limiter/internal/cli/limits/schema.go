@@ -14,20 +14,15 @@ import (
 type schemaOptions struct{ app *app.App }
 
 func newSchema(a *app.App) *cobra.Command {
-	cmd := newCommand(a, "schema", "Write the JSON Schema of a manifest, for editors",
-		"Write the JSON Schema of a manifest, for editors. It needs no table.", &schemaOptions{a})
-	cmd.Example = "  zae-limiter limits schema > manifest.schema.json"
+	cmd := a.Command(&schemaOptions{a}, &cobra.Command{
+		Use: "schema", Short: "Write the JSON Schema of a manifest, for editors",
+		Long:    "Write the JSON Schema of a manifest, for editors. It needs no table.",
+		Example: "  zae-limiter limits schema > manifest.schema.json",
+	})
 	return a.Prints(cmd, json.RawMessage{})
 }
 
-// Validate has nothing to check.
-func (o *schemaOptions) Validate() error { return nil }
-
 // Run writes the schema.
 func (o *schemaOptions) Run(context.Context) error {
-	text, err := manifest.Schema()
-	if err != nil {
-		return err
-	}
-	return o.app.Print(json.RawMessage(text), func(w *strings.Builder) { w.Write(text) })
+	return o.app.Print(json.RawMessage(manifest.Schema), func(w *strings.Builder) { w.Write(manifest.Schema) })
 }

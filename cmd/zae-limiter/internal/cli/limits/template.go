@@ -14,10 +14,12 @@ type templateOptions struct{ file }
 
 func newTemplate(a *app.App) *cobra.Command {
 	o := &templateOptions{file{app: a}}
-	cmd := newCommand(a, "cfn-template", "Write a CloudFormation template that applies a manifest",
-		"Write a CloudFormation template with a custom resource that applies a manifest to the\n"+
-			"table. The function that applies it belongs to the stack with the name of the table.", o)
-	cmd.Example = "  zae-limiter limits cfn-template -f limits.yaml -n my-table > limits-stack.yaml"
+	cmd := a.Command(o, &cobra.Command{
+		Use: "cfn-template", Short: "Write a CloudFormation template that applies a manifest",
+		Long: "Write a CloudFormation template with a custom resource that applies a manifest to the\n" +
+			"table. The function that applies it belongs to the stack with the name of the table.",
+		Example: "  zae-limiter limits cfn-template -f limits.yaml -n my-table > limits-stack.yaml",
+	})
 	o.bind(cmd)
 	return a.Prints(cmd, &customresource.Template{})
 }

@@ -8,6 +8,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/fleet"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/locust"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/locust/perform"
@@ -25,7 +26,7 @@ func planOf(s *scenario.Scenario) (*scenario.Plan, error) {
 }
 
 // clientsOf makes as many clients as a scenario has limiters.
-func clientsOf(ctx context.Context, a *app.App, plan *scenario.Plan) (all []perform.Client, err error) {
+func clientsOf(ctx context.Context, a *app.App, plan *scenario.Plan) (all []drive.Client, err error) {
 	for range max(plan.Limiters, 1) {
 		c, err := clientOf(ctx, a)
 		if err != nil {
@@ -36,7 +37,7 @@ func clientsOf(ctx context.Context, a *app.App, plan *scenario.Plan) (all []perf
 	return all, nil
 }
 
-func clientOf(ctx context.Context, a *app.App) (c perform.Client, err error) {
+func clientOf(ctx context.Context, a *app.App) (c drive.Client, err error) {
 	if c.Store, err = a.Store(ctx); err != nil {
 		return c, err
 	}
@@ -44,7 +45,7 @@ func clientOf(ctx context.Context, a *app.App) (c perform.Client, err error) {
 	return c, err
 }
 
-func closeAll(clients []perform.Client) (err error) {
+func closeAll(clients []drive.Client) (err error) {
 	for _, c := range clients {
 		err = errors.Join(err, c.Limiter.Close())
 	}
@@ -62,7 +63,7 @@ func setUp(ctx context.Context, o dynamo.Options, plan *scenario.Plan) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	actor, err := perform.New(plan, []perform.Client{{Limiter: l, Store: opened}}, o.Now)
+	actor, err := perform.New(plan, []drive.Client{{Limiter: l, Store: opened}}, o.Now)
 	if err != nil {
 		return err
 	}

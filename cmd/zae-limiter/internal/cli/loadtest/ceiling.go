@@ -48,15 +48,14 @@ the generator's, and the result says so.`
 
 func newCeiling(a *app.App) *cobra.Command {
 	o := &ceiling{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "ceiling [SCENARIO]",
 		Short: "Find the highest rate that keeps a service level",
 		Long:  aboutCeiling,
 		Example: "  zae-limiter loadtest ceiling hot --p99 20ms --local :memory: --latency 5ms\n" +
 			"  zae-limiter loadtest ceiling --file mine.yaml --p99 50ms --endpoint-url http://localhost:8000",
 		Args: o.source.args,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	o.flags.DurationVar(&o.search.Level.Slow, "p99", 0, "highest 99th percentile of the latency (required)")

@@ -45,18 +45,13 @@ the results cannot be compared. Nothing is sent.`
 // NewCompare is the command loadtest compare.
 func NewCompare(a *app.App) *cobra.Command {
 	o := &comparer{app: a, threshold: compare.DefaultThreshold}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "compare A.json B.json",
 		Short: "Compare two results, and tell change from chance",
 		Long:  aboutCompare,
 		Example: "  zae-limiter loadtest compare main.json branch.json\n" +
 			"  zae-limiter loadtest compare main.json branch.json --threshold 10% --output json",
-		Args: app.Args("A.json", "B.json"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.files = args
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.files)
 	cmd.Flags().Var(&o.threshold, "threshold", "how far from 1 a ratio must be to be a change: 5% or 0.05")
 	return a.Prints(cmd, &compare.Comparison{})
 }

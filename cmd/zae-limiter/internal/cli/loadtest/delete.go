@@ -26,16 +26,14 @@ type deleter struct {
 // NewDelete is the command loadtest delete.
 func NewDelete(a *app.App) *cobra.Command {
 	o := &deleter{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "delete",
 		Short: "Delete the stack in which load tests run on AWS",
 		Long: "Delete the stack NAME-load, in which load tests of the limiter NAME run. The limiter, its table\n" +
 			"and the namespace of the load stay: zae-limiter namespace delete removes the namespace. If the\n" +
 			"stack does not exist, the command says so and succeeds. Lambda needs up to half an hour to give\n" +
 			"back the network interfaces of functions, and the security groups wait for that.",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().StringArrayVar(&o.retain, "retain", nil, "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun to delete")

@@ -44,15 +44,13 @@ interface endpoints. loadtest delete removes the stack.`
 // NewDeploy is the command loadtest deploy.
 func NewDeploy(a *app.App) *cobra.Command {
 	o := &deployer{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "deploy",
 		Short: "Create or update the stack in which load tests run on AWS",
 		Long:  aboutDeploy,
 		Example: "  zae-limiter loadtest deploy --name limits --vpc-id vpc-0123abcd --subnet-ids subnet-0123abcd,subnet-4567abcd\n" +
 			"  zae-limiter loadtest deploy --name limits --scenario llm-gateway --max-workers 20",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	a.BindPrincipal(cmd)
 	o.confirm = a.Confirmation(cmd)
 	o.flags.bind(cmd)

@@ -32,7 +32,7 @@ type serve struct {
 // bind makes a hidden command that only AWS Lambda runs.
 func (o *serve) bind(cmd *cobra.Command) *cobra.Command {
 	o.level = "info"
-	cmd.Args, cmd.Hidden = app.Args(), true
+	cmd.Hidden = true
 	cmd.Flags().Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
 	return cmd
 }
@@ -64,10 +64,9 @@ type workerServer struct {
 // not list it.
 func NewServeWorker(a *app.App, carry NewCarry) *cobra.Command {
 	o := &workerServer{serve{app: a}, carry}
-	cmd := o.bind(&cobra.Command{
+	cmd := o.bind(a.Command(o, &cobra.Command{
 		Use: "serve-worker", Short: "Work for a Locust master on AWS Lambda",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	})
+	}))
 	a.BindPrincipal(cmd)
 	return cmd
 }
@@ -106,10 +105,9 @@ type orchestrator struct {
 // does not list it.
 func NewOrchestrate(a *app.App) *cobra.Command {
 	o := &orchestrator{serve: serve{app: a}}
-	cmd := o.bind(&cobra.Command{
+	cmd := o.bind(a.Command(o, &cobra.Command{
 		Use: "orchestrate", Short: "Start workers for a Locust master on AWS Lambda",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	})
+	}))
 	f := cmd.Flags()
 	f.StringVar(&o.master, "master", "", "`HOST:PORT` at which workers connect to the Locust master")
 	f.StringVar(&o.page, "page", "", "`URL` of the master's web page")

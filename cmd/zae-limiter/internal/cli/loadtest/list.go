@@ -18,15 +18,11 @@ type lister struct{ app *app.App }
 // NewList is the command loadtest list.
 func NewList(a *app.App) *cobra.Command {
 	o := &lister{a}
-	return a.Prints(&cobra.Command{
-		Use: "list", Short: "List the stacks for load tests in the region", Args: app.Args(),
+	return a.Prints(a.Command(o, &cobra.Command{
+		Use: "list", Short: "List the stacks for load tests in the region",
 		Long: "List the stacks for load tests in the region. `loadtest scenarios` lists scenarios.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}, stackList{})
+	}), stackList{})
 }
-
-// Validate accepts every command line that parses.
-func (o *lister) Validate() error { return nil }
 
 // A stackView is a stack for load tests in JSON.
 type stackView struct {

@@ -78,15 +78,11 @@ func (s *source) all() (*scenario.Scenario, error) {
 type catalogue struct{ app *app.App }
 
 func newScenarios(a *app.App) *cobra.Command {
-	return a.Prints(&cobra.Command{
-		Use: "scenarios", Short: "List the scenarios of the program", Args: app.Args(),
+	return a.Prints(a.Command(&catalogue{a}, &cobra.Command{
+		Use: "scenarios", Short: "List the scenarios of the program",
 		Long: "List the scenarios of the program. `loadtest show` prints the file of one, to copy and\nchange; `loadtest run` runs it. Nothing is sent.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), &catalogue{a}) },
-	}, catalogueView{})
+	}), catalogueView{})
 }
-
-// Validate accepts everything.
-func (*catalogue) Validate() error { return nil }
 
 // listed is a scenario of the program.
 type listed struct {
@@ -135,13 +131,11 @@ type shower struct {
 }
 
 func newShow(a *app.App) *cobra.Command {
-	return a.Prints(&cobra.Command{
-		Use: "show SCENARIO", Short: "Print the file of a scenario, to copy and change", Args: app.Args("SCENARIO"),
+	s := &shower{app: a}
+	return a.Prints(a.Command(s, &cobra.Command{
+		Use: "show SCENARIO", Short: "Print the file of a scenario, to copy and change",
 		Example: "  zae-limiter loadtest show llm-gateway > mine.yaml\n  zae-limiter loadtest run --file mine.yaml --local :memory:",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.Run(cmd.Context(), &shower{a, args[0]})
-		},
-	}, fileView{})
+	}, &s.name), fileView{})
 }
 
 // Validate checks the name.

@@ -32,18 +32,13 @@ loads nothing else and has no script. Nothing is sent.`
 // NewReport is the command loadtest report.
 func NewReport(a *app.App) *cobra.Command {
 	o := &reporter{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "report RESULT.json",
 		Short: "Write a result as an HTML page with charts",
 		Long:  aboutReport,
 		Example: "  zae-limiter loadtest report result.json\n" +
 			"  zae-limiter loadtest run hot --local :memory: --output json | zae-limiter loadtest report - --html hot.html",
-		Args: app.Args("RESULT.json"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.file = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.file)
 	cmd.Flags().Var(app.Named(&o.html), "html", "`file` of the page (default the result's name with .html)")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	return a.Prints(cmd, pageView{})

@@ -57,7 +57,7 @@ generator itself was too late to measure (--max-lag).`
 
 func newRun(a *app.App) *cobra.Command {
 	o := &runner{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "run [SCENARIO]",
 		Short: "Run a scenario",
 		Long:  aboutRun,
@@ -66,8 +66,7 @@ func newRun(a *app.App) *cobra.Command {
 			"  zae-limiter loadtest run spread --endpoint-url http://localhost:8000 --rate 500 --output json\n" +
 			"  zae-limiter loadtest run hot --local :memory: --latency 5ms --side limiter,bare",
 		Args: o.source.args,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	o.flags.DurationVar(&o.duration, "duration", 0, "length of the measurement; phases and stages change in proportion\n(default the scenario's)")

@@ -31,14 +31,13 @@ every three seconds, so the rates of short runs are off by some percent.`
 
 func newSwarmRun(a *app.App) *cobra.Command {
 	o := &swarmRunner{}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "run [CLASS...]",
 		Short: "Run a load test on the workers of a Locust master",
 		Long:  aboutSwarmRun + aboutMaster,
 		Example: "  zae-limiter loadtest swarm run --name limits --users 200 --spawn-rate 20 --duration 5m\n" +
 			"  zae-limiter loadtest swarm run --url http://localhost:8089 --shape Spike --duration 1h --yes",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.herd.bind(a, cmd)
 	f := cmd.Flags()
 	f.IntVar(&o.herd.order.Users, "users", 20, "`number` of users")

@@ -32,13 +32,12 @@ search waits.`
 
 func newSwarmTune(a *app.App) *cobra.Command {
 	o := &swarmTuner{herd: herd{searches: true}}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:     "tune [CLASS...]",
 		Short:   "Find how many users one worker of a Locust master carries",
 		Long:    aboutSwarmTune + aboutMaster,
 		Example: "  zae-limiter loadtest swarm tune --name limits --workers 1 --max-users 100",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.herd.bind(a, cmd)
 	f := cmd.Flags()
 	bindTune(f, &o.search)

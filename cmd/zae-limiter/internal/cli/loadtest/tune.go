@@ -41,14 +41,13 @@ Run it on a machine like those of the workers. The result says how many of them 
 
 func newTune(a *app.App) *cobra.Command {
 	o := &tuner{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:     "tune [SCENARIO]",
 		Short:   "Find how many users one process carries",
 		Long:    aboutTune,
 		Example: "  zae-limiter loadtest tune spread --endpoint-url http://localhost:8000 --max-users 100",
 		Args:    o.source.args,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.source.bindOne(cmd)
 	o.flags = cmd.Flags()
 	bindTune(o.flags, &o.search)

@@ -32,14 +32,12 @@ reaches the page: no rule of the network admits a connection to it.`
 // NewUI is the command loadtest ui.
 func NewUI(a *app.App) *cobra.Command {
 	o := &forwarder{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:     "ui",
 		Short:   "Forward the web page of the Locust master to this machine",
 		Long:    aboutUI,
 		Example: "  zae-limiter loadtest ui --name limits --open",
-		Args:    app.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	cmd.Flags().IntVar(&o.port, "port", loadstack.WebPort, "`port` on this machine")
 	cmd.Flags().BoolVar(&o.open, "open", false, "run the command instead of printing it")
 	return a.Prints(cmd, session{})

@@ -50,7 +50,7 @@ docs/locust.md.`
 // NewWorker is the command loadtest worker.
 func NewWorker(a *app.App) *cobra.Command {
 	o := &workerOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "worker [SCENARIO]",
 		Short: "Carry out a scenario as a worker of a Locust master",
 		Long:  aboutWorker,
@@ -58,8 +58,7 @@ func NewWorker(a *app.App) *cobra.Command {
 			"  zae-limiter loadtest worker --locust 127.0.0.1:5557 --namespace load simple\n" +
 			"  zae-limiter loadtest worker --locust master:5557 --namespace load --file my.yaml",
 		Args: o.source.args,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.source.bind(cmd)
 	a.BindPrincipal(cmd)
 	f := cmd.Flags()

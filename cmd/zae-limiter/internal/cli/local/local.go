@@ -41,7 +41,7 @@ type options struct {
 // New is the command local.
 func New(a *app.App) *cobra.Command {
 	o := &options{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "local",
 		Short: "Serve the embedded database to any DynamoDB client",
 		Long: "Serve the embedded database over HTTP until interrupted: tables, streams and expiry, in\n" +
@@ -57,13 +57,9 @@ func New(a *app.App) *cobra.Command {
 		Example: "  zae-limiter local --data ./limits\n" +
 			"  zae-limiter table create --endpoint-url http://127.0.0.1:8000\n" +
 			"  zae-limiter local --addr 127.0.0.1:0 --partition-limits aws --latency p50=5ms,p99=20ms",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.given = cmd.Flags().Changed
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	})
 	flags := cmd.Flags()
+	o.given = flags.Changed
 	flags.StringVar(&o.addr, "addr", defaultAddr, "`host:port` to listen on; port 0 picks a free port")
 	flags.StringVar(&o.dir, "data", "", "`directory` of the data, created if missing (default in memory)")
 	o.engine.Bind(flags, "off", "off")
@@ -137,15 +133,22 @@ func (o *options) checkKeys() error {
 		return fmt.Errorf("%s is set without a secret: give --secret-key, or better $%s", access, EnvSecretKey)
 	case o.accessKey == "" && o.secretKey != "":
 		return fmt.Errorf("%s is set without the ID of its key: give --access-key or $%s", secret, EnvAccessKey)
-	case strings.ContainsFunc(o.accessKey, func(r rune) bool { return !alphanumeric(r) && r != '_' && r != '-' }):
+	case strings.Trim(o.accessKey, alphanumeric+"_-") != "":
 		// A key ID cannot contain the separators of a signature's scope.
 		return fmt.Errorf(`invalid %s %q: give letters, digits and "_-"`, access, o.accessKey)
 	}
 	return nil
 }
 
-func alphanumeric(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+// alphanumeric are the letters and digits of ASCII.
+const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+// isHost reports whether a text is the name or the address of a host, without scheme and port.
+func isHost(text string) bool {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return true
+	}
+	return strings.ContainsAny(text, alphanumeric) && strings.Trim(text, alphanumeric+"-._") == ""
 }
 
 // checkHosts checks the names of --allow-host.
@@ -154,10 +157,7 @@ func (o *options) checkHosts() error {
 		return errors.New(`invalid --allow-host "": give a name or an address, host.docker.internal for instance`)
 	}
 	for _, host := range o.hosts {
-		_, err := netip.ParseAddr(host)
-		if named := strings.ContainsFunc(host, alphanumeric); err != nil && (!named || strings.ContainsFunc(host, func(r rune) bool {
-			return !alphanumeric(r) && r != '-' && r != '.' && r != '_'
-		})) {
+		if !isHost(host) {
 			return fmt.Errorf("invalid --allow-host %q: give a name or an address without a scheme and a port, host.docker.internal for instance", host)
 		}
 	}

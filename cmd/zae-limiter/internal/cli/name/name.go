@@ -88,14 +88,9 @@ type codingOptions struct {
 
 func newCoding(a *app.App, c *coding) *cobra.Command {
 	o := &codingOptions{app: a, coding: c}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example,
-		Args: app.Args(c.argument + "..."),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.args = args
-			return a.Run(cmd.Context(), o)
-		},
-	}, pairsView{})
+	}, &o.args), pairsView{})
 }
 
 // Validate codes all arguments: a wrong one is wrong usage.

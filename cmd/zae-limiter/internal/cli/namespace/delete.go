@@ -19,7 +19,7 @@ type deleteOptions struct {
 
 func newDelete(a *app.App) *cobra.Command {
 	o := &deleteOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a namespace, leaving its items in the table",
 		Long: "Delete a namespace's name. Its items stay in the table, under its ID, but cannot be found\n" +
@@ -27,12 +27,7 @@ func newDelete(a *app.App) *cobra.Command {
 			"Until someone purges the ID, zae-limiter namespace recover brings back its entities and\n" +
 			"limits. Its idle buckets, usage and audit events continue to expire. Programs that have\n" +
 			"resolved the name continue to use the namespace until they end.",
-		Args: app.Args("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.name)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, deletedView{})

@@ -17,20 +17,15 @@ type orphansOptions struct{ app *app.App }
 
 func newOrphans(a *app.App) *cobra.Command {
 	o := &orphansOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "orphans",
 		Short: "List the namespaces without a name, which can be recovered or purged",
 		Long: "List the namespaces whose items are in the table although no name leads to them:\n" +
 			"  deleted   it can be recovered or purged\n" +
 			"  stranded  the Python package did not finish its deletion; it can be recovered or purged\n" +
 			"  purging   a purge has begun, and can only be completed",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}, orphansView{})
+	}), orphansView{})
 }
-
-// Validate has nothing to check.
-func (*orphansOptions) Validate() error { return nil }
 
 // orphan is an orphaned namespace in JSON.
 type orphan struct {

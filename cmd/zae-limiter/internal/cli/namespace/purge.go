@@ -28,7 +28,7 @@ type purgeOptions struct {
 
 func newPurge(a *app.App) *cobra.Command {
 	o := &purgeOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "purge ID",
 		Short: "Delete all items of an orphaned namespace, for ever",
 		Long: "Delete all items of an orphaned namespace, for ever, and then its record. A purge that was\n" +
@@ -39,12 +39,7 @@ func newPurge(a *app.App) *cobra.Command {
 			"after the last pass stay, until the command is run again with the same ID.\n\n" +
 			"The command reads the whole table once, for items that no index has. The table keeps the\n" +
 			"audit events about the namespace itself; those inside it are deleted, not archived.",
-		Args: app.Args("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.id)
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "skip the check for recent refills, and its reads of all buckets")
 	a.BindPrincipal(cmd)

@@ -19,18 +19,13 @@ type recoverOptions struct {
 
 func newRecover(a *app.App) *cobra.Command {
 	o := &recoverOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "recover ID",
 		Short: "Give an orphaned namespace its name again",
 		Long: "Give an orphaned namespace its name again, or another one. Everything that has not expired\n" +
 			"meanwhile is there again. zae-limiter namespace orphans lists the IDs.",
 		Example: "  zae-limiter namespace recover uZ3kq0aXb_s --as team-a-old",
-		Args:    app.Args("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.id)
 	cmd.Flags().StringVar(&o.as, "as", "", "new `name`, if the old one was registered again (default the old one)")
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, view{})

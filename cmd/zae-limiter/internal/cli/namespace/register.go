@@ -17,15 +17,10 @@ type registerOptions struct {
 
 func newRegister(a *app.App) *cobra.Command {
 	o := &registerOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "register NAME...",
 		Short: "Register namespaces; existing ones stay as they are",
-		Args:  app.Args("NAME..."),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.names = args
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.names)
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, listView{})
 }

@@ -18,16 +18,11 @@ type showOptions struct {
 
 func newShow(a *app.App) *cobra.Command {
 	o := &showOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:     "show NAME",
 		Aliases: []string{"get"},
 		Short:   "Show a namespace",
-		Args:    app.Args("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name = args[0]
-			return a.Run(cmd.Context(), o)
-		},
-	}, view{})
+	}, &o.name), view{})
 }
 
 // Validate checks the name.

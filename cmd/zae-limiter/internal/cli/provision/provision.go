@@ -21,10 +21,9 @@ type options struct {
 // New is the command provision. Help does not list it.
 func New(a *app.App) *cobra.Command {
 	o := &options{app: a, level: "info"}
-	cmd := &cobra.Command{
-		Use: "provision", Short: "Serve the custom resource of limits on AWS Lambda", Args: app.Args(), Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	cmd := a.Command(o, &cobra.Command{
+		Use: "provision", Short: "Serve the custom resource of limits on AWS Lambda", Hidden: true,
+	})
 	cmd.Flags().Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
 	return cmd
 }

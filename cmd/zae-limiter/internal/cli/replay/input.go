@@ -103,7 +103,7 @@ const often = 1 << 14
 
 // decide reads the logs and decides their events.
 func (o *options) decide(ctx context.Context, r *replay.Replayer) (m logs.Malformed, err error) {
-	bar := app.NewBar(o.app.Stderr, "replaying")
+	bar := o.app.Bar("replaying")
 	defer bar.Clear()
 	in, err := o.open(func(in *input) error {
 		// Lines that cannot be read make no events: this, and not their number, is what keeps

@@ -78,19 +78,14 @@ events in a temporary file of 4 to 10 bytes each for most logs.`
 // New is the command replay.
 func New(a *app.App) *cobra.Command {
 	o := &options{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "replay FILE...",
 		Short: "Tell what limits would have done to what happened",
 		Long:  about,
 		Example: "  zae-limiter replay requests.jsonl --limits limits.yaml --entity api_key --resource model \\\n" +
 			"    --cost rpm=1 --cost tpm=usage.total_tokens --html report.html\n" +
 			"  zae-limiter replay access.log.*.gz --limits requests.yaml --refuse-at-most 0.1%",
-		Args: app.Args("FILE..."),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.files = args
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	}, &o.files)
 	o.bind(cmd.Flags())
 	return a.Prints(cmd, output{})
 }

@@ -23,13 +23,8 @@ type level struct{ limiter.ConfigKey }
 func (l *level) Validate() error { return store.CheckResource(l.Resource) }
 
 func newLevel(a *app.App, verb, short string, l *level, r app.Runner) *cobra.Command {
-	return &cobra.Command{
+	return a.Command(r, &cobra.Command{
 		Use:   verb + " RESOURCE",
 		Short: short,
-		Args:  app.Args("RESOURCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l.Resource = args[0]
-			return a.Run(cmd.Context(), r)
-		},
-	}
+	}, &l.Resource)
 }

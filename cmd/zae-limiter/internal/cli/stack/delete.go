@@ -23,14 +23,12 @@ type deleteOptions struct {
 
 func newDelete(a *app.App) *cobra.Command {
 	o := &deleteOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "delete",
 		Short: "Delete the CloudFormation stack; table and archive stay",
 		Long: "Delete a stack. The table and the archive stay, outside any stack, unless --delete-data repeats\n" +
 			"the stack's name. If the stack does not exist, the command says so and succeeds.",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().Var(app.Named(&o.data), "delete-data", "delete table and archive, too: `NAME` repeats the stack's name")
 	cmd.Flags().Var(app.NamedList(&o.retain), "retain", "logical ID of a `resource` to leave; only for a stack whose deletion\nfailed; may be repeated")

@@ -28,7 +28,7 @@ type deployOptions struct {
 
 func newDeploy(a *app.App, version string) *cobra.Command {
 	o := &deployOptions{app: a, version: version}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "deploy",
 		Short: "Create or update the stack: table, aggregator, alarms, policies",
 		Long: "Create or update the CloudFormation stack of a limiter: table, aggregator, alarms, policies.\n\n" +
@@ -43,9 +43,7 @@ func newDeploy(a *app.App, version string) *cobra.Command {
 			"options of the former stack again.",
 		Example: "  zae-limiter deploy --name limits --region eu-central-1\n" +
 			"  zae-limiter deploy --name limits --adopt-table",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.confirm = a.Confirmation(cmd)
 	o.flags.Bind(cmd.Flags(), deploy.OptionTable)
 	o.arch = func() bool { return cmd.Flags().Changed("arch") }

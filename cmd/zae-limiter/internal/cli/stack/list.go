@@ -16,16 +16,11 @@ type listOptions struct{ app *app.App }
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "list",
 		Short: "List the CloudFormation stacks of limiters in the region",
-		Args:  app.Args(),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}, listView{})
+	}), listView{})
 }
-
-// Validate accepts every command line that parses.
-func (o *listOptions) Validate() error { return nil }
 
 // view is a stack in JSON.
 type view struct {

@@ -20,15 +20,13 @@ type rollbackOptions struct {
 
 func newRollback(a *app.App) *cobra.Command {
 	o := &rollbackOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "rollback",
 		Short: "Cancel a running update of the stack, or continue a rollback that failed",
 		Long: "Return a stack to the state before its last update. The command cancels an update that runs.\n" +
 			"It continues a rollback that failed, once its cause is corrected. With --skip, a resource\n" +
 			"stays as it is, and differs from the stack until the next deploy.",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().Var(app.NamedList(&o.skip), "skip", "logical ID of a `resource` that failed to return, to leave as it is;\nmay be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return when CloudFormation has begun")

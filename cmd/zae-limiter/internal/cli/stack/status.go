@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/health"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
 type statusOptions struct {
@@ -30,7 +31,7 @@ const (
 
 func newStatus(a *app.App) *cobra.Command {
 	o := &statusOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "status",
 		Short: "Show whether the stack and the table of a limiter work",
 		Long: "Show whether a deployed limiter works: its stack, table, aggregator, dead letters,\n" +
@@ -53,12 +54,8 @@ func newStatus(a *app.App) *cobra.Command {
 		Example: "  zae-limiter status --stack limits\n" +
 			"  zae-limiter status --stack limits --watch\n" +
 			"  zae-limiter status --table limits --endpoint-url http://localhost:8000",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.CodeOf = codeOf
-			return a.Run(cmd.Context(), o)
-		},
-	}
+	})
+	cmd.PreRun = func(*cobra.Command, []string) { a.CodeOf = codeOf }
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "look again after each --interval, until interrupted")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "first follow a running operation of the stack to its end")
 	cmd.Flags().DurationVar(&o.interval, "interval", usualInterval, "time between two looks of --watch, 1s at least")
@@ -124,7 +121,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 			return err
 		}
 		last = r.Verdict
-		if !o.watch || !app.Pause(ctx, o.interval) {
+		if !o.watch || calls.Sleep(ctx, nil, o.interval) != nil {
 			return exit(last)
 		}
 	}

@@ -24,14 +24,12 @@ type upgradeOptions struct {
 
 func newUpgrade(a *app.App, version string) *cobra.Command {
 	o := &upgradeOptions{app: a, version: version}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "upgrade",
 		Short: "Bring the stack to the template and code of this version",
 		Long: "Bring an existing stack to the template and the code of this version. All its options stay.\n\n" +
 			"A stack of the Python package is adopted: its table keeps its indexes and its items.",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.confirm = a.Confirmation(cmd)
 	o.rollout.bind(cmd)
 	cmd.Flags().BoolVar(&o.lambdaOnly, "lambda-only", false, "change only the code of the functions, not the template")

@@ -16,7 +16,7 @@ type deleteDefaultsOptions struct {
 
 func newDeleteDefaults(a *app.App) *cobra.Command {
 	o := &deleteDefaultsOptions{app: a}
-	cmd := newCommand(a, "delete-defaults", "Delete the default limits of all resources, and what to do in an outage", o)
+	cmd := a.Command(o, &cobra.Command{Use: "delete-defaults", Short: "Delete the default limits of all resources, and what to do in an outage"})
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, app.DeletedLevel{})

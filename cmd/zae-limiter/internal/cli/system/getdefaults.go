@@ -12,11 +12,8 @@ import (
 type getDefaultsOptions struct{ app *app.App }
 
 func newGetDefaults(a *app.App) *cobra.Command {
-	return a.Prints(newCommand(a, "get-defaults", "Show the default limits of all resources, and what to do in an outage", &getDefaultsOptions{a}), app.Level{})
+	return a.Prints(a.Command(&getDefaultsOptions{a}, &cobra.Command{Use: "get-defaults", Short: "Show the default limits of all resources, and what to do in an outage"}), app.Level{})
 }
-
-// Validate has nothing to check.
-func (*getDefaultsOptions) Validate() error { return nil }
 
 // Run shows the level.
 func (o *getDefaultsOptions) Run(ctx context.Context) error {

@@ -19,7 +19,7 @@ type setDefaultsOptions struct {
 
 func newSetDefaults(a *app.App) *cobra.Command {
 	o := &setDefaultsOptions{app: a}
-	cmd := newCommand(a, "set-defaults", "Replace the default limits of all resources, what to do in an outage, or both", o)
+	cmd := a.Command(o, &cobra.Command{Use: "set-defaults", Short: "Replace the default limits of all resources, what to do in an outage, or both"})
 	cmd.Long = cmd.Short + ".\n\nA setting that is not given stays as it is."
 	cmd.Example = "  zae-limiter system set-defaults --limit rpm:60 --on-unavailable allow"
 	o.limits.Bind(cmd)

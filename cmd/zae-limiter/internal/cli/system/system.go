@@ -13,12 +13,3 @@ func New(a *app.App) *cobra.Command {
 	return app.Group("system", "Set the default limits of all resources, and what to do in an outage",
 		newSetDefaults(a), newGetDefaults(a), newDeleteDefaults(a))
 }
-
-func newCommand(a *app.App, verb, short string, r app.Runner) *cobra.Command {
-	return &cobra.Command{
-		Use:   verb,
-		Short: short,
-		Args:  app.Args(),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), r) },
-	}
-}

@@ -20,16 +20,14 @@ type createOptions struct {
 
 func newCreate(a *app.App) *cobra.Command {
 	o := &createOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "create",
 		Short: "Create the table, with the namespaces default and --namespace",
 		Long: "Create the table, with the namespaces default and --namespace, and wait until it is ready.\n\n" +
 			"An existing table is used if its keys and indexes fit. The table is billed per request.\n" +
 			"It deletes expired items by the attribute ttl: idle buckets, usage, audit events.",
 		Example: "  zae-limiter table create --table limits --endpoint-url http://localhost:8000",
-		Args:    app.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	cmd.Flags().Var(app.Choice(&o.projection, dynamo.ProjectKeys, dynamo.ProjectAll), "gsi2-projection",
 		"attributes in the index of a resource's buckets: keys, or all as\nin the Python package's tables, which costs a second write unit\nfor each acquire (default keys)")
 	a.BindPrincipal(cmd)
@@ -37,9 +35,6 @@ func newCreate(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&o.keep, "keep-expired", false, "do not enable expiry; if it is already enabled, it stays so")
 	return a.Prints(cmd, createdView{})
 }
-
-// Validate has nothing to check.
-func (*createOptions) Validate() error { return nil }
 
 // createdView is the result in JSON.
 type createdView struct {

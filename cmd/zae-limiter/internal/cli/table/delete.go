@@ -18,7 +18,7 @@ type deleteOptions struct {
 
 func newDelete(a *app.App) *cobra.Command {
 	o := &deleteOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "delete",
 		Short: "Delete the table with everything in it",
 		Long: "Delete the table with everything in it, and wait until it is gone. The command asks for the\n" +
@@ -26,9 +26,7 @@ func newDelete(a *app.App) *cobra.Command {
 			"The command refuses a table that a CloudFormation stack owns: delete the stack instead. It\n" +
 			"refuses a table whose deletion protection is on. Backups of the table stay.",
 		Example: "  zae-limiter table delete --table limits-test --confirm limits-test",
-		Args:    app.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.confirm = a.NameConfirmation(cmd)
 	return a.Prints(cmd, deletedView{})
 }

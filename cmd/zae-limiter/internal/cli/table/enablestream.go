@@ -14,19 +14,14 @@ type enableStreamOptions struct{ app *app.App }
 
 func newEnableStream(a *app.App) *cobra.Command {
 	o := &enableStreamOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "enable-stream",
 		Short: "Give the table the stream that zae-limiter aggregate follows",
 		Long: "Give the table a stream of old and new images, which zae-limiter aggregate follows, and wait\n" +
 			"until it is ready. The command refuses to replace a stream of another view.\n\n" +
 			"If a CloudFormation stack owns the table, enable the stream in its template as well.",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}, streamView{})
+	}), streamView{})
 }
-
-// Validate has nothing to check.
-func (*enableStreamOptions) Validate() error { return nil }
 
 // streamView is the result in JSON.
 type streamView struct {

@@ -12,20 +12,15 @@ type showOptions struct{ app *app.App }
 
 func newShow(a *app.App) *cobra.Command {
 	o := &showOptions{app: a}
-	return a.Prints(&cobra.Command{
+	return a.Prints(a.Command(o, &cobra.Command{
 		Use:     "show",
 		Aliases: []string{"get"},
 		Short:   "Show the table: keys, indexes, size, billing, stream, recovery, versions",
 		Long: "Show the table: its keys, indexes and their projections, size, billing, expiry, stream,\n" +
 			"point-in-time recovery, deletion protection and versions. AWS counts items and bytes about\n" +
 			"every six hours.",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}, &app.TableView{})
+	}), &app.TableView{})
 }
-
-// Validate has nothing to check.
-func (*showOptions) Validate() error { return nil }
 
 // Run shows the table.
 func (o *showOptions) Run(ctx context.Context) error {

@@ -24,15 +24,13 @@ type listOptions struct {
 
 func newList(a *app.App) *cobra.Command {
 	o := &listOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "list",
 		Short: "List what was consumed in each window, the newest first",
 		Example: "  zae-limiter usage list --entity key-1 --resource gpt-4\n" +
 			"  zae-limiter usage list --resource gpt-4 --window daily --start 2026-01-01 --end 2026-01-31\n" +
 			"  zae-limiter usage list --entity key-1 --plot",
-		Args: app.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.bind(a, cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&o.query.Limit, "max", usage.DefaultLimit, fmt.Sprintf("maximum `number` of windows, up to %d", usage.MaxLimit))

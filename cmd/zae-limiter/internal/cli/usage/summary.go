@@ -21,16 +21,14 @@ type summaryOptions struct {
 
 func newSummary(a *app.App) *cobra.Command {
 	o := &summaryOptions{app: a}
-	cmd := &cobra.Command{
+	cmd := a.Command(o, &cobra.Command{
 		Use:   "summary",
 		Short: "Add up what was consumed, and show the average by window",
 		Long: "Add up what was consumed, and show the average by window.\n\n" +
 			"An average is for one window: of all entities and resources together. Without --entity, a\n" +
 			"request of an entity that cascades counts twice, for the entity and for its parent.",
 		Example: "  zae-limiter usage summary --entity key-1 --window daily --start 2026-01-01 --end 2026-01-31",
-		Args:    app.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.Run(cmd.Context(), o) },
-	}
+	})
 	o.bind(a, cmd)
 	return a.Prints(cmd, summaryView{})
 }

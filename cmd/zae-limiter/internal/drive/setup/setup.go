@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -116,12 +117,8 @@ func Patiently(ctx context.Context, again func(error) bool, do func() error) err
 		if err == nil || !again(err) || attempt == attempts {
 			return err
 		}
-		alarm := time.NewTimer(pause)
-		select {
-		case <-alarm.C:
-		case <-ctx.Done():
-			alarm.Stop()
-			return context.Cause(ctx)
+		if err := calls.Sleep(ctx, nil, pause); err != nil {
+			return err
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -151,12 +152,5 @@ func (o *Orchestrator) pause(ctx context.Context, end time.Time) bool {
 	if !o.Now().Add(poll).Before(end) {
 		return false
 	}
-	t := time.NewTimer(poll)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	return calls.Sleep(ctx, nil, poll) == nil
 }

@@ -164,7 +164,7 @@ func (r *Result) Operations() int64 {
 func (s *Side) Answers() Answers {
 	var sum Answers
 	for i := range s.Phases {
-		sum.add(s.Phases[i].Answers())
+		sum.Add(s.Phases[i].Answers())
 	}
 	return sum
 }
@@ -173,13 +173,13 @@ func (s *Side) Answers() Answers {
 func (p *Phase) Answers() Answers {
 	var sum Answers
 	for i := range p.Classes {
-		sum.add(p.Classes[i].Answers)
+		sum.Add(p.Classes[i].Answers)
 	}
 	return sum
 }
 
-// add adds counts, and keeps the first error.
-func (a *Answers) add(b Answers) {
+// Add adds counts, and keeps the first error.
+func (a *Answers) Add(b Answers) {
 	a.Operations += b.Operations
 	a.Admitted += b.Admitted
 	a.Refused += b.Refused

@@ -3,7 +3,7 @@ package search
 import (
 	"math"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/internal/confidence"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // perRun is the number of batches of a run, if it has that many samples.
@@ -37,7 +37,7 @@ func (b batches) interval() Interval {
 		return Interval{Most: 1}
 	}
 	is := hits / of
-	low, high := confidence.Binomial(is, of)
+	low, high := binomial(is, of)
 	wide := b.deviation(is, of)
 	return Interval{Is: is, Least: max(0, min(low, is-wide)), Most: min(1, max(high, is+wide))}
 }
@@ -53,7 +53,7 @@ func (b batches) deviation(is, of float64) float64 {
 		squares += rest * rest
 	}
 	k := float64(len(b))
-	return confidence.Student(k-1) * math.Sqrt(k/(k-1)*squares) / of
+	return student(k-1) * math.Sqrt(k/(k-1)*squares) / of
 }
 
 // verdict compares the share with the highest one allowed.
@@ -68,4 +68,28 @@ func (b batches) verdict(most float64) Verdict {
 	default:
 		return Uncertain
 	}
+}
+
+// tail is the probability that a true value is below its interval, and that it is above.
+const tail = 0.025
+
+// student is the quantile of Student's distribution at 1 - [tail], for some degrees of
+// freedom, more than 0.
+func student(degrees float64) float64 {
+	x := mathext.InvRegIncBeta(degrees/2, 0.5, 2*tail)
+	return math.Sqrt(degrees * (1 - x) / x)
+}
+
+// binomial is the interval of Clopper and Pearson for a share of n independent operations. n
+// need not be whole.
+func binomial(share, n float64) (low, high float64) {
+	k := share * n
+	low, high = 0, 1
+	if k > 0 {
+		low = min(share, mathext.InvRegIncBeta(k, n-k+1, tail))
+	}
+	if k < n {
+		high = max(share, mathext.InvRegIncBeta(k+1, n-k, 1-tail))
+	}
+	return low, high
 }

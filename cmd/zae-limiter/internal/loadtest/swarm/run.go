@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -174,7 +175,7 @@ func (r *run) ready(ctx context.Context) error {
 			return fmt.Errorf("%w: %d of %d", ErrWorkers, look.Connected(), r.o.Workers)
 		}
 		r.o.Observe(Progress{Doing: fmt.Sprintf("waiting for workers: %d of %d", look.Connected(), r.o.Workers), Look: look})
-		if err := r.pause(ctx, r.o.Poll); err != nil {
+		if err := calls.Sleep(ctx, nil, r.o.Poll); err != nil {
 			return err
 		}
 	}
@@ -261,7 +262,7 @@ func (r *run) watch(ctx context.Context, done func(*Look) (bool, error)) error {
 		case r.o.Now().Sub(heard) >= silence:
 			return err
 		}
-		if err := r.pause(ctx, r.nextLook()); err != nil {
+		if err := calls.Sleep(ctx, nil, r.nextLook()); err != nil {
 			return err
 		}
 	}
@@ -290,7 +291,7 @@ func (r *run) stop(ctx context.Context) error {
 				return nil
 			}
 		}
-		if r.pause(ctx, r.o.Poll) != nil {
+		if calls.Sleep(ctx, nil, r.o.Poll) != nil {
 			return fmt.Errorf("stop the users: %w: they may still run: stop them on the web page of the master, %s",
 				cmp.Or(err, errors.New("the master does not say that they stopped")), r.o.Page.URL)
 		}
@@ -323,17 +324,5 @@ func (r *run) finish(look *Look) {
 			rate(&of, &r.last.Requests[k])
 		}
 		r.result.Requests = append(r.result.Requests, of)
-	}
-}
-
-// pause waits.
-func (r *run) pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }

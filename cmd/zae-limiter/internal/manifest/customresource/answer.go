@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"time"
 	"unicode/utf8"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
 // The values of an answer's Status.
@@ -88,13 +90,8 @@ func (h *Handler) send(ctx context.Context, address string, a *answer) error {
 			return nil
 		}
 		err = fmt.Errorf("send the answer to CloudFormation: %w", err)
-		if lasting || attempt == sendAttempts {
+		if lasting || attempt == sendAttempts || calls.Sleep(ctx, nil, pause) != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
 		}
 		pause *= 2
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -149,13 +150,8 @@ const holdPoll = time.Second
 func patiently(ctx context.Context, apply func() (*manifest.Result, error)) (*manifest.Result, error) {
 	for {
 		r, err := apply()
-		if _, held := errors.AsType[*manifest.HeldError](err); !held {
+		if _, held := errors.AsType[*manifest.HeldError](err); !held || calls.Sleep(ctx, nil, holdPoll) != nil {
 			return r, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(holdPoll):
 		}
 	}
 }

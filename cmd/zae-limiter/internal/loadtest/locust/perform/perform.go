@@ -13,10 +13,9 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive/setup"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/locust"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -38,17 +37,11 @@ const (
 	MethodListResources       = "LIST_RESOURCES_WITH_DEFAULTS"
 )
 
-// A Client is what one process of the scenario has: a limiter, and the store below it.
-type Client struct {
-	Limiter *limiter.Limiter
-	Store   *dynamo.Store
-}
-
 // An Actor carries out operations. It is a [locust.Load], safe for concurrent use. Make it
 // with [New].
 type Actor struct {
 	plan    *scenario.Plan
-	clients []Client
+	clients []drive.Client
 	now     func() time.Time
 	ops     sync.Pool // of *scenario.Op
 }
@@ -72,7 +65,7 @@ func Check(plan *scenario.Plan) error {
 // New makes an actor. The operations of a class use the clients in turn. now is the clock
 // for the times that events took; nil is [time.Now]. New fails with a
 // [*store.ValidationError] as [Check] does, and without a client.
-func New(plan *scenario.Plan, clients []Client, now func() time.Time) (*Actor, error) {
+func New(plan *scenario.Plan, clients []drive.Client, now func() time.Time) (*Actor, error) {
 	if err := Check(plan); err != nil {
 		return nil, err
 	}
@@ -102,64 +95,24 @@ func (a *Actor) Do(ctx context.Context, which locust.Op, report func(locust.Even
 	defer a.ops.Put(op)
 	a.plan.Op(which.Class, which.N, which.At, op)
 	client := &a.clients[int(which.N)%len(a.clients)]
-	switch op.Kind {
-	case scenario.Acquire:
-		a.acquire(ctx, client, op, report)
-	default:
-		began := a.now()
-		err := a.call(ctx, client, op)
-		report(locust.Event{Method: methods[op.Kind], Name: a.name(op), Took: a.now().Sub(began), Err: failure(err)})
-	}
+	answer := client.Do(ctx, a.plan, a.now, op, nil)
+	event := locust.Event{Method: methods[op.Kind], Name: a.name(op), Took: answer.Asked}
+	switch {
+	case op.Kind == scenario.Acquire && errors.Is(answer.Err, limiter.ErrExceeded):
+		event.Method = MethodRateLimited
+	case op.Kind != scenario.Acquire || answer.Took == drive.TookMaybe:
+		event.Err = failure(answer.Err)
+	case answer.Took == drive.TookUsed || answer.Took == drive.TookEither:
+		report(event)
+		event = locust.Event{Method: MethodCommit, Name: event.Name, Took: answer.Settled, Err: failure(answer.Err)}
+	} // a lease whose hold was cut off stays as if committed
+	report(event)
 	return op.Think
 }
 
-// acquire takes tokens, holds them, and commits what it has used.
-func (a *Actor) acquire(ctx context.Context, c *Client, op *scenario.Op, report func(locust.Event)) {
-	event := locust.Event{Method: MethodAcquire, Name: a.plan.Resources[op.Resource].Name}
-	began := a.now()
-	lease, err := c.Limiter.Acquire(ctx, a.request(op))
-	event.Took = a.now().Sub(began)
-	if errors.Is(err, limiter.ErrExceeded) {
-		event.Method, err = MethodRateLimited, nil
-	}
-	event.Err = failure(err)
-	report(event)
-	if lease == nil || !pause(ctx, op.Hold) {
-		return // a lease that is dropped stays as if committed
-	}
-	began = a.now()
-	if err := a.settle(ctx, lease, op); err != nil || op.Adjusts() {
-		report(locust.Event{Method: MethodCommit, Name: event.Name, Took: a.now().Sub(began), Err: failure(err)})
-	}
-}
-
-func (a *Actor) settle(ctx context.Context, lease *limiter.Lease, op *scenario.Op) error {
-	for i, used := range op.Settle {
-		if delta := used - op.Consume[i]; delta != 0 {
-			if err := lease.Adjust(a.plan.Resources[op.Resource].Limits[i].Name, delta); err != nil {
-				return errors.Join(err, lease.Commit(ctx))
-			}
-		}
-	}
-	return lease.Commit(ctx)
-}
-
-// request is the request of an operation. A store that cannot be reached fails it, and does
-// not grant it.
-func (a *Actor) request(op *scenario.Op) limiter.Request {
-	of := &a.plan.Resources[op.Resource]
-	consume := make(map[string]int64, len(op.Limits))
-	for _, i := range op.Limits {
-		consume[of.Limits[i].Name] = op.Consume[i]
-	}
-	return limiter.Request{
-		Entity: a.plan.Entities[op.Entity].ID, Resource: of.Name, Consume: consume, OnUnavailable: limiter.Block,
-	}
-}
-
-// methods are those of the calls besides acquire.
+// methods are those of the calls.
 var methods = map[scenario.CallKind]string{
-	scenario.Available: MethodAvailable, scenario.SetLimits: MethodSetLimits, scenario.GetLimits: MethodGetLimits,
+	scenario.Acquire: MethodAcquire, scenario.Available: MethodAvailable, scenario.SetLimits: MethodSetLimits, scenario.GetLimits: MethodGetLimits,
 	scenario.GetEntity: MethodGetEntity, scenario.GetChildren: MethodGetChildren,
 	scenario.SetResourceDefaults: MethodSetResourceDefaults, scenario.GetResourceDefaults: MethodGetResourceDefaults,
 	scenario.GetSystemDefaults: MethodGetSystemDefaults, scenario.ListResources: MethodListResources,
@@ -177,15 +130,6 @@ func (a *Actor) name(op *scenario.Op) string {
 	}
 }
 
-// call carries out an operation of one request.
-func (a *Actor) call(ctx context.Context, c *Client, op *scenario.Op) error {
-	if op.Kind == scenario.Available {
-		_, err := c.Limiter.Available(ctx, a.request(op))
-		return err
-	}
-	return setup.Manage(ctx, c.Store, a.plan, op)
-}
-
 // conditions are failures that many requests have, with a name of an entity in each text.
 var conditions = []error{
 	store.ErrThrottled, store.ErrHotPartition, store.ErrUnavailable, store.ErrConflict, store.ErrAccessDenied, store.ErrDisabled,
@@ -200,19 +144,4 @@ func failure(err error) error {
 		}
 	}
 	return err
-}
-
-// pause waits, and reports whether the time passed before ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d == 0 {
-		return true
-	}
-	alarm := time.NewTimer(d)
-	defer alarm.Stop()
-	select {
-	case <-alarm.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/locust"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/locust/perform"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
@@ -63,7 +64,7 @@ func newStage(t *testing.T, text string) *stage {
 func (s *stage) actor(t *testing.T) *perform.Actor {
 	t.Helper()
 	store := s.Open(dynamo.Options{})
-	a, err := perform.New(s.plan, []perform.Client{{Limiter: s.NewLimiter(store, limiter.Options{}), Store: store}}, nil)
+	a, err := perform.New(s.plan, []drive.Client{{Limiter: s.NewLimiter(store, limiter.Options{}), Store: store}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

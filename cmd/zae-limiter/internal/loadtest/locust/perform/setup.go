@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive/setup"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
 )
@@ -22,28 +23,18 @@ func (a *Actor) SetUp(ctx context.Context) error {
 }
 
 // exhaust takes all tokens of the buckets of populations that are to be exhausted.
-func (a *Actor) exhaust(ctx context.Context, c *Client) error {
-	type bucket struct{ entity, resource int }
-	var buckets []bucket
-	known := map[bucket]bool{}
-	for i := range a.plan.Classes {
-		for _, share := range a.plan.Classes[i].From {
-			of := &a.plan.Populations[share.Population]
-			if !of.Exhausted {
-				continue
-			}
-			for _, r := range a.plan.Classes[i].Resources {
-				for n := range of.Count {
-					b := bucket{a.plan.First[share.Population] + n, r.Index}
-					if !known[b] {
-						known[b], buckets = true, append(buckets, b)
-					}
-				}
+func (a *Actor) exhaust(ctx context.Context, c *drive.Client) error {
+	var buckets [][2]int
+	known := map[[2]int]bool{}
+	for c := range a.plan.Classes {
+		for _, b := range drive.BucketsOf(a.plan, c) {
+			if of := &a.plan.Entities[b[0]]; a.plan.Populations[of.Population].Exhausted && !known[b] {
+				known[b], buckets = true, append(buckets, b)
 			}
 		}
 	}
 	return setup.Each(ctx, len(buckets), func(ctx context.Context, i int) error {
-		entity, resource := a.plan.Entities[buckets[i].entity].ID, &a.plan.Resources[buckets[i].resource]
+		entity, resource := a.plan.Entities[buckets[i][0]].ID, &a.plan.Resources[buckets[i][1]]
 		err := setup.Patiently(ctx, setup.Again, func() error { return empty(ctx, c, entity, resource) })
 		if err != nil {
 			return fmt.Errorf("exhaust %s of %s: %w", resource.Name, entity, err)
@@ -53,7 +44,7 @@ func (a *Actor) exhaust(ctx context.Context, c *Client) error {
 }
 
 // empty takes what is available. Another worker may be faster.
-func empty(ctx context.Context, c *Client, entity string, of *scenario.Resource) error {
+func empty(ctx context.Context, c *drive.Client, entity string, of *scenario.Resource) error {
 	r := limiter.Request{Entity: entity, Resource: of.Name, Consume: map[string]int64{}, OnUnavailable: limiter.Block}
 	for _, l := range of.Limits {
 		r.Consume[l.Name] = 0
