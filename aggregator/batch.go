@@ -2,37 +2,83 @@ package aggregator
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A batch is the records of one call, grouped by item.
+// A batch is the records of one call as work. Each list has one consumer, which does not
+// look at the records again:
+//
+//	records ──▶ items ──▶ sums       count
+//	        │         └─▶ buckets    tend, and watch.note those with several shards
+//	        └───────────▶ days       archive
 type batch struct {
 	now        time.Time
 	records    []stream.Record
 	namespaces map[string]opened
-	items      []*item // in the order of the first record of each
-	lag        time.Duration
-	poisoned   []Failure
-
-	archived, archivedBytes                   int
-	updates, healed, braked                   int
-	refills, doublings, mends, merges, errors atomic.Int64
+	sums       []*sum
+	buckets    []bucket
+	days       []*expiry
 
 	mu     sync.Mutex
-	failed map[int]error // by record
+	result Result  // of the work done so far, without Failed
+	failed []error // by record; nil while no record has failed
+
+	sumOf    map[sumKey]*sum
+	bucketOf map[itemKey]int
 }
 
+// An opened is a namespace that a batch uses until its end, or why it cannot.
 type opened struct {
-	ns  *namespace
+	*namespace
+
 	err error
+}
+
+// A sum is what the batch adds to one sum of usage, for all limits and shards.
+type sum struct {
+	delta   usage.Delta
+	records []int // one for each step
+	usage   Usage
+}
+
+// A bucket is the items of a batch that are shards of one bucket.
+type bucket struct {
+	itemKey // the shard is the one with the highest number
+
+	keeper     *upkeep.Keeper // nil leaves it alone
+	items      []*item
+	shardCount int // the largest that a last image has
+	// uneven reports that the shards may disagree about their number: one record changed
+	// the number, or the last images of two shards differ in it.
+	uneven bool
+	anew   bool // a record shows a shard 0 that a peer created
+}
+
+// An expiry is the expired events of one day in a batch.
+type expiry struct {
+	day     time.Time
+	events  []audit.TrailEvent
+	records []int // one for each event
+}
+
+// An item is a bucket item, with the batch's writes to it.
+type item struct {
+	itemKey
+
+	records []int         // of its writes, ordered by sequence number, each once
+	last    *store.Image  // after the last write; nil if the item was deleted
+	at      time.Time     // time of the last write
+	next    upkeep.Demand // the debits to expect: as much as in this batch
 }
 
 type itemKey struct {
@@ -40,78 +86,150 @@ type itemKey struct {
 	store.Bucket
 }
 
-// An item is a bucket item, with the batch's writes to it.
-type item struct {
-	itemKey
-
-	tended *namespace
-	writes []write      // ordered by sequence number, each once
-	last   *store.Image // after the last write; nil if the item was deleted
-	at     time.Time    // time of the last write
+type sumKey struct {
+	ns, entity, resource string
+	window               usage.Window
+	start                int64
 }
 
-// A write is what one record shows as consumed.
-type write struct {
-	record   int
-	consumed []store.Amount // by limit; nil if nothing
-	counted  bool           // the item's hidden limit counts it as a write
-}
-
-// newBatch groups records by item.
-func newBatch(records []stream.Record, now time.Time) *batch {
-	b := &batch{now: now, records: records, namespaces: map[string]opened{}, failed: map[int]error{}}
-	items := make(map[itemKey]*item, len(records))
-	store := make([]item, 0, len(records)) // one allocation; items point into it
-	for i := range records {
-		r := &records[i]
-		if !r.At.IsZero() {
-			b.lag = max(b.lag, now.Sub(r.At))
-		}
-		if r.Err != nil {
-			b.poisoned = append(b.poisoned, Failure{i, r.ID, r.Sequence, r.Err})
-			continue
-		}
-		img := cmp.Or(r.New, r.Old)
-		if img == nil {
-			continue
-		}
-		key := itemKey{r.Namespace, img.Bucket}
-		it := items[key]
-		if it == nil {
-			store = append(store, item{itemKey: key})
-			it = &store[len(store)-1]
-			items[key] = it
-			b.items = append(b.items, it)
-			b.namespaces[r.Namespace] = opened{}
-		}
-		it.writes = append(it.writes, write{record: i})
-	}
-	for _, it := range b.items {
+// sort makes work of records. It opens their namespaces, which stay in use until tell. It
+// drops the records of a namespace that does not exist, and fails those of one that cannot
+// be opened.
+func (a *Aggregator) sort(ctx context.Context, records []stream.Record) *batch {
+	b := &batch{now: a.o.Now(), records: records, namespaces: map[string]opened{}}
+	b.result.Records = len(records)
+	items := b.group(a.o.Archive != nil)
+	sums := len(items) * len(a.o.Windows)
+	b.sums, b.sumOf = make([]*sum, 0, sums), make(map[sumKey]*sum, sums)
+	b.buckets, b.bucketOf = make([]bucket, 0, len(items)), make(map[itemKey]int, len(items))
+	for i := range items {
+		it := &items[i]
 		b.order(it)
+		ns, known := b.namespaces[it.ns]
+		if !known {
+			ns.namespace, ns.err = a.namespaces.get(ctx, it.ns, b.now)
+			b.namespaces[it.ns] = ns
+		}
+		switch {
+		case ns.err != nil:
+			b.fail(it.records, ns.err)
+		case !ns.missing:
+			b.result.Buckets++
+			b.addItem(it, ns.namespace, a.o.Windows)
+		}
 	}
 	return b
 }
 
-// order sorts the writes of an item by the time they took place, drops duplicates, and
-// computes what each consumed.
+// group groups the records of buckets by item, in the order of the first record of each,
+// and those of expired events by day, if there is an archive.
+func (b *batch) group(archives bool) []item {
+	items := make([]item, 0, len(b.records))
+	index := make(map[itemKey]int, len(b.records))
+	for i := range b.records {
+		r := &b.records[i]
+		if !r.At.IsZero() {
+			b.result.Lag = max(b.result.Lag, b.now.Sub(r.At))
+		}
+		switch img := cmp.Or(r.New, r.Old); {
+		case r.Err != nil:
+			b.poison(i, r.Err)
+		case img != nil:
+			key := itemKey{r.Namespace, img.Bucket}
+			k, ok := index[key]
+			if !ok {
+				k = len(items)
+				index[key] = k
+				items = append(items, item{itemKey: key})
+			}
+			items[k].records = append(items[k].records, i)
+		case archives && r.Item != nil:
+			b.addEvent(i, r)
+		}
+	}
+	return items
+}
+
+// addEvent adds the event whose expiry a record shows, if it shows one.
+func (b *batch) addEvent(i int, r *stream.Record) {
+	e, ok, err := r.ExpiredEvent()
+	if err != nil {
+		b.poison(i, fmt.Errorf("read the end of %s: %w", r.Key, err))
+	}
+	if err != nil || !ok {
+		return
+	}
+	day := e.Time.UTC().Truncate(24 * time.Hour)
+	k := slices.IndexFunc(b.days, func(d *expiry) bool { return d.day.Equal(day) })
+	if k < 0 {
+		k = len(b.days)
+		b.days = append(b.days, &expiry{day: day})
+	}
+	d := b.days[k]
+	d.events, d.records = append(d.events, e), append(d.records, i)
+}
+
+// order sorts the records of an item by the time of their writes, and drops duplicates.
 func (b *batch) order(it *item) {
-	compare := func(v, w write) int {
-		return stream.CompareSequences(b.records[v.record].Sequence, b.records[w.record].Sequence)
+	compare := func(i, j int) int { return stream.CompareSequences(b.records[i].Sequence, b.records[j].Sequence) }
+	if !slices.IsSortedFunc(it.records, compare) {
+		slices.SortStableFunc(it.records, compare)
 	}
-	if !slices.IsSortedFunc(it.writes, compare) {
-		slices.SortStableFunc(it.writes, compare)
+	it.records = slices.CompactFunc(it.records, func(i, j int) bool { return compare(i, j) == 0 })
+	last := &b.records[it.records[len(it.records)-1]]
+	it.last, it.at = last.New, last.At
+}
+
+// addItem adds the work of an item: what its writes consumed, to the sums, and its upkeep,
+// to its bucket.
+func (b *batch) addItem(it *item, ns *namespace, windows []usage.Window) {
+	key := it.itemKey
+	key.Shard = 0
+	at, known := b.bucketOf[key]
+	if !known {
+		at = len(b.buckets)
+		b.bucketOf[key] = at
+		b.buckets = append(b.buckets, bucket{itemKey: key, keeper: ns.keeper})
 	}
-	it.writes = slices.CompactFunc(it.writes, func(v, w write) bool { return compare(v, w) == 0 })
-	for i := range it.writes {
-		w := &it.writes[i]
-		r := &b.records[w.record]
-		w.consumed, w.counted = consumed(r.Old, r.New)
-		it.last, it.at = r.New, r.At
+	bk := &b.buckets[at]
+	bk.add(it)
+	for _, i := range it.records {
+		r := &b.records[i]
+		tokens, counted := consumed(r.Old, r.New)
+		it.expect(tokens, counted)
+		bk.uneven = bk.uneven || r.Old != nil && r.New != nil && r.Old.ShardCount != r.New.ShardCount
+		bk.anew = bk.anew || isMadeByPeer(r)
+		if ns.Usage == nil || tokens == nil && !usage.Restarts(r.Old, r.New) {
+			continue
+		}
+		step := usage.Step{Shard: it.Shard, Sequence: r.Sequence, Events: events(tokens), Tokens: tokens, Before: r.Old, After: r.New}
+		for _, window := range windows {
+			start := window.Start(r.At)
+			key := sumKey{it.ns, it.Entity, it.Resource, window, start.Unix()}
+			s := b.sumOf[key]
+			if s == nil {
+				s = &sum{usage: ns.Usage}
+				s.delta.Key = usage.Key{Entity: it.Entity, Resource: it.Resource, Window: window, Start: start}
+				b.sumOf[key] = s
+				b.sums = append(b.sums, s)
+			}
+			s.delta.Steps, s.records = append(s.delta.Steps, step), append(s.records, i)
+		}
 	}
 }
 
-// consumed computes what the write between two images of an item consumed of each limit. A
-// new limit counts from 0. Deleting an item consumes nothing.
+// add adds an item to its bucket.
+func (bk *bucket) add(it *item) {
+	bk.items, bk.Shard = append(bk.items, it), max(bk.Shard, it.Shard)
+	if it.last != nil {
+		bk.uneven = bk.uneven || bk.shardCount != 0 && bk.shardCount != it.last.ShardCount
+		bk.shardCount = max(bk.shardCount, it.last.ShardCount)
+	}
+}
+
+// consumed computes what the write between two images of an item consumed of each limit,
+// and whether the item's hidden limit counts it as a write. A new limit counts from 0.
+// Deleting an item consumes nothing.
 func consumed(before, after *store.Image) (amounts []store.Amount, counted bool) {
 	if after == nil {
 		return nil, false
@@ -130,95 +248,6 @@ func consumed(before, after *store.Image) (amounts []store.Amount, counted bool)
 	return amounts, after.Writes.Consumed != before.Writes.Consumed
 }
 
-// opened are the namespaces in use.
-func (b *batch) opened() (all []*namespace) {
-	for _, o := range b.namespaces {
-		if o.ns != nil { // otherwise it could not be opened
-			all = append(all, o.ns)
-		}
-	}
-	return all
-}
-
-// indexes are the records of an item.
-func (it *item) indexes() []int {
-	all := make([]int, len(it.writes))
-	for i := range it.writes {
-		all[i] = it.writes[i].record
-	}
-	return all
-}
-
-// demand estimates the next debits: as much as in this batch.
-func (it *item) demand() (d upkeep.Demand) {
-	for i := range it.writes {
-		w := &it.writes[i]
-		if w.counted && w.consumed != nil { // not a refill: no request asked for it
-			d.Writes++
-		}
-		for _, a := range w.consumed {
-			k := slices.IndexFunc(d.Amounts, func(b store.Amount) bool { return b.Limit == a.Limit })
-			if k < 0 {
-				d.Amounts = append(d.Amounts, a)
-				continue
-			}
-			if sum := d.Amounts[k].Milli + a.Milli; (sum > d.Amounts[k].Milli) == (a.Milli > 0) {
-				d.Amounts[k].Milli = sum // otherwise it is more than any bucket holds
-			}
-		}
-	}
-	return d
-}
-
-// A sum is what the batch adds to one sum of usage.
-type sum struct {
-	delta   usage.Delta
-	records []int // one for each step
-	usage   Usage
-}
-
-type sumKey struct {
-	ns, entity, resource string
-	window               usage.Window
-	start                int64
-}
-
-// usage is what the batch adds to sums of usage, one addition for all limits and shards of
-// a sum.
-func (b *batch) usage(windows []usage.Window) []*sum {
-	sums := make(map[sumKey]*sum, len(b.items)*len(windows))
-	list := make([]*sum, 0, len(b.items)*len(windows))
-	for _, it := range b.items {
-		if it.tended.Usage == nil {
-			continue
-		}
-		for i := range it.writes {
-			w := &it.writes[i]
-			r := &b.records[w.record]
-			if w.consumed == nil && !usage.Restarts(r.Old, r.New) {
-				continue
-			}
-			step := usage.Step{
-				Shard: it.Shard, Sequence: r.Sequence, Events: events(w.consumed), Tokens: w.consumed, Before: r.Old, After: r.New,
-			}
-			for _, window := range windows {
-				start := window.Start(r.At)
-				key := sumKey{it.ns, it.Entity, it.Resource, window, start.Unix()}
-				s := sums[key]
-				if s == nil {
-					s = &sum{usage: it.tended.Usage}
-					s.delta.Key = usage.Key{Entity: it.Entity, Resource: it.Resource, Window: window, Start: start}
-					sums[key] = s
-					list = append(list, s)
-				}
-				s.delta.Steps = append(s.delta.Steps, step)
-				s.records = append(s.records, w.record)
-			}
-		}
-	}
-	return list
-}
-
 // events is 1 for a write that took tokens of any limit.
 func events(amounts []store.Amount) int64 {
 	if slices.ContainsFunc(amounts, func(a store.Amount) bool { return a.Milli > 0 }) {
@@ -227,59 +256,50 @@ func events(amounts []store.Amount) int64 {
 	return 0
 }
 
-// A bucketGroup is the items of a batch that are shards of one bucket.
-type bucketGroup struct {
-	entity, resource string
-	keeper           *upkeep.Keeper
-	items            []*item
-	grew             bool // a record shows a change of the number of shards
-	anew             bool // a record shows a shard 0 that a peer created
+// isMadeByPeer reports whether a record shows a shard 0 that a peer created as the only
+// one. It recognizes it by the write count: this library counts every write to an item,
+// including the first.
+func isMadeByPeer(r *stream.Record) bool {
+	return r.Old == nil && r.New != nil && r.New.Shard == 0 && r.New.ShardCount == 1 && r.New.Writes.Consumed == 0
 }
 
-// buckets groups the items of a batch by bucket.
-func (b *batch) buckets() []bucketGroup {
-	index := make(map[itemKey]int, len(b.items))
-	groups := make([]bucketGroup, 0, len(b.items))
-	for _, it := range b.items {
-		key := it.itemKey
-		key.Shard = 0
-		i, ok := index[key]
-		if !ok {
-			i = len(groups)
-			index[key] = i
-			groups = append(groups, bucketGroup{entity: it.Entity, resource: it.Resource, keeper: it.tended.keeper})
-		}
-		g := &groups[i]
-		g.items = append(g.items, it)
-		for _, w := range it.writes {
-			r := &b.records[w.record]
-			g.grew = g.grew || r.Old != nil && r.New != nil && r.Old.ShardCount != r.New.ShardCount
-			g.anew = g.anew || isMadeByPeer(r)
-		}
+// expect adds what a write consumed to the debits that are to be expected.
+func (it *item) expect(consumed []store.Amount, counted bool) {
+	if counted && consumed != nil { // not a refill: no request asked for it
+		it.next.Writes++
 	}
-	return groups
-}
-
-// isUneven reports whether the shards of a bucket may disagree about their number: one
-// record changed the number, or the last images of two shards differ in it.
-func (g *bucketGroup) isUneven() bool {
-	count := 0
-	for _, it := range g.items {
-		if it.last == nil {
+	if it.next.Amounts == nil {
+		it.next.Amounts = slices.Clone(consumed)
+		return
+	}
+	for _, a := range consumed {
+		k := slices.IndexFunc(it.next.Amounts, func(b store.Amount) bool { return b.Limit == a.Limit })
+		if k < 0 {
+			it.next.Amounts = append(it.next.Amounts, a)
 			continue
 		}
-		if count != 0 && count != it.last.ShardCount {
-			return true
+		if sum := it.next.Amounts[k].Milli + a.Milli; (sum > it.next.Amounts[k].Milli) == (a.Milli > 0) {
+			it.next.Amounts[k].Milli = sum // otherwise it is more than any bucket holds
 		}
-		count = it.last.ShardCount
 	}
-	return g.grew
 }
 
-// fail marks records as failed.
+func (b *batch) failure(i int, err error) Failure {
+	return Failure{i, b.records[i].ID, b.records[i].Sequence, err}
+}
+
+// poison notes that a record can never be read. Only sort does.
+func (b *batch) poison(i int, err error) {
+	b.result.Poisoned = append(b.result.Poisoned, b.failure(i, err))
+}
+
+// fail marks records as failed, each with its first error.
 func (b *batch) fail(records []int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.failed == nil {
+		b.failed = make([]error, len(b.records))
+	}
 	for _, i := range records {
 		if b.failed[i] == nil {
 			b.failed[i] = err
@@ -287,18 +307,9 @@ func (b *batch) fail(records []int, err error) {
 	}
 }
 
-func (b *batch) result() Result {
-	res := Result{
-		Records: len(b.records), Buckets: len(b.items), Updates: b.updates, Lag: b.lag, Poisoned: b.poisoned,
-		Archived: b.archived, ArchivedBytes: b.archivedBytes,
-		Refills: int(b.refills.Load()), Doublings: int(b.doublings.Load()), Mends: int(b.mends.Load()), Merges: int(b.merges.Load()), Errors: int(b.errors.Load()),
-		Healed: b.healed, Braked: b.braked,
-	}
-	for i, err := range b.failed {
-		res.Failed = append(res.Failed, Failure{i, b.records[i].ID, b.records[i].Sequence, err})
-	}
-	inOrder := func(f, g Failure) int { return cmp.Compare(f.Index, g.Index) }
-	slices.SortFunc(res.Failed, inOrder)
-	slices.SortFunc(res.Poisoned, inOrder)
-	return res
+// tally counts work that was done.
+func (b *batch) tally(count func(*Result)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	count(&b.result)
 }

@@ -30,25 +30,25 @@ func (a *Aggregator) take(ctx context.Context, records []stream.Record) (events 
 	// Work in progress is finished although the follower stops: requests have their own
 	// timeouts.
 	ctx = context.WithoutCancel(ctx)
-	b := newBatch(records, a.o.Now())
-	a.takeIn(ctx, b)
-	for _, d := range a.expired(b) {
+	b := a.sort(ctx, records)
+	a.count(ctx, b)
+	a.tend(ctx, b)
+	a.mergeQuiet(ctx, b)
+	for _, d := range b.days {
 		events = append(events, d.records...)
 	}
 	slices.Sort(events)
-	res := b.result()
-	a.tell(ctx, &res)
+	res := a.tell(ctx, b)
 	return events, again(records, &res, events)
 }
 
 // takeLater archives the expired events in records.
 func (a *Aggregator) takeLater(ctx context.Context, records []stream.Record) error {
 	ctx = context.WithoutCancel(ctx)
-	b := newBatch(records, a.o.Now())
-	a.archive(ctx, b, a.expired(b))
-	res := b.result()
-	res.Records, res.Lag = 0, 0 // reported when the records were first processed
-	a.tell(ctx, &res)
+	b := a.sort(ctx, records)
+	b.result.Records, b.result.Lag = 0, 0 // reported when the records were first processed
+	a.archive(ctx, b)
+	res := a.tell(ctx, b)
 	return again(records, &res, nil)
 }
 

@@ -105,30 +105,36 @@ func (n *namespaces) known(id string, now time.Time) *namespace {
 	return ns
 }
 
-// news returns how many items the keepers of namespaces have healed, and how many refills
-// they have not sent, since the last call for each.
-func (n *namespaces) news(of []*namespace) (healed, braked int) {
+// end ends the use of namespaces. It returns how many items their keepers have healed, and
+// how many refills they have not sent, since the last call for each.
+func (n *namespaces) end(used map[string]opened) (healed, braked int) {
 	n.mu.Lock()
 	defer n.unlock()
-	for _, ns := range of {
+	for _, ns := range used {
+		if ns.err != nil {
+			continue
+		}
 		if ns.keeper != nil {
 			now := ns.keeper.Stats()
 			healed += int(now.Healed - ns.told.Healed) //nolint:gosec // no batch does that many
 			braked += int(now.Braked - ns.told.Braked) //nolint:gosec // as above
 			ns.told = now
 		}
+		n.releaseLocked(ns.namespace)
 	}
 	return healed, braked
 }
 
-// release ends the use of namespaces.
-func (n *namespaces) release(used ...*namespace) {
+// release ends the use of a namespace.
+func (n *namespaces) release(ns *namespace) {
 	n.mu.Lock()
 	defer n.unlock()
-	for _, ns := range used {
-		if ns.users--; ns.users == 0 && ns.forgotten {
-			n.dropped = append(n.dropped, ns)
-		}
+	n.releaseLocked(ns)
+}
+
+func (n *namespaces) releaseLocked(ns *namespace) {
+	if ns.users--; ns.users == 0 && ns.forgotten {
+		n.dropped = append(n.dropped, ns)
 	}
 }
 

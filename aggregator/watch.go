@@ -67,11 +67,12 @@ func newWatch(quiet time.Duration) *watch {
 func (w *watch) note(b *batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, it := range b.items {
-		if it.last == nil || it.last.ShardCount < 2 || it.tended.keeper == nil {
+	for i := range b.buckets {
+		bk := &b.buckets[i]
+		if bk.shardCount < 2 || bk.keeper == nil {
 			continue
 		}
-		key := it.itemKey
+		key := bk.itemKey
 		key.Shard = 0
 		if _, known := w.seen.Get(key); !known {
 			w.seen.Add(key, &watched{key: key, due: b.now})
@@ -139,11 +140,11 @@ func (a *Aggregator) mergeQuiet(ctx context.Context, b *batch) {
 		merged, err := a.visit(ctx, due[i], b.now)
 		a.watch.release(due[i], merged, b.now)
 		if err != nil {
-			b.errors.Add(1)
+			b.tally(func(r *Result) { r.Errors++ })
 			a.o.Logger.WarnContext(ctx, "bucket was not merged", "entity", due[i].key.Entity, "resource", due[i].key.Resource, "error", err)
 		}
 		if merged {
-			b.merges.Add(1)
+			b.tally(func(r *Result) { r.Merges++ })
 		}
 	})
 }

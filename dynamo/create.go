@@ -8,7 +8,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -24,13 +23,12 @@ func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, err
 		return store.Outcome{}, err
 	}
 	it := schema.EncodeNewBucket(s.ns, c)
-	_, err := conn.Send(ctx, s.conn, func(o *dynamodb.PutItemOutput) middleware.Metadata { return o.ResultMetadata },
-		s.conn.API.PutItem, &dynamodb.PutItemInput{
-			TableName:                           s.conn.Table,
-			Item:                                it,
-			ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
-			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}, conn.BucketWrite)
+	_, err := conn.Send(ctx, s.conn, s.conn.API.PutItem, &dynamodb.PutItemInput{
+		TableName:                           s.conn.Table,
+		Item:                                it,
+		ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, conn.BucketWrite)
 	if err != nil {
 		return s.refused("create", c.Bucket, err)
 	}

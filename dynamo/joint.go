@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
@@ -163,8 +162,7 @@ func checkBirth(b *store.Birth) error {
 // token makes repeated sending harmless: see [conn.JointRetryer].
 func (s *Store) together(ctx context.Context, op string, writes []types.TransactWriteItem) (store.Joint, error) {
 	var retryer conn.JointRetryer
-	_, err := conn.Send(ctx, s.conn, func(o *dynamodb.TransactWriteItemsOutput) middleware.Metadata { return o.ResultMetadata },
-		s.conn.API.TransactWriteItems, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, retryer.Option)
+	_, err := conn.Send(ctx, s.conn, s.conn.API.TransactWriteItems, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, retryer.Option)
 	if err == nil {
 		return store.Joint{Applied: true}, nil
 	}

@@ -74,10 +74,12 @@ func (m *Meter) Totals() Totals {
 }
 
 // count adds one request.
-func (m *Meter) count(op string, err error, read, write float64) {
-	u := Usage{Requests: 1, RCU: read, WCU: write}
+func (m *Meter) count(op string, out any, err error) {
+	u := Usage{Requests: 1}
 	if err != nil {
-		u = Usage{Requests: 1, Failed: 1, WCU: conn.FailureUnits(err)}
+		u.Failed, u.WCU = 1, conn.FailureUnits(err)
+	} else {
+		u.RCU, u.WCU = conn.Units(out)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -83,8 +82,7 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 		return err
 	}
 	op := "create table " + o.Name
-	_, err = conn.Call(ctx, c, op, func(out *dynamodb.CreateTableOutput) middleware.Metadata { return out.ResultMetadata },
-		api.CreateTable, tableInput(o))
+	_, err = conn.Call(ctx, c, op, api.CreateTable, tableInput(o))
 	if inUse := (*types.ResourceInUseException)(nil); err != nil && !errors.As(err, &inUse) {
 		return err
 	}
@@ -167,8 +165,7 @@ func keyDefinitions(index string) []types.AttributeDefinition {
 // awaitTable polls until the table and its indexes are ready.
 func awaitTable(ctx context.Context, c *conn.Conn, api TableAPI, op string) (*types.TableDescription, error) {
 	for {
-		out, err := conn.Call(ctx, c, op, func(o *dynamodb.DescribeTableOutput) middleware.Metadata { return o.ResultMetadata },
-			api.DescribeTable, &dynamodb.DescribeTableInput{TableName: c.Table})
+		out, err := conn.Call(ctx, c, op, api.DescribeTable, &dynamodb.DescribeTableInput{TableName: c.Table})
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			// DescribeTable lags behind CreateTable.
@@ -193,18 +190,16 @@ func ready(t *types.TableDescription) bool {
 // expire switches on the deletion of expired items. AWS takes up to an hour to begin;
 // expire does not wait for that.
 func expire(ctx context.Context, c *conn.Conn, api TableAPI, op string) error {
-	_, refused := conn.Call(ctx, c, op, func(o *dynamodb.UpdateTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
-		api.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
-			TableName:               c.Table,
-			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
-		})
+	_, refused := conn.Call(ctx, c, op, api.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               c.Table,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
+	})
 	if refused == nil {
 		return nil
 	}
 	// UpdateTimeToLive also fails if expiry is already on, and only the error's text
 	// says so.
-	out, err := conn.Call(ctx, c, op, func(o *dynamodb.DescribeTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
-		api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: c.Table})
+	out, err := conn.Call(ctx, c, op, api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: c.Table})
 	if err != nil || out.TimeToLiveDescription == nil {
 		return refused
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
@@ -126,17 +125,16 @@ func (s *Store) update(ctx context.Context, op string, b store.Bucket, w *expres
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	out, err := conn.Send(ctx, s.conn, func(o *dynamodb.UpdateItemOutput) middleware.Metadata { return o.ResultMetadata },
-		s.conn.API.UpdateItem, &dynamodb.UpdateItemInput{
-			TableName:                           s.conn.Table,
-			Key:                                 s.bucketKey(b),
-			UpdateExpression:                    &sh.Update,
-			ConditionExpression:                 &sh.Condition,
-			ExpressionAttributeNames:            sh.Names,
-			ExpressionAttributeValues:           values,
-			ReturnValues:                        types.ReturnValueAllNew,
-			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}, conn.BucketWrite)
+	out, err := conn.Send(ctx, s.conn, s.conn.API.UpdateItem, &dynamodb.UpdateItemInput{
+		TableName:                           s.conn.Table,
+		Key:                                 s.bucketKey(b),
+		UpdateExpression:                    &sh.Update,
+		ConditionExpression:                 &sh.Condition,
+		ExpressionAttributeNames:            sh.Names,
+		ExpressionAttributeValues:           values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, conn.BucketWrite)
 	if err != nil {
 		return s.refused(op, b, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -34,8 +33,7 @@ func (t *Table) Delete(ctx context.Context) error {
 			op, ErrProtected, t.o.Table)
 	}
 	if described.TableStatus != types.TableStatusDeleting {
-		_, err = conn.Call(ctx, t.conn, op, func(o *dynamodb.DeleteTableOutput) middleware.Metadata { return o.ResultMetadata },
-			t.api.DeleteTable, &dynamodb.DeleteTableInput{TableName: &t.o.Table})
+		_, err = conn.Call(ctx, t.conn, op, t.api.DeleteTable, &dynamodb.DeleteTableInput{TableName: &t.o.Table})
 		if err != nil {
 			return err
 		}
@@ -64,10 +62,9 @@ func (t *Table) EnableStream(ctx context.Context) (arn string, enabled bool, err
 	if arn, there, err := t.stream(op, described); there || err != nil {
 		return arn, false, err
 	}
-	_, refused := conn.Call(ctx, t.conn, op, func(o *dynamodb.UpdateTableOutput) middleware.Metadata { return o.ResultMetadata },
-		t.api.UpdateTable, &dynamodb.UpdateTableInput{
-			TableName: &t.o.Table, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: streamView},
-		})
+	_, refused := conn.Call(ctx, t.conn, op, t.api.UpdateTable, &dynamodb.UpdateTableInput{
+		TableName: &t.o.Table, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: streamView},
+	})
 	err = t.await(ctx, op, "the stream of "+t.o.Table, func(ctx context.Context) (bool, error) {
 		described, err := t.describeTable(ctx, op)
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -36,8 +35,7 @@ func (t *Table) CreateBackup(ctx context.Context, name string) (Backup, error) {
 	if t.backups == nil {
 		return Backup{}, fmt.Errorf("%s: %w", op, ErrNoBackups)
 	}
-	out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.CreateBackupOutput) middleware.Metadata { return o.ResultMetadata },
-		t.backups.CreateBackup, &dynamodb.CreateBackupInput{TableName: &t.o.Table, BackupName: &name})
+	out, err := conn.Call(ctx, t.conn, op, t.backups.CreateBackup, &dynamodb.CreateBackupInput{TableName: &t.o.Table, BackupName: &name})
 	if err != nil {
 		return Backup{}, backupError(op, err)
 	}
@@ -72,8 +70,7 @@ func (t *Table) describeBackup(ctx context.Context, op, arn string) (*types.Back
 	if t.backups == nil {
 		return nil, fmt.Errorf("%s: %w", op, ErrNoBackups)
 	}
-	out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.DescribeBackupOutput) middleware.Metadata { return o.ResultMetadata },
-		t.backups.DescribeBackup, &dynamodb.DescribeBackupInput{BackupArn: &arn})
+	out, err := conn.Call(ctx, t.conn, op, t.backups.DescribeBackup, &dynamodb.DescribeBackupInput{BackupArn: &arn})
 	if missing := (*types.BackupNotFoundException)(nil); errors.As(err, &missing) {
 		return nil, fmt.Errorf("%s: %w", op, &store.NotFoundError{Kind: "backup", Name: arn, Hint: "zae-limiter backup list shows those of the table"})
 	}
@@ -96,8 +93,7 @@ func (t *Table) Backups(ctx context.Context) ([]Backup, error) {
 	all := []Backup{}
 	in := &dynamodb.ListBackupsInput{TableName: &t.o.Table}
 	for {
-		out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.ListBackupsOutput) middleware.Metadata { return o.ResultMetadata },
-			t.backups.ListBackups, in)
+		out, err := conn.Call(ctx, t.conn, op, t.backups.ListBackups, in)
 		if err != nil {
 			return nil, backupError(op, err)
 		}
@@ -120,7 +116,6 @@ func (t *Table) DeleteBackup(ctx context.Context, arn string) error {
 	if _, err := t.describeBackup(ctx, op, arn); err != nil {
 		return err
 	}
-	_, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.DeleteBackupOutput) middleware.Metadata { return o.ResultMetadata },
-		t.backups.DeleteBackup, &dynamodb.DeleteBackupInput{BackupArn: &arn})
+	_, err := conn.Call(ctx, t.conn, op, t.backups.DeleteBackup, &dynamodb.DeleteBackupInput{BackupArn: &arn})
 	return err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
@@ -98,8 +97,7 @@ func (t *Table) Describe(ctx context.Context) (*Description, error) {
 }
 
 func (t *Table) describeTable(ctx context.Context, op string) (*types.TableDescription, error) {
-	out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.DescribeTableOutput) middleware.Metadata { return o.ResultMetadata },
-		t.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: &t.o.Table})
+	out, err := conn.Call(ctx, t.conn, op, t.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: &t.o.Table})
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +150,7 @@ func keyOf(elements []types.KeySchemaElement) (key []string) {
 // describeRest asks for what DescribeTable does not tell.
 func (t *Table) describeRest(ctx context.Context, op string, d *Description) {
 	d.Expiry, d.Recovery.Status, d.Stack = Unknown, Unknown, Unknown
-	ttl, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.DescribeTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
-		t.api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: &t.o.Table})
+	ttl, err := conn.Call(ctx, t.conn, op, t.api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: &t.o.Table})
 	switch {
 	case err != nil:
 		d.Unknown["DescribeTimeToLive"] = err
@@ -173,8 +170,7 @@ func (t *Table) recovery(ctx context.Context, op string) (Recovery, error) {
 	if t.backups == nil {
 		return Recovery{Status: Unsupported}, ErrNoBackups
 	}
-	out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.DescribeContinuousBackupsOutput) middleware.Metadata { return o.ResultMetadata },
-		t.backups.DescribeContinuousBackups, &dynamodb.DescribeContinuousBackupsInput{TableName: &t.o.Table})
+	out, err := conn.Call(ctx, t.conn, op, t.backups.DescribeContinuousBackups, &dynamodb.DescribeContinuousBackupsInput{TableName: &t.o.Table})
 	if err != nil {
 		if isUnknownOperation(err) {
 			return Recovery{Status: Unsupported}, backupError(op, err)
@@ -203,8 +199,7 @@ func (t *Table) tags(ctx context.Context, op, arn string) (stack string, tags ma
 	tags = map[string]string{}
 	in := &dynamodb.ListTagsOfResourceInput{ResourceArn: &arn}
 	for {
-		out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.ListTagsOfResourceOutput) middleware.Metadata { return o.ResultMetadata },
-			t.api.ListTagsOfResource, in)
+		out, err := conn.Call(ctx, t.conn, op, t.api.ListTagsOfResource, in)
 		switch {
 		case isUnknownOperation(err):
 			return "", tags, nil
@@ -229,8 +224,7 @@ func (t *Table) tags(ctx context.Context, op, arn string) (stack string, tags ma
 
 // exists reports whether there is a table of a name.
 func (t *Table) exists(ctx context.Context, op, name string) (*types.TableDescription, bool, error) {
-	out, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.DescribeTableOutput) middleware.Metadata { return o.ResultMetadata },
-		t.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: &name})
+	out, err := conn.Call(ctx, t.conn, op, t.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: &name})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, false, nil

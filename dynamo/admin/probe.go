@@ -8,7 +8,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -99,16 +98,14 @@ func (t *Table) query(index, pk string, use Use) trial {
 	return trial{"dynamodb:Query", "index/" + index, use, func(ctx context.Context) error {
 		in := conn.IndexQuery(index, pk, "")
 		in.TableName, in.Limit = t.conn.Table, aws.Int32(1)
-		_, err := conn.Call(ctx, t.conn, "check Query of "+index, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
-			t.api.Query, in)
+		_, err := conn.Call(ctx, t.conn, "check Query of "+index, t.api.Query, in)
 		return err
 	}}
 }
 
 // tryScan reads one item.
 func (t *Table) tryScan(ctx context.Context) error {
-	_, err := conn.Call(ctx, t.conn, "check Scan", func(o *dynamodb.ScanOutput) middleware.Metadata { return o.ResultMetadata },
-		t.api.Scan, &dynamodb.ScanInput{TableName: t.conn.Table, Limit: aws.Int32(1), ProjectionExpression: aws.String("PK")})
+	_, err := conn.Call(ctx, t.conn, "check Scan", t.api.Scan, &dynamodb.ScanInput{TableName: t.conn.Table, Limit: aws.Int32(1), ProjectionExpression: aws.String("PK")})
 	return err
 }
 

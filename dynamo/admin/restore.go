@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -124,14 +123,12 @@ func (t *Table) startRestore(ctx context.Context, op string, r *Restore) error {
 		return fmt.Errorf("%s: %w: a restoration needs a new table; --resume completes an interrupted one",
 			op, &store.ExistsError{Kind: "table", Name: r.Into})
 	case r.Backup != "":
-		_, err = conn.Call(ctx, t.conn, op, func(o *dynamodb.RestoreTableFromBackupOutput) middleware.Metadata { return o.ResultMetadata },
-			t.backups.RestoreTableFromBackup, &dynamodb.RestoreTableFromBackupInput{BackupArn: &r.Backup, TargetTableName: &r.Into})
+		_, err = conn.Call(ctx, t.conn, op, t.backups.RestoreTableFromBackup, &dynamodb.RestoreTableFromBackupInput{BackupArn: &r.Backup, TargetTableName: &r.Into})
 	default:
 		if err := t.checkInstant(ctx, op, r.To); err != nil {
 			return err
 		}
-		_, err = conn.Call(ctx, t.conn, op, func(o *dynamodb.RestoreTableToPointInTimeOutput) middleware.Metadata { return o.ResultMetadata },
-			t.backups.RestoreTableToPointInTime, &dynamodb.RestoreTableToPointInTimeInput{SourceTableName: &t.o.Table, TargetTableName: &r.Into, RestoreDateTime: &r.To})
+		_, err = conn.Call(ctx, t.conn, op, t.backups.RestoreTableToPointInTime, &dynamodb.RestoreTableToPointInTimeInput{SourceTableName: &t.o.Table, TargetTableName: &r.Into, RestoreDateTime: &r.To})
 	}
 	if taken := (*types.TableAlreadyExistsException)(nil); errors.As(err, &taken) {
 		return fmt.Errorf("%s: %w", op, &store.ExistsError{Kind: "table", Name: r.Into})

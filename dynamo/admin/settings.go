@@ -12,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
@@ -100,10 +99,9 @@ func (t *Table) apply(ctx context.Context, op string, s *settings, now *Descript
 }
 
 func (t *Table) applyExpiry(ctx context.Context, op, attribute string) error {
-	_, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.UpdateTimeToLiveOutput) middleware.Metadata { return o.ResultMetadata },
-		t.api.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
-			TableName: &t.o.Table, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute, Enabled: aws.Bool(true)},
-		})
+	_, err := conn.Call(ctx, t.conn, op, t.api.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
+		TableName: &t.o.Table, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute, Enabled: aws.Bool(true)},
+	})
 	return err
 }
 
@@ -114,8 +112,7 @@ func (t *Table) applyRecovery(ctx context.Context, op string, days int32) error 
 		in.RecoveryPeriodInDays = &days
 	}
 	return t.await(ctx, op, "backups of "+t.o.Table+" to be enabled", func(ctx context.Context) (bool, error) {
-		_, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.UpdateContinuousBackupsOutput) middleware.Metadata { return o.ResultMetadata },
-			t.backups.UpdateContinuousBackups, &dynamodb.UpdateContinuousBackupsInput{TableName: &t.o.Table, PointInTimeRecoverySpecification: in})
+		_, err := conn.Call(ctx, t.conn, op, t.backups.UpdateContinuousBackups, &dynamodb.UpdateContinuousBackupsInput{TableName: &t.o.Table, PointInTimeRecoverySpecification: in})
 		if early := (*types.ContinuousBackupsUnavailableException)(nil); errors.As(err, &early) {
 			return false, nil
 		}
@@ -128,7 +125,7 @@ func (t *Table) applyTags(ctx context.Context, op, arn string, tags map[string]s
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		in.Tags = append(in.Tags, types.Tag{Key: aws.String(name), Value: aws.String(tags[name])})
 	}
-	_, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.TagResourceOutput) middleware.Metadata { return o.ResultMetadata }, t.api.TagResource, in)
+	_, err := conn.Call(ctx, t.conn, op, t.api.TagResource, in)
 	return err
 }
 
@@ -136,7 +133,7 @@ func (t *Table) applyTags(ctx context.Context, op, arn string, tags map[string]s
 // time.
 func (t *Table) update(ctx context.Context, op string, in *dynamodb.UpdateTableInput) error {
 	in.TableName = &t.o.Table
-	_, err := conn.Call(ctx, t.conn, op, func(o *dynamodb.UpdateTableOutput) middleware.Metadata { return o.ResultMetadata }, t.api.UpdateTable, in)
+	_, err := conn.Call(ctx, t.conn, op, t.api.UpdateTable, in)
 	if err != nil {
 		return err
 	}

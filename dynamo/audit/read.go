@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -84,8 +83,7 @@ func (t *Trail) Read(ctx context.Context, ns string, q Query) (Page, error) {
 		if q.Action != "" {
 			in.Limit = aws.Int32(scan)
 		}
-		out, err := conn.Call(ctx, t.conn, "list audit events of "+q.Entity, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
-			t.conn.API.Query, in)
+		out, err := conn.Call(ctx, t.conn, "list audit events of "+q.Entity, t.conn.API.Query, in)
 		if err != nil {
 			return Page{}, err
 		}

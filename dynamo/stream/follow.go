@@ -16,7 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
@@ -199,8 +198,7 @@ func isFinal(err error) bool {
 // streamARN finds the table's stream.
 func (f *Follower) streamARN(ctx context.Context) (*string, error) {
 	op := "find the stream of " + *f.conn.Table
-	out, err := conn.Call(ctx, f.conn, op, func(o *dynamodb.DescribeTableOutput) middleware.Metadata { return o.ResultMetadata },
-		f.o.API.DescribeTable, &dynamodb.DescribeTableInput{TableName: f.conn.Table})
+	out, err := conn.Call(ctx, f.conn, op, f.o.API.DescribeTable, &dynamodb.DescribeTableInput{TableName: f.conn.Table})
 	if err != nil {
 		return nil, err
 	}

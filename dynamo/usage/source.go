@@ -7,7 +7,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -52,8 +51,7 @@ type source struct {
 // fill reads pages until there is a snapshot, or none are left.
 func (src *source) fill(ctx context.Context) error {
 	for len(src.buffer) == 0 && !src.done {
-		out, err := conn.Call(ctx, src.conn, src.op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata },
-			src.conn.API.Query, src.in)
+		out, err := conn.Call(ctx, src.conn, src.op, src.conn.API.Query, src.in)
 		if err != nil {
 			return err
 		}
@@ -222,7 +220,7 @@ func (s *Snapshots) uses(ctx context.Context, entity string) ([]use, error) {
 		in.ExpressionAttributeValues[":to"] = schema.S(strings.TrimSuffix(schema.UsagePrefix, "#") + afterHash)
 		in.ProjectionExpression, in.Limit = aws.String("PK, SK"), aws.Int32(1)
 		out, err := conn.Call(ctx, s.conn, "list resources used by "+entity,
-			func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata }, s.conn.API.Query, in)
+			s.conn.API.Query, in)
 		if err != nil || len(out.Items) == 0 {
 			return found, err
 		}

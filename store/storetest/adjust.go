@@ -40,62 +40,33 @@ var adjustTests = []test{
 			k.applied(out, err, img)
 		}
 	}},
-	{"debits into debt", func(k *kit) {
-		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", 51*milli); debit(i, "tpm", 1) }, debits("rpm", 51*milli), debits("tpm", 1))
-	}},
-	{"debits deeper into debt, whatever was seen", func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustAdjust(seen, debits("rpm", 80*milli))
-		k.adjust(seen, met, func(i *store.Image) { debit(i, "rpm", 80*milli) }, debits("rpm", 80*milli))
-	}},
+	adjusts("debits into debt", nil, func(i *store.Image) { debit(i, "rpm", 51*milli); debit(i, "tpm", 1) }, debits("rpm", 51*milli), debits("tpm", 1)),
+	adjusts("debits deeper into debt, whatever was seen", func(k *kit, seen *store.Image) { k.mustAdjust(seen, debits("rpm", 80*milli)) },
+		func(i *store.Image) { debit(i, "rpm", 80*milli) }, debits("rpm", 80*milli)),
 	{"debits an expired bucket whose write limit is exhausted", func(k *kit) {
 		c := k.newBucket()
 		c.ExpiresAt, c.Writes.Tokens = k.now/milli-60, 0
 		img := k.create(c)
 		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", milli) }, debits("rpm", milli))
 	}},
-	{"debits a balance that is at its bound", func(k *kit) {
-		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", milli) },
-			store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli})
-	}},
-	{"refused: a debit, and the balance is above its bound", func(k *kit) {
-		img := k.create(k.newBucket())
-		k.adjust(img, img, nil, store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50*milli - 1}, debits("tpm", milli))
-	}},
-	{"pinned: debits and credits", func(k *kit) {
-		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", milli); debit(i, "tpm", -milli) },
-			store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true},
-			store.Delta{Limit: "tpm", Tokens: milli, Consumed: -milli, AtMost: 500 * milli, Pinned: true})
-	}},
-	{"refused: pinned, and a take came in between", func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustTake(store.Amount{Limit: "rpm", Milli: 1})
-		k.adjust(seen, met, nil, store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true})
-		k.adjust(seen, met, nil, store.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: 50 * milli, Pinned: true})
-	}},
-	{"refused: pinned, and a credit came in between", func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustAdjust(seen, credits(1))
-		k.adjust(seen, met, nil, store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true})
-	}},
-	{"credits", func(k *kit) {
-		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", -20*milli) }, credits(20*milli))
-	}},
-	{"credits up to the capacity", func(k *kit) {
-		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *store.Image) { debit(i, "rpm", -50*milli) }, credits(50*milli))
-	}},
-	{"counts all of a credit of which part finds room", func(k *kit) {
-		img := k.create(k.newBucket())
-		k.adjust(img, img, func(i *store.Image) {
-			i.Limits[0].Tokens += 50 * milli
-			i.Limits[0].Consumed -= 70 * milli
-		}, store.Delta{Limit: "rpm", Tokens: 50 * milli, Consumed: -70 * milli, AtMost: 50 * milli})
-	}},
+	adjusts("debits a balance that is at its bound", nil, func(i *store.Image) { debit(i, "rpm", milli) },
+		store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli}),
+	adjusts("refused: a debit, and the balance is above its bound", nil, nil, store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50*milli - 1}, debits("tpm", milli)),
+	adjusts("pinned: debits and credits", nil, func(i *store.Image) { debit(i, "rpm", milli); debit(i, "tpm", -milli) },
+		store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true},
+		store.Delta{Limit: "tpm", Tokens: milli, Consumed: -milli, AtMost: 500 * milli, Pinned: true}),
+	adjusts("refused: a pinned debit, and a take came in between", took(1), nil,
+		store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true}),
+	adjusts("refused: a pinned credit, and a take came in between", took(1), nil,
+		store.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: 50 * milli, Pinned: true}),
+	adjusts("refused: pinned, and a credit came in between", credited(1), nil,
+		store.Delta{Limit: "rpm", Tokens: -milli, Consumed: milli, AtMost: 50 * milli, Pinned: true}),
+	adjusts("credits", nil, func(i *store.Image) { debit(i, "rpm", -20*milli) }, credits(20*milli)),
+	adjusts("credits up to the capacity", nil, func(i *store.Image) { debit(i, "rpm", -50*milli) }, credits(50*milli)),
+	adjusts("counts all of a credit of which part finds room", nil, func(i *store.Image) {
+		i.Limits[0].Tokens += 50 * milli
+		i.Limits[0].Consumed -= 70 * milli
+	}, store.Delta{Limit: "rpm", Tokens: 50 * milli, Consumed: -70 * milli, AtMost: 50 * milli}),
 	{"counts a credit that finds no room", func(k *kit) {
 		c := k.newBucket()
 		c.Limits[0].Tokens = rpm.Capacity
@@ -103,21 +74,9 @@ var adjustTests = []test{
 		k.adjust(img, img, func(i *store.Image) { i.Limits[0].Consumed -= 70 * milli },
 			store.Delta{Limit: "rpm", Consumed: -70 * milli, AtMost: rpm.Capacity})
 	}},
-	{"credits what was seen although a take came in between", func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustTake(store.Amount{Limit: "rpm", Milli: milli})
-		k.adjust(seen, met, func(i *store.Image) { debit(i, "rpm", -50*milli) }, credits(50*milli))
-	}},
-	{"refused: a credit in between is a millitoken too much", func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustAdjust(seen, credits(1))
-		k.adjust(seen, met, nil, credits(50*milli))
-	}},
-	{"refused: a credit has no room, and the debit beside it does not land", func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustAdjust(seen, credits(1))
-		k.adjust(seen, met, nil, credits(50*milli), debits("tpm", milli))
-	}},
+	adjusts("credits what was seen although a take came in between", took(milli), func(i *store.Image) { debit(i, "rpm", -50*milli) }, credits(50*milli)),
+	adjusts("refused: a credit in between is a millitoken too much", credited(1), nil, credits(50*milli)),
+	adjusts("refused: a credit has no room, and the debit beside it does not land", credited(1), nil, credits(50*milli), debits("tpm", milli)),
 	reparameterized("refused: a credit, and the capacity has changed", store.Params{Capacity: 60 * milli, Amount: rpm.Amount, Period: rpm.Period},
 		credits(5*milli), false),
 	reparameterized("refused: a credit, and the capacity has been raised", store.Params{Capacity: 160 * milli, Amount: rpm.Amount, Period: rpm.Period},
@@ -132,25 +91,10 @@ var adjustTests = []test{
 		debits("rpm", milli), false),
 	reparameterized("debits although another limit's parameters have changed", store.Params{Capacity: 1, Amount: 1, Period: 1},
 		debits("tpm", milli), true),
-	{"refused: the number of shards has changed", func(k *kit) {
-		seen := k.create(k.newBucket())
-		r := refill(seen)
-		r.RefilledAt, r.ShardCount = seen.RefilledAt, 2
-		met := k.mustApply(k.Refill(k.Context(), r))
-		k.adjust(seen, met, nil, debits("rpm", milli))
-		k.adjust(seen, met, nil, credits(milli))
-		k.adjust(met, met, func(i *store.Image) { debit(i, "rpm", milli) }, debits("rpm", milli))
-	}},
-	{"refused: a credit, and the limit has gone", func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustApply(k.Refill(k.Context(), refill(seen, store.Change{Limit: "rpm", Kind: store.RemoveLimit})))
-		k.adjust(seen, met, nil, credits(5*milli))
-	}},
-	{"refused: a debit, and the limit has gone", func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustApply(k.Refill(k.Context(), refill(seen, store.Change{Limit: "rpm", Kind: store.RemoveLimit})))
-		k.adjust(seen, met, nil, debits("rpm", 5*milli), debits("tpm", milli))
-	}},
+	adjusts("refused: a debit, and the number of shards has changed", resharded(2), nil, debits("rpm", milli)),
+	adjusts("refused: a credit, and the number of shards has changed", resharded(2), nil, credits(milli)),
+	adjusts("refused: a credit, and the limit has gone", lacking("rpm"), nil, credits(5*milli)),
+	adjusts("refused: a debit, and the limit has gone", lacking("rpm"), nil, debits("rpm", 5*milli), debits("tpm", milli)),
 	{"refused: no bucket", func(k *kit) {
 		seen := imageOf(k.newBucket())
 		k.adjust(seen, nil, nil, debits("rpm", milli))
@@ -158,17 +102,19 @@ var adjustTests = []test{
 	}},
 }
 
+// adjusts is an adjustment of a new bucket, after a write in between.
+func adjusts(name string, between func(*kit, *store.Image), want func(*store.Image), deltas ...store.Delta) test {
+	return test{name, func(k *kit) {
+		seen, met := k.newAfter(between)
+		k.adjust(seen, met, want, deltas...)
+	}}
+}
+
 // reparameterized adjusts after a change of the parameters of rpm.
 func reparameterized(name string, to store.Params, d store.Delta, admitted bool) test {
-	return test{name, func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := k.mustApply(k.Refill(k.Context(), refill(seen, store.Change{
-			Limit: "rpm", Kind: store.SetParams, AtLeast: 0, AtMost: rpm.Capacity, Params: to,
-		})))
-		if !admitted {
-			k.adjust(seen, met, nil, d)
-			return
-		}
-		k.adjust(seen, met, func(i *store.Image) { debit(i, d.Limit, d.Consumed) }, d)
-	}}
+	want := func(i *store.Image) { debit(i, d.Limit, d.Consumed) }
+	if !admitted {
+		want = nil
+	}
+	return adjusts(name, changed(store.Change{Limit: "rpm", Kind: store.SetParams, AtLeast: 0, AtMost: rpm.Capacity, Params: to}), want, d)
 }

@@ -44,20 +44,27 @@ func earn(img *store.Image, limit string, tokens int64) {
 	}
 }
 
+// newAfter makes a new bucket and writes to it in between. It returns the images before and
+// after that.
+func (k *kit) newAfter(between func(*kit, *store.Image)) (seen, met *store.Image) {
+	k.Helper()
+	seen = k.create(k.newBucket())
+	if between == nil {
+		return seen, seen
+	}
+	between(k, seen)
+	images, err := k.Buckets(k.Context(), seen.Entity, seen.Resource, 1)
+	if err != nil || len(images) != 1 {
+		k.Fatalf("bucket: %v, %v", images, err)
+	}
+	return seen, images[0]
+}
+
 // afterRefill writes one refill to a new bucket, after a write in between, and checks
 // the image after it. If want is nil, the bucket must be unchanged.
 func afterRefill(name string, between func(*kit, *store.Image), write func(*store.Image) *store.Refill, want func(*store.Image)) test {
 	return test{name, func(k *kit) {
-		seen := k.create(k.newBucket())
-		met := seen
-		if between != nil {
-			between(k, seen)
-			images, err := k.Buckets(k.Context(), seen.Entity, seen.Resource, 1)
-			if err != nil || len(images) != 1 {
-				k.Fatalf("bucket: %v, %v", images, err)
-			}
-			met = images[0]
-		}
+		seen, met := k.newAfter(between)
 		out, err := k.Refill(k.Context(), write(seen))
 		if want == nil {
 			k.refused(out, err, met)
@@ -65,16 +72,6 @@ func afterRefill(name string, between func(*kit, *store.Image), write func(*stor
 		}
 		k.applied(out, err, with(met, want))
 	}}
-}
-
-func took(milli int64) func(*kit, *store.Image) {
-	return func(k *kit, _ *store.Image) { k.mustTake(store.Amount{Limit: "rpm", Milli: milli}) }
-}
-
-func credited(milli int64) func(*kit, *store.Image) {
-	return func(k *kit, seen *store.Image) {
-		k.mustAdjust(seen, store.Delta{Limit: "rpm", Tokens: milli, Consumed: -milli, AtMost: rpm.Capacity - milli})
-	}
 }
 
 func refills(changes ...store.Change) func(*store.Image) *store.Refill {
@@ -121,11 +118,7 @@ var refillTests = []test{
 		r.RefilledAt = seen.RefilledAt - later
 		return r
 	}, func(i *store.Image) { i.RefilledAt -= later; written(i); earn(i, "rpm", -20*milli) }),
-	afterRefill("refused: may move the stamp back, and it has moved", func(k *kit, seen *store.Image) {
-		r := refill(seen)
-		r.RefilledAt = seen.RefilledAt + 1
-		k.mustApply(k.Refill(k.Context(), r))
-	}, func(seen *store.Image) *store.Refill {
+	afterRefill("refused: may move the stamp back, and it has moved", moved(1), func(seen *store.Image) *store.Refill {
 		r := refill(seen)
 		r.RefilledAt = seen.RefilledAt - later
 		return r
@@ -143,11 +136,7 @@ var refillTests = []test{
 		r.Writes.AtLeast = seen.Writes.Tokens + 1
 		return r
 	}, nil),
-	afterRefill("refused: the stamp has moved", func(k *kit, seen *store.Image) {
-		r := refill(seen)
-		r.RefilledAt = seen.RefilledAt + 1
-		k.mustApply(k.Refill(k.Context(), r))
-	}, refills(keep("rpm", milli, 0)), nil),
+	afterRefill("refused: the stamp has moved", moved(1), refills(keep("rpm", milli, 0)), nil),
 	{"refused: no bucket", func(k *kit) {
 		out, err := k.Refill(k.Context(), refill(imageOf(k.newBucket()), keep("rpm", milli, 0)))
 		k.refused(out, err, nil)
@@ -177,89 +166,6 @@ var refillTests = []test{
 	afterRefill("refused: one limit of two is out of its bounds, and neither moves", took(milli),
 		refills(bounded(milli, 0, 50*milli, 50*milli), keep("tpm", milli, 0)), nil),
 
-	// Parameters.
-	afterRefill("trims", nil, refills(bounded(-20*milli, 0, 50*milli, 50*milli)),
-		func(i *store.Image) { refilled(i); earn(i, "rpm", -20*milli) }),
-	afterRefill("sets parameters", nil, refills(store.Change{
-		Limit: "rpm", Kind: store.SetParams, Params: tpm, Earned: 5, Debit: milli, AtLeast: milli, AtMost: tpm.Capacity,
-	}), func(i *store.Image) {
-		refilled(i)
-		i.Limits[0].Params = tpm
-		earn(i, "rpm", 5)
-		debit(i, "rpm", milli)
-	}),
-	afterRefill("refused: sets parameters, out of bounds", nil, refills(store.Change{
-		Limit: "rpm", Kind: store.SetParams, Params: tpm, AtLeast: 0, AtMost: 0,
-	}), nil),
-	afterRefill("adds a limit", nil, refills(store.Change{Limit: "rps", Kind: store.AddLimit, Params: rpm, Earned: 90, Debit: 7}),
-		func(i *store.Image) {
-			refilled(i)
-			i.Limits = append(i.Limits[:1:1], store.LimitState{Name: "rps", Tokens: 83, Consumed: 7, Params: rpm}, i.Limits[1])
-		}),
-	afterRefill("refused: adds a limit that is there", nil, refills(store.Change{Limit: "rpm", Kind: store.AddLimit, Params: rpm, Earned: 90}), nil),
-	afterRefill("removes a limit", nil, refills(store.Change{Limit: "rpm", Kind: store.RemoveLimit}, keep("tpm", 0, milli)),
-		func(i *store.Image) {
-			refilled(i)
-			i.Limits = i.Limits[1:]
-			debit(i, "tpm", milli)
-		}),
-	{"a limit that was removed can be added again", func(k *kit) {
-		img := k.create(k.newBucket())
-		img = k.mustApply(k.Refill(k.Context(), refill(img, store.Change{Limit: "rpm", Kind: store.RemoveLimit})))
-		out, err := k.take(store.Amount{Limit: "rpm"})
-		k.refused(out, err, img)
-		out, err = k.Refill(k.Context(), refill(img, store.Change{Limit: "rpm", Kind: store.AddLimit, Params: tpm, Earned: 9}))
-		k.applied(out, err, with(img, func(i *store.Image) {
-			refilled(i)
-			i.Limits = []store.LimitState{{Name: "rpm", Tokens: 9, Params: tpm}, i.Limits[0]}
-		}))
-	}},
-
-	// The item as a whole.
-	{"sets and leaves the number of shards", func(k *kit) {
-		img := k.create(k.newBucket())
-		for _, n := range []int{2, 0, 32, 32, 1, 0} {
-			r := refill(img, keep("rpm", 0, 1))
-			r.ShardCount = n
-			want := with(img, func(i *store.Image) { refilled(i); debit(i, "rpm", 1) })
-			if n != 0 {
-				want.ShardCount = n
-			}
-			out, err := k.Refill(k.Context(), r)
-			k.applied(out, err, want)
-			img = out.Image
-		}
-	}},
-	{"sets the number of shards of a full bucket", func(k *kit) {
-		img := k.create(k.newBucket())
-		r := fill(img, img.RefilledAt)
-		r.ShardCount = 2
-		out, err := k.Refill(k.Context(), r)
-		k.applied(out, err, with(img, func(i *store.Image) { filled(i); i.ShardCount = 2 }))
-	}},
-	afterRefill("refused: the number of shards has changed, and is not what it is set to", func(k *kit, seen *store.Image) {
-		r := refill(seen)
-		r.RefilledAt, r.ShardCount = seen.RefilledAt, 2
-		k.mustApply(k.Refill(k.Context(), r))
-	}, func(seen *store.Image) *store.Refill {
-		r := refill(seen)
-		r.ShardCount = 4
-		return r
-	}, nil),
-	afterRefill("refused: the number of shards has changed", func(k *kit, seen *store.Image) {
-		r := refill(seen)
-		r.RefilledAt, r.ShardCount = seen.RefilledAt, 2
-		k.mustApply(k.Refill(k.Context(), r))
-	}, refills(keep("rpm", milli, 0)), nil),
-	{"invalid numbers of shards", func(k *kit) {
-		img := k.create(k.newBucket())
-		for _, n := range []int{-1, 1025} {
-			r := refill(img)
-			r.ShardCount = n
-			k.invalid("shard count", errOf(k.Refill(k.Context(), r)))
-		}
-		k.stored(theBucket, img)
-	}},
 	afterRefill("loose: another refill came in between", moved(later), loosely(keep("rpm", 0, milli)),
 		func(i *store.Image) { debit(i, "rpm", milli); written(i) }),
 	afterRefill("loose: moves an older stamp", nil, loosely(keep("rpm", 0, milli)),
@@ -278,37 +184,6 @@ var refillTests = []test{
 				i.RefilledAt = img.RefilledAt + later
 				debit(i, "rpm", milli)
 				written(i)
-			}))
-			img = out.Image
-		}
-	}},
-	{"sets, leaves and removes the expiry", func(k *kit) {
-		img := k.create(k.newBucket())
-		for _, e := range []store.Expiry{{Change: true, At: k.now/milli + 7}, {}, {Change: true, At: k.now/milli + 9}, {Change: true}, {}} {
-			r := refill(img)
-			r.Expiry = e
-			want := with(img, refilled)
-			if e.Change {
-				want.ExpiresAt = e.At
-			}
-			out, err := k.Refill(k.Context(), r)
-			k.applied(out, err, want)
-			img = out.Image
-		}
-	}},
-	{"restamps the owner", func(k *kit) {
-		img := k.create(k.newBucket())
-		for _, o := range []store.Owner{
-			{Cascade: true, Parent: "project-1", Generation: 5, Incarnation: "abc"},
-			{Cascade: false, Parent: "project-2", Generation: 6, Incarnation: "abc"},
-			{Generation: 7, Incarnation: "abc"},
-		} {
-			r := refill(img)
-			r.Owner = &o
-			out, err := k.Refill(k.Context(), r)
-			k.applied(out, err, with(img, func(i *store.Image) {
-				refilled(i)
-				i.Cascade, i.Parent, i.ParentGeneration, i.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
 			}))
 			img = out.Image
 		}

@@ -31,9 +31,10 @@ type Store interface {
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for name, tests := range map[string][]test{
-		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Create": createTests, "Adjust": adjustTests,
-		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Refused": refusedTests,
-		"As many limits as there may be": boundTests,
+		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Repair": repairTests,
+		"Create": createTests, "Adjust": adjustTests,
+		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Invalid": invalidTests,
+		"As many limits as there may be": mostLimitsTests,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,21 +6,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
+// mostMilli is the most that a limit may hold.
+const mostMilli = store.MaxTokens * milli
+
 var takeTests = []test{
-	{"debits every amount and a write", func(k *kit) {
-		img := k.create(k.newBucket())
-		out, err := k.take(store.Amount{Limit: "rpm", Milli: 1}, store.Amount{Limit: "tpm", Milli: 400 * milli})
-		k.applied(out, err, with(img, func(i *store.Image) {
-			debit(i, "rpm", 1)
-			debit(i, "tpm", 400*milli)
-			written(i)
-		}))
-	}},
-	{"may take all there is", func(k *kit) {
-		img := k.create(k.newBucket())
-		out, err := k.take(store.Amount{Limit: "rpm", Milli: 50 * milli})
-		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", 50*milli); written(i) }))
-	}},
+	admittedTake("every amount and a write", nil, store.Amount{Limit: "rpm", Milli: 1}, store.Amount{Limit: "tpm", Milli: 400 * milli}),
+	admittedTake("all there is", nil, store.Amount{Limit: "rpm", Milli: 50 * milli}),
 	{"leaves the stamp and the expiry", func(k *kit) {
 		c := k.newBucket()
 		c.ExpiresAt = k.now/milli + 60
@@ -61,34 +52,24 @@ var takeTests = []test{
 		store.Amount{Limit: "rpm", Milli: milli}),
 	boundedTake("a balance at its bound", true, 50*milli),
 	boundedTake("a balance above its bound", false, 50*milli-1),
-	{"admitted: an amount of 0 and a balance above its bound", func(k *kit) {
-		img := k.create(k.newBucket())
-		out, err := k.Take(k.Context(), &store.Take{Bucket: theBucket, Now: k.now, Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm"}}}})
-		k.applied(out, err, with(img, written))
-	}},
+	takes("an amount of 0 and a balance above its bound", true, nil, store.Take{Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm"}}}}),
 	pinnedTake("parameters as pinned", true, rpm, tpm),
 	pinnedTake("another capacity", false, store.Params{Capacity: rpm.Capacity + 1, Amount: rpm.Amount, Period: rpm.Period}, store.Params{}),
 	pinnedTake("another amount", false, store.Params{Capacity: rpm.Capacity, Amount: rpm.Amount + 1, Period: rpm.Period}, store.Params{}),
 	pinnedTake("another period", false, store.Params{Capacity: rpm.Capacity, Amount: rpm.Amount, Period: rpm.Period + 1}, store.Params{}),
 	pinnedTake("one of two is pinned, and as pinned", true, store.Params{}, tpm),
 	pinnedTake("one of two differs", false, rpm, rpm),
-	{"admitted: an amount of 0, whatever is pinned", func(k *kit) {
-		img := k.create(k.newBucket())
-		out, err := k.Take(k.Context(), &store.Take{
-			Bucket: theBucket, Now: k.now, Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm"}, Params: tpm}},
-		})
-		k.applied(out, err, with(img, written))
-	}},
-	stampedTake("a stamp that is as old as it may be", true, 50*milli, 1000*milli, store.Take{Since: fromStamp}),
-	stampedTake("a stamp that is older", false, 50*milli, 1000*milli, store.Take{Since: fromStamp + 1}),
-	stampedTake("what was earned since the stamp counts", true, 0, 1000*milli, store.Take{Stamp: fromStamp}, milli),
-	stampedTake("in debt, and more was earned since", true, -milli, 1000*milli, store.Take{Stamp: fromStamp}, 2*milli),
-	stampedTake("a millitoken too little was earned", false, 0, 1000*milli, store.Take{Stamp: fromStamp}, milli-1),
-	stampedTake("earned since another stamp", false, 0, 1000*milli, store.Take{Stamp: fromStamp - 1}, milli),
-	stampedTake("enough under another stamp", true, milli, 1000*milli, store.Take{Stamp: fromStamp - 1}, milli),
-	stampedTake("the hidden write limit earned a write", true, milli, 0, store.Take{Stamp: fromStamp, Earned: milli}, 0),
-	stampedTake("the hidden write limit did not", false, milli, 0, store.Take{Stamp: fromStamp, Earned: milli - 1}, 0),
-	stampedTake("the hidden write limit earned a write since another stamp", false, milli, 0, store.Take{Stamp: fromStamp + 1, Earned: milli}, 0),
+	takes("an amount of 0, whatever is pinned", true, nil, store.Take{Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm"}, Params: tpm}}}),
+	stampedTake("a stamp that is as old as it may be", true, 50*milli, 1000*milli, 0, store.Take{Since: fromStamp}),
+	stampedTake("a stamp that is older", false, 50*milli, 1000*milli, 0, store.Take{Since: fromStamp + 1}),
+	stampedTake("what was earned since the stamp counts", true, 0, 1000*milli, milli, store.Take{Stamp: fromStamp}),
+	stampedTake("in debt, and more was earned since", true, -milli, 1000*milli, 2*milli, store.Take{Stamp: fromStamp}),
+	stampedTake("a millitoken too little was earned", false, 0, 1000*milli, milli-1, store.Take{Stamp: fromStamp}),
+	stampedTake("earned since another stamp", false, 0, 1000*milli, milli, store.Take{Stamp: fromStamp - 1}),
+	stampedTake("enough under another stamp", true, milli, 1000*milli, milli, store.Take{Stamp: fromStamp - 1}),
+	stampedTake("the hidden write limit earned a write", true, milli, 0, 0, store.Take{Stamp: fromStamp, Earned: milli}),
+	stampedTake("the hidden write limit did not", false, milli, 0, 0, store.Take{Stamp: fromStamp, Earned: milli - 1}),
+	stampedTake("the hidden write limit earned a write since another stamp", false, milli, 0, 0, store.Take{Stamp: fromStamp + 1, Earned: milli}),
 	aheadTake("what it may take ahead counts", true, 0, store.Take{}),
 	aheadTake("in debt, up to what it may take ahead", true, -milli, store.Take{}),
 	aheadTake("a millitoken beyond what it may take ahead", false, -milli-1, store.Take{}),
@@ -148,144 +129,83 @@ var takeTests = []test{
 			written(i)
 		}))
 	}},
-	{"amounts up to the largest", func(k *kit) {
-		const most = store.MaxTokens * milli
-		c := k.newBucket()
-		c.Limits = []store.NewLimit{holds("rpm", store.Params{Capacity: most, Amount: most, Period: 1000}, most)}
-		img := k.create(c)
-		out, err := k.take(store.Amount{Limit: "rpm", Milli: most - 1})
-		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", most-1); written(i) }))
-	}},
+	admittedTake("an amount of nearly the largest", func(c *store.Create) {
+		c.Limits = []store.NewLimit{holds("rpm", store.Params{Capacity: mostMilli, Amount: mostMilli, Period: 1000}, mostMilli)}
+	}, store.Amount{Limit: "rpm", Milli: mostMilli - 1}),
 }
 
-// refusedTake is a take that the bucket refuses after a change.
-func refusedTake(name string, change func(*store.Create), amounts ...store.Amount) test {
-	return test{"refused: " + name, func(k *kit) {
+// fromStamp stands for the stamp of theBucket in a take's Since and Stamp.
+const fromStamp = 1_000_000
+
+// takes sends a take to theBucket, as changed, and checks the verdict.
+func takes(name string, admitted bool, change func(*store.Create), t store.Take) test {
+	verdict := map[bool]string{true: "admitted: ", false: "refused: "}[admitted]
+	return test{verdict + name, func(k *kit) {
 		c := k.newBucket()
 		if change != nil {
 			change(c)
 		}
 		img := k.create(c)
-		out, err := k.take(amounts...)
-		k.refused(out, err, img)
-	}}
-}
-
-// admittedTake is a take that the bucket admits after a change.
-func admittedTake(name string, change func(*store.Create), amounts ...store.Amount) test {
-	return test{"admitted: " + name, func(k *kit) {
-		c := k.newBucket()
-		change(c)
-		img := k.create(c)
-		out, err := k.take(amounts...)
+		t := t
+		t.Bucket, t.Now = theBucket, k.now
+		for _, at := range [...]*int64{&t.Since, &t.Stamp} {
+			if *at != 0 {
+				*at += k.now - fromStamp
+			}
+		}
+		out, err := k.Take(k.Context(), &t)
+		if !admitted {
+			k.refused(out, err, img)
+			return
+		}
 		k.applied(out, err, with(img, func(i *store.Image) {
-			for _, a := range amounts {
-				debit(i, a.Limit, a.Milli)
+			for _, d := range t.Debits {
+				debit(i, d.Limit, d.Milli)
 			}
 			written(i)
 		}))
 	}}
 }
 
+// refusedTake is a take of amounts that the bucket refuses after a change.
+func refusedTake(name string, change func(*store.Create), amounts ...store.Amount) test {
+	return takes(name, false, change, store.Take{Debits: debitsOf(amounts...)})
+}
+
+// admittedTake is a take of amounts that the bucket admits after a change.
+func admittedTake(name string, change func(*store.Create), amounts ...store.Amount) test {
+	return takes(name, true, change, store.Take{Debits: debitsOf(amounts...)})
+}
+
+// tokenTake takes a token of rpm under the conditions of d and t, if rpm and the hidden write
+// limit hold the given tokens.
+func tokenTake(name string, admitted bool, tokens, writes int64, t store.Take, d store.Debit) test {
+	d.Limit, d.Milli, d.AtMost, d.AtMostAtStamp = "rpm", milli, math.MaxInt64, math.MaxInt64
+	t.Debits = []store.Debit{d}
+	return takes(name, admitted, func(c *store.Create) { c.Limits[0].Tokens, c.Writes.Tokens = tokens, writes }, t)
+}
+
 // boundedTake takes a token of rpm if the balance is at most atMost.
 func boundedTake(name string, admitted bool, atMost int64) test {
-	return verdictOn(name, admitted, &store.Take{
-		Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm", Milli: milli}, AtMost: atMost}},
-	})
+	return takes(name, admitted, nil, store.Take{Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm", Milli: milli}, AtMost: atMost}}})
 }
 
 // pinnedTake takes a token of rpm and one of tpm, under pinned parameters.
 func pinnedTake(name string, admitted bool, first, second store.Params) test {
 	debits := debitsOf(store.Amount{Limit: "rpm", Milli: milli}, store.Amount{Limit: "tpm", Milli: milli})
 	debits[0].Params, debits[1].Params = first, second
-	return verdictOn(name, admitted, &store.Take{Debits: debits})
+	return takes(name, admitted, nil, store.Take{Debits: debits})
 }
 
-// fromStamp stands for the stamp of theBucket in a take's Since and Stamp.
-const fromStamp = 1_000_000
+// stampedTake takes a token of rpm, which has earned the given amount since the take's stamp.
+func stampedTake(name string, admitted bool, tokens, writes, earned int64, t store.Take) test {
+	return tokenTake(name, admitted, tokens, writes, t, store.Debit{Earned: earned})
+}
 
-// aheadTake takes a token of rpm, which holds the given tokens and has earned two since
-// the take's stamp. The take may take two tokens ahead.
+// aheadTake takes a token of rpm, which has earned two since the take's stamp. The take may
+// take two tokens ahead.
 func aheadTake(name string, admitted bool, tokens int64, t store.Take) test {
-	verdict := "refused: "
-	if admitted {
-		verdict = "admitted: "
-	}
-	return test{verdict + name, func(k *kit) {
-		c := k.newBucket()
-		c.Limits[0].Tokens = tokens
-		img := k.create(c)
-		t := t
-		t.Bucket, t.Now, t.Debits = theBucket, k.now, debitsOf(store.Amount{Limit: "rpm", Milli: milli})
-		for _, at := range [...]*int64{&t.Since, &t.Stamp} {
-			if *at != 0 {
-				*at += k.now - fromStamp
-			}
-		}
-		d := &t.Debits[0]
-		d.Ahead, d.Earned, d.AtMostAtStamp = 2*milli, 2*milli, d.AtMost
-		out, err := k.Take(k.Context(), &t)
-		if !admitted {
-			k.refused(out, err, img)
-			return
-		}
-		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", milli); written(i) }))
-	}}
-}
-
-// stampedTake takes a token of rpm. rpm holds the given tokens and the hidden write
-// limit the given writes; earned is what rpm has earned since the take's stamp.
-func stampedTake(name string, admitted bool, tokens, writes int64, t store.Take, earned ...int64) test {
-	verdict := "refused: "
-	if admitted {
-		verdict = "admitted: "
-	}
-	return test{verdict + name, func(k *kit) {
-		c := k.newBucket()
-		c.Limits[0].Tokens, c.Writes.Tokens = tokens, writes
-		img := k.create(c)
-		t := t
-		t.Bucket, t.Now, t.Debits = theBucket, k.now, debitsOf(store.Amount{Limit: "rpm", Milli: milli})
-		for _, at := range [...]*int64{&t.Since, &t.Stamp} {
-			if *at != 0 {
-				*at += k.now - fromStamp
-			}
-		}
-		for i := range earned {
-			t.Debits[i].Earned = earned[i]
-		}
-		t.Debits[0].AtMostAtStamp = t.Debits[0].AtMost
-		out, err := k.Take(k.Context(), &t)
-		if !admitted {
-			k.refused(out, err, img)
-			return
-		}
-		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", milli); written(i) }))
-	}}
-}
-
-// verdictOn sends a take to theBucket.
-func verdictOn(name string, admitted bool, t *store.Take) test {
-	verdict := "refused: "
-	if admitted {
-		verdict = "admitted: "
-	}
-	return test{verdict + name, func(k *kit) {
-		img := k.create(k.newBucket())
-		t := *t
-		t.Bucket, t.Now = theBucket, k.now
-		out, err := k.Take(k.Context(), &t)
-		if admitted {
-			k.applied(out, err, with(img, func(i *store.Image) {
-				for _, d := range t.Debits {
-					debit(i, d.Limit, d.Milli)
-				}
-				written(i)
-			}))
-			return
-		}
-		k.refused(out, err, img)
-	}}
+	return tokenTake(name, admitted, tokens, 1000*milli, t, store.Debit{Ahead: 2 * milli, Earned: 2 * milli})
 }
 
 // debitsOf are debits without an upper bound.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -42,8 +41,7 @@ func (c *Conn) BatchGet(ctx context.Context, op string, keys []schema.Key, consi
 		if consistent {
 			request.ConsistentRead = &consistent
 		}
-		out, err := Call(ctx, c, op, func(o *dynamodb.BatchGetItemOutput) middleware.Metadata { return o.ResultMetadata },
-			c.API.BatchGetItem, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{*c.Table: request}})
+		out, err := Call(ctx, c, op, c.API.BatchGetItem, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{*c.Table: request}})
 		if err != nil {
 			return nil, err
 		}
@@ -70,10 +68,9 @@ func (c *Conn) BatchDelete(ctx context.Context, op string, keys []schema.Key) er
 	}
 	for attempt := 0; len(pending) > 0; {
 		n := min(len(pending), maxBatchWrite)
-		out, err := Call(ctx, c, op, func(o *dynamodb.BatchWriteItemOutput) middleware.Metadata { return o.ResultMetadata },
-			c.API.BatchWriteItem, &dynamodb.BatchWriteItemInput{
-				RequestItems: map[string][]types.WriteRequest{*c.Table: pending[:n:n]},
-			})
+		out, err := Call(ctx, c, op, c.API.BatchWriteItem, &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{*c.Table: pending[:n:n]},
+		})
 		if errors.Is(err, store.ErrThrottled) {
 			if attempt, err = c.again(ctx, op, attempt); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,12 +200,14 @@ func (c *Clock) sending() (sent time.Duration) {
 	return sent
 }
 
-// answered learns from the answer to a request. It learns nothing from an answer
-// without a date, as an engine in the process gives it.
-func (c *Clock) answered(metadata middleware.Metadata, sent time.Duration) {
+// answered learns from the answer to a request, a pointer to one of the SDK's outputs. All
+// of these have a field ResultMetadata, and no method or interface for it. It learns
+// nothing from an answer without a date, as an engine in the process gives it.
+func (c *Clock) answered(out any, sent time.Duration) {
 	if c.immediate {
 		return
 	}
+	metadata, _ := reflect.ValueOf(out).Elem().FieldByName("ResultMetadata").Interface().(middleware.Metadata)
 	if date, ok := awsmiddleware.GetServerTime(metadata); ok {
 		c.learn(date, sent)
 	}

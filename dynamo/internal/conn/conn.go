@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -100,14 +99,14 @@ func Quiet(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
 // the answer. If the context has a bill, Send asks what the request consumes, and charges
 // it. The options include [Quiet].
 func Send[In, Out any](
-	ctx context.Context, c *Conn, metadata func(*Out) middleware.Metadata,
+	ctx context.Context, c *Conn,
 	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In, options ...func(*dynamodb.Options),
 ) (*Out, error) {
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
 	bill, name := store.BillOf(ctx), ""
 	if bill != nil {
-		name = askForUnits(in)
+		name = AskForUnits(in)
 	}
 	sent := c.Clock.sending()
 	out, err := send(ctx, in, options...)
@@ -118,16 +117,16 @@ func Send[In, Out any](
 		c.Clock.failed(err, sent)
 		return nil, err
 	}
-	c.Clock.answered(metadata(out), sent)
+	c.Clock.answered(out, sent)
 	return out, nil
 }
 
 // Call sends one request and translates its error; op names the operation in it.
 func Call[In, Out any](
-	ctx context.Context, c *Conn, op string, metadata func(*Out) middleware.Metadata,
+	ctx context.Context, c *Conn, op string,
 	send func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In,
 ) (*Out, error) {
-	out, err := Send(ctx, c, metadata, send, in, Quiet)
+	out, err := Send(ctx, c, send, in, Quiet)
 	return out, c.Translate(op, err)
 }
 
@@ -137,8 +136,7 @@ const AdminAttempts = 5
 
 // GetItem reads an item consistently; nil if there is none.
 func (c *Conn) GetItem(ctx context.Context, op string, key schema.Key) (schema.Item, error) {
-	out, err := Call(ctx, c, op, func(o *dynamodb.GetItemOutput) middleware.Metadata { return o.ResultMetadata },
-		c.API.GetItem, &dynamodb.GetItemInput{TableName: c.Table, Key: key.Item(), ConsistentRead: aws.Bool(true)})
+	out, err := Call(ctx, c, op, c.API.GetItem, &dynamodb.GetItemInput{TableName: c.Table, Key: key.Item(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return nil, err
 	}
@@ -148,16 +146,14 @@ func (c *Conn) GetItem(ctx context.Context, op string, key schema.Key) (schema.I
 // PutItem writes an item.
 func (c *Conn) PutItem(ctx context.Context, op string, in *dynamodb.PutItemInput) error {
 	in.TableName = c.Table
-	_, err := Call(ctx, c, op, func(o *dynamodb.PutItemOutput) middleware.Metadata { return o.ResultMetadata },
-		c.API.PutItem, in)
+	_, err := Call(ctx, c, op, c.API.PutItem, in)
 	return err
 }
 
 // UpdateItem updates an item.
 func (c *Conn) UpdateItem(ctx context.Context, op string, in *dynamodb.UpdateItemInput) error {
 	in.TableName = c.Table
-	_, err := Call(ctx, c, op, func(o *dynamodb.UpdateItemOutput) middleware.Metadata { return o.ResultMetadata },
-		c.API.UpdateItem, in)
+	_, err := Call(ctx, c, op, c.API.UpdateItem, in)
 	return err
 }
 
@@ -165,8 +161,7 @@ func (c *Conn) UpdateItem(ctx context.Context, op string, in *dynamodb.UpdateIte
 // transaction. A failed condition is final; the caller reads it from the error.
 func (c *Conn) Transact(ctx context.Context, op string, in *dynamodb.TransactWriteItemsInput) error {
 	for attempt := 0; ; attempt++ {
-		_, err := Call(ctx, c, op, func(o *dynamodb.TransactWriteItemsOutput) middleware.Metadata { return o.ResultMetadata },
-			c.API.TransactWriteItems, in)
+		_, err := Call(ctx, c, op, c.API.TransactWriteItems, in)
 		if _, decided := ConditionFailed(err); decided || !errors.Is(err, store.ErrConflict) || attempt == AdminAttempts {
 			return err
 		}
@@ -182,7 +177,7 @@ func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yi
 	in.TableName = c.Table
 	return pages(in.ExclusiveStartKey, yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
 		in.ExclusiveStartKey = from
-		out, err := Call(ctx, c, op, func(o *dynamodb.QueryOutput) middleware.Metadata { return o.ResultMetadata }, c.API.Query, in)
+		out, err := Call(ctx, c, op, c.API.Query, in)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -195,7 +190,7 @@ func (c *Conn) Scan(ctx context.Context, op string, in *dynamodb.ScanInput, yiel
 	in.TableName = c.Table
 	return pages(nil, yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
 		in.ExclusiveStartKey = from
-		out, err := Call(ctx, c, op, func(o *dynamodb.ScanOutput) middleware.Metadata { return o.ResultMetadata }, c.API.Scan, in)
+		out, err := Call(ctx, c, op, c.API.Scan, in)
 		if err != nil {
 			return nil, nil, err
 		}

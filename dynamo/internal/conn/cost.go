@@ -12,9 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// askForUnits makes a request ask what it consumes. It returns the name of the operation,
+// AskForUnits makes a request ask what it consumes. It returns the name of the operation,
 // "" for an operation that consumes nothing.
-func askForUnits(in any) (name string) {
+func AskForUnits(in any) (name string) {
 	const all = types.ReturnConsumedCapacityIndexes
 	switch in := in.(type) {
 	case *dynamodb.GetItemInput:

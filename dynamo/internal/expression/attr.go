@@ -2,7 +2,6 @@ package expression
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -145,42 +144,4 @@ func (s subject) Number(letter byte, n int64) Value {
 // Text gives a string as a value of the subject, like [subject.Number].
 func (s subject) Text(letter byte, text string) Value {
 	return s.write.Text(alias(letter, s.number), text)
-}
-
-// alias is the alias of a value of limit or shard number i: a capital letter, given as
-// 'a' to 'z', and the number. No other alias begins with a capital letter. Nearly all
-// aliases in use are among the first ones, which are made once.
-func alias(letter byte, i int) string {
-	if at := (i*letters + int(letter-'a')) * len(":A0"); at < len(aliases) {
-		return aliases[at : at+len(":A0")]
-	}
-	return newAlias(letter, i)
-}
-
-func newAlias(letter byte, i int) string { return ":" + string(rune('A'+letter-'a')) + ordinal(i) }
-
-// letters is the number of letters that an alias may have.
-const letters = 26
-
-// aliases has the aliases of the first numbers one after the other, by number and letter. Each is
-// a part of this one string.
-var aliases = func() string {
-	const numbers = 16
-	var b strings.Builder
-	b.Grow(numbers * letters * len(":A0"))
-	for i := range numbers {
-		for letter := range byte(letters) {
-			b.WriteString(newAlias('a'+letter, i))
-		}
-	}
-	return b.String()
-}()
-
-// ordinal is the number at the end of an alias: one character up to 61.
-func ordinal(i int) string {
-	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if i < len(digits) {
-		return digits[i : i+1]
-	}
-	return ordinal(i/len(digits)) + ordinal(i%len(digits))
 }

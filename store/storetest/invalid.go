@@ -160,7 +160,7 @@ func refillEntrance(does string, kind store.ChangeKind) entrance {
 	}}
 }
 
-var refusedTests = []test{
+var invalidTests = []test{
 	{"bad entities", func(k *kit) {
 		for _, c := range bucketCalls {
 			for _, entity := range badEntities {

@@ -33,15 +33,6 @@ func fills(after int64) func(*store.Image) *store.Refill {
 	return func(seen *store.Image) *store.Refill { return fill(seen, seen.RefilledAt+after) }
 }
 
-// moved moves the stamp and changes nothing else.
-func moved(by int64) func(*kit, *store.Image) {
-	return func(k *kit, seen *store.Image) {
-		r := refill(seen)
-		r.RefilledAt = seen.RefilledAt + by
-		k.mustApply(k.Refill(k.Context(), r))
-	}
-}
-
 var fillTests = []test{
 	afterRefill("fills and debits, whatever was held", nil, fills(100), filled),
 	afterRefill("fills at the latest stamp", nil, fills(0), filled),
@@ -56,16 +47,9 @@ var fillTests = []test{
 	afterRefill("fills where the take in between is of a limit with room", func(k *kit, _ *store.Image) {
 		k.mustTake(store.Amount{Limit: "tpm", Milli: 400 * milli})
 	}, fills(100), filled),
-	afterRefill("refused: the parameters have changed", func(k *kit, seen *store.Image) {
-		r := refill(seen, store.Change{Limit: "tpm", Kind: store.SetParams, Params: rpm, AtLeast: 0, AtMost: tpm.Capacity})
-		r.RefilledAt = seen.RefilledAt
-		k.mustApply(k.Refill(k.Context(), r))
-	}, fills(100), nil),
-	afterRefill("refused: a limit has gone", func(k *kit, seen *store.Image) {
-		r := refill(seen, store.Change{Limit: "tpm", Kind: store.RemoveLimit})
-		r.RefilledAt = seen.RefilledAt
-		k.mustApply(k.Refill(k.Context(), r))
-	}, fills(100), nil),
+	afterRefill("refused: the parameters have changed",
+		changed(store.Change{Limit: "tpm", Kind: store.SetParams, Params: rpm, AtLeast: 0, AtMost: tpm.Capacity}), fills(100), nil),
+	afterRefill("refused: a limit has gone", lacking("tpm"), fills(100), nil),
 	afterRefill("fills and sets the expiry", nil, func(seen *store.Image) *store.Refill {
 		r := fill(seen, seen.RefilledAt)
 		r.Expiry = store.Expiry{Change: true, At: seen.RefilledAt/milli + 99}

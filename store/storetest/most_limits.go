@@ -111,8 +111,8 @@ func restamped(r *store.Refill) *store.Refill {
 	return r
 }
 
-// boundTests cover every shape of write to a bucket with the maximum number of limits.
-var boundTests = []test{
+// mostLimitsTests cover every shape of write to a bucket with the maximum number of limits.
+var mostLimitsTests = []test{
 	wideTake("take", store.MaxLimits, func(*store.Take) {}),
 	wideTake("take of all but one", store.MaxLimits-1, func(*store.Take) {}),
 	wideTake("take by unknown parameters", store.MaxLimits, func(t *store.Take) {
