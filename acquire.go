@@ -130,7 +130,7 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
 // giveBack returns what a lease took, because its caller has gone.
 func (l *Lease) giveBack(ctx context.Context) {
 	d := l.limiter.driver
-	d.LogKept(ctx, Bucket{Entity: l.entity, Resource: l.resource}, d.Insist(ctx, func(ctx context.Context) error { return l.settleNow(ctx, rollBack) }))
+	d.Settler.LogKept(ctx, Bucket{Entity: l.entity, Resource: l.resource}, d.Insist(ctx, func(ctx context.Context) error { return l.settleNow(ctx, rollBack) }))
 }
 
 // answer returns to the caller the result of an acquisition that has ended.
@@ -191,7 +191,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, a *acquisition) (*L
 		err = cmp.Or(verdict(child, parent, l.driver.Uptime()), err)
 	}
 	if err != nil {
-		l.driver.Refund(ctx, child, parent)
+		l.driver.Settler.Refund(ctx, child, parent)
 		l.rouse(child)
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (l *Limiter) ask(ctx context.Context, req Request) ([]Status, error) {
 // stand returns the status of every limit that a request names.
 func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
 	asked := req.asked(0)
-	child, parent, err := l.driver.Look(ctx, &asked)
+	child, parent, err := l.driver.Inspector.Look(ctx, &asked)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func (l *Limiter) debited(req *Request, child, parent *acquire.Claim) *Lease {
 	lease := l.makeLease(req)
 	for _, c := range [...]*acquire.Claim{child, parent} {
 		if c != nil && c.Granted {
-			lease.addSide().Init(l.driver, c)
+			lease.addSide().Init(l.driver.Uptime(), c)
 		}
 	}
 	return lease

@@ -199,7 +199,7 @@ func (l *Lease) write(ctx context.Context, how *ending) error {
 		return l.writeLate(ctx, how)
 	}
 	var errs [2]error
-	l.limiter.driver.AtOnce(len(l.sides), func(i int) { errs[i] = l.limiter.driver.Settle(ctx, l.sides[i], how.target) })
+	l.limiter.driver.AtOnce(len(l.sides), func(i int) { errs[i] = l.limiter.driver.Settler.Settle(ctx, l.sides[i], how.target) })
 	return errors.Join(errs[:]...)
 }
 

@@ -76,7 +76,7 @@ func (l *Limiter) Limits(ctx context.Context, entity, resource string) (*Effecti
 	}
 	op := "find the limits of " + resource + " for " + entity
 	return process.InTime(ctx, l.driver.Process, op, func(ctx context.Context) (*EffectiveLimits, error) {
-		own, parent, err := l.driver.InForce(ctx, entity, resource)
+		own, parent, err := l.driver.Inspector.InForce(ctx, entity, resource)
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +163,7 @@ func (l *Limiter) Standing(ctx context.Context, entity, resource string) (*Stand
 	}
 	op := "read the standing of " + resource + " for " + entity
 	return process.InTime(ctx, l.driver.Process, op, func(ctx context.Context) (*Standing, error) {
-		child, parent, err := l.driver.LookAtAll(ctx, entity, resource)
+		child, parent, err := l.driver.Inspector.LookAtAll(ctx, entity, resource)
 		if err != nil {
 			return nil, err
 		}

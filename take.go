@@ -111,7 +111,7 @@ func (l *Lease) absorb(ctx context.Context, what string, more *Lease) error {
 		if i := slices.IndexFunc(l.sides, func(side *acquire.Taken) bool { return side.Claim.Entity == c.Entity }); i >= 0 {
 			l.sides[i].Absorb(c)
 		} else {
-			l.addSide().Init(l.limiter.driver, c)
+			l.addSide().Init(l.limiter.driver.Uptime(), c)
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (l *Lease) release(ctx context.Context, tokens map[string]int64) error {
 		}
 		errs := make([]error, len(l.sides))
 		d.AtOnce(len(l.sides), func(i int) {
-			errs[i] = d.Settle(bound, l.sides[i], func(e *acquire.Entry) int64 { return e.Due })
+			errs[i] = d.Settler.Settle(bound, l.sides[i], func(e *acquire.Entry) int64 { return e.Due })
 		})
 		l.rouse()
 		return struct{}{}, errors.Join(errs...)

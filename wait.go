@@ -378,7 +378,7 @@ func (l *Limiter) returnSpare(ctx context.Context, spare []*Lease) {
 	ctx = context.WithoutCancel(ctx)
 	for _, lease := range spare {
 		if !l.driver.Begin() {
-			l.driver.LogKept(ctx, Bucket{Entity: lease.entity, Resource: lease.resource}, ErrClosed)
+			l.driver.Settler.LogKept(ctx, Bucket{Entity: lease.entity, Resource: lease.resource}, ErrClosed)
 			continue
 		}
 		l.driver.Run(func() {

@@ -17,27 +17,27 @@ import (
 // driver refunds it.
 //
 // Acquire returns the claims as they were decided, and the error of either. The caller
-// refunds them with [Driver.Refund] unless both were granted. parent is nil if the
+// refunds them with [Settler.Refund] unless both were granted. parent is nil if the
 // entity does not cascade. left is closed when the caller has gone.
 func (d *Driver) Acquire(ctx context.Context, req *Request, left <-chan struct{}) (child, parent *Claim, err error) {
-	child = d.claim(req)
+	child = d.accounts.claim(req)
 	remembered := child.acct.Owner(d.Uptime(), memory.ImageAge)
 	if err := d.knownDisabled(req, child.acct, remembered); err != nil {
 		return child, nil, err
 	}
 	parent, childErr, parentErr := d.pursueBoth(ctx, req, child, remembered, left)
 	if childErr == nil && child.Parent != remembered {
-		d.Refund(ctx, parent)
+		d.Settler.Refund(ctx, parent)
 		parent, parentErr = nil, nil
 		if child.Parent != "" && !child.Refused {
-			parent = d.parentClaim(req, child.Parent)
+			parent = d.accounts.parentClaim(req, child.Parent)
 			parentErr = d.pursue(ctx, parent, left)
 		}
 	}
 	if child.Refused && parent == nil && child.Parent != "" {
 		// The wait is the longer of the two.
-		parent = d.parentClaim(req, child.Parent)
-		parentErr = d.inspect(ctx, parent)
+		parent = d.accounts.parentClaim(req, child.Parent)
+		parentErr = d.Inspector.inspect(ctx, parent)
 	}
 	return child, parent, errors.Join(childErr, parentErr)
 }
@@ -48,9 +48,9 @@ func (d *Driver) Acquire(ctx context.Context, req *Request, left <-chan struct{}
 func (d *Driver) knownDisabled(req *Request, acct *account, parent string) error {
 	switch up := d.Uptime(); {
 	case d.isDisabled(acct, up):
-		return &store.DisabledError{Entity: req.Entity, Resource: req.Resource}
-	case parent != "" && d.isDisabled(d.account(parent, req.Resource), up):
-		return &store.DisabledError{Entity: parent, Resource: req.Resource}
+		return disabledError(store.Bucket{Entity: req.Entity, Resource: req.Resource})
+	case parent != "" && d.isDisabled(d.accounts.of(parent, req.Resource), up):
+		return disabledError(store.Bucket{Entity: parent, Resource: req.Resource})
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (d *Driver) pursueBoth(ctx context.Context, req *Request, child *Claim, rem
 	if remembered == "" {
 		return nil, d.pursue(ctx, child, left), nil
 	}
-	parent = d.parentClaim(req, remembered)
+	parent = d.accounts.parentClaim(req, remembered)
 	errs := [2]error{}
 	d.AtOnce(2, func(i int) { errs[i] = d.pursue(ctx, [...]*Claim{child, parent}[i], left) })
 	return parent, errs[0], errs[1]
@@ -77,21 +77,21 @@ func (d *Driver) pursue(ctx context.Context, c *Claim, left <-chan struct{}) err
 	const revisions = 4
 	for range revisions {
 		last := c.acct.Wanted()
-		cmp := d.compareIfDue(ctx, c, last)
+		cmp := d.Inspector.compareIfDue(ctx, c, last)
 		if answered, err := d.answerUnasked(ctx, c, cmp, left); answered || err != nil {
 			return err
 		}
-		if err := d.route(ctx, c, left); err != nil {
+		if err := d.writer.route(ctx, c, left); err != nil {
 			return err
 		}
 		if w := c.acct.Wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
-			cmp = d.compareIfDue(ctx, c, w)
+			cmp = d.Inspector.compareIfDue(ctx, c, w)
 		}
-		if !d.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
+		if !d.Inspector.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
 			d.startUpkeep(ctx, c)
 			return nil
 		}
-		if err := d.takeBack(ctx, c); err != nil {
+		if err := d.Settler.takeBack(ctx, c); err != nil {
 			return err
 		}
 		c.renew()
@@ -111,9 +111,9 @@ func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, l
 	}
 	if !d.Config.IsYoung(w, d.Uptime()) {
 		if cmp == nil {
-			cmp = d.compare(ctx, c.acct, c.Bucket)
+			cmp = d.Inspector.compare(ctx, c.acct, c.Bucket)
 		}
-		if !d.await(ctx, cmp, left) && !w.Disabled {
+		if !d.Inspector.await(ctx, cmp, left) && !w.Disabled {
 			return false, nil // the remembered configuration is too old to answer by
 		}
 		w = c.acct.Wanted()
@@ -134,85 +134,4 @@ func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, l
 func (d *Driver) isDisabled(acct *account, up time.Duration) bool {
 	w := acct.Wanted()
 	return w != nil && w.Disabled && d.Config.IsYoung(w, up) || acct.IsDisabled(up, d.Config.TTL(), d.Config.Epoch())
-}
-
-// Trust is how long an image may refuse; negative is never.
-func (d *Driver) Trust() time.Duration { return d.trust }
-
-// Payer is the parent to which an entity cascades, by what is remembered; "" if there is
-// none, or nothing is remembered.
-func (d *Driver) Payer(entity, resource string) string {
-	acct, ok := d.accounts.Get(memory.Key{Entity: entity, Resource: resource})
-	if !ok {
-		return ""
-	}
-	if w := acct.Wanted(); w != nil {
-		return plan.PayerOf(&w.Owner)
-	}
-	return acct.Owner(d.Uptime(), memory.ImageAge)
-}
-
-// IsShared reports whether other processes write to the bucket of an entity, too.
-func (d *Driver) IsShared(entity, resource string) bool {
-	acct, ok := d.accounts.Get(memory.Key{Entity: entity, Resource: resource})
-	return ok && acct.IsShared(d.Uptime())
-}
-
-// RefusesFromMemory reports whether a request would be refused, by what was seen up to
-// trust ago. payer is what it asks of the parent. It also returns the memories that it used:
-// the entity's, and its parent's if the entity cascades. It does not know if these cannot
-// tell. It allocates nothing.
-func (d *Driver) RefusesFromMemory(req, payer *Request, m memory.Moment, trust time.Duration) (of [2]*memory.Account, refuses, knows bool) {
-	if trust < 0 {
-		return of, false, false
-	}
-	acct, ok := d.accounts.Get(memory.Key{Entity: req.Entity, Resource: req.Resource})
-	if !ok {
-		return of, false, false
-	}
-	of[0] = &acct.Account
-	short, parent, ok := d.recall(acct, req, false, m, trust)
-	if !ok || parent == "" {
-		return of, ok && short, ok
-	}
-	if acct, ok = d.accounts.Get(memory.Key{Entity: parent, Resource: req.Resource}); !ok {
-		return of, false, false
-	}
-	of[1] = &acct.Account
-	parentShort, _, ok := d.recall(acct, payer, true, m, trust)
-	return of, ok && (short || parentShort), ok
-}
-
-// recall reports whether the last images show that a bucket is short for a request, and
-// the parent to which it cascades. It is not ok if the images cannot tell. An optional
-// bucket may lack limits, or have none.
-func (d *Driver) recall(acct *account, req *Request, optional bool, m memory.Moment, trust time.Duration) (short bool, parent string, ok bool) {
-	w := acct.Wanted()
-	switch {
-	case w == nil || w.Disabled || !d.Config.IsYoung(w, m.Up):
-		return false, "", false
-	case w.IsUnlimited() && optional:
-		return false, "", true
-	case w.IsUnlimited() && !isIn(req.Fallback, req.Consume):
-		return false, "", false
-	}
-	in := w.Limits
-	if w.IsUnlimited() {
-		in = req.Fallback
-	}
-	var ahead time.Duration
-	if _, room := acct.NextTurn(0); acct.at(0).takes.Waiting() < room {
-		ahead = acct.Ahead(m.Up, req.By)
-	}
-	return acct.IsShort(w, in, req.Consume, optional, m, trust, ahead)
-}
-
-// isIn reports whether limits has every limit that a request names.
-func isIn(limits []store.Limit, consume map[string]int64) bool {
-	for name := range consume {
-		if plan.Find(limits, name) == nil {
-			return false
-		}
-	}
-	return true
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
@@ -16,9 +17,9 @@ import (
 // allotDebits chooses the shards to debit, even if they cannot afford it. The shard from which
 // the lease was taken comes first. If it holds too little, the others are debited too:
 // a bucket must not admit from one shard what it owes on another.
-func (d *Driver) allotDebits(ctx context.Context, img *store.Image, amounts []store.Amount) []plan.Portion {
-	m := d.Moment()
-	acct := d.account(img.Entity, img.Resource)
+func (s *Settler) allotDebits(ctx context.Context, img *store.Image, amounts []store.Amount) []plan.Portion {
+	m := s.Moment()
+	acct := s.accounts.of(img.Entity, img.Resource)
 	count := acct.ShardCount()
 	if last := acct.Image(img.Shard, m.Up, memory.ImageAge); last != nil {
 		img = last
@@ -27,9 +28,9 @@ func (d *Driver) allotDebits(ctx context.Context, img *store.Image, amounts []st
 	if parts, short := terms.Allot([]*store.Image{img}, m.Now, true); !short || count == 1 || !img.IsEvaluable() {
 		return parts
 	}
-	images, all := acct.Images(m.Up, d.trust)
+	images, all := acct.Images(m.Up, s.accounts.trust)
 	if !all {
-		read, err := d.Upkeep.ReadShards(ctx, &acct.Account, img.Bucket)
+		read, err := s.upkeep.ReadShards(ctx, &acct.Account, img.Bucket)
 		if err != nil || len(read) == 0 || obstacle(img.Bucket, read) != nil {
 			return []plan.Portion{{Image: img, Amounts: amounts}}
 		}
@@ -39,14 +40,48 @@ func (d *Driver) allotDebits(ctx context.Context, img *store.Image, amounts []st
 	return parts
 }
 
+// adjust debits (positive deltas) or credits (negative ones) a shard, together with what
+// other callers adjust. It returns the tokens that exceed the shard's capacity, for
+// [Settler.passOn].
+func (s *Settler) adjust(ctx context.Context, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
+	acct := s.accounts.of(img.Entity, img.Resource)
+	if !s.isQueued() || plan.IsWide(img) {
+		return s.adjustAlone(ctx, acct, img, deltas)
+	}
+	ln := &acct.at(img.Shard).credits
+	t := &ticket{Claim: &Claim{Bucket: img.Bucket, Terms: plan.Terms{Amounts: deltas}}}
+	switch told, err := s.attend(ctx, ln, t, s.places, nil); {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", store.ErrConflict, err) // nothing was sent
+	case told == lane.Done:
+		return nil, t.Err
+	case told == lane.Solo:
+		return s.adjustAlone(ctx, acct, img, deltas)
+	}
+	defer ln.Leave(s.places)
+	crowd := ln.Along(t, mostShared, func(other *Claim) bool { return !plan.Lacks(img, other.Terms.Amounts) })
+	if len(crowd) > 1 {
+		ctx = s.Detach(ctx) // the write belongs to no single caller
+	}
+	over, err = s.adjustAlone(ctx, acct, img, sumOf(crowd))
+	if len(crowd) == 1 {
+		return over, err
+	}
+	if err == nil {
+		err = s.passOn(ctx, img, over)
+	}
+	tellAll(crowd, err)
+	return nil, err
+}
+
 // adjustAlone adjusts one shard. It returns credits that exceed the shard's capacity,
 // for example because the shard has been split since the debit. It returns all amounts
 // if the shard is gone, for example because it was merged.
-func (d *Driver) adjustAlone(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
-	if last := acct.Image(img.Shard, d.Uptime(), memory.ImageAge); last != nil {
+func (s *Settler) adjustAlone(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error) {
+	if last := acct.Image(img.Shard, s.Uptime(), memory.ImageAge); last != nil {
 		img = last
 	}
-	over, gone, err := d.adjustShard(ctx, acct, img, deltas, true)
+	over, gone, err := s.adjustShard(ctx, acct, img, deltas, true)
 	if gone && img.ShardCount > 1 {
 		over = slices.DeleteFunc(slices.Clone(deltas), func(a store.Amount) bool { return a.Milli == 0 })
 	}
@@ -56,19 +91,19 @@ func (d *Driver) adjustAlone(ctx context.Context, acct *account, img *store.Imag
 // adjustShard adjusts one shard. With spare, it leaves out and returns the credits that
 // exceed the shard's capacity; without, those overflow. gone says that the shard does
 // not exist.
-func (d *Driver) adjustShard(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount, spare bool) (over []store.Amount, gone bool, err error) {
+func (s *Settler) adjustShard(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount, spare bool) (over []store.Amount, gone bool, err error) {
 	for tries := range process.MaxTries {
 		if tries > 0 {
-			if err := d.Pause(ctx, nil, tries); err != nil {
+			if err := s.Pause(ctx, nil, tries); err != nil {
 				return nil, false, err
 			}
 		}
 		debit := &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: plan.Present(img, deltas)}
-		m := d.Moment()
+		m := s.Moment()
 		if spare {
 			debit.Amounts, over = plan.SplitOff(debit.Amounts, img, m.Now)
 		}
-		out, err := d.settle(ctx, acct, debit, img, m)
+		out, err := s.settle(ctx, acct, debit, img, m)
 		switch {
 		case errors.Is(err, store.ErrConflict):
 		case err != nil:
@@ -85,37 +120,38 @@ func (d *Driver) adjustShard(ctx context.Context, acct *account, img *store.Imag
 }
 
 // settle carries out a settlement on the image seen.
-func (d *Driver) settle(ctx context.Context, acct *account, debit *plan.Debit, img *store.Image, m memory.Moment) (store.Outcome, error) {
+func (s *Settler) settle(ctx context.Context, acct *account, debit *plan.Debit, img *store.Image, m memory.Moment) (store.Outcome, error) {
 	if len(debit.Amounts) == 0 {
 		return store.Outcome{Applied: true, Image: img}, nil
 	}
 	refills := debit.Overflows(img, m.Now) || debit.Owes(img)
-	return d.Send(ctx, &acct.Account, img.Bucket, memory.StampUse{Moves: refills}, m, func(ctx context.Context) (store.Outcome, error) {
+	return s.Send(ctx, &acct.Account, img.Bucket, memory.StampUse{Moves: refills}, m, func(ctx context.Context) (store.Outcome, error) {
 		if refills {
-			refill, _, _ := debit.Refill(img, m.Now, d.Multiplier)
-			return d.Store.Refill(ctx, refill)
+			refill, _, _ := debit.Refill(img, m.Now, s.Multiplier)
+			return s.Store.Refill(ctx, refill)
 		}
-		return d.Store.Adjust(ctx, debit.Adjustment(img, m.Now))
+		return s.Store.Adjust(ctx, debit.Adjustment(img, m.Now))
 	})
 }
 
 // passOn settles on other shards the credits that exceeded one shard's capacity, or
-// amounts meant for a shard that is gone. The heir of that shard comes first. Credits
-// that exceed all capacities overflow, on the first shard that has the limit.
-func (d *Driver) passOn(ctx context.Context, img *store.Image, over []store.Amount) error {
+// amounts meant for a shard that is gone. The survivor comes first: the shard that took the
+// balance over in a merge. Credits that exceed all capacities overflow, on the first shard
+// that has the limit.
+func (s *Settler) passOn(ctx context.Context, img *store.Image, over []store.Amount) error {
 	if len(over) == 0 {
 		return nil
 	}
-	acct := d.account(img.Entity, img.Resource)
-	images, err := d.Upkeep.ReadShards(ctx, &acct.Account, img.Bucket)
+	acct := s.accounts.of(img.Entity, img.Resource)
+	images, err := s.upkeep.ReadShards(ctx, &acct.Account, img.Bucket)
 	if err != nil {
 		return partlyReturned(err)
 	}
-	heir := max(0, slices.IndexFunc(images, func(other *store.Image) bool { return img.Shard%other.ShardCount == other.Shard }))
-	images = slices.Concat(images[heir:], images[:heir])
+	survivor := max(0, slices.IndexFunc(images, func(other *store.Image) bool { return img.Shard%other.ShardCount == other.Shard }))
+	images = slices.Concat(images[survivor:], images[:survivor])
 	for _, spare := range [...]bool{true, false} {
 		for _, other := range images {
-			if over, err = d.passOnTo(ctx, acct, other, over, spare); err != nil {
+			if over, err = s.passOnTo(ctx, acct, other, over, spare); err != nil {
 				return partlyReturned(err)
 			}
 		}
@@ -125,16 +161,16 @@ func (d *Driver) passOn(ctx context.Context, img *store.Image, over []store.Amou
 
 // passOnTo settles amounts on a shard, as far as it has their limits and, with spare,
 // the capacity. It returns the rest.
-func (d *Driver) passOnTo(ctx context.Context, acct *account, img *store.Image, over []store.Amount, spare bool) (rest []store.Amount, err error) {
+func (s *Settler) passOnTo(ctx context.Context, acct *account, img *store.Image, over []store.Amount, spare bool) (rest []store.Amount, err error) {
 	here := plan.Present(img, over)
 	fitting := here
 	if spare {
-		fitting, _ = plan.SplitOff(here, img, d.Now())
+		fitting, _ = plan.SplitOff(here, img, s.Now())
 	}
 	if len(fitting) == 0 {
 		return over, nil
 	}
-	left, gone, err := d.adjustShard(ctx, acct, img, here, spare)
+	left, gone, err := s.adjustShard(ctx, acct, img, here, spare)
 	if err != nil || gone {
 		return over, err
 	}

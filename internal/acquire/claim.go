@@ -3,11 +3,8 @@ package acquire
 import (
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/calls"
-	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -44,34 +41,10 @@ type Outcome struct {
 	short    bool           // the shard cannot serve the amounts, others may
 }
 
-// An account is what a process has of an entity's bucket for a resource: its memory of
-// the bucket, and the queues of the callers that wait for it.
-type account struct {
-	memory.Account
-
-	comparisons comparisons
-
-	verifying calls.Flight      // reads of the configuration before a repair
-	gathers   lane.Lane[*Claim] // the callers that several shards are to serve
-
-	mu     sync.Mutex
-	queues []*queues // by shard
-}
-
-// queues are the queues of one bucket item.
-type queues struct {
-	takes, credits lane.Lane[*Claim]
-	refilling      calls.Flight
-}
-
-// at returns the queues of a shard.
-func (a *account) at(shard int) *queues {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.queues) <= shard {
-		a.queues = append(a.queues, &queues{})
-	}
-	return a.queues[shard]
+// lastImage is the last image of the item that a claim was routed to, if it is young enough
+// to plan on; otherwise nil.
+func (c *Claim) lastImage(up time.Duration) *store.Image {
+	return c.acct.Image(c.Shard, up, memory.ImageAge)
 }
 
 // refusedBy ends a claim that an item cannot serve. It refuses the claim if the item
@@ -123,18 +96,17 @@ func (c *Claim) ShardCount() int {
 	return 0
 }
 
-// parts returns the amounts that a claim has debited, shard by shard.
-func (c *Claim) parts() []plan.Portion {
-	if len(c.portions) > 0 {
-		return c.portions
-	}
-	return []plan.Portion{{Image: c.image, Amounts: c.Terms.Amounts}}
-}
-
 // adopt puts a claim under a configuration, unless it is under that one already.
 func (c *Claim) adopt(w *plan.Wanted) {
 	if w != c.Terms.Configured {
 		c.Terms = c.want.Under(w)
+	}
+}
+
+// look drops the terms under which a claim took one image as it is, if it sees another.
+func (c *Claim) look(img *store.Image) {
+	if c.Terms.AsIs != nil && c.Terms.AsIs != img {
+		c.Terms = c.want.Under(nil)
 	}
 }
 
@@ -152,50 +124,6 @@ func (c *Claim) tookFrom(img *store.Image) {
 	}
 }
 
-// A Request is what a caller asks of one entity's bucket, and of its parent's.
-type Request struct {
-	Entity, Resource string
-	Consume          map[string]int64 // tokens by limit name
-	Fallback         []store.Limit    // see [plan.Want]
-	// By is until when the caller waits for its turn at a shared bucket, and for tokens
-	// that the bucket has not earned yet, by the uptime. See [Driver.WaitsUntil].
-	By time.Duration
-}
-
-// claim makes the claim of a request on its entity's bucket.
-func (d *Driver) claim(req *Request) *Claim {
-	asked := claimAmounts(req.Consume)
-	c := &Claim{
-		Bucket: store.Bucket{Entity: req.Entity, Resource: req.Resource}, acct: d.account(req.Entity, req.Resource),
-		want: plan.Want{Asked: asked}, by: req.By,
-	}
-	if len(req.Fallback) > 0 {
-		c.want.Fallback = slices.SortedFunc(slices.Values(req.Fallback), func(a, b store.Limit) int { return strings.Compare(a.Name, b.Name) })
-	}
-	c.Terms = c.want.Under(nil)
-	return c
-}
-
-// parentClaim makes the claim of a request on the bucket of the entity's parent, if
-// the parent has limits.
-func (d *Driver) parentClaim(req *Request, parent string) *Claim {
-	asked := claimAmounts(req.Consume)
-	c := &Claim{
-		Bucket: store.Bucket{Entity: parent, Resource: req.Resource}, acct: d.account(parent, req.Resource),
-		want: plan.Want{Asked: asked, Optional: true}, by: req.By,
-	}
-	c.Terms = c.want.Under(nil)
-	return c
-}
-
-// total adds up amounts, by limit name.
-func total(all [][]store.Amount) (sum []store.Amount) {
-	for _, amounts := range all {
-		sum = addTo(sum, amounts)
-	}
-	return sum
-}
-
 // addTo adds amounts to a sum, which is ordered by limit name.
 func addTo(sum, amounts []store.Amount) []store.Amount {
 	for _, a := range amounts {
@@ -208,33 +136,14 @@ func addTo(sum, amounts []store.Amount) []store.Amount {
 	return sum
 }
 
-// negated returns amounts with the opposite sign: the credit of a debit.
-func negated(amounts []store.Amount) []store.Amount {
-	back := make([]store.Amount, 0, len(amounts))
-	for _, a := range amounts {
-		back = append(back, store.Amount{Limit: a.Limit, Milli: -a.Milli})
-	}
-	return back
-}
-
-// claimAmounts returns a request's amounts by limit name, in millitokens.
-func claimAmounts(consume map[string]int64) []store.Amount {
-	amounts := make([]store.Amount, 0, len(consume))
-	for name, tokens := range consume {
-		i := len(amounts)
-		amounts = append(amounts, store.Amount{})
-		for ; i > 0 && strings.Compare(amounts[i-1].Limit, name) > 0; i-- {
-			amounts[i] = amounts[i-1]
-		}
-		amounts[i] = store.Amount{Limit: name, Milli: tokens * store.Milli}
-	}
-	return amounts
-}
-
 // stands reports whether the outcome of a claim still holds for w. If it does, the
 // claim takes w over, and its statuses quote it.
+//
+// It asks the images on which the claim was decided, and not whether w is the configuration
+// by which it was decided. A change that the items have already followed needs no new
+// decision, even if this process learns of it only now.
 func (c *Claim) stands(w *plan.Wanted) bool {
-	if c.Terms.AsIs {
+	if c.Terms.AsIs != nil {
 		return !w.Disabled
 	}
 	now := c.want.Under(w)

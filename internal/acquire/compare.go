@@ -13,38 +13,38 @@ import (
 // compareIfDue begins or joins a comparison of a bucket if w was read longer ago than
 // the time to live. Otherwise it returns nil. It also returns nil if nothing is known
 // of the bucket, because the claim is then about to read everything.
-func (d *Driver) compareIfDue(ctx context.Context, c *Claim, w *plan.Wanted) *comparison {
-	up := d.Uptime()
-	if w == nil || d.Config.IsYoung(w, up) || !c.acct.IsKnown(up, memory.ImageAge) {
+func (in *Inspector) compareIfDue(ctx context.Context, c *Claim, w *plan.Wanted) *comparison {
+	up := in.Uptime()
+	if w == nil || in.Config.IsYoung(w, up) || !c.acct.IsKnown(up, memory.ImageAge) {
 		return nil
 	}
-	return d.compare(ctx, c.acct, c.Bucket)
+	return in.compare(ctx, c.acct, c.Bucket)
 }
 
 // compare begins to read the configuration of a bucket. If such a read is under way,
 // compare returns that one. But where configuration is not kept, it begins a new
 // read, because the other is older than the claim. It returns nil if a read has just
 // failed.
-func (d *Driver) compare(ctx context.Context, acct *account, b store.Bucket) *comparison {
-	cmp, first := acct.comparisons.begin(d.Uptime(), d.Config.TTL() > 0)
+func (in *Inspector) compare(ctx context.Context, acct *account, b store.Bucket) *comparison {
+	cmp, first := acct.comparisons.begin(in.Uptime(), in.Config.TTL() > 0)
 	if !first {
 		return cmp
 	}
-	d.Soon(func() {
-		w, err := d.Config.Refresh(d.Detach(ctx), b.Entity, b.Resource)
+	in.Soon(func() {
+		w, err := in.Config.Refresh(in.Detach(ctx), b.Entity, b.Resource)
 		if err == nil {
 			acct.Want(w)
 		} else {
-			d.Logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", b.Entity, "resource", b.Resource, "error", err)
+			in.Logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", b.Entity, "resource", b.Resource, "error", err)
 		}
-		acct.comparisons.end(cmp, err, d.Uptime())
+		acct.comparisons.end(cmp, err, in.Uptime())
 	})
 	return cmp
 }
 
 // await waits for a comparison, if there is one, but not for long. It reports whether
 // the comparison succeeded.
-func (d *Driver) await(ctx context.Context, cmp *comparison, left <-chan struct{}) bool {
+func (in *Inspector) await(ctx context.Context, cmp *comparison, left <-chan struct{}) bool {
 	if cmp == nil {
 		return false
 	}
@@ -53,7 +53,7 @@ func (d *Driver) await(ctx context.Context, cmp *comparison, left <-chan struct{
 		return cmp.err == nil
 	default:
 	}
-	t := time.NewTimer(d.Part())
+	t := time.NewTimer(in.Part())
 	defer t.Stop()
 	select {
 	case <-cmp.done:
@@ -67,32 +67,43 @@ func (d *Driver) await(ctx context.Context, cmp *comparison, left <-chan struct{
 
 // verifySoon is [process.Process.Verify] for a claim. It gives up early, and at once if a read has just
 // failed.
-func (d *Driver) verifySoon(ctx context.Context, acct *account, b store.Bucket) (*plan.Wanted, error) {
-	if err := acct.comparisons.failedLately(d.Uptime()); err != nil {
+func (in *Inspector) verifySoon(ctx context.Context, acct *account, b store.Bucket) (*plan.Wanted, error) {
+	if err := acct.comparisons.failedLately(in.Uptime()); err != nil {
 		return nil, err
 	}
-	ctx, cancel := d.Shorten(ctx)
+	ctx, cancel := in.Shorten(ctx)
 	defer cancel()
-	w, err := d.Verify(ctx, &acct.Account, b)
-	acct.comparisons.note(err, d.Uptime())
+	w, err := in.Verify(ctx, &acct.Account, b)
+	acct.comparisons.note(err, in.Uptime())
 	return w, err
 }
 
 // takeAsIs makes a claim take an item as it is, because the configuration could not
 // be read. It fails if the claim names a limit that the item lacks but the remembered
 // configuration has.
-func (d *Driver) takeAsIs(ctx context.Context, c *Claim, img *store.Image, cause error) bool {
+func (in *Inspector) takeAsIs(ctx context.Context, c *Claim, img *store.Image, cause error) bool {
 	terms, ok := c.want.OnItem(img, &c.Terms)
 	if !ok {
 		return false
 	}
-	d.Logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", c.Entity, "resource", c.Resource, "error", cause)
+	in.Logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", c.Entity, "resource", c.Resource, "error", cause)
 	c.Terms = terms
 	return true
 }
 
 // comparisons are the reads of a bucket's configuration by which a process compares
 // the bucket (ADR 024).
+//
+// The naive way reads the configuration when it is too old, and debits after that: each
+// time to live, some callers wait for two requests. Here the read and the debit are under
+// way at the same time, and the answer waits for the later one:
+//
+//	caller 1   ── debit ─────────────▶ granted ─┐
+//	           ── read configuration ──────▶ as before ──▶ answer
+//	caller 2        ── debit ──────▶ refused ────────┴──▶ answer
+//
+// Invariant: callers join a read only where configuration is kept. Where it is not, each
+// caller is promised what was configured when it came, and a read under way is older.
 type comparisons struct {
 	mu       sync.Mutex
 	current  *comparison   // under way; nil if there is none

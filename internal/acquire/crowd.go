@@ -39,164 +39,195 @@ func outOfLine(err error) error {
 	return fmt.Errorf("waiting for other writes to the bucket: %w: %w", store.ErrUnavailable, err)
 }
 
-// debitCrowd carries out the claims of a crowd against one bucket item. One write
-// serves all callers that the item can serve by its image, in the order of their
-// arrival. Before each further try, callers that have arrived meanwhile join. Once the
-// caller at the front has its answer, the place is handed on.
+// A crowd is callers of one bucket item for which the caller at the front writes. One write
+// serves all callers that the item can serve by its image, in the order of their arrival.
+// Before each further try, callers that have arrived meanwhile join. Once the caller at the
+// front has its answer, the place is handed on.
 //
 // The remaining callers are decided again on the image that the write brought. So no
 // caller is refused because of another one that was not admitted in the end, or because
 // of an old image. This does not hold if the item is shared, or is one of several
 // shards.
 //
+// The naive crowd is fixed when its write begins, and is admitted or refused as one. A caller
+// that asks for too much would then refuse all:
+//
+//	in line    3  900  2  1        the item holds 10
+//	write      3       2  1  ──▶   refused: another process took 6, and 4 are left
+//	write      3          1  ──▶   applied; 900 and 2 are refused by the image that it brings
+//
 // If a step is more than a debit, for example creating the item again, one caller does
 // it alone. The others return to the line. The write has a time limit of its own,
 // because the front caller has waited longest and has the least time left.
 //
+// Invariant: each caller is told once, or returns to the line, or is among the callers. A
+// caller that was told owns its claim again, so nothing touches that any more.
+type crowd struct {
+	p       pursuit // of the callers' common claim
+	ln      *lane.Lane[*Claim]
+	front   *ticket
+	callers []*ticket // those without an answer, in the order of their arrival
+}
+
+// debitCrowd carries out the claims of the callers in a lane against one bucket item.
 // looked says that the image came after the caller at the front.
-func (d *Driver) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], crowd []*ticket, img *store.Image, looked bool, left <-chan struct{}) {
-	shared := d.Detach(ctx)
-	front, acct := crowd[0], crowd[0].Claim.acct
-	p := pursuit{d: d, acct: acct, img: img, fresh: looked, left: left, c: front.Claim.common()}
-	p.met, p.began = acct.SeenAt(front.Claim.Shard), d.Uptime()
+func (wr *writer) debitCrowd(ctx context.Context, ln *lane.Lane[*Claim], callers []*ticket, img *store.Image, looked bool, left <-chan struct{}) {
+	front := callers[0]
+	cr := crowd{p: pursuit{wr: wr, img: img, sight: remembered, left: left, c: front.Claim.common()}, ln: ln, front: front, callers: callers}
+	if looked {
+		cr.p.sight = answered
+	}
+	cr.p.met, cr.p.began = front.Claim.acct.SeenAt(front.Claim.Shard), wr.Uptime()
+	shared := wr.Detach(ctx)
 	err, tries := error(nil), 0
-	for ; tries < process.MaxTries && (err == nil || errors.Is(err, store.ErrConflict) && p.mayInsist(tries)); tries++ {
+	for ; tries < process.MaxTries && (err == nil || errors.Is(err, store.ErrConflict) && cr.p.mayInsist(tries)); tries++ {
 		if tries > 0 {
-			if crowd, err = p.rejoin(ctx, ln, crowd, tries); err != nil {
+			if err = cr.rejoin(ctx, tries); err != nil {
 				break
 			}
 		}
-		if len(crowd) > 1 {
-			ctx, p.left = shared, nil //nolint:fatcontext // always the same one
+		if len(cr.callers) > 1 {
+			ctx, cr.p.left = shared, nil //nolint:fatcontext // always the same one
 		}
 		var served bool
-		switch crowd, served, err = p.serve(ctx, front, crowd); {
-		case len(crowd) == 0:
+		switch served, err = cr.serve(ctx); {
+		case len(cr.callers) == 0:
 			return
 		case served:
-			tries, p.began = 0, d.Uptime()
+			tries, cr.p.began = 0, wr.Uptime()
 		}
-		if crowd[0] != front && err == nil {
-			ln.Back(crowd)
+		if cr.callers[0] != front && err == nil {
+			ln.Back(cr.callers)
 			return
 		}
 	}
 	if err == nil || errors.Is(err, store.ErrConflict) {
-		err = refusedTooOften(p.c.Bucket, tries)
+		err = refusedTooOften(cr.p.c.Bucket, tries)
 	}
-	tellAll(crowd, err)
+	tellAll(cr.callers, err)
 }
 
 // rejoin waits before another try, and takes along the callers that have arrived meanwhile.
-func (p *pursuit) rejoin(ctx context.Context, ln *lane.Lane[*Claim], crowd []*ticket, tries int) ([]*ticket, error) {
-	if err := p.pauseBeforeTry(ctx, crowd[0].Claim, tries); err != nil {
-		ln.Back(crowd[1:]) // they may have come later
-		return crowd[:1], err
+func (cr *crowd) rejoin(ctx context.Context, tries int) error {
+	if err := cr.p.pauseBeforeTry(ctx, cr.callers[0].Claim, tries); err != nil {
+		cr.ln.Back(cr.callers[1:]) // they may have come later
+		cr.callers = cr.callers[:1]
+		return err
 	}
-	if p.img == nil {
-		return crowd, nil
+	if cr.p.img != nil {
+		cr.callers = cr.ln.Join(cr.callers, mostShared, cr.p.c.alike(cr.p.img))
 	}
-	return ln.Join(crowd, mostShared, p.c.alike(p.img)), nil
+	return nil
 }
 
-// serve makes one try to serve a crowd, possibly after refused ones. It returns the
-// callers without an answer, and whether it served others.
-func (p *pursuit) serve(ctx context.Context, front *ticket, crowd []*ticket) (rest []*ticket, served bool, err error) {
+// serve makes one try to serve a crowd, possibly after refused ones. It reports whether it
+// served callers.
+func (cr *crowd) serve(ctx context.Context) (served bool, err error) {
+	p := &cr.p
 	p.catchUp()
-	if p.fresh && p.img != nil {
-		if crowd = p.d.refuseRest(ctx, crowd, p.img, p.Now); len(crowd) == 0 {
-			return nil, false, nil
+	if p.sight == answered {
+		if cr.refuseRest(ctx, p.Now); len(cr.callers) == 0 {
+			return false, nil
 		}
 	}
-	admitted := p.pick(crowd)
+	admitted := cr.pick()
 	switch {
 	case len(admitted) == 0 && p.c.Terms.Target.Differs(p.img):
-		p.d.regroup(ctx, front, crowd, p.left)
-		return nil, false, nil
+		cr.regroup(ctx)
+		return false, nil
 	case len(admitted) == 0:
-		refuse(crowd, p.img, p.Now)
-		return nil, false, nil
+		refuse(cr.callers, p.img, p.Now)
+		cr.callers = nil
+		return false, nil
 	}
 	p.c.Terms.Amounts, p.c.Granted = sumOf(admitted), false
-	more, err := p.carry(ctx)
-	switch {
-	case more:
-		p.d.regroup(ctx, front, crowd, p.left)
-		return nil, false, nil
-	case !p.c.Granted:
-		return p.turnAway(ctx, crowd), false, err
+	switch next := p.plan(); next.Kind {
+	case plan.Take, plan.Refill, plan.Wait, plan.Disabled, plan.Unsupported:
+		_, err = p.carry(ctx, next)
+	default: // a crowd cannot take such a step
+		cr.regroup(ctx)
+		return false, nil
 	}
-	crowd = without(crowd, admitted) // their claims no longer belong to this goroutine
-	p.acct.at(p.c.Shard).takes.Expect(len(admitted))
-	p.acct.TookTurn(p.img, amounts(admitted[0]), p.Up, p.c.until, p.d.Rand)
+	if !p.c.Granted {
+		cr.turnAway(ctx)
+		return false, err
+	}
+	cr.callers = without(cr.callers, admitted) // their claims no longer belong to this goroutine
+	acct := p.c.acct
+	acct.at(p.c.Shard).takes.Expect(len(admitted))
+	acct.TookTurn(p.img, amounts(admitted[0]), p.Up, p.c.until, p.wr.Rand)
 	grant(admitted, p.img, p.Moment, p.ahead())
-	return p.d.refuseRest(ctx, crowd, p.img, p.d.Now()), true, nil
+	cr.refuseRest(ctx, p.wr.Now())
+	return true, nil
 }
 
 // turnAway refuses the callers of a crowd for whom the item holds too little, by the
-// image that a refused write has just brought. It returns the others.
+// image that a refused write has just brought.
 //
 // For one of several shards, it uses the instant at which the write was worked out.
 // Tokens that the shard has earned since do not matter to callers that can go to other
 // shards.
-func (p *pursuit) turnAway(ctx context.Context, crowd []*ticket) []*ticket {
-	if !p.fresh || p.img == nil || p.img.Disabled {
-		return crowd
+func (cr *crowd) turnAway(ctx context.Context) {
+	p := &cr.p
+	if p.sight != answered || p.img.Disabled {
+		return
 	}
-	now := p.d.Now()
+	now := p.wr.Now()
 	if p.lacked && p.img.ShardCount > 1 {
 		now = p.Now
 	}
-	return p.d.refuseRest(ctx, crowd, p.img, now)
+	cr.refuseRest(ctx, now)
 }
 
 // pick chooses the callers of a crowd to write for: those that the item can serve, or
 // all if the image cannot tell. For a shared item, it chooses as many as the pace
 // allows, or the first one.
-func (p *pursuit) pick(crowd []*ticket) []*ticket {
-	p.by = slices.MinFunc(crowd, func(a, b *ticket) int { return cmp.Compare(a.Claim.by, b.Claim.by) }).Claim.by
-	m := p.acct.Pace(p.c.Shard, p.Up, p.by)
-	if admitted := plan.Admit(crowd, amounts, p.likely(), m, p.Now); len(admitted) > 0 {
+func (cr *crowd) pick() []*ticket {
+	p := &cr.p
+	p.c.by = slices.MinFunc(cr.callers, func(a, b *ticket) int { return cmp.Compare(a.Claim.by, b.Claim.by) }).Claim.by
+	m := p.c.acct.Pace(p.c.Shard, p.Up, p.c.by)
+	if admitted := plan.Admit(cr.callers, amounts, p.likely(), m, p.Now); len(admitted) > 0 {
 		return admitted
 	}
-	if m.Part > 1 && !p.fresh {
-		return crowd[:1]
+	switch {
+	case m.Part > 1 && p.sight < answered:
+		return cr.callers[:1]
+	case p.sight == answered && p.img.IsEvaluable() && !p.img.Disabled:
+		return nil
 	}
-	if !p.fresh || p.img == nil || !p.img.IsEvaluable() || p.img.Disabled {
-		return crowd
-	}
-	return nil
-}
-
-// carry takes the next step of a crowd's claim. more says that the step is one that a
-// crowd cannot take.
-func (p *pursuit) carry(ctx context.Context) (more bool, err error) {
-	next := p.plan()
-	switch next.Kind {
-	case plan.Take, plan.Refill:
-		_, err = p.write(ctx, next)
-	case plan.Wait:
-		err = p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, nil)
-	case plan.Disabled:
-		err = p.disabled()
-	case plan.Unsupported:
-		err = unsupported(p.c.Bucket, p.img.Features)
-	default:
-		more = true
-	}
-	return more, err
+	return cr.callers
 }
 
 // regroup returns a crowd to the line. If the front caller is still one of them, it
 // goes alone and finds out for the others.
-func (d *Driver) regroup(ctx context.Context, front *ticket, crowd []*ticket, left <-chan struct{}) {
-	ln := &front.Claim.acct.at(front.Claim.Shard).takes
-	if crowd[0] != front {
-		ln.Back(crowd)
+func (cr *crowd) regroup(ctx context.Context) {
+	callers, left := cr.callers, cr.p.left
+	if cr.callers = nil; callers[0] != cr.front {
+		cr.ln.Back(callers)
 		return
 	}
-	ln.Back(crowd[1:])
-	front.Err = d.debitAlone(ctx, front.Claim, left)
+	cr.ln.Back(callers[1:])
+	cr.front.Err = cr.p.wr.debitAlone(ctx, cr.front.Claim, left)
+}
+
+// refuseRest refuses the callers of a crowd that come too late for what a just seen
+// item holds. It does so at once: limits earn all the time, so a caller that waited in
+// line for that would be neither served nor refused. If a write for the others is
+// refused, another process has taken the tokens. Where processes take turns, some more
+// callers stay for later ones.
+func (cr *crowd) refuseRest(ctx context.Context, now int64) {
+	callers, img, wr := cr.callers, cr.p.img, cr.p.wr
+	if len(callers) == 0 || !img.IsEvaluable() || callers[0].Claim.Terms.Target.Differs(img) {
+		return
+	}
+	served := plan.Admit(callers, amounts, img, plan.Pace{Part: 1}, now)
+	served = append(served, wr.waitForTurns(without(callers, served), plan.Debited(img, sumOf(served), now), len(served), now)...)
+	if len(served) == 0 {
+		wr.lose(ctx, callers[0].Claim.acct, img)
+	}
+	// The tokens that could serve one of these go to the callers that are served.
+	refuse(without(callers, served), plan.Debited(img, sumOf(served), now), now)
+	cr.callers = served
 }
 
 // without returns the callers of a crowd that are not among others.
@@ -224,58 +255,13 @@ func leaveBehind(crowd []*ticket) {
 	if len(crowd) < 2 {
 		return
 	}
-	behind := sumOf(crowd)
-	for i := range behind {
-		behind[i].Milli = 0
-	}
+	var behind []store.Amount
 	for _, t := range slices.Backward(crowd) {
-		for _, a := range t.Claim.Terms.Amounts {
-			for i := range behind {
-				if behind[i].Limit == a.Limit {
-					t.Claim.Behind = append(t.Claim.Behind, behind[i].Milli)
-					behind[i].Milli += a.Milli
-				}
-			}
+		for _, a := range amounts(t) {
+			t.Claim.Behind = append(t.Claim.Behind, plan.AmountOf(behind, a.Limit))
 		}
+		behind = addTo(behind, amounts(t))
 	}
-}
-
-// refuseRest refuses the callers of a crowd that come too late for what a just seen
-// item holds, and returns the others. It does so at once: limits earn all the time, so
-// a caller that waited in line for that would be neither served nor refused. If a write
-// for the others is refused, another process has taken the tokens. Where processes take
-// turns, some more callers stay for later ones.
-func (d *Driver) refuseRest(ctx context.Context, crowd []*ticket, img *store.Image, now int64) []*ticket {
-	if len(crowd) == 0 || !img.IsEvaluable() || crowd[0].Claim.Terms.Target.Differs(img) {
-		return crowd
-	}
-	acct := crowd[0].Claim.acct
-	served := plan.Admit(crowd, amounts, img, plan.Pace{Part: 1}, now)
-	served = append(served, d.waitForTurns(without(crowd, served), plan.Debited(img, sumOf(served), now), len(served), now)...)
-	if len(served) == 0 {
-		d.lose(ctx, acct, img)
-	}
-	// The tokens that could serve one of these go to the callers that are served.
-	refuse(without(crowd, served), plan.Debited(img, sumOf(served), now), now)
-	return served
-}
-
-// waitForTurns returns those of a crowd who may wait for later turns of this process, behind a
-// number of others: they are as many as there is room for, and have the time for one more
-// turn and for what it takes ahead. Others would make the process write before its turn.
-func (d *Driver) waitForTurns(crowd []*ticket, img *store.Image, behind int, now int64) []*ticket {
-	if len(crowd) == 0 {
-		return nil
-	}
-	acct, up := crowd[0].Claim.acct, d.Uptime()
-	turnAt, room := acct.NextTurn(img.Shard)
-	crowd = slices.DeleteFunc(crowd, func(t *ticket) bool { return t.Claim.by-up < 2*(turnAt-up) })
-	ahead := acct.Ahead(up, up+memory.LongestAhead).Milliseconds()
-	if ahead == 0 || behind >= room {
-		return nil
-	}
-	later := plan.Admit(crowd, amounts, img, plan.Pace{Part: 1, Ahead: ahead, Turn: ahead}, now)
-	return later[:min(len(later), room-behind)]
 }
 
 // refuse tells a crowd that an item can serve none of them.

@@ -1,16 +1,22 @@
 // Package acquire decides requests: it routes them to shards, debits them, settles what
 // they took, and keeps the buckets that they use in order.
+//
+// Four types divide the work. Each touches the buckets in one way only, and states what
+// always holds of that:
+//
+//   - a [Driver] decides requests, of the entity's bucket and its parent's;
+//   - its writer debits one claim, whole or not at all;
+//   - a [Settler] writes the difference between what was taken and what is to be taken;
+//   - an [Inspector] reads, and writes nothing.
 package acquire
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Defaults of [Options].
@@ -30,47 +36,48 @@ type Options struct {
 
 // A Driver decides requests against a store. It is safe for concurrent use.
 //
-//	request ─▶ claim on the entity's bucket ─┐                    ┌─▶ debit one shard
-//	        └▶ claim on its parent's bucket ─┴▶ route each alone ─┤     alone, or with the lane's crowd
-//	                                                              └─▶ gather from all shards, in one transaction
+//	request ─▶ claim on the entity's bucket ─┐                        ┌─▶ debit one shard: a pursuit alone,
+//	        └▶ claim on its parent's bucket ─┴▶ pursue each alone ─▶ route     or a crowd of the lane
+//	                                             │        ▲            └─▶ debit several: a gathering
+//	                                             ▼        │
+//	                                         compare with the configuration, at the same time
 //
-// The two claims are carried out at the same time, and each through to its end. So a side
-// may be debited whose other side refuses: what it took goes back in the background
-// (refund.go). The other way, a transaction over both buckets, costs twice as much on every
-// request. At a parent that many children share, transactions refuse each other.
+// Top to bottom, for one claim:
+//
+//  1. Adopt the configuration that is remembered. If that is older than its time to live,
+//     begin to read it again, and go on meanwhile (compare.go).
+//  2. Choose a shard by the last images (route.go).
+//  3. Wait in the shard's lane while other callers of the process write to it. The caller
+//     at the front writes for all that wait (sharing.go, crowd.go).
+//  4. Plan a write from the last image, and send it. The item applies it, or refuses it and
+//     shows what it holds; then plan again (pursuit.go).
+//  5. If no shard can serve the claim alone, debit several in one transaction, or refuse
+//     (gather.go).
+//  6. Wait for the comparison. If the parameters no longer hold, return what was taken by
+//     them, and begin again.
+//
+// The naive design reads the configuration and the bucket, decides, and writes. It costs two
+// more requests each time, and decides wrongly when others write in between. Here nothing is
+// read that is remembered. A memory may be wrong, but it decides nothing: each write is
+// conditional on what it was worked out from.
+//
+//	this process   debits by limit 10, as remembered ─── applied ───┐ finds 5: returns it,
+//	               └─ reads the configuration ──────────── 5 ───────┘ and decides again by 5
+//	an operator                       sets 5
+//
+// Invariant: when a request has its answer, either both claims are debited, or what one of
+// them took goes back. Two claims are carried out at the same time, each through to its
+// end, so a side may be debited whose other side refuses ([Settler.Refund]). The other way,
+// a transaction over both buckets, costs twice as much on every request. At a parent that
+// many children share, transactions refuse each other.
 type Driver struct {
 	*process.Process
 
-	Upkeep   *upkeep.Driver
-	accounts *memory.Cache[memory.Key, *account] // a bucket that is forgotten costs one read when it is asked for again
-	trust    time.Duration                       // how long an image may refuse; negative is never
-	sharing  sharing                             // chosen once: the store either answers at once, or has round trips to share
-}
-
-// Buckets is the number of buckets that the driver remembers.
-func (d *Driver) Buckets() int { return d.accounts.Len() }
-
-// Memory is what the driver remembers of a bucket.
-func (d *Driver) Memory(b store.Bucket) *memory.Account {
-	return &d.account(b.Entity, b.Resource).Account
-}
-
-func (d *Driver) account(entity, resource string) *account {
-	return d.accounts.GetOrPut(memory.Key{Entity: entity, Resource: resource}, func() *account { return &account{} })
-}
-
-// A sharing says how the callers of one process write to one bucket item. A driver
-// chooses it once.
-type sharing interface {
-	// debit carries a claim out against the item that it was routed to.
-	debit(ctx context.Context, c *Claim, left <-chan struct{}) error
-	// gather carries a claim out against several shards.
-	gather(ctx context.Context, c *Claim, left <-chan struct{}) error
-	// adjust settles amounts on an item. It returns the tokens that exceed its capacity.
-	adjust(ctx context.Context, acct *account, img *store.Image, deltas []store.Amount) (over []store.Amount, err error)
-	// isQueued reports whether callers queue. Then their refills do so too, and their
-	// writes to an item that other processes write to pause.
-	isQueued() bool
+	Upkeep    *upkeep.Driver
+	Settler   *Settler
+	Inspector *Inspector
+	writer    *writer
+	accounts  *accounts
 }
 
 // New returns a driver for a process.
@@ -78,15 +85,18 @@ func New(p *process.Process, o Options) *Driver {
 	if o.Trust == 0 {
 		o.Trust = DefaultTrust
 	}
-	d := &Driver{
-		Process: p, Upkeep: upkeep.New(p), trust: max(-1, o.Trust),
-		accounts: memory.NewCache[memory.Key, *account](p.Memory),
+	accounts := &accounts{
+		cache: memory.NewCache[memory.Key, *account](p.Memory),
+		trust: max(-1, o.Trust),
 	}
-	switch {
-	case p.IsInline() || o.InFlight < 0:
-		d.sharing = alone{d}
-	default:
-		d.sharing = queued{d, cmp.Or(o.InFlight, DefaultInFlight)}
+	s := sharing{Process: p}
+	if !p.IsInline() && o.InFlight >= 0 {
+		s.places = cmp.Or(o.InFlight, DefaultInFlight)
 	}
-	return d
+	keep, inspector := upkeep.New(p), &Inspector{p, accounts}
+	return &Driver{
+		Process: p, Upkeep: keep, accounts: accounts, Inspector: inspector,
+		Settler: &Settler{s, keep, accounts},
+		writer:  &writer{s, keep, inspector, accounts.trust},
+	}
 }

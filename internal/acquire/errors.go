@@ -9,8 +9,8 @@ import (
 
 // countBraked is the error of a claim that is not sent, because the shards that could
 // serve it were throttled just now.
-func (d *Driver) countBraked(c *Claim) error {
-	d.Counts.Braked.Add(1)
+func (wr *writer) countBraked(c *Claim) error {
+	wr.Counts.Braked.Add(1)
 	return fmt.Errorf("debit %s of %s: its partition was throttled just now: %w: %w", c.Resource, c.Entity, store.ErrThrottled, store.ErrUnavailable)
 }
 

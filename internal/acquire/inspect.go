@@ -8,51 +8,49 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
+// An Inspector reads what buckets hold and what they are to be. It decides no request.
+//
+// Invariant: it writes nothing to the table. So what it does may be cut off, repeated, or
+// shared by all callers that want the same at the same time. What it reads may be behind
+// when it arrives: the condition of a later write makes up for that.
+type Inspector struct {
+	*process.Process
+
+	accounts *accounts
+}
+
 // Look looks at the buckets of a request, without a debit. parent is nil if the entity
 // does not cascade.
-func (d *Driver) Look(ctx context.Context, req *Request) (child, parent *Claim, err error) {
-	child = d.claim(req)
-	if err := d.inspect(ctx, child); err != nil {
-		return nil, nil, err
-	}
-	if child.Parent == "" {
-		return child, nil, nil
-	}
-	parent = d.parentClaim(req, child.Parent)
-	if err := d.inspect(ctx, parent); err != nil {
-		return nil, nil, err
-	}
-	return child, parent, nil
+func (in *Inspector) Look(ctx context.Context, req *Request) (child, parent *Claim, err error) {
+	return in.look(ctx, req, in.inspect)
 }
 
 // LookAtAll looks at the buckets of an entity and, if it cascades, of its parent. The claims
 // ask for one token of every limit that the buckets have, or are to have. A disabled
 // bucket is looked at, too. parent is nil if the entity does not cascade.
-func (d *Driver) LookAtAll(ctx context.Context, entity, resource string) (child, parent *Claim, err error) {
-	req := &Request{Entity: entity, Resource: resource}
-	child = d.claim(req)
-	if err := d.inspectAll(ctx, child); err != nil {
-		return nil, nil, err
-	}
-	if child.Parent == "" {
-		return child, nil, nil
-	}
-	parent = d.parentClaim(req, child.Parent)
-	if err := d.inspectAll(ctx, parent); err != nil {
-		return nil, nil, err
-	}
-	return child, parent, nil
+func (in *Inspector) LookAtAll(ctx context.Context, entity, resource string) (child, parent *Claim, err error) {
+	return in.look(ctx, &Request{Entity: entity, Resource: resource}, in.inspectAll)
 }
 
-// inspectAll is [Driver.inspect] for every limit.
-func (d *Driver) inspectAll(ctx context.Context, c *Claim) error {
-	if err := d.see(ctx, c); err != nil {
+func (in *Inspector) look(ctx context.Context, req *Request, inspect func(context.Context, *Claim) error) (child, parent *Claim, err error) {
+	child = in.accounts.claim(req)
+	if err := inspect(ctx, child); err != nil || child.Parent == "" {
+		return child, nil, err
+	}
+	parent = in.accounts.parentClaim(req, child.Parent)
+	return child, parent, inspect(ctx, parent)
+}
+
+// inspectAll is [Inspector.inspect] for every limit.
+func (in *Inspector) inspectAll(ctx context.Context, c *Claim) error {
+	if err := in.see(ctx, c); err != nil {
 		return err
 	}
-	if err := c.mysterious(); err != nil {
+	if err := c.canExist(); err != nil {
 		return err
 	}
 	c.Terms.AskEach(c.images)
@@ -62,20 +60,20 @@ func (d *Driver) inspectAll(ctx context.Context, c *Claim) error {
 // InForce returns the configuration that holds for the buckets of an entity and, if it
 // cascades, of its parent, read within the time to live. parent is nil if the entity does
 // not cascade.
-func (d *Driver) InForce(ctx context.Context, entity, resource string) (own, parent *plan.Wanted, err error) {
-	if own, err = d.configured(ctx, entity, resource); err != nil {
+func (in *Inspector) InForce(ctx context.Context, entity, resource string) (own, parent *plan.Wanted, err error) {
+	if own, err = in.configured(ctx, entity, resource); err != nil {
 		return nil, nil, err
 	}
 	if payer := plan.PayerOf(&own.Owner); payer != "" {
-		parent, err = d.configured(ctx, payer, resource)
+		parent, err = in.configured(ctx, payer, resource)
 	}
 	return own, parent, err
 }
 
 // configured reads the configuration of one bucket. It fails if this version cannot
 // evaluate the limits.
-func (d *Driver) configured(ctx context.Context, entity, resource string) (*plan.Wanted, error) {
-	w, _, err := d.Config.Resolve(ctx, entity, resource, nil)
+func (in *Inspector) configured(ctx context.Context, entity, resource string) (*plan.Wanted, error) {
+	w, _, err := in.Config.Resolve(ctx, entity, resource, nil)
 	if err == nil && !w.IsEvaluable() {
 		err = unsupported(store.Bucket{Entity: entity, Resource: resource}, w.Features)
 	}
@@ -84,14 +82,14 @@ func (d *Driver) configured(ctx context.Context, entity, resource string) (*plan
 
 // inspect gives a claim the shards of its bucket, and the bucket as an acquire would find
 // it: repaired to its configuration, or made anew.
-func (d *Driver) inspect(ctx context.Context, c *Claim) error {
-	if err := d.see(ctx, c); err != nil {
+func (in *Inspector) inspect(ctx context.Context, c *Claim) error {
+	if err := in.see(ctx, c); err != nil {
 		return err
 	}
 	if c.IsDisabled() {
 		return disabledError(c.Bucket)
 	}
-	if err := c.mysterious(); err != nil {
+	if err := c.canExist(); err != nil {
 		return err
 	}
 	if c.Terms.AreUnknownTo(c.images) {
@@ -100,9 +98,8 @@ func (d *Driver) inspect(ctx context.Context, c *Claim) error {
 	return nil
 }
 
-// mysterious is the error of a bucket that does not exist, and that this version cannot
-// make.
-func (c *Claim) mysterious() error {
+// canExist fails if the bucket does not exist, and this version cannot make it.
+func (c *Claim) canExist() error {
 	if w := c.Terms.Target; c.first() == nil && !w.IsEvaluable() {
 		return unsupported(c.Bucket, w.Features)
 	}
@@ -125,14 +122,14 @@ func (c *Claim) IsDisabled() bool {
 }
 
 // see gives a claim the shards of its bucket, its configuration and its parent.
-func (d *Driver) see(ctx context.Context, c *Claim) error {
+func (in *Inspector) see(ctx context.Context, c *Claim) error {
 	var shards []*store.Image
 	var errs [2]error
-	d.AtOnce(len(errs), func(i int) {
+	in.AtOnce(len(errs), func(i int) {
 		if i == 0 {
-			shards, errs[i] = d.wholeBucket(ctx, c)
+			shards, errs[i] = in.wholeBucket(ctx, c)
 		} else {
-			errs[i] = d.inform(ctx, c)
+			errs[i] = in.inform(ctx, c)
 		}
 	})
 	if err := errors.Join(errs[:]...); err != nil {
@@ -143,15 +140,15 @@ func (d *Driver) see(ctx context.Context, c *Claim) error {
 	} else {
 		c.Parent = plan.PayerOf(&w.Owner)
 	}
-	c.Looked, c.images, c.At = true, plan.WholeSet(shards), d.Now()
+	c.Looked, c.images, c.At = true, plan.WholeSet(shards), in.Now()
 	return nil
 }
 
 // wholeBucket reads all shards of a claim's bucket.
-func (d *Driver) wholeBucket(ctx context.Context, c *Claim) ([]*store.Image, error) {
-	shards, err := d.Store.Buckets(ctx, c.Entity, c.Resource, c.acct.ShardCount())
+func (in *Inspector) wholeBucket(ctx context.Context, c *Claim) ([]*store.Image, error) {
+	shards, err := in.Store.Buckets(ctx, c.Entity, c.Resource, c.acct.ShardCount())
 	if err == nil && len(shards) > 0 && !plan.IsWhole(shards) { // or the read crossed a merge
-		shards, err = d.Store.Buckets(ctx, c.Entity, c.Resource, plan.CountOf(shards))
+		shards, err = in.Store.Buckets(ctx, c.Entity, c.Resource, plan.CountOf(shards))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the bucket of %s for %s: %w", c.Entity, c.Resource, err)
@@ -160,11 +157,11 @@ func (d *Driver) wholeBucket(ctx context.Context, c *Claim) ([]*store.Image, err
 }
 
 // inform gives a claim the wanted bucket, read within the time to live.
-func (d *Driver) inform(ctx context.Context, c *Claim) error {
+func (in *Inspector) inform(ctx context.Context, c *Claim) error {
 	w := c.acct.Wanted()
-	if w == nil || !d.Config.IsYoung(w, d.Uptime()) {
+	if w == nil || !in.Config.IsYoung(w, in.Uptime()) {
 		var err error
-		if w, _, err = d.Config.Resolve(ctx, c.Entity, c.Resource, nil); err != nil {
+		if w, _, err = in.Config.Resolve(ctx, c.Entity, c.Resource, nil); err != nil {
 			return err
 		}
 		c.acct.Want(w)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
@@ -35,44 +34,42 @@ import (
 //
 // A pursuit may conclude as much as its image allows. An image that has just refused a write
 // shows what the item lacks, so a claim may be refused by it. An image from memory may be too
-// low as well as too high, so the pursuit asks the item.
+// low as well as too high, so the pursuit asks the item. See [sight].
 type pursuit struct {
-	d    *Driver
+	wr   *writer
 	c    *Claim
-	acct *account
 	left <-chan struct{} // closed when the caller has gone: no write begins after that
 
-	by    time.Duration // until when the callers wait, by [memory.Clock.Uptime]
-	began time.Duration // when the first try began, by [memory.Clock.Uptime]
-	// pressing says that the writes do not wait for the hidden write limit.
-	pressing bool
+	began    time.Duration // when the first try began, by [memory.Clock.Uptime]
+	pressing bool          // the writes do not wait for the hidden write limit
 
 	memory.Moment // one reading of the clocks, for a whole step
 
 	// The item:
-	img    *store.Image  // the last known image; nil is an unknown item, and a missing one if fresh is set
-	fresh  bool          // img is the answer to the last request, and the pursuit has not waited since
-	met    time.Duration // when it came, by [memory.Clock.Uptime]
+	img    *store.Image  // the last known image; nil if the item is unknown or missing
+	sight  sight         // how img was seen
+	met    time.Duration // when it answered, by [memory.Clock.Uptime]
 	lacked bool          // the last write was refused because it was for more than img held, and not for its stamp
 
 	// Its configuration:
 	sure *plan.Wanted // the wanted bucket, by a consistent read that began after img was received
-	asIs *store.Image // the image that the claim takes as it is, because the configuration cannot be read
-
-	tried ways
+	read bool         // the pursuit has read the configuration, which is not kept longer than that
 }
 
-// ways are what a pursuit does at most once, because to do it again would bring no more.
-type ways uint8
+// A sight says how a pursuit has seen its item, and so what it may conclude:
+//
+//	unknown ─── read ──▶ remembered ─── a write is refused ──▶ answered ─── 10 ms pass ──▶ remembered
+//	        └── gone ──▶ missing ────── others made it first ──▶ answered
+//
+// Invariant: img is nil for unknown and missing, and not nil for the others.
+type sight uint8
 
 const (
-	readAll        ways = 1 << iota // read the bucket and its configuration
-	movedExcess                     // looked for a sibling that could take what a shard has too much
-	soughtSiblings                  // looked for siblings of a missing shard 0, and found none
+	unknown    sight = iota // nothing is known: read first
+	remembered              // others may have written since: the item must be asked
+	answered                // the item has just refused a write with this image: it may refuse the claim
+	missing                 // the item does not exist: it may be made
 )
-
-// has reports whether the pursuit has done one of them.
-func (w ways) has(way ways) bool { return w&way != 0 }
 
 // debitAlone carries a claim out against one bucket item. It needs one write if the
 // memory of the item is right, and one more for each thing that the memory had wrong.
@@ -81,10 +78,10 @@ func (w ways) has(way ways) bool { return w&way != 0 }
 // nothing of the claim is known to be debited.
 //
 // left is closed when the caller has gone; then debitAlone begins no further write.
-func (d *Driver) debitAlone(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	p := pursuit{d: d, c: c, acct: c.acct, left: left, by: c.by}
-	p.img = p.acct.Image(c.Shard, d.Uptime(), memory.ImageAge)
-	if p.img == nil && p.acct.HasRetired(c.Shard) {
+func (wr *writer) debitAlone(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	p := pursuit{wr: wr, c: c, left: left}
+	p.recall(wr.Uptime())
+	if p.img == nil && c.acct.HasRetired(c.Shard) {
 		return errShardsChanged // a merge deleted the shard since it was drawn
 	}
 	return p.run(ctx)
@@ -92,7 +89,7 @@ func (d *Driver) debitAlone(ctx context.Context, c *Claim, left <-chan struct{})
 
 // run takes one step after the other until the claim is decided.
 func (p *pursuit) run(ctx context.Context) error {
-	p.Moment = p.d.Moment()
+	p.Moment = p.wr.Moment()
 	p.began = p.Up
 	for tries := range process.MaxTries {
 		if err := p.pauseBeforeTry(ctx, p.c, tries); err != nil {
@@ -114,95 +111,47 @@ func (p *pursuit) run(ctx context.Context) error {
 // Callers in line need some of their time for tries of their own.
 func (p *pursuit) mayInsist(tries int) bool {
 	const least, part = 20, 3
-	return tries < least || p.d.Uptime()-p.began < p.d.Time()/part
+	return tries < least || p.wr.Uptime()-p.began < p.wr.Time()/part
 }
 
 // pauseBeforeTry waits before another try. If a write was refused only for its stamp and the
 // item covers it, it may be sent again at once. No write follows an image that shows
 // too little.
 func (p *pursuit) pauseBeforeTry(ctx context.Context, c *Claim, tries int) error {
-	err := p.d.Pause(ctx, p.left, tries)
+	err := p.wr.Pause(ctx, p.left, tries)
 	if err != nil {
 		return err
 	}
-	if tries > 0 {
-		if !p.lacked || p.fresh && p.img != nil && !c.Terms.Covers(p.img, p.d.Now()) {
-			return nil
-		}
-	}
-	return p.d.pauseIfShared(ctx, c, p.left)
-}
-
-// writeNothing sends a write that debits nothing.
-func (d *Driver) writeNothing(ctx context.Context, acct *account, img *store.Image) {
-	m := d.Moment()
-	take := (&plan.Debit{Bucket: img.Bucket}).Take(img, m.Now)
-	_, _ = d.Send(ctx, &acct.Account, img.Bucket, memory.StampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return d.Store.Take(ctx, take) })
-}
-
-// lose notes that other processes took what this one asked for. A process of which others
-// may not know tells them of itself: it writes an empty debit, which is applied whatever
-// the balances are. Otherwise a process that happens to take all tokens would know of none,
-// and go on to be the first.
-func (d *Driver) lose(ctx context.Context, acct *account, img *store.Image) {
-	if acct.Lost(img.Shard, d.Uptime()) && d.Begin() {
-		d.Run(func() {
-			defer d.End()
-			d.writeNothing(d.Detach(context.WithoutCancel(ctx)), acct, img)
-		})
-	}
-}
-
-// pauseIfShared waits until the pause before a write has passed, or until the caller leaves.
-// A caller that joins the line meanwhile may have less time than the one at the front. The
-// pause then ends while half of that caller's time is left.
-func (d *Driver) pauseIfShared(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	const look = 20 * time.Millisecond // between looks at the line
-	if !d.sharing.isQueued() {
+	if tries > 0 && (!p.lacked || p.sight == answered && !c.Terms.Covers(p.img, p.wr.Now())) {
 		return nil
 	}
-	by, up := c.by, d.Uptime()
-	end := up + c.acct.PauseLeft(c.Shard, c.Terms.Amounts, up, by)
-	for ; up < end; up = d.Uptime() {
-		if err := process.Sleep(ctx, left, min(end-up, look)); err != nil {
-			return err
-		}
-		for other := range c.acct.at(c.Shard).takes.Line() {
-			if other.by < by {
-				by = other.by
-				end = min(end, up+(by-up)/2)
-			}
-		}
-	}
-	return nil
+	return p.wr.pauseIfShared(ctx, c, p.left)
 }
 
-// step plans the next step and takes it.
+// step plans the next step of a claim that goes alone, and takes it.
 func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	c := p.c
-	if c.Terms.AsIs && p.img != p.asIs { // the claim took another image as it is
-		c.Terms = c.want.Under(nil)
-	}
-	if p.sure != nil {
-		c.adopt(p.sure)
-	} else {
-		c.adopt(p.acct.Wanted())
-	}
+	c.look(p.img)
+	c.adopt(cmp.Or(p.sure, c.acct.Wanted()))
 	switch w := c.Terms.Configured; {
 	case w == nil:
 	case w.Disabled:
 		return true, p.disabled()
-	case c.want.TakesNothing(&c.Terms) && !p.tried.has(readAll) && !p.d.Config.IsYoung(w, p.Up):
+	case c.want.TakesNothing(&c.Terms) && !p.read && !p.wr.Config.IsYoung(w, p.Up):
 		return false, p.look(ctx)
 	case c.want.TakesNothing(&c.Terms):
 		p.end()
 		return true, nil
 	}
-	if p.img != nil && plan.IsOverfull(p.img) && !p.tried.has(movedExcess) && p.acct.Image(plan.SiblingOf(p.img), p.Up, memory.ImageAge) == nil {
-		p.tried |= movedExcess
+	if p.img != nil && plan.IsOverfull(p.img) && c.acct.Image(plan.SiblingOf(p.img), p.Up, memory.ImageAge) == nil {
 		return p.mend(ctx)
 	}
-	next := p.plan()
+	return p.carry(ctx, p.plan())
+}
+
+// carry takes a step.
+func (p *pursuit) carry(ctx context.Context, next plan.Step) (done bool, err error) {
+	c := p.c
 	switch next.Kind {
 	case plan.Read:
 		return false, p.look(ctx)
@@ -213,15 +162,14 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	case plan.Verify:
 		return false, p.verify(ctx)
 	case plan.Wait:
-		p.fresh = false
-		return false, p.d.doubleOrWait(ctx, &p.acct.Account, p.img, next.Wait, p.left)
+		return false, p.wr.doubleOrWait(ctx, c.acct, p.img, next.Wait, p.left)
 	case plan.Refuse:
 		c.refusedBy(p.img, p.Now)
 		return true, nil
 	case plan.Disabled:
 		return true, p.disabled()
-	case plan.Unsupported:
-		return true, p.notEvaluable()
+	case plan.Unsupported: // it cannot tell whether the item has what the claim names
+		return true, unsupported(c.Bucket, cmp.Or(p.img.Features, c.Terms.Configured.Features))
 	case plan.Done:
 	}
 	p.end()
@@ -231,39 +179,36 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 // disabled notes that an operator disabled the bucket, and returns the error.
 func (p *pursuit) disabled() error {
 	if p.img != nil && p.img.Disabled {
-		p.acct.SawDisabled(p.Up, p.d.Config.Epoch())
+		p.c.acct.SawDisabled(p.Up, p.wr.Config.Epoch())
 	}
-	return &store.DisabledError{Entity: p.c.Entity, Resource: p.c.Resource}
+	return disabledError(p.c.Bucket)
 }
 
-// notEvaluable returns the error if this version cannot tell whether the item has what
-// the claim names.
-func (p *pursuit) notEvaluable() error {
-	return unsupported(p.c.Bucket, cmp.Or(p.img.Features, p.c.Terms.Configured.Features))
+// see takes in an image of the item. A nil image that answers is a missing item.
+func (p *pursuit) see(img *store.Image, how sight) {
+	if img == nil && how == answered {
+		how = missing
+	}
+	p.img, p.sight, p.sure = img, how, nil
 }
 
-// see takes in an image of the item.
-func (p *pursuit) see(img *store.Image, fresh bool) { p.img, p.fresh, p.sure = img, fresh, nil }
-
-// catchUp reads the clocks. An image that refused a write is no longer fresh once a
+// catchUp reads the clocks. An image that refused a write counts as remembered once a
 // pause has given others the time for their writes.
 func (p *pursuit) catchUp() {
 	const stale = 10 * time.Millisecond
-	p.Moment = p.d.Moment()
-	if !p.fresh || p.img == nil || p.Up-p.met < stale {
-		return
+	if p.Moment = p.wr.Moment(); p.sight == answered && p.Up-p.met >= stale {
+		p.recall(p.Up)
 	}
-	p.recall(p.Up)
 }
 
 // recall continues with the remembered image of the item.
 func (p *pursuit) recall(up time.Duration) {
-	switch img := p.acct.Image(p.c.Shard, up, memory.ImageAge); img {
+	switch img := p.c.lastImage(up); img {
 	case nil:
 	case p.img:
-		p.fresh = false
+		p.sight = remembered
 	default:
-		p.see(img, false)
+		p.see(img, remembered)
 	}
 }
 
@@ -272,11 +217,11 @@ func (p *pursuit) plan() plan.Step {
 	s := plan.Situation{
 		Debit: plan.Debit{
 			Bucket: p.c.Bucket, Amounts: p.c.Terms.Amounts, Pressing: p.pressing,
-			Stamp: p.acct.StampRule(p.c.Shard, p.Up, p.d.Rand),
+			Stamp: p.c.acct.StampRule(p.c.Shard, p.Up, p.wr.Rand),
 			Ahead: p.ahead(),
 		},
 		Terms: &p.c.Terms, Sure: p.sure != nil,
-		Image: p.likely(), Fresh: p.fresh, Now: p.Now, Multiplier: p.d.Multiplier,
+		Image: p.likely(), Fresh: p.sight >= answered, Now: p.Now, Multiplier: p.wr.Multiplier,
 	}
 	if s.Sure {
 		s.Repair = p.c.Terms.Target
@@ -286,14 +231,14 @@ func (p *pursuit) plan() plan.Step {
 
 // ahead is how long the bucket may still have to earn what the next write debits, in
 // milliseconds.
-func (p *pursuit) ahead() int64 { return p.acct.Ahead(p.Up, p.by).Milliseconds() }
+func (p *pursuit) ahead() int64 { return p.c.acct.Ahead(p.Up, p.c.by).Milliseconds() }
 
 // likely returns the bucket as it probably is by now.
 func (p *pursuit) likely() *store.Image {
-	if p.img == nil || p.fresh {
+	if p.sight != remembered {
 		return p.img
 	}
-	return p.acct.Predicted(p.img, p.Moment)
+	return p.c.acct.Predicted(p.img, p.Moment)
 }
 
 // end stores in the claim what the bucket was found to be.
@@ -309,38 +254,33 @@ func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err err
 	switch take := next.Take; {
 	case take != nil:
 		use := memory.StampUse{Seen: take.Stamp, Late: take.Since != 0}
-		out, err := p.d.Send(ctx, &p.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Take(ctx, take) })
+		out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Take(ctx, take) })
 		return p.wrote(out, err, true)
-	case next.Refill.FullSince != 0 || !p.d.sharing.isQueued(): // it does not compete for the stamp
+	case next.Refill.FullSince != 0 || !p.wr.isQueued(): // it does not compete for the stamp
 		return p.refill(ctx, next)
 	}
 	// Refills have one lock, the stamp: refills of one process need not compete for it.
 	// A caller that waited looks at the image that the other refill brought.
-	ran, waited := p.acct.at(p.c.Shard).refilling.Do(ctx, p.left, func() { done, err = p.refill(ctx, next) })
+	ran, waited := p.c.acct.at(p.c.Shard).refilling.Do(ctx, p.left, func() { done, err = p.refill(ctx, next) })
 	if !ran && waited == nil {
-		p.met = p.d.Uptime()
-		img := p.acct.Image(p.c.Shard, p.met, memory.ImageAge)
-		p.see(img, img != nil)
+		p.met = p.wr.Uptime()
+		if img := p.c.lastImage(p.met); img != nil {
+			p.see(img, answered)
+		} else {
+			p.see(nil, unknown)
+		}
 	}
 	return done, cmp.Or(err, process.Unavailable(waited))
 }
 
 // refill sends a refill, and takes in the outcome.
 func (p *pursuit) refill(ctx context.Context, next plan.Step) (done bool, err error) {
-	use := memory.StampUse{Seen: stampOf(p.img), Moves: true}
-	out, err := p.d.Send(ctx, &p.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.d.Store.Refill(ctx, next.Refill) })
+	use := memory.StampUse{Seen: next.Refill.Seen.RefilledAt, Moves: true}
+	out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Refill(ctx, next.Refill) })
 	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.Terms.Target != nil && p.c.Terms.Target.Differs(p.img) {
-		p.acct.Repaired(p.img.ShardCount)
+		p.c.acct.Repaired(p.img.ShardCount)
 	}
 	return p.wrote(out, err, next.Kind == plan.Refill)
-}
-
-// stampOf is the stamp of an image, 0 if there is none.
-func stampOf(img *store.Image) int64 {
-	if img == nil {
-		return 0
-	}
-	return img.RefilledAt
 }
 
 // wrote takes in the outcome of a write. debits says that the write carried the
@@ -350,8 +290,8 @@ func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _
 	if err != nil {
 		return false, err
 	}
-	p.see(out.Image, true)
-	p.met = p.d.Uptime()
+	p.see(out.Image, answered)
+	p.met = p.wr.Uptime()
 	if !out.Applied || !debits {
 		return false, nil
 	}
@@ -365,21 +305,21 @@ func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _
 // unless they were read within the time to live, its configuration and its entity's
 // record.
 func (p *pursuit) look(ctx context.Context) error {
-	d, b := p.d, p.c.Bucket
-	if w := p.acct.Wanted(); w != nil && d.Config.IsYoung(w, p.Up) {
-		loaded, err := d.Store.Load(ctx, &store.Load{Bucket: &b})
+	wr, b := p.wr, p.c.Bucket
+	if w := p.c.acct.Wanted(); w != nil && wr.Config.IsYoung(w, p.Up) {
+		loaded, err := wr.Store.Load(ctx, &store.Load{Bucket: &b})
 		if err != nil {
 			return fmt.Errorf("read the bucket of %s for %s: %w", b.Entity, b.Resource, err)
 		}
 		p.saw(loaded.Image)
 		return nil
 	}
-	w, img, err := d.Config.Resolve(ctx, b.Entity, b.Resource, &b)
+	w, img, err := wr.Config.Resolve(ctx, b.Entity, b.Resource, &b)
 	if err != nil {
 		return err
 	}
-	p.tried |= readAll
-	p.acct.Want(w)
+	p.read = true
+	p.c.acct.Want(w)
 	p.saw(img)
 	return nil
 }
@@ -387,10 +327,12 @@ func (p *pursuit) look(ctx context.Context) error {
 // saw takes in what was read of the item. A nil image means that the item does not
 // exist.
 func (p *pursuit) saw(img *store.Image) {
-	p.see(img, img == nil)
-	if img != nil {
-		p.acct.Remember(img, p.Moment)
+	if img == nil {
+		p.see(nil, missing)
+		return
 	}
+	p.see(img, remembered)
+	p.c.acct.Remember(img, p.Moment)
 }
 
 // verify finds out what a bucket is to be when its item differs from what is
@@ -399,17 +341,16 @@ func (p *pursuit) saw(img *store.Image) {
 func (p *pursuit) verify(ctx context.Context) error {
 	var w *plan.Wanted
 	var err error
-	ran, waited := p.acct.verifying.Do(ctx, p.left, func() { w, err = p.d.verifySoon(ctx, p.acct, p.c.Bucket) })
+	acct, in := p.c.acct, p.wr.inspector
+	ran, waited := acct.verifying.Do(ctx, p.left, func() { w, err = in.verifySoon(ctx, acct, p.c.Bucket) })
 	switch {
 	case waited != nil:
 		return process.Unavailable(waited)
 	case !ran:
-		p.recall(p.d.Uptime())
-	case err != nil && (len(p.c.want.Asked) == 0 || !p.d.takeAsIs(ctx, p.c, p.img, err)):
+		p.recall(p.wr.Uptime())
+	case err != nil && (len(p.c.want.Asked) == 0 || !in.takeAsIs(ctx, p.c, p.img, err)):
 		return err
-	case err != nil:
-		p.asIs = p.img
-	default:
+	case err == nil:
 		p.sure = w
 	}
 	return nil
@@ -419,9 +360,9 @@ func (p *pursuit) verify(ctx context.Context) error {
 // configuration. If only this shard of the bucket is missing, create makes the shard
 // instead.
 func (p *pursuit) create(ctx context.Context) (done bool, err error) {
-	d, c := p.d, p.c
-	p.acct.Forget(c.Shard)
-	if p.acct.ShardCount() > 1 || c.Shard > 0 {
+	wr, c := p.wr, p.c
+	c.acct.Forget(c.Shard)
+	if p.c.acct.ShardCount() > 1 || c.Shard > 0 {
 		return p.mend(ctx)
 	}
 	w, err := p.prepare(ctx)
@@ -440,8 +381,8 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	c.Parent = plan.PayerOf(&w.Owner)
-	n := d.newBucket(c, p.Now)
-	if img := plan.ImageOf(n); c.exceeds(img) {
+	n := c.newBucket(p.Now, wr.Multiplier)
+	if img := plan.ImageOf(n); !c.Terms.Covers(img, p.Now) {
 		c.Refused, c.images, c.At = true, []*store.Image{img}, p.Now
 		return true, nil
 	}
@@ -450,22 +391,21 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		limit.Consumed = plan.AmountOf(c.Terms.Amounts, limit.Limit)
 		limit.Tokens -= limit.Consumed
 	}
-	out, err := d.Send(ctx, &p.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return d.Store.Create(ctx, n) })
+	out, err := wr.Send(ctx, &c.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return wr.Store.Create(ctx, n) })
 	return p.wrote(out, err, true)
 }
 
 // prepare reads at the same time all that a bucket is made from: its configuration,
 // and whether shards of it exist. It returns nil if shards exist.
 func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
-	d, acct, of, sought := p.d, p.acct, p.c.Bucket, p.tried.has(soughtSiblings) // keeps p itself on the stack
+	wr, acct, of := p.wr, p.c.acct, p.c.Bucket // keeps p itself on the stack
 	var siblings []*store.Image
 	var errs [2]error
-	d.AtOnce(len(errs), func(i int) {
-		switch {
-		case i == 0:
-			w, errs[i] = d.Verify(ctx, &acct.Account, of)
-		case !sought:
-			siblings, errs[i] = d.Store.Buckets(ctx, of.Entity, of.Resource, 0)
+	wr.AtOnce(len(errs), func(i int) {
+		if i == 0 {
+			w, errs[i] = wr.Verify(ctx, &acct.Account, of)
+		} else {
+			siblings, errs[i] = wr.Store.Buckets(ctx, of.Entity, of.Resource, 0)
 		}
 	})
 	if errs[1] != nil {
@@ -474,10 +414,9 @@ func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	p.tried |= soughtSiblings
-	p.Moment = p.d.Moment()
+	p.Moment = p.wr.Moment()
 	if len(siblings) > 0 {
-		p.acct.Recount(siblings, p.Moment)
+		p.c.acct.Recount(siblings, p.Moment)
 		return nil, nil
 	}
 	return w, nil
@@ -486,11 +425,11 @@ func (p *pursuit) prepare(ctx context.Context) (w *plan.Wanted, err error) {
 // mend makes a missing shard, and lets the claim choose again. A shard that cannot
 // be made, because of a peer's stamps on its siblings, holds nothing.
 func (p *pursuit) mend(ctx context.Context) (done bool, err error) {
-	exists, err := p.d.Upkeep.Mend(ctx, &p.acct.Account, p.c.Bucket, p.left)
+	exists, err := p.wr.upkeep.Mend(ctx, &p.c.acct.Account, p.c.Bucket, p.left)
 	switch {
 	case err != nil:
 		return true, err
-	case exists && p.acct.Image(p.c.Shard, p.Up, memory.ImageAge) == nil && p.c.Shard < p.acct.ShardCount():
+	case exists && p.c.lastImage(p.Up) == nil && p.c.Shard < p.c.acct.ShardCount():
 		p.c.short = true
 		return true, nil
 	}
@@ -498,27 +437,19 @@ func (p *pursuit) mend(ctx context.Context) (done bool, err error) {
 }
 
 // newBucket returns the wanted bucket, full except for the write that makes it.
-func (d *Driver) newBucket(c *Claim, now int64) *store.Create {
+func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.Terms.Target.Owner, Writes: plan.FirstWrite()}
 	var life int64
 	for _, limit := range c.Terms.Target.Limits {
 		p := limit.Params()
-		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, d.Multiplier))
+		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, multiplier))
 		n.Limits = append(n.Limits, store.NewLimit{
 			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
 			Tokens:      p.Capacity,
 		})
 	}
 	if c.Terms.Target.Expires {
-		n.ExpiresAt = plan.ExpiresAt(life, now, d.Multiplier)
+		n.ExpiresAt = plan.ExpiresAt(life, now, multiplier)
 	}
 	return n
-}
-
-// exceeds reports whether a claim is more than the balances of an image.
-func (c *Claim) exceeds(img *store.Image) bool {
-	return slices.ContainsFunc(c.Terms.Amounts, func(a store.Amount) bool {
-		s, _ := img.Limit(a.Limit)
-		return a.Milli > s.Tokens && a.Milli > 0
-	})
 }

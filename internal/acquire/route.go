@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -19,6 +21,21 @@ const (
 	// change every time.
 	maxRoutes = 12
 )
+
+// A writer debits claims, each on its own bucket. Who writes when is decided in three steps:
+// which shard (route), which caller of this process (the lane), and which process (the
+// condition of the write, and turns).
+//
+// Invariant: a claim is debited once and whole, by one write or one transaction, or not at
+// all. A write whose answer was lost is not sent again, because it may have been applied.
+// The caller then gets an error, and the bucket earns the tokens again in time.
+type writer struct {
+	sharing
+
+	upkeep    *upkeep.Driver
+	inspector *Inspector
+	trust     time.Duration // how long an image may refuse; negative is never
+}
 
 // route debits a claim from any shard of a bucket that can serve it. A claim is refused
 // only if all shards together cannot serve it.
@@ -35,20 +52,20 @@ const (
 //
 // Others may double, merge or make shards at every step. A claim notices that by the item
 // that it writes to, never by its memory: an image says how many shards there are.
-func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) error {
+func (wr *writer) route(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	var tried []int // found short, or throttled
 	var resting []int
 	short := 0 // the number of tried shards that were short
 	var failure error
 	for routes := 0; routes < maxRoutes; routes++ {
 		next, shard := memory.Together, 0
-		if failure != nil || !c.acct.IsScarce(c.Terms.Amounts, d.Uptime()) {
-			next, shard = c.acct.Choose(&c.Terms, tried, resting, d.Moment(), d.trust, d.Rand)
+		if failure != nil || !c.acct.IsScarce(c.Terms.Amounts, wr.Uptime()) {
+			next, shard = c.acct.Choose(&c.Terms, tried, resting, wr.Moment(), wr.trust, wr.Rand)
 		}
 		var err error
 		switch {
 		case next == memory.Resting && short == 0:
-			if err := d.waitForWrites(ctx, c, left); err != nil {
+			if err := wr.waitForWrites(ctx, c, left); err != nil {
 				return err
 			}
 			resting, routes = nil, routes-1
@@ -56,13 +73,13 @@ func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) erro
 		case next != memory.Alone && short == 0 && failure != nil:
 			return failure
 		case next == memory.Nowhere && short == 0:
-			return d.countBraked(c)
+			return wr.countBraked(c)
 		case next != memory.Alone, short > maxRetries:
 			next = memory.Together
-			err = d.gather(ctx, c, left)
+			err = wr.gather(ctx, c, left)
 		default:
 			c.Shard = shard
-			err = d.debit(ctx, c, left)
+			err = wr.debit(ctx, c, left)
 		}
 		switch {
 		case errors.Is(err, errShardsChanged):
@@ -72,7 +89,7 @@ func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) erro
 		case errors.Is(err, store.ErrThrottled):
 			failure = err
 			tried = append(tried, shard)
-			if next == memory.Together || c.acct.ShardCount() == 1 && !d.probe(ctx, c, left) {
+			if next == memory.Together || c.acct.ShardCount() == 1 && !wr.probe(ctx, c, left) {
 				return err
 			}
 		case err != nil || !c.short:
@@ -87,50 +104,51 @@ func (d *Driver) route(ctx context.Context, c *Claim, left <-chan struct{}) erro
 
 // waitForWrites handles a claim for which every shard that could serve it must first earn its
 // next write. The bucket then needs more shards, however recently it was doubled.
-func (d *Driver) waitForWrites(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	if count := c.acct.ShardCount(); count < store.MaxShards {
-		switch changed, err := d.Upkeep.Double(ctx, &c.acct.Account, c.Bucket, count, left); {
-		case changed:
-			return nil
-		case err != nil && !process.IsTurnedAway(err):
-			return err
-		}
-	} else if c.acct.Warn() {
-		d.warnSaturated(ctx, c.Bucket)
+func (wr *writer) waitForWrites(ctx context.Context, c *Claim, left <-chan struct{}) error {
+	const writeEarnedIn = time.Millisecond // by the hidden write limit of a shard
+	changed, err := wr.double(ctx, c.acct, c.Bucket, left)
+	if changed || err != nil {
+		return err
 	}
 	return process.Sleep(ctx, left, writeEarnedIn)
 }
 
-// writeEarnedIn is the time in which a shard's hidden write limit earns one write.
-const writeEarnedIn = time.Millisecond
-
 // probe finds out whether a bucket whose only known shard was throttled has other
 // shards.
-func (d *Driver) probe(ctx context.Context, c *Claim, left <-chan struct{}) bool {
+func (wr *writer) probe(ctx context.Context, c *Claim, left <-chan struct{}) bool {
 	_, err := c.acct.Reshaping.Do(ctx, left, func() {
 		b := c.Bucket
 		b.Shard = 1
-		if loaded, err := d.Store.Load(ctx, &store.Load{Bucket: &b}); err == nil && loaded.Image != nil {
-			c.acct.Remember(loaded.Image, d.Moment())
+		if loaded, err := wr.Store.Load(ctx, &store.Load{Bucket: &b}); err == nil && loaded.Image != nil {
+			c.acct.Remember(loaded.Image, wr.Moment())
 		}
 	})
 	return err == nil && c.acct.ShardCount() > 1
 }
 
+// double doubles the shards of a bucket, because they earn too few writes. It reports whether
+// there are more now. A bucket that cannot have more is worth a warning.
+func (wr *writer) double(ctx context.Context, acct *account, b store.Bucket, left <-chan struct{}) (changed bool, err error) {
+	count := acct.ShardCount()
+	if count < store.MaxShards {
+		changed, err = wr.upkeep.Double(ctx, &acct.Account, b, count, left)
+		if changed || process.IsTurnedAway(err) {
+			err = nil
+		}
+	} else if acct.Warn() {
+		wr.Logger.WarnContext(ctx, "bucket is written to faster than its shards sustain",
+			"warning", store.SaturatedWarning{Entity: b.Entity, Resource: b.Resource})
+	}
+	return changed, err
+}
+
 // doubleOrWait handles an item that has used its hidden write limit, and has its next write
 // after wait. It doubles the bucket if that helps. It returns nil after the wait, if it
 // can do no more.
-func (d *Driver) doubleOrWait(ctx context.Context, acct *memory.Account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
-	count := acct.ShardCount()
-	if count >= store.MaxShards && acct.Warn() {
-		d.warnSaturated(ctx, img.Bucket)
-	}
-	if img.IsEvaluable() && !img.HasValidUntil && acct.MayDouble(d.Uptime(), memory.DoublingPause) {
-		switch changed, err := d.Upkeep.Double(ctx, acct, img.Bucket, count, left); {
-		case err == nil && changed:
-			return errShardsChanged
-		case err != nil && !errors.Is(err, store.ErrThrottled) && !errors.Is(err, store.ErrConflict):
-			return err
+func (wr *writer) doubleOrWait(ctx context.Context, acct *account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
+	if count := acct.ShardCount(); count >= store.MaxShards || img.IsEvaluable() && !img.HasValidUntil && acct.MayDouble(wr.Uptime(), memory.DoublingPause) {
+		if changed, err := wr.double(ctx, acct, img.Bucket, left); changed || err != nil {
+			return cmp.Or(err, errShardsChanged)
 		}
 	}
 	if acct.ShardCount() > 1 {
@@ -139,40 +157,14 @@ func (d *Driver) doubleOrWait(ctx context.Context, acct *memory.Account, img *st
 	return process.Sleep(ctx, left, wait)
 }
 
-func (d *Driver) warnSaturated(ctx context.Context, b store.Bucket) {
-	d.Logger.WarnContext(ctx, "bucket is written to faster than its shards sustain",
-		"warning", store.SaturatedWarning{Entity: b.Entity, Resource: b.Resource})
-}
-
 // debit carries a claim out against the bucket item that it was routed to.
-func (d *Driver) debit(ctx context.Context, c *Claim, left <-chan struct{}) error {
+func (wr *writer) debit(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
-	if err := d.sharing.debit(ctx, c, left); err != nil || !c.Granted {
+	if err := wr.debitInLane(ctx, c, left); err != nil || !c.Granted {
 		return err
 	}
-	if wait := c.until - d.Uptime(); wait > 0 {
+	if wait := c.until - wr.Uptime(); wait > 0 {
 		return process.Sleep(ctx, left, wait)
 	}
 	return nil
-}
-
-// WaitsUntil is until when a caller waits, by the uptime, for its turn at a shared bucket and
-// for tokens that the bucket has not earned yet. The rest of its time is for writes.
-func (d *Driver) WaitsUntil(ctx context.Context) time.Duration {
-	if !d.sharing.isQueued() {
-		return 0
-	}
-	most := d.Time()
-	if deadline, ok := ctx.Deadline(); ok {
-		most = min(most, d.Until(deadline))
-	}
-	return d.Uptime() + most*4/5 // a call has at least seven eighths
-}
-
-// gather debits a claim from several shards at once, because the tried shards could
-// not serve it, or because it exceeds any share. It ends with the claim granted, or
-// refused because all shards together hold too little.
-func (d *Driver) gather(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	c.short = false
-	return d.sharing.gather(ctx, c, left)
 }

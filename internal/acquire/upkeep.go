@@ -23,7 +23,7 @@ func (d *Driver) startUpkeep(ctx context.Context, c *Claim) {
 	}
 	up := d.Uptime()
 	if w := c.acct.Wanted(); w != nil && d.Config.TTL() > 0 && up-w.Read >= d.Config.TTL()/early*(early-1) {
-		d.compare(ctx, c.acct, c.Bucket)
+		d.Inspector.compare(ctx, c.acct, c.Bucket)
 	}
 	mends, repairs := c.acct.BeginMending(up), c.acct.BeginRepair()
 	if !mends && !repairs {
@@ -35,36 +35,40 @@ func (d *Driver) startUpkeep(ctx context.Context, c *Claim) {
 			d.Upkeep.MendNow(ctx, &whole.acct.Account, whole.Bucket)
 		}
 		if whole.acct.BeginRepair() || repairs {
-			d.repairRest(ctx, whole)
+			d.writer.repairRest(ctx, whole)
 		}
 	})
 }
 
 // repairRest repairs all shards of a bucket to what a claim wants.
-func (d *Driver) repairRest(ctx context.Context, c *Claim) {
-	ctx = d.Detach(ctx)
-	images, err := d.Upkeep.ReadShards(ctx, &c.acct.Account, c.Bucket)
+func (wr *writer) repairRest(ctx context.Context, c *Claim) {
+	ctx = wr.Detach(ctx)
+	images, err := wr.upkeep.ReadShards(ctx, &c.acct.Account, c.Bucket)
 	if err == nil {
-		_, err = d.repairIfNeeded(ctx, c, images)
+		_, err = wr.repairIfNeeded(ctx, c, images)
 	}
 	if err != nil {
-		d.Logger.WarnContext(ctx, "shards of a bucket not repaired", "entity", c.Entity, "resource", c.Resource, "error", err)
+		wr.Logger.WarnContext(ctx, "shards of a bucket not repaired", "entity", c.Entity, "resource", c.Resource, "error", err)
 	}
 }
 
 // repairShards repairs the shards of a bucket that differ from what a claim wants. The
-// caller must have read the images before; repairShards reads the configuration now.
-func (d *Driver) repairShards(ctx context.Context, c *Claim, images []*store.Image) error {
-	w, err := d.verifySoon(ctx, c.acct, c.Bucket)
+// caller must have read the images before; repairShards reads the configuration now. In the
+// other order, a repair would undo a change that came between the two reads:
+//
+//	this process   reads limit 10 ─────────────────────────── reads image: 5 ──▶ differs: writes 10
+//	an operator                    sets 5 ──▶ image: 5
+func (wr *writer) repairShards(ctx context.Context, c *Claim, images []*store.Image) error {
+	w, err := wr.inspector.verifySoon(ctx, c.acct, c.Bucket)
 	if err != nil {
 		return err
 	}
 	c.adopt(w)
 	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.Terms.Target.Differs(img) })
 	errs := make([]error, len(images))
-	d.AtOnce(len(images), func(i int) {
+	wr.AtOnce(len(images), func(i int) {
 		repair := &Claim{Bucket: images[i].Bucket, acct: c.acct, want: plan.Want{Fallback: c.want.Fallback}}
-		p := pursuit{d: d, c: repair, acct: c.acct, img: images[i], sure: w, pressing: true}
+		p := pursuit{wr: wr, c: repair, img: images[i], sight: remembered, sure: w, pressing: true}
 		// A shard that was lost meanwhile has been made again, modelled on another.
 		if err := p.run(ctx); !errors.Is(err, errShardsChanged) {
 			errs[i] = err
@@ -75,16 +79,14 @@ func (d *Driver) repairShards(ctx context.Context, c *Claim, images []*store.Ima
 
 // repairIfNeeded repairs the shards of a claim's bucket that differ from their
 // configuration. If it reports differ, the caller must look at the shards again.
-func (d *Driver) repairIfNeeded(ctx context.Context, c *Claim, images []*store.Image) (differ bool, err error) {
-	if c.Terms.AsIs { // the claim took other images as they are
-		c.Terms = c.want.Under(nil)
-	}
+func (wr *writer) repairIfNeeded(ctx context.Context, c *Claim, images []*store.Image) (differ bool, err error) {
+	c.look(nil) // the claim may have taken other images as they are
 	c.adopt(c.acct.Wanted())
 	if c.Terms.Target == nil || !slices.ContainsFunc(images, c.Terms.Target.Differs) {
 		return false, nil
 	}
-	err = d.repairShards(ctx, c, images)
-	if err != nil && !errors.Is(err, store.ErrDisabled) && d.takeAsIs(ctx, c, images[0], err) {
+	err = wr.repairShards(ctx, c, images)
+	if err != nil && !errors.Is(err, store.ErrDisabled) && wr.inspector.takeAsIs(ctx, c, images[0], err) {
 		return false, nil
 	}
 	return true, err

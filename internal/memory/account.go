@@ -31,6 +31,12 @@ type Account struct {
 	disabledAt time.Duration
 	disabledIn uint64
 
+	// turn is the next turn of this process, if others write to the only shard (ADR 035).
+	turn struct {
+		at   time.Duration // when the process may write again, because it has taken ahead
+		room int           // how many callers may wait for turns; 0 if that is not known
+	}
+
 	partial bool          // one of several shards was repaired, and the others are to be checked
 	roundAt time.Duration // when the last round of claims on all shards of a shared bucket began
 	// Reshaping lets one caller at a time double, mend or merge.
@@ -190,14 +196,14 @@ func (a *Account) Remember(img *store.Image, m Moment) {
 }
 
 // isMergedLocked reports whether an image shows a shard before a merge that is known.
-// The heir of such a shard has a later stamp. If the heir had been the shard's donor
-// instead, it would have an earlier one.
+// The survivor of the merge, which took over the shard's balance, has a later stamp. If it had
+// been the shard's donor instead, it would have an earlier one.
 func (a *Account) isMergedLocked(img *store.Image, up time.Duration) bool {
 	if a.count == 0 || img.ShardCount <= a.count {
 		return false
 	}
-	heir := a.imageLocked(img.Shard%a.count, up, CrossingAge)
-	return heir != nil && heir.ShardCount == a.count && heir.RefilledAt > img.RefilledAt
+	survivor := a.imageLocked(img.Shard%a.count, up, CrossingAge)
+	return survivor != nil && survivor.ShardCount == a.count && survivor.RefilledAt > img.RefilledAt
 }
 
 // HasRetired reports whether a shard no longer exists: the other shards agree that they

@@ -43,8 +43,6 @@ type contention struct {
 	load         float64       // writes a second that the item took lately, by its own count
 	sentAt       time.Duration // when this process last sent a write
 	delay        int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
-	turnAt       time.Duration // when this process may write again, because it has taken ahead
-	room         int           // how many callers may wait for turns of this process; 0 if that is not known
 	losses       int           // how often others took what this process asked for, since a write of it was applied
 	jitter       float64       // scales the pause after that write: from 0.5 to 1.5
 	sending      int           // writes of this process under way
@@ -210,22 +208,21 @@ func (a *Account) TookTurn(img *store.Image, first []store.Amount, up, earned ti
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	const crowded, pause = LongestAhead * 7 / 8, 16
-	c := &a.shardLocked(img.Shard).contention
-	c.turnAt = earned - 2*time.Duration(c.delay)*time.Millisecond
+	delay := a.shardLocked(img.Shard).contention.delay
+	a.turn.at = earned - 2*time.Duration(delay)*time.Millisecond
 	if late := earned - up - crowded; late > 0 {
-		c.turnAt += time.Duration(draw(int64(pause * late)))
+		a.turn.at += time.Duration(draw(int64(pause * late)))
 	}
-	turns := int64(LongestAhead / max(time.Millisecond, c.turnAt-up))
-	c.room = int(max(plan.EarnedTimes(img, first, turnMillis), min(fewTurns, turns), 1))
+	turns := int64(LongestAhead / max(time.Millisecond, a.turn.at-up))
+	a.turn.room = int(max(plan.EarnedTimes(img, first, turnMillis), min(fewTurns, turns), 1))
 }
 
-// NextTurn is when this process may write to a shard again, if it is shared, and how many of
-// its callers may wait for its turns.
-func (a *Account) NextTurn(shard int) (at time.Duration, room int) {
+// NextTurn is when this process may write to a shared bucket of one shard again, and how many
+// of its callers may wait for its turns.
+func (a *Account) NextTurn() (at time.Duration, room int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := &a.shardLocked(shard).contention
-	return c.turnAt, cmp.Or(c.room, fewTurns)
+	return a.turn.at, cmp.Or(a.turn.room, fewTurns)
 }
 
 // IsShared reports whether other processes write to any shard of a bucket, too.

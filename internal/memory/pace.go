@@ -58,7 +58,7 @@ func (a *Account) PauseLeft(i int, amounts []store.Amount, up, by time.Duration)
 	ahead := a.aheadLocked(up, by) > 0
 	pause := s.contention.sentAt + time.Duration(s.pause(amounts, ahead))*time.Millisecond - up
 	if ahead {
-		pause = max(pause, min(s.contention.turnAt-up, (by-up)/2))
+		pause = max(pause, min(a.turn.at-up, (by-up)/2))
 	}
 	return pause
 }

@@ -9,9 +9,6 @@ func (a *Account) HasDoubled(from int) bool {
 	return a.count > from && !a.uneven
 }
 
-// Knows reports whether a shard was seen a moment ago.
-func (a *Account) Knows(i int, up time.Duration) bool { return a.Image(i, up, CrossingAge) != nil }
-
 // BeginReshaping claims background work on the set of shards.
 func (a *Account) BeginReshaping() bool {
 	a.mu.Lock()

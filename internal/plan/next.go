@@ -70,7 +70,7 @@ func Next(s *Situation) Step {
 		}
 		return Step{Kind: Read}
 	}
-	mismatch := target != nil && target.Differs(img) && !s.Terms.AsIs
+	mismatch := target != nil && target.Differs(img) && s.Terms.AsIs == nil
 	switch {
 	case img.Disabled && s.Fresh:
 		return Step{Kind: Disabled}

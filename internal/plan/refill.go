@@ -78,10 +78,7 @@ func eachChange(r *store.Refill, f func(*store.Change, *store.LimitState, bucket
 // long until that limit has a token for it. A forced write does not need the token.
 func WritesChange(img *store.Image, now int64, forced bool) (ch store.Change, wait time.Duration) {
 	if img.Writes.Name == "" {
-		return store.Change{
-			Limit: store.WriteLimit, Kind: store.AddLimit, Params: WriteParams,
-			Earned: WriteParams.Capacity, Debit: WriteCost,
-		}, 0
+		return pressingWrite(img), 0
 	}
 	writes := WholeOf(&img.Writes)
 	if ms, ok := writes.Wait(img.Writes.Tokens, img.RefilledAt, now, WriteCost); !ok || ms > 0 {

@@ -59,6 +59,12 @@ func (d *Debit) Owes(img *store.Image) bool {
 // Adjustment is the write that settles. Of a credit, only the part up to the
 // capacity reaches the balance; of a debit, only the part down to maxDebt. The whole
 // amount counts as returned or consumed.
+//
+// A credit that the capacity cuts is pinned to the balance seen. To cut it and not to pin it
+// would lose tokens: a take that comes between makes room that the cut leaves empty.
+//
+//	this process   image: 8 of 10, returns 5 ──────────── writes +2 ──▶ 4; it should be 7
+//	another one                        takes 6 ──▶ 2
 func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]store.Delta, 0, len(d.Amounts))}
 	for _, m := range d.Amounts {

@@ -29,9 +29,9 @@ type Terms struct {
 	// limits are not known yet, they are all that were asked.
 	Amounts []store.Amount
 	Unknown []string // limits that the bucket is not to have
-	// AsIs says that nobody could find out whether the item is as configured: the item
-	// is used as it is.
-	AsIs bool
+	// AsIs is the image that is used as it is, because nobody could find out whether it is
+	// as configured; otherwise nil.
+	AsIs *store.Image
 }
 
 // Under returns the terms of a want under a configuration, nil if none is known. The
@@ -65,7 +65,7 @@ func (w *Want) Under(configured *Wanted) Terms {
 // configuration could not be read. It is not ok if the want names a limit that the item
 // lacks but the remembered target has.
 func (w *Want) OnItem(img *store.Image, last *Terms) (t Terms, ok bool) {
-	t = Terms{Configured: last.Configured, Target: last.Target, AsIs: true}
+	t = Terms{Configured: last.Configured, Target: last.Target, AsIs: img}
 	for _, a := range w.Asked {
 		switch _, has := img.Limit(a.Limit); {
 		case has:

@@ -308,7 +308,7 @@ func (d *Driver) tryMissing(ctx context.Context, acct *memory.Account, b store.B
 	done = true
 	for b.Shard = range count {
 		m := d.Moment()
-		if b.Shard < len(images) && images[b.Shard] != nil || acct.Knows(b.Shard, m.Up) {
+		if b.Shard < len(images) && images[b.Shard] != nil || acct.Image(b.Shard, m.Up, memory.CrossingAge) != nil {
 			continue
 		}
 		sibling := (b.Shard + count/2) % count

@@ -1,0 +1,150 @@
+package acquire
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Taken is what a request took of one bucket, shard by shard. A caller changes the
+// totals of its entries, and then settles it: the store is told the difference, once.
+//
+// The naive way tells the store each change as it comes: a request that adjusts ten times
+// and rolls back costs eleven writes. And if one of them is lost, nobody knows any more what
+// the store has debited. Here the store is told only the sum that is missing:
+//
+//	request   takes 10 ──── adjusts +5 ── adjusts −8 ──── commits
+//	Total         10            15            7               7
+//	written       10            10           10          10 ──▶ a write of −3 ──▶ 7
+//
+// Invariant: for each entry, what the parts have written is what the store has debited for
+// this request, whatever calls failed before. A settlement writes Total minus that. So to
+// settle again after an outage makes up for what failed. An amount whose answer was lost
+// counts as written: a credit that is sent again might be applied twice, and would admit
+// more than the limit.
+type Taken struct {
+	Claim   *Claim // as it was decided; nil if nothing was taken yet
+	Entries []Entry
+
+	parts []part // one for each shard that was written to, first by the request, then by adjustments
+	room  [1]part
+	lost  error // why nobody can tell what became of a settlement; nil if that is known
+}
+
+// An Entry is one limit of what a request took, in millitokens.
+type Entry struct {
+	Limit string
+	Total int64 // what the request is to have taken in the end
+	Due   int64 // what a settlement that leaves the lease open is to leave debited
+}
+
+// A part is what a request took of one shard.
+type part struct {
+	image   *store.Image // the shard as last written or seen
+	written []int64      // for each entry, the amount debited in the store, in millitokens
+}
+
+// Init records what a granted claim has taken, in a zero Taken. up is the uptime by now. The
+// Taken must not be copied afterwards.
+func (t *Taken) Init(up time.Duration, c *Claim) {
+	if c.image.ShardCount > 1 {
+		c.images = c.Shards(up) // as they are now
+	}
+	t.Claim = c
+	t.Absorb(c)
+}
+
+// Absorb adds what another granted claim has taken of the same bucket.
+func (t *Taken) Absorb(c *Claim) {
+	t.raise(c.Terms.Amounts)
+	portions := c.portions
+	if len(portions) == 0 {
+		portions = []plan.Portion{{Image: c.image, Amounts: c.Terms.Amounts}}
+	}
+	for i := range portions {
+		p := t.of(portions[i].Image)
+		p.image = portions[i].Image
+		for k := range t.Entries {
+			p.written[k] += plan.AmountOf(portions[i].Amounts, t.Entries[k].Limit)
+		}
+	}
+}
+
+// of returns the part of a shard, and makes it if nothing was taken of the shard yet.
+func (t *Taken) of(img *store.Image) *part {
+	i := slices.IndexFunc(t.parts, func(p part) bool { return p.image.Shard == img.Shard })
+	if i < 0 {
+		i = len(t.parts)
+		t.add(img)
+	}
+	return &t.parts[i]
+}
+
+// add makes a part.
+func (t *Taken) add(img *store.Image) {
+	if t.parts == nil {
+		t.parts = t.room[:0]
+	}
+	t.parts = append(t.parts, part{image: img, written: make([]int64, len(t.Entries))})
+}
+
+// Assume records what a request would take, in tokens by limit name, if the store could
+// be reached.
+func (t *Taken) Assume(consume map[string]int64) {
+	t.Raise(consume)
+	t.add(nil)
+	for i := range t.Entries {
+		t.parts[0].written[i] = t.Entries[i].Total
+	}
+}
+
+// Raise adds what a request would take, in tokens by limit name, if the store could be
+// reached.
+func (t *Taken) Raise(consume map[string]int64) { t.raise(claimAmounts(consume)) }
+
+// raise adds amounts to the entries, which stay ordered by limit name.
+func (t *Taken) raise(amounts []store.Amount) {
+	t.Entries = slices.Grow(t.Entries, len(amounts))
+	for _, a := range amounts {
+		i, found := slices.BinarySearchFunc(t.Entries, a.Limit, func(e Entry, name string) int { return cmp.Compare(e.Limit, name) })
+		if !found {
+			t.Entries = slices.Insert(t.Entries, i, Entry{Limit: a.Limit})
+			for j := range t.parts {
+				t.parts[j].written = slices.Insert(t.parts[j].written, i, 0)
+			}
+		}
+		t.Entries[i].Total += a.Milli
+	}
+}
+
+// written is the amount of an entry that is debited in the store.
+func (t *Taken) written(i int) (sum int64) {
+	for j := range t.parts {
+		sum += t.parts[j].written[i]
+	}
+	return sum
+}
+
+// IsSettled reports whether the store has debited exactly the target of each entry.
+func (t *Taken) IsSettled(target func(*Entry) int64) bool {
+	for i := range t.Entries {
+		if target(&t.Entries[i]) != t.written(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// Unsettled returns the difference between the target of each entry and what the store has
+// debited, where there is any.
+func (t *Taken) Unsettled(target func(*Entry) int64) (deltas []store.Amount) {
+	for i := range t.Entries {
+		if diff := target(&t.Entries[i]) - t.written(i); diff != 0 {
+			deltas = append(deltas, store.Amount{Limit: t.Entries[i].Limit, Milli: diff})
+		}
+	}
+	return deltas
+}
