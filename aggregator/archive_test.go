@@ -21,6 +21,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
@@ -121,7 +122,7 @@ func TestExpiredEventsAreArchived(t *testing.T) {
 		time.Sleep(20 * time.Hour) // so that the events are on two days
 		w := newWorld(t)
 		s := w.expiring()
-		n, err := dynamo.NewNamespaces(dynamo.Options{API: w.API, Table: table})
+		n, err := admin.NewNamespaces(dynamo.Options{API: w.API, Table: table})
 		w.Must(err)
 		_, err = n.Register(t.Context(), "short-lived")
 		w.Must(err)

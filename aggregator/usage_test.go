@@ -18,6 +18,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -305,7 +306,7 @@ func TestNamespacesAreKeptApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: w.API, Table: table})
+		namespaces, err := admin.NewNamespaces(dynamo.Options{API: w.API, Table: table})
 		w.Must(err)
 		for i, name := range []string{"blue", "green", "gone"} {
 			_, err := namespaces.Register(t.Context(), name)

@@ -13,6 +13,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
@@ -268,7 +269,7 @@ func TestABucketOfAForgottenNamespaceIsMerged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: w.API, Table: table})
+		namespaces, err := admin.NewNamespaces(dynamo.Options{API: w.API, Table: table})
 		w.Must(err)
 		_, err = namespaces.Register(t.Context(), "blue")
 		w.Must(err)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // AuditEvents reads events about an entity or a level of configuration, newest first,
@@ -18,15 +17,4 @@ func (s *Store) AuditEvents(ctx context.Context, q audit.Query) (audit.Page, err
 		return audit.Page{}, err
 	}
 	return s.audit.Read(ctx, s.ns, q)
-}
-
-// AuditEvents reads events about the namespace of a name, for all ids that the name led
-// to: its registrations and deletions. It reads as [Store.AuditEvents] does and ignores
-// q.Entity.
-func (n *Namespaces) AuditEvents(ctx context.Context, name string, q audit.Query) (audit.Page, error) {
-	if err := store.CheckNamespace(name); err != nil {
-		return audit.Page{}, err
-	}
-	q.Entity = schema.AuditNamespace(name)
-	return n.audit.Read(ctx, schema.TableNamespace, q)
 }

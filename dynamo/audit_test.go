@@ -17,6 +17,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -290,7 +291,7 @@ func TestDeletingAnEntityWithoutARecordIsAudited(t *testing.T) {
 func TestNamespacesAreAudited(t *testing.T) {
 	t.Parallel()
 	f := faults.NewTap(fixture.NewTable(t))
-	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now, Principal: "jo"}))
+	n, err := admin.NewNamespaces(dynamo.Options{API: fixture.AtOnce(f), Table: table, Now: now, Principal: "jo"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +340,7 @@ func TestPrincipalsAreChecked(t *testing.T) {
 	} {
 		o := dynamo.Options{API: db, Table: table, Principal: principal}
 		_, open := dynamo.Open(t.Context(), o)
-		_, namespaces := dynamo.NewNamespaces(o)
+		_, namespaces := admin.NewNamespaces(o)
 		create := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table, Principal: principal})
 		for _, err := range []error{open, namespaces, create, audit.CheckPrincipal(principal)} {
 			invalid := (*store.ValidationError)(nil)

@@ -111,7 +111,7 @@ func (s *Store) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[
 		if err == nil {
 			err = b.flush(ctx)
 		}
-		if err != nil && !errors.Is(err, errStopped) {
+		if err != nil && !errors.Is(err, conn.ErrStop) {
 			yield(nil, err)
 		}
 	}
@@ -139,7 +139,7 @@ func (b *bucketBatch) add(ctx context.Context, k schema.Key) error {
 	return nil
 }
 
-// flush reads the buckets and yields them; errStopped if nobody wants more.
+// flush reads the buckets and yields them; [conn.ErrStop] if nobody wants more.
 func (b *bucketBatch) flush(ctx context.Context) error {
 	images, err := b.store.readBuckets(ctx, b.op, b.keys, false)
 	b.keys = b.keys[:0]
@@ -148,14 +148,11 @@ func (b *bucketBatch) flush(ctx context.Context) error {
 	}
 	for shards := range wholeBuckets(images) {
 		if !b.yield(shards, nil) {
-			return errStopped
+			return conn.ErrStop
 		}
 	}
 	return nil
 }
-
-// errStopped ends a query because nobody wants more.
-var errStopped = errors.New("stopped")
 
 // wholeBuckets yields the images of each bucket. The images are sorted by bucket.
 func wholeBuckets(images []*store.Image) iter.Seq[[]*store.Image] {

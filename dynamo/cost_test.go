@@ -11,6 +11,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -100,7 +101,7 @@ func checkCosts(t *testing.T, api dynamo.API, local bool) string {
 
 func newTill(t *testing.T, api dynamo.API, name string) *till {
 	t.Helper()
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: api, Table: table})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: api, Table: table})
 	if err != nil {
 		t.Fatal(err)
 	}

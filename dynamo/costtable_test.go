@@ -7,6 +7,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -237,7 +238,7 @@ var costs = []cost{
 	}},
 
 	{"register a namespace", price{1, 1, 0, 12}, &price{1, 1, 0, 8}, func(c *till) {
-		namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: c.meter, Table: table})
+		namespaces, err := admin.NewNamespaces(dynamo.Options{API: c.meter, Table: table})
 		c.must(err)
 		c.start()
 		c.must(errOf(namespaces.Register(c.Context(), c.name+"-2")))

@@ -1,8 +1,7 @@
-// Package dynamo keeps a limiter's buckets and configuration in a DynamoDB table, and
-// administers the table. The wire format is that of the Python peer (see
-// internal/schema). Begin with [Open]. [CreateTable] makes a table for local use,
-// [Namespaces] registers the namespaces that Open resolves, and [Meter] counts the cost
-// of requests.
+// Package dynamo keeps a limiter's buckets and configuration in a DynamoDB table, with the
+// wire format of the Python peer (see internal/schema). Begin with [Open]. [CreateTable]
+// makes a table for local use, and [Meter] counts the cost of requests. Package
+// dynamo/admin registers the namespaces that Open resolves.
 //
 // # Writers and conditions
 //

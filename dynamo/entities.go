@@ -69,7 +69,7 @@ func (s *Store) CreateEntity(ctx context.Context, e store.Entity) (*store.Entity
 		return nil, err
 	}
 	const parent = 2
-	writes := []types.TransactWriteItem{{Put: putNew(s.conn, schema.EncodeEntity(s.ns, &e))}, event}
+	writes := []types.TransactWriteItem{{Put: s.conn.PutNew(schema.EncodeEntity(s.ns, &e))}, event}
 	if e.Parent != "" {
 		writes = append(writes, types.TransactWriteItem{ConditionCheck: s.parentCheck(&e)})
 	}

@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -69,16 +68,13 @@ func (s *Store) nextIDs(ctx context.Context, r *idRange) (ids []string, err erro
 			ids = append(ids, id)
 		}
 		if entries++; entries == entityIDEntries {
-			return errStopped
+			return conn.ErrStop
 		}
 		return nil
 	})
 	r.from = ""
-	if errors.Is(err, errStopped) {
-		err = nil
-		if len(ids) > 0 { // else nothing here is an entity's
-			r.from = r.begin + ids[len(ids)-1] + schema.LeastOfID
-		}
+	if entries == entityIDEntries && len(ids) > 0 { // else nothing here is an entity's
+		r.from = r.begin + ids[len(ids)-1] + schema.LeastOfID
 	}
 	return slices.Compact(ids), err
 }

@@ -11,6 +11,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -48,7 +49,7 @@ func TestEntityIDsAreOfAllForms(t *testing.T) {
 		t.Error("a prefix of no ID is accepted")
 	}
 
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: db, Table: table})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: db, Table: table})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,29 +40,6 @@ func ExampleOpen() {
 	// opened: default
 }
 
-// Each namespace of a table has entities, limits and buckets of its own.
-func ExampleNamespaces_Register() {
-	ctx := context.Background()
-	api := newExample(ctx)
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: api, Table: "limits"})
-	if err != nil {
-		panic(err)
-	}
-	if _, err := namespaces.Register(ctx, "prod"); err != nil {
-		panic(err)
-	}
-	all, err := namespaces.List(ctx)
-	if err != nil {
-		panic(err)
-	}
-	for _, n := range all {
-		fmt.Println(n.Name)
-	}
-	// Output:
-	// default
-	// prod
-}
-
 // SetLimits replaces all limits of one level. Here it is the level of a resource.
 func ExampleStore_SetLimits() {
 	ctx := context.Background()

@@ -6,11 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 )
 
-// Internals that the tests use.
-var (
-	ItemSize       = conn.ItemSize
-	NewNamespaceID = newNamespaceID
-)
+// ItemSize is internal.
+var ItemSize = conn.ItemSize
 
 // CompareReleases compares two version strings; ok is false if one is invalid.
 func CompareReleases(a, b string) (order int, ok bool) {

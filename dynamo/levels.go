@@ -263,7 +263,7 @@ func (s *Store) outageSetting(on store.OnUnavailable, old item) levelWrite {
 // be.
 func (s *Store) levelPut(k store.ConfigKey, old item, c *store.Config, whole bool, e *schema.AuditEvent) levelWrite {
 	it := schema.EncodeConfig(s.ns, k, c)
-	put := putNew(s.conn, it)
+	put := s.conn.PutNew(it)
 	if old != nil {
 		seen := policies(old, whole)
 		maps.Copy(it, seen)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -126,13 +125,10 @@ func (s *Store) recordKeys(ctx context.Context, op, prefix, after string, n int)
 	}
 	err = s.conn.Query(ctx, op, in, func(it item) error {
 		if keys = append(keys, schema.KeyOf(it)); len(keys) == n {
-			return errStopped
+			return conn.ErrStop
 		}
 		return nil
 	})
-	if errors.Is(err, errStopped) {
-		err = nil
-	}
 	return keys, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -41,7 +42,7 @@ func TestEntitiesComeInPages(t *testing.T) {
 	db := fixture.NewTable(t)
 	s := fixture.OpenStore(t, db)
 	ids(t, s, 0, 0)
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: db, Table: table})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: db, Table: table})
 	if err != nil {
 		t.Fatal(err)
 	}

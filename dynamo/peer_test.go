@@ -15,6 +15,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -195,7 +196,7 @@ func TestAdministrationLeavesWhatThePeersLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespaces, err := dynamo.NewNamespaces(o)
+	namespaces, err := admin.NewNamespaces(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -47,16 +46,13 @@ func (s *Store) entitiesWithLimits(ctx context.Context, resource string, most in
 	in := conn.IndexQuery(schema.GSI3, schema.EntityConfigIndexPK(s.ns, resource), "")
 	err := s.conn.Query(ctx, "list entities with limits for "+resource, in, func(it item) error {
 		if len(names) == most {
-			return errStopped
+			return conn.ErrStop
 		}
 		if _, entity, ok := schema.ParseEntityPK(schema.KeyOf(it).PK); ok {
 			names = append(names, entity)
 		}
 		return nil
 	})
-	if errors.Is(err, errStopped) {
-		err = nil
-	}
 	slices.Sort(names)
 	return names, err
 }

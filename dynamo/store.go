@@ -9,6 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -123,8 +124,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{conn: c, audit: trail, name: o.Namespace, watchers: map[int]func(store.ConfigKey){}}
-	version, namespace := schema.VersionKey(), schema.NamespaceKey(o.Namespace)
-	items, err := s.conn.BatchGet(ctx, "open table "+o.Table, []schema.Key{version, namespace}, true)
+	version, forward := schema.VersionKey(), schema.NamespaceKey(o.Namespace)
+	items, err := s.conn.BatchGet(ctx, "open table "+o.Table, []schema.Key{version, forward}, true)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		s.version = &v
 	}
-	n, err := activeNamespace(o.Namespace, items[namespace])
+	n, err := namespace.Active(o.Namespace, items[forward])
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (s *Store) Namespace() (name, id string) { return s.name, s.ns }
 func (s *Store) CheckNamespace(ctx context.Context) error {
 	key := schema.NamespaceKey(s.name)
 	items, err := s.conn.BatchGet(ctx, "check namespace "+s.name, []schema.Key{key}, true) // as Open: with its permission
-	if err != nil || leadsTo(items[key], s.ns) {
+	if err != nil || namespace.LeadsTo(items[key], s.ns) {
 		return err
 	}
 	return &store.NotFoundError{Kind: "namespace", Name: s.name, Hint: "it was deleted meanwhile: recover the ID " + s.ns + ", or register the name again"}

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store/storetest"
@@ -74,7 +75,7 @@ func storesOn(api dynamo.API) func(*testing.T) storetest.Store {
 func openNamespace(t *testing.T, api dynamo.API, name string) *dynamo.Store {
 	t.Helper()
 	o := dynamo.Options{API: api, Table: table, Namespace: name, Timeout: time.Minute} // the suite sends many requests at once to a busy machine
-	namespaces, err := dynamo.NewNamespaces(o)
+	namespaces, err := admin.NewNamespaces(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -105,7 +106,7 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	if err := writeVersion(ctx, c); err != nil {
 		return err
 	}
-	_, err = (&Namespaces{c, trail}).Register(ctx, DefaultNamespace)
+	_, err = namespace.Register(ctx, c, trail, DefaultNamespace)
 	return err
 }
 

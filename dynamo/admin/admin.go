@@ -1,6 +1,7 @@
 // Package admin administers the table itself. It describes a table, deletes it, enables
-// its stream, backs it up, restores it, and checks whether this client works with it.
-// Begin with [New].
+// its stream, backs it up, restores it, and checks whether this client works with it:
+// begin with [New]. It registers, lists, deletes, recovers and purges the namespaces of a
+// table: begin with [NewNamespaces].
 //
 // A table that a CloudFormation stack owns is described and backed up like any other. It
 // is never deleted here, because its stack would not know of it.

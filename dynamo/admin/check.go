@@ -119,7 +119,7 @@ func (r *Report) checkUpkeep() {
 
 // checkNamespace finds the ID of the namespace. A namespace that cannot be read has none.
 func (t *Table) checkNamespace(ctx context.Context, r *Report, name string) (id string, err error) {
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: t.api, Table: t.o.Table, Now: t.o.Now})
+	namespaces, err := NewNamespaces(dynamo.Options{API: t.api, Table: t.o.Table, Now: t.o.Now})
 	if err != nil {
 		return "", err
 	}

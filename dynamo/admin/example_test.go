@@ -40,3 +40,30 @@ func ExampleTable_Check() {
 	// the table has no stream: there is no usage, and no aggregator can work
 	// try: zae-limiter table enable-stream
 }
+
+// Each namespace of a table has entities, limits and buckets of its own.
+func ExampleNamespaces_Register() {
+	ctx := context.Background()
+	engine := dynamolite.New(dynamolite.Options{})
+	defer engine.Close()
+	if err := dynamo.CreateTable(ctx, engine, dynamo.TableOptions{Name: "limits"}); err != nil {
+		panic(err)
+	}
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: engine, Table: "limits"})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := namespaces.Register(ctx, "prod"); err != nil {
+		panic(err)
+	}
+	all, err := namespaces.List(ctx)
+	if err != nil {
+		panic(err)
+	}
+	for _, n := range all {
+		fmt.Println(n.Name)
+	}
+	// Output:
+	// default
+	// prod
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -194,7 +195,7 @@ func TestOpenID(t *testing.T) {
 	}
 	_, err = dynamo.OpenID(t.Context(), o, "nobody")
 	fixture.WantErr(t, err, store.ErrNotFound)
-	namespaces, err := dynamo.NewNamespaces(o)
+	namespaces, err := admin.NewNamespaces(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
 
@@ -22,7 +23,7 @@ func TestOnDynamoDBLocal(t *testing.T) {
 	checkUsageCosts(t, api, dynamo.ProjectKeys)
 	checkUsageInParts(t, api)
 	checkUsageBeyond64Bits(t, api)
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: api, Table: table})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: api, Table: table})
 	if err != nil {
 		t.Fatal(err)
 	}

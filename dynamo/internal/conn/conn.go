@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -150,6 +151,11 @@ func (c *Conn) PutItem(ctx context.Context, op string, in *dynamodb.PutItemInput
 	return err
 }
 
+// PutNew is the write of an item, if there is none of its key.
+func (c *Conn) PutNew(it schema.Item) *types.Put {
+	return &types.Put{TableName: c.Table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
+}
+
 // UpdateItem updates an item.
 func (c *Conn) UpdateItem(ctx context.Context, op string, in *dynamodb.UpdateItemInput) error {
 	in.TableName = c.Table
@@ -171,8 +177,11 @@ func (c *Conn) Transact(ctx context.Context, op string, in *dynamodb.TransactWri
 	}
 }
 
-// Query reads every page and calls yield with each schema.Item, until yield fails. It
-// begins at in's ExclusiveStartKey.
+// ErrStop is what yield returns to end a query or scan without an error.
+var ErrStop = errors.New("stop")
+
+// Query reads every page and calls yield with each schema.Item, until yield fails or
+// returns [ErrStop]. It begins at in's ExclusiveStartKey.
 func (c *Conn) Query(ctx context.Context, op string, in *dynamodb.QueryInput, yield func(schema.Item) error) error {
 	in.TableName = c.Table
 	return pages(in.ExclusiveStartKey, yield, func(from schema.Item) ([]schema.Item, schema.Item, error) {
@@ -207,7 +216,10 @@ func pages(from schema.Item, yield func(schema.Item) error, read func(from schem
 			return err
 		}
 		for _, it := range page {
-			if err := yield(it); err != nil {
+			switch err := yield(it); {
+			case errors.Is(err, ErrStop):
+				return nil
+			case err != nil:
 				return err
 			}
 		}

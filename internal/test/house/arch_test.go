@@ -65,14 +65,15 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// The store on DynamoDB.
-	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "internal/bucket", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
-	"dynamo/admin":               {"store", "dynamo", "dynamo/stream", "dynamo/usage", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
+	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
+	"dynamo/admin":               {"store", "dynamo", "dynamo/audit", "dynamo/stream", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/namespace", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/fastclient":          {sdk + "/..."},
 	"dynamo/internal/conn":       {"internal/awsauth", "internal/calls", "store", "internal/schema", sdk + "/..."},
 	"dynamo/internal/expression": {"store", "internal/schema", sdkDB + "/types"},
+	"dynamo/internal/namespace":  {"store", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/internal/fixture":    {"store", "dynamo", "dynamo/audit", "dynamolite", help + "faults", help + "testbed", "internal/schema", sdk + "/..."},
 	"internal/schema":            {"store", sdkDB + "/types"},
 	// The codes with which AWS refuses credentials.
@@ -118,8 +119,8 @@ var mayImport = map[string][]string{
 	program + "redrive":                 {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
 	program + "replay":                  {"store", "internal/bucket"},
 	program + "replay/logs":             {program + "replay", "store"},
-	program + "estimate":                {".", "store", "aggregator", "dynamo", "dynamo/stream", "dynamo/usage", "dynamolite", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
-	program + "loadtest":                {".", "store", "dynamo", "dynamolite", program + "estimate", program + "drive/...", "internal/schema", program + "loadtest/result", program + "scenario", sdk + "/..."},
+	program + "estimate":                {".", "store", "aggregator", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
+	program + "loadtest":                {".", "store", "dynamo", "dynamo/admin", "dynamolite", program + "estimate", program + "drive/...", "internal/schema", program + "loadtest/result", program + "scenario", sdk + "/..."},
 	program + "loadtest/compare":        {"store", program + "loadtest/result"},
 	program + "loadtest/report":         {program + "chart", program + "limitarg", program + "loadtest/result", program + "loadtest/swarm"},
 	program + "loadtest/result":         {program + "limitarg"},
@@ -138,7 +139,7 @@ var mayImport = map[string][]string{
 	program + "deploy/option":           {"store"},
 	program + "deploy/loadstack":        {"store", program + "deploy", program + "deploy/option", program + "loadtest/fleet"},
 	program + "deploy/health":           {"internal/awsauth", "store", "dynamo", "dynamo/admin", "aggregator/lambda", program + "deploy/stack", sdk + "/..."},
-	program + "deploy/stack":            {"internal/awsauth", "store", "dynamo", sdk + "/..."},
+	program + "deploy/stack":            {"internal/awsauth", "store", "dynamo", "dynamo/admin", sdk + "/..."},
 
 	// Its surface.
 	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", program + "...", sdk + "/..."},

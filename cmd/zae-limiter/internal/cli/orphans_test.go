@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -29,7 +30,7 @@ func TestOrphansAreListedBesideADamagedRecord(t *testing.T) {
 	}
 	const table = "zae-limiter"
 	must(dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}))
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: engine, Table: table})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: engine, Table: table})
 	must(err)
 	_, err = namespaces.Register(t.Context(), "team-a")
 	must(err)

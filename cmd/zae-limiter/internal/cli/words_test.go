@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
@@ -36,7 +36,7 @@ var wordsOf = map[string][]string{
 var (
 	windows      = []string{usage.Hourly.String(), usage.Daily.String(), usage.Monthly.String()}
 	sides        = []string{string(scenario.Limiter), string(scenario.Shared), string(scenario.Bare)}
-	orphanStates = []string{string(dynamo.OrphanDeleted), string(dynamo.OrphanPurging), string(dynamo.OrphanStranded)}
+	orphanStates = []string{string(admin.OrphanDeleted), string(admin.OrphanPurging), string(admin.OrphanStranded)}
 )
 
 var errorRow = regexp.MustCompile("`([a-z_]+)`")

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/virtual"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -135,7 +136,7 @@ func (r *rehearsal) register(ctx context.Context) error {
 	before := r.engine.Ledger()
 	r.ledger = before
 	o := dynamo.Options{API: r.engine, Table: table, Namespace: namespace}
-	namespaces, err := dynamo.NewNamespaces(o)
+	namespaces, err := admin.NewNamespaces(o)
 	if err != nil {
 		return err
 	}

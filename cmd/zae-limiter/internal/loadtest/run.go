@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 )
 
 // Run creates what a scenario needs, drives its load, and deletes what it created. It
@@ -153,7 +154,7 @@ func (r *run) forget(ctx context.Context, i int) error {
 }
 
 func (r *run) deleteNamespace(ctx context.Context, i int) error {
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: r.admin, Table: r.o.table(r.plan.Sides[i]), Now: r.o.Now, Logger: r.o.Logger})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: r.admin, Table: r.o.table(r.plan.Sides[i]), Now: r.o.Now, Logger: r.o.Logger})
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (r *run) open(ctx context.Context, i int) (*dynamo.Store, error) {
 	if kind == scenario.Bare {
 		projection = dynamo.ProjectAll
 	}
-	namespaces, err := dynamo.NewNamespaces(o)
+	namespaces, err := admin.NewNamespaces(o)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -121,7 +122,7 @@ func TestAnApplyToANamespaceThatWasDeletedWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	m := levels("a", "r=10")
 	p := w.plan(m, false, "create r")
-	namespaces, err := dynamo.NewNamespaces(w.StoreOptions(dynamo.Options{}))
+	namespaces, err := admin.NewNamespaces(w.StoreOptions(dynamo.Options{}))
 	w.Must(err)
 	w.Must(namespaces.Delete(t.Context(), "default"))
 	for _, again := range []bool{false, true} {

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/function"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
@@ -200,7 +201,7 @@ func openArchive(ctx context.Context, a *app.App, flags *app.ArchiveFlags, store
 	if flags.URL == "" {
 		return nil, nil
 	}
-	namespaces, err := dynamo.NewNamespaces(store)
+	namespaces, err := admin.NewNamespaces(store)
 	if err != nil {
 		return nil, err
 	}

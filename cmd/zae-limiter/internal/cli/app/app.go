@@ -20,6 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/redrive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -166,12 +167,12 @@ func (a *App) Store(ctx context.Context) (*dynamo.Store, error) {
 }
 
 // Namespaces are the namespaces of the flags' table.
-func (a *App) Namespaces(ctx context.Context) (*dynamo.Namespaces, error) {
+func (a *App) Namespaces(ctx context.Context) (*admin.Namespaces, error) {
 	o, err := a.options(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return dynamo.NewNamespaces(o)
+	return admin.NewNamespaces(o)
 }
 
 func (a *App) options(ctx context.Context) (dynamo.Options, error) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -215,7 +214,7 @@ var kinds = []struct {
 	{context.Canceled, "canceled"},
 	{ErrDeclined, "declined"},
 	{limiter.ErrInvalid, "invalid"},
-	{dynamo.ErrNamespaceInUse, "in_use"},
+	{admin.ErrNamespaceInUse, "in_use"},
 	{admin.ErrProtected, "protected"},
 	{admin.ErrNoBackups, "no_backups"},
 	{stack.ErrNoStacks, "no_stacks"},

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/fleet"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/locust"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -39,7 +40,7 @@ func TestAJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := testbed.New(t, testbed.Options{})
-			all, err := dynamo.NewNamespaces(dynamo.Options{API: w.Engine, Table: testbed.Table})
+			all, err := admin.NewNamespaces(dynamo.Options{API: w.Engine, Table: testbed.Table})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/loadstack"
 	stacks "github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -189,7 +190,7 @@ const unregistered = "not-registered-yet"
 
 // namespace registers the namespace of the load, and sets its ID. A dry run registers none.
 func (o *deployer) namespace(ctx context.Context, clients stacks.Clients, options *loadstack.Options) error {
-	all, err := dynamo.NewNamespaces(o.database(clients, *options))
+	all, err := admin.NewNamespaces(o.database(clients, *options))
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/cfntest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/elftest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -140,7 +141,7 @@ func TestErrorsNameTheFlag(t *testing.T) {
 			t.Errorf("--%s %s: %v", flag, value, err)
 		}
 	}
-	if all, err := dynamo.NewNamespaces(dynamo.Options{API: clients.Database, Table: "limits"}); err != nil {
+	if all, err := admin.NewNamespaces(dynamo.Options{API: clients.Database, Table: "limits"}); err != nil {
 		t.Error(err)
 	} else if found, err := all.List(t.Context()); err != nil || len(found) != 1 { // the default one
 		t.Errorf("refused deployments registered %v, %v", found, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 )
 
 // New is the command namespace.
@@ -26,7 +26,7 @@ type view struct {
 	Created time.Time `json:"created_at"`
 }
 
-func viewsOf(namespaces []dynamo.Namespace) []view {
+func viewsOf(namespaces []admin.Namespace) []view {
 	views := make([]view, len(namespaces))
 	for i, n := range namespaces {
 		views[i] = view(n)
@@ -40,7 +40,7 @@ type listView struct {
 }
 
 // printList writes namespaces.
-func printList(a *app.App, namespaces []dynamo.Namespace) error {
+func printList(a *app.App, namespaces []admin.Namespace) error {
 	views := viewsOf(namespaces)
 	return a.Print(listView{views}, func(w *strings.Builder) {
 		rows := make([][]string, len(views))

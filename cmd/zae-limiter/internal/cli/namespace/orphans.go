@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -29,14 +29,14 @@ func newOrphans(a *app.App) *cobra.Command {
 
 // orphan is an orphaned namespace in JSON.
 type orphan struct {
-	Name    string             `json:"namespace"`
-	ID      string             `json:"namespace_id"`
-	State   dynamo.OrphanState `json:"state"`
-	Deleted *time.Time         `json:"deleted_at,omitempty"`
+	Name    string            `json:"namespace"`
+	ID      string            `json:"namespace_id"`
+	State   admin.OrphanState `json:"state"`
+	Deleted *time.Time        `json:"deleted_at,omitempty"`
 }
 
 // orphanOf leaves out an unknown time.
-func orphanOf(o *dynamo.Orphan) orphan {
+func orphanOf(o *admin.Orphan) orphan {
 	v := orphan{Name: o.Name, ID: o.ID, State: o.State}
 	if !o.Deleted.IsZero() {
 		v.Deleted = &o.Deleted

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
@@ -71,13 +71,13 @@ func (o *purgeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	question := fmt.Sprintf("Delete all items of the namespace %s, once %q, of table %q, for ever?", o.id, found.Name, o.app.Flags.Table)
-	if found.State == dynamo.OrphanPurged {
+	if found.State == admin.OrphanPurged {
 		question = fmt.Sprintf("Delete all items of table %q that clients wrote after the purge of the namespace %s, for ever?", o.app.Flags.Table, o.id)
 	}
 	if err := o.confirm.Ask(ctx, question); err != nil {
 		return err
 	}
-	options := dynamo.PurgeOptions{Progress: o.tell}
+	options := admin.PurgeOptions{Progress: o.tell}
 	if o.force {
 		options.Quiet = -1
 	}
@@ -91,7 +91,7 @@ func (o *purgeOptions) Run(ctx context.Context) error {
 }
 
 // tell writes a line of progress now and then, for people.
-func (o *purgeOptions) tell(p dynamo.Purged) {
+func (o *purgeOptions) tell(p admin.Purged) {
 	if p.Elapsed-o.told < tellEvery {
 		return
 	}
@@ -100,7 +100,7 @@ func (o *purgeOptions) tell(p dynamo.Purged) {
 }
 
 // pace is the number of items, and the rate if there is one.
-func pace(p dynamo.Purged) string {
+func pace(p admin.Purged) string {
 	if p.Elapsed < tellEvery {
 		return fmt.Sprintf("%d items deleted", p.Items)
 	}

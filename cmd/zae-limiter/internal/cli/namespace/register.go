@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -41,7 +41,7 @@ func (o *registerOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	registered := make([]dynamo.Namespace, len(o.names))
+	registered := make([]admin.Namespace, len(o.names))
 	for i, name := range o.names {
 		if registered[i], err = namespaces.Register(ctx, name); err != nil {
 			return err

@@ -23,7 +23,7 @@ type statusSource struct {
 	// The handles of the table of the last look.
 	tableName  string
 	table      *admin.Table
-	namespaces *dynamo.Namespaces
+	namespaces *admin.Namespaces
 }
 
 // newStatusSource connects. It creates nothing.
@@ -100,7 +100,7 @@ func (s *statusSource) open(ctx context.Context, table string) (err error) {
 	if s.table, err = s.app.NamedTable(ctx, table); err != nil {
 		return err
 	}
-	s.namespaces, err = dynamo.NewNamespaces(dynamo.Options{API: s.api, Table: table, Now: s.app.Now, Logger: s.app.Logger(), Timeout: s.app.Patience()})
+	s.namespaces, err = admin.NewNamespaces(dynamo.Options{API: s.api, Table: table, Now: s.app.Now, Logger: s.app.Logger(), Timeout: s.app.Patience()})
 	s.tableName = table
 	return err
 }

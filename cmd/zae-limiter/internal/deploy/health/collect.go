@@ -16,9 +16,9 @@ type Describer interface {
 	Describe(context.Context) (*admin.Description, error)
 }
 
-// A Lister lists the namespaces of the table. *[dynamo.Namespaces] implements it.
+// A Lister lists the namespaces of the table. *[admin.Namespaces] implements it.
 type Lister interface {
-	List(context.Context) ([]dynamo.Namespace, error)
+	List(context.Context) ([]admin.Namespace, error)
 }
 
 // Options say what to read. Table, Namespaces and TableName are required.

@@ -120,11 +120,11 @@ func (w *world) Describe(ctx context.Context) (*admin.Description, error) {
 	return w.table, errors.Join(w.failure, ctx.Err())
 }
 
-func (w *world) List(ctx context.Context) ([]dynamo.Namespace, error) {
+func (w *world) List(ctx context.Context) ([]admin.Namespace, error) {
 	if w.empty {
 		return nil, nil
 	}
-	return []dynamo.Namespace{{Name: "default", ID: "abc"}}, errors.Join(w.listing, ctx.Err())
+	return []admin.Namespace{{Name: "default", ID: "abc"}}, errors.Join(w.listing, ctx.Err())
 }
 
 func newWorld() *world {
@@ -463,7 +463,7 @@ func TestATableAloneIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: engine, Table: testbed.Table})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: engine, Table: testbed.Table})
 	if err != nil {
 		t.Fatal(err)
 	}

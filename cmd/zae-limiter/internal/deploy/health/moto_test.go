@@ -57,7 +57,7 @@ func TestALimiterOnMoto(t *testing.T) {
 	must(dynamo.CreateTable(t.Context(), database, dynamo.TableOptions{Name: name, Stream: true}))
 	table, err := admin.New(admin.Options{API: database, Table: name})
 	must(err)
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: database, Table: name})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: database, Table: name})
 	must(err)
 
 	made, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})

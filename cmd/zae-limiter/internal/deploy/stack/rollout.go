@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -403,7 +404,7 @@ func (m *Manager) finish(ctx context.Context, r Rollout, s *Stack) error {
 	if _, err := dynamo.RaiseVersions(ctx, m.table(s), to); err != nil {
 		return err
 	}
-	namespaces, err := dynamo.NewNamespaces(m.table(s))
+	namespaces, err := admin.NewNamespaces(m.table(s))
 	if err != nil {
 		return err
 	}

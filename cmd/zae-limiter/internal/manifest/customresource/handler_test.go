@@ -20,6 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest/customresource"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
@@ -294,7 +295,7 @@ func TestANamespaceOfTheSameNameIsAnother(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	a := s.do("Create", "", one("r", 1))
-	namespaces, err := dynamo.NewNamespaces(s.StoreOptions(dynamo.Options{}))
+	namespaces, err := admin.NewNamespaces(s.StoreOptions(dynamo.Options{}))
 	s.Must(err)
 	s.Must(namespaces.Delete(t.Context(), "default"))
 	_, err = namespaces.Register(t.Context(), "default")

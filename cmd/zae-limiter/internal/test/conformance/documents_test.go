@@ -29,6 +29,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/doctest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/s3test"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
@@ -82,7 +83,7 @@ func documented(t *testing.T, served *peers.Served) *limiter.Limiter {
 	if err := dynamo.CreateTable(t.Context(), served.Client, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: served.Client, Table: table})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: served.Client, Table: table})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
@@ -132,7 +133,7 @@ type both struct {
 	table string
 	store *dynamo.Store
 
-	namespaces *dynamo.Namespaces
+	namespaces *admin.Namespaces
 }
 
 // namespaces counts the namespaces of all cases.
@@ -150,7 +151,7 @@ func interop(t *testing.T, py *python, f func(*both)) {
 			o := dynamo.Options{API: local.Client, Table: tableMadeBy(by), Namespace: name}
 			b := &both{T: t, py: py, api: local.Client, table: o.Table}
 			var err error
-			b.namespaces, err = dynamo.NewNamespaces(o)
+			b.namespaces, err = admin.NewNamespaces(o)
 			b.must(err)
 			_, err = b.namespaces.Register(t.Context(), name)
 			b.must(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/doctest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/permissions"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -80,7 +81,7 @@ func apply(t *testing.T, name, kind string, properties map[string]any) error {
 	if err := dynamo.CreateTable(t.Context(), engine, dynamo.TableOptions{Name: table}); err != nil {
 		return err
 	}
-	namespaces, err := dynamo.NewNamespaces(dynamo.Options{API: engine, Table: table})
+	namespaces, err := admin.NewNamespaces(dynamo.Options{API: engine, Table: table})
 	if err != nil {
 		return err
 	}

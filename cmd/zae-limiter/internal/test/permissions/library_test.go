@@ -53,7 +53,7 @@ var byOrder = []string{"Limiter.Wait"}
 
 // indirect has the types that users cannot make or that send only the requests of others.
 var indirect = []string{
-	"audit.Trail.",  // part of the calls of dynamo.Store and dynamo.Namespaces
+	"audit.Trail.",  // part of the calls of dynamo.Store and admin.Namespaces
 	"dynamo.Meter.", // passes on the requests of others
 	"Observers.",    // is told what a limiter does
 }

@@ -119,7 +119,7 @@ func TestTheAggregatorsRoleSuffices(t *testing.T) {
 	t.Parallel()
 	allows(
 		t, "aggregator", "lambda.Handler.Handle", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put", "dynamo.OpenID",
-		"dynamo.Namespaces.NameOf", "usage.Snapshots.Add", "upkeep.Keeper.Double", "upkeep.Keeper.Mend", "upkeep.Keeper.Merge", "upkeep.Keeper.Replenish", "upkeep.Keeper.Shards",
+		"admin.Namespaces.NameOf", "usage.Snapshots.Add", "upkeep.Keeper.Double", "upkeep.Keeper.Mend", "upkeep.Keeper.Merge", "upkeep.Keeper.Replenish", "upkeep.Keeper.Shards",
 	)
 }
 
@@ -132,7 +132,7 @@ func TestTheProvisionersRoleSuffices(t *testing.T) {
 // An administrator of the table, or of one namespace, may make all calls about its items.
 func TestAdministratorsMayDoEverything(t *testing.T) {
 	t.Parallel()
-	allows(t, "full", "dynamo.Store.", "dynamo.Namespaces.", "manifest.", "upkeep.", "usage.")
+	allows(t, "full", "dynamo.Store.", "admin.Namespaces.", "manifest.", "upkeep.", "usage.")
 	allows(t, "ns-full", "dynamo.Store.", "manifest.", "upkeep.", "usage.")
 }
 

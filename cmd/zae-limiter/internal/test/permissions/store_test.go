@@ -5,6 +5,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -39,11 +40,11 @@ func tables(w *world) {
 
 // namespaces has the calls about namespaces.
 func namespaces(w *world) {
-	n, err := dynamo.NewNamespaces(w.StoreOptions(dynamo.Options{}))
+	n, err := admin.NewNamespaces(w.StoreOptions(dynamo.Options{}))
 	w.Must(err)
-	var ns dynamo.Namespace
+	var ns admin.Namespace
 	at := func(method, name string, f func() error) {
-		w.record("dynamo.Namespaces."+method, name, func() { w.Must(f()) })
+		w.record("admin.Namespaces."+method, name, func() { w.Must(f()) })
 	}
 	at("Register", "a new one", func() (err error) { ns, err = n.Register(w.Context(), "team"); return err })
 	at("Register", "it exists", func() error { return errOf(n.Register(w.Context(), "team")) })
@@ -59,7 +60,7 @@ func namespaces(w *world) {
 	w.Must(s.SetSystem(w.Context(), []limiter.Limit{hourly}, ""))
 	w.Must(errOf(s.CreateEntity(w.Context(), limiter.Entity{ID: "user"})))
 	w.Must(n.Delete(w.Context(), "team"))
-	at("Purge", always, func() error { return errOf(n.Purge(w.Context(), ns.ID, dynamo.PurgeOptions{})) })
+	at("Purge", always, func() error { return errOf(n.Purge(w.Context(), ns.ID, admin.PurgeOptions{})) })
 }
 
 // configuration has the calls about limits.

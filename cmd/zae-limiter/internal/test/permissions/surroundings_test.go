@@ -19,6 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/permissions"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/s3test"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
@@ -232,7 +233,7 @@ func debit(ns string) events.DynamoDBEvent {
 func archived(recorder *permissions.Recorder) func(*testing.T) {
 	return func(t *testing.T) {
 		w := newWorld(t, recorder)
-		namespaces, err := dynamo.NewNamespaces(w.StoreOptions(dynamo.Options{}))
+		namespaces, err := admin.NewNamespaces(w.StoreOptions(dynamo.Options{}))
 		w.Must(err)
 		_, ns := w.Store.Namespace()
 		var a *archive.Archive

@@ -17,7 +17,7 @@ var madeOf = map[string][]string{
 	"loadtest ceiling":    loads,
 	"loadtest run":        loads,
 	"loadtest tune":       loads,
-	"loadtest worker":     append([]string{"dynamo.Namespaces.Register"}, loads...),
+	"loadtest worker":     append([]string{"admin.Namespaces.Register"}, loads...),
 	"provision":           {"customresource.Handler.Handle"},
 	"redrive":             {"dynamo.OpenID", "stream.Follower.ReadRange", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put"},
 	"aggregate":           follows,

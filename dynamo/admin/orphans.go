@@ -1,4 +1,4 @@
-package dynamo
+package admin
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -58,11 +59,11 @@ func (n *Namespaces) Orphans(ctx context.Context) ([]Orphan, error) {
 	var damaged []error
 	err := n.conn.Query(ctx, op, &dynamodb.QueryInput{
 		KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
-		ExpressionAttributeValues: item{
+		ExpressionAttributeValues: schema.Item{
 			":pk": schema.S(schema.VersionKey().PK), ":sk": schema.S(schema.NamespaceIDPrefix),
 		},
 		ConsistentRead: aws.Bool(true),
-	}, func(it item) error {
+	}, func(it schema.Item) error {
 		ns, err := schema.DecodeNamespace(it)
 		if err != nil {
 			damaged = append(damaged, err)
@@ -107,7 +108,7 @@ func (n *Namespaces) withoutNames(ctx context.Context, op string, all []Orphan) 
 	kept := all[:0]
 	for _, o := range all {
 		if o.State == OrphanStranded {
-			if leadsTo(forward[schema.NamespaceKey(o.Name)], o.ID) {
+			if namespace.LeadsTo(forward[schema.NamespaceKey(o.Name)], o.ID) {
 				continue
 			}
 			it, err := n.conn.GetItem(ctx, op, schema.NamespaceIDKey(o.ID))
@@ -126,12 +127,6 @@ func (n *Namespaces) withoutNames(ctx context.Context, op string, all []Orphan) 
 		kept = append(kept, o)
 	}
 	return kept, nil
-}
-
-// leadsTo reports whether a record of a name leads to an id.
-func leadsTo(forward item, id string) bool {
-	ns, err := activeNamespace("", forward)
-	return err == nil && ns.ID == id
 }
 
 // Orphan finds an orphaned namespace by ID. It fails with [store.ErrNotFound] if the ID
@@ -176,12 +171,13 @@ func (n *Namespaces) recorded(ctx context.Context, id string) (Orphan, error) {
 // purged finds what clients wrote after the purge of a namespace. It fails with unknown if
 // there is nothing.
 func (n *Namespaces) purged(ctx context.Context, op, id string, unknown error) (Orphan, error) {
-	err := n.conn.Query(ctx, op, conn.IndexQuery(schema.GSI4, id, ""), func(item) error { return errStopped })
-	if err == nil {
-		return Orphan{}, unknown
-	}
-	if !errors.Is(err, errStopped) {
+	found := false
+	err := n.conn.Query(ctx, op, conn.IndexQuery(schema.GSI4, id, ""), func(schema.Item) error { found = true; return conn.ErrStop })
+	switch {
+	case err != nil:
 		return Orphan{}, err
+	case !found:
+		return Orphan{}, unknown
 	}
 	// A record of a name that was made by hand may have no record of its ID.
 	named, err := n.List(ctx)
@@ -247,7 +243,7 @@ func (n *Namespaces) recover(ctx context.Context, op string, o *Orphan) error {
 	if err != nil {
 		return err
 	}
-	event, err := n.auditNamespace(ctx, audit.NamespaceRecovered, o.Name, o.ID, days)
+	event, err := n.event(ctx, audit.NamespaceRecovered, o.Namespace, days, nil)
 	if err != nil {
 		return err
 	}
@@ -255,7 +251,7 @@ func (n *Namespaces) recover(ctx context.Context, op string, o *Orphan) error {
 	reverse := n.reverseUpdate(o, "SET #status = :next, namespace_name = :name REMOVE deleted_at", schema.StatusActive)
 	reverse.ExpressionAttributeValues[":name"] = schema.S(o.Name)
 	return n.conn.Transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Put: putNew(n.conn, forward)}, {Update: reverse}, event,
+		{Put: n.conn.PutNew(forward)}, {Update: reverse}, event,
 	}})
 }
 
@@ -271,7 +267,7 @@ func (n *Namespaces) reverseUpdate(o *Orphan, expression, next string) *types.Up
 		UpdateExpression:         &expression,
 		ConditionExpression:      aws.String("#status = :was"),
 		ExpressionAttributeNames: map[string]string{"#status": schema.Status},
-		ExpressionAttributeValues: item{
+		ExpressionAttributeValues: schema.Item{
 			":was": schema.S(was), ":next": schema.S(next),
 		},
 	}

@@ -1,4 +1,4 @@
-package dynamo_test
+package admin_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -114,7 +115,7 @@ func TestAnotherTenantIsInNoListing(t *testing.T) {
 		t.Error(err)
 	}
 	w.must(w.namespaces.Delete(t.Context(), tenant))
-	if _, err := w.purge(dynamo.PurgeOptions{}); err != nil {
+	if _, err := w.purge(admin.PurgeOptions{}); err != nil {
 		t.Error(err)
 	}
 	if left := w.left(); len(left) > 0 {

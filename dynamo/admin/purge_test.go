@@ -1,4 +1,4 @@
-package dynamo_test
+package admin_test
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -28,8 +29,8 @@ type tenancy struct {
 	*testing.T
 	*faults.Tap
 
-	namespaces *dynamo.Namespaces
-	ns         dynamo.Namespace
+	namespaces *admin.Namespaces
+	ns         admin.Namespace
 	store      *dynamo.Store // a client that has resolved the name
 	clock      time.Time
 }
@@ -38,10 +39,10 @@ const tenant = "tenant-a"
 
 func newTenancy(t *testing.T) *tenancy {
 	t.Helper()
-	w := &tenancy{T: t, Tap: faults.NewTap(fixture.NewTable(t)), clock: start.Add(2 * time.Hour)}
+	w := &tenancy{T: t, Tap: faults.NewTap(fixture.NewTable(t)), clock: fixture.Start.Add(2 * time.Hour)}
 	o := dynamo.Options{API: fixture.AtOnce(w.Tap), Table: table, Now: func() time.Time { return w.clock }, Principal: "tester"}
 	var err error
-	w.namespaces, err = dynamo.NewNamespaces(o)
+	w.namespaces, err = admin.NewNamespaces(o)
 	w.must(err)
 	w.ns, err = w.namespaces.Register(t.Context(), tenant)
 	w.must(err)
@@ -85,15 +86,15 @@ func (w *tenancy) strand() {
 	w.must(err)
 }
 
-func (w *tenancy) purge(o dynamo.PurgeOptions) (dynamo.Purged, error) {
+func (w *tenancy) purge(o admin.PurgeOptions) (admin.Purged, error) {
 	return w.namespaces.Purge(w.Context(), w.ns.ID, o)
 }
 
-func (w *tenancy) wantStates(want ...dynamo.OrphanState) {
+func (w *tenancy) wantStates(want ...admin.OrphanState) {
 	w.Helper()
 	orphans, err := w.namespaces.Orphans(w.Context())
 	w.must(err)
-	var got []dynamo.OrphanState
+	var got []admin.OrphanState
 	for _, o := range orphans {
 		if o.ID != w.ns.ID || o.Name != tenant {
 			w.Errorf("listed %+v", o)
@@ -109,8 +110,8 @@ func TestANamespaceInUseIsNeverAnOrphan(t *testing.T) {
 	t.Parallel()
 	w := newTenancy(t)
 	w.wantStates()
-	_, err := w.purge(dynamo.PurgeOptions{Quiet: -1})
-	fixture.WantErr(t, err, dynamo.ErrNamespaceInUse)
+	_, err := w.purge(admin.PurgeOptions{Quiet: -1})
+	fixture.WantErr(t, err, admin.ErrNamespaceInUse)
 	if len(w.left()) == 0 {
 		t.Error("its items are gone")
 	}
@@ -152,14 +153,14 @@ func TestADeletionDuringTheListIsNotStranded(t *testing.T) {
 		})
 		return err
 	}), faults.BatchGetItem))
-	w.wantStates(dynamo.OrphanDeleted)
+	w.wantStates(admin.OrphanDeleted)
 }
 
 func TestADeletedNamespaceIsRecovered(t *testing.T) {
 	t.Parallel()
-	for _, how := range []dynamo.OrphanState{dynamo.OrphanDeleted, dynamo.OrphanStranded} {
+	for _, how := range []admin.OrphanState{admin.OrphanDeleted, admin.OrphanStranded} {
 		w := newTenancy(t)
-		if how == dynamo.OrphanStranded {
+		if how == admin.OrphanStranded {
 			w.strand()
 		} else {
 			w.must(w.namespaces.Delete(t.Context(), tenant))
@@ -207,7 +208,7 @@ func TestRecoverNeedsAnotherNameIfItsNameWasTaken(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--as") {
 		t.Errorf("the error offers no other name: %v", err)
 	}
-	w.wantStates(dynamo.OrphanDeleted)
+	w.wantStates(admin.OrphanDeleted)
 	got, err := w.namespaces.Recover(t.Context(), w.ns.ID, "tenant-b")
 	if err != nil || got.Name != "tenant-b" || got.ID != w.ns.ID {
 		t.Errorf("recovered %+v, %v", got, err)
@@ -222,12 +223,12 @@ func TestRecoverNeedsAnotherNameIfItsNameWasTaken(t *testing.T) {
 
 func TestPurgeDeletesEverythingAndTheRecordLast(t *testing.T) {
 	t.Parallel()
-	for _, how := range []dynamo.OrphanState{dynamo.OrphanDeleted, dynamo.OrphanStranded} {
+	for _, how := range []admin.OrphanState{admin.OrphanDeleted, admin.OrphanStranded} {
 		w := newTenancy(t)
 		other, err := w.namespaces.Register(t.Context(), "tenant-b")
 		w.must(err)
 		fixture.Put(t, w.Table, schema.Item{"PK": schema.S(other.ID + "/SYSTEM#"), "SK": schema.S("#PROVISIONER")})
-		if how == dynamo.OrphanStranded {
+		if how == admin.OrphanStranded {
 			w.strand()
 		} else {
 			w.must(w.namespaces.Delete(t.Context(), tenant))
@@ -235,7 +236,7 @@ func TestPurgeDeletesEverythingAndTheRecordLast(t *testing.T) {
 		before := len(w.left())
 		w.Set(faults.Chain(faults.Pages(7), faults.Batches(20))) // DynamoDB leaves items unprocessed
 		var told []int64
-		got, err := w.purge(dynamo.PurgeOptions{Progress: func(p dynamo.Purged) { told = append(told, p.Items) }})
+		got, err := w.purge(admin.PurgeOptions{Progress: func(p admin.Purged) { told = append(told, p.Items) }})
 		if err != nil || got.Items != int64(before) || got.Passes != 3 {
 			t.Errorf("%s: %+v, %v, want %d items", how, got, err, before)
 		}
@@ -251,7 +252,7 @@ func TestPurgeDeletesEverythingAndTheRecordLast(t *testing.T) {
 		if fixture.Get(t, w.Table, schema.Key{PK: other.ID + "/SYSTEM#", SK: "#PROVISIONER"}) == nil {
 			t.Errorf("%s: an item of another namespace is gone", how)
 		}
-		_, err = w.purge(dynamo.PurgeOptions{})
+		_, err = w.purge(admin.PurgeOptions{})
 		fixture.WantErr(t, err, store.ErrNotFound)
 	}
 }
@@ -261,7 +262,7 @@ func TestPurgeRefusesWhatItCannotName(t *testing.T) {
 	w := newTenancy(t)
 	w.Take()
 	for _, id := range []string{"", "_", "a/b", "a#"} {
-		_, err := w.namespaces.Purge(t.Context(), id, dynamo.PurgeOptions{})
+		_, err := w.namespaces.Purge(t.Context(), id, admin.PurgeOptions{})
 		fixture.WantErr(t, err, store.ErrInvalid)
 		_, err = w.namespaces.Recover(t.Context(), id, "")
 		fixture.WantErr(t, err, store.ErrInvalid)
@@ -269,7 +270,7 @@ func TestPurgeRefusesWhatItCannotName(t *testing.T) {
 	if ops := w.Ops(); len(ops) > 0 {
 		t.Errorf("requests were sent: %q", ops)
 	}
-	_, err := w.namespaces.Purge(t.Context(), "unknown", dynamo.PurgeOptions{})
+	_, err := w.namespaces.Purge(t.Context(), "unknown", admin.PurgeOptions{})
 	fixture.WantErr(t, err, store.ErrNotFound)
 }
 
@@ -278,11 +279,11 @@ func TestPurgeRefusesANamespaceThatWasJustWritten(t *testing.T) {
 	t.Parallel()
 	w := newTenancy(t)
 	w.must(w.namespaces.Delete(t.Context(), tenant))
-	w.clock = start.Add(time.Minute) // the buckets were refilled at start
-	_, err := w.purge(dynamo.PurgeOptions{})
-	fixture.WantErr(t, err, dynamo.ErrNamespaceInUse)
-	w.wantStates(dynamo.OrphanDeleted)
-	if _, err := w.purge(dynamo.PurgeOptions{Quiet: time.Second}); err != nil {
+	w.clock = fixture.Start.Add(time.Minute) // the buckets were refilled at fixture.Start
+	_, err := w.purge(admin.PurgeOptions{})
+	fixture.WantErr(t, err, admin.ErrNamespaceInUse)
+	w.wantStates(admin.OrphanDeleted)
+	if _, err := w.purge(admin.PurgeOptions{Quiet: time.Second}); err != nil {
 		t.Error(err)
 	}
 }
@@ -297,11 +298,11 @@ func TestPurgeFailsWhileAClientWrites(t *testing.T) {
 		fixture.PutBucket(t, w.store, w.Table, "user", "gpt-4", 0, 1)
 		return err
 	}), faults.BatchWriteItem))
-	_, err := w.purge(dynamo.PurgeOptions{})
-	fixture.WantErr(t, err, dynamo.ErrNamespaceInUse)
-	w.wantStates(dynamo.OrphanPurging)
+	_, err := w.purge(admin.PurgeOptions{})
+	fixture.WantErr(t, err, admin.ErrNamespaceInUse)
+	w.wantStates(admin.OrphanPurging)
 	w.Set(nil)
-	if _, err := w.purge(dynamo.PurgeOptions{}); err != nil || len(w.left()) > 0 {
+	if _, err := w.purge(admin.PurgeOptions{}); err != nil || len(w.left()) > 0 {
 		t.Errorf("%v, left are %q", err, w.left())
 	}
 }
@@ -312,33 +313,33 @@ func TestWhatAClientWritesAfterAPurgeIsPurged(t *testing.T) {
 	t.Parallel()
 	w := newTenancy(t)
 	w.must(w.namespaces.Delete(t.Context(), tenant))
-	if _, err := w.purge(dynamo.PurgeOptions{}); err != nil {
+	if _, err := w.purge(admin.PurgeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	fixture.PutBucket(t, w.store, w.Table, "user", "gpt-4", 0, 1)
 	o, err := w.namespaces.Orphan(t.Context(), w.ns.ID)
-	if want := (dynamo.Orphan{Namespace: dynamo.Namespace{ID: w.ns.ID}, State: dynamo.OrphanPurged}); o != want || err != nil {
+	if want := (admin.Orphan{Namespace: admin.Namespace{ID: w.ns.ID}, State: admin.OrphanPurged}); o != want || err != nil {
 		t.Errorf("found %+v, %v", o, err)
 	}
 	_, err = w.namespaces.Recover(t.Context(), w.ns.ID, "again")
 	fixture.WantErr(t, err, store.ErrNotFound)
-	w.clock = start.Add(time.Minute)
-	_, err = w.purge(dynamo.PurgeOptions{})
-	fixture.WantErr(t, err, dynamo.ErrNamespaceInUse) // the client writes still
-	w.clock = start.Add(2 * time.Hour)
+	w.clock = fixture.Start.Add(time.Minute)
+	_, err = w.purge(admin.PurgeOptions{})
+	fixture.WantErr(t, err, admin.ErrNamespaceInUse) // the client writes still
+	w.clock = fixture.Start.Add(2 * time.Hour)
 
-	named, _ := schema.EncodeNamespace(schema.Namespace{ID: w.ns.ID, Name: "by-hand", Status: schema.StatusActive, Created: start})
+	named, _ := schema.EncodeNamespace(schema.Namespace{ID: w.ns.ID, Name: "by-hand", Status: schema.StatusActive, Created: fixture.Start})
 	fixture.Put(t, w.Table, named)
-	_, err = w.purge(dynamo.PurgeOptions{})
-	fixture.WantErr(t, err, dynamo.ErrNamespaceInUse)
+	_, err = w.purge(admin.PurgeOptions{})
+	fixture.WantErr(t, err, admin.ErrNamespaceInUse)
 	_, err = w.Table.BatchWriteItem(t.Context(), deletion(schema.NamespaceKey("by-hand")))
 	w.must(err)
 
-	done, err := w.purge(dynamo.PurgeOptions{})
-	if err != nil || done.Items != 1 || done.State != dynamo.OrphanPurged || len(w.left()) > 0 {
+	done, err := w.purge(admin.PurgeOptions{})
+	if err != nil || done.Items != 1 || done.State != admin.OrphanPurged || len(w.left()) > 0 {
 		t.Errorf("purged %+v, %v, left are %q", done, err, w.left())
 	}
-	_, err = w.purge(dynamo.PurgeOptions{})
+	_, err = w.purge(admin.PurgeOptions{})
 	fixture.WantErr(t, err, store.ErrNotFound)
 }
 
@@ -359,7 +360,7 @@ func TestAPurgeThatWasKilledIsResumed(t *testing.T) {
 			}
 			return nil
 		}))
-		_, err := w.purge(dynamo.PurgeOptions{})
+		_, err := w.purge(admin.PurgeOptions{})
 		w.Set(nil)
 		if err == nil {
 			break
@@ -367,7 +368,7 @@ func TestAPurgeThatWasKilledIsResumed(t *testing.T) {
 		if !errors.Is(err, killed) {
 			t.Fatalf("after %d requests: %v", at, err)
 		}
-		if _, err := w.purge(dynamo.PurgeOptions{}); err != nil || len(w.left()) > 0 {
+		if _, err := w.purge(admin.PurgeOptions{}); err != nil || len(w.left()) > 0 {
 			t.Errorf("resumed after %d requests: %v, left are %q", at, err, w.left())
 		}
 		w.wantStates()
@@ -379,20 +380,20 @@ func TestAPurgeThatWasKilledIsResumed(t *testing.T) {
 // of the other.
 func TestOneOfRecoverAndPurgeFails(t *testing.T) {
 	t.Parallel()
-	for _, how := range []dynamo.OrphanState{dynamo.OrphanDeleted, dynamo.OrphanStranded} {
+	for _, how := range []admin.OrphanState{admin.OrphanDeleted, admin.OrphanStranded} {
 		for _, first := range []string{"purge", "recover"} {
 			w := newTenancy(t)
-			if how == dynamo.OrphanStranded {
+			if how == admin.OrphanStranded {
 				w.strand()
 			} else {
 				w.must(w.namespaces.Delete(t.Context(), tenant))
 			}
-			purge := func() error { _, err := w.purge(dynamo.PurgeOptions{Quiet: -1}); return err }
+			purge := func() error { _, err := w.purge(admin.PurgeOptions{Quiet: -1}); return err }
 			again := func() error { _, err := w.namespaces.Recover(t.Context(), w.ns.ID, ""); return err }
 			winner, loser := purge, again
 			want := store.ErrNotFound
 			if first == "recover" {
-				winner, loser, want = again, purge, dynamo.ErrNamespaceInUse
+				winner, loser, want = again, purge, admin.ErrNamespaceInUse
 			}
 			var once sync.Once
 			w.Set(faults.On(faults.Before(func(*faults.Call) error {
@@ -419,12 +420,12 @@ func TestANamespaceBeingPurgedCannotBeRecovered(t *testing.T) {
 	w := newTenancy(t)
 	w.must(w.namespaces.Delete(t.Context(), tenant))
 	w.Set(faults.On(faults.Fail(errors.New("killed")), faults.BatchWriteItem))
-	_, err := w.purge(dynamo.PurgeOptions{})
+	_, err := w.purge(admin.PurgeOptions{})
 	fixture.WantErr(t, err, store.ErrUnavailable)
 	w.Set(nil)
 	_, err = w.namespaces.Recover(t.Context(), w.ns.ID, "")
-	fixture.WantErr(t, err, dynamo.ErrNamespaceInUse)
-	w.wantStates(dynamo.OrphanPurging)
+	fixture.WantErr(t, err, admin.ErrNamespaceInUse)
+	w.wantStates(admin.OrphanPurging)
 }
 
 // The second purge runs whole, just before the first deletes the record.
@@ -437,10 +438,10 @@ func TestTwoPurgesBothSucceed(t *testing.T) {
 			return nil
 		}
 		w.Set(nil)
-		_, err := w.purge(dynamo.PurgeOptions{})
+		_, err := w.purge(admin.PurgeOptions{})
 		return err
 	}), faults.TransactWriteItems))
-	if _, err := w.purge(dynamo.PurgeOptions{}); err != nil {
+	if _, err := w.purge(admin.PurgeOptions{}); err != nil {
 		t.Error(err)
 	}
 	page, err := w.namespaces.AuditEvents(t.Context(), tenant, audit.Query{})

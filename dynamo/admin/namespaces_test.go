@@ -1,4 +1,4 @@
-package dynamo_test
+package admin_test
 
 import (
 	"errors"
@@ -11,16 +11,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-func newNamespaces(t *testing.T) (*dynamo.Namespaces, *faults.Tap) {
+func newNamespaces(t *testing.T) (*admin.Namespaces, *faults.Tap) {
 	t.Helper()
 	f := faults.NewTap(fixture.NewTable(t))
-	n, err := dynamo.NewNamespaces(dynamo.Following(dynamo.Options{API: f, Table: table, Now: now}))
+	n, err := admin.NewNamespaces(dynamo.Options{API: fixture.AtOnce(f), Table: table, Now: fixture.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func TestRegisterIsIdempotent(t *testing.T) {
 	if err != nil || again != first {
 		t.Errorf("again: %+v, %v, want %+v", again, err, first)
 	}
-	if len(first.ID) != 11 || strings.HasPrefix(first.ID, "-") || first.Name != "tenant-a" || !first.Created.Equal(start) {
+	if len(first.ID) != 11 || strings.HasPrefix(first.ID, "-") || first.Name != "tenant-a" || !first.Created.Equal(fixture.Start) {
 		t.Errorf("got %+v", first)
 	}
 	for _, k := range []schema.Key{schema.NamespaceKey("tenant-a"), schema.NamespaceIDKey(first.ID)} {
@@ -58,7 +60,7 @@ func TestNamespaceIDsAreTokens(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 2000 {
-		id := dynamo.NewNamespaceID()
+		id := namespace.NewID()
 		if len(id) != 11 || id[0] == '-' || strings.ContainsAny(id, "/+=#") || seen[id] {
 			t.Fatalf("got id %q", id)
 		}

@@ -1,4 +1,4 @@
-package dynamo
+package admin
 
 import (
 	"context"
@@ -139,7 +139,7 @@ func (p *purge) begin(ctx context.Context, id string, quiet time.Duration) error
 
 // mark writes the status that forbids a recovery, if no name leads to the namespace.
 func (p *purge) mark(ctx context.Context) error {
-	event, err := p.auditNamespace(ctx, audit.NamespacePurging, p.done.Name, p.done.ID, p.days)
+	event, err := p.event(ctx, audit.NamespacePurging, p.done.Namespace, p.days, nil)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (p *purge) mark(ctx context.Context) error {
 		{ConditionCheck: &types.ConditionCheck{
 			TableName: p.conn.Table, Key: schema.NamespaceKey(p.done.Name).Item(),
 			ConditionExpression:       aws.String("attribute_not_exists(PK) OR namespace_id <> :id"),
-			ExpressionAttributeValues: item{":id": schema.S(p.done.ID)},
+			ExpressionAttributeValues: schema.Item{":id": schema.S(p.done.ID)},
 		}},
 		{Update: p.reverseUpdate(&p.done.Orphan, "SET #status = :next", schema.StatusPurging)},
 		event,
@@ -173,7 +173,7 @@ func (p *purge) checkQuiet(ctx context.Context, since time.Time) error {
 		}
 		return nil
 	}
-	err := p.conn.Query(ctx, p.op, conn.IndexQuery(schema.GSI4, p.done.ID, ""), func(it item) error {
+	err := p.conn.Query(ctx, p.op, conn.IndexQuery(schema.GSI4, p.done.ID, ""), func(it schema.Item) error {
 		if k := schema.KeyOf(it); k.SK == schema.StateSK {
 			keys = append(keys, k)
 		}
@@ -209,28 +209,28 @@ func (p *purge) empty(ctx context.Context) error {
 }
 
 // indexed reads the keys that the index of namespaces has.
-func (p *purge) indexed(ctx context.Context, yield func(item) error) error {
+func (p *purge) indexed(ctx context.Context, yield func(schema.Item) error) error {
 	return p.conn.Query(ctx, p.op, conn.IndexQuery(schema.GSI4, p.done.ID, ""), yield)
 }
 
 // scanned reads the keys of the whole table that begin with the ID. It finds items
 // without keys of the index, such as the state of the peer's provisioner.
-func (p *purge) scanned(ctx context.Context, yield func(item) error) error {
+func (p *purge) scanned(ctx context.Context, yield func(schema.Item) error) error {
 	return p.conn.Scan(ctx, p.op, &dynamodb.ScanInput{
 		FilterExpression: aws.String("begins_with(PK, :ns)"), ProjectionExpression: aws.String("PK, SK"),
-		ExpressionAttributeValues: item{":ns": schema.S(p.done.ID + "/")}, ConsistentRead: aws.Bool(true),
+		ExpressionAttributeValues: schema.Item{":ns": schema.S(p.done.ID + "/")}, ConsistentRead: aws.Bool(true),
 	}, yield)
 }
 
 // pass deletes the items whose keys read finds, and counts them.
-func (p *purge) pass(ctx context.Context, read func(context.Context, func(item) error) error) (found int, err error) {
+func (p *purge) pass(ctx context.Context, read func(context.Context, func(schema.Item) error) error) (found int, err error) {
 	var keys []schema.Key
 	remove := func() error {
 		err := p.delete(ctx, keys)
 		keys = keys[:0]
 		return err
 	}
-	err = read(ctx, func(it item) error {
+	err = read(ctx, func(it schema.Item) error {
 		keys = append(keys, schema.KeyOf(it))
 		found++
 		if len(keys) < purgeBatch*purgeWorkers {
@@ -271,9 +271,7 @@ func (p *purge) end(ctx context.Context) error {
 	if p.done.State == OrphanPurged {
 		return nil
 	}
-	event, err := p.auditDetails(ctx, audit.NamespacePurged, p.done.Name, p.days, item{
-		schema.NamespaceID: schema.S(p.done.ID), "records_deleted": schema.N(p.done.Items),
-	})
+	event, err := p.event(ctx, audit.NamespacePurged, p.done.Namespace, p.days, schema.Item{"records_deleted": schema.N(p.done.Items)})
 	if err != nil {
 		return err
 	}
@@ -282,7 +280,7 @@ func (p *purge) end(ctx context.Context) error {
 			TableName: p.conn.Table, Key: schema.NamespaceIDKey(p.done.ID).Item(),
 			ConditionExpression:       aws.String("#status = :purging"),
 			ExpressionAttributeNames:  map[string]string{"#status": schema.Status},
-			ExpressionAttributeValues: item{":purging": schema.S(schema.StatusPurging)},
+			ExpressionAttributeValues: schema.Item{":purging": schema.S(schema.StatusPurging)},
 		}},
 		event,
 	}})

@@ -1,9 +1,7 @@
-package dynamo
+package admin
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -12,8 +10,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -26,7 +26,7 @@ type Namespace struct {
 	Created  time.Time // to the second
 }
 
-// Namespaces registers, lists and deletes the namespaces of a table. Unlike a [Store],
+// Namespaces registers, lists and deletes the namespaces of a table. Unlike a [dynamo.Store],
 // it does not need an existing namespace.
 type Namespaces struct {
 	conn  *conn.Conn
@@ -35,58 +35,34 @@ type Namespaces struct {
 
 // NewNamespaces returns the namespaces of the table that o names. It ignores
 // o.Namespace and sends no request.
-func NewNamespaces(o Options) (*Namespaces, error) {
-	o, err := o.withDefaults()
+func NewNamespaces(o dynamo.Options) (*Namespaces, error) {
+	if err := audit.CheckPrincipal(o.Principal); err != nil {
+		return nil, err
+	}
+	c, err := conn.New(conn.Options{API: o.API, Table: o.Table, Now: o.Now, Logger: o.Logger, Timeout: o.Timeout})
 	if err != nil {
 		return nil, err
 	}
-	c, trail, err := o.connect()
-	if err != nil {
-		return nil, err
-	}
-	return &Namespaces{c, trail}, nil
+	return &Namespaces{c, audit.New(c, o.Principal)}, nil
+}
+
+// namespaceOf drops what callers need not know of an active namespace's record.
+func namespaceOf(ns schema.Namespace) Namespace {
+	return Namespace{ns.Name, ns.ID, ns.Created.UTC().Truncate(time.Second)}
 }
 
 // Register creates a namespace, with its audit event, or returns the existing one of
 // that name.
 func (n *Namespaces) Register(ctx context.Context, name string) (Namespace, error) {
-	if err := store.CheckNamespace(name); err != nil {
+	ns, err := namespace.Register(ctx, n.conn, n.audit, name)
+	if err != nil {
 		return Namespace{}, err
 	}
-	op := "register namespace " + name
-	for range conn.AdminAttempts {
-		ns := schema.Namespace{ID: newNamespaceID(), Name: name, Status: schema.StatusActive, Created: n.conn.Clock.Now()}
-		forward, reverse := schema.EncodeNamespace(ns)
-		event, err := n.auditNamespace(ctx, audit.NamespaceRegistered, name, ns.ID, audit.DefaultRetention)
-		if err != nil {
-			return Namespace{}, err
-		}
-		err = n.conn.Transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-			{Put: putNew(n.conn, forward)}, {Put: putNew(n.conn, reverse)}, event,
-		}})
-		if err == nil {
-			return Namespace{ns.Name, ns.ID, ns.Created.UTC().Truncate(time.Second)}, nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return Namespace{}, err
-		}
-		// The name is taken, or, far less likely, the id.
-		winner, err := n.Get(ctx, name)
-		if err == nil || !errors.Is(err, store.ErrNotFound) {
-			return winner, err
-		}
-	}
-	return Namespace{}, fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
+	return namespaceOf(ns), nil
 }
 
-// auditNamespace returns the event of a change to a namespace. The event belongs to the
-// table: it outlives the namespace, and readers find it by the name.
-func (n *Namespaces) auditNamespace(ctx context.Context, action, name, id string, days int) (types.TransactWriteItem, error) {
-	return n.auditDetails(ctx, action, name, days, item{schema.NamespaceID: schema.S(id)})
-}
-
-func (n *Namespaces) auditDetails(ctx context.Context, action, name string, days int, details item) (types.TransactWriteItem, error) {
-	return n.audit.Put(ctx, schema.TableNamespace, days, &schema.AuditEvent{Action: action, Entity: schema.AuditNamespace(name), Details: details})
+func (n *Namespaces) event(ctx context.Context, action string, ns Namespace, days int, more schema.Item) (types.TransactWriteItem, error) {
+	return namespace.Event(ctx, n.audit, action, &schema.Namespace{Name: ns.Name, ID: ns.ID}, days, more)
 }
 
 // retentionOf is the number of days for which a namespace keeps events, the default if
@@ -100,50 +76,14 @@ func (n *Namespaces) retentionOf(ctx context.Context, op, id string) (int, error
 	return days, nil
 }
 
-func putNew(c *conn.Conn, it item) *types.Put {
-	return &types.Put{TableName: c.Table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
-}
-
-// newNamespaceID returns 64 random bits as a token that can begin a key or a
-// command-line argument.
-func newNamespaceID() string {
-	for {
-		var b [8]byte
-		_, _ = rand.Read(b[:]) // never fails
-		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
-			return id
-		}
-	}
-}
-
 // Get finds a namespace by name, with a consistent read. It fails with
 // [store.ErrNotFound] if there is none.
 func (n *Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
-	if err := store.CheckNamespace(name); err != nil {
-		return Namespace{}, err
-	}
-	it, err := n.conn.GetItem(ctx, "read namespace "+name, schema.NamespaceKey(name))
+	ns, err := namespace.Get(ctx, n.conn, name)
 	if err != nil {
 		return Namespace{}, err
 	}
-	return activeNamespace(name, it)
-}
-
-// activeNamespace reads a forward record. A namespace that is deleted or being purged
-// counts as absent.
-func activeNamespace(name string, it item) (Namespace, error) {
-	missing := &store.NotFoundError{Kind: "namespace", Name: name, Hint: "register it first, or check its name"}
-	if it == nil {
-		return Namespace{}, missing
-	}
-	ns, err := schema.DecodeNamespace(it)
-	if err != nil {
-		return Namespace{}, err
-	}
-	if ns.Status == schema.StatusDeleted || ns.Status == schema.StatusPurging {
-		return Namespace{}, missing
-	}
-	return Namespace{name, ns.ID, ns.Created}, nil
+	return namespaceOf(ns), nil
 }
 
 // List returns every namespace of the table, ordered by name.
@@ -151,15 +91,15 @@ func (n *Namespaces) List(ctx context.Context) ([]Namespace, error) {
 	var all []Namespace
 	err := n.conn.Query(ctx, "list namespaces", &dynamodb.QueryInput{
 		KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
-		ExpressionAttributeValues: item{
+		ExpressionAttributeValues: schema.Item{
 			":pk": schema.S(schema.VersionKey().PK), ":sk": schema.S(schema.NamespacePrefix),
 		},
 		ConsistentRead: aws.Bool(true),
-	}, func(it item) error {
+	}, func(it schema.Item) error {
 		name := schema.KeyOf(it).SK[len(schema.NamespacePrefix):]
-		ns, err := activeNamespace(name, it)
+		ns, err := namespace.Active(name, it)
 		if err == nil {
-			all = append(all, ns)
+			all = append(all, namespaceOf(ns))
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
@@ -184,7 +124,7 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		event, err := n.auditNamespace(ctx, audit.NamespaceDeleted, name, ns.ID, days)
+		event, err := n.event(ctx, audit.NamespaceDeleted, ns, days, nil)
 		if err != nil {
 			return err
 		}
@@ -192,7 +132,7 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 			{Delete: &types.Delete{
 				TableName: n.conn.Table, Key: schema.NamespaceKey(name).Item(),
 				ConditionExpression:       aws.String("namespace_id = :id"),
-				ExpressionAttributeValues: item{":id": schema.S(ns.ID)},
+				ExpressionAttributeValues: schema.Item{":id": schema.S(ns.ID)},
 			}},
 			{Update: &types.Update{
 				TableName: n.conn.Table, Key: schema.NamespaceIDKey(ns.ID).Item(),
@@ -201,7 +141,7 @@ func (n *Namespaces) Delete(ctx context.Context, name string) error {
 				UpdateExpression: aws.String("SET #status = :deleted, deleted_at = :now, " +
 					"namespace_id = :id, namespace_name = :name, GSI4PK = :gpk, GSI4SK = :gsk"),
 				ExpressionAttributeNames: map[string]string{"#status": schema.Status},
-				ExpressionAttributeValues: item{
+				ExpressionAttributeValues: schema.Item{
 					":deleted": schema.S(schema.StatusDeleted), ":now": schema.S(schema.Timestamp(n.conn.Clock.Now())),
 					":id": schema.S(ns.ID), ":name": schema.S(name),
 					":gpk": schema.S(schema.TableNamespace), ":gsk": schema.S(schema.NamespaceIDKey(ns.ID).PK),
@@ -229,4 +169,15 @@ func (n *Namespaces) NameOf(ctx context.Context, id string) (string, error) {
 	}
 	ns, err := schema.DecodeNamespace(it)
 	return ns.Name, err
+}
+
+// AuditEvents reads events about the namespace of a name, for all ids that the name led
+// to: its registrations and deletions. It reads as [dynamo.Store.AuditEvents] does and ignores
+// q.Entity.
+func (n *Namespaces) AuditEvents(ctx context.Context, name string, q audit.Query) (audit.Page, error) {
+	if err := store.CheckNamespace(name); err != nil {
+		return audit.Page{}, err
+	}
+	q.Entity = schema.AuditNamespace(name)
+	return n.audit.Read(ctx, schema.TableNamespace, q)
 }
