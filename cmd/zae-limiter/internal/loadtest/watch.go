@@ -176,7 +176,7 @@ func (r *router) of(key schema.Item) *watch {
 // PutItem passes the request on, and counts it.
 func (r *router) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	w, sent := r.of(in.Item), r.now()
-	out, err := w.Meter.PutItem(ctx, in, opts...)
+	out, err := w.PutItem(ctx, in, opts...)
 	w.count(sent, err)
 	return out, err
 }
@@ -184,7 +184,7 @@ func (r *router) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ..
 // UpdateItem passes the request on, and counts it.
 func (r *router) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	w, sent := r.of(in.Key), r.now()
-	out, err := w.Meter.UpdateItem(ctx, in, opts...)
+	out, err := w.UpdateItem(ctx, in, opts...)
 	w.count(sent, err)
 	return out, err
 }
@@ -201,7 +201,7 @@ func (r *router) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWr
 		key = first.ConditionCheck.Key
 	}
 	w, sent := r.of(key), r.now()
-	out, err := w.Meter.TransactWriteItems(ctx, in, opts...)
+	out, err := w.TransactWriteItems(ctx, in, opts...)
 	w.count(sent, err)
 	return out, err
 }

@@ -27,27 +27,14 @@ func (f *LimitsFlag) BindFallback(cmd *cobra.Command) {
 	cmd.Flags().Var(&f.Limits, "fallback", "a limit to use if no level configures any for the entity and\nthe resource, otherwise ignored; may be repeated")
 }
 
-// Required fails unless there is a limit.
-func (f *LimitsFlag) Required() error {
-	if len(f.Limits) == 0 {
-		return Required("limit", "rpm:100")
-	}
-	return nil
-}
-
 // BindOnUnavailable adds the flag for the behavior in an outage.
 func BindOnUnavailable(cmd *cobra.Command, target *limiter.OnUnavailable, usage string) {
 	cmd.Flags().Var(Choice(target, limiter.Block, limiter.Allow), "on-unavailable", usage)
 }
 
-// BindKeepDefaults adds the flag that keeps the limits which would end.
-func BindKeepDefaults(cmd *cobra.Command, keep *bool) {
-	cmd.Flags().BoolVar(keep, "keep-defaults", false, "also set the limits of the next level that --limit does not name;\nwithout them here, they hold no longer")
-}
-
-// SetLimits sets what a level gives, and shows the level. It warns of limits that do not
+// setLimits sets what a level gives, and shows the level. It warns of limits that do not
 // hold then, because levels are not merged. With keep it also sets those of the next level.
-func (a *App) SetLimits(ctx context.Context, l dynamo.Level, keep bool) error {
+func (a *App) setLimits(ctx context.Context, l dynamo.Level, keep bool) error {
 	store, err := a.Store(ctx)
 	if err != nil {
 		return err
@@ -179,9 +166,9 @@ func (b *Buckets) text(w *strings.Builder) {
 	}
 }
 
-// GetLimits shows a level. It fails with [limiter.ErrNotFound] if the level has no
+// getLimits shows a level. It fails with [limiter.ErrNotFound] if the level has no
 // configuration.
-func (a *App) GetLimits(ctx context.Context, k limiter.ConfigKey) error {
+func (a *App) getLimits(ctx context.Context, k limiter.ConfigKey) error {
 	store, err := a.Store(ctx)
 	if err != nil {
 		return err
@@ -205,9 +192,9 @@ type DeletedLevel struct {
 	Unconfigured []Unconfigured `json:"unconfigured,omitempty"` // limits that do not hold now, because the next level lacks them
 }
 
-// DeleteLimits deletes the limits of a level, called name, after confirmation.
-func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter.ConfigKey, name string) error {
-	if err := confirm.Ask(ctx, fmt.Sprintf("Delete the limits of %s?", name)); err != nil {
+// deleteLimits deletes the limits of a level, after confirmation.
+func (a *App) deleteLimits(ctx context.Context, confirm *Confirmation, k limiter.ConfigKey) error {
+	if err := confirm.Ask(ctx, fmt.Sprintf("Delete the limits of %s?", k)); err != nil {
 		return err
 	}
 	store, err := a.Store(ctx)
@@ -235,9 +222,9 @@ func (a *App) DeleteLimits(ctx context.Context, confirm *Confirmation, k limiter
 	a.WarnUnconfigured(ended, func(limiter.UnconfiguredWarning) string { return "" })
 	return a.Print(DeletedLevel{k.Entity, k.Resource, deleted, next, buckets, UnconfiguredOf(ended)}, func(w *strings.Builder) {
 		if deleted {
-			fmt.Fprintf(w, "%s has no limits of its own now\n", name)
+			fmt.Fprintf(w, "%s has no limits of its own now\n", k)
 		} else {
-			fmt.Fprintf(w, "%s had no limits\n", name)
+			fmt.Fprintf(w, "%s had no limits\n", k)
 		}
 		switch {
 		case next == nil:

@@ -17,7 +17,17 @@ import (
 func New(a *app.App) *cobra.Command {
 	return app.Group("entity", "Create, list, read and delete entities, and set their own limits",
 		newCreate(a), newGet(a), newList(a), newDelete(a), newChildren(a), newListResources(a),
-		newSetLimits(a), newGetLimits(a), newDeleteLimits(a))
+		a.SetsLimits(limiter.LevelEntity, &cobra.Command{
+			Use: "set-limits", Short: "Replace an entity's own limits for a resource",
+			Example: "  zae-limiter entity set-limits key-1 --resource gpt-4 --limit rpm:100/min:150 --limit tpm:10000\n" +
+				"  zae-limiter entity set-limits key-1 --limit tpm:50000 --keep-defaults",
+		}, "Levels are not merged: these limits hold instead of those of the resource and of the\n"+
+			"system. Requests that name another limit fail. With --keep-defaults, the other limits\n"+
+			"that the next level has are set, too."),
+		a.GetsLimits(limiter.LevelEntity, &cobra.Command{Use: "get-limits", Short: "Show an entity's own limits for a resource"}),
+		a.DeletesLimits(limiter.LevelEntity, &cobra.Command{
+			Use: "delete-limits", Short: "Delete an entity's own limits for a resource; the next level then applies",
+		}))
 }
 
 // view is an entity in JSON.

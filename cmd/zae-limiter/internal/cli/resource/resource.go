@@ -7,24 +7,20 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // New is the command resource.
 func New(a *app.App) *cobra.Command {
 	return app.Group("resource", "Set the default limits of resources",
-		newSetDefaults(a), newGetDefaults(a), newDeleteDefaults(a), newList(a))
-}
-
-// level is the level of configuration that a command is about.
-type level struct{ limiter.ConfigKey }
-
-// Validate checks the name.
-func (l *level) Validate() error { return store.CheckResource(l.Resource) }
-
-func newLevel(a *app.App, verb, short string, l *level, r app.Runner) *cobra.Command {
-	return a.Command(r, &cobra.Command{
-		Use:   verb + " RESOURCE",
-		Short: short,
-	}, &l.Resource)
+		a.SetsLimits(limiter.LevelResource, &cobra.Command{
+			Use: "set-defaults", Short: "Replace the default limits of a resource",
+			Example: "  zae-limiter resource set-defaults gpt-4 --limit rpm:100 --limit tpm:10000:15000",
+		}, "Levels are not merged: these limits hold instead of those of the system. Requests of\n"+
+			"entities without limits of their own fail if they name another limit. With\n"+
+			"--keep-defaults, the other limits of the system are set, too."),
+		a.GetsLimits(limiter.LevelResource, &cobra.Command{Use: "get-defaults", Short: "Show the default limits of a resource"}),
+		a.DeletesLimits(limiter.LevelResource, &cobra.Command{
+			Use: "delete-defaults", Short: "Delete the default limits of a resource; the system's then apply",
+		}),
+		newList(a))
 }
