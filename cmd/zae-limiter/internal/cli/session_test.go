@@ -345,7 +345,7 @@ func (s *session) program(ctx context.Context, args []string) (code int) {
 // Latencies of a table under a load: without one, a load has no end in the bubble, where only
 // waiting takes time.
 const (
-	tableLatency  = 25 * time.Millisecond
+	tableLatency  = 5 * time.Millisecond
 	memoryLatency = 50 * time.Millisecond // of --local :memory:, unless the page gives one
 )
 
