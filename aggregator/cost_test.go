@@ -45,10 +45,7 @@ func checkBills(w *world, engine *dynamolite.DB) {
 		many[name] = 1
 	}
 	w.System(limits...)
-	for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}} {
-		_, err := w.Store.CreateEntity(w.Context(), e)
-		w.Must(err)
-	}
+	w.Entities(limiter.Entity{ID: "team"}, testbed.Child("key", "team"))
 	batches := map[string][]stream.Record{}
 	batch := func(of string, n int, take func(i int)) {
 		w.Helper()

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -29,10 +30,7 @@ import (
 func (w *world) traffic(apart time.Duration) {
 	w.Helper()
 	w.System(limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm-in.k", 90_000))
-	for _, e := range []limiter.Entity{{ID: "team"}, {ID: "key", Parent: "team", Cascade: true}} {
-		_, err := w.Store.CreateEntity(w.Context(), e)
-		w.Must(err)
-	}
+	w.Entities(limiter.Entity{ID: "team"}, testbed.Child("key", "team"))
 	for i := range 30 {
 		w.Take(w.Limiter, askAll("user", tokens{"rpm": 1, "tpm-in.k": 500}))
 		w.Take(w.Limiter, ask("key", "rpm", 1))

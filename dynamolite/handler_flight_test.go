@@ -38,54 +38,21 @@ func occupied(t *testing.T, db *dynamolite.DB, budget, bytes int) (h *dynamolite
 // cannot fill the memory with answers.
 func TestAnswersInFlight(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	create := mainInput()
-	create.TableName = ptr("streamed")
-	create.StreamSpecification = &types.StreamSpecification{StreamEnabled: ptr(true), StreamViewType: types.StreamViewTypeNewImage}
-	if _, err := f.db.CreateTable(t.Context(), create); err != nil {
-		t.Fatal(err)
-	}
+	f := newStreamFixture(t, types.StreamViewTypeNewImage)
 	var keys, gets []string
-	all := dynamolite.NewHandler(f.db, dynamolite.HandlerOptions{})
 	for i := range 3 {
-		key := `{"pk":{"S":"a"},"sk":{"S":"` + strconv.Itoa(i) + `"}}`
-		keys = append(keys, key)
-		gets = append(gets, `{"Get":{"TableName":"streamed","Key":`+key+`}}`)
-		item := strings.TrimSuffix(key, "}") + `,"x":{"S":"` + strings.Repeat("x", 300<<10) + `"}}`
-		if got := post(t, all, putTarget, `{"TableName":"streamed","Item":`+item+`}`); got.status != http.StatusOK {
-			t.Fatalf("answered %d %s", got.status, got.body)
-		}
+		f.put(with(keyed("a", strconv.Itoa(i)), attrs{"x": blob(300 << 10)}))
+		keys = append(keys, `{"pk":{"S":"a"},"sk":{"S":"`+strconv.Itoa(i)+`"}}`)
+		gets = append(gets, `{"Get":{"TableName":"main","Key":`+keys[i]+`}}`)
 	}
+	records := `{"ShardIterator":"` + *f.from(f.shardOfA(), trimHorizon) + `"}`
 	const tables, streams = "DynamoDB_20120810.", "DynamoDBStreams_20120810."
-	decode := func(to any, target, body string) {
-		if err := json.Unmarshal(post(t, all, target, body).body, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var described struct {
-		Table struct{ LatestStreamArn string }
-	}
-	decode(&described, tables+"DescribeTable", `{"TableName":"streamed"}`)
-	stream := `{"StreamArn":"` + described.Table.LatestStreamArn + `"`
-	var shards struct {
-		StreamDescription struct{ Shards []struct{ ShardID string } }
-	}
-	decode(&shards, streams+"DescribeStream", stream+`}`)
-	var records string // a request for the records of the shard that has them
-	for _, shard := range shards.StreamDescription.Shards {
-		var it struct{ ShardIterator string }
-		decode(&it, streams+"GetShardIterator", stream+`,"ShardIteratorType":"TRIM_HORIZON","ShardId":"`+shard.ShardID+`"}`)
-		body := `{"ShardIterator":"` + it.ShardIterator + `"}`
-		var found struct{ Records []any }
-		if decode(&found, streams+"GetRecords", body); len(found.Records) > 0 {
-			records = body
-		}
-	}
+
 	for _, tt := range []struct{ name, target, body string }{
-		{"GetItem", tables + "GetItem", `{"TableName":"streamed","Key":` + keys[0] + `}`},
-		{"Scan", tables + "Scan", `{"TableName":"streamed"}`},
-		{"Query", tables + "Query", `{"TableName":"streamed","KeyConditionExpression":"pk=:a","ExpressionAttributeValues":{":a":{"S":"a"}}}`},
-		{"BatchGetItem", tables + "BatchGetItem", `{"RequestItems":{"streamed":{"Keys":[` + strings.Join(keys, ",") + `]}}}`},
+		{"GetItem", tables + "GetItem", `{"TableName":"main","Key":` + keys[0] + `}`},
+		{"Scan", tables + "Scan", `{"TableName":"main"}`},
+		{"Query", tables + "Query", `{"TableName":"main","KeyConditionExpression":"pk=:a","ExpressionAttributeValues":{":a":{"S":"a"}}}`},
+		{"BatchGetItem", tables + "BatchGetItem", `{"RequestItems":{"main":{"Keys":[` + strings.Join(keys, ",") + `]}}}`},
 		{"TransactGetItems", tables + "TransactGetItems", `{"TransactItems":[` + strings.Join(gets, ",") + `]}`},
 		{"GetRecords", streams + "GetRecords", records},
 	} {
@@ -108,7 +75,7 @@ func TestAnswersInFlight(t *testing.T) {
 		t.Parallel()
 		h, free := occupied(t, f.db, 1300<<10, 600<<10)
 		defer free()
-		got := post(t, h, tables+"BatchGetItem", `{"RequestItems":{"streamed":{"Keys":[`+strings.Join(keys, ",")+`]}}}`)
+		got := post(t, h, tables+"BatchGetItem", `{"RequestItems":{"main":{"Keys":[`+strings.Join(keys, ",")+`]}}}`)
 		var answer struct {
 			Responses       map[string][]any
 			UnprocessedKeys map[string]struct{ Keys []any }
@@ -116,7 +83,7 @@ func TestAnswersInFlight(t *testing.T) {
 		if err := json.Unmarshal(got.body, &answer); err != nil {
 			t.Fatal(err)
 		}
-		if read, left := len(answer.Responses["streamed"]), len(answer.UnprocessedKeys["streamed"].Keys); read != 1 || left != 2 {
+		if read, left := len(answer.Responses["main"]), len(answer.UnprocessedKeys["main"].Keys); read != 1 || left != 2 {
 			t.Errorf("read %d items and left %d, want 1 and 2: %.200s", read, left, got.body)
 		}
 	})

@@ -21,8 +21,7 @@ import (
 func (w *world) family(limits ...limiter.Limit) {
 	w.Helper()
 	w.System(limits...)
-	w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-	w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+	w.Entities(limiter.Entity{ID: "project"}, child("key", "project"))
 }
 
 // holds checks balances in whole tokens, given as entity, limit, tokens.
@@ -126,8 +125,7 @@ func TestASideThatRefillsKeepsTheOther(t *testing.T) {
 
 func TestAParentTracksASubset(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		w.Entities(limiter.Entity{ID: "project"}, child("key", "project"))
 		set := func(entity string, limits ...limiter.Limit) {
 			w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))
 		}

@@ -140,8 +140,7 @@ func TestAParentGivenLaterIsFollowed(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 100))
 		w.Take(w.Limiter, ask("key", "rph", 1)) // the entity has no record yet
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		w.Entities(limiter.Entity{ID: "project"}, child("key", "project"))
 		w.admitted(w.Limiter, ask("key", "rph", 1), time.Second, limiter.DefaultConfigTTL)
 		before := w.Balance("project", "rph")
 		w.Take(w.Limiter, ask("key", "rph", 1))

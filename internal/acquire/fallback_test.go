@@ -123,8 +123,7 @@ func TestFallbackLimitsChangeNothingThatIsConfigured(t *testing.T) {
 // A parent is limited by its own configuration alone.
 func TestFallbackLimitsAreNotTheParents(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+		w.Entities(limiter.Entity{ID: "project"}, child("key", "project"))
 		rpm := limiter.PerMinute("rpm", 10)
 		for range 2 {
 			w.Serve(w.Limiter, with(ask("key", "rpm", 1), rpm))

@@ -16,6 +16,7 @@ import (
 var (
 	ask    = testbed.Ask
 	askAll = testbed.AskAll
+	child  = testbed.Child
 )
 
 type tokens = testbed.Tokens

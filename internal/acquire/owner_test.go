@@ -54,16 +54,14 @@ func TestAnEntityMadeAgainPaysItsNewParent(t *testing.T) {
 			t.Run(fmt.Sprint(again.name, ", used every ", pause), func(t *testing.T) {
 				inWorld(t, limiter.Options{}, func(w *world) {
 					w.System(limiter.PerDay("rpd", 100_000))
-					for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
-						w.Must(errOf(w.Store.CreateEntity(w.Context(), e)))
-					}
+					w.Entities(limiter.Entity{ID: "a"}, limiter.Entity{ID: "b"}, child("key", "a"))
 					for _, e := range []string{"a", "b", "key"} {
 						w.Take(w.Limiter, ask(e, "rpd", 1))
 					}
 					time.Sleep(time.Second)
 					w.unrecord("key")
 					if again.entity != nil {
-						w.Must(errOf(w.Store.CreateEntity(w.Context(), *again.entity)))
+						w.Entities(*again.entity)
 					}
 					for end := time.Now().Add(limiter.DefaultConfigTTL); time.Now().Before(end); time.Sleep(pause) {
 						w.Take(w.Limiter, ask("key", "rpd", 0))
@@ -97,15 +95,13 @@ func (w *world) record(entity string) limiter.Entity {
 func TestANewProcessPaysTheNewParentAtOnce(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerDay("rpd", 100_000))
-		for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
-			w.Must(errOf(w.Store.CreateEntity(w.Context(), e)))
-		}
+		w.Entities(limiter.Entity{ID: "a"}, limiter.Entity{ID: "b"}, child("key", "a"))
 		for _, e := range []string{"a", "b", "key"} {
 			w.Take(w.Limiter, ask(e, "rpd", 1))
 		}
 		time.Sleep(time.Second)
 		w.unrecord("key")
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "b", Cascade: true})))
+		w.Entities(child("key", "b"))
 		if got := w.paid(w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{}), ask("key", "rpd", 1), "key", "a", "b"); got != "key 1 a 0 b 1 " {
 			w.Errorf("paid %s", got)
 		}
@@ -116,13 +112,11 @@ func TestANewProcessPaysTheNewParentAtOnce(t *testing.T) {
 func TestARefusalIsNotTheFormerParents(t *testing.T) {
 	inWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.System(limiter.PerDay("rpd", 10))
-		for _, e := range []limiter.Entity{{ID: "a"}, {ID: "b"}, {ID: "key", Parent: "a", Cascade: true}} {
-			w.Must(errOf(w.Store.CreateEntity(w.Context(), e)))
-		}
+		w.Entities(limiter.Entity{ID: "a"}, limiter.Entity{ID: "b"}, child("key", "a"))
 		other := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
 		w.Take(other, ask("key", "rpd", 1))
 		w.Must(errOf(w.Store.DeleteEntity(w.Context(), "key")))
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "b", Cascade: true})))
+		w.Entities(child("key", "b"))
 		w.Take(w.Limiter, ask("key", "rpd", 6))
 		time.Sleep(limiter.DefaultConfigTTL)
 		refused := w.Take(other, ask("key", "rpd", 6))

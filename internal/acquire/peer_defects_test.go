@@ -178,8 +178,7 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %v", leave, d), func(t *testing.T) {
 				inBothWorlds(t, limiter.Options{}, func(w *world) {
 					w.System(limiter.PerHour("rph", 100))
-					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+					w.Entities(limiter.Entity{ID: "project"}, child("key", "project"))
 					w.Take(w.Limiter, ask("key", "rph", 1))
 
 					l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, latency(10*time.Millisecond))), limiter.Options{})

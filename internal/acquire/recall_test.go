@@ -243,8 +243,7 @@ func TestLocalRefusalsOfACascade(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBothWorlds(t, limiter.Options{}, func(w *world) {
-				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true})))
+				w.Entities(limiter.Entity{ID: "project"}, child("key", "project"))
 				for entity, limits := range map[string][]limiter.Limit{"key": tt.key, "project": tt.project} {
 					if limits != nil {
 						w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, limits))

@@ -82,77 +82,90 @@ func TestAThrottledShardIsLeftForAnother(t *testing.T) {
 	}
 }
 
+// hammer has callers acquire every 10 ms, in vain, for ten seconds. It returns when each shard
+// was written to, after the beginning.
+func (w *world) hammer(api *faults.Tap, callers int) map[int][]time.Duration {
+	w.Helper()
+	bucketRequests(api)
+	start := time.Now()
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for ; time.Since(start) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+				if _, err := w.Acquire(w.Context(), ask("user", "rph", 1)); !errors.Is(err, limiter.ErrThrottled) || !errors.Is(err, limiter.ErrUnavailable) {
+					w.Errorf("got %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	writes := make(map[int][]time.Duration)
+	for _, s := range bucketRequests(api) {
+		if s.Op == "UpdateItem" {
+			writes[s.Shards[0]] = append(writes[s.Shards[0]], s.At.Sub(start))
+		}
+	}
+	return writes
+}
+
 // A throttled shard is written to once in an interval that doubles, up to a second, for
 // any number of callers.
 func TestAThrottledShardIsNotHammered(t *testing.T) {
-	for _, n := range []int{1, 4} {
-		for _, callers := range []int{1, 16} {
-			for _, inFlight := range []int{0, -1} {
-				t.Run(fmt.Sprintf("%d shards, %d callers, in flight %d", n, callers, inFlight), func(t *testing.T) {
-					tapped(t, limiter.Options{InFlight: inFlight}, func(w *world, api *faults.Tap) {
-						w.plant("user", hourly, n, each(n, int64(3_000_000/n))...)
-						w.Take(w.Limiter, ask("user", "rph", 1))
-						driverOf(w.Limiter).Settle()
-						api.Set(faults.Chain(slowly(5*time.Millisecond), fullShards(func(int) error { return faults.BusyTable() })))
-						bucketRequests(api)
-						start := time.Now()
-						const seconds = 10
-						var all sync.WaitGroup
-						for range callers {
-							all.Go(func() {
-								for time.Since(start) < seconds*time.Second {
-									if _, err := w.Acquire(w.Context(), ask("user", "rph", 1)); !errors.Is(err, limiter.ErrThrottled) || !errors.Is(err, limiter.ErrUnavailable) {
-										w.Errorf("got %v", err)
-									}
-									time.Sleep(10 * time.Millisecond)
-								}
-							})
+	for _, tt := range []struct{ shards, callers, inFlight int }{{1, 1, 0}, {1, 8, 0}, {1, 8, -1}, {4, 1, 0}, {4, 8, 0}, {4, 8, -1}} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			tapped(t, limiter.Options{InFlight: tt.inFlight}, func(w *world, api *faults.Tap) {
+				w.plant("user", hourly, tt.shards, each(tt.shards, int64(3_000_000/tt.shards))...)
+				w.Take(w.Limiter, ask("user", "rph", 1))
+				driverOf(w.Limiter).Settle()
+				api.Set(faults.Chain(slowly(5*time.Millisecond), fullShards(func(int) error { return faults.BusyTable() })))
+
+				writes := w.hammer(api, tt.callers)
+
+				if len(writes) != tt.shards {
+					w.Errorf("%d shards were tried", len(writes))
+				}
+				for shard, at := range writes {
+					// The intervals are 10, 20, ... 640 ms and then a second. Each ends at a random
+					// moment of its second half: at most 25 writes in 10 s. In addition, all the
+					// callers of the first moment, before the throttle was known.
+					if n := len(at); n < 10 || n > 25+tt.callers {
+						w.Errorf("shard %d was written to %d times", shard, n)
+					}
+					for i := 1; i < len(at); i++ {
+						if gap := at[i] - at[i-1]; at[i] > 3*time.Second && gap < 500*time.Millisecond {
+							w.Errorf("shard %d was written to after %v, %v after the last time", shard, at[i], gap)
 						}
-						all.Wait()
-						// The intervals are 10, 20, ... 640 ms and then a second. Each
-						// ends at a random moment of its second half: at most 25 writes
-						// in 10 s.
-						last := make(map[int]time.Time)
-						count := make(map[int]int)
-						for _, s := range bucketRequests(api) {
-							if s.Op != "UpdateItem" {
-								continue
-							}
-							shard := s.Shards[0]
-							count[shard]++
-							late := s.At.Sub(start) > 3*time.Second
-							if gap := s.At.Sub(last[shard]); late && gap < 500*time.Millisecond {
-								w.Errorf("shard %d was written to after %v, %v after the last time", shard, s.At.Sub(start), gap)
-							}
-							last[shard] = s.At
-						}
-						for shard, writes := range count {
-							// In addition, all the callers of the first moment, before
-							// the throttle was known.
-							if writes < 10 || writes > 25+callers {
-								w.Errorf("shard %d was written to %d times in %d s", shard, writes, seconds)
-							}
-						}
-						if len(count) != n {
-							w.Errorf("%d shards were tried", len(count))
-						}
-						if got := w.Stats().Braked; got < uint64(callers)*500 {
-							w.Errorf("%d were counted as braked", got)
-						}
-						// Every answer halves the brake.
-						api.Set(nil)
-						for over := time.Now().Add(3 * time.Second); time.Now().Before(over); time.Sleep(10 * time.Millisecond) {
-							if lease, err := w.Acquire(w.Context(), ask("user", "rph", 1)); err == nil {
-								w.Must(lease.Commit(w.Context()))
-							}
-						}
-						for range 10 {
-							w.Serve(w.Limiter, ask("user", "rph", 1))
-						}
-					})
-				})
-			}
-		}
+					}
+				}
+				if got := w.Stats().Braked; got < uint64(tt.callers)*500 {
+					w.Errorf("%d were counted as braked", got)
+				}
+			})
+		})
+	}
+}
+
+// Every answer halves the brake: a shard that is no longer throttled serves after some seconds.
+func TestAThrottledShardServesAgain(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			tapped(t, limiter.Options{}, func(w *world, api *faults.Tap) {
+				w.plant("user", hourly, shards, each(shards, int64(3_000_000/shards))...)
+				api.Set(fullShards(func(int) error { return faults.BusyTable() }))
+				w.hammer(api, 1)
+
+				api.Set(nil)
+				for over := time.Now().Add(3 * time.Second); time.Now().Before(over); time.Sleep(10 * time.Millisecond) {
+					if lease, err := w.Acquire(w.Context(), ask("user", "rph", 1)); err == nil {
+						w.Must(lease.Commit(w.Context()))
+					}
+				}
+
+				for range 10 {
+					w.Serve(w.Limiter, ask("user", "rph", 1))
+				}
+			})
+		})
 	}
 }
 

@@ -79,10 +79,9 @@ func TestAWaiterNoticesAnotherParent(t *testing.T) {
 			inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 				w.System(limiter.PerDay("rpd", 24, limiter.Burst(10)))
 				belongsTo := func(parent string) {
-					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "user", Parent: parent, Cascade: true})))
+					w.Entities(child("user", parent))
 				}
-				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"})))
-				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "other"})))
+				w.Entities(limiter.Entity{ID: "project"}, limiter.Entity{ID: "other"})
 				belongsTo("project")
 				other := w.NewLimiter(w.OpenOn(w.API), limiter.Options{})
 				for range 2 { // each process learns that the other one writes, too

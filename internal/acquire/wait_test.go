@@ -88,9 +88,9 @@ func TestAHundredWorkersWaitWithFewTries(t *testing.T) {
 			t.Parallel()
 			inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 				w.System(limiter.PerSecond("rps", 20_000))
-				w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "user"})))
+				w.Entities(limiter.Entity{ID: "user"})
 				for i := range 10 {
-					w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: fmt.Sprint("child-", i), Parent: "user", Cascade: true})))
+					w.Entities(child(fmt.Sprint("child-", i), "user"))
 				}
 				w.Take(w.Limiter, ask("user", "rps", 20_000))
 				w.aHundredWait(tt.latency, tt.buckets, tt.request)
@@ -277,7 +277,7 @@ func TestCloseEndsWaits(t *testing.T) {
 func TestWaitersOfAParentAreInOrder(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 60))
-		w.Must(errOf(w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "other", Parent: "project", Cascade: true})))
+		w.Entities(child("other", "project"))
 		own := func(entity string, n int64) {
 			w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: entity, Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", n)}))
 		}

@@ -58,12 +58,7 @@ func TestMetricsOfAHistory(t *testing.T) {
 	t.Parallel()
 	c, registry := newCollector(t, promlimit.Options{})
 	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: c}})
-	if _, err := w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "project"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Store.CreateEntity(w.Context(), limiter.Entity{ID: "key", Parent: "project", Cascade: true}); err != nil {
-		t.Fatal(err)
-	}
+	w.Entities(limiter.Entity{ID: "project"}, testbed.Child("key", "project"))
 	w.System(limiter.PerHour("rph", 1_000_000), limiter.PerHour("tph", 1_000_000))
 	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: testbed.Resource}, []limiter.Limit{limiter.PerHour("rph", 7200), limiter.PerHour("tph", 100)}))
 	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: testbed.Resource}, []limiter.Limit{limiter.PerHour("rph", 2), limiter.PerHour("tph", 1000)}))

@@ -127,10 +127,7 @@ func TestNothingOfAnotherTenantLeaks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Must(w.Store.SetLimits(t.Context(), limiter.ConfigKey{Entity: "other-tenant", Resource: resource}, []limiter.Limit{limiter.PerHour("budget", 41)}))
-	for _, e := range []limiter.Entity{{ID: "other-tenant"}, {ID: "alice", Parent: "other-tenant", Cascade: true}} {
-		_, err := w.Store.CreateEntity(t.Context(), e)
-		w.Must(err)
-	}
+	w.Entities(limiter.Entity{ID: "other-tenant"}, testbed.Child("alice", "other-tenant"))
 	o := options()
 	o.Consume = map[string]int64{"rpm": 1, "budget": 30}
 	conn := serve(t, &service{}, w, o)

@@ -89,9 +89,9 @@ func (s halving) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, er
 	return s.Store.Adjust(ctx, &half)
 }
 
-// TestBrokenPatienceIsSeen: each check of waits, and of leases that are extended and reduced,
+// TestLongBrokenPatienceIsSeen: each check of waits, and of leases that are extended and reduced,
 // fails when its subject is broken.
-func TestBrokenPatienceIsSeen(t *testing.T) {
+func TestLongBrokenPatienceIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("sim.seeds", 45, "how many seeds to run; a fifth of them with -short")
+	seeds     = flag.Int("sim.seeds", 25, "how many seeds to run; a fifth of them with -short")
 	seed      = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
 	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
 	stepping  = flag.Bool("sim.stepped", false, "have clocks set in every seed")
@@ -115,7 +115,7 @@ func TestSim(t *testing.T) {
 // seeds have any by chance.
 func TestSimWithAggregators(t *testing.T) {
 	t.Parallel()
-	const seeds = 8
+	const seeds = 6
 	for s := uint64(1); s <= seeds; s++ {
 		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
 			t.Parallel()

@@ -174,6 +174,20 @@ func (w *World) System(limits ...limiter.Limit) {
 	w.Must(w.Store.SetSystem(w.Context(), limits, ""))
 }
 
+// Entities creates entities.
+func (w *World) Entities(entities ...limiter.Entity) {
+	w.Helper()
+	for _, e := range entities {
+		_, err := w.Store.CreateEntity(w.Context(), e)
+		w.Must(err)
+	}
+}
+
+// Child is an entity whose parent pays, too.
+func Child(id, parent string) limiter.Entity {
+	return limiter.Entity{ID: id, Parent: parent, Cascade: true}
+}
+
 // Ask returns a request for tokens of one limit.
 func Ask(entity, limit string, tokens int64) limiter.Request {
 	return AskAll(entity, Tokens{limit: tokens})

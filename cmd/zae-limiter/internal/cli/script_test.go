@@ -95,6 +95,7 @@ func TestScripts(t *testing.T) {
 			w := &world{clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), outage: "none", recorder: recorder, executable: executable}
 			recorder.ran(env)
 			w.engine = dynamolite.New(dynamolite.Options{Now: w.now})
+			env.Defer(func() { _ = w.engine.Close() })
 			w.meter = dynamo.NewMeter(w.engine)
 			w.vault = newVault(w.engine, w.now)
 			w.account, w.known = newAccount(), map[string]bool{}
