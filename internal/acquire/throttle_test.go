@@ -82,7 +82,7 @@ func TestAThrottledShardIsLeftForAnother(t *testing.T) {
 	}
 }
 
-// hammer has callers acquire every 10 ms, in vain, for ten seconds. It returns when each shard
+// hammer has callers acquire every 10 ms for ten seconds; all are refused. It returns when each shard
 // was written to, after the beginning.
 func (w *world) hammer(api *faults.Tap, callers int) map[int][]time.Duration {
 	w.Helper()
