@@ -27,6 +27,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -135,12 +136,10 @@ func getSomething(ctx context.Context, c dynamo.API, optFns ...func(*dynamodb.Op
 
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// The client sends and returns the same as the SDK's own client, except for values that
-// differ in every request.
-func TestClientSendsWhatTheSDKSends(t *testing.T) {
-	t.Parallel()
-	key := schema.Key{PK: "entity ü\"\\<", SK: "b"}.Item()
-	calls := map[string]func(context.Context, dynamo.API) (any, error){
+// operations are calls of every kind, on an item with the key of entity.
+func operations() map[string]func(context.Context, dynamo.API) (any, error) {
+	key := entity()
+	return map[string]func(context.Context, dynamo.API) (any, error){
 		"PutItem": func(ctx context.Context, c dynamo.API) (any, error) {
 			return c.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(table), Item: key})
 		},
@@ -184,7 +183,7 @@ func TestClientSendsWhatTheSDKSends(t *testing.T) {
 			}})
 		},
 		"TransactWriteItems refused": func(ctx context.Context, c dynamo.API) (any, error) {
-			return c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{ClientRequestToken: aws.String("token"), TransactItems: []types.TransactWriteItem{
+			return c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{ClientRequestToken: aws.String("another token"), TransactItems: []types.TransactWriteItem{
 				{Delete: &types.Delete{TableName: aws.String(table), Key: schema.Key{PK: "other", SK: "b"}.Item()}},
 				{ConditionCheck: &types.ConditionCheck{
 					TableName: aws.String(table), Key: key, ConditionExpression: aws.String("attribute_not_exists(PK)"),
@@ -210,34 +209,60 @@ func TestClientSendsWhatTheSDKSends(t *testing.T) {
 			return c.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String("missing")})
 		},
 	}
-	for name, call := range calls {
+}
+
+// entity is the key of an item.
+func entity() schema.Item { return schema.Key{PK: "entity ü\"\\<", SK: "b"}.Item() }
+
+// A learned is what a caller learns from a call.
+type learned struct {
+	Out       any
+	Err       string
+	Image     schema.Item
+	Cancelled []types.CancellationReason
+}
+
+func learn(out any, err error) learned {
+	l := learned{Out: out}
+	if err != nil {
+		l.Err = withoutIDs(err.Error())
+		l.Image, _ = conn.ConditionFailed(err)
+		l.Cancelled = conn.Cancellation(err)
+	}
+	return l
+}
+
+// checkSame checks that callers of the two clients learn the same.
+func checkSame(t *testing.T, sdk, ours learned) {
+	t.Helper()
+	ignore := cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == ".ResultMetadata" || p.Last().String() == ".noSmithyDocumentSerde"
+	}, cmp.Ignore())
+	if diff := cmp.Diff(sdk, ours, ignore); diff != "" {
+		t.Errorf("what the SDK says and what we say differ: %s", diff)
+	}
+}
+
+// The client sends and returns the same as the SDK's own client, except for values that
+// differ in every request.
+func TestClientSendsWhatTheSDKSends(t *testing.T) {
+	t.Parallel()
+	for name, call := range operations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent [2][]noted
-			var results [2]any
-			var errs [2]string
-			var refused [2]schema.Item
-			var cancelled [2][]types.CancellationReason
+			var results [2]learned
 			for i, newClient := range []func(aws.Config) dynamo.API{newSDK, newFast} {
 				d := newEngineDesk(t)
 				cfg := clientConfig(d.URL)
 				cfg.AppID = "an-app"
 				c := newClient(cfg)
-				if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: key}); err != nil {
+				if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: entity()}); err != nil {
 					t.Fatal(err)
 				}
 				d.taken()
-				out, err := call(t.Context(), c)
-				if err != nil {
-					errs[i] = err.Error()
-				}
-				if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
-					refused[i] = failed.Item
-				}
-				if failed := (*types.TransactionCanceledException)(nil); errors.As(err, &failed) {
-					cancelled[i] = failed.CancellationReasons
-				}
-				results[i], sent[i] = out, d.taken()
+				results[i] = learn(call(t.Context(), c))
+				sent[i] = d.taken()
 				for j, r := range sent[i] {
 					if want := strings.TrimPrefix(d.URL, "http://"); r.Host != want {
 						t.Errorf("sent to the host %s, want %s", r.Host, want)
@@ -256,18 +281,7 @@ func TestClientSendsWhatTheSDKSends(t *testing.T) {
 			if diff := cmp.Diff(sent[0], sent[1], cmp.FilterPath(isBody, cmp.Comparer(sameJSON))); diff != "" || len(sent[1]) != 1 {
 				t.Errorf("%d requests; the SDK's and ours differ: %s", len(sent[1]), diff)
 			}
-			ignore := cmp.FilterPath(func(p cmp.Path) bool {
-				return p.Last().String() == ".ResultMetadata" || p.Last().String() == ".noSmithyDocumentSerde"
-			}, cmp.Ignore())
-			if diff := cmp.Diff(results[0], results[1], ignore); diff != "" {
-				t.Errorf("the SDK's answer and ours differ: %s", diff)
-			}
-			if diff := cmp.Diff(refused[0], refused[1], ignore) + cmp.Diff(cancelled[0], cancelled[1], ignore); diff != "" {
-				t.Errorf("the SDK's images and ours differ: %s", diff)
-			}
-			if a, b := withoutIDs(errs[0]), withoutIDs(errs[1]); a != b {
-				t.Errorf("the SDK says %q, ours %q", a, b)
-			}
+			checkSame(t, results[0], results[1])
 		})
 	}
 }
