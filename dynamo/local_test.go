@@ -5,16 +5,20 @@ package dynamo_test
 import (
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 	"github.com/zeroae/zae-limiter-go/store/storetest"
 )
 
-// The store passes the suite of stores on DynamoDB Local, each test on a namespace of
-// its own.
+// The store passes the suite of stores on DynamoDB Local through package fastclient, each
+// test on a namespace of its own.
 func TestStoreOnDynamoDBLocal(t *testing.T) {
 	t.Parallel()
-	api := peers.DynamoDBLocal(t).Client
+	endpoint := peers.DynamoDBLocal(t).Endpoint
+	api := fastclient.New(aws.Config{Region: "us-east-1", Credentials: static, BaseEndpoint: &endpoint})
 	if err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}

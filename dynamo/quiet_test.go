@@ -37,8 +37,9 @@ func TestARefusalIsQuiet(t *testing.T) {
 func checkQuiet(t *testing.T, endpoint string) {
 	t.Helper()
 	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("quiet", "secret", "")}
-	for name, newClient := range map[string]func(aws.Config, ...func(*dynamodb.Options)) *dynamodb.Client{
-		"the SDK's client": dynamodb.NewFromConfig, "the fast client": fastclient.New,
+	for name, newClient := range map[string]func(aws.Config) dynamo.API{
+		"the SDK's client": func(cfg aws.Config) dynamo.API { return dynamodb.NewFromConfig(cfg) },
+		"the fast client":  func(cfg aws.Config) dynamo.API { return fastclient.New(cfg) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log logBook

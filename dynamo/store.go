@@ -114,6 +114,10 @@ var (
 // It fails with [store.ErrNotFound] if the table or the namespace does not exist. It
 // fails with [store.ErrIncompatible] if the table requires a newer client or has
 // another schema. It accepts a table without a version record.
+//
+// Any *dynamodb.Client serves as [Options].API. The client of package fastclient sends a
+// store's requests with a fifth of the CPU time and a twelfth of the allocations
+// (docs/measurements/performance.md).
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -121,101 +122,166 @@ func newEngineDesk(t *testing.T) *desk {
 	return newDesk(t, dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{Credentials: secrets})).started()
 }
 
+func newSDK(cfg aws.Config) dynamo.API { return dynamodb.NewFromConfig(cfg) }
+
+func newFast(cfg aws.Config) dynamo.API { return fastclient.New(cfg) }
+
 // empty answers every operation with an empty object.
 var empty = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
 
-func getSomething(ctx context.Context, c *dynamodb.Client, optFns ...func(*dynamodb.Options)) error {
+func getSomething(ctx context.Context, c dynamo.API, optFns ...func(*dynamodb.Options)) error {
 	_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(table), Key: schema.Key{PK: "a", SK: "b"}.Item()}, optFns...)
 	return err
 }
 
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// The client sends and returns the same as the SDK's own client, except for values that
-// differ in every request.
-func TestClientSendsWhatTheSDKSends(t *testing.T) {
-	t.Parallel()
-	key := schema.Key{PK: "entity ü\"\\<", SK: "b"}.Item()
-	calls := map[string]func(context.Context, *dynamodb.Client) (any, error){
-		"PutItem": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+// operations are calls of every kind, on an item with the key of entity.
+func operations() map[string]func(context.Context, dynamo.API) (any, error) {
+	key := entity()
+	return map[string]func(context.Context, dynamo.API) (any, error){
+		"PutItem": func(ctx context.Context, c dynamo.API) (any, error) {
 			return c.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(table), Item: key})
 		},
-		"UpdateItem": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+		"UpdateItem": func(ctx context.Context, c dynamo.API) (any, error) {
 			return c.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 				TableName: aws.String(table), Key: key, UpdateExpression: aws.String("SET v = :v"), ReturnValues: types.ReturnValueAllNew,
 				ExpressionAttributeValues: schema.Item{":v": schema.N(5)},
 			})
 		},
-		"UpdateItem refused": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+		"UpdateItem refused": func(ctx context.Context, c dynamo.API) (any, error) {
 			return c.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 				TableName: aws.String(table), Key: key, UpdateExpression: aws.String("SET v = :v"),
 				ConditionExpression:       aws.String("attribute_not_exists(PK)"),
 				ExpressionAttributeValues: schema.Item{":v": schema.N(5)}, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 			})
 		},
-		"BatchGetItem": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+		"UpdateItem with another answer": func(ctx context.Context, c dynamo.API) (any, error) {
+			return c.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName: aws.String(table), Key: key, UpdateExpression: aws.String("SET v = :v"), ReturnValues: types.ReturnValueAllNew,
+				ExpressionAttributeValues: schema.Item{":v": &types.AttributeValueMemberM{Value: schema.Item{
+					"l": &types.AttributeValueMemberL{Value: []types.AttributeValue{schema.S("\n"), schema.Bool(true), &types.AttributeValueMemberNULL{Value: true}}},
+					"s": &types.AttributeValueMemberSS{Value: []string{"a\u2028", "\x7f"}}, "n": &types.AttributeValueMemberNS{Value: []string{"1", "2"}},
+					"b": &types.AttributeValueMemberBS{Value: [][]byte{{0}, {1, 2}}},
+				}}},
+				ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes,
+			})
+		},
+		"UpdateItem without a key": func(ctx context.Context, c dynamo.API) (any, error) {
+			return c.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: aws.String(table), Key: schema.Item{"PK": schema.S("a")}})
+		},
+		"GetItem": func(ctx context.Context, c dynamo.API) (any, error) {
+			return c.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(table), Key: key, ConsistentRead: aws.Bool(true)})
+		},
+		"GetItem of nothing": func(ctx context.Context, c dynamo.API) (any, error) {
+			return c.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(table), Key: schema.Key{PK: "none", SK: "none"}.Item()})
+		},
+		"TransactWriteItems": func(ctx context.Context, c dynamo.API) (any, error) {
+			return c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{ClientRequestToken: aws.String("token"), TransactItems: []types.TransactWriteItem{
+				{Put: &types.Put{TableName: aws.String(table), Item: schema.Key{PK: "other", SK: "b"}.Item()}},
+				{Update: &types.Update{TableName: aws.String(table), Key: key, UpdateExpression: aws.String("REMOVE v")}},
+			}})
+		},
+		"TransactWriteItems refused": func(ctx context.Context, c dynamo.API) (any, error) {
+			return c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{ClientRequestToken: aws.String("another token"), TransactItems: []types.TransactWriteItem{
+				{Delete: &types.Delete{TableName: aws.String(table), Key: schema.Key{PK: "other", SK: "b"}.Item()}},
+				{ConditionCheck: &types.ConditionCheck{
+					TableName: aws.String(table), Key: key, ConditionExpression: aws.String("attribute_not_exists(PK)"),
+					ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+				}},
+			}})
+		},
+		"BatchGetItem": func(ctx context.Context, c dynamo.API) (any, error) {
 			return c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: []schema.Item{key}}}})
 		},
-		"Query by a paginator": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+		"Query by a paginator": func(ctx context.Context, c dynamo.API) (any, error) {
 			return dynamodb.NewQueryPaginator(c, &dynamodb.QueryInput{
 				TableName: aws.String(table), KeyConditionExpression: aws.String("PK = :pk"),
 				ExpressionAttributeValues: schema.Item{":pk": schema.S("entity")},
 			}).NextPage(ctx)
 		},
-		"a large PutItem": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+		"a large PutItem": func(ctx context.Context, c dynamo.API) (any, error) {
 			return c.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(table), Item: schema.Item{
 				schema.PK: schema.S("large"), schema.SK: schema.S("b"), "v": schema.S(strings.Repeat("x", 300_000)),
 			}, ReturnValues: types.ReturnValueAllOld})
 		},
-		"no such table": func(ctx context.Context, c *dynamodb.Client) (any, error) {
+		"no such table": func(ctx context.Context, c dynamo.API) (any, error) {
 			return c.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String("missing")})
 		},
 	}
-	for name, call := range calls {
+}
+
+// entity is the key of an item.
+func entity() schema.Item { return schema.Key{PK: "entity ü\"\\<", SK: "b"}.Item() }
+
+// A learned is what a caller learns from a call.
+type learned struct {
+	Out       any
+	Err       string
+	Image     schema.Item
+	Cancelled []types.CancellationReason
+}
+
+func learn(out any, err error) learned {
+	l := learned{Out: out}
+	if err != nil {
+		l.Err = withoutIDs(err.Error())
+		l.Image, _ = conn.ConditionFailed(err)
+		l.Cancelled = conn.Cancellation(err)
+	}
+	return l
+}
+
+// checkSame checks that callers of the two clients learn the same.
+func checkSame(t *testing.T, sdk, ours learned) {
+	t.Helper()
+	ignore := cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == ".ResultMetadata" || p.Last().String() == ".noSmithyDocumentSerde"
+	}, cmp.Ignore())
+	if diff := cmp.Diff(sdk, ours, ignore); diff != "" {
+		t.Errorf("what the SDK says and what we say differ: %s", diff)
+	}
+}
+
+// The client sends and returns the same as the SDK's own client, except for values that
+// differ in every request.
+func TestClientSendsWhatTheSDKSends(t *testing.T) {
+	t.Parallel()
+	for name, call := range operations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent [2][]noted
-			var results [2]any
-			var errs [2]string
-			for i, newClient := range []func(aws.Config, ...func(*dynamodb.Options)) *dynamodb.Client{dynamodb.NewFromConfig, fastclient.New} {
+			var results [2]learned
+			for i, newClient := range []func(aws.Config) dynamo.API{newSDK, newFast} {
 				d := newEngineDesk(t)
 				cfg := clientConfig(d.URL)
 				cfg.AppID = "an-app"
 				c := newClient(cfg)
-				if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: key}); err != nil {
+				if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: entity()}); err != nil {
 					t.Fatal(err)
 				}
 				d.taken()
-				out, err := call(t.Context(), c)
-				if err != nil {
-					errs[i] = err.Error()
-				}
-				results[i], sent[i] = out, d.taken()
+				results[i] = learn(call(t.Context(), c))
+				sent[i] = d.taken()
 				for j, r := range sent[i] {
 					if want := strings.TrimPrefix(d.URL, "http://"); r.Host != want {
 						t.Errorf("sent to the host %s, want %s", r.Host, want)
 					}
 					sent[i][j].Host = ""
-					for _, h := range []string{"Amz-Sdk-Invocation-Id", "X-Amz-Date", "Authorization"} {
+					for _, h := range []string{"X-Amz-Date", "Authorization"} {
 						if len(r.Header[h]) != 1 {
 							t.Errorf("%s is %q", h, r.Header[h])
 						}
 						r.Header.Del(h) // verified by the engine
 					}
+					r.Header.Del("Amz-Sdk-Invocation-Id") // only the SDK's
+					r.Header.Del("Amz-Sdk-Request")
 				}
 			}
 			if diff := cmp.Diff(sent[0], sent[1], cmp.FilterPath(isBody, cmp.Comparer(sameJSON))); diff != "" || len(sent[1]) != 1 {
 				t.Errorf("%d requests; the SDK's and ours differ: %s", len(sent[1]), diff)
 			}
-			ignore := cmp.FilterPath(func(p cmp.Path) bool {
-				return p.Last().String() == ".ResultMetadata" || p.Last().String() == ".noSmithyDocumentSerde"
-			}, cmp.Ignore())
-			if diff := cmp.Diff(results[0], results[1], ignore); diff != "" {
-				t.Errorf("the SDK's answer and ours differ: %s", diff)
-			}
-			if a, b := withoutIDs(errs[0]), withoutIDs(errs[1]); a != b {
-				t.Errorf("the SDK says %q, ours %q", a, b)
-			}
+			checkSame(t, results[0], results[1])
 		})
 	}
 }
@@ -244,7 +310,7 @@ func TestClientKeepsTheMiddleware(t *testing.T) {
 	t.Parallel()
 	d := newEngineDesk(t)
 	var stacks [2]string
-	for i, c := range []*dynamodb.Client{dynamodb.NewFromConfig(clientConfig(d.URL)), fastclient.New(clientConfig(d.URL))} {
+	for i, c := range []dynamo.API{newSDK(clientConfig(d.URL)), newFast(clientConfig(d.URL))} {
 		note := dynamodb.WithAPIOptions(func(s *middleware.Stack) error { stacks[i] = s.String(); return nil })
 		if err := getSomething(t.Context(), c, note); err != nil {
 			t.Fatal(err)
@@ -294,6 +360,126 @@ func TestClientCorrectsTheClock(t *testing.T) {
 		}
 		if got := len(d.taken()); got != want {
 			t.Errorf("call %d took %d requests, want %d", i, got, want)
+		}
+	}
+}
+
+// The client notices that the clock was corrected, and that the SDK knows the skew already.
+func TestClientFollowsTheClock(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	h := dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{Credentials: secrets, Now: now})
+	d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", now().UTC().Format(http.TimeFormat))
+		h.ServeHTTP(w, r)
+	})).started()
+	c := fastclient.New(clientConfig(d.URL))
+	query := func() error {
+		_, err := c.ListTables(t.Context(), &dynamodb.ListTablesInput{})
+		return err
+	}
+	for i, step := range []struct {
+		ahead    time.Duration
+		bySDK    bool
+		requests int
+	}{{time.Hour, true, 2}, {time.Hour, false, 2}, {time.Hour, false, 1}, {0, true, 2}, {0, false, 2}, {0, false, 1}, {-time.Hour, false, 2}, {-time.Hour, false, 1}} {
+		ahead.Store(int64(step.ahead))
+		call := query
+		if !step.bySDK {
+			call = func() error { return getSomething(t.Context(), c) }
+		}
+		if err := call(); err != nil {
+			t.Errorf("step %d: %v", i, err)
+		}
+		if got := len(d.taken()); got != step.requests {
+			t.Errorf("step %d took %d requests, want %d", i, got, step.requests)
+		}
+	}
+	ahead.Store(int64(time.Hour))
+	if err := getSomething(t.Context(), c, once); err == nil || len(d.taken()) != 1 {
+		t.Errorf("a retryer that never retries made the client repeat: %v", err)
+	}
+}
+
+// tokens count the attempts that a retryer allows.
+type tokens struct {
+	aws.RetryerV2
+	most            int // the attempts that are allowed
+	taken, released int
+	succeeded       int
+}
+
+func (k *tokens) GetAttemptToken(context.Context) (func(error) error, error) {
+	if k.taken == k.most {
+		return nil, errors.New("no attempt is left")
+	}
+	k.taken++
+	return func(err error) error {
+		k.released++
+		if err == nil {
+			k.succeeded++
+		}
+		return nil
+	}, nil
+}
+
+// Every attempt takes a token of the retryer and releases it with the attempt's outcome.
+func TestRetryersCountAttempts(t *testing.T) {
+	t.Parallel()
+	for status, succeeded := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 0, http.StatusInternalServerError: 0} {
+		d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "{}")
+		})).started()
+		k := &tokens{RetryerV2: aws.NopRetryer{}, most: 10}
+		_ = getSomething(t.Context(), fastclient.New(clientConfig(d.URL)), func(o *dynamodb.Options) { o.Retryer = k })
+		if k.taken == 0 || k.taken != k.released || k.succeeded != succeeded {
+			t.Errorf("status %d: %d tokens taken, %d released, %d attempts succeeded", status, k.taken, k.released, k.succeeded)
+		}
+	}
+}
+
+// If the SDK fails before it evaluates the attempt that was made, its error does not say
+// that nothing was sent.
+func TestOutcomeIsNotLost(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })).started()
+	k := &tokens{RetryerV2: aws.NopRetryer{}, most: 1}
+	err := getSomething(t.Context(), fastclient.New(clientConfig(d.URL)), func(o *dynamodb.Options) { o.Retryer = k })
+	if n := len(d.taken()); n != 1 || err == nil || !strings.Contains(err.Error(), "its outcome is not known: status 500") {
+		t.Errorf("%d requests, then %v", n, err)
+	}
+	k.most = 1 // taken
+	if err := getSomething(t.Context(), fastclient.New(clientConfig(d.URL)), func(o *dynamodb.Options) { o.Retryer = k }); err == nil || strings.Contains(err.Error(), "not known") || len(d.taken()) != 0 {
+		t.Errorf("nothing was sent, but %v", err)
+	}
+}
+
+// All attempts of a transaction have the same token.
+func TestTransactionsKeepTheirToken(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) < 3 {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		empty(w, r)
+	})).started()
+	in := &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Put: &types.Put{TableName: aws.String(table), Item: schema.Key{PK: "a", SK: "b"}.Item()}},
+	}}
+	if _, err := fastclient.New(clientConfig(d.URL)).TransactWriteItems(t.Context(), in, func(o *dynamodb.Options) { o.Retryer = impatient{o.Retryer} }); err != nil {
+		t.Fatal(err)
+	}
+	requests := d.taken()
+	if len(requests) != 3 || !strings.Contains(requests[0].Body, `"ClientRequestToken":"`) || in.ClientRequestToken != nil {
+		t.Fatalf("sent %+v", requests)
+	}
+	for _, r := range requests {
+		if !sameJSON(r.Body, requests[0].Body) {
+			t.Errorf("sent %s, then %s", requests[0].Body, r.Body)
 		}
 	}
 }
@@ -391,7 +577,7 @@ func TestClientRetries(t *testing.T) {
 			if len(requests) != 3 {
 				t.Fatalf("%d requests, want 3", len(requests))
 			}
-			if first, last := requests[0], requests[2]; first.Body != last.Body || last.Header.Get("Amz-Sdk-Request") != "attempt=3; max=3" {
+			if first, last := requests[0], requests[2]; !sameJSON(first.Body, last.Body) || last.Header.Get("Amz-Sdk-Request") != "attempt=3; max=3" {
 				t.Errorf("first sent %+v, then %+v", first, last)
 			}
 		})

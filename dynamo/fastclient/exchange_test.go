@@ -21,8 +21,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 )
 
@@ -275,7 +275,7 @@ func TestClientSpeaksTLS(t *testing.T) {
 	d.StartTLS()
 	trusting := x509.NewCertPool()
 	trusting.AddCert(d.Certificate())
-	client := func(roots *x509.CertPool) *dynamodb.Client {
+	client := func(roots *x509.CertPool) dynamo.API {
 		cfg := clientConfig(strings.Replace(d.URL, "127.0.0.1", "example.com", 1)) // a name in the certificate
 		cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) {
 			tr.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}

@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
-	"dynamo/fastclient":          {sdk + "/..."},
+	"dynamo/fastclient":          {"dynamo/fastclient/internal/...", sdk + "/..."},
 	"dynamo/internal/conn":       {"internal/awsauth", "internal/calls", "store", "internal/schema", sdk + "/..."},
 	"dynamo/internal/expression": {"store", "internal/schema", sdkDB + "/types"},
 	"dynamo/internal/namespace":  {"store", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
