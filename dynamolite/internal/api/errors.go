@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -152,7 +153,23 @@ func InOrder(table error, members ...error) error {
 	return table
 }
 
-// BadEnum returns the error for a value that is not an allowed one.
-func BadEnum(field, got, allowed string) error {
-	return Unfit("'"+got+"'", field, "Member must satisfy enum value set: ["+allowed+"]")
+// OneOf returns an error for a value that is not one of the choices. They are in the order in which
+// AWS names them.
+func OneOf[T ~string](field string, v T, choices ...T) error {
+	if slices.Contains(choices, v) {
+		return nil
+	}
+	names := make([]string, len(choices))
+	for i, c := range choices {
+		names[i] = string(c)
+	}
+	return Unfit("'"+string(v)+"'", field, "Member must satisfy enum value set: ["+strings.Join(names, ", ")+"]")
+}
+
+// OneOfOrNone is OneOf for a value that may be left out.
+func OneOfOrNone[T ~string](field string, v T, choices ...T) error {
+	if v == "" {
+		return nil
+	}
+	return OneOf(field, v, choices...)
 }

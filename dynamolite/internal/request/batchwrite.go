@@ -105,9 +105,9 @@ func (ex *Executor) newBatchWrite(c *api.Call, in map[string][]types.WriteReques
 func newBatched(t *table.Table, request types.WriteRequest) (Write, error) {
 	switch put, del := request.PutRequest, request.DeleteRequest; {
 	case put != nil && del == nil:
-		return NewPut(t, put.Item)
+		return NewWrite(t, WritePut, put.Item)
 	case del != nil && put == nil:
-		return NewKeyed(t, WriteDelete, del.Key)
+		return NewWrite(t, WriteDelete, del.Key)
 	default:
 		return Write{}, api.Validation("Supplied WriteRequest must have exactly one of PutRequest and DeleteRequest")
 	}

@@ -151,7 +151,7 @@ func (r *reading) choose(what types.Select) error {
 			return api.Validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
 		}
 	default:
-		return api.BadEnum("select", string(what), "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES")
+		return api.OneOf("select", what, types.SelectSpecificAttributes, types.SelectCount, types.SelectAllAttributes, types.SelectAllProjectedAttributes)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // UpdateItem executes the operation of that name.
 func (ex *Executor) UpdateItem(c *api.Call, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error) {
 	t, err := ex.Tables.Find(c, in.TableName)
-	if err := api.InOrder(err, CheckReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics), checkUpdateReturns(in.ReturnValues)); err != nil {
+	if err := api.InOrder(err, CheckReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics), checkReturnValues(in.ReturnValues)); err != nil {
 		return nil, err
 	}
 	w, err := newUpdate(t, in)
@@ -30,15 +30,6 @@ func (ex *Executor) UpdateItem(c *api.Call, in *dynamodb.UpdateItemInput) (*dyna
 	}, nil
 }
 
-func checkUpdateReturns(v types.ReturnValue) error {
-	switch v {
-	case "", types.ReturnValueNone, types.ReturnValueAllOld, types.ReturnValueAllNew, types.ReturnValueUpdatedOld, types.ReturnValueUpdatedNew:
-		return nil
-	default:
-		return api.BadEnum("returnValues", string(v), "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW")
-	}
-}
-
 func newUpdate(t *table.Table, in *dynamodb.UpdateItemInput) (w Write, err error) {
 	if err := refuseLegacy(
 		parameters{{"AttributeUpdates", in.AttributeUpdates != nil}, {"Expected", in.Expected != nil}, {"ConditionalOperator", in.ConditionalOperator != ""}},
@@ -50,7 +41,7 @@ func newUpdate(t *table.Table, in *dynamodb.UpdateItemInput) (w Write, err error
 	if err != nil {
 		return w, err
 	}
-	if w, err = NewKeyed(t, WriteUpdate, in.Key); err != nil {
+	if w, err = NewWrite(t, WriteUpdate, in.Key); err != nil {
 		return w, err
 	}
 	if in.UpdateExpression != nil {

@@ -15,53 +15,20 @@ const maxItem = 400 * 1024
 
 // CheckConsumedCapacity validates ReturnConsumedCapacity.
 func CheckConsumedCapacity(v types.ReturnConsumedCapacity) error {
-	switch v {
-	case "", types.ReturnConsumedCapacityNone, types.ReturnConsumedCapacityTotal, types.ReturnConsumedCapacityIndexes:
-		return nil
-	default:
-		return api.BadEnum("returnConsumedCapacity", string(v), "INDEXES, TOTAL, NONE")
-	}
-}
-
-// checkMetrics accepts both choices.
-func checkMetrics(v types.ReturnItemCollectionMetrics) error {
-	switch v {
-	case "", types.ReturnItemCollectionMetricsNone, types.ReturnItemCollectionMetricsSize:
-		return nil
-	default:
-		return api.BadEnum("returnItemCollectionMetrics", string(v), "SIZE, NONE")
-	}
+	return api.OneOfOrNone("returnConsumedCapacity", v,
+		types.ReturnConsumedCapacityIndexes, types.ReturnConsumedCapacityTotal, types.ReturnConsumedCapacityNone)
 }
 
 // CheckReturns validates what a write shall return of its capacity and its collection.
 func CheckReturns(c types.ReturnConsumedCapacity, m types.ReturnItemCollectionMetrics) error {
-	return api.AllUnfit(CheckConsumedCapacity(c), checkMetrics(m))
+	return api.AllUnfit(CheckConsumedCapacity(c), api.OneOfOrNone("returnItemCollectionMetrics", m,
+		types.ReturnItemCollectionMetricsSize, types.ReturnItemCollectionMetricsNone))
 }
 
-// wantsOldOnFailure reads ReturnValuesOnConditionCheckFailure.
-func wantsOldOnFailure(v types.ReturnValuesOnConditionCheckFailure) (bool, error) {
-	switch v {
-	case "", types.ReturnValuesOnConditionCheckFailureNone:
-		return false, nil
-	case types.ReturnValuesOnConditionCheckFailureAllOld:
-		return true, nil
-	default:
-		return false, api.BadEnum("returnValuesOnConditionCheckFailure", string(v), "ALL_OLD, NONE")
-	}
-}
-
-// wantsOld reads the ReturnValues of a put or a delete.
-func wantsOld(v types.ReturnValue) (bool, error) {
-	switch v {
-	case "", types.ReturnValueNone:
-		return false, nil
-	case types.ReturnValueAllOld:
-		return true, nil
-	case types.ReturnValueAllNew, types.ReturnValueUpdatedOld, types.ReturnValueUpdatedNew:
-		return false, api.Validation("Return values set to invalid value")
-	default:
-		return false, api.BadEnum("returnValues", string(v), "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW")
-	}
+// checkReturnValues validates ReturnValues, of which puts and deletes know only some.
+func checkReturnValues(v types.ReturnValue) error {
+	return api.OneOfOrNone("returnValues", v,
+		types.ReturnValueAllNew, types.ReturnValueUpdatedOld, types.ReturnValueAllOld, types.ReturnValueNone, types.ReturnValueUpdatedNew)
 }
 
 // NewEnv binds the names and values of a request with the given expressions, nil where absent. If

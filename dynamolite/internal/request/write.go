@@ -247,46 +247,51 @@ func (w *Write) perform(ex *Executor, c *api.Call) (Effect, Bill, error) {
 
 // Conditional parses the condition of a write and whether a failure returns the item.
 func (w *Write) Conditional(condition *string, onFailure types.ReturnValuesOnConditionCheckFailure, env *expr.Env) (err error) {
-	if w.OldOnFailure, err = wantsOldOnFailure(onFailure); err != nil {
+	if err := api.OneOfOrNone("returnValuesOnConditionCheckFailure", onFailure,
+		types.ReturnValuesOnConditionCheckFailureAllOld, types.ReturnValuesOnConditionCheckFailureNone); err != nil {
 		return err
 	}
+	w.OldOnFailure = onFailure == types.ReturnValuesOnConditionCheckFailureAllOld
 	if condition != nil {
 		w.Cond, err = expr.ParseCondition(*condition, env)
 	}
 	return err
 }
 
-// NewPut makes a put of the item in a request.
-func NewPut(t *table.Table, item value.Item) (w Write, err error) {
-	w = Write{Kind: WritePut, Table: t}
+// NewWrite makes a write of an item in a request. A put has the item; the other kinds have its key.
+func NewWrite(t *table.Table, kind WriteKind, item value.Item) (w Write, err error) {
+	w = Write{Kind: kind, Table: t}
+	if kind == WritePut {
+		err = w.putting(item)
+		return w, err
+	}
 	if item == nil {
-		return w, api.Missing("Item")
+		return w, api.Missing("Key")
+	}
+	w.Key, err = t.Key.Of(item)
+	return w, err
+}
+
+// putting makes the record that a put stores.
+func (w *Write) putting(item value.Item) (err error) {
+	if item == nil {
+		return api.Missing("Item")
 	}
 	if item, err = value.NormalizeItem(item); err != nil {
-		return w, err
+		return err
 	}
-	if w.Key, err = t.Key.OfItem(item); err != nil {
-		return w, err
+	if w.Key, err = w.Table.Key.OfItem(item); err != nil {
+		return err
 	}
-	if err := t.Schema().CheckIndexKeys(item, nil); err != nil {
-		return w, err
+	if err := w.Table.Schema().CheckIndexKeys(item, nil); err != nil {
+		return err
 	}
 	size := value.Size(item)
 	if size > maxItem {
-		return w, api.Validation("Item size has exceeded the maximum allowed size")
+		return api.Validation("Item size has exceeded the maximum allowed size")
 	}
 	w.item, w.put = item, storage.NewRecord(w.Key.Full, item, size)
-	return w, nil
-}
-
-// NewKeyed makes a write that names its item by key.
-func NewKeyed(t *table.Table, kind WriteKind, key value.Item) (w Write, err error) {
-	w = Write{Kind: kind, Table: t}
-	if key == nil {
-		return w, api.Missing("Key")
-	}
-	w.Key, err = t.Key.Of(key)
-	return w, err
+	return nil
 }
 
 // Updating parses an update expression.

@@ -68,14 +68,14 @@ func New(table string, key *storage.KeySchema, spec *dynamodbtypes.StreamSpecifi
 	case !*spec.StreamEnabled:
 		return nil, nil
 	}
-	switch spec.StreamViewType {
-	case dynamodbtypes.StreamViewTypeKeysOnly, dynamodbtypes.StreamViewTypeNewImage, dynamodbtypes.StreamViewTypeOldImage, dynamodbtypes.StreamViewTypeNewAndOldImages:
-		return Empty(table, key, spec.StreamViewType, now, o), nil
-	case "":
+	if spec.StreamViewType == "" {
 		return nil, api.Invalid("StreamViewType is required when StreamEnabled is true")
-	default:
-		return nil, api.BadEnum("streamSpecification.streamViewType", string(spec.StreamViewType), "NEW_IMAGE, OLD_IMAGE, NEW_AND_OLD_IMAGES, KEYS_ONLY")
 	}
+	if err := api.OneOf("streamSpecification.streamViewType", spec.StreamViewType,
+		dynamodbtypes.StreamViewTypeNewImage, dynamodbtypes.StreamViewTypeOldImage, dynamodbtypes.StreamViewTypeNewAndOldImages, dynamodbtypes.StreamViewTypeKeysOnly); err != nil {
+		return nil, err
+	}
+	return Empty(table, key, spec.StreamViewType, now, o), nil
 }
 
 // Empty makes an empty, enabled stream for a table.
@@ -297,7 +297,7 @@ func childrenOf(f *types.ShardFilter) (string, error) {
 	case f == nil:
 		return "", nil
 	case f.Type != types.ShardFilterTypeChildShards:
-		return "", api.BadEnum("shardFilter.type", string(f.Type), "CHILD_SHARDS")
+		return "", api.OneOf("shardFilter.type", f.Type, types.ShardFilterTypeChildShards)
 	case aws.ToString(f.ShardId) == "":
 		return "", api.Missing("ShardFilter.ShardId")
 	}
@@ -376,7 +376,8 @@ func streamStart(in *dynamodbstreams.GetShardIteratorInput) (from stream.Start, 
 	case "":
 		return from, api.Missing("ShardIteratorType")
 	default:
-		return from, api.BadEnum("shardIteratorType", string(in.ShardIteratorType), "AFTER_SEQUENCE_NUMBER, AT_SEQUENCE_NUMBER, AT_TIMESTAMP, LATEST, TRIM_HORIZON")
+		return from, api.OneOf("shardIteratorType", in.ShardIteratorType, types.ShardIteratorTypeAfterSequenceNumber,
+			types.ShardIteratorTypeAtSequenceNumber, types.ShardIteratorTypeAtTimestamp, types.ShardIteratorTypeLatest, types.ShardIteratorTypeTrimHorizon)
 	}
 	switch {
 	case numbered != (in.SequenceNumber != nil):

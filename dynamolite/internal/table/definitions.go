@@ -28,10 +28,9 @@ func newDefinitions(in []types.AttributeDefinition) (*definitions, error) {
 		if name == "" || len(name) > MaxAttribute {
 			return nil, api.Invalid("The name of a key attribute must have 1 to %d bytes", MaxAttribute)
 		}
-		switch a.AttributeType {
-		case types.ScalarAttributeTypeS, types.ScalarAttributeTypeN, types.ScalarAttributeTypeB:
-		default:
-			return nil, api.BadEnum(fmt.Sprintf("attributeDefinitions.%d.member.attributeType", i+1), string(a.AttributeType), "B, N, S")
+		if err := api.OneOf(fmt.Sprintf("attributeDefinitions.%d.member.attributeType", i+1), a.AttributeType,
+			types.ScalarAttributeTypeB, types.ScalarAttributeTypeN, types.ScalarAttributeTypeS); err != nil {
+			return nil, err
 		}
 		if _, ok := d.kind(name); ok {
 			return nil, api.Invalid("Duplicate AttributeName in AttributeDefinitions: %s", name)
@@ -111,8 +110,8 @@ func (d *definitions) allUsed() error {
 func (d *definitions) keySchema(in []types.KeySchemaElement) (storage.KeySchema, error) {
 	var s storage.KeySchema
 	for i, e := range in {
-		if e.KeyType != types.KeyTypeHash && e.KeyType != types.KeyTypeRange {
-			return s, api.BadEnum(fmt.Sprintf("keySchema.%d.member.keyType", i+1), string(e.KeyType), "HASH, RANGE")
+		if err := api.OneOf(fmt.Sprintf("keySchema.%d.member.keyType", i+1), e.KeyType, types.KeyTypeHash, types.KeyTypeRange); err != nil {
+			return s, err
 		}
 	}
 	switch {

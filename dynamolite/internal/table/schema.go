@@ -181,12 +181,7 @@ func refuseTableFeatures(in *dynamodb.CreateTableInput) error {
 }
 
 func checkTableClass(class types.TableClass) error {
-	switch class {
-	case "", types.TableClassStandard, types.TableClassStandardInfrequentAccess:
-		return nil
-	default:
-		return api.BadEnum("tableClass", string(class), "STANDARD, STANDARD_INFREQUENT_ACCESS")
-	}
+	return api.OneOfOrNone("tableClass", class, types.TableClassStandard, types.TableClassStandardInfrequentAccess)
 }
 
 // throughput checks provisioned capacity against the billing mode.
@@ -208,7 +203,7 @@ func (s *Schema) throughput(p *types.ProvisionedThroughput, of string) (types.Pr
 			ReadCapacityUnits: aws.Int64(*p.ReadCapacityUnits), WriteCapacityUnits: aws.Int64(*p.WriteCapacityUnits),
 		}, nil
 	default:
-		return types.ProvisionedThroughput{}, api.BadEnum("billingMode", string(s.Billing), "PROVISIONED, PAY_PER_REQUEST")
+		return types.ProvisionedThroughput{}, api.OneOf("billingMode", s.Billing, types.BillingModeProvisioned, types.BillingModePayPerRequest)
 	}
 }
 
@@ -352,7 +347,7 @@ func (x *Index) project(include []string) error {
 			return api.Invalid("An index can include %d attributes by name at most, not %d", maxIncluded, len(include))
 		}
 	default:
-		return api.BadEnum("projectionType", string(x.projection), "ALL, KEYS_ONLY, INCLUDE")
+		return api.OneOf("projectionType", x.projection, types.ProjectionTypeAll, types.ProjectionTypeKeysOnly, types.ProjectionTypeInclude)
 	}
 	x.Projected = map[string]struct{}{}
 	for _, name := range include {

@@ -175,7 +175,7 @@ func (u *Update) applyBilling(s *Schema) error {
 		}
 		s.Billing = types.BillingModeProvisioned
 	default:
-		return api.BadEnum("billingMode", string(u.BillingMode), "PROVISIONED, PAY_PER_REQUEST")
+		return api.OneOf("billingMode", u.BillingMode, types.BillingModeProvisioned, types.BillingModePayPerRequest)
 	}
 	if u.ProvisionedThroughput == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/history"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/request"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
@@ -19,19 +20,8 @@ import (
 func FingerprintOf(items []types.TransactWriteItem) history.Fingerprint {
 	d := digest{sha256.New()}
 	for i := range items {
-		switch it := &items[i]; {
-		case it.Put != nil:
-			d.operation("put", it.Put.TableName, it.Put.Item, it.Put.ConditionExpression, nil,
-				it.Put.ExpressionAttributeNames, it.Put.ExpressionAttributeValues)
-		case it.Update != nil:
-			d.operation("update", it.Update.TableName, it.Update.Key, it.Update.ConditionExpression, it.Update.UpdateExpression,
-				it.Update.ExpressionAttributeNames, it.Update.ExpressionAttributeValues)
-		case it.Delete != nil:
-			d.operation("delete", it.Delete.TableName, it.Delete.Key, it.Delete.ConditionExpression, nil,
-				it.Delete.ExpressionAttributeNames, it.Delete.ExpressionAttributeValues)
-		case it.ConditionCheck != nil:
-			d.operation("check", it.ConditionCheck.TableName, it.ConditionCheck.Key, it.ConditionCheck.ConditionExpression, nil,
-				it.ConditionCheck.ExpressionAttributeNames, it.ConditionCheck.ExpressionAttributeValues)
+		for _, op := range transactedWrites(&items[i]) {
+			d.operation(&op)
 		}
 	}
 	return history.Fingerprint(d.Sum(nil))
@@ -41,18 +31,21 @@ func FingerprintOf(items []types.TransactWriteItem) history.Fingerprint {
 // length, every collection with its count, every value with its type.
 type digest struct{ hash.Hash }
 
-func (d digest) operation(kind string, table *string, item value.Item, condition, update *string, names map[string]string, values value.Item) {
-	d.text(kind)
-	d.text(aws.ToString(table))
-	d.item(item)
-	d.text(aws.ToString(condition))
-	d.text(aws.ToString(update))
-	d.count(len(names))
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+// digestedKinds are what a digest has for the kinds of operations. They are on disk.
+var digestedKinds = [...]string{request.WritePut: "put", request.WriteUpdate: "update", request.WriteDelete: "delete", request.WriteCheck: "check"}
+
+func (d digest) operation(op *transactedWrite) {
+	d.text(digestedKinds[op.kind])
+	d.text(aws.ToString(op.tableName))
+	d.item(op.item)
+	d.text(aws.ToString(op.condition))
+	d.text(aws.ToString(op.update))
+	d.count(len(op.names))
+	for _, name := range slices.Sorted(maps.Keys(op.names)) {
 		d.text(name)
-		d.text(names[name])
+		d.text(op.names[name])
 	}
-	d.item(values)
+	d.item(op.values)
 }
 
 func (d digest) count(n int) {

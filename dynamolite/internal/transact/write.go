@@ -363,11 +363,7 @@ func (tr *Transactor) newTransacted(c *api.Call, it *types.TransactWriteItem) (w
 	if err := op.parse(&parsed); err != nil {
 		return w, err
 	}
-	if op.kind == request.WritePut {
-		w, err = request.NewPut(t, op.item)
-	} else {
-		w, err = request.NewKeyed(t, op.kind, op.item)
-	}
+	w, err = request.NewWrite(t, op.kind, op.item)
 	if err == nil {
 		err = parsed.SparesKey()
 	}
