@@ -55,35 +55,6 @@ func manyKeys(n int) []attrs {
 	return keys
 }
 
-func TestBatchGetValidation(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	type request = map[string]types.KeysAndAttributes
-	for _, tt := range []struct {
-		name    string
-		request request
-		mention string // "" if the request is valid
-	}{
-		{"nothing", nil, "BatchGetItem"},
-		{"no keys", request{mainTable: {Keys: manyKeys(1)}, otherName: {}}, "requestItems.other.member.keys"},
-		{"100 keys", request{mainTable: {Keys: manyKeys(99)}, otherName: {Keys: []attrs{{"id": str("a")}}}}, ""},
-		{"101 keys", request{mainTable: {Keys: manyKeys(100)}, otherName: {Keys: []attrs{{"id": str("a")}}}}, "Too many"},
-		{"twice", request{mainTable: {Keys: []attrs{keyed("a", "b"), keyed("a", "b")}}}, "duplicates"},
-		{"bad key", request{mainTable: {Keys: []attrs{{"pk": str("a")}}}}, "schema"},
-		{"bad projection", request{mainTable: {Keys: manyKeys(1), ProjectionExpression: ptr("#a")}}, "ProjectionExpression"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := f.db.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: tt.request})
-			if tt.mention != "" {
-				wantInvalid(t, err, tt.mention)
-			} else if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // An answer of more than 16 MB is cut, and requests for the unprocessed keys return the rest.
 func TestBatchGetUnprocessed(t *testing.T) {
 	t.Parallel()
@@ -119,44 +90,5 @@ func TestBatchGetUnprocessed(t *testing.T) {
 	}
 	for i, item := range got {
 		mustEqual(t, "item", attrs{"n": num(strconv.Itoa(i))}, item)
-	}
-}
-
-func TestBatchWriteValidation(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	many := func(n int) (requests []types.WriteRequest) {
-		for _, key := range manyKeys(n) {
-			requests = append(requests, putRequest(key))
-		}
-		return requests
-	}
-	type request = map[string][]types.WriteRequest
-	for _, tt := range []struct {
-		name    string
-		request request
-		mention string // "" if the request is valid
-	}{
-		{"nothing", nil, "BatchWriteItem"},
-		{"no requests", request{mainTable: many(1), otherName: {}}, "requestItems"},
-		{"25", request{mainTable: many(24), otherName: {deleteRequest(attrs{"id": str("a")})}}, ""},
-		{"26", request{mainTable: many(25), otherName: {deleteRequest(attrs{"id": str("a")})}}, "Too many"},
-		{"twice", request{mainTable: {putRequest(keyed("z", "z")), deleteRequest(keyed("z", "z"))}}, "duplicates"},
-		{"neither", request{mainTable: {{}}}, "exactly one"},
-		{"both", request{mainTable: {{PutRequest: &types.PutRequest{Item: keyed("z", "z")}, DeleteRequest: &types.DeleteRequest{Key: keyed("z", "z")}}}}, "exactly one"},
-		{"bad item after a good one", request{mainTable: {putRequest(keyed("z", "z")), putRequest(attrs{"pk": str("a")})}}, "sk"},
-		{"bad key", request{mainTable: {deleteRequest(attrs{"pk": str("a")})}}, "schema"},
-		{"index key", request{mainTable: {putRequest(with(keyed("z", "z"), attrs{"kpk": num("1")}))}}, "kpk"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := f.db.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: tt.request})
-			if tt.mention != "" {
-				wantInvalid(t, err, tt.mention)
-			} else if err != nil {
-				t.Error(err)
-			}
-			mustEqual(t, "what a refused batch wrote", attrs(nil), f.get(keyed("z", "z")))
-		})
 	}
 }

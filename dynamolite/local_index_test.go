@@ -497,38 +497,6 @@ func page(t *testing.T, db *dynamolite.DB, in dynamodb.QueryInput, scan bool) *d
 	return &dynamodb.QueryOutput{Items: out.Items, ScannedCount: out.ScannedCount, LastEvaluatedKey: out.LastEvaluatedKey}
 }
 
-func TestLocalIndexValidation(t *testing.T) {
-	t.Parallel()
-	db := newLocal(t)
-	for _, tt := range []struct {
-		name    string
-		change  func(*dynamodb.QueryInput)
-		mention string
-	}{
-		{"filter on what it lacks", func(in *dynamodb.QueryInput) { in.FilterExpression = ptr("attribute_exists(w)") }, "filter attributes: [w]"},
-		{"filter on what it lacks and returns", func(in *dynamodb.QueryInput) {
-			in.FilterExpression, in.ProjectionExpression = ptr("attribute_exists(w)"), ptr("w")
-		}, "filter attributes: [w]"},
-		{"filter on its key", func(in *dynamodb.QueryInput) { in.FilterExpression = ptr("attribute_exists(t)") }, "key attribute: t"},
-		{"the table's sort key", func(in *dynamodb.QueryInput) { in.KeyConditionExpression = ptr("pk = :p AND sk = :p") }, "key"},
-		{"start without the index's key", func(in *dynamodb.QueryInput) { in.ExclusiveStartKey = keyed("p", "1") }, "starting key"},
-		{"start in another partition", func(in *dynamodb.QueryInput) {
-			in.ExclusiveStartKey = with(keyed("q", "1"), attrs{"t": str("1")})
-		}, "starting key"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			in := dynamodb.QueryInput{
-				TableName: ptr(localTable), IndexName: ptr(localKeys),
-				KeyConditionExpression: ptr("pk = :p"), ExpressionAttributeValues: attrs{":p": str("p")},
-			}
-			tt.change(&in)
-			_, err := db.Query(t.Context(), &in)
-			wantInvalid(t, err, tt.mention)
-		})
-	}
-}
-
 // A partition of a local index is read as of one instant. An item that moves in it is always
 // there, once, and a fetched item matches its entry.
 func TestLocalIndexSeesMovingItems(t *testing.T) {

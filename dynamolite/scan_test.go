@@ -356,64 +356,6 @@ func TestScanBill(t *testing.T) {
 	}
 }
 
-func TestScanValidation(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	segment := func(s, total int32) func(*dynamodb.ScanInput) {
-		return func(in *dynamodb.ScanInput) { in.Segment, in.TotalSegments = &s, &total }
-	}
-	start := func(key attrs) func(*dynamodb.ScanInput) {
-		return func(in *dynamodb.ScanInput) { in.ExclusiveStartKey = key }
-	}
-	for _, tt := range []struct {
-		name    string
-		change  func(*dynamodb.ScanInput)
-		mention string
-	}{
-		{"ScanFilter", func(in *dynamodb.ScanInput) { in.ScanFilter = map[string]types.Condition{} }, "ScanFilter"},
-		{"ConditionalOperator", func(in *dynamodb.ScanInput) { in.ConditionalOperator = "AND" }, "ConditionalOperator"},
-		{"AttributesToGet", func(in *dynamodb.ScanInput) { in.AttributesToGet = []string{"a"} }, "AttributesToGet"},
-		{"capacity", func(in *dynamodb.ScanInput) { in.ReturnConsumedCapacity = "SOME" }, "SOME"},
-		{"limit", func(in *dynamodb.ScanInput) { in.Limit = ptr(int32(0)) }, "limit"},
-		{"segment alone", func(in *dynamodb.ScanInput) { in.Segment = ptr(int32(0)) }, "TotalSegments"},
-		{"total alone", func(in *dynamodb.ScanInput) { in.TotalSegments = ptr(int32(1)) }, "Segment"},
-		{"negative segment", segment(-1, 2), "segment"},
-		{"segment as large as total", segment(2, 2), "less than TotalSegments: 2"},
-		{"no segments", segment(0, 0), "totalSegments"},
-		{"too many segments", segment(0, 1_000_001), "1000000"},
-		{"unknown index", func(in *dynamodb.ScanInput) { in.IndexName = ptr("unknown") }, "unknown"},
-		{"consistent index", func(in *dynamodb.ScanInput) { in.IndexName, in.ConsistentRead = ptr(fullIndex), ptr(true) }, "Consistent"},
-		{"all attributes of some", func(in *dynamodb.ScanInput) { in.IndexName, in.Select = ptr(keysOnly), types.SelectAllAttributes }, "ALL_ATTRIBUTES"},
-		{"all projected of a table", func(in *dynamodb.ScanInput) { in.Select = types.SelectAllProjectedAttributes }, "ALL_PROJECTED"},
-		{"projection of what is not there", func(in *dynamodb.ScanInput) { in.IndexName, in.ProjectionExpression = ptr(keysOnly), ptr("x, y") }, "project [x, y]"},
-		{"projection and count", func(in *dynamodb.ScanInput) { in.Select, in.ProjectionExpression = types.SelectCount, ptr("x") }, "ProjectionExpression"},
-		{"filter", func(in *dynamodb.ScanInput) { in.FilterExpression = ptr("x >") }, "FilterExpression"},
-		{"unused value", func(in *dynamodb.ScanInput) {
-			in.FilterExpression, in.ExpressionAttributeValues = ptr("attribute_exists(x)"), attrs{":v": num("1")}
-		}, ":v"},
-		{"names without expression", func(in *dynamodb.ScanInput) { in.ExpressionAttributeNames = map[string]string{"#a": "a"} }, "ExpressionAttributeNames"},
-		{"empty start", start(attrs{}), "starting key"},
-		{"start without range", start(attrs{"pk": str("a")}), "starting key"},
-		{"start of a type", start(attrs{"pk": str("a"), "sk": num("1")}), "starting key"},
-		{"start with more", start(with(keyed("a", "b"), attrs{"x": num("1")})), "starting key"},
-		{"start of an index without its key", func(in *dynamodb.ScanInput) {
-			in.IndexName, in.ExclusiveStartKey = ptr(fullIndex), keyed("a", "b")
-		}, "starting key"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			in := dynamodb.ScanInput{TableName: ptr(mainTable)}
-			tt.change(&in)
-			_, err := f.db.Scan(t.Context(), &in)
-			wantInvalid(t, err, tt.mention)
-		})
-	}
-	_, err := f.db.Scan(t.Context(), &dynamodb.ScanInput{TableName: ptr("nowhere")})
-	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); !missing {
-		t.Errorf("got %v, want a ResourceNotFoundException", err)
-	}
-}
-
 // During writes, a scan finds each permanent item exactly once: in the table, and in every index
 // in which the item does not move.
 func TestScanBesideWrites(t *testing.T) {

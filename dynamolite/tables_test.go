@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,109 +12,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
-
-func TestCreateTableValidation(t *testing.T) {
-	t.Parallel()
-	throughput := &types.ProvisionedThroughput{ReadCapacityUnits: ptr(int64(1)), WriteCapacityUnits: ptr(int64(1))}
-	for _, tt := range []struct {
-		name    string
-		change  func(*dynamodb.CreateTableInput)
-		mention string // "" if the table is valid
-	}{
-		{"as it is", func(*dynamodb.CreateTableInput) {}, ""},
-		{"no name", func(in *dynamodb.CreateTableInput) { in.TableName = nil }, "TableName"},
-		{"short name", func(in *dynamodb.CreateTableInput) { in.TableName = ptr("ab") }, "length"},
-		{"shortest name", func(in *dynamodb.CreateTableInput) { in.TableName = ptr("a.b") }, ""},
-		{"long name", func(in *dynamodb.CreateTableInput) { in.TableName = ptr(strings.Repeat("a", 256)) }, "length"},
-		{"longest name", func(in *dynamodb.CreateTableInput) { in.TableName = ptr(strings.Repeat("a", 255)) }, ""},
-		{"character", func(in *dynamodb.CreateTableInput) { in.TableName = ptr("a b") }, "pattern"},
-		{"newline", func(in *dynamodb.CreateTableInput) { in.TableName = ptr("abc\n") }, "pattern"},
-		{"no key", func(in *dynamodb.CreateTableInput) { in.KeySchema = nil }, "KeySchema"},
-		{"three keys", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "sk", "fpk") }, "KeySchema"},
-		{"range first", func(in *dynamodb.CreateTableInput) { slices.Reverse(in.KeySchema) }, "HASH"},
-		{"hash twice", func(in *dynamodb.CreateTableInput) { in.KeySchema[1].KeyType = types.KeyTypeHash }, "RANGE"},
-		{"same name", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "pk") }, "no definition"},
-		{"undefined key", func(in *dynamodb.CreateTableInput) { in.KeySchema = schemaOf("pk", "zz") }, "zz"},
-		{"unused definition", func(in *dynamodb.CreateTableInput) {
-			in.AttributeDefinitions = append(in.AttributeDefinitions, definitionsOf("zz:S")...)
-		}, "zz"},
-		{"definition twice", func(in *dynamodb.CreateTableInput) {
-			in.AttributeDefinitions = append(in.AttributeDefinitions, definitionsOf("pk:S")...)
-		}, "Duplicate"},
-		{"no such type", func(in *dynamodb.CreateTableInput) { in.AttributeDefinitions[0].AttributeType = "BOOL" }, "BOOL"},
-		{"billing mode", func(in *dynamodb.CreateTableInput) { in.BillingMode = "FREE" }, "FREE"},
-		{"throughput though paid per request", func(in *dynamodb.CreateTableInput) { in.ProvisionedThroughput = throughput }, "PAY_PER_REQUEST"},
-		{"provisioned without throughput", func(in *dynamodb.CreateTableInput) { in.BillingMode = "" }, "PROVISIONED"},
-		{"index without throughput", func(in *dynamodb.CreateTableInput) {
-			in.BillingMode, in.ProvisionedThroughput = types.BillingModeProvisioned, throughput
-		}, "index full"},
-		{"throughput of 0", func(in *dynamodb.CreateTableInput) {
-			in.BillingMode = types.BillingModeProvisioned
-			in.ProvisionedThroughput = &types.ProvisionedThroughput{ReadCapacityUnits: ptr(int64(1)), WriteCapacityUnits: ptr(int64(0))}
-		}, "at least 1"},
-		{"provisioned", func(in *dynamodb.CreateTableInput) {
-			in.BillingMode, in.ProvisionedThroughput = types.BillingModeProvisioned, throughput
-			for i := range in.GlobalSecondaryIndexes {
-				in.GlobalSecondaryIndexes[i].ProvisionedThroughput = throughput
-			}
-		}, ""},
-		{"no index in list", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{} }, "empty"},
-		{"index twice", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[1].IndexName = ptr(fullIndex) }, "Duplicate index name"},
-		{"index name", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[1].IndexName = ptr("a!b") }, "pattern"},
-		{"20 indexes", func(in *dynamodb.CreateTableInput) { addIndexes(in, 17) }, ""},
-		{"21 indexes", func(in *dynamodb.CreateTableInput) { addIndexes(in, 18) }, "limit of 20"},
-		{"no projection", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[0].Projection = nil }, "ProjectionType"},
-		{"projection type", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[0].Projection.ProjectionType = "SOME" }, "SOME"},
-		{"include nothing", func(in *dynamodb.CreateTableInput) { in.GlobalSecondaryIndexes[2].Projection.NonKeyAttributes = nil }, "NonKeyAttributes"},
-		{"include twice", func(in *dynamodb.CreateTableInput) {
-			in.GlobalSecondaryIndexes[2].Projection.NonKeyAttributes = []string{"x", "x"}
-		}, "Duplicate"},
-		{"include with all", func(in *dynamodb.CreateTableInput) {
-			in.GlobalSecondaryIndexes[0].Projection.NonKeyAttributes = []string{"x"}
-		}, "NonKeyAttributes"},
-		{"no stream", func(in *dynamodb.CreateTableInput) {
-			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: ptr(false)}
-		}, ""},
-		{"encryption", func(in *dynamodb.CreateTableInput) {
-			in.SSESpecification = &types.SSESpecification{Enabled: ptr(true), SSEType: types.SSETypeAes256}
-		}, "SSEType"},
-		{"a key without encryption", func(in *dynamodb.CreateTableInput) {
-			in.SSESpecification = &types.SSESpecification{KMSMasterKeyId: ptr("k")}
-		}, "KMSMasterKeyId"},
-		{"class", func(in *dynamodb.CreateTableInput) { in.TableClass = types.TableClassStandardInfrequentAccess }, ""},
-		{"bad class", func(in *dynamodb.CreateTableInput) { in.TableClass = "COLD" }, "tableClass"},
-		{"standard class", func(in *dynamodb.CreateTableInput) { in.TableClass = types.TableClassStandard }, ""},
-		{"on-demand limit", func(in *dynamodb.CreateTableInput) {
-			in.OnDemandThroughput = &types.OnDemandThroughput{MaxReadRequestUnits: ptr(int64(-2))}
-		}, "OnDemandThroughput"},
-		{"warm throughput", func(in *dynamodb.CreateTableInput) {
-			in.WarmThroughput = &types.WarmThroughput{ReadUnitsPerSecond: ptr(int64(-1))}
-		}, "WarmThroughput"},
-		{"index on-demand limit", func(in *dynamodb.CreateTableInput) {
-			in.GlobalSecondaryIndexes[0].OnDemandThroughput = &types.OnDemandThroughput{MaxReadRequestUnits: ptr(int64(-2))}
-		}, "OnDemandThroughput"},
-		{"policy", func(in *dynamodb.CreateTableInput) { in.ResourcePolicy = ptr("{}") }, "ResourcePolicy"},
-		{"global table", func(in *dynamodb.CreateTableInput) { in.GlobalTableSourceArn = ptr("arn") }, "GlobalTableSourceArn"},
-		{"vector index", func(in *dynamodb.CreateTableInput) { in.VectorIndexes = make([]types.VectorIndex, 1) }, "VectorIndexes"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			in := mainInput()
-			tt.change(in)
-			out, err := dynamolite.New(dynamolite.Options{}).CreateTable(t.Context(), in)
-			if tt.mention != "" {
-				wantInvalid(t, err, tt.mention)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := out.TableDescription.TableStatus; got != types.TableStatusActive {
-				t.Errorf("the new table is %s, want ACTIVE", got)
-			}
-		})
-	}
-}
 
 func addIndexes(in *dynamodb.CreateTableInput, n int) {
 	for i := range n {

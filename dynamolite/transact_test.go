@@ -3,7 +3,6 @@ package dynamolite_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
@@ -125,92 +124,6 @@ func TestTransactCancelled(t *testing.T) {
 			}
 			mustEqual(t, "what the transaction wrote", attrs(nil), f.get(keyed("b", "1")))
 			mustEqual(t, "what the transaction wrote", with(keyed("a", "1"), attrs{"s": x}), f.get(keyed("a", "1")))
-		})
-	}
-}
-
-func TestTransactWriteValidation(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	many := func(n int) (items []types.TransactWriteItem) {
-		for _, key := range manyKeys(n) {
-			items = append(items, transactPut(key))
-		}
-		return items
-	}
-	var large []types.TransactWriteItem
-	for i := range 11 {
-		large = append(large, transactPut(with(keyed("large", strconv.Itoa(i)), attrs{"s": blob(399 * 1024)})))
-	}
-	for _, tt := range []struct {
-		name    string
-		items   []types.TransactWriteItem
-		mention string // "" if the transaction is valid
-	}{
-		{"nothing", nil, "transactItems"},
-		{"100", many(100), ""},
-		{"101", many(101), "transactItems"},
-		{"twice", []types.TransactWriteItem{transactPut(keyed("a", "b")), transactCheck(keyed("a", "b"), "attribute_exists(pk)")}, "one item"},
-		{"empty", []types.TransactWriteItem{{}}, "one of"},
-		{"two in one", []types.TransactWriteItem{{Put: transactPut(keyed("z", "1")).Put, Delete: transactDelete(keyed("z", "2")).Delete}}, "one of"},
-		{"check without condition", []types.TransactWriteItem{{ConditionCheck: &types.ConditionCheck{TableName: ptr(mainTable), Key: keyed("z", "1")}}}, "ConditionExpression"},
-		{"update without expression", []types.TransactWriteItem{{Update: &types.Update{TableName: ptr(mainTable), Key: keyed("z", "1")}}}, "UpdateExpression"},
-		{"bad expression", []types.TransactWriteItem{transactPut(keyed("z", "1")), transactCheck(keyed("z", "2"), "pk =")}, "ConditionExpression"},
-		{"unused value", []types.TransactWriteItem{transactUpdate(keyed("z", "1"), "REMOVE n", attrs{":v": num("1")})}, ":v"},
-		{"bad key", []types.TransactWriteItem{transactDelete(attrs{"pk": str("a")})}, "schema"},
-		{"empty key", []types.TransactWriteItem{transactDelete(keyed("", "a"))}, "empty"},
-		{"bad key and bad expression", []types.TransactWriteItem{transactUpdate(attrs{"pk": num("1"), "sk": str("a")}, "SET", nil)}, "UpdateExpression"},
-		{"4 MB", large[:10], ""},
-		{"more than 4 MB", large, "bytes"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := f.transact(t.Context(), tt.items...)
-			if tt.mention != "" {
-				wantInvalid(t, err, tt.mention)
-			} else if err != nil {
-				t.Error(err)
-			}
-			mustEqual(t, "what a refused transaction wrote", attrs(nil), f.get(keyed("z", "1")))
-		})
-	}
-	err := f.transact(t.Context(), types.TransactWriteItem{Delete: &types.Delete{TableName: ptr("absent"), Key: keyed("a", "b")}})
-	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); !ok {
-		t.Errorf("unknown table: %v", err)
-	}
-}
-
-func TestTransactGetValidation(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	get := func(key attrs) types.TransactGetItem {
-		return types.TransactGetItem{Get: &types.Get{TableName: ptr(mainTable), Key: key}}
-	}
-	var large []types.TransactGetItem
-	for i := range 11 {
-		key := keyed("large", strconv.Itoa(i))
-		f.put(with(key, attrs{"s": blob(399 * 1024)}))
-		large = append(large, get(key))
-	}
-	for _, tt := range []struct {
-		name    string
-		items   []types.TransactGetItem
-		mention string
-	}{
-		{"nothing", nil, "transactItems"},
-		{"101", make([]types.TransactGetItem, 101), "transactItems"},
-		{"empty", make([]types.TransactGetItem, 1), "Get"},
-		{"twice", []types.TransactGetItem{get(keyed("a", "b")), get(keyed("a", "b"))}, "one item"},
-		{"4 MB", large[:10], ""},
-		{"more than 4 MB", large, "bytes"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := f.db.TransactGetItems(t.Context(), &dynamodb.TransactGetItemsInput{TransactItems: tt.items})
-			if tt.mention != "" {
-				wantInvalid(t, err, tt.mention)
-			} else if err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }

@@ -12,6 +12,16 @@ import (
 // alter replaces a table's schema by a changed clone of it, between two writes. If change returns
 // an error, the schema stays as it is. Alterations of one table are serial; a deleted table gets
 // no more.
+//
+// The naive design guards the schema with a lock of its own. Each write would take it beside that of
+// its shard, and all writes of a table would meet at one word of memory. All shards are locked here
+// instead, which is rare and short. A write finds its schema under the lock of its shard:
+//
+//	a write     lock shard · schema 1 · evaluate · apply · unlock
+//	alter                                                 lock all · note · schema 2 · unlock
+//
+// A new stream is in the registry before the log has it, so that its label is its own. It is pending
+// until then: a reader must not find a stream that a crash undoes.
 func (ts *Tables) alter(c *api.Call, t *table.Table, change func(*table.Schema) error) error {
 	t.Altering.Lock()
 	defer t.Altering.Unlock()

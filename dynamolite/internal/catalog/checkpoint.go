@@ -35,6 +35,11 @@ func (ts *Tables) checkpointIfDue() {
 }
 
 // image is the database at one place in the order of writes. It no longer changes.
+//
+// The naive design stops all writes until the image is written, which takes seconds for a gigabyte.
+// Another writes shard by shard, each as of its own instant. A transaction could then be half in the
+// image, and the log after it would repeat the other half on top of later writes. Freezing stops the
+// writes only while the trees are cloned, and everything has one position.
 type image struct {
 	at      time.Time
 	created int

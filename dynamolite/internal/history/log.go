@@ -84,6 +84,17 @@ func (l *Log) Recorded(s *table.Schema) bool { return l.Journal != nil || s.Stre
 // streams of their tables. The caller holds the table shards of all changes, and applies the
 // changes only if there is no error. Changes that nothing records get position 0, which is no
 // place.
+//
+// The naive design notes a write after it has released its locks, where nobody waits for it. Two
+// writes of one item can then be noted in the other order, and a restart finds the older one:
+//
+//	write A   lock · apply · unlock ················ note
+//	write B                     lock · apply · unlock · note      in memory B, in the log A
+//
+// A position without its record in the stream would be as wrong. A reader could pass the position
+// and never see the record. The journal therefore calls back before it gives the next position.
+//
+// Noting before applying has one more reason: a disk that refuses the entry leaves memory as it was.
 func (l *Log) Note(use *TokenUse, changes ...Change) (journal.Position, error) {
 	streamed := false
 	for i := range changes {

@@ -66,7 +66,11 @@ func (ts *Tokens) Begin(c *api.Call, token string, request Fingerprint, now time
 
 // Settle completes the claim of a transaction that has its place in the order of writes. The
 // caller holds the shards that the transaction writes to. A checkpoint therefore has the token if
-// it has the writes.
+// it has the writes. Without the locks it could have the writes alone. The log before it is then
+// deleted, and a repetition after a crash would write again:
+//
+//	transaction   lock · note · apply · unlock ················ settle
+//	checkpoint                                clone · tokens ✗          the old log is removed
 func (ts *Tokens) Settle(use *TokenUse, pos journal.Position, now time.Time) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -81,6 +81,11 @@ func sameAttribute(a, b value.AV) bool {
 
 // apply applies a change that has its place in the order of writes at pos. The caller holds the
 // item's table shard.
+//
+// The naive design holds both shards of an entry that moves. Two moves in opposite directions would
+// then wait for each other, or need an order, and a write to one item would lock most of an index. A
+// reader between the two steps misses the entry. It may: AWS reads of global indexes are eventually
+// consistent. A Query of a local index, whose reads can be consistent, holds the shard of the table.
 func (c *indexChange) apply(pos journal.Position) {
 	if c.drop != "" {
 		s := &c.index.Shards[c.dropShard]

@@ -70,7 +70,10 @@ type reading struct {
 	partition wall.Partition
 	// held is the table shard that is locked while a partition of a local index is read. The page
 	// and the fetched items are then as of one instant. Without it, an item that moves in the
-	// index could be missed.
+	// index could be missed:
+	//
+	//	query   read entries a to f ···················· read entries g to z: the item is at neither
+	//	write                      drop entry h · put entry b
 	held *storage.Shard
 
 	filter     *expr.Condition

@@ -1,9 +1,17 @@
+// Package request executes what reads and writes items: it validates a request into a typed one,
+// evaluates it, bills it, and applies it.
+//
+// Invariants: an evaluation has no effect, and an application cannot fail. What is refused is refused
+// between the two, with the locks held, so nothing is ever half done.
 package request
 
 import (
+	"time"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/api"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/catalog"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/expr"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/history"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
@@ -37,7 +45,14 @@ type Write struct {
 	Misfit       error           // in a transaction: the item does not fit the table, and no other field is set
 }
 
-// Effect is an evaluated write: the change and its cost.
+// Effect is an evaluated write: the change and its cost. It is right as long as the item and the
+// schema are those of the evaluation. The lock of the shard keeps both. A transaction, which
+// releases the lock, takes the item instead and looks at the schema again.
+//
+// The naive design applies a write while it evaluates it, and undoes it if something refuses it.
+// Conditions, the size of the item, the keys of its indexes, the throughput of each partition and
+// the disk can all refuse. Each would need its own undoing, of the item and of up to 25 indexes,
+// which readers do not lock.
 type Effect struct {
 	Old, New *storage.Record // nil: no such item
 	was, is  value.Item      // old and new decoded, where needed
@@ -208,6 +223,12 @@ func (w *Write) ApplyLocked(e *Effect, pos journal.Position) {
 }
 
 // execute evaluates and applies a write outside of transactions.
+//
+//	lock · taken? · evaluate · room? · note · apply · unlock
+//
+// The price is known only after the evaluation: it depends on the sizes of the old and the new item
+// and on the indexes that change. A failed condition has a price too, and can be throttled. A
+// throttled write hides whether its condition holds, as on AWS.
 func (w *Write) execute(ex *Executor, c *api.Call) (Effect, error) {
 	s := w.Table.Shard(&w.Key)
 	s.Mu.Lock()
@@ -317,4 +338,16 @@ func (w *Write) SparesKey() error {
 type ItemName struct {
 	Table *table.Table
 	Key   string
+}
+
+// Executor executes the requests that read and write items, except for transactions.
+type Executor struct {
+	Tables *catalog.Tables
+	Log    *history.Log
+	Now    func() time.Time
+}
+
+// New returns the executor of requests on tables.
+func New(ts *catalog.Tables, l *history.Log, now func() time.Time) *Executor {
+	return &Executor{ts, l, now}
 }

@@ -10,6 +10,10 @@ import (
 // a value for each attribute. The item takes little more memory than AWS counts for it. The
 // memory that a decoded item shares with it cannot be written to. A record is never changed:
 // readers keep it after they release the lock.
+//
+// The naive design keeps the decoded item. It saves the decoding of each read, but an item of 25
+// attributes is then some fifty objects. A million of them take several times the memory, and the
+// collector walks through all of them again and again (ADR 008).
 type Record struct {
 	Key  string // in the tree of its shard
 	Data string // the item, encoded

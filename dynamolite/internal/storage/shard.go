@@ -24,24 +24,41 @@ const Shards = 64
 // A map finds single items; its lookup takes equally long for a thousand and for a million. A
 // tree gives the items in order. Both point to the item's cell, so a write to an existing item
 // changes neither (ADR 008).
+//
+// The naive design is the map alone, sorted for each Query. A page would then cost as much as the
+// whole shard. A tree alone has the order, but finds a single item only after some twenty
+// comparisons of keys, each in another cache line, and single items are most of the load.
+//
+// A shard can be frozen, so that a checkpoint reads it while writes go on. The naive design copies
+// the shard under its lock, and every caller waits for as long as the data is large. Cloning the
+// tree costs nothing, but both trees share the cells. A write therefore keeps the record that it
+// replaces, once:
+//
+//	checkpoint   lock · clone the tree · unlock          read a: kept      thaw
+//	write                                       keep a · put a'      put a″
+//
+// New cells are not in the clone, and deleted ones stay in it, so only replaced records are kept.
 type Shard struct {
-	Mu    sync.RWMutex
+	// Mu guards all fields. Methods that end in Locked need it; the others take it.
+	Mu sync.RWMutex
+	// cells and order have the same cells, each under its record's key.
 	cells map[string]*cell
 	order *Tree // nil until the shard has an item
-	Bytes int64 // sum of the sizes of items
+	Bytes int64 // sum of the sizes of the records in cells
 	// Latest is the place of the shard's last write in the order of all writes, 0 without one.
 	// Once the journal is on disk up to this place, everything that a reader has seen here is on
 	// disk.
 	Latest journal.Position
 	// taken holds the keys of the items that a transaction is about to write. Others must not
-	// write them.
+	// write them. A key may be taken before an item has it: the transaction may be about to put it.
 	taken map[string]struct{}
 	// frozen holds the former records of the cells that were written since the shard was frozen.
 	// It is nil if no reader of the frozen shard is left.
 	frozen map[*cell]*Record
 }
 
-// cell is the place of the item of a key. Its record changes, except in a frozen tree.
+// cell is the place of the item of a key. A write replaces its record under the lock of the shard.
+// Its key never changes, so the order of a tree that shares the cell stays right.
 type cell struct {
 	key    string
 	record *Record

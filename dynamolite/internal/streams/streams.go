@@ -47,7 +47,9 @@ type Stream struct {
 	View       dynamodbtypes.StreamViewType
 	key        storage.KeySchema
 	log        *stream.Stream[streamChange]
-	pending    bool // not in the log yet and not visible; guarded by the registry
+	// pending: the stream is not in the log yet and not visible. Guarded by the registry. A crash now
+	// would undo the stream, so a reader that had found it would have records of no table.
+	pending bool
 
 	// Records that were dropped early since the last report, and when that was. Appends come one
 	// at a time and need no lock.

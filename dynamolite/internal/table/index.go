@@ -15,6 +15,10 @@ import (
 // Index is a secondary index. For every item of the table that has all of the index's key
 // attributes, it holds an entry with the projected attributes. All fields but its shards and
 // filling are fixed.
+//
+// The naive entry is the key of its item. Each read of the index would then lock the shard of every
+// item that it finds, in no order, and would return attributes that AWS does not project. An entry
+// therefore has its attributes. It follows the item under the lock of the item's shard.
 type Index struct {
 	Name       string
 	tableName  string

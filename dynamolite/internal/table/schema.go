@@ -43,10 +43,12 @@ type Schema struct {
 
 	Indexes       []*Index                               // by name
 	IndexCapacity map[string]types.ProvisionedThroughput // of a provisioned table, by index
-	indexKeys     []indexKey
-	keysIndex     map[string]bool // attributes that are a key of some index
-	projected     map[string]bool // attributes that some index projects by name
-	mirrored      bool            // some index projects everything
+	// The fields below are computed by settle. They let a write find out whether it concerns an index
+	// without asking each: a table may have 25, and most updates concern none.
+	indexKeys []indexKey
+	keysIndex map[string]bool // attributes that are a key of some index
+	projected map[string]bool // attributes that some index projects by name
+	mirrored  bool            // some index projects everything
 }
 
 // Clone returns a schema to be changed and put into effect.

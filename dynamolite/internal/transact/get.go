@@ -138,7 +138,11 @@ type shardLock struct {
 func (l shardLock) shard() *storage.Shard { return &l.table.Shards[l.number] }
 
 // lockSet returns the locks that a transaction of n items needs, each once. Every transaction
-// takes them in this order: the older table first, then the lower shard.
+// takes them in this order: the older table first, then the lower shard. Without an order, two
+// transactions can wait for each other for ever:
+//
+//	A   lock 1 · wait for 2
+//	B   lock 2 · wait for 1
 func lockSet(n int, at func(int) (*table.Table, *storage.ItemKey)) []shardLock {
 	locks := make([]shardLock, n)
 	for i := range locks {

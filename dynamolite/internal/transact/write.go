@@ -1,3 +1,9 @@
+// Package transact executes transactions in two steps ([ADR 011]).
+//
+// Invariants: every transaction takes its locks in the same order, so two of them never wait for each
+// other. From the first step to the second, no other request writes the items that it has taken.
+//
+// [ADR 011]: https://github.com/zeroae/zae-limiter-go/blob/main/docs/adr/011-transactions-in-two-steps.md
 package transact
 
 import (
@@ -100,10 +106,19 @@ func (tr *Transactor) TransactWrite(ctx context.Context, c *api.Call, writes []r
 }
 
 // Transaction is a TransactWriteItems in progress.
+//
+// The naive design holds all locks from the first check to the last write. It is right in a process
+// where nothing waits in between. But DynamoDB spends a round trip between the two steps, and
+// Options.Latency spends it too. Readers of these shards would wait for it, and they are all items
+// whose keys have the same hash. DynamoDB also does not let others wait: it cancels them, and
+// programs that retry are tested against that here.
 type Transaction struct {
-	writes  []request.Write
-	effects []request.Effect // by write
-	locks   []shardLock
+	writes []request.Write
+	// effects are by write. After Prepare their items cannot change, because they are taken. The
+	// schema of their table can: an index may have come, and must get its entry.
+	effects []request.Effect
+	// locks are those of all writes, each once and in the order of lockSet. Every step takes all.
+	locks []shardLock
 }
 
 // NewTransaction returns a transaction that has not begun.
@@ -392,4 +407,18 @@ func (op *transactedWrite) parse(w *request.Write) error {
 		return err
 	}
 	return request.Unused(env)
+}
+
+// Transactor executes transactions.
+type Transactor struct {
+	*request.Executor
+
+	Tokens *history.Tokens
+	// hold waits for the time that a transaction spends between its two steps.
+	hold func(context.Context) error
+}
+
+// New returns the transactor beside the executor of other requests.
+func New(ex *request.Executor, tokens *history.Tokens, hold func(context.Context) error) *Transactor {
+	return &Transactor{ex, tokens, hold}
 }
