@@ -13,12 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-func addIndexes(in *dynamodb.CreateTableInput, n int) {
-	for i := range n {
-		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, gsiOf(fmt.Sprintf("more-%d", i), types.ProjectionTypeKeysOnly, nil, "kpk"))
-	}
-}
-
 func TestDescribeTable(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
