@@ -4,17 +4,23 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/smithy-go"
 
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/api"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/catalog"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/history"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/request"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/stream"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/streams"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/sweep"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/transact"
 )
 
 // Options configures a [DB]. The zero value is a database in memory without limits.
@@ -60,34 +66,17 @@ const defaultStreamBytes = 256 << 20
 // An operation whose context is already done applies nothing and returns the context's error,
 // wrapped in *smithy.CanceledError.
 type DB struct {
-	now     func() time.Time
-	logger  *slog.Logger
-	journal *journal.Journal // nil: in memory
-	order   order            // of writes, without a journal
-	limits  Limits
-	streams *streamRegistry
-	tokens  tokens
+	log        *history.Log
+	background *catalog.Background
+	latencies  *latencies // nil: none
 
-	latencies *latencies // nil: none
+	streams      *streams.Registry
+	tables       *catalog.Tables
+	items        *request.Executor
+	transactions *transact.Transactor
+	sweeper      *sweep.Sweeper
 
-	mu      sync.RWMutex // taken before the locks of tables
-	tables  map[string]*table
-	created int                     // tables made so far; numbers the next one
-	latest  position                // position of the last creation or deletion of a table
-	ledgers map[string]*tableLedger // by table name; outlives the table
-	closed  bool
-
-	closing       sync.Once
-	stopping      chan struct{} // closed by Close
-	life          sync.Mutex    // guards background: nothing is added once Close waits for it; a leaf
-	background    sync.WaitGroup
-	checkpointing atomic.Bool
-	// checkpointFailed is the length of the log when a checkpoint failed; 0 if the last one
-	// succeeded.
-	checkpointFailed atomic.Int64
-	sweeper          sweeper
-	// checkpointAfter is how many bytes of log are worth a checkpoint.
-	checkpointAfter int64
+	closing sync.Once
 }
 
 // New returns an empty database in memory. It panics if the options are not valid or name a
@@ -120,21 +109,23 @@ func newDB(o Options) (*DB, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	log, work := history.New(o.Now), catalog.NewBackground()
 	db := &DB{
-		now:    o.Now,
-		logger: o.Logger,
-		limits: o.Limits,
-
-		latencies: o.Latency.sampler(),
-
-		tables:   map[string]*table{},
-		ledgers:  map[string]*tableLedger{},
-		stopping: make(chan struct{}),
-
-		sweeper:         sweeper{every: cmp.Or(o.SweepInterval, sweepInterval), polls: polls, woken: make(chan struct{}, 1)},
-		checkpointAfter: cmp.Or(o.checkpointAfter, checkpointLog),
+		log: log, background: work, latencies: o.Latency.sampler(),
+		streams: streams.NewRegistry(o.Now, log.Durable, log.ShowAll, stream.Options{MaxBytes: cmp.Or(o.StreamBytes, defaultStreamBytes)}),
+		sweeper: sweep.New(log, work, o.SweepInterval, polls),
 	}
-	db.streams = newStreamRegistry(db.durable, stream.Options{MaxBytes: cmp.Or(o.StreamBytes, defaultStreamBytes)})
+	to := catalog.Options{
+		Log: log, Streams: db.streams, Tokens: &history.Tokens{}, Background: work, Logger: o.Logger,
+		Wake: db.sweeper.Wake, Expires: db.sweeper.Start, CheckpointAfter: o.checkpointAfter,
+	}
+	if o.Limits != (Limits{}) {
+		to.Limits = o.Limits.meter
+	}
+	db.tables = catalog.New(to)
+	db.sweeper.Tables = db.tables
+	db.items = request.New(db.tables, log, o.Now)
+	db.transactions = transact.New(db.items, to.Tokens, db.hold)
 	return db, nil
 }
 
@@ -143,145 +134,108 @@ func newDB(o Options) (*DB, error) {
 // the second call waits for the first. An error is about the disk; acknowledged writes are safe
 // all the same.
 func (db *DB) Close() (err error) {
-	db.closing.Do(func() { err = db.close() })
+	db.closing.Do(func() {
+		db.tables.Close()
+		db.background.Close()
+		err = diskError(db.log.Close())
+	})
 	return err
-}
-
-func (db *DB) close() error {
-	db.mu.Lock()
-	db.closed = true
-	db.tables = nil
-	db.mu.Unlock()
-	db.life.Lock()
-	close(db.stopping)
-	db.life.Unlock()
-	db.background.Wait()
-	if db.journal == nil {
-		return nil
-	}
-	return diskError(db.journal.Close())
 }
 
 // Err returns the reason for which the database answers no operation: [ErrClosed], or
 // [ErrDiskFailed], wrapped with the error of the disk. It is nil while the database works.
 func (db *DB) Err() error {
-	if err := db.stopped(); err != nil || db.journal == nil {
+	if err := db.background.Stopped(); err != nil {
 		return err
 	}
-	return diskError(db.journal.Err())
+	return diskError(db.log.Err())
 }
 
-// stopped returns ErrClosed once the database is being closed.
-func (db *DB) stopped() error {
-	select {
-	case <-db.stopping:
-		return ErrClosed
-	default:
-		return nil
-	}
-}
+// Immediate reports whether operations return without any wait except for each other's short
+// critical sections: no I/O and no timer. Callers may then call them where they must not wait.
+func (db *DB) Immediate() bool { return !db.log.OnDisk() && db.latencies == nil }
 
-// goes runs work in the background, unless the database is closed. The work must end soon after
-// stopping is closed; Close waits for it.
-func (db *DB) goes(work func()) {
-	db.life.Lock()
-	defer db.life.Unlock()
-	if db.stopped() == nil {
-		db.background.Go(work)
-	}
-}
-
-// call is one operation in progress.
-type call struct {
-	op operation
-	// seen is the latest write that the answer depends on, including the operation's own. The
-	// engine answers only after that write is on disk.
-	seen position
-	// answer counts what an HTTP answer will hold; nil in process.
-	answer *exchange
-}
-
-// holds counts an item or a stream record of the answer. It fails if too much is in flight.
-func (c *call) holds(bytes int) error {
-	if c.answer == nil {
-		return nil
-	}
-	return c.answer.answerBytes(bytes)
-}
-
-// sees records a write that the answer depends on.
-func (c *call) sees(pos position) { c.seen = max(c.seen, pos) }
-
-// seesAll is for rare answers that depend on the whole database.
-func (c *call) seesAll(db *DB) {
-	if db.journal != nil {
-		c.sees(db.journal.Appended())
-	}
-}
-
-// run is the part that all operations share. It checks the context first and treats a nil input
-// as an empty one. It waits for everything that the answer depends on, and adds the operation's
-// name to an error.
-func run[In, Out any](ctx context.Context, db *DB, op operation, in *In, do func(*DB, *call, *In) (*Out, error)) (*Out, error) {
+// run is the part that all operations share: on is the part of the database that does the work. It
+// checks the context first and treats a nil input as an empty one. It waits for everything that the
+// answer depends on, and adds the operation's name to an error.
+func run[On, In, Out any](
+	ctx context.Context, db *DB, op api.Operation, on *On, in *In, do func(*On, *api.Call, *In) (*Out, error),
+) (*Out, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, operationError(op, &smithy.CanceledError{Err: err})
+		return nil, api.Named(op, &smithy.CanceledError{Err: err})
 	}
-	if err := db.stopped(); err != nil {
-		return nil, operationError(op, err)
+	if err := db.background.Stopped(); err != nil {
+		return nil, api.Named(op, err)
 	}
 	if in == nil {
 		in = new(In)
 	}
 	before, after := db.latencies.next()
 	if err := wait(ctx, before); err != nil {
-		return nil, operationError(op, canceledOr(err))
+		return nil, api.Named(op, canceledOr(err))
 	}
-	c := call{op: op, answer: answerOf(ctx)}
-	out, err := do(db, &c, in)
-	if db.journal != nil {
-		if lost := db.journal.Wait(c.seen); lost != nil {
-			err = diskError(lost)
-		}
+	c := api.NewCall(ctx, op)
+	out, err := do(on, c, in)
+	if lost := db.log.Wait(c.Seen); lost != nil {
+		err = lost
 	}
 	if late := wait(ctx, after); late != nil {
 		err = canceledOr(late)
 	}
 	if err != nil {
-		return nil, operationError(op, err)
+		return nil, api.Named(op, diskError(err))
 	}
 	return out, nil
 }
 
-// table finds a table by the name or ARN in a request, after validating it.
-func (db *DB) table(c *call, name *string) (*table, error) {
-	least := minNameLength
-	if c.op < operations && aws.ToString(name) == "" {
-		least = 1 // so AWS says of operations on items
+// hold waits for the time that a transaction spends between its two steps: a second latency.
+func (db *DB) hold(ctx context.Context) error {
+	before, after := db.latencies.next()
+	return canceledOr(wait(ctx, before+after))
+}
+
+func canceledOr(err error) error {
+	if err != nil {
+		return &smithy.CanceledError{Err: err}
 	}
-	switch {
-	case name == nil && c.op < operations:
-		return nil, unfit("null", "tableName", "Member must not be null")
-	case name == nil:
-		return nil, missing("TableName")
+	return nil
+}
+
+// Open returns the database in Options.Dir in its last state, or an empty database in memory if
+// Options.Dir is not set. It creates a missing directory.
+//
+// Errors: [ErrInUse] if another process or database has the directory open; [ErrDamaged] if the
+// files cannot be trusted (nothing has then been changed); an error about the options; or a file
+// system error.
+func Open(o Options) (*DB, error) {
+	db, err := newDB(o)
+	if err != nil || o.Dir == "" {
+		return db, err
 	}
-	db.mu.RLock()
-	t, ok := db.tables[*name]
-	if !ok {
-		name = aws.String(plainTableName(*name))
-		t, ok = db.tables[*name]
+	if err := db.tables.Load(o.Dir); err != nil {
+		return nil, fmt.Errorf("open the database in %s: %w", o.Dir, diskError(err))
 	}
-	closed := db.closed
-	c.sees(db.latest)
-	db.mu.RUnlock()
-	switch {
-	case closed:
-		return nil, ErrClosed
-	case ok:
-		c.sees(position(t.altered.Load()))
-		return t, nil
+	return db, nil
+}
+
+// Exists reports whether a directory has a database. It opens and changes nothing. A missing
+// directory has none.
+func Exists(dir string) (bool, error) {
+	there, err := journal.Exists(dir)
+	if err != nil {
+		return false, fmt.Errorf("look for a database in %s: %w", dir, err)
 	}
-	if err := checkName("tableName", *name, least); err != nil {
-		return nil, err
+	return there, nil
+}
+
+// diskError translates a journal error into an error of the database.
+func diskError(err error) error {
+	for _, known := range []struct{ its, ours error }{
+		{journal.ErrLocked, ErrInUse}, {journal.ErrDamaged, ErrDamaged}, {journal.ErrFailed, ErrDiskFailed}, {journal.ErrClosed, ErrClosed},
+	} {
+		if errors.Is(err, known.its) {
+			return fmt.Errorf("%w: %w", known.ours, err)
+		}
 	}
-	return nil, notFound(c.op, *name)
+	return err
 }

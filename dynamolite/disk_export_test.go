@@ -7,11 +7,11 @@ func CheckpointAfter(o Options, bytes int64) Options {
 }
 
 // Checkpoint writes a checkpoint now.
-func (db *DB) Checkpoint() error { return db.checkpoint() }
+func (db *DB) Checkpoint() error { return db.tables.Checkpoint() }
 
 // HoldCheckpoint prevents all checkpoints until it is released.
 func (db *DB) HoldCheckpoint() (release func(), err error) {
-	c, err := db.journal.BeginCheckpoint()
+	c, err := db.log.Journal.BeginCheckpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -20,13 +20,9 @@ func (db *DB) HoldCheckpoint() (release func(), err error) {
 
 // Logged returns how many bytes the log has since the last checkpoint.
 func (db *DB) Logged() int64 {
-	logged, _ := db.journal.Grown()
+	logged, _ := db.log.Journal.Grown()
 	return logged
 }
 
 // KnownStreams returns how many streams the database keeps.
-func (db *DB) KnownStreams() int {
-	db.streams.mu.RLock()
-	defer db.streams.mu.RUnlock()
-	return len(db.streams.streams)
-}
+func (db *DB) KnownStreams() int { return len(db.streams.Images()) }

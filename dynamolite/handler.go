@@ -1,21 +1,21 @@
 package dynamolite
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
+	"net"
 	"net/http"
-	"runtime/debug"
-	"strings"
-	"sync"
+	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/schemas"
 	"github.com/aws/smithy-go"
+	"github.com/go-json-experiment/json"
 
-	"github.com/zeroae/zae-limiter-go/dynamolite/internal/sigv4"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/server"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wire"
 )
 
@@ -75,236 +75,165 @@ type HandlerOptions struct {
 // an unknown access key, an unknown operation. An operation that the DB does not have fails with
 // an UnknownOperationException. The handler logs a panic in an operation and answers it with an
 // InternalServerError. A closed database gives the same answer.
-type Handler struct {
-	db          *DB
-	verifier    *sigv4.Verifier // nil if signatures are not verified
-	hosts       hosts           // that a request may name if signatures are not verified
-	logger      *slog.Logger
-	maxBody     int64
-	flight      budget
-	unproven    budget // the part of flight for connections that have not proven a key
-	connections int
-	now         func() time.Time
-	exchanges   sync.Pool // of *exchange
-}
+type Handler struct{ web *server.Handler }
 
 var _ http.Handler = (*Handler)(nil)
 
-const (
-	defaultMaxBodyBytes     = 16 << 20
-	defaultMaxInFlightBytes = 64 << 20 // four of the largest requests
-	defaultMaxConnections   = 1024
-	unprovenPart            = 32 // of the bytes in flight
-	ledgerPath              = "/_dynamolite/ledger"
-	signedService           = "dynamodb" // streams use the same name
-)
-
 // NewHandler returns a handler for the database.
 func NewHandler(db *DB, o HandlerOptions) *Handler {
-	h := &Handler{db: db, hosts: newHosts(o.Hosts), logger: o.Logger, maxBody: o.MaxBodyBytes, connections: o.MaxConnections, now: o.Now}
-	if o.Credentials != nil {
-		h.verifier = &sigv4.Verifier{Credentials: maps.Clone(o.Credentials), Service: signedService, Region: o.Region}
-	}
-	if h.logger == nil {
-		h.logger = slog.New(slog.DiscardHandler)
-	}
-	if h.maxBody <= 0 {
-		h.maxBody = defaultMaxBodyBytes
-	}
-	h.flight.most = o.MaxInFlightBytes
-	if h.flight.most <= 0 {
-		h.flight.most = defaultMaxInFlightBytes
-	}
-	h.flight.most = max(h.flight.most, h.maxBody)
-	h.unproven.most = h.flight.most / unprovenPart
-	if h.connections <= 0 {
-		h.connections = defaultMaxConnections
-	}
-	if h.now == nil {
-		h.now = time.Now //nolint:forbidigo // the default clock
-	}
-	h.exchanges.New = func() any { return &exchange{flight: &h.flight, unproven: &h.unproven} }
-	return h
+	return &Handler{server.New(server.Backend{Routes: db.routes(), Ledger: db.ledgerJSON, Unhealthy: db.unhealthy}, server.Options(o))}
 }
 
 // ServeHTTP answers one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x, _ := h.exchanges.Get().(*exchange)
-	defer func() {
-		x.release()
-		h.exchanges.Put(x)
-	}()
-	x.reset()
-	if err := h.answer(r.Context(), x, r); err != nil {
-		x.fail(err)
-	}
-	x.send(w)
-}
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.web.ServeHTTP(w, r) }
 
-// answer executes a request and leaves the response in x.
-func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			h.logger.ErrorContext(ctx, "request panicked", "target", r.Header.Get(targetHeader), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			x.reset()
-			err = errInternal
-		}
-	}()
-	if h.verifier == nil { // otherwise a page would need the secret
-		if err := h.hosts.check(r); err != nil {
-			return err
-		}
-	}
-	switch get := r.Method == http.MethodGet || r.Method == http.MethodHead; {
-	case get && r.URL.Path == ledgerPath:
-		if h.verifier != nil {
-			if err := h.readVerified(x, r); err != nil {
-				return err
-			}
-		}
-		return x.ledger(h.db.Ledger())
-	case get && r.URL.Path == "/":
-		x.health(r.Host, h.db.Err())
-		return nil
-	case r.Method != http.MethodPost:
-		return errNoSuchPage
-	}
-	return h.operate(ctx, x, r)
-}
-
-const targetHeader = "X-Amz-Target"
-
-// operate executes an operation.
-func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) error {
-	if err := sigv4.Signed(r); err != nil {
-		return err
-	}
-	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if kind = strings.TrimSpace(kind); kind != amzJSON && kind != plainJSON {
-		return errNoSuchPage
-	}
-	do, ok := routes[r.Header.Get(targetHeader)]
-	if !ok {
-		return errUnknownOperation
-	}
-	if h.verifier == nil {
-		if err := x.receive(r, h.maxBody); err != nil {
-			return err
-		}
-	} else if err := h.readVerified(x, r); err != nil {
-		return err
-	}
-	if err := x.admit(); err != nil {
-		return err
-	}
-	return do(withAnswer(ctx, x), h.db, r.Host, x.in, &x.encoder)
-}
-
-// readVerified reads the body of a request and verifies its signature. It does not read the body
-// if the signature names no known access key, or cannot be right for another reason.
+// Serve accepts connections on l until ctx is done. It then closes l and gives the requests in
+// progress five seconds to end. It returns nil, or an error if some did not end and were cut off.
+// If l fails, Serve returns early with its error. It closes l in any case.
 //
-// The signature covers the body, so a client that knows only the access key has its body read.
-// Little of it is kept: once a body outgrows the budget of unproven connections, the rest is only
-// hashed. If the signature is true, the connection has proven the key, and the client must send
-// the request again.
-func (h *Handler) readVerified(x *exchange, r *http.Request) error {
-	claim, err := h.verifier.Claim(r, h.now())
+// A client has 10 seconds to send a header, and a minute to send a request. It has three minutes
+// to take the answer, and 5 minutes until its next request. [HandlerOptions.MaxConnections] limits
+// the connections.
+func (h *Handler) Serve(ctx context.Context, l net.Listener) error { return h.web.Serve(ctx, l) }
+
+// unhealthy returns the reason for which the database does not work, without the names of files, or "".
+func (db *DB) unhealthy() string {
+	switch err := db.Err(); {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrDiskFailed):
+		return "the disk has failed; the errors of operations tell how"
+	default:
+		return "the database is closed"
+	}
+}
+
+// routes maps X-Amz-Target to the operations of a database.
+func (db *DB) routes() map[string]server.Route {
+	return map[string]server.Route{
+		server.TablesTarget + "GetItem":            to(db.GetItem),
+		server.TablesTarget + "PutItem":            to(db.PutItem),
+		server.TablesTarget + "UpdateItem":         to(db.UpdateItem),
+		server.TablesTarget + "DeleteItem":         to(db.DeleteItem),
+		server.TablesTarget + "Query":              to(db.Query),
+		server.TablesTarget + "Scan":               to(db.Scan),
+		server.TablesTarget + "BatchGetItem":       to(db.BatchGetItem),
+		server.TablesTarget + "BatchWriteItem":     to(db.BatchWriteItem),
+		server.TablesTarget + "TransactGetItems":   to(db.TransactGetItems),
+		server.TablesTarget + "TransactWriteItems": to(db.TransactWriteItems),
+		server.TablesTarget + "CreateTable":        to(db.CreateTable),
+		server.TablesTarget + "DescribeTable":      to(db.DescribeTable),
+		server.TablesTarget + "DeleteTable":        to(db.DeleteTable),
+		server.TablesTarget + "ListTables":         to(db.ListTables),
+		server.TablesTarget + "UpdateTable":        to(db.UpdateTable),
+		server.TablesTarget + "UpdateTimeToLive":   to(db.UpdateTimeToLive),
+		server.TablesTarget + "DescribeTimeToLive": to(db.DescribeTimeToLive),
+		server.TablesTarget + "TagResource":        to(db.TagResource),
+		server.TablesTarget + "UntagResource":      to(db.UntagResource),
+		server.TablesTarget + "ListTagsOfResource": to(db.ListTagsOfResource),
+		server.TablesTarget + "DescribeLimits":     to(db.DescribeLimits),
+		server.TablesTarget + "DescribeEndpoints":  db.toEndpoints,
+		server.StreamsTarget + "ListStreams":       to(db.ListStreams),
+		server.StreamsTarget + "DescribeStream":    to(db.DescribeStream),
+		server.StreamsTarget + "GetShardIterator":  to(db.GetShardIterator),
+		server.StreamsTarget + "GetRecords":        to(db.GetRecords),
+	}
+}
+
+// output is the interface of all outputs of the SDK.
+type output interface {
+	SerializeMembers(s smithy.ShapeSerializer)
+}
+
+// to returns the route to an operation.
+func to[In, Option any, Out output](do func(context.Context, *In, ...func(*Option)) (Out, error)) server.Route {
+	return func(ctx context.Context, _ string, body []byte, e *wire.Encoder) error {
+		in := new(In)
+		if err := wire.Decode(body, in); err != nil {
+			return err
+		}
+		out, err := do(ctx, in)
+		if err != nil {
+			return err
+		}
+		writeOutput(e, out)
+		return nil
+	}
+}
+
+// toEndpoints is the route to DescribeEndpoints, the only operation that depends on the handler's
+// address.
+func (db *DB) toEndpoints(ctx context.Context, host string, body []byte, e *wire.Encoder) error {
+	in := new(dynamodb.DescribeEndpointsInput)
+	if err := wire.Decode(body, in); err != nil {
+		return err
+	}
+	out, err := db.DescribeEndpoints(ctx, in)
 	if err != nil {
 		return err
 	}
-	conn := connectionOf(r.Context())
-	x.stranger = conn != nil && !conn.proven.Load()
-	sum := sha256.New()
-	received := x.receive(r, h.maxBody)
-	_, _ = sum.Write(x.in) // never fails
-	switch {
-	case received == nil:
-	case x.stranger && errors.Is(received, errBusy):
-		if err := x.skim(r, h.maxBody, sum); err != nil {
-			return err
+	out.Endpoints[0].Address = &host
+	writeOutput(e, out)
+	return nil
+}
+
+func writeOutput(e *wire.Encoder, out output) {
+	e.WriteStruct(nil)
+	out.SerializeMembers(e)
+	writeZeros(e, out)
+	e.CloseStruct()
+}
+
+// writeZeros writes members that DynamoDB sends even if they are zero or empty. The SDK's types
+// leave them out, but callers in other languages than Go read them without a check.
+func writeZeros(e *wire.Encoder, out output) {
+	count := func(s *smithy.Schema, n int32) {
+		if n == 0 {
+			e.WriteInt32(s, 0)
 		}
-	default:
-		return received
 	}
-	if err := claim.Verify(sum.Sum(nil)); err != nil {
-		return err
+	switch out := out.(type) {
+	case *dynamodb.QueryOutput:
+		count(schemas.QueryOutput_Count, out.Count)
+		count(schemas.QueryOutput_ScannedCount, out.ScannedCount)
+	case *dynamodb.ScanOutput:
+		count(schemas.ScanOutput_Count, out.Count)
+		count(schemas.ScanOutput_ScannedCount, out.ScannedCount)
+	case *dynamodb.ListTablesOutput:
+		if out.TableNames == nil {
+			e.WriteList(schemas.ListTablesOutput_TableNames)
+			e.CloseList()
+		}
 	}
-	if conn != nil {
-		conn.proven.Store(true)
-	}
-	return received
 }
 
-// The namespaces of error types. SDKs read the part after the "#".
-const (
-	modeled    = "com.amazonaws.dynamodb.v20120810#"
-	validating = "com.amazon.coral.validate#"
-	serving    = "com.amazon.coral.service#"
-)
-
-// refusal is a protocol error.
-type refusal struct {
-	status        int
-	kind, message string
+// ledgerRow is a row of the ledger as JSON.
+type ledgerRow struct {
+	Table     string `json:"table"`
+	Index     string `json:"index"`
+	Operation string `json:"operation"`
+	ledgerSum
 }
 
-// Error returns the type and the message.
-func (e *refusal) Error() string { return e.kind + ": " + e.message }
-
-var (
-	errUnknownOperation = &refusal{
-		http.StatusBadRequest, serving + "UnknownOperationException",
-		"The operation is not known. X-Amz-Target must be " + tablesTarget + " or " + streamsTarget + " and the name of an operation that dynamolite has.",
-	}
-	errNoSuchPage = &refusal{
-		http.StatusNotFound, serving + "UnknownOperationException",
-		"Operations are requests with the method POST and the content type " + amzJSON + ".",
-	}
-	errTooLarge = &refusal{
-		http.StatusRequestEntityTooLarge, serving + "RequestEntityTooLargeException", "The request is larger than DynamoDB allows.",
-	}
-	errBusy = &refusal{
-		http.StatusBadRequest, modeled + "ThrottlingException",
-		"Too many large requests and answers are in flight. Send the request again later, send fewer large requests at a time, or raise MaxInFlightBytes.",
-	}
-	errInternal = &refusal{http.StatusInternalServerError, modeled + "InternalServerError", "The request failed; the log of dynamolite tells why."}
-)
-
-// fail turns an error into the response.
-func (x *exchange) fail(err error) {
-	x.reset()
-	x.status = http.StatusBadRequest
-	if e, ok := errors.AsType[wire.ModeledError](err); ok {
-		x.encoder.WriteModeledError(modeled+e.ErrorCode(), e)
-		return
-	}
-	if e, ok := errors.AsType[smithy.APIError](err); ok {
-		x.encoder.WriteError(namespace(e.ErrorCode()), e.ErrorMessage())
-		return
-	}
-	if e, ok := errors.AsType[*wire.Error](err); ok {
-		x.encoder.WriteError(namespace(e.Code), e.Message)
-		return
-	}
-	if e, ok := errors.AsType[*sigv4.Error](err); ok {
-		x.encoder.WriteError(serving+e.Code, e.Message)
-		return
-	}
-	if e, ok := errors.AsType[*refusal](err); ok {
-		x.status = e.status
-		x.encoder.WriteError(e.kind, e.message)
-		return
-	}
-	// The database is closed or cannot write, or the client has gone and will not read this
-	// response. The engine has no other internal errors.
-	x.status = http.StatusInternalServerError
-	x.encoder.WriteError(modeled+"InternalServerError", err.Error())
+type ledgerSum struct {
+	Requests   int64   `json:"requests"`
+	ReadUnits  float64 `json:"read_units"`
+	WriteUnits float64 `json:"write_units"`
 }
 
-// namespace returns the namespace of an error that the API's model does not describe.
-func namespace(code string) string {
-	if code == wire.ValidationException {
-		return validating + code
+// ledgerJSON returns the bill as a [Handler] shows it.
+func (db *DB) ledgerJSON() ([]byte, error) {
+	l := db.Ledger()
+	sum := func(u Usage) ledgerSum { return ledgerSum(u) }
+	rows := make([]ledgerRow, 0, len(l))
+	for key, u := range l {
+		rows = append(rows, ledgerRow{key.Table, key.Index, key.Operation, sum(u)})
 	}
-	return serving + code
+	slices.SortFunc(rows, func(a, b ledgerRow) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Operation, b.Operation))
+	})
+	return json.Marshal(struct {
+		Rows  []ledgerRow `json:"rows"`
+		Total ledgerSum   `json:"total"`
+	}{rows, sum(l.Total())})
 }

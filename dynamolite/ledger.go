@@ -1,6 +1,9 @@
 package dynamolite
 
-import "sync/atomic"
+import (
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/api"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/table"
+)
 
 // LedgerKey names one row of a [Ledger].
 type LedgerKey struct {
@@ -59,70 +62,11 @@ func (l Ledger) Since(earlier Ledger) Ledger {
 // Ledger returns the bill of all requests since the database was made, including those to deleted
 // tables. A row is consistent as of one instant only while no operation runs.
 func (db *DB) Ledger() Ledger {
-	db.mu.RLock()
-	defer db.mu.RUnlock()
 	l := Ledger{}
-	for name, tl := range db.ledgers {
-		tl.counters.read(l, LedgerKey{Table: name})
-		for index, c := range tl.indexes {
-			c.read(l, LedgerKey{Table: name, Index: index})
-		}
-	}
+	db.tables.EachLedger(func(name, index string, c *table.Counters) {
+		c.Each(func(op api.Operation, requests int64, reads, writes table.Units) {
+			l[LedgerKey{name, index, op.String()}] = Usage{Requests: requests, ReadUnits: reads.Float(), WriteUnits: writes.Float()}
+		})
+	})
 	return l
-}
-
-// tableLedger holds the running sums of all tables that have had one name.
-type tableLedger struct {
-	counters counters
-	indexes  map[string]*counters // guarded by DB.mu; a table keeps pointers to its own counters
-}
-
-// openLedgerLocked gives a table and its indexes their counters and meters.
-func (db *DB) openLedgerLocked(t *table, s *schema) {
-	l, ok := db.ledgers[t.name]
-	if !ok {
-		l = &tableLedger{indexes: map[string]*counters{}}
-		db.ledgers[t.name] = l
-	}
-	t.counters = &l.counters
-	db.measure(t, s)
-	for _, x := range s.indexes {
-		x.counters = l.index(x.name)
-	}
-}
-
-func (l *tableLedger) index(name string) *counters {
-	c, ok := l.indexes[name]
-	if !ok {
-		c = &counters{}
-		l.indexes[name] = c
-	}
-	return c
-}
-
-// counters are the sums of a table or an index, by operation. Writers only add, without a lock.
-type counters [operations]struct{ requests, reads, writes atomic.Int64 } // reads and writes in half units
-
-func (c *counters) add(op operation, read bool, u units) {
-	row := &c[op]
-	row.requests.Add(1)
-	if read {
-		row.reads.Add(int64(u))
-	} else {
-		row.writes.Add(int64(u))
-	}
-}
-
-func (c *counters) read(into Ledger, key LedgerKey) {
-	for op := range operations {
-		row := &c[op]
-		if n := row.requests.Load(); n > 0 {
-			key.Operation = op.String()
-			into[key] = Usage{
-				Requests:   n,
-				ReadUnits:  units(row.reads.Load()).float(),
-				WriteUnits: units(row.writes.Load()).float(),
-			}
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/table"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
@@ -117,18 +118,17 @@ func (l Limits) validate() error {
 	return nil
 }
 
-// meter makes the meter of a table or an index that is created now. Without limits it returns
-// nil, which costs nothing. Provisioned is the throughput of a table or an index that is not
-// on-demand.
-func (l Limits) meter(now time.Time, billing types.BillingMode, provisioned types.ProvisionedThroughput) *wall.Meter {
-	if l == (Limits{}) {
-		return nil
+// meter returns the meter of a table or an index that is created now, or gives the meter that it has
+// another capacity. Provisioned is the throughput of a table or an index that is not on-demand.
+func (l Limits) meter(has *wall.Meter, now time.Time, billing types.BillingMode, provisioned types.ProvisionedThroughput) *wall.Meter {
+	if has == nil {
+		return wall.New(now, throughput(l.PartitionReadUnits, l.PartitionWriteUnits), l.capacity(billing, provisioned))
 	}
-	return wall.New(now, throughput(l.PartitionReadUnits, l.PartitionWriteUnits), l.capacity(billing, provisioned))
+	has.Configure(now, l.capacity(billing, provisioned))
+	return has
 }
 
 // capacity returns how much a table or an index may use over all its partitions.
-// [wall.Meter.Configure] applies it to an existing one.
 func (l Limits) capacity(billing types.BillingMode, provisioned types.ProvisionedThroughput) wall.Capacity {
 	switch {
 	case billing == types.BillingModePayPerRequest:
@@ -149,7 +149,7 @@ func (l Limits) capacity(billing types.BillingMode, provisioned types.Provisione
 // throughput converts units to what the meters count.
 func throughput(reads, writes int64) wall.Throughput {
 	return wall.Throughput{
-		Read:  int64(unit) * min(reads, maxLimit),
-		Write: int64(unit) * min(writes, maxLimit),
+		Read:  int64(table.Unit) * min(reads, maxLimit),
+		Write: int64(table.Unit) * min(writes, maxLimit),
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/request"
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
@@ -14,7 +15,10 @@ func (l Limits) Validate() error { return l.validate() }
 
 // Meter returns the meter of a table or an index.
 func (l Limits) Meter(now time.Time, billing types.BillingMode, p types.ProvisionedThroughput) *wall.Meter {
-	return l.meter(now, billing, p)
+	if l == (Limits{}) {
+		return nil
+	}
+	return l.meter(nil, now, billing, p)
 }
 
 // Throttle is a refusal.
@@ -26,23 +30,23 @@ type Throttle struct {
 	Billing types.BillingMode
 }
 
-func (t Throttle) throttle() throttle {
-	return throttle{op: t.Op, level: t.Level, arn: t.ARN, index: t.Index, billing: t.Billing}
+func (t Throttle) throttle() request.Throttle {
+	return request.Throttle{Op: t.Op, Level: t.Level, ARN: t.ARN, Index: t.Index, Billing: t.Billing}
 }
 
 // Throttled returns the error of some refusals.
 func Throttled(ts ...Throttle) error {
-	refusals := make([]throttle, len(ts))
+	refusals := make([]request.Throttle, len(ts))
 	for i := range ts {
 		refusals[i] = ts[i].throttle()
 	}
-	return throttled(refusals...)
+	return request.Throttled(refusals...)
 }
 
 // Cancellation returns the reason with which a refusal cancels a transaction.
 func (t Throttle) Cancellation() types.CancellationReason {
 	own := t.throttle()
-	return own.cancellation()
+	return own.Cancellation()
 }
 
 // Validate returns the reason that New rejects the latency.

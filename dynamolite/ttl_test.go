@@ -1,10 +1,8 @@
 package dynamolite_test
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,57 +44,6 @@ func expiryOf(tb testing.TB, db *dynamolite.DB) string {
 		return ""
 	}
 	return *d.AttributeName
-}
-
-func TestTimeToLiveSettings(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	defer f.db.Close()
-	for _, step := range []struct {
-		attribute string
-		enabled   bool
-		mention   string // "" if the step is fine
-		want      string // the attribute in force afterwards
-	}{
-		{"a", false, "already disabled", ""},
-		{"", true, "length", ""},
-		{strings.Repeat("a", 256), true, "length", ""},
-		{"a", true, "", "a"},
-		{"a", true, "already enabled", "a"},
-		{"b", true, "different AttributeName", "a"},
-		{"b", false, "different AttributeName", "a"},
-		{"a", false, "", ""},
-		{"a", false, "already disabled", ""},
-		{strings.Repeat("a", 255), true, "", strings.Repeat("a", 255)},
-	} {
-		out, err := f.db.UpdateTimeToLive(t.Context(), lifetime(step.attribute, step.enabled))
-		switch {
-		case step.mention != "":
-			wantInvalid(t, err, step.mention)
-		case err != nil:
-			t.Fatal(err)
-		case *out.TimeToLiveSpecification.AttributeName != step.attribute || *out.TimeToLiveSpecification.Enabled != step.enabled:
-			t.Errorf("got %v for %+v", out.TimeToLiveSpecification, step)
-		}
-		if got := expiryOf(t, f.db); got != step.want {
-			t.Errorf("after %+v items expire by %q", step, got)
-		}
-	}
-	for mention, spec := range map[string]*types.TimeToLiveSpecification{
-		"TimeToLiveSpecification": nil, "AttributeName": {Enabled: ptr(true)}, "Enabled": {AttributeName: ptr("a")},
-	} {
-		_, err := f.db.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: ptr(mainTable), TimeToLiveSpecification: spec})
-		wantInvalid(t, err, mention)
-	}
-	in := lifetime("a", true)
-	in.TableName = ptr("nowhere")
-	_, errUpdate := f.db.UpdateTimeToLive(t.Context(), in)
-	_, errDescribe := f.db.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: in.TableName})
-	for _, err := range []error{errUpdate, errDescribe} {
-		if _, ok := errors.AsType[*types.ResourceNotFoundException](err); !ok {
-			t.Errorf("got %v, want a ResourceNotFoundException", err)
-		}
-	}
 }
 
 // Which values of the attribute mean that an item has expired.

@@ -1,0 +1,180 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/history"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/storage"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/streams"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/table"
+)
+
+const (
+	checkpointLog = 64 << 20 // bytes of log that make a checkpoint worthwhile
+)
+
+// checkpointIfDue starts a checkpoint when the log has outgrown the last one. Opening then reads
+// at most about twice the data.
+func (ts *Tables) checkpointIfDue() {
+	logged, image := ts.Log.Journal.Grown()
+	if logged < ts.checkpointFailed.Load()+max(ts.CheckpointAfter, image) || !ts.checkpointing.CompareAndSwap(false, true) {
+		return
+	}
+	ts.Background.Go(func() {
+		defer ts.checkpointing.Store(false)
+		var failed int64
+		if err := ts.Checkpoint(); err != nil {
+			failed = logged // retry only after the log has grown by as much again
+			ts.Logger.Warn("checkpoint failed; the log keeps growing until a later one succeeds", "error", err)
+		}
+		ts.checkpointFailed.Store(failed)
+	})
+}
+
+// image is the database at one place in the order of writes. It no longer changes.
+//
+// The naive design stops all writes until the image is written, which takes seconds for a gigabyte.
+// Another writes shard by shard, each as of its own instant. A transaction could then be half in the
+// image, and the log after it would repeat the other half on top of later writes. Freezing stops the
+// writes only while the trees are cloned, and everything has one position.
+type image struct {
+	at      time.Time
+	created int
+	tables  []tableImage
+	tokens  []*history.TokenUse
+	streams []streams.StreamImage
+}
+
+type tableImage struct {
+	table  *table.Table
+	schema *table.Schema
+	shards [storage.Shards]*storage.Tree
+}
+
+// Checkpoint writes the whole database, as of one position, while operations continue.
+func (ts *Tables) Checkpoint() error {
+	c, im, err := ts.freeze()
+	if err != nil {
+		return err
+	}
+	defer c.Abort()
+	err = im.write(c.Put, ts.Background.Stopped)
+	im.thaw() // before another checkpoint can begin
+	if err != nil {
+		return err
+	}
+	return c.Commit()
+}
+
+// freeze stops all writes for as long as it takes to clone the trees.
+func (ts *Tables) freeze() (*journal.Checkpoint, *image, error) {
+	ts.mu.Lock() // no table is created or deleted
+	defer ts.mu.Unlock()
+	if ts.closed {
+		return nil, nil, ErrClosed
+	}
+	im := &image{at: ts.Log.Now(), created: ts.created}
+	for _, t := range ts.byName {
+		im.tables = append(im.tables, tableImage{table: t})
+	}
+	slices.SortFunc(im.tables, func(a, b tableImage) int { return a.table.Number - b.table.Number })
+	for i := range im.tables {
+		im.tables[i].table.LockAll()
+		defer im.tables[i].table.UnlockAll()
+	}
+	c, err := ts.Log.Journal.BeginCheckpoint()
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range im.tables {
+		ti := &im.tables[i]
+		ti.schema = ti.table.Schema()
+		for k := range ti.table.Shards {
+			ti.shards[k] = ti.table.Shards[k].FreezeLocked()
+		}
+	}
+	im.tokens = ts.Tokens.All()
+	ts.Streams.Expire(im.at)
+	im.streams = ts.Streams.Images()
+	return c, im, nil
+}
+
+// write puts the image, entry by entry. It calls stop from time to time.
+func (im *image) write(put func([]byte) error, stop func() error) error {
+	if err := put(binary.AppendUvarint([]byte{history.EntryTables}, uint64(im.created))); err != nil { //nolint:gosec // a count
+		return err
+	}
+	for i := range im.tables {
+		ti := &im.tables[i]
+		entry, err := history.TableEntry(ti.table, ti.schema, im.at)
+		if err != nil {
+			return err
+		}
+		if err := put(entry); err != nil {
+			return err
+		}
+	}
+	for _, use := range im.tokens {
+		if err := put(history.AppendWrites(nil, use.Ended, use, nil)); err != nil {
+			return err
+		}
+	}
+	for i := range im.streams {
+		if err := im.streams[i].Write(history.EntryStream, put); err != nil {
+			return err
+		}
+	}
+	for i := range im.tables {
+		if err := im.tables[i].write(put, stop); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write puts the items of a table, many to an entry.
+func (ti *tableImage) write(put func([]byte) error, stop func() error) error {
+	entry := history.AppendWrites(nil, ti.table.Created, nil, nil)
+	header := len(entry)
+	var err error
+	flush := func() {
+		if err = stop(); err == nil && len(entry) > header {
+			err = put(entry)
+		}
+		entry = entry[:header]
+	}
+	for n, frozen := range ti.shards {
+		if frozen == nil {
+			continue
+		}
+		shard := &ti.table.Shards[n]
+		for from, more := "", true; more; {
+			from, more = shard.FrozenPage(frozen, from, func(r *storage.Record) bool {
+				entry = history.AppendChange(entry, &history.Change{Table: ti.table, Shard: n, New: r})
+				return len(entry) < journal.PartBytes
+			})
+			if len(entry) < journal.PartBytes {
+				continue
+			}
+			if flush(); err != nil {
+				return err
+			}
+		}
+		shard.Thaw()
+	}
+	flush()
+	return err
+}
+
+// thaw releases everything that was frozen.
+func (im *image) thaw() {
+	for i := range im.tables {
+		t := im.tables[i].table
+		for n := range t.Shards {
+			t.Shards[n].Thaw()
+		}
+	}
+}

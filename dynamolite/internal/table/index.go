@@ -1,0 +1,205 @@
+package table
+
+import (
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/api"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/storage"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
+	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
+)
+
+// Index is a secondary index. For every item of the table that has all of the index's key
+// attributes, it holds an entry with the projected attributes. All fields but its shards and
+// filling are fixed.
+//
+// The naive entry is the key of its item. Each read of the index would then lock the shard of every
+// item that it finds, in no order, and would return attributes that AWS does not project. An entry
+// therefore has its attributes. It follows the item under the lock of the item's shard.
+type Index struct {
+	Name       string
+	tableName  string
+	Local      bool // it has the table's partition key and is part of the table's partitions
+	Key        storage.KeySchema
+	table      *storage.KeySchema
+	projection types.ProjectionType
+	Include    []string            // attributes projected beside the keys
+	Projected  map[string]struct{} // all projected attributes; nil: everything
+	Shards     [storage.Shards]storage.Shard
+	Counters   *Counters
+	Meter      *wall.Meter // nil: no limits; made before the index is known
+	Filling    atomic.Bool // items older than the index are still being entered
+}
+
+func (x *Index) arn() string { return api.IndexARN(api.TableARN(x.tableName), x.Name) }
+
+// Projects reports whether an attribute is part of the entries.
+func (x *Index) Projects(attribute string) bool {
+	if x.Projected == nil {
+		return true
+	}
+	_, ok := x.Projected[attribute]
+	return ok
+}
+
+// EntryKey returns the place of the entry of an item; item is the decoded record or nil. Ok is
+// false if the item is not in the index. An item that is older than the index may have attributes
+// that cannot be its keys; such an item is not in the index.
+func (x *Index) EntryKey(r *storage.Record, item value.Item) (shard int, key string, ok bool) {
+	if r == nil {
+		return 0, "", false
+	}
+	hash := r.Attribute(item, x.Key.Hash.Name)
+	if !x.Key.Hash.Fits(hash) {
+		return 0, "", false
+	}
+	var buf [512]byte
+	enc := value.AppendKey(buf[:0], hash)
+	shard = storage.ShardOf(enc)
+	if x.Key.Rng.Name != "" {
+		rng := r.Attribute(item, x.Key.Rng.Name)
+		if !x.Key.Rng.Fits(rng) {
+			return 0, "", false
+		}
+		enc = value.AppendKey(enc, rng)
+	}
+	return shard, string(append(enc, r.Key...)), true
+}
+
+// Entry returns the part of an item that the index stores.
+func (x *Index) Entry(key string, r *storage.Record, item value.Item) *storage.Record {
+	if x.Projected == nil {
+		return &storage.Record{Key: key, Data: r.Data, Size: r.Size}
+	}
+	if item == nil {
+		item = r.Item()
+	}
+	projected := make(value.Item, len(x.Projected))
+	for name := range x.Projected {
+		if v, ok := item[name]; ok {
+			projected[name] = v
+		}
+	}
+	return storage.NewRecord(key, projected, value.Size(projected))
+}
+
+// EntrySize returns the size of an entry without making it.
+func (x *Index) EntrySize(r *storage.Record, item value.Item) int {
+	if x.Projected == nil {
+		return r.Size
+	}
+	if item == nil {
+		item = r.Item()
+	}
+	size := 0
+	for name := range x.Projected {
+		if v, ok := item[name]; ok {
+			size += storage.AttributeSize(name, v)
+		}
+	}
+	return size
+}
+
+// localOverhead is the size of an entry of a local index beyond its attributes. AWS documents it
+// for storage. DynamoDB Local counts it in writes, but not in reads or for global indexes.
+const localOverhead = 100
+
+// WriteUnits returns the price of writing an entry of so many bytes.
+func (x *Index) WriteUnits(bytes int) Units {
+	if x.Local {
+		bytes += localOverhead
+	}
+	return WriteUnits(bytes)
+}
+
+// Partition returns the place of an item's entry among the partitions of the index, if the index
+// has one.
+func (x *Index) Partition(r *storage.Record, item value.Item) wall.Partition {
+	if r == nil {
+		return wall.NoPartition
+	}
+	hash := r.Attribute(item, x.Key.Hash.Name)
+	if !x.Key.Hash.Fits(hash) {
+		return wall.NoPartition
+	}
+	var buf [256]byte
+	return wall.PartitionOf(value.AppendKey(buf[:0], hash))
+}
+
+// CheckIndexKeys returns an error for an item whose attributes cannot be keys of the indexes that
+// use them. Names are the attributes to check, nil for all.
+func (s *Schema) CheckIndexKeys(item value.Item, names []string) error {
+	if names == nil {
+		for i := range s.indexKeys {
+			if err := s.indexKeys[i].fitsIn(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, name := range names {
+		if !s.keysIndex[name] {
+			continue
+		}
+		for i := range s.indexKeys {
+			if s.indexKeys[i].Name == name {
+				if err := s.indexKeys[i].fitsIn(item); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// indexKey is one key attribute of one index.
+type indexKey struct {
+	storage.KeyAttribute
+	index string
+}
+
+func (k *indexKey) fitsIn(item value.Item) error {
+	v, ok := item[k.Name]
+	if !ok {
+		return nil
+	}
+	_, problem, err := k.Check(v)
+	switch {
+	case err != nil:
+		return err
+	case problem == storage.KeyMistyped:
+		return api.Misfit("Type mismatch for Index Key %s Expected: %s Actual: %s IndexName: %s", k.Name, k.Kind, value.TypeName(v), k.index)
+	case problem == storage.KeyEmpty:
+		return api.Validationf("One or more parameter values are not valid. A value specified for a secondary index key is not supported. "+
+			"The AttributeValue for a key attribute cannot contain an empty string value. IndexName: %s, IndexKey: %s", k.index, k.Name)
+	case problem == storage.KeyTooLong:
+		return api.Misfit("Size of %s of index %s has exceeded the maximum size limit of %d bytes", k.Name, k.index, k.Max)
+	}
+	return nil
+}
+
+// FillFrom enters all items of a table that is not in use yet.
+func (x *Index) FillFrom(t *Table) {
+	for i := range t.Shards {
+		t.Shards[i].AscendLocked(storage.Range{}, func(r *storage.Record) bool {
+			x.Fill(r, 0)
+			return true
+		})
+	}
+}
+
+// Fill enters an item that has no entry in the index yet.
+func (x *Index) Fill(r *storage.Record, pos journal.Position) {
+	item := r.Item()
+	shard, key, ok := x.EntryKey(r, item)
+	if !ok {
+		return
+	}
+	s := &x.Shards[shard]
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.SetLocked(x.Entry(key, r, item), pos)
+}
