@@ -74,7 +74,7 @@ func (in *Inspector) verifySoon(ctx context.Context, acct *account, b store.Buck
 	ctx, cancel := in.Shorten(ctx)
 	defer cancel()
 	w, err := in.Verify(ctx, &acct.Account, b)
-	acct.comparisons.note(err, in.Uptime())
+	acct.comparisons.end(nil, err, in.Uptime())
 	return w, err
 }
 
@@ -137,22 +137,20 @@ func (c *comparisons) begin(up time.Duration, join bool) (cmp *comparison, first
 	return c.current, true
 }
 
-// end releases the callers that wait for a comparison.
+// end notes the result of a read, and releases the callers that wait for it. cmp is nil if
+// nobody does.
 func (c *comparisons) end(cmp *comparison, err error, up time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.failure, c.failedAt = err, up
+	if cmp == nil {
+		return
+	}
 	if c.current == cmp {
 		c.current = nil
 	}
-	cmp.err, c.failure, c.failedAt = err, err, up
+	cmp.err = err
 	close(cmp.done)
-}
-
-// note records the result of a read that nobody waits for.
-func (c *comparisons) note(err error, up time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failure, c.failedAt = err, up
 }
 
 // failedLately is why a recent read failed, nil if none did.

@@ -118,6 +118,14 @@ func (a *Account) inheritedLocked(shard int) contention {
 	return contention{othersAt: donor.contention.othersAt, jitter: donor.contention.jitter}
 }
 
+// knownLocked returns the memory of one shard, nil if there is none.
+func (a *Account) knownLocked(i int) *shard {
+	if i >= len(a.shards) {
+		return nil
+	}
+	return a.shards[i]
+}
+
 // Image is the last image of a shard, or nil if that is older than age.
 func (a *Account) Image(i int, up, age time.Duration) *store.Image {
 	a.mu.Lock()
@@ -126,10 +134,10 @@ func (a *Account) Image(i int, up, age time.Duration) *store.Image {
 }
 
 func (a *Account) imageLocked(i int, up, age time.Duration) *store.Image {
-	if i >= len(a.shards) || a.shards[i] == nil || up-a.shards[i].seen.Up > age {
-		return nil
+	if s := a.knownLocked(i); s != nil && up-s.seen.Up <= age {
+		return s.img
 	}
-	return a.shards[i].img
+	return nil
 }
 
 // SeenAt is when the last image of a shard was seen; 0 if there is none.
@@ -218,13 +226,12 @@ func (a *Account) HasRetired(shard int) bool {
 func (a *Account) Forget(i int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if i >= len(a.shards) || a.shards[i] == nil {
-		return
+	if s := a.knownLocked(i); s != nil {
+		if a.newest == s.img {
+			a.newest = nil
+		}
+		s.img = nil
 	}
-	if a.newest == a.shards[i].img {
-		a.newest = nil
-	}
-	a.shards[i].img = nil
 }
 
 // Recount records all existing images, just read.

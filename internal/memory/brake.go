@@ -1,6 +1,9 @@
 package memory
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A brake limits the requests of a process to a partition that throttles (ADR 015).
 // While it is pulled, the process sends one request in each interval. A throttle
@@ -88,8 +91,4 @@ func (a *Account) PullBrake(i int, sent, up time.Duration, draw func(int64) int6
 }
 
 // IsBraked reports whether the brake forbids a write to a shard now.
-func (a *Account) IsBraked(i int, up time.Duration) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.holds(up)
-}
+func (a *Account) IsBraked(i int, up time.Duration) bool { return slices.Contains(a.Braked(up), i) }

@@ -37,11 +37,12 @@ func (a *Account) Choose(terms *plan.Terms, tried, resting []int, m Moment, trus
 	var room [store.MaxShards]int
 	open, exist, braked, rest := room[:0], n, 0, 0
 	for i := range n {
+		s := a.knownLocked(i)
 		switch {
 		case a.isUnbornLocked(i, n):
 			exist--
 		case slices.Contains(tried, i) || n > 1 && a.isShortLocked(terms, i, n, m, trust):
-		case i < len(a.shards) && a.shards[i] != nil && a.shards[i].brake.rests(m.Up):
+		case s != nil && s.brake.rests(m.Up):
 			braked++
 		case slices.Contains(resting, i) || n > 1 && a.isRestingLocked(i, m, trust):
 			rest++
@@ -65,10 +66,10 @@ func (a *Account) Choose(terms *plan.Terms, tried, resting []int, m Moment, trus
 // isUnbornLocked reports whether a shard is known not to have been split off its
 // sibling yet.
 func (a *Account) isUnbornLocked(i, n int) bool {
-	if i < n/2 || i < len(a.shards) && a.shards[i] != nil && a.shards[i].img != nil || i-n/2 >= len(a.shards) {
+	if s := a.knownLocked(i); i < n/2 || s != nil && s.img != nil {
 		return false
 	}
-	donor := a.shards[i-n/2]
+	donor := a.knownLocked(i - n/2)
 	return donor != nil && donor.img != nil && donor.img.ShardCount <= n/2
 }
 

@@ -187,11 +187,8 @@ func (a *Account) Ahead(up, by time.Duration) time.Duration {
 }
 
 func (a *Account) aheadLocked(up, by time.Duration) time.Duration {
-	if a.count != 1 || len(a.shards) == 0 || a.shards[0] == nil {
-		return 0
-	}
-	s := a.shards[0]
-	if s.img == nil || !s.img.IsEvaluable() || !s.contention.isShared(up, a.count) {
+	s := a.knownLocked(0)
+	if a.count != 1 || s == nil || s.img == nil || !s.img.IsEvaluable() || !s.contention.isShared(up, a.count) {
 		return 0
 	}
 	return max(0, min(LongestAhead, by-up))
