@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,30 +143,6 @@ func usageOnly(w *world) *aggregator.Aggregator {
 	}, aggregator.Options{Now: w.now})
 	w.Must(err)
 	return a
-}
-
-// Batches come twice, cut at other places, with other items' records in between and the
-// same item's records in the wrong order. Each record counts once.
-func TestRecordsThatComeTwiceCountOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.traffic(time.Second)
-		records := w.drain()
-		dice := rand.New(rand.NewPCG(1, 2))
-		for done := 0; done < len(records); {
-			from := max(0, done-dice.IntN(20)) // repeats earlier records
-			to := min(len(records), done+1+dice.IntN(20))
-			batch := slices.Concat(records[from:to], records[from:done])
-			dice.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
-			w.process(batch)
-			done = to
-		}
-		w.process(records)
-		w.wantBooks(70, "user")
-		w.wantBooks(30, "key")
-		w.wantBooks(30, "team")
-	})
 }
 
 // The last minute of a year and the first of the next: consumption belongs to the time when

@@ -26,34 +26,6 @@ func takes(n int) *bucket {
 	return b
 }
 
-// A missing change counts with the next one, and not again when it comes back.
-func TestAGapIsHealedByTheNextChange(t *testing.T) {
-	t.Parallel()
-	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(30), hourly("user")
-	add(t, s, k, b.steps[:10]...)
-	add(t, s, k, b.steps[20:21]...)
-	wantUsed(t, s, k, 21, map[string]int64{"rpm": 21_000})
-	add(t, s, k, b.steps[10:20]...)
-	wantUsed(t, s, k, 21, map[string]int64{"rpm": 21_000})
-	add(t, s, k, b.steps...)
-	wantUsed(t, s, k, 30, map[string]int64{"rpm": 30_000})
-}
-
-// The changes at the beginning of a window come after later ones. This is so if a mapping
-// gave up at the end of the hour before.
-func TestALostBeginningIsCounted(t *testing.T) {
-	t.Parallel()
-	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(30), hourly("user")
-	add(t, s, k, b.steps[20:25]...)
-	wantUsed(t, s, k, 5, map[string]int64{"rpm": 5_000})
-	add(t, s, k, b.steps[5:8]...) // and what is missing up to 20
-	wantUsed(t, s, k, 20, map[string]int64{"rpm": 20_000})
-	add(t, s, k, b.steps[10:20]...)
-	wantUsed(t, s, k, 20, map[string]int64{"rpm": 20_000})
-	add(t, s, k, append(slices.Clone(b.steps[25:]), b.steps[:8]...)...)
-	wantUsed(t, s, k, 30, map[string]int64{"rpm": 30_000})
-}
-
 // The counters of an item that was deleted and created anew begin at 0. That is no gap,
 // and a gap across it counts what the new item consumed.
 func TestAnItemThatIsCreatedAnewBeginsAtZero(t *testing.T) {
@@ -191,31 +163,6 @@ func TestCountersThatRestartGiveNothingBack(t *testing.T) {
 	}
 }
 
-// Tokens that were given back within a gap are given back. A gap that gave back more than
-// it took counts no acquires.
-func TestAGapMayGiveBack(t *testing.T) {
-	t.Parallel()
-	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), newBucket(1), hourly("user")
-	for _, n := range []int64{800, -500, 1, -1, 700} {
-		b.change(0, store.Amount{Limit: "tpm", Milli: 1000 * n})
-	}
-	add(t, s, k, b.steps[0])
-	add(t, s, k, b.steps[4])
-	wantUsed(t, s, k, 2, map[string]int64{"tpm": 1_000_000})
-}
-
-// A limit that the item did not have before begins at 0.
-func TestANewLimitIsNoGap(t *testing.T) {
-	t.Parallel()
-	s, b, k := fixture.OpenStore(t, fixture.NewTable(t)), takes(2), hourly("user")
-	b.change(0, oneRPM, store.Amount{Limit: "tpm", Milli: 5000})
-	b.change(0, oneRPM, store.Amount{Limit: "tpm", Milli: 6000})
-	for i := range b.steps {
-		add(t, s, k, b.steps[i])
-	}
-	wantUsed(t, s, k, 4, map[string]int64{"rpm": 4_000, "tpm": 11_000})
-}
-
 // Two aggregators have batches that overlap, each with other gaps.
 func TestGapsOfTwoAggregators(t *testing.T) {
 	t.Parallel()
@@ -262,46 +209,6 @@ func TestASnapshotWithoutCountersGoesOn(t *testing.T) {
 	add(t, s, k, b.steps[:12]...)
 	add(t, s, k, b.steps[15])
 	wantUsed(t, s, k, 12, map[string]int64{"rpm": 12_000})
-}
-
-// Another aggregator counts between a refusal, which shows the marks, and the next write,
-// which relies on them.
-func TestMarksThatChangeInBetween(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ counted, other, own []int }{
-		"above":                         {[]int{10}, []int{12}, []int{14, 15}},
-		"below":                         {[]int{10}, []int{4}, []int{6, 7}},
-		"the same":                      {[]int{10}, []int{13, 14}, []int{13, 14}},
-		"the same below":                {[]int{10}, []int{3, 4}, []int{3, 4}},
-		"both ends, the other above":    {[]int{10}, []int{17}, []int{2, 15}},
-		"both ends, the other below":    {[]int{10}, []int{3}, []int{2, 15}},
-		"the other has been everywhere": {[]int{10}, []int{0, 19}, []int{1, 18}},
-	} {
-		db := fixture.NewTable(t)
-		s, b, k := fixture.OpenStore(t, db), takes(20), hourly("user")
-		pick := func(which []int) (steps []usage.Step) {
-			for _, i := range which {
-				steps = append(steps, b.steps[i])
-			}
-			return steps
-		}
-		add(t, s, k, pick(c.counted)...)
-		writes := 0
-		slow := fixture.OpenStore(t, faults.Wrap(db, faults.Before(func(sent *faults.Call) error {
-			if writes++; sent.Op == faults.UpdateItem && writes == 2 {
-				add(t, s, k, pick(c.other)...)
-			}
-			return nil
-		})))
-		writes = 0
-		add(t, slow, k, pick(c.own)...)
-		if writes < 2 {
-			t.Errorf("%s: the other aggregator did not interfere in %d writes", name, writes)
-		}
-		all := slices.Concat(c.counted, c.other, c.own)
-		n := int64(slices.Max(all) - slices.Min(all) + 1)
-		wantUsed(t, s, k, n, map[string]int64{"rpm": 1000 * n})
-	}
 }
 
 // The parts of a delta follow each other: only the first is refused because of a gap.

@@ -91,8 +91,8 @@ var adjustTests = []test{
 		debits("rpm", milli), false),
 	reparameterized("debits although another limit's parameters have changed", store.Params{Capacity: 1, Amount: 1, Period: 1},
 		debits("tpm", milli), true),
-	adjusts("refused: a debit, and the number of shards has changed", resharded(2), nil, debits("rpm", milli)),
-	adjusts("refused: a credit, and the number of shards has changed", resharded(2), nil, credits(milli)),
+	adjusts("refused: a debit, and the number of shards has changed", resharded, nil, debits("rpm", milli)),
+	adjusts("refused: a credit, and the number of shards has changed", resharded, nil, credits(milli)),
 	adjusts("refused: a credit, and the limit has gone", lacking("rpm"), nil, credits(5*milli)),
 	adjusts("refused: a debit, and the limit has gone", lacking("rpm"), nil, debits("rpm", 5*milli), debits("tpm", milli)),
 	{"refused: no bucket", func(k *kit) {

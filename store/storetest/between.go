@@ -28,10 +28,8 @@ func moved(by int64) func(*kit, *store.Image) {
 	return refilledBy(func(r *store.Refill) { r.RefilledAt += by })
 }
 
-// resharded sets the number of shards and changes nothing else.
-func resharded(n int) func(*kit, *store.Image) {
-	return refilledBy(func(r *store.Refill) { r.ShardCount = n })
-}
+// resharded sets the number of shards to two and changes nothing else.
+var resharded = refilledBy(func(r *store.Refill) { r.ShardCount = 2 })
 
 // changed changes a limit and leaves the stamp.
 func changed(c store.Change) func(*kit, *store.Image) {

@@ -62,12 +62,12 @@ var repairTests = []test{
 		out, err := k.Refill(k.Context(), r)
 		k.applied(out, err, with(img, func(i *store.Image) { filled(i); i.ShardCount = 2 }))
 	}},
-	afterRefill("refused: the number of shards has changed, and is not what it is set to", resharded(2), func(seen *store.Image) *store.Refill {
+	afterRefill("refused: the number of shards has changed, and is not what it is set to", resharded, func(seen *store.Image) *store.Refill {
 		r := refill(seen)
 		r.ShardCount = 4
 		return r
 	}, nil),
-	afterRefill("refused: the number of shards has changed", resharded(2), refills(keep("rpm", milli, 0)), nil),
+	afterRefill("refused: the number of shards has changed", resharded, refills(keep("rpm", milli, 0)), nil),
 	{"invalid numbers of shards", func(k *kit) {
 		img := k.create(k.newBucket())
 		for _, n := range []int{-1, 1025} {

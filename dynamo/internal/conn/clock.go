@@ -207,7 +207,7 @@ func (c *Clock) answered(out any, sent time.Duration) {
 	if c.immediate {
 		return
 	}
-	metadata, _ := reflect.ValueOf(out).Elem().FieldByName("ResultMetadata").Interface().(middleware.Metadata)
+	metadata, _ := reflect.TypeAssert[middleware.Metadata](reflect.ValueOf(out).Elem().FieldByName("ResultMetadata"))
 	if date, ok := awsmiddleware.GetServerTime(metadata); ok {
 		c.learn(date, sent)
 	}
