@@ -24,7 +24,7 @@ type policies struct {
 // the stack, by the template that the stack was made from.
 func (m *Manager) retained(ctx context.Context, s *Stack) ([]string, error) {
 	op := "read the template of stack " + s.Name
-	out, err := m.cf.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &s.ID, TemplateStage: types.TemplateStageOriginal})
+	out, err := ask(ctx, m, m.cf.GetTemplate, &cloudformation.GetTemplateInput{StackName: &s.ID, TemplateStage: types.TemplateStageOriginal})
 	if err != nil {
 		return nil, translate(op, err)
 	}
