@@ -250,7 +250,7 @@ func TestWhatIsLeftOutIsNoted(t *testing.T) {
 		if got := spec.Notes(); len(got) != want {
 			t.Errorf("%s: notes %q", name, got)
 		}
-		if code := newStack(t, shapes()[name]); spec.Aggregator() != code.holds("Aggr") || spec.Provisioner() != code.holds("Prov") {
+		if code := newStack(t, shapes()[name]); spec.Aggregator() != code.Holds("Aggr") || spec.Provisioner() != code.Holds("Prov") {
 			t.Errorf("%s: the template and Spec disagree on the functions", name)
 		}
 	}
