@@ -137,7 +137,7 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 	go test -count=1 -run '^TestTheJudgedPolic' $(program)/internal/deploy $(program)/internal/deploy/loadstack -update.policies
 	go test -count=1 -run '^TestLibrary$$' $(program)/internal/test/permissions -update
 	go test -count=1 -run '^TestScripts$$' $(program)/internal/cli -update.permissions
-	go test -count=1 -tags conformance -run '^(TestTheJudgeAgrees|TestWhatCloudFormationDoes)$$' $(program)/internal/test/permissions -update
+	go test -count=1 -tags conformance -run '^TestTheJudgeAgrees$$' $(program)/internal/test/permissions -update
 	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' $(program)/internal/test/permissions -update
 
 .PHONY: pictures

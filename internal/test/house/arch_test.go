@@ -158,14 +158,15 @@ var mayImport = map[string][]string{
 	program + "deploy/option":           {"store"},
 	program + "deploy/loadstack":        {"store", program + "deploy", program + "deploy/option", program + "loadtest/fleet"},
 	program + "deploy/health":           {"internal/awsauth", "store", "dynamo", "dynamo/admin", "aggregator/lambda", program + "deploy/stack", sdk + "/..."},
-	program + "deploy/stack":            {"internal/awsauth", "store", "dynamo", "dynamo/admin", sdk + "/..."},
+	program + "deploy/stack":            {"internal/awsauth", "store", "dynamo", "dynamo/admin", program + "deploy/template", sdk + "/..."},
+	program + "deploy/template":         {},
 
 	// Its surface.
 	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", program + "...", sdk + "/..."},
 	"cmd/zae-limiter": {program + "cli", program + "cli/app"},
 
 	// Its tests. Permissions: what IAM judges about requests, and the tables made of it.
-	program + "test/cfntest":             {sdk + "/..."},
+	program + "test/cfntest":             {program + "deploy/template", sdk + "/..."},
 	program + "test/cloudtest":           {sdk + "/..."},
 	program + "test/s3test":              {help + "peers", sdk + "/..."},
 	program + "test/doctest":             {},

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 	"time"
 
@@ -125,33 +126,20 @@ func Defaults() Options {
 // its default, and a parameter that this version does not know is ignored. The name, the
 // retention of audit events and the version are not in the parameters. The parameters of the
 // peer's template count, too. A value that cannot be read gives a [*store.ValidationError].
-func OptionsOf(name string, has []Parameter, tags []Tag) (Options, error) {
+func OptionsOf(name string, parameters, tags map[string]string) (Options, error) {
 	o := Defaults()
 	o.Name = name
-	values := map[string]string{}
-	for _, p := range has {
-		values[p.Key] = p.Value
-	}
-	if err := OptionTable.Read(values, &o); err != nil {
+	if err := OptionTable.Read(parameters, &o); err != nil {
 		return o, err
 	}
-	o.Tags = usersTags(tags)
-	err := o.setPeerFormats(values)
-	return o, err
-}
-
-// usersTags leaves out the project's tags.
-func usersTags(tags []Tag) map[string]string {
-	users := map[string]string{}
-	for _, t := range tags {
-		if t.Key != TagManagedBy && !strings.HasPrefix(t.Key, "zae-limiter:") && !strings.HasPrefix(t.Key, "aws:") {
-			users[t.Key] = t.Value
-		}
+	o.Tags = maps.Clone(tags)
+	maps.DeleteFunc(o.Tags, func(key, _ string) bool {
+		return key == TagManagedBy || strings.HasPrefix(key, "zae-limiter:") || strings.HasPrefix(key, "aws:")
+	})
+	if len(o.Tags) == 0 {
+		o.Tags = nil
 	}
-	if len(users) == 0 {
-		return nil
-	}
-	return users
+	return o, o.setPeerFormats(parameters)
 }
 
 // formatted is the name of a component after a format.

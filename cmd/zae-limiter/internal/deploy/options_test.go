@@ -142,11 +142,28 @@ func TestTagsOfTheProjectWin(t *testing.T) {
 	}
 }
 
+// parametersOf and tagsOf are what CloudFormation tells of a stack.
+func parametersOf(s *deploy.Spec) map[string]string {
+	all := map[string]string{}
+	for _, p := range s.Parameters() {
+		all[p.Key] = p.Value
+	}
+	return all
+}
+
+func tagsOf(s *deploy.Spec) map[string]string {
+	all := map[string]string{}
+	for _, t := range s.Tags() {
+		all[t.Key] = t.Value
+	}
+	return all
+}
+
 func TestOptionsComeBackFromAStack(t *testing.T) {
 	t.Parallel()
 	for name, o := range shapes() {
 		want := newSpec(t, o)
-		read, err := deploy.OptionsOf(want.Name(), want.Parameters(), want.Tags())
+		read, err := deploy.OptionsOf(want.Name(), parametersOf(want), tagsOf(want))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -162,7 +179,7 @@ func TestEveryPercentageComesBack(t *testing.T) {
 	for percent := 1; percent <= 100; percent++ {
 		for _, timeout := range []int{1, 7, 900} {
 			s := newSpec(t, with(func(o *deploy.Options) { o.TimeoutSeconds, o.DurationAlarmPercent = timeout, percent }))
-			read, err := deploy.OptionsOf(s.Name(), s.Parameters(), nil)
+			read, err := deploy.OptionsOf(s.Name(), parametersOf(s), nil)
 			if err != nil || read.DurationAlarmPercent != percent {
 				t.Fatalf("%d %% of %d s came back as %d %%: %v", percent, timeout, read.DurationAlarmPercent, err)
 			}
@@ -172,20 +189,20 @@ func TestEveryPercentageComesBack(t *testing.T) {
 
 func TestOptionsComeFromAStackOfThePeer(t *testing.T) {
 	t.Parallel()
-	got, err := deploy.OptionsOf("limits", []deploy.Parameter{
-		{"SnapshotWindows", "hourly, daily"},
-		{"SnapshotRetentionDays", "30"},
-		{"LambdaTimeout", "120"},
-		{"LambdaDurationThreshold", "60000"},
-		{"EnableIAMRoles", "false"},
-		{"EnableAuditArchival", "false"},
-		{"RoleNameFormat", "team-{}"},
-		{"AppRoleName", "team-limits-app"},
-		{"AcquireOnlyPolicyName", "limits-acq-core"},
-		{"FullAccessPolicyName", "limits-full-core"},
-		{"SchemaVersion", "0.10.0"},
-		{"PITRRecoveryPeriodDays", ""},
-	}, []deploy.Tag{{"ManagedBy", "zae-limiter"}, {"zae-limiter:version", "0.17.0"}, {"team", "core"}, {"aws:cloudformation:stack-name", "limits"}})
+	got, err := deploy.OptionsOf("limits", map[string]string{
+		"SnapshotWindows":         "hourly, daily",
+		"SnapshotRetentionDays":   "30",
+		"LambdaTimeout":           "120",
+		"LambdaDurationThreshold": "60000",
+		"EnableIAMRoles":          "false",
+		"EnableAuditArchival":     "false",
+		"RoleNameFormat":          "team-{}",
+		"AppRoleName":             "team-limits-app",
+		"AcquireOnlyPolicyName":   "limits-acq-core",
+		"FullAccessPolicyName":    "limits-full-core",
+		"SchemaVersion":           "0.10.0",
+		"PITRRecoveryPeriodDays":  "",
+	}, map[string]string{"ManagedBy": "zae-limiter", "zae-limiter:version": "0.17.0", "team": "core", "aws:cloudformation:stack-name": "limits"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,16 +220,16 @@ func TestOptionsComeFromAStackOfThePeer(t *testing.T) {
 func TestNamesOfThePeerThatFollowNoFormatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		parameters []deploy.Parameter
+		parameters map[string]string
 		refused    string
 	}{
-		"usual names":                   {[]deploy.Parameter{{"AcquireOnlyPolicyName", ""}, {"FullAccessPolicyName", ""}}, ""},
-		"one of several":                {[]deploy.Parameter{{"AcquireOnlyPolicyName", "x-limits-acq"}, {"FullAccessPolicyName", ""}}, "FullAccessPolicyName"},
-		"another format":                {[]deploy.Parameter{{"AcquireOnlyPolicyName", ""}, {"ReadOnlyPolicyName", "x-limits-read"}}, "ReadOnlyPolicyName"},
-		"a format that nothing follows": {[]deploy.Parameter{{"RoleNameFormat", "team-{}"}, {"AggregatorRoleName", ""}}, ""},
-		"roles that there are not":      {[]deploy.Parameter{{"EnableIAMRoles", "false"}, {"AggregatorRoleName", ""}, {"AppRoleName", "x"}}, ""},
-		"roles that there are":          {[]deploy.Parameter{{"EnableIAMRoles", "true"}, {"AggregatorRoleName", ""}, {"AppRoleName", "x"}}, "AppRoleName"},
-		"no policies":                   {[]deploy.Parameter{{"EnableIAM", "false"}, {"AcquireOnlyPolicyName", "x"}}, ""},
+		"usual names":                   {map[string]string{"AcquireOnlyPolicyName": "", "FullAccessPolicyName": ""}, ""},
+		"one of several":                {map[string]string{"AcquireOnlyPolicyName": "x-limits-acq", "FullAccessPolicyName": ""}, "FullAccessPolicyName"},
+		"another format":                {map[string]string{"AcquireOnlyPolicyName": "", "ReadOnlyPolicyName": "x-limits-read"}, "ReadOnlyPolicyName"},
+		"a format that nothing follows": {map[string]string{"RoleNameFormat": "team-{}", "AggregatorRoleName": ""}, ""},
+		"roles that there are not":      {map[string]string{"EnableIAMRoles": "false", "AggregatorRoleName": "", "AppRoleName": "x"}, ""},
+		"roles that there are":          {map[string]string{"EnableIAMRoles": "true", "AggregatorRoleName": "", "AppRoleName": "x"}, "AppRoleName"},
+		"no policies":                   {map[string]string{"EnableIAM": "false", "AcquireOnlyPolicyName": "x"}, ""},
 	} {
 		o, err := deploy.OptionsOf("limits", c.parameters, nil)
 		bad := (*store.ValidationError)(nil)
@@ -227,18 +244,18 @@ func TestNamesOfThePeerThatFollowNoFormatAreRefused(t *testing.T) {
 
 func TestAParameterThatCannotBeReadIsNamed(t *testing.T) {
 	t.Parallel()
-	for _, p := range []deploy.Parameter{
-		{"LambdaTimeout", "soon"},
-		{"EnableIAM", "yes"},
-		{"MergeQuiet", "never"},
-		{"LambdaMemorySize", "1e3"},
-		{"LambdaDurationThreshold", "long"},
-		{"AcquireOnlyPolicyName", "something"},
+	for key, value := range map[string]string{
+		"LambdaTimeout":           "soon",
+		"EnableIAM":               "yes",
+		"MergeQuiet":              "never",
+		"LambdaMemorySize":        "1e3",
+		"LambdaDurationThreshold": "long",
+		"AcquireOnlyPolicyName":   "something",
 	} {
-		_, err := deploy.OptionsOf("limits", []deploy.Parameter{p}, nil)
+		_, err := deploy.OptionsOf("limits", map[string]string{key: value}, nil)
 		bad := (*store.ValidationError)(nil)
-		if !errors.As(err, &bad) || bad.Field != "parameter "+p.Key {
-			t.Errorf("%s=%s: %v", p.Key, p.Value, err)
+		if !errors.As(err, &bad) || bad.Field != "parameter "+key {
+			t.Errorf("%s=%s: %v", key, value, err)
 		}
 	}
 }
@@ -250,7 +267,7 @@ func TestWhatIsLeftOutIsNoted(t *testing.T) {
 		if got := spec.Notes(); len(got) != want {
 			t.Errorf("%s: notes %q", name, got)
 		}
-		if code := newStack(t, shapes()[name]); spec.Aggregator() != code.holds("Aggr") || spec.Provisioner() != code.holds("Prov") {
+		if code := newStack(t, shapes()[name]); spec.Aggregator() != code.Holds("Aggr") || spec.Provisioner() != code.Holds("Prov") {
 			t.Errorf("%s: the template and Spec disagree on the functions", name)
 		}
 	}

@@ -300,7 +300,7 @@ func TestAStackOfThePeerKeepsWhatItHas(t *testing.T) {
 	} {
 		name, property := name, want[1]
 		got, _ := s.properties(name)[property].(string)
-		if kind := s.section("Resources")[name].(map[string]any)["Type"]; kind != want[0] || got != want[2] {
+		if kind := s.declared(name).Type; kind != want[0] || got != want[2] {
 			t.Errorf("%s is %v with %s %q, not %v", name, kind, property, got, want)
 		}
 	}
@@ -317,7 +317,7 @@ func TestAStackExportsWhatThePeersExports(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, widest())
 	var got []string
-	for _, v := range s.section("Outputs") {
+	for _, v := range s.Section("Outputs") {
 		name := s.eval(v.(map[string]any)["Export"]).(map[string]any)["Name"].(string)
 		got = append(got, strings.TrimPrefix(name, "limits-"))
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/option"
 )
 
 // SchemaVersion is the version of the table's schema that the stack is made for.
@@ -57,9 +59,11 @@ type Parameter struct {
 }
 
 // Parameters returns a value for each parameter of the template, in the template's order.
-func (s *Spec) Parameters() []Parameter {
-	var all []Parameter
-	for key, value := range OptionTable.Parameters(&s.o) {
+func (s *Spec) Parameters() []Parameter { return ParametersOf(OptionTable, &s.o) }
+
+// ParametersOf are the parameters of a table for options, in the order of the table.
+func ParametersOf[O any](table option.Table[O], o *O) (all []Parameter) {
+	for key, value := range table.Parameters(o) {
 		all = append(all, Parameter{key, value})
 	}
 	return all
@@ -74,15 +78,20 @@ type Tag struct {
 // Tags returns the user's tags and those of the project, sorted by key. A key of the
 // project has the project's value, whatever the user's is.
 func (s *Spec) Tags() []Tag {
-	all := maps.Clone(s.o.Tags)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, map[string]string{
+	return TagsOf(s.o.Tags, map[string]string{
 		TagManagedBy: ManagedByValue, TagName: s.o.Name, TagType: TypeLimiter,
 		TagVersion: s.o.Version, TagSchemaVersion: SchemaVersion, TagLambdaVersion: s.o.Version,
 	})
-	tags := make([]Tag, 0, len(all))
+}
+
+// TagsOf are the user's tags and those of the project, which win, sorted by key.
+func TagsOf(users, projects map[string]string) (tags []Tag) {
+	all := maps.Clone(projects)
+	for key, value := range users {
+		if _, taken := projects[key]; !taken {
+			all[key] = value
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		tags = append(tags, Tag{key, all[key]})
 	}

@@ -61,15 +61,7 @@ func checkOptions(live *stack.Stack, before, options *deploy.Options) error {
 // optionsOf are the options of a stack as it is. The stack of the Python package keeps what
 // its table has.
 func optionsOf(s *stack.Stack, table stack.Shape) (deploy.Options, error) {
-	var parameters []deploy.Parameter
-	for key, value := range s.Parameters {
-		parameters = append(parameters, deploy.Parameter{Key: key, Value: value})
-	}
-	var tags []deploy.Tag
-	for key, value := range s.Tags {
-		tags = append(tags, deploy.Tag{Key: key, Value: value})
-	}
-	o, err := deploy.OptionsOf(s.Name, parameters, tags)
+	o, err := deploy.OptionsOf(s.Name, s.Parameters, s.Tags)
 	if err != nil {
 		return o, &ownOptionsError{s.Name, err, "correct its parameters, then try again"}
 	}

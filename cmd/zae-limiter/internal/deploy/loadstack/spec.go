@@ -4,8 +4,6 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
@@ -86,13 +84,7 @@ func (s *Spec) fleet() fleet.Options {
 }
 
 // Parameters returns a value for each parameter of the template, in the template's order.
-func (s *Spec) Parameters() []deploy.Parameter {
-	var all []deploy.Parameter
-	for key, value := range OptionTable.Parameters(&s.o) {
-		all = append(all, deploy.Parameter{Key: key, Value: value})
-	}
-	return all
-}
+func (s *Spec) Parameters() []deploy.Parameter { return deploy.ParametersOf(OptionTable, &s.o) }
 
 // Concurrency is the most workers on Lambda that exist at a time: MaxWorkers, and those that
 // exist twice while one replaces another. So many of the account's concurrent calls are
@@ -102,18 +94,9 @@ func (s *Spec) Concurrency() int { return s.fleet().Concurrency() }
 // Tags returns the user's tags and those of the project, sorted by key. A key of the
 // project has the project's value, whatever the user's is.
 func (s *Spec) Tags() []deploy.Tag {
-	all := maps.Clone(s.o.Tags)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, map[string]string{
+	return deploy.TagsOf(s.o.Tags, map[string]string{
 		deploy.TagManagedBy: deploy.ManagedByValue, deploy.TagName: s.o.Limiter, deploy.TagType: TypeLoadTest, deploy.TagVersion: s.o.Version,
 	})
-	var tags []deploy.Tag
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		tags = append(tags, deploy.Tag{Key: key, Value: all[key]})
-	}
-	return tags
 }
 
 // class matches a name that is the same text in Python.

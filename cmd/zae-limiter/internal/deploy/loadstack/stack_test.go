@@ -72,11 +72,14 @@ func TestAnUpdateChangesWhatIsAsked(t *testing.T) {
 		if diff := cmp.Diff([]string{"Modify OrchestratorFunction False", "Modify WorkerFunction False"}, changed); diff != "" {
 			w.Errorf("changes (-want +got):\n%s", diff)
 		}
-		o.Off = true
+		o.Off, changed = true, nil
 		for _, c := range w.deploy(o).Changes {
-			if c.Replacement == "True" {
-				w.Errorf("switching it off replaces %s", c.LogicalID)
+			for _, d := range c.Details { // none of these properties replaces its resource
+				changed = append(changed, c.LogicalID+" "+d.Name)
 			}
+		}
+		if diff := cmp.Diff([]string{"MasterService DesiredCount", "Schedule State"}, changed); diff != "" {
+			w.Errorf("switching it off changes (-want +got):\n%s", diff)
 		}
 		if got := []any{w.property("MasterService", "DesiredCount"), w.property("Schedule", "State")}; !slices.Equal(got, []any{"0", "DISABLED"}) {
 			w.Errorf("switched off, the master and the schedule are %v", got)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/cfntest"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/optiontest"
 )
 
 func TestTheTemplateFits(t *testing.T) {
@@ -214,18 +215,21 @@ func TestTheJudgedPolicyIsThatOfTheTemplate(t *testing.T) {
 
 // The template itself refuses what the options refuse: others may deploy it.
 func TestTheTemplateRefusesWrongParameters(t *testing.T) {
-	inWorld(t, func(w *world) {
-		for key, value := range map[string]string{
-			"TableName": "a.b", "TableArn": "limits", "Namespace": "a/b", "NamespaceId": "ns*", "AssignPublicIp": "yes", "PrivateEndpoints": "yes", "MasterCount": "2",
-			"LocustImage": "Locust", "LocustArguments": "--x; rm", "Locustfile": "", "TaskCpu": "100", "TaskMemory": "1", "TaskArchitecture": "arm64", "CapacityProvider": "EC2",
-			"CodeBucket": "A", "CodeKey": "", "Architecture": "ppc", "Scenario": "A", "ScenarioFile": strings.Repeat("a", 3001), "WorkerMemorySize": "1", "WorkerTimeout": "300",
-			"MinWorkers": "0", "MaxWorkers": "0", "WorkerConcurrency": "1", "UsersPerWorker": "0", "WorkerImage": "A", "FargateWorkers": "-1", "LogRetentionDays": "2",
-		} {
-			r := w.rollout(widest())
-			r.Parameters[key] = value
-			if p, err := w.Plan(w.Context(), r.Spec); err == nil || !strings.Contains(err.Error(), "'"+key+"'") {
-				w.Errorf("%s=%.20q: %v, %v", key, value, p, err)
-			}
+	t.Parallel()
+	spec := newSpec(t, widest())
+	for _, p := range spec.Parameters() {
+		if optiontest.Refuses(string(spec.Template()), p.Key, p.Value) {
+			t.Errorf("%s=%.20q is refused", p.Key, p.Value)
 		}
-	})
+	}
+	for key, value := range map[string]string{
+		"TableName": "a.b", "TableArn": "limits", "Namespace": "a/b", "NamespaceId": "ns*", "AssignPublicIp": "yes", "PrivateEndpoints": "yes", "MasterCount": "2",
+		"LocustImage": "Locust", "LocustArguments": "--x; rm", "Locustfile": "", "TaskCpu": "100", "TaskMemory": "1", "TaskArchitecture": "arm64", "CapacityProvider": "EC2",
+		"CodeBucket": "A", "CodeKey": "", "Architecture": "ppc", "Scenario": "A", "ScenarioFile": strings.Repeat("a", 3001), "WorkerMemorySize": "1", "WorkerTimeout": "300",
+		"MinWorkers": "0", "MaxWorkers": "0", "WorkerConcurrency": "1", "UsersPerWorker": "0", "WorkerImage": "A", "FargateWorkers": "-1", "LogRetentionDays": "2",
+	} {
+		if !optiontest.Refuses(string(spec.Template()), key, value) {
+			t.Errorf("%s=%.20q is taken", key, value)
+		}
+	}
 }

@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/template"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/cfntest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -65,6 +68,36 @@ func TestWhatADeletionKeptGetsAStackAgain(t *testing.T) {
 		}
 		if again := w.deploy(r); len(again.Changes) > 0 {
 			w.Errorf("the second deployment changes %+v", again.Changes)
+		}
+	})
+}
+
+// CloudFormation imports only into a template that has the imported resources alone, each
+// with a policy of deletion and its own name, and no outputs.
+func TestAnImportHasNothingButWhatIsImported(t *testing.T) {
+	inWorld(t, func(w *world) {
+		r := w.kept()
+		r.Background = true
+		w.deploy(r)
+		sent, err := w.cloud.GetTemplate(w.Context(), &cloudformation.GetTemplateInput{StackName: aws.String("limits")})
+		if err != nil {
+			w.Fatal(err)
+		}
+		parsed, err := template.Parse(*sent.TemplateBody)
+		if err != nil {
+			w.Fatal(err)
+		}
+		of := template.Scope{Template: parsed, Name: "limits", Values: r.Parameters}
+		ids := map[string]any{}
+		for _, declared := range of.Resources {
+			if !declared.Retained() || !of.Holds(declared.Condition) {
+				w.Errorf("resource %+v", declared)
+			}
+			properties, _ := of.Eval(declared.Properties).(map[string]any)
+			ids[declared.ID] = properties["TableName"]
+		}
+		if diff := cmp.Diff(map[string]any{stack.TableID: "limits", stack.ArchiveID: nil}, ids); diff != "" || len(of.Section("Outputs")) > 0 || of.Err() != nil {
+			w.Errorf("outputs %v, error %v, resources (-want +got):\n%s", of.Section("Outputs"), of.Err(), diff)
 		}
 	})
 }

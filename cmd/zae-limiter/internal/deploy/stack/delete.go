@@ -172,7 +172,7 @@ func (m *Manager) deleteStack(ctx context.Context, d Deletion, s *Stack) error {
 		return err
 	}
 	token := newToken()
-	if _, err := m.cf.DeleteStack(ctx, &cloudformation.DeleteStackInput{
+	if _, err := ask(ctx, m, m.cf.DeleteStack, &cloudformation.DeleteStackInput{
 		StackName: &s.ID, RetainResources: d.Retain, ClientRequestToken: &token,
 	}); err != nil {
 		return translate("delete stack "+s.Name, err)

@@ -34,7 +34,7 @@ func (m *Manager) Start(ctx context.Context, p *Plan) (Mark, error) {
 		return Mark{}, err
 	}
 	token := newToken()
-	_, err = m.cf.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{
+	_, err = ask(ctx, m, m.cf.ExecuteChangeSet, &cloudformation.ExecuteChangeSetInput{
 		ChangeSetName: &p.changeSet, StackName: &p.StackID, ClientRequestToken: &token,
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func (m *Manager) Start(ctx context.Context, p *Plan) (Mark, error) {
 // call executes this change set, so the change set tells.
 func (m *Manager) unlessExecuted(ctx context.Context, p *Plan, failure error) error {
 	op := "execute the plan of stack " + p.Stack
-	out, err := m.cf.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{ChangeSetName: &p.changeSet, StackName: &p.StackID})
+	out, err := ask(ctx, m, m.cf.DescribeChangeSet, &cloudformation.DescribeChangeSetInput{ChangeSetName: &p.changeSet, StackName: &p.StackID})
 	if absent := (*types.ChangeSetNotFoundException)(nil); errors.As(err, &absent) {
 		return fmt.Errorf("%s: %w: another deployment came first, deploy again", op, ErrStale)
 	}

@@ -83,7 +83,7 @@ func (s *Stack) TagDrift(want map[string]string) []TagDrift {
 // Find returns a stack by its name or ID. It fails with [store.ErrNotFound] if there is
 // none. A deleted stack is found by its ID only.
 func (m *Manager) Find(ctx context.Context, name string) (*Stack, error) {
-	out, err := m.cf.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
+	out, err := ask(ctx, m, m.cf.DescribeStacks, &cloudformation.DescribeStacksInput{StackName: &name})
 	if isAbsent(err) || err == nil && len(out.Stacks) == 0 {
 		return nil, &store.NotFoundError{Kind: "stack", Name: name, Hint: "check the name and the region, zae-limiter list shows the stacks"}
 	}
@@ -118,7 +118,7 @@ type Resource struct{ LogicalID, PhysicalID, Type, Status, Reason string }
 
 // Resources returns the resources of a stack in the order of their logical IDs.
 func (m *Manager) Resources(ctx context.Context, name string) ([]Resource, error) {
-	out, err := m.cf.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{StackName: &name})
+	out, err := ask(ctx, m, m.cf.DescribeStackResources, &cloudformation.DescribeStackResourcesInput{StackName: &name})
 	if err != nil {
 		return nil, translate("list the resources of stack "+name, err)
 	}

@@ -38,7 +38,7 @@ const maxUnanswered = 10
 
 // lastEvent marks the newest event of a stack.
 func (m *Manager) lastEvent(ctx context.Context, id string) (Mark, error) {
-	out, err := m.cf.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &id})
+	out, err := ask(ctx, m, m.cf.DescribeStackEvents, &cloudformation.DescribeStackEventsInput{StackName: &id})
 	if err != nil {
 		return Mark{}, translate("read the events of stack "+id, err)
 	}
@@ -49,12 +49,11 @@ func (m *Manager) lastEvent(ctx context.Context, id string) (Mark, error) {
 }
 
 // eventsUntil returns the events in order up to the newest, from the first for which until
-// is false for all later ones. It reads pages, newest first.
-func (*Manager) eventsUntil(ctx context.Context, from cloudformation.DescribeStackEventsAPIClient, id string, until func(Event) bool) ([]Event, error) {
+// is false for all later ones. It looks at pages, newest first.
+func eventsUntil(ctx context.Context, look look, id string, until func(Event) bool) ([]Event, error) {
 	var events []Event
-	in := &cloudformation.DescribeStackEventsInput{StackName: &id}
-	for pages := cloudformation.NewDescribeStackEventsPaginator(from, in); pages.HasMorePages(); {
-		page, err := pages.NextPage(ctx)
+	for in := (&cloudformation.DescribeStackEventsInput{StackName: &id}); ; {
+		page, err := look(ctx, in)
 		if err != nil {
 			return nil, translate("read the events of stack "+id, err)
 		}
@@ -66,9 +65,19 @@ func (*Manager) eventsUntil(ctx context.Context, from cloudformation.DescribeSta
 			}
 			events = append(events, event)
 		}
+		if in.NextToken = page.NextToken; in.NextToken == nil {
+			slices.Reverse(events)
+			return events, nil
+		}
 	}
-	slices.Reverse(events)
-	return events, nil
+}
+
+// A look is a request for a page of events.
+type look func(context.Context, *cloudformation.DescribeStackEventsInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStackEventsOutput, error)
+
+// patiently is a look that is repeated if that may help.
+func (m *Manager) patiently(ctx context.Context, in *cloudformation.DescribeStackEventsInput, _ ...func(*cloudformation.Options)) (*cloudformation.DescribeStackEventsOutput, error) {
+	return ask(ctx, m, m.cf.DescribeStackEvents, in)
 }
 
 func eventOf(e types.StackEvent) Event {
@@ -83,7 +92,7 @@ func eventOf(e types.StackEvent) Event {
 // order.
 func (m *Manager) LastOperation(ctx context.Context, s *Stack) ([]Event, error) {
 	started := false
-	events, err := m.eventsUntil(ctx, m.cf, s.ID, func(e Event) bool {
+	events, err := eventsUntil(ctx, m.patiently, s.ID, func(e Event) bool {
 		if started {
 			return true
 		}
@@ -126,7 +135,7 @@ func (m *Manager) Follow(ctx context.Context, name string, progress func(Event))
 	}
 	var before Mark
 	started := false
-	if _, err := m.eventsUntil(ctx, m.cf, s.ID, func(e Event) bool {
+	if _, err := eventsUntil(ctx, m.patiently, s.ID, func(e Event) bool {
 		if started {
 			before = Mark{e.ID}
 			return true
@@ -144,8 +153,8 @@ func (m *Manager) follow(ctx context.Context, name, id string, after Mark, progr
 	var all []Event
 	took, pace, unanswered := timer{}, m.newPause(), 0
 	for {
-		// The loop has patience of its own.
-		events, err := m.eventsUntil(ctx, m.o.Clients.CloudFormation, id, func(e Event) bool { return e.ID == after.event })
+		// This loop has patience of its own.
+		events, err := eventsUntil(ctx, m.cf.DescribeStackEvents, id, func(e Event) bool { return e.ID == after.event })
 		switch {
 		case errors.Is(err, store.ErrThrottled):
 			pace.slower()

@@ -80,8 +80,8 @@ func (m *Manager) tagged(ctx context.Context) ([]*Stack, error) {
 // scan looks at every stack of the region.
 func (m *Manager) scan(ctx context.Context) ([]*Stack, error) {
 	var found []*Stack
-	for pages := cloudformation.NewDescribeStacksPaginator(m.cf, &cloudformation.DescribeStacksInput{}); pages.HasMorePages(); {
-		page, err := pages.NextPage(ctx)
+	for in := (&cloudformation.DescribeStacksInput{}); ; {
+		page, err := ask(ctx, m, m.cf.DescribeStacks, in)
 		if err != nil {
 			return nil, translate("look through the stacks", err)
 		}
@@ -90,6 +90,8 @@ func (m *Manager) scan(ctx context.Context) ([]*Stack, error) {
 				found = append(found, s)
 			}
 		}
+		if in.NextToken = page.NextToken; in.NextToken == nil {
+			return found, nil
+		}
 	}
-	return found, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -71,8 +72,9 @@ func (o Options) withDefaults() (Options, error) {
 // A Manager operates stacks. It is safe for concurrent use and remembers nothing of them: every
 // call reads the state from CloudFormation.
 type Manager struct {
-	o  Options
-	cf CloudFormation
+	o        Options
+	cf       CloudFormation
+	answered atomic.Bool // CloudFormation has answered a request
 }
 
 // New returns a manager. It sends nothing.
@@ -81,9 +83,7 @@ func New(o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{o: o}
-	m.cf = &patient{cf: o.Clients.CloudFormation, m: m}
-	return m, nil
+	return &Manager{o: o, cf: o.Clients.CloudFormation}, nil
 }
 
 // newToken names one request, so that CloudFormation carries it out once however often the

@@ -5,6 +5,7 @@ package stack_test
 import (
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/s3test"
@@ -22,7 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// The SDK's own clients, over HTTP, against moto: plan, execution, kept parameters and tags,
+// The SDK's own clients, over HTTP, against moto: preview, plan, execution, kept parameters and tags,
 // the upload of code, listing and deletion. Moto does not judge rollback, replacement or
 // progress, and a stack that one of its change sets made has no outputs.
 func TestAStackOnMoto(t *testing.T) {
@@ -50,9 +52,23 @@ func TestAStackOnMoto(t *testing.T) {
 		},
 		Progress: func(e stack.Event) { events = append(events, e) },
 	}
+	preview, err := m.Preview(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, err := m.Plan(t.Context(), r.Spec)
 	if err != nil || !p.Creates || len(p.Changes) != 4 {
 		t.Fatalf("plan %+v, error %v", p, err)
+	}
+	ids := func(p *stack.Plan) (ids []string) {
+		for _, c := range p.Changes {
+			ids = append(ids, c.LogicalID)
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	if diff := cmp.Diff(ids(p), ids(preview)); diff != "" {
+		t.Errorf("moto evaluates the template differently (-moto +preview):\n%s", diff)
 	}
 	s, err := m.Execute(t.Context(), p, r.Progress)
 	if err != nil || s.Status != "CREATE_COMPLETE" || s.Parameters["Note"] != "note" || len(events) == 0 {

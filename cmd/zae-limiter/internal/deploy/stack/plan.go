@@ -82,7 +82,7 @@ func (m *Manager) propose(ctx context.Context, s Spec, imports []types.ResourceT
 	if len(imports) > 0 {
 		in.ChangeSetType, in.ResourcesToImport = types.ChangeSetTypeImport, imports
 	}
-	out, err := m.cf.CreateChangeSet(ctx, in)
+	out, err := ask(ctx, m, m.cf.CreateChangeSet, in)
 	if err != nil {
 		return nil, translate("plan stack "+s.Name, err)
 	}
@@ -126,7 +126,7 @@ func (m *Manager) changeSetInput(ctx context.Context, s Spec, live *Stack, creat
 // without changes is discarded.
 func (m *Manager) complete(ctx context.Context, p *Plan) error {
 	for pace := m.newPause(); ; {
-		out, err := m.cf.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{ChangeSetName: &p.changeSet, StackName: &p.StackID})
+		out, err := ask(ctx, m, m.cf.DescribeChangeSet, &cloudformation.DescribeChangeSetInput{ChangeSetName: &p.changeSet, StackName: &p.StackID})
 		err = translate("plan stack "+p.Stack, err)
 		switch {
 		case err != nil:
@@ -163,7 +163,7 @@ func (m *Manager) readChanges(ctx context.Context, p *Plan, page *cloudformation
 			return nil
 		}
 		var err error
-		page, err = m.cf.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{
+		page, err = ask(ctx, m, m.cf.DescribeChangeSet, &cloudformation.DescribeChangeSetInput{
 			ChangeSetName: &p.changeSet, StackName: &p.StackID, NextToken: page.NextToken,
 		})
 		if err != nil {
@@ -185,7 +185,7 @@ func (m *Manager) Discard(ctx context.Context, p *Plan) error {
 		return nil
 	}
 	op := "discard the plan of stack " + p.Stack
-	if _, err := m.cf.DeleteChangeSet(ctx, &cloudformation.DeleteChangeSetInput{ChangeSetName: &p.changeSet, StackName: &p.StackID}); err != nil {
+	if _, err := ask(ctx, m, m.cf.DeleteChangeSet, &cloudformation.DeleteChangeSetInput{ChangeSetName: &p.changeSet, StackName: &p.StackID}); err != nil {
 		return translate(op, err)
 	}
 	p.changeSet = ""
@@ -196,10 +196,10 @@ func (m *Manager) Discard(ctx context.Context, p *Plan) error {
 	if err != nil || live.Status != string(types.StackStatusReviewInProgress) {
 		return err
 	}
-	others, err := m.cf.ListChangeSets(ctx, &cloudformation.ListChangeSetsInput{StackName: &p.StackID})
+	others, err := ask(ctx, m, m.cf.ListChangeSets, &cloudformation.ListChangeSetsInput{StackName: &p.StackID})
 	if err != nil || len(others.Summaries) > 0 {
 		return translate(op, err)
 	}
-	_, err = m.cf.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &p.StackID})
+	_, err = ask(ctx, m, m.cf.DeleteStack, &cloudformation.DeleteStackInput{StackName: &p.StackID})
 	return translate(op, err)
 }

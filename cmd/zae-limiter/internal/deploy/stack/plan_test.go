@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/cfntest"
@@ -93,6 +94,7 @@ func TestABadSpecIsRefusedBeforeAChangeSet(t *testing.T) {
 		if asked := w.cloud.Asked(); count(asked, "CreateChangeSet") > 0 {
 			w.Errorf("requests %v", asked)
 		}
+		w.cloud.Fault(always("CreateChangeSet", cfntest.Fault{Before: &smithy.GenericAPIError{Code: "ValidationError", Message: "Parameter 'Memory' must be a number not less than 128"}}))
 		if _, err := w.Plan(w.Context(), w.spec("Memory=1")); err == nil || !strings.Contains(err.Error(), "Memory") || w.status() != "" {
 			w.Errorf("out of range: error %v", err)
 		}

@@ -67,7 +67,7 @@ func (m *Manager) turnBack(s *Stack, skip []string) (func(context.Context) error
 	switch types.StackStatus(s.Status) {
 	case types.StackStatusUpdateRollbackFailed:
 		return func(ctx context.Context) error {
-			_, err := m.cf.ContinueUpdateRollback(ctx, &cloudformation.ContinueUpdateRollbackInput{StackName: &s.ID, ResourcesToSkip: skip, ClientRequestToken: &token})
+			_, err := ask(ctx, m, m.cf.ContinueUpdateRollback, &cloudformation.ContinueUpdateRollbackInput{StackName: &s.ID, ResourcesToSkip: skip, ClientRequestToken: &token})
 			return err
 		}, nil
 	case types.StackStatusUpdateInProgress:
@@ -75,7 +75,7 @@ func (m *Manager) turnBack(s *Stack, skip []string) (func(context.Context) error
 			return nil, &store.ValidationError{Field: "skip", Value: strings.Join(skip, ","), Reason: "CloudFormation skips resources only of a rollback that failed, this stack is " + s.Status}
 		}
 		return func(ctx context.Context) error {
-			_, err := m.cf.CancelUpdateStack(ctx, &cloudformation.CancelUpdateStackInput{StackName: &s.ID, ClientRequestToken: &token})
+			_, err := ask(ctx, m, m.cf.CancelUpdateStack, &cloudformation.CancelUpdateStackInput{StackName: &s.ID, ClientRequestToken: &token})
 			return err
 		}, nil
 	default:

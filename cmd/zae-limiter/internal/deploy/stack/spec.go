@@ -56,7 +56,7 @@ func (m *Manager) parameters(ctx context.Context, s Spec, live *Stack) ([]types.
 	if s.Template == "" {
 		of = &cloudformation.GetTemplateSummaryInput{StackName: &s.Name}
 	}
-	summary, err := m.cf.GetTemplateSummary(ctx, of)
+	summary, err := ask(ctx, m, m.cf.GetTemplateSummary, of)
 	if err != nil {
 		return nil, translate("read the template of stack "+s.Name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"go.yaml.in/yaml/v4"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/template"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -164,23 +165,15 @@ func (m *Manager) tableNow(ctx context.Context, name string) (f tableForm, unusa
 
 // declaredTable is the table of a spec.
 func declaredTable(s Spec) (tableForm, error) {
-	fail := func(err error) (tableForm, error) {
-		return nil, fmt.Errorf("read table %s in the template of stack %s: %w", TableID, s.Name, err)
-	}
-	t := conditional{name: s.Name, parameters: s.Parameters}
-	if err := yaml.Unmarshal([]byte(s.Template), &t); err != nil {
-		return fail(err)
-	}
-	var resources map[string]struct {
-		Properties yaml.Node `yaml:"Properties"`
-	}
-	if err := t.Resources.Decode(&resources); err != nil {
-		return fail(err)
-	}
-	properties := resources[TableID].Properties
-	resolved, err := t.resolve(&properties)
+	of, err := s.scope()
 	if err != nil {
-		return fail(err)
+		return nil, err
+	}
+	var properties any
+	for _, r := range of.Resources {
+		if r.ID == TableID {
+			properties = template.Typed(of.Eval(r.Properties))
+		}
 	}
 	// The names of a template are those of the API.
 	var d struct {
@@ -189,12 +182,9 @@ func declaredTable(s Spec) (tableForm, error) {
 		TimeToLiveSpecification struct{ AttributeName string }
 		SSESpecification        struct{ KMSMasterKeyId string } //nolint:revive,staticcheck // the name is CloudFormation's
 	}
-	text, err := json.Marshal(resolved)
-	if err != nil {
-		return fail(err)
-	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		return fail(err)
+	text, err := json.Marshal(properties)
+	if err := errors.Join(of.Err(), err, json.Unmarshal(text, &d)); err != nil {
+		return nil, fmt.Errorf("read table %s in the template of stack %s: %w", TableID, s.Name, err)
 	}
 	f := formOf(&d.TableDescription)
 	f[facetBilling] = cmp.Or(d.BillingMode, string(types.BillingModeProvisioned))

@@ -2,7 +2,6 @@ package cfntest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -60,8 +59,9 @@ type Cloud struct {
 	fault     func(op string) Fault
 	asked     []string
 	serial    int
-	task      string // status of the tasks of ECS
-	agent     string // status of the agent of Session Manager in them
+	answers   map[string]any // of requests with a token, so that a repetition changes nothing
+	task      string         // status of the tasks of ECS
+	agent     string         // status of the agent of Session Manager in them
 }
 
 // New returns an empty cloud.
@@ -74,13 +74,14 @@ func New(o Options) *Cloud {
 	}
 	return &Cloud{
 		o: o, exists: map[string]bool{}, buckets: map[string]map[string][]byte{},
-		mappings: map[string]string{}, functions: map[string]*lambda.GetFunctionConfigurationOutput{}, fail: map[string]string{}, fault: func(string) Fault { return Fault{} },
-		task: "RUNNING", agent: "RUNNING",
+		mappings: map[string]string{}, functions: map[string]*lambda.GetFunctionConfigurationOutput{}, fail: map[string]string{}, answers: map[string]any{},
+		fault: func(string) Fault { return Fault{} }, task: "RUNNING", agent: "RUNNING",
 	}
 }
 
 // Fail makes each CREATE, UPDATE, DELETE, IMPORT or ROLLBACK of a resource fail with a reason; ""
-// stops that. ROLLBACK is the return of a resource to its old form.
+// stops that. ROLLBACK is the return of a resource to its old form. OUTPUTS of a stack's name makes
+// its operations fail when the resources are done.
 func (c *Cloud) Fail(action, logicalID, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,6 +182,21 @@ func call[Out any](c *Cloud, op string, do func() (*Out, error)) (*Out, error) {
 	return out, err
 }
 
+// once runs a request with a token, or repeats the answer to that token.
+func once[Out any](c *Cloud, op string, token *string, do func() (*Out, error)) (*Out, error) {
+	return call(c, op, func() (*Out, error) {
+		key := op + " " + aws.ToString(token)
+		if known, ok := c.answers[key].(*Out); ok && token != nil {
+			return known, nil
+		}
+		out, err := do()
+		if err == nil {
+			c.answers[key] = out
+		}
+		return out, err
+	})
+}
+
 // advance does everything that was due by now.
 func (c *Cloud) advance() {
 	now := c.o.Now()
@@ -220,14 +236,6 @@ func Throttled() error {
 // Expired is the answer to credentials that have expired.
 func Expired() error {
 	return &smithy.GenericAPIError{Code: "ExpiredToken", Message: "The security token included in the request is expired", Fault: smithy.FaultClient}
-}
-
-// message is the text of an error that this package made.
-func message(err error) string {
-	if api := smithy.APIError(nil); errors.As(err, &api) {
-		return api.ErrorMessage()
-	}
-	return err.Error()
 }
 
 // page cuts a page out of a list. The token is the index at which the page begins.

@@ -1,21 +1,12 @@
-// Package cfntest is a strict CloudFormation in memory, for tests. It parses real templates,
-// resolves parameters, conditions and functions, computes change sets and runs operations
-// with events. It also has the parts of S3, Lambda, ECS and the tagging API that deployments call:
-// for instance, a stack can be deleted only if its buckets are empty.
+// Package cfntest is a CloudFormation in memory, for tests. Its stacks have the states, events,
+// resources and outputs that programs see while they deploy, and a test says which changes fail:
+// see [Cloud.Fail] and [Cloud.Fault]. It also has the parts of S3, Lambda, ECS and the tagging
+// API that deployments call: for instance, a stack can be deleted only if its buckets are empty.
 //
-// It refuses what AWS refuses, with AWS's error codes and texts. Its rules come from public
-// documents of CloudFormation:
-//
-//   - the API reference: errors, states, change sets;
-//   - the user guide: imports of existing resources, UsePreviousValue, DeletionPolicy and RetainExceptOnCreate, exports, quotas;
-//   - the lines "Update requires" of the resource reference: which change replaces a resource.
-//
-// Nobody has compared it with a real account.
-//
-// What it does not model: parallel changes of resources (it changes one after the other),
-// permissions, drift, nested stacks, stack sets, transforms and macros. It imports tables, buckets and
-// their policies. A template
-// that uses an intrinsic function which is not modelled is refused, not guessed.
+// It does not judge templates: package template evaluates them, cfn-lint judges them, and
+// conformance tests deploy them to LocalStack and moto. It knows neither quotas, nor most
+// constraints of parameters, nor which change replaces a resource, but for what
+// [replaces] says.
 //
 // Operations progress with the clock of [Options.Now]: each resource takes [Options.Step]. A
 // [Cloud] starts no goroutine; a call first does what was due before it.

@@ -27,7 +27,7 @@ func (c *Cloud) ListTasks(_ context.Context, in *ecs.ListTasksInput, _ ...func(*
 		}
 		for _, s := range c.stacks {
 			for _, r := range s.resources {
-				if r.kind != "AWS::ECS::Service" || r.values["Cluster"] != cluster || r.values["ServiceName"] != service || !c.exists[r.kind+" "+r.physical] {
+				if r.Type != "AWS::ECS::Service" || r.values["Cluster"] != cluster || r.values["ServiceName"] != service || !c.exists[r.Type+" "+r.physical] {
 					continue
 				}
 				out := &ecs.ListTasksOutput{}

@@ -18,13 +18,8 @@ func Of(input any) ([]Access, bool) {
 	if one, ok := ofItem(input); ok {
 		return []Access{one}, true
 	}
-	if one, ok := ofTable(input); ok {
-		return []Access{one}, true
-	}
-	for _, of := range []func(any) []Access{ofBackup, ofStream, ofObjects, ofStack, ofParts} {
-		if all := of(input); len(all) > 0 {
-			return all, true
-		}
+	if all := withoutKeys(input); len(all) > 0 {
+		return all, true
 	}
 	switch in := input.(type) {
 	case *dynamodb.BatchGetItemInput:
@@ -53,25 +48,6 @@ func ofItem(input any) (Access, bool) {
 	case *dynamodb.ScanInput:
 		// A scan names no keys, so its request carries none.
 		return Access{Action: "dynamodb:Scan", Resource: tableOrIndex(in.TableName, in.IndexName)}, true
-	}
-	return Access{}, false
-}
-
-// ofTable returns the access of a request about a table as a whole. None carries keys.
-func ofTable(input any) (Access, bool) {
-	switch in := input.(type) {
-	case *dynamodb.CreateTableInput:
-		return on("dynamodb:CreateTable", in.TableName), true
-	case *dynamodb.DescribeTableInput:
-		return on("dynamodb:DescribeTable", in.TableName), true
-	case *dynamodb.UpdateTableInput:
-		return on("dynamodb:UpdateTable", in.TableName), true
-	case *dynamodb.DeleteTableInput:
-		return on("dynamodb:DeleteTable", in.TableName), true
-	case *dynamodb.UpdateTimeToLiveInput:
-		return on("dynamodb:UpdateTimeToLive", in.TableName), true
-	case *dynamodb.DescribeTimeToLiveInput:
-		return on("dynamodb:DescribeTimeToLive", in.TableName), true
 	}
 	return Access{}, false
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,15 +26,39 @@ type declaration struct {
 	AllowedPattern string   `yaml:"AllowedPattern"`
 	MinValue       string   `yaml:"MinValue"`
 	MaxValue       string   `yaml:"MaxValue"`
+	MinLength      int      `yaml:"MinLength"`
+	MaxLength      int      `yaml:"MaxLength"`
+}
+
+// A template has declarations of parameters.
+type template struct {
+	Parameters map[string]declaration `yaml:"Parameters"`
+}
+
+// Refuses reports whether a template itself refuses a value of a parameter.
+func Refuses(text, parameter, value string) bool {
+	var t template
+	if err := yaml.Unmarshal([]byte(text), &t); err != nil {
+		panic(err)
+	}
+	d := t.Parameters[parameter]
+	number, err := strconv.Atoi(value)
+	return d.AllowedValues != nil && !slices.Contains(d.AllowedValues, value) ||
+		d.AllowedPattern != "" && !regexp.MustCompile("^(?:"+d.AllowedPattern+")$").MatchString(value) ||
+		len(value) < d.MinLength || d.MaxLength > 0 && len(value) > d.MaxLength ||
+		d.MinValue != "" && (err != nil || number < integer(d.MinValue) || d.MaxValue != "" && number > integer(d.MaxValue))
+}
+
+func integer(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
 }
 
 // Differences are those between the rows and the declarations of the parameters of a template:
 // their order, defaults, bounds and values.
-func Differences[O any](table option.Table[O], template string) (problems []string) {
-	var t struct {
-		Parameters map[string]declaration `yaml:"Parameters"`
-	}
-	if err := yaml.Unmarshal([]byte(template), &t); err != nil {
+func Differences[O any](table option.Table[O], text string) (problems []string) {
+	var t template
+	if err := yaml.Unmarshal([]byte(text), &t); err != nil {
 		return []string{err.Error()}
 	}
 	var defaults O
@@ -46,7 +72,7 @@ func Differences[O any](table option.Table[O], template string) (problems []stri
 		if r.Parameter == "" {
 			continue
 		}
-		at := strings.Index(template, "\n  "+r.Parameter+": {")
+		at := strings.Index(text, "\n  "+r.Parameter+": {")
 		if at < after {
 			problems = append(problems, r.Parameter+" has another place in the template")
 		}

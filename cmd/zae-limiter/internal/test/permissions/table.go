@@ -1,12 +1,11 @@
 package permissions
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/iamtrace"
 )
 
 // madeOf lists the calls of commands that do not send all of the calls' requests in each
@@ -39,27 +38,17 @@ var follows = []string{"stream.Follower.Check", "stream.Follower.Run", "aggregat
 // A Table is what docs/permissions.md shows.
 type Table struct {
 	Library, Commands Recorded
-	Types             Types
 	Verdicts
 }
 
-// The cells of the table.
-const (
-	yes  = "yes"
-	part = "part"
-	no   = "–"
-)
-
-// Markdown returns the tables of calls and commands, the notes on cells that say part,
-// the policies of [Operators], and what CloudFormation does.
+// Markdown returns the tables of commands and calls, and the policies of [Operators].
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString("## Commands\n\n")
-	t.section(&b, "command", t.Commands, slices.Concat(Policies, Operators))
+	t.section(&b, "commands", t.Commands, slices.Concat(Policies, Operators))
 	b.WriteString("\n## Library calls\n\n")
-	t.section(&b, "call", t.Library, Policies)
+	t.section(&b, "calls", t.Library, Policies)
 	t.operators(&b)
-	t.Types.markdown(&b)
 	return b.String()
 }
 
@@ -77,73 +66,27 @@ func (r Recorded) Whole(library Recorded) Recorded {
 	return all
 }
 
+// section has a row for each set of policies, with the commands or calls that each of these allows in
+// all of their branches. The rows with the most policies come first.
 func (t *Table) section(b *strings.Builder, kind string, r Recorded, policies []string) {
-	fmt.Fprintf(b, "| %s | %s |\n|---|%s\n", kind, strings.Join(policies, " | "), strings.Repeat("---|", len(policies)))
-	names := slices.Sorted(maps.Keys(r))
-	var notes []string
-	for _, name := range names {
-		cells := []string{"`" + name + "`"}
-		for _, policy := range policies {
-			cell, refused := t.cell(policy, r[name])
-			cells = append(cells, cell)
-			if cell == part {
-				notes = append(notes, fmt.Sprintf("- `%s` with %s, not: %s.", name, policy, strings.Join(refused, "; ")))
-			}
+	by := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		accesses := Accesses(Recorded{name: r[name]})
+		of := strings.Join(slices.DeleteFunc(slices.Clone(policies), func(p string) bool { return !t.allows(p, accesses) }), ", ")
+		by[of] = append(by[of], "`"+name+"`")
+	}
+	fmt.Fprintf(b, "| allowed by | %s |\n|---|---|\n", kind)
+	rows := slices.SortedFunc(maps.Keys(by), func(x, y string) int {
+		return cmp.Or(strings.Count(y, ",")-strings.Count(x, ","), len(y)-len(x), cmp.Compare(x, y))
+	})
+	for _, of := range rows {
+		shown := of
+		switch of {
+		case "":
+			shown = "none of them"
+		case strings.Join(policies, ", "):
+			shown = "each"
 		}
-		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+		fmt.Fprintf(b, "| %s | %s |\n", shown, strings.Join(by[of], ", "))
 	}
-	if len(notes) > 0 {
-		fmt.Fprintf(b, "\nAccesses that are refused where a cell says part:\n\n%s\n", strings.Join(notes, "\n"))
-	}
-	fmt.Fprintf(b, "\nThe actions that each %s needs:\n\n| %s | actions |\n|---|---|\n", kind, kind)
-	for _, name := range names {
-		fmt.Fprintf(b, "| `%s` | %s |\n", name, needs(r[name]))
-	}
-}
-
-// cell says whether a policy allows all branches of a call, and which not.
-func (t *Table) cell(policy string, branches map[string][]string) (cell string, refused []string) {
-	allowed := 0
-	for _, branch := range slices.Sorted(maps.Keys(branches)) {
-		switch accesses := branches[branch]; {
-		case len(accesses) == 0: // it needs nothing
-		case t.allows(policy, accesses):
-			allowed++
-		default:
-			refused = append(refused, branch)
-		}
-	}
-	switch {
-	case len(refused) == 0:
-		return yes, nil
-	case allowed == 0:
-		return no, nil
-	default:
-		return part, refused
-	}
-}
-
-// needs names the actions of all branches, with the index or the transaction.
-func needs(branches map[string][]string) string {
-	var all []string
-	for _, access := range Accesses(Recorded{"": branches}) {
-		a, err := iamtrace.Parse(access)
-		if err != nil {
-			panic(err) // it was written by String
-		}
-		all = append(all, need(a))
-	}
-	slices.Sort(all)
-	if all = slices.Compact(all); len(all) == 0 {
-		return "none"
-	}
-	return strings.Join(all, ", ")
-}
-
-func need(a iamtrace.Access) string {
-	action := "`" + strings.TrimPrefix(a.Action, "dynamodb:") + "`"
-	if _, index, ok := strings.Cut(a.Resource, "/index/"); ok {
-		action += " on " + index
-	}
-	return action
 }
