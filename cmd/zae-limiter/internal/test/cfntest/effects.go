@@ -60,7 +60,7 @@ func (c *Cloud) makeTable(r resource) (reason string) {
 	}
 	err := decode(r, &in)
 	if err == nil {
-		in.SSESpecification = nil // the engine encrypts nothing
+		in.SSESpecification = nil                                      // the engine encrypts nothing
 		if in.TableName = &r.physical; in.StreamSpecification != nil { // a template has no switch of its own
 			in.StreamSpecification.StreamEnabled = aws.Bool(true)
 		}

@@ -200,19 +200,18 @@ func (c *Cloud) GetTemplate(_ context.Context, in *cloudformation.GetTemplateInp
 // GetTemplateSummary shows the parameters of a template.
 func (c *Cloud) GetTemplateSummary(_ context.Context, in *cloudformation.GetTemplateSummaryInput, _ ...func(*cloudformation.Options)) (*cloudformation.GetTemplateSummaryOutput, error) {
 	return call(c, "GetTemplateSummary", func() (*cloudformation.GetTemplateSummaryOutput, error) {
-		var t *template.Template
-		var err error
-		if in.StackName == nil {
-			t, err = parse(in.TemplateBody)
-		} else if s, missing := c.stack(in.StackName); missing != nil || s.form.template == nil {
-			err = invalid("Stack [%s] has no template", *in.StackName)
-		} else {
+		t, err := parse(in.TemplateBody)
+		if in.StackName != nil {
+			s, missing := c.stack(in.StackName)
+			if missing != nil || s.form.template == nil {
+				return nil, invalid("Stack [%s] has no template", *in.StackName)
+			}
 			t = s.form.template
 		}
-		out := &cloudformation.GetTemplateSummaryOutput{}
 		if err != nil {
 			return nil, err
 		}
+		out := &cloudformation.GetTemplateSummaryOutput{}
 		for _, name := range slices.Sorted(maps.Keys(t.Section("Parameters"))) {
 			out.Parameters = append(out.Parameters, types.ParameterDeclaration{ParameterKey: &name})
 		}
