@@ -207,7 +207,7 @@ func (tx *Transaction) releaseLocked() {
 	}
 }
 
-// Commit writes the items, which are still as prepare found them, and releases them. Only the
+// Commit writes the items, which are still as Prepare found them, and releases them. Only the
 // indexes may have changed since.
 func (tx *Transaction) Commit(tr *Transactor, c *api.Call, use *history.TokenUse) (request.Bills, error) {
 	tx.lock()
