@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/journal"
 )
 
+// The limits of tokens.
 const (
 	tokenLife = 10 * time.Minute // how long a token makes a transaction idempotent, from its end
 	MaxToken  = 36               // bytes

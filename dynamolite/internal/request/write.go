@@ -38,10 +38,10 @@ type Write struct {
 	Key          storage.ItemKey
 	Cond         *expr.Condition // nil: always
 	OldOnFailure bool            // a failed condition carries the item
-	put          *storage.Record // writePut: the item to store
-	item         value.Item      // writePut: the same, decoded
-	Update       *expr.Update    // writeUpdate: nil means the key alone
-	Touched      []string        // attributes that update writes
+	put          *storage.Record // WritePut: the item to store
+	item         value.Item      // WritePut: the same, decoded
+	Update       *expr.Update    // WriteUpdate: nil means the key alone
+	Touched      []string        // attributes that Update writes
 	Misfit       error           // in a transaction: the item does not fit the table, and no other field is set
 }
 

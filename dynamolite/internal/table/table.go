@@ -39,7 +39,7 @@ type Table struct {
 	// Altering is held from the reading of the schema to its replacement. It is taken before the
 	// shards.
 	Altering sync.Mutex
-	Retired  bool          // deleted; guarded by altering
+	Retired  bool          // deleted; guarded by Altering
 	Altered  atomic.Uint64 // position of the last alteration
 }
 

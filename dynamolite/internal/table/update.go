@@ -29,7 +29,7 @@ type Update struct {
 	change  []*types.UpdateGlobalSecondaryIndexAction
 	// Counters belong to the index to be created.
 	Counters *Counters
-	// Set by apply.
+	// Set by Apply.
 	Added   *Index
 	dropped *types.GlobalSecondaryIndexDescription // as it was before
 }

@@ -1,9 +1,7 @@
-// Package transact executes transactions in two steps ([ADR 011]).
+// Package transact executes transactions in two steps (ADR 011).
 //
 // Invariants: every transaction takes its locks in the same order, so two of them never wait for each
 // other. From the first step to the second, no other request writes the items that it has taken.
-//
-// [ADR 011]: https://github.com/zeroae/zae-limiter-go/blob/main/docs/adr/011-transactions-in-two-steps.md
 package transact
 
 import (
@@ -209,7 +207,7 @@ func (tx *Transaction) releaseLocked() {
 	}
 }
 
-// Commit writes the items, which are still as prepare found them, and releases them. Only the
+// Commit writes the items, which are still as Prepare found them, and releases them. Only the
 // indexes may have changed since.
 func (tx *Transaction) Commit(tr *Transactor, c *api.Call, use *history.TokenUse) (request.Bills, error) {
 	tx.lock()
