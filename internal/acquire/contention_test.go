@@ -1,12 +1,14 @@
 package acquire_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -191,4 +193,28 @@ func TestShardsThatAreNotBornYetAreLeftAlone(t *testing.T) {
 			w.Errorf("%d requests that are no debits, for %d requests: %v", len(asked), n, asked[0])
 		}
 	})
+}
+
+// Others that write to one of several shards are forgotten after a second. The only item of a
+// bucket has no other shard to go to, and others are remembered there for longer.
+func TestOthersAreRememberedForLongerOnTheOnlyItem(t *testing.T) {
+	for shards, remembered := range map[int]time.Duration{1: 2 * memory.LongestAhead, 2: time.Second, 4: time.Second} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.plant("user", hourly, shards, each(shards, 10_000)...)
+				w.System(hourly)
+				w.survey(w.Limiter, "user", hourly)
+				driverOf(w.Limiter).Share(theBucket, 1)
+
+				time.Sleep(remembered)
+				if !driverOf(w.Limiter).IsShared(theBucket) {
+					w.Errorf("others are forgotten within %v", remembered)
+				}
+				time.Sleep(time.Nanosecond)
+				if driverOf(w.Limiter).IsShared(theBucket) {
+					w.Errorf("others are remembered after %v", remembered)
+				}
+			})
+		})
+	}
 }

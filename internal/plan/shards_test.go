@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/plan"
@@ -34,7 +35,7 @@ func TestAWholeSetHasEachShardAtItsNumber(t *testing.T) {
 				if img == nil {
 					got = append(got, "-")
 				} else {
-					got = append(got, fmt.Sprint(img.Shard))
+					got = append(got, strconv.Itoa(img.Shard))
 				}
 			}
 			if fmt.Sprint(got) != c.want {
