@@ -243,6 +243,9 @@ func TestClientDecidesAsTheSDK(t *testing.T) {
 					out, err := newClient(clientConfig(d.URL)).UpdateItem(t.Context(), bucketWrite(), retry)
 					it, failed := conn.ConditionFailed(err)
 					got[i] = fmt.Sprintf("%v, requests %d, failed %t, image %s, transaction %d; %v", err, len(d.taken()), failed, text(it), len(conn.Cancellation(err)), chain(err))
+					if answer := (*smithyhttp.ResponseError)(nil); errors.As(err, &answer) && answer.Response != nil {
+						got[i] += answer.Response.Header.Get("X-Amzn-Requestid") + strconv.FormatBool(answer.Response.Header.Get("Date") != "")
+					}
 					if out != nil {
 						got[i] += text(out.Attributes) + text(out.ConsumedCapacity)
 					}
