@@ -230,6 +230,7 @@ func TestClientDecidesAsTheSDK(t *testing.T) {
 	for name, a := range answers {
 		for option, retry := range map[string]func(*dynamodb.Options){
 			"patiently": func(o *dynamodb.Options) { o.Retryer = impatient{o.Retryer} }, "as a bucket write": conn.BucketWrite, "once": once,
+			"in any case": func(o *dynamodb.Options) { o.Retryer = stubborn{impatient{o.Retryer}} },
 		} {
 			t.Run(name+" "+option, func(t *testing.T) {
 				t.Parallel()
@@ -257,6 +258,11 @@ func TestClientDecidesAsTheSDK(t *testing.T) {
 		}
 	}
 }
+
+// stubborn repeats every attempt that failed.
+type stubborn struct{ aws.Retryer }
+
+func (stubborn) IsErrorRetryable(error) bool { return true }
 
 func text(v any) string {
 	data, err := json.Marshal(v)
