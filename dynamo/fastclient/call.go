@@ -47,7 +47,7 @@ func call[In, Out any](ctx context.Context, c *Client, op *operation[In, Out], i
 		return op.sdk(c.Client, ctx, in, optFns...)
 	}
 	w, _ := c.scratch.Get().(*scratch)
-	defer c.scratch.Put(w)
+	defer c.putBack(w)
 	r := request[In, Out]{operation: op, client: c, in: in, optFns: optFns, retryer: w.retryer(c, optFns)}
 	if r.retryer == nil {
 		return op.sdk(c.Client, ctx, in, optFns...)
@@ -82,9 +82,9 @@ func (r *request[In, Out]) send(ctx context.Context, w *scratch, mayRepeat bool)
 		out, err = r.replay(ctx, &outcome{err: &url.Error{Op: "Post", URL: r.route.sample.URL.Redacted(), Err: err}})
 		return out, err, false
 	}
-	defer answer.Release()
 	now := c.heard(ctx, answer.Date)
 	if out := r.result(ctx, answer, now); out != nil {
+		answer.Release()
 		_ = release(nil)
 		return out, nil, false
 	}
@@ -92,14 +92,25 @@ func (r *request[In, Out]) send(ctx context.Context, w *scratch, mayRepeat bool)
 	_ = release(errors.Join(errNotPlain, refused))
 	switch {
 	case isFinal(refused) && !r.retryer.IsErrorRetryable(refused):
+		answer.Release()
 		return nil, &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: r.name, Err: refused}, false
 	case mayRepeat && now.contradicts(used, refused) && r.retryer.IsErrorRetryable(&clockError{refused}):
+		answer.Release()
 		return nil, nil, true
 	}
 	first := new(outcome)
 	first.answer, first.err = answer.HTTP() //nolint:bodyclose // the SDK closes it
+	answer.Release()
 	out, err = r.replay(ctx, first)
 	return out, err, false
+}
+
+// putBack keeps working memory for the next call, unless it is large.
+func (c *Client) putBack(w *scratch) {
+	const kept = 64 << 10
+	if w.body.Cap() <= kept {
+		c.scratch.Put(w)
+	}
 }
 
 // retryer returns the retryer of a call, nil if the call's options change more than the
@@ -159,7 +170,8 @@ func (r *request[In, Out]) result(ctx context.Context, answer *exchange.Answer, 
 	return out
 }
 
-// refusal returns the error in an answer as the SDK decodes it, nil if that fails.
+// refusal returns the error in an answer, nil if there is none. The SDK's own decoder reads
+// what the codec does not.
 func (r *request[In, Out]) refusal(ctx context.Context, answer *exchange.Answer) error {
 	if answer.Status != http.StatusBadRequest {
 		return nil
@@ -169,13 +181,20 @@ func (r *request[In, Out]) refusal(ctx context.Context, answer *exchange.Answer)
 		return nil //nolint:nilerr // the SDK evaluates the answer
 	}
 	response := &smithyhttp.Response{Response: plain}
+	if message, it, ok := codec.ReadRefusal(string(answer.Body)); ok && plain.Header.Get("X-Amzn-Errortype") == "" {
+		return asResponseError(response, &types.ConditionalCheckFailedException{Message: &message, Item: it})
+	}
 	err = r.client.options.Protocol.DeserializeResponse(ctx, r.schema, dynamodb.TypeRegistry, response, nil)
 	if broken := (*smithy.DeserializationError)(nil); err == nil || errors.As(err, &broken) {
 		return nil
 	}
+	return asResponseError(response, err)
+}
+
+func asResponseError(response *smithyhttp.Response, err error) error {
 	return &awshttp.ResponseError{
 		ResponseError: &smithyhttp.ResponseError{Response: response, Err: err},
-		RequestID:     plain.Header.Get("X-Amzn-Requestid"),
+		RequestID:     response.Header.Get("X-Amzn-Requestid"),
 	}
 }
 

@@ -230,6 +230,7 @@ func TestClientDecidesAsTheSDK(t *testing.T) {
 	for name, a := range answers {
 		for option, retry := range map[string]func(*dynamodb.Options){
 			"patiently": func(o *dynamodb.Options) { o.Retryer = impatient{o.Retryer} }, "as a bucket write": conn.BucketWrite, "once": once,
+			"in any case": func(o *dynamodb.Options) { o.Retryer = stubborn{impatient{o.Retryer}} },
 		} {
 			t.Run(name+" "+option, func(t *testing.T) {
 				t.Parallel()
@@ -243,6 +244,9 @@ func TestClientDecidesAsTheSDK(t *testing.T) {
 					out, err := newClient(clientConfig(d.URL)).UpdateItem(t.Context(), bucketWrite(), retry)
 					it, failed := conn.ConditionFailed(err)
 					got[i] = fmt.Sprintf("%v, requests %d, failed %t, image %s, transaction %d; %v", err, len(d.taken()), failed, text(it), len(conn.Cancellation(err)), chain(err))
+					if answer := (*smithyhttp.ResponseError)(nil); errors.As(err, &answer) && answer.Response != nil {
+						got[i] += answer.Response.Header.Get("X-Amzn-Requestid") + strconv.FormatBool(answer.Response.Header.Get("Date") != "")
+					}
 					if out != nil {
 						got[i] += text(out.Attributes) + text(out.ConsumedCapacity)
 					}
@@ -254,6 +258,11 @@ func TestClientDecidesAsTheSDK(t *testing.T) {
 		}
 	}
 }
+
+// stubborn repeats every attempt that failed.
+type stubborn struct{ aws.Retryer }
+
+func (stubborn) IsErrorRetryable(error) bool { return true }
 
 func text(v any) string {
 	data, err := json.Marshal(v)

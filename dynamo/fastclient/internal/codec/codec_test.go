@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"reflect"
@@ -181,6 +182,25 @@ func checkItems(t *testing.T, body string) (plain bool) {
 	return true
 }
 
+// checkRefusal does that for a failed condition.
+func checkRefusal(t *testing.T, body string) (plain bool) {
+	t.Helper()
+	message, it, plain := codec.ReadRefusal(body)
+	if !plain {
+		return false
+	}
+	operation := smithy.NewOperationSchema(schemas.UpdateItem, schemas.UpdateItemInput, schemas.UpdateItemOutput)
+	response := &smithyhttp.Response{Response: &http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(strings.NewReader(body))}}
+	err := protocol.DeserializeResponse(t.Context(), operation, dynamodb.TypeRegistry, response, nil)
+	want := (*types.ConditionalCheckFailedException)(nil)
+	if !errors.As(err, &want) {
+		t.Errorf("%q is plain for us, and for the SDK: %v", body, err)
+	} else if diff := cmp.Diff(want.Item, it, exported); diff != "" || *want.Message != message {
+		t.Errorf("%q: the SDK's item and ours differ: %s; %q, %q", body, diff, *want.Message, message)
+	}
+	return true
+}
+
 var manyAttributes = `{"Attributes":{` + strings.Repeat(`"a":{"N":"1"},`, 100) + `"b":{"S":"x"}}}`
 
 // items are answers with an item: which of them are plain.
@@ -244,6 +264,21 @@ var batches = map[string]bool{
 	`{"Responses":{"t":[`:                                                                  false,
 }
 
+const failed = `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",`
+
+var refusals = map[string]bool{
+	failed + `"message":"why"}`:                                         true,
+	failed + `"Message":"why","Item":{}}`:                               true,
+	failed + `"message":"","Item":{"a":{"S":"x"}}}`:                     true,
+	failed + `"Item":{"a":{"S":"x"}},"message":"why"}`:                  false,
+	failed + `"message":"why","Item":null}`:                             false,
+	failed + `"message":"why","Item":{"a":{"M":{}}}}`:                   false,
+	failed + `"message":"why","Item":{}}{}`:                             false,
+	failed + `"message":null}`:                                          false,
+	`{"message":"why"}`:                                                 false,
+	strings.Replace(failed, "Failed", "Passed", 1) + `"message":"why"}`: false,
+}
+
 // The codec reads an item as the SDK does. It never guesses: what it does not know is not
 // plain.
 func TestReaderIsTheSDKs(t *testing.T) {
@@ -258,6 +293,18 @@ func TestReaderIsTheSDKs(t *testing.T) {
 			t.Errorf("%q is plain: %t", body, got)
 		}
 	}
+	for body, plain := range refusals {
+		if got := checkRefusal(t, body); got != plain {
+			t.Errorf("%q is plain: %t", body, got)
+		}
+	}
+}
+
+func FuzzReadRefusal(f *testing.F) {
+	for body := range refusals {
+		f.Add(strings.TrimPrefix(body, failed))
+	}
+	f.Fuzz(func(t *testing.T, rest string) { checkRefusal(t, failed+rest) })
 }
 
 // Every answer that the codec reads, the SDK reads alike.

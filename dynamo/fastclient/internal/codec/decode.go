@@ -55,6 +55,22 @@ func ReadItems(body, table string) (items []Item, plain bool) {
 	return items, !r.odd && r.rest == ""
 }
 
+// ReadRefusal reads the answer to a write whose condition failed, with the item that failed
+// it, if the request asked for that.
+func ReadRefusal(body string) (message string, it Item, plain bool) {
+	r := reader{rest: body}
+	r.expect(`{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",`)
+	if !r.skip(`"message":"`) { // servers differ
+		r.expect(`"Message":"`)
+	}
+	message = r.text()
+	if r.skip(`,"Item":`) {
+		it = r.item()
+	}
+	r.expect("}")
+	return message, it, !r.odd && r.rest == ""
+}
+
 // A reader reads from the beginning of rest. Once something is odd it reads nothing that
 // counts.
 type reader struct {

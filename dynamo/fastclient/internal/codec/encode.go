@@ -47,6 +47,9 @@ func (w *Writer) Done() (all []byte, plain bool) { return w.body, !w.odd && w.de
 // Bytes returns the request.
 func (w *Writer) Bytes() []byte { return w.body[w.room:] }
 
+// Cap is the memory that the Writer keeps.
+func (w *Writer) Cap() int { return cap(w.body) }
+
 // last is the last byte, 0 at the beginning.
 func (w *Writer) last() byte {
 	if len(w.body) == w.room {
