@@ -9,7 +9,7 @@ import (
 )
 
 // scope is what the functions in the template of a spec see, before there is a stack.
-func (s *Spec) scope() (*template.Scope, error) {
+func (s Spec) scope() (*template.Scope, error) {
 	t, err := template.Parse(s.Template)
 	if err != nil {
 		return nil, fmt.Errorf("read the template of stack %s: %w", s.Name, err)

@@ -50,7 +50,7 @@ func Parse(text string) (*Template, error) {
 		return nil, errors.New("it has no sections")
 	}
 	root := document.Content[0]
-	t := &Template{sections: plain(root).(map[string]any)}
+	t := &Template{sections: entry(plain(root))}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if root.Content[i].Value != "Resources" {
 			continue

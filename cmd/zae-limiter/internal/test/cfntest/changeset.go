@@ -32,7 +32,7 @@ type changeSet struct {
 
 // CreateChangeSet computes a change set.
 func (c *Cloud) CreateChangeSet(_ context.Context, in *cloudformation.CreateChangeSetInput, _ ...func(*cloudformation.Options)) (*cloudformation.CreateChangeSetOutput, error) {
-	return once(c, "CreateChangeSet", in.ClientToken, func() (*cloudformation.CreateChangeSetOutput, error) { //nolint:contextcheck // what is in the account does not hang on a request
+	return once(c, "CreateChangeSet", in.ClientToken, func() (*cloudformation.CreateChangeSetOutput, error) {
 		name, s := aws.ToString(in.StackName), c.live(aws.ToString(in.StackName))
 		switch empty := s == nil || s.status == string(types.StackStatusReviewInProgress); {
 		case in.ChangeSetType == types.ChangeSetTypeCreate && !empty:
@@ -250,7 +250,7 @@ func (p *plan) resource(id string) (*resource, error) {
 	if r, known := p.made[id]; r != nil {
 		return r, nil
 	} else if known {
-		return nil, errors.New("Circular dependency between resources: [" + id + "]") //nolint:staticcheck // it is AWS's text
+		return nil, errors.New("Circular dependency between resources: [" + id + "]")
 	}
 	for _, declared := range p.Resources {
 		if declared.ID != id || !p.Holds(declared.Condition) {
@@ -266,7 +266,7 @@ func (p *plan) resource(id string) (*resource, error) {
 		p.made[id], p.ordered = r, append(p.ordered, *r)
 		return r, nil
 	}
-	return nil, errors.New("Template format error: Unresolved resource dependencies [" + id + "] in the Resources block of the template") //nolint:staticcheck // it is AWS's text
+	return nil, errors.New("Template format error: Unresolved resource dependencies [" + id + "] in the Resources block of the template")
 }
 
 // physical is the name of a resource: the old one unless a change replaces it.

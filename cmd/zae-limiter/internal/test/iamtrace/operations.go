@@ -136,7 +136,7 @@ func filled(rule string, input any) Access {
 	action, resource, _ := strings.Cut(rule, " ")
 	whole := ""
 	resource = field.ReplaceAllStringFunc(resource, func(name string) string {
-		text, _ := reflect.ValueOf(input).Elem().FieldByName(strings.Trim(name, "{}")).Interface().(*string)
+		text, _ := reflect.TypeAssert[*string](reflect.ValueOf(input).Elem().FieldByName(strings.Trim(name, "{}")))
 		switch {
 		case text == nil:
 			return ""
