@@ -27,6 +27,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -165,7 +166,7 @@ func TestLongEveryWriteIsTheSDKs(t *testing.T) {
 			name := "ns-" + strconv.Itoa(opened)
 			w.mu.Unlock()
 			o := dynamo.Options{API: w, Table: table, Namespace: name, Timeout: time.Minute}
-			namespaces, err := dynamo.NewNamespaces(o)
+			namespaces, err := admin.NewNamespaces(o)
 			if err == nil {
 				_, err = namespaces.Register(t.Context(), name)
 			}
