@@ -151,6 +151,9 @@ func TestRefusedRequests(t *testing.T) {
 	}
 	arn := describeMain(t, f.db).TableArn
 	tag := func(tag types.Tag) any { return &dynamodb.TagResourceInput{ResourceArn: arn, Tags: []types.Tag{tag}} }
+	expire := func(s *types.TimeToLiveSpecification) any {
+		return &dynamodb.UpdateTimeToLiveInput{TableName: ptr(mainTable), TimeToLiveSpecification: s}
+	}
 	demand := &types.OnDemandThroughput{MaxReadRequestUnits: ptr(int64(-2))}
 	warm := &types.WarmThroughput{ReadUnitsPerSecond: ptr(int64(-1))}
 	stream := &types.StreamSpecification{StreamEnabled: ptr(true), StreamViewType: types.StreamViewTypeNewImage}
@@ -193,9 +196,9 @@ func TestRefusedRequests(t *testing.T) {
 		})},
 		{"StreamEnabled", change(func(in *dynamodb.UpdateTableInput) { in.StreamSpecification = &types.StreamSpecification{} })},
 		{"IOPS", change(func(in *dynamodb.UpdateTableInput) {
-			in.StreamSpecification, in.ProvisionedThroughput = stream, units(1, 1)
+			in.StreamSpecification, in.ProvisionedThroughput = stream, units()
 		})},
-		{"IOPS", addition(func(in *dynamodb.UpdateTableInput) { in.ProvisionedThroughput = units(1, 1) })},
+		{"IOPS", addition(func(in *dynamodb.UpdateTableInput) { in.ProvisionedThroughput = units() })},
 		{"stream status", addition(func(in *dynamodb.UpdateTableInput) { in.StreamSpecification = stream })},
 		{"IndexName", addition(func(in *dynamodb.UpdateTableInput) { in.GlobalSecondaryIndexUpdates[0].Create.IndexName = nil })},
 		{"OnDemandThroughput", index(&types.UpdateGlobalSecondaryIndexAction{OnDemandThroughput: demand})},
@@ -204,8 +207,13 @@ func TestRefusedRequests(t *testing.T) {
 		{"Key", &dynamodb.GetItemInput{TableName: ptr(mainTable)}},
 		{"Key", &dynamodb.DeleteItemInput{TableName: ptr(mainTable)}},
 		{"Item", &dynamodb.PutItemInput{TableName: ptr(mainTable)}},
+		{"Key", &dynamodb.UpdateItemInput{TableName: ptr(mainTable)}},
 		{"2048", &dynamodb.QueryInput{
 			TableName: ptr(mainTable), KeyConditionExpression: ptr("pk = :p"), ExpressionAttributeValues: attrs{":p": blob(2049)},
+		}},
+		{"rangekey has exceeded", &dynamodb.QueryInput{
+			TableName: ptr(mainTable), KeyConditionExpression: ptr("pk = :p AND sk = :s"),
+			ExpressionAttributeValues: attrs{":p": str("a"), ":s": str(strings.Repeat("x", 1025))},
 		}},
 		{"Too many", &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
 			mainTable: {Keys: manyKeys(100)}, otherName: {Keys: []attrs{{"id": str("a")}}},
@@ -219,8 +227,12 @@ func TestRefusedRequests(t *testing.T) {
 		{"ConditionExpression", transact(types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: ptr(mainTable), Key: keyed("z", "z")}})},
 		{"UpdateExpression", transact(types.TransactWriteItem{Update: &types.Update{TableName: ptr(mainTable), Key: keyed("z", "z")}})},
 
+		{"TimeToLiveSpecification", &dynamodb.UpdateTimeToLiveInput{TableName: ptr(mainTable)}},
+		{"AttributeName", expire(&types.TimeToLiveSpecification{Enabled: ptr(true)})},
+		{"Enabled", expire(&types.TimeToLiveSpecification{AttributeName: ptr("a")})},
 		{"Key", tag(types.Tag{Value: ptr("v")})},
 		{"Value", tag(types.Tag{Key: ptr("k")})},
+		{"NextToken", &dynamodb.ListTagsOfResourceInput{ResourceArn: arn, NextToken: ptr("x")}},
 		{"Number of Tags", &dynamodb.UntagResourceInput{ResourceArn: arn, TagKeys: slices.Repeat([]string{"x"}, 51)}},
 	} {
 		if o := perform(t, f.db, tt.in); o.Code != "ValidationException" || !strings.Contains(fmt.Sprint(o.Error), tt.mention) {

@@ -36,8 +36,8 @@ func dropping(name string) *dynamodb.UpdateTableInput {
 	})
 }
 
-func units(read, write int64) *types.ProvisionedThroughput {
-	return &types.ProvisionedThroughput{ReadCapacityUnits: &read, WriteCapacityUnits: &write}
+func units() *types.ProvisionedThroughput {
+	return &types.ProvisionedThroughput{ReadCapacityUnits: ptr(int64(1)), WriteCapacityUnits: ptr(int64(1))}
 }
 
 func describeMain(tb testing.TB, db *dynamolite.DB) *types.TableDescription {
