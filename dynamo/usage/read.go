@@ -45,7 +45,7 @@ type Snapshot struct {
 	Tokens []Amount // by limit name
 }
 
-// A Amount is the consumption of one limit.
+// An Amount is the consumption of one limit.
 type Amount struct {
 	Limit string
 	// Milli is in millitokens; negative if more was returned than taken. It has no
@@ -79,7 +79,7 @@ func (s *Snapshots) Read(ctx context.Context, q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = DefaultLimit
 	}
-	r, err := s.newReader(ctx, q)
+	r, err := s.newMerge(ctx, q)
 	if err != nil {
 		return Page{}, err
 	}
@@ -137,7 +137,7 @@ type Total struct {
 // Limit and Cursor. It reads them as [Snapshots.Read] does, page by page.
 func (s *Snapshots) Sum(ctx context.Context, q Query) (Summary, error) {
 	q.Limit, q.Cursor = 0, ""
-	r, err := s.newReader(ctx, q)
+	r, err := s.newMerge(ctx, q)
 	if err != nil {
 		return Summary{}, err
 	}

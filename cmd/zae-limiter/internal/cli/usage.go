@@ -17,7 +17,7 @@ func helpOf(cmd *cobra.Command) string {
 	if about == "" {
 		about = cmd.Short
 	}
-	return filled(strings.TrimSpace(about)) + "\n\n" + usageOf(cmd)
+	return rewrapped(strings.TrimSpace(about)) + "\n\n" + usageOf(cmd)
 }
 
 // usageOf is the help of a command below its description.

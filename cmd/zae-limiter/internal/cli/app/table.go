@@ -15,11 +15,11 @@ var errNoAdministration = errors.New("this connection cannot administer tables")
 
 // Table is a handle of the flags' table. It creates nothing.
 func (a *App) Table(ctx context.Context) (*admin.Table, error) {
-	return a.NamedTable(ctx, a.Flags.Table)
+	return a.OtherTable(ctx, a.Flags.Table)
 }
 
-// NamedTable is [App.Table] for another table on the same connection.
-func (a *App) NamedTable(ctx context.Context, name string) (*admin.Table, error) {
+// OtherTable is [App.Table] for another table on the same connection.
+func (a *App) OtherTable(ctx context.Context, name string) (*admin.Table, error) {
 	api, err := a.ExistingAPI(ctx)
 	if err != nil {
 		return nil, err

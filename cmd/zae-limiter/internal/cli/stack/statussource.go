@@ -97,7 +97,7 @@ func (s *statusSource) open(ctx context.Context, table string) (err error) {
 	if s.tableName == table {
 		return nil
 	}
-	if s.table, err = s.app.NamedTable(ctx, table); err != nil {
+	if s.table, err = s.app.OtherTable(ctx, table); err != nil {
 		return err
 	}
 	s.namespaces, err = admin.NewNamespaces(dynamo.Options{API: s.api, Table: table, Now: s.app.Now, Logger: s.app.Logger(), Timeout: s.app.Patience()})

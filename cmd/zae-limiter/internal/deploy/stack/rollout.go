@@ -65,7 +65,7 @@ func (m *Manager) Deploy(ctx context.Context, r Rollout) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	left, err := m.leftBucket(ctx, r, live)
+	left, err := m.leftCodeBucket(ctx, r, live)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -120,7 +120,7 @@ func (m *Manager) Preview(ctx context.Context, r Rollout) (*Plan, error) {
 // deployment left, "" for none. CloudFormation cannot: the bucket has the former code, which a
 // rollback would have needed.
 func (m *Manager) clean(ctx context.Context, left string, changes []Change) error {
-	if given := removedBucket(changes); given != "" {
+	if given := removedCodeBucket(changes); given != "" {
 		left = given
 	}
 	if left == "" {
@@ -129,8 +129,8 @@ func (m *Manager) clean(ctx context.Context, left string, changes []Change) erro
 	return m.deleteBucket(ctx, left)
 }
 
-// removedBucket is the bucket for code that changes take out of the stack, "" for none.
-func removedBucket(changes []Change) string {
+// removedCodeBucket is the bucket for code that changes take out of the stack, "" for none.
+func removedCodeBucket(changes []Change) string {
 	for _, c := range changes {
 		if c.LogicalID == CodeBucketID && c.Action == string(types.ChangeActionRemove) {
 			return c.PhysicalID
@@ -139,9 +139,9 @@ func removedBucket(changes []Change) string {
 	return ""
 }
 
-// leftBucket is the bucket for code that the last operation on the stack has given up and
+// leftCodeBucket is the bucket for code that the last operation on the stack has given up and
 // could not delete, "" for none: its deployer did not wait, or was killed.
-func (m *Manager) leftBucket(ctx context.Context, r Rollout, live *Stack) (string, error) {
+func (m *Manager) leftCodeBucket(ctx context.Context, r Rollout, live *Stack) (string, error) {
 	if live == nil || r.Code == nil || r.Code.Bucket == "" || live.Running() {
 		return "", nil
 	}
@@ -347,7 +347,7 @@ func (m *Manager) leave(ctx context.Context, r Rollout, p *Plan, bucket string, 
 	if r.Code != nil && m.o.Type == TypeLimiter {
 		out.Remaining = append(out.Remaining, "compare the functions with the stack", "wait for the event source mapping")
 	}
-	if removedBucket(p.Changes) != "" {
+	if removedCodeBucket(p.Changes) != "" {
 		out.Remaining = append(out.Remaining, "delete the former bucket of the code")
 	}
 	if m.o.Type == TypeLimiter {

@@ -13,18 +13,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A reader merges sources into the order of [order].
-type reader struct{ sources []*source }
+// A merge brings the snapshots of several scans into the order of [order].
+type merge struct{ scans []*scan }
 
 // next returns the next snapshot, nil after the last one.
-func (r *reader) next(ctx context.Context) (*schema.Usage, error) {
-	var first *source
-	for _, src := range r.sources {
-		if err := src.fill(ctx); err != nil {
+func (m *merge) next(ctx context.Context) (*schema.Usage, error) {
+	var first *scan
+	for _, s := range m.scans {
+		if err := s.fill(ctx); err != nil {
 			return nil, err
 		}
-		if len(src.buffer) > 0 && (first == nil || order(&src.buffer[0], &first.buffer[0]) < 0) {
-			first = src
+		if len(s.buffer) > 0 && (first == nil || order(&s.buffer[0], &first.buffer[0]) < 0) {
+			first = s
 		}
 	}
 	if first == nil {
@@ -35,9 +35,9 @@ func (r *reader) next(ctx context.Context) (*schema.Usage, error) {
 	return u, nil
 }
 
-// A source is a range of keys in the order of [order]. It is read page by
+// A scan reads a range of keys in the order of [order]. It is read page by
 // page, on demand.
-type source struct {
+type scan struct {
 	conn   *conn.Conn
 	op     string
 	in     *dynamodb.QueryInput
@@ -49,16 +49,16 @@ type source struct {
 }
 
 // fill reads pages until there is a snapshot, or none are left.
-func (src *source) fill(ctx context.Context) error {
-	for len(src.buffer) == 0 && !src.done {
-		out, err := conn.Call(ctx, src.conn, src.op, src.conn.API.Query, src.in)
+func (s *scan) fill(ctx context.Context) error {
+	for len(s.buffer) == 0 && !s.done {
+		out, err := conn.Call(ctx, s.conn, s.op, s.conn.API.Query, s.in)
 		if err != nil {
 			return err
 		}
-		src.in.ExclusiveStartKey, src.done = out.LastEvaluatedKey, len(out.LastEvaluatedKey) == 0
+		s.in.ExclusiveStartKey, s.done = out.LastEvaluatedKey, len(out.LastEvaluatedKey) == 0
 		items := out.Items
-		if src.in.IndexName != nil {
-			if items, err = src.whole(ctx, items); err != nil {
+		if s.in.IndexName != nil {
+			if items, err = s.whole(ctx, items); err != nil {
 				return err
 			}
 		}
@@ -67,8 +67,8 @@ func (src *source) fill(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if u.Window == src.window && (src.after == nil || order(src.after, &u) < 0) {
-				src.buffer = append(src.buffer, u)
+			if u.Window == s.window && (s.after == nil || order(s.after, &u) < 0) {
+				s.buffer = append(s.buffer, u)
 			}
 		}
 	}
@@ -77,12 +77,12 @@ func (src *source) fill(ctx context.Context) error {
 
 // whole reads from the table the items behind the entries of an index, because an index
 // may project only its keys. It leaves out items that no longer exist.
-func (src *source) whole(ctx context.Context, entries []schema.Item) ([]schema.Item, error) {
+func (s *scan) whole(ctx context.Context, entries []schema.Item) ([]schema.Item, error) {
 	keys := make([]schema.Key, len(entries))
 	for i, entry := range entries {
 		keys[i] = schema.KeyOf(entry)
 	}
-	found, err := src.conn.BatchGet(ctx, src.op, keys, false)
+	found, err := s.conn.BatchGet(ctx, s.op, keys, false)
 	if err != nil {
 		return nil, err
 	}
@@ -104,15 +104,15 @@ type keyRange struct {
 	after *schema.Usage
 }
 
-// newReader returns a reader of the snapshots that a query asks for. The reader begins
+// newMerge returns the snapshots that a query asks for. They begin
 // at q's cursor. q's limit is the number of snapshots of a request, 0 for as many as
 // fit a page.
-func (s *Snapshots) newReader(ctx context.Context, q Query) (*reader, error) {
+func (s *Snapshots) newMerge(ctx context.Context, q Query) (*merge, error) {
 	after, err := q.check()
 	if err != nil {
 		return nil, err
 	}
-	r, bounds := &reader{}, keyRange{&q, after}
+	m, bounds := &merge{}, keyRange{&q, after}
 	add := func(in *dynamodb.QueryInput) {
 		in.TableName, in.ScanIndexForward = s.conn.Table, aws.Bool(false)
 		if q.Limit > 0 {
@@ -120,7 +120,7 @@ func (s *Snapshots) newReader(ctx context.Context, q Query) (*reader, error) {
 			// own.
 			in.Limit = aws.Int32(int32(q.Limit + 2)) //nolint:mnd,gosec // bounded by MaxLimit
 		}
-		r.sources = append(r.sources, &source{
+		m.scans = append(m.scans, &scan{
 			conn: s.conn, op: "read usage of " + q.subject(), in: in, window: q.Window.String(), after: after,
 		})
 	}
@@ -131,7 +131,7 @@ func (s *Snapshots) newReader(ctx context.Context, q Query) (*reader, error) {
 				add(in)
 			}
 		}
-		return r, nil
+		return m, nil
 	}
 	uses := []use{{q.Resource, true}}
 	if q.Resource == "" {
@@ -147,7 +147,7 @@ func (s *Snapshots) newReader(ctx context.Context, q Query) (*reader, error) {
 			}
 		}
 	}
-	return r, nil
+	return m, nil
 }
 
 // peerForm stands for the window in keys of the peer's form, which name no window.

@@ -9,9 +9,9 @@ import (
 // helpColumns is the width of help, which every terminal has.
 const helpColumns = 80
 
-// filled breaks a text anew into lines of [helpColumns]. Lines that begin at the margin make a
+// rewrapped breaks a text anew into lines of [helpColumns]. Lines that begin at the margin make a
 // paragraph. An indented line is an item of a list; further lines of the item are indented more.
-func filled(text string) string {
+func rewrapped(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		last := len(lines) - 1
