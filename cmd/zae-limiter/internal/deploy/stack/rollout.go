@@ -52,9 +52,10 @@ type Outcome struct {
 // Deploy brings a stack to a spec with its code. If the stack makes the bucket for the code,
 // the first deployment takes two change sets: the first makes the table and the bucket, and
 // the second the functions. With a bucket that exists, one change set does everything. Then it
-// compares the functions with the stack, which somebody may have changed by hand. At the end it waits for the aggregator's mapping, raises the table's version record, and
-// registers the namespace default. Every step may be repeated, so deploying again resumes a
-// deployment that was cut short.
+// compares the functions with the stack, which somebody may have changed by hand. At the end it
+// waits for the aggregator's mapping, raises the table's version record, and registers the
+// namespace default. Every step may be repeated, so deploying again resumes a deployment that
+// was cut short.
 //
 // It fails with the errors of [Manager.Plan] and [Manager.Execute], and with
 // [store.ErrIncompatible] if the deployed aggregator is newer than this program.
