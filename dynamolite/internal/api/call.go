@@ -44,7 +44,8 @@ func WithRoom(ctx context.Context, r room) context.Context {
 	return context.WithValue(ctx, roomKey{}, r)
 }
 
-// Hold counts an item or a stream record of the answer. It fails if too much is in flight.
+// Hold counts an item or a stream record of the answer. It fails if too much is in flight. A page
+// of 1 MB is small, but a thousand clients may each ask for one.
 func (c *Call) Hold(bytes int) error {
 	if c.room == nil {
 		return nil

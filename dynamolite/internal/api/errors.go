@@ -142,7 +142,8 @@ func AllUnfit(errs ...error) error {
 }
 
 // InOrder returns the error that AWS returns. A table that does not exist is found out only after
-// the members of the request, but an invalid name before them.
+// the members of the request, but an invalid name before them. Callers thus look for the table
+// first and keep AWS's order all the same.
 func InOrder(table error, members ...error) error {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](table); table != nil && !ok {
 		return table

@@ -22,6 +22,18 @@ import (
 //
 // A new stream is in the registry before the log has it, so that its label is its own. It is pending
 // until then: a reader must not find a stream that a crash undoes.
+//
+// The order of its steps:
+//
+//	change    before the shards are locked: it may read them (table.Update.applyDrop)
+//	register  a new stream, before the note, because the log has the stream's label
+//	note      before the effect: a disk that refuses the entry leaves the table as it was
+//	publish   the stream, when no failure can take it back
+//	measure   before the schema, so that a write finds a meter for each global index
+//	schema    last, after the position that whoever sees it must wait for
+//
+// The shards get the position of the alteration, too. A write that follows rests on the new schema,
+// and must not be answered before the schema is on disk.
 func (ts *Tables) alter(c *api.Call, t *table.Table, change func(*table.Schema) error) error {
 	t.Altering.Lock()
 	defer t.Altering.Unlock()
@@ -62,8 +74,12 @@ func (ts *Tables) alter(c *api.Call, t *table.Table, change func(*table.Schema) 
 	return nil
 }
 
-// retire ends a table's part in the log and its stream, unless the table must not be deleted.
-// Later writes to the table have no effect.
+// retire ends a table's part in the log and its stream, unless the table must not be deleted. Later
+// writes to the table have no effect. The caller holds the lock of the names, so no table of the
+// same name comes up before the log has the deletion.
+//
+// The clone that comes into force has no stream. Requests that have found the table may still write
+// to it. Their records would come after the stream's end, where stream.Stream.Append panics.
 func (ts *Tables) retire(c *api.Call, t *table.Table) error {
 	t.Altering.Lock()
 	defer t.Altering.Unlock()

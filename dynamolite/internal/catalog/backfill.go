@@ -7,6 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/table"
 )
 
+// A portion is small, because writers of the shard wait for it. A portion of one item would lock
+// too often.
 const (
 	backfillItems = 256     // to enter before the lock is released
 	backfillBytes = 1 << 20 // of items, for the same purpose
@@ -26,6 +28,17 @@ const (
 // because a write changes its item and the entries under the same lock. A transaction that has
 // taken an item changes the item and its entries when it commits. It recomputes its changes if
 // the schema is not the one that it was checked under.
+//
+// The naive design enters all items under the lock of the table, and stops its writes for as long
+// as the table is large. Another reads without a lock and enters later. A write in between is then
+// undone in the index:
+//
+//	backfill    read b ························· enter the old b ✗
+//	a write             b → b′ · its entry
+//
+// It is not on disk how far a backfill is. A start fills all indexes from the items.
+//
+// One goroutine owns it.
 type Backfill struct {
 	Table *table.Table
 	Index *table.Index
@@ -33,7 +46,9 @@ type Backfill struct {
 	from  string // the lowest key of the shard that is not done
 }
 
-// Fill runs the backfill of an index until it is done or no longer needed.
+// Fill runs the backfill of an index until it is done or no longer needed. Filling is cleared after
+// the last item, and only then are readings admitted. An index that is no longer wanted keeps it
+// set, so nobody reads a part of it.
 func (ts *Tables) Fill(b *Backfill) {
 	for !b.Done() {
 		if !b.wanted(ts) {
@@ -47,8 +62,9 @@ func (ts *Tables) Fill(b *Backfill) {
 // Done reports whether the index has all items.
 func (b *Backfill) Done() bool { return b.shard == len(b.Table.Shards) }
 
-// wanted reports whether the index may still be read: the database is not being closed, and
-// neither the table nor the index is gone.
+// wanted reports whether the index may still be read: the database is not being closed, and neither
+// the table nor the index is gone. It is asked for each portion. The tables are compared by
+// identity: one of the same name may have been created since.
 func (b *Backfill) wanted(ts *Tables) bool {
 	ts.mu.RLock()
 	exists := ts.byName[b.Table.Name] == b.Table
@@ -56,7 +72,8 @@ func (b *Backfill) wanted(ts *Tables) bool {
 	return exists && slices.Contains(b.Table.Schema().Indexes, b.Index)
 }
 
-// Step enters some items.
+// Step enters some items. It enters with the position of the shard's latest write, which is at or
+// after those of all its items.
 func (b *Backfill) Step() {
 	s := &b.Table.Shards[b.shard]
 	s.Mu.RLock()

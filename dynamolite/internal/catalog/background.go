@@ -3,6 +3,11 @@ package catalog
 import "sync"
 
 // Background is the work that goes on beside the operations of a database. The zero value is ready.
+// Without mu, work could be added to the group while Close already waits for it, which
+// [sync.WaitGroup] forbids.
+//
+//	Go       not stopped? ······················ add
+//	Close                   stop · wait: nothing to wait for
 type Background struct {
 	mu      sync.Mutex // nothing is added once Close waits; a leaf
 	work    sync.WaitGroup
@@ -13,7 +18,8 @@ type Background struct {
 func NewBackground() *Background { return &Background{stopped: make(chan struct{})} }
 
 // Go runs work, unless the background is closed. The work must end soon after Done is closed; Close
-// waits for it.
+// waits for it. It never blocks on the work, so callers may hold locks of tables. After Close the
+// work is dropped: it is always work that a start does again, or that no longer matters.
 func (b *Background) Go(work func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

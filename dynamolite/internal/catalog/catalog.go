@@ -32,23 +32,38 @@ var ErrClosed = errors.New("dynamolite: database is closed")
 //
 // Locks, in this order: mu, altering of a table, the shards of tables, the shards of indexes. The
 // registry of streams has a lock that is taken after mu and before that of a stream.
+//
+// A name leads to at most one table, and a table that was deleted never comes back. What a request
+// has found may be deleted at any time. Its effects are then invisible, and no lock is needed to
+// prevent it.
+//
+// A lock of all names for each request, held to its end, would be the naive design. A deletion
+// would wait for all requests, and all later ones for it.
 type Tables struct {
 	Options
 
-	mu      sync.RWMutex
-	byName  map[string]*table.Table
-	created int                     // tables made so far; numbers the next one
-	latest  journal.Position        // of the last creation or deletion of a table
-	ledgers map[string]*tableLedger // by table name; outlives the table
+	mu     sync.RWMutex
+	byName map[string]*table.Table
+	// created is how many tables were made so far; it numbers the next one. A checkpoint has it, so
+	// that a number is not used again after a restart.
+	created int
+	// latest is the position of the last creation or deletion of a table. Each answer depends on
+	// it, even "not found": the table that is missing must stay missing after a crash.
+	latest journal.Position
+	// ledgers are by table name and outlive the table. The bill of a run then includes tables that
+	// tests have deleted.
+	ledgers map[string]*tableLedger
 	closed  bool
 
 	checkpointing atomic.Bool
 	// checkpointFailed is the length of the log when a checkpoint failed; 0 if the last one
-	// succeeded.
+	// succeeded. Without it, a full disk would be tried again at every check.
 	checkpointFailed atomic.Int64
 }
 
 // Options are the parts of a database that its tables use.
+//
+// All but CheckpointAfter and Limits must be set.
 type Options struct {
 	Log        *history.Log
 	Streams    *streams.Registry
@@ -67,6 +82,8 @@ type Options struct {
 }
 
 // New returns no tables.
+//
+// It connects the log to the tables. The log is below the tables and cannot import them.
 func New(o Options) *Tables {
 	o.CheckpointAfter = cmp.Or(o.CheckpointAfter, checkpointLog)
 	ts := &Tables{Options: o, byName: map[string]*table.Table{}, ledgers: map[string]*tableLedger{}}
@@ -74,7 +91,8 @@ func New(o Options) *Tables {
 	return ts
 }
 
-// Close forgets the tables. Later operations return an error.
+// Close forgets the tables. Later operations return an error. Operations that have found their
+// table go on. A closed journal then refuses their writes.
 func (ts *Tables) Close() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -89,6 +107,12 @@ func (ts *Tables) All() []*table.Table {
 }
 
 // Find finds a table by the name or ARN in a request, after validating it.
+//
+// The name is looked up as it is, first. An ARN is never the name of a table, so only a request
+// that uses one pays for taking it apart.
+//
+// The name is validated only if no table has it. The order of AWS is kept: an invalid name is
+// reported, and not that its table is missing.
 func (ts *Tables) Find(c *api.Call, name *string) (*table.Table, error) {
 	least := api.MinNameLength
 	if c.Op < api.BilledOperations && aws.ToString(name) == "" {
@@ -123,7 +147,8 @@ func (ts *Tables) Find(c *api.Call, name *string) (*table.Table, error) {
 }
 
 // measure gives a table and its indexes meters for the limits of the database, or changes the
-// capacity of the meters that they have.
+// capacity of the meters that they have. A meter that a table has is kept, because it has the
+// consumption of the past. The caller holds all shards, or the table is not known yet.
 func (ts *Tables) measure(t *table.Table, s *table.Schema) {
 	if ts.Limits == nil {
 		return
@@ -143,7 +168,8 @@ func (ts *Tables) measure(t *table.Table, s *table.Schema) {
 }
 
 // reportDropped logs that a stream dropped records before they were a day old. Appends hold the
-// locks of their items, so it does not wait for the log.
+// locks of their items, so it does not wait for the log. A logger may do anything, and must not be
+// called under locks.
 func (ts *Tables) reportDropped(s *streams.Stream, records int) {
 	ts.Background.Go(func() {
 		ts.Logger.Warn("stream records were dropped before 24 hours; readers that have not read them miss them: raise StreamBytes, or read sooner",
@@ -151,7 +177,8 @@ func (ts *Tables) reportDropped(s *streams.Stream, records int) {
 	})
 }
 
-// tableLedger holds the running sums of all tables that have had one name.
+// tableLedger holds the running sums of all tables that have had one name. Its counters are never
+// replaced, so tables add to them without the lock of the map.
 type tableLedger struct {
 	counters table.Counters
 	indexes  map[string]*table.Counters // guarded by Tables.mu; a table keeps pointers to its own counters
@@ -169,7 +196,8 @@ func (ts *Tables) EachLedger(do func(table, index string, c *table.Counters)) {
 	}
 }
 
-// openLedgerLocked gives a table and its indexes their counters and meters.
+// openLedgerLocked gives a table and its indexes their counters and meters. The caller holds mu, or
+// nobody else knows the tables yet.
 func (ts *Tables) openLedgerLocked(t *table.Table, s *table.Schema) {
 	l, ok := ts.ledgers[t.Name]
 	if !ok {

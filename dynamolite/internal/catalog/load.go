@@ -15,6 +15,9 @@ import (
 )
 
 // Load opens the journal in a directory and makes the tables that it describes.
+//
+// Nobody else knows the tables yet, so loading takes no locks. The log takes new entries only after
+// all have been read.
 func (ts *Tables) Load(dir string) error {
 	l := loader{tables: ts, byNumber: map[int]*table.Table{}}
 	if err := ts.Log.Open(dir, journal.Options{Logger: ts.Logger}, l.load); err != nil {
@@ -28,12 +31,15 @@ func (ts *Tables) Load(dir string) error {
 // only on the items as they are then. The naive design applies each entry as the write was applied.
 // An item that was written a thousand times would then enter each index a thousand times.
 type loader struct {
-	tables   *Tables
+	tables *Tables
+	// byNumber has the tables that exist at this place of the log. Entries name tables by number,
+	// because a name may have belonged to several.
 	byNumber map[int]*table.Table
 	stream   *streams.Stream // the stream whose pages are being read
 }
 
-// load applies one entry.
+// load applies one entry. An unknown kind of entry is an error: it is from a later version, or the
+// file is damaged. Skipping it would lose writes.
 func (l *loader) load(e journal.Entry) error {
 	entry := string(e.Data)
 	if entry == "" {
@@ -61,7 +67,13 @@ func (l *loader) load(e journal.Entry) error {
 	return nil
 }
 
-// writes stores items. It adds writes that are not part of a checkpoint to the streams.
+// writes stores items. It adds writes that are not part of a checkpoint to the streams. Each change
+// keeps its place in the entry, even if its table is gone: the place is part of the record's
+// sequence number. Readers keep these numbers across restarts.
+//
+// Records get their own memory. They would otherwise keep the buffer of the whole entry.
+//
+// Positions are 0: everything that was read is on disk, so no answer needs to wait for it.
 func (l *loader) writes(entry string, e journal.Entry) error {
 	var changes []history.Change // of tables that exist, by their place in the entry
 	at, use, err := history.ReadWrites(entry, func(c history.LoggedChange) error {
@@ -99,7 +111,7 @@ func (l *loader) writes(entry string, e journal.Entry) error {
 	return nil
 }
 
-// table creates or alters a table.
+// table creates or alters a table. The number says which, because a name may be used again.
 func (l *loader) table(entry string, e journal.Entry) error {
 	var state table.State
 	if err := json.Unmarshal([]byte(entry[1:]), &state); err != nil {
@@ -123,7 +135,8 @@ func (l *loader) table(entry string, e journal.Entry) error {
 	return nil
 }
 
-// drop deletes a table.
+// drop deletes a table. Its stream is disabled as of this entry, so that readers see its end where
+// they saw it before.
 func (l *loader) drop(entry string, e journal.Entry) error {
 	r := journal.Reader{Rest: entry[1:]}
 	number, at := r.Number(), time.Unix(0, r.Signed())
@@ -139,7 +152,8 @@ func (l *loader) drop(entry string, e journal.Entry) error {
 	return nil
 }
 
-// finish fills the indexes, each separately.
+// finish fills the indexes, each separately. Each index is filled by one goroutine. Items are only
+// read now, so several can share a table.
 func (l *loader) finish() {
 	sweep := false
 	var filling sync.WaitGroup
@@ -167,7 +181,9 @@ func (l *loader) finish() {
 const loaders = 4
 
 // restoredStream returns the stream that a description in the log gives a table: its earlier
-// stream, another one, or none. It disables an earlier stream that the table no longer has.
+// stream, another one, or none. It disables an earlier stream that the table no longer has. Two
+// streams are the same if they have the same label, which is their time of creation. The view alone
+// could not tell a stream from one that was disabled and enabled again.
 func (ts *Tables) restoredStream(t *table.Table, before *table.Schema, state *table.State, at journal.Position) *streams.Stream {
 	var had, has *streams.Stream
 	if before != nil {

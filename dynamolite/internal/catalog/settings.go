@@ -17,6 +17,9 @@ import (
 )
 
 // UpdateTable executes the operation of that name.
+//
+// The answer comes before the index is filled, as on AWS. The description says CREATING until then,
+// and readings of the index are refused.
 func (ts *Tables) UpdateTable(c *api.Call, in *dynamodb.UpdateTableInput) (*dynamodb.UpdateTableOutput, error) {
 	u, err := ts.ChangeTable(c, in)
 	if err != nil {
@@ -28,7 +31,8 @@ func (ts *Tables) UpdateTable(c *api.Call, in *dynamodb.UpdateTableInput) (*dyna
 	return &dynamodb.UpdateTableOutput{TableDescription: u.Describe()}, nil
 }
 
-// ChangeTable puts an update into effect, except for the filling of a new index.
+// ChangeTable puts an update into effect, except for the filling of a new index. Tests use it to
+// fill an index step by step.
 func (ts *Tables) ChangeTable(c *api.Call, in *dynamodb.UpdateTableInput) (*table.Update, error) {
 	u, err := table.NewUpdate(in, ts.Log.Now(), ts.Streams.Options)
 	if err != nil {
@@ -46,7 +50,8 @@ func (ts *Tables) ChangeTable(c *api.Call, in *dynamodb.UpdateTableInput) (*tabl
 	return u, nil
 }
 
-// indexCounters returns the counters of an index that a table will have.
+// indexCounters returns the counters of an index that a table will have. The lock of the names is
+// taken for it before the alteration: the order of locks forbids it later.
 func (ts *Tables) indexCounters(t *table.Table, index string) *table.Counters {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -54,6 +59,9 @@ func (ts *Tables) indexCounters(t *table.Table, index string) *table.Counters {
 }
 
 // UpdateTimeToLive executes the operation of that name.
+//
+// The sweep is started after the schema is in force: started before, it could find nothing to do
+// and sleep. AWS takes up to an hour to enable; the engine enables at once.
 func (ts *Tables) UpdateTimeToLive(c *api.Call, in *dynamodb.UpdateTimeToLiveInput) (*dynamodb.UpdateTimeToLiveOutput, error) {
 	t, err := ts.Find(c, in.TableName)
 	if err != nil {
@@ -98,6 +106,9 @@ func (ts *Tables) DescribeTimeToLive(c *api.Call, in *dynamodb.DescribeTimeToLiv
 }
 
 // TagResource executes the operation of that name.
+//
+// The limit of tags is checked on the result. A request may replace tags of a table that has all
+// 50.
 func (ts *Tables) TagResource(c *api.Call, in *dynamodb.TagResourceInput) (*dynamodb.TagResourceOutput, error) {
 	t, err := ts.resource(c, in.ResourceArn)
 	if err != nil {
@@ -120,6 +131,8 @@ func (ts *Tables) TagResource(c *api.Call, in *dynamodb.TagResourceInput) (*dyna
 }
 
 // UntagResource executes the operation of that name.
+//
+// Keys that the table does not have are no error.
 func (ts *Tables) UntagResource(c *api.Call, in *dynamodb.UntagResourceInput) (*dynamodb.UntagResourceOutput, error) {
 	t, err := ts.resource(c, in.ResourceArn)
 	if err != nil {
@@ -162,7 +175,8 @@ func (ts *Tables) ListTagsOfResource(c *api.Call, in *dynamodb.ListTagsOfResourc
 	return out, nil
 }
 
-// resource finds a table by its ARN.
+// resource finds a table by its ARN. These operations take an ARN only, and have their own error
+// for a missing table.
 func (ts *Tables) resource(c *api.Call, arn *string) (*table.Table, error) {
 	if arn == nil {
 		return nil, api.Missing("ResourceArn")

@@ -13,6 +13,13 @@ import (
 )
 
 // CreateTable executes the operation of that name.
+//
+// AWS creates in the background. The engine is done when it answers, so the status is ACTIVE at
+// once, and a program that waits for it goes on immediately.
+//
+// The order of the steps: the stream is registered first, because its label is made unique there
+// and is part of the entry. The note comes before the name is known, so no request can write to a
+// table that the log does not have.
 func (ts *Tables) CreateTable(c *api.Call, in *dynamodb.CreateTableInput) (*dynamodb.CreateTableOutput, error) {
 	t, err := table.New(in, ts.Log.Now(), ts.Streams.Options)
 	if err != nil {
@@ -45,6 +52,8 @@ func (ts *Tables) CreateTable(c *api.Call, in *dynamodb.CreateTableInput) (*dyna
 }
 
 // DescribeTable executes the operation of that name.
+//
+// It waits for the whole log, because its counts depend on every write of the table.
 func (ts *Tables) DescribeTable(c *api.Call, in *dynamodb.DescribeTableInput) (*dynamodb.DescribeTableOutput, error) {
 	defer ts.Log.ShowAll(c)
 	t, err := ts.Find(c, in.TableName)
@@ -55,6 +64,12 @@ func (ts *Tables) DescribeTable(c *api.Call, in *dynamodb.DescribeTableInput) (*
 }
 
 // DeleteTable executes the operation of that name.
+//
+// The table is looked for twice: the first time validates the name without the lock. In between,
+// another caller may have deleted it, or created another one:
+//
+//	caller A   find 1 ······························ lock · the name has 2: not found
+//	caller B            delete 1 · create 2
 func (ts *Tables) DeleteTable(c *api.Call, in *dynamodb.DeleteTableInput) (*dynamodb.DeleteTableOutput, error) {
 	t, err := ts.Find(c, in.TableName)
 	if err != nil {
@@ -76,6 +91,9 @@ func (ts *Tables) DeleteTable(c *api.Call, in *dynamodb.DeleteTableInput) (*dyna
 }
 
 // ListTables executes the operation of that name.
+//
+// A page continues after a name, which need not exist any more. At most 100 names are on a page
+// (Limit, API reference).
 func (ts *Tables) ListTables(c *api.Call, in *dynamodb.ListTablesInput) (*dynamodb.ListTablesOutput, error) {
 	defer ts.Log.ShowAll(c)
 	limit := 100

@@ -30,6 +30,11 @@ const (
 //
 //	kind, time, token (and, if there is one, the fingerprint), for each change:
 //	table, flags, shard, key, and unless it is a deletion the size and the encoded item
+//
+// The naive design has an entry for each change, and a crash could leave half of a transaction.
+//
+// A change has the whole item and not the update. Reading is then a put or a delete: it needs no
+// expression and no item before it.
 func AppendWrites(dst []byte, at time.Time, use *TokenUse, changes []Change) []byte {
 	dst = append(dst, EntryWrites)
 	dst = binary.AppendVarint(dst, at.UnixNano())
@@ -63,7 +68,8 @@ func AppendChange(dst []byte, c *Change) []byte {
 	return journal.AppendText(dst, c.New.Data)
 }
 
-// LoggedChange is a change in the form of an entry.
+// LoggedChange is a change in the form of an entry. The table is a number here. It may have been
+// deleted, so only the reader of the log can tell whether there is one.
 type LoggedChange struct {
 	Table   int
 	Shard   int

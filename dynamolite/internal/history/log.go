@@ -16,11 +16,15 @@ import (
 
 // Log gives the writes of a database one order: that of the journal if there is one, or else a
 // count. Streams record the writes in the same order.
+//
+// The order of locks: the shards of items, then mu or the lock of the journal, then the lock of a
+// stream.
 type Log struct {
 	Now     func() time.Time
 	Journal *journal.Journal // nil: in memory
 	// Without a journal, mu is held from the choice of a position until the streams have it.
-	mu   sync.Mutex
+	mu sync.Mutex
+	// last is the position of the last recorded write, without a journal. It is guarded by mu.
 	last journal.Position
 	// Dropped reports stream records that were dropped early.
 	Dropped func(s *streams.Stream, records int)
@@ -59,7 +63,8 @@ func (l *Log) Err() error {
 // checkpointCheck is how many writes there are between two checks of whether a checkpoint is due.
 const checkpointCheck = 256
 
-// sequenceBits leaves room for the changes of a transaction, at most 100.
+// sequenceBits leaves room for the changes of a transaction, at most 100. Positions of 57 bits
+// remain. The number is in stream records, so it cannot be changed: readers keep these numbers.
 const sequenceBits = 7
 
 // Sequence numbers the changes of all writes in their order.
@@ -149,7 +154,8 @@ func (l *Log) append(entry []byte, then func(journal.Position)) (journal.Positio
 	return pos, nil
 }
 
-// ShowAll is for rare answers that depend on the whole database.
+// ShowAll is for rare answers that depend on the whole database. It waits for more than the answer
+// needs. The naive design follows each count to the writes behind it.
 func (l *Log) ShowAll(c *api.Call) {
 	if l.Journal != nil {
 		c.See(l.Journal.Appended())
@@ -164,7 +170,8 @@ func (l *Log) Wait(pos journal.Position) error {
 	return l.Journal.Wait(pos)
 }
 
-// Durable returns the last change that a crash cannot undo.
+// Durable returns the last change that a crash cannot undo. Without a journal nothing survives a
+// crash, so readers need not be protected from one.
 func (l *Log) Durable() journal.Position {
 	if l.Journal == nil {
 		return ^journal.Position(0)

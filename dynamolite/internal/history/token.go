@@ -20,6 +20,8 @@ const (
 )
 
 // Tokens remembers the transactions that carried a ClientRequestToken.
+//
+// The lock is taken after those of shards, and nothing is locked under it.
 type Tokens struct {
 	mu   sync.Mutex
 	by   map[string]*TokenUse
@@ -29,7 +31,8 @@ type Tokens struct {
 // Fingerprint identifies a request.
 type Fingerprint [sha256.Size]byte
 
-// TokenUse is a transaction that is running or has succeeded. A failed one is forgotten.
+// TokenUse is a transaction that is running or has succeeded. A failed one is forgotten, so that
+// the client can try again with the same token.
 type TokenUse struct {
 	token   string
 	request Fingerprint
@@ -39,6 +42,14 @@ type TokenUse struct {
 }
 
 // Begin claims a token, or reports that the same transaction is already done.
+//
+// A repetition waits for the write of the first. Otherwise it could say "done" before the disk has
+// it:
+//
+//	caller A   note · settle ················ ✗ crash: the write is gone
+//	caller B                   done ✗
+//
+// Only the clock of a new transaction forgets old tokens; no timer does.
 func (ts *Tokens) Begin(c *api.Call, token string, request Fingerprint, now time.Time) (use *TokenUse, done bool, err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -14,12 +14,18 @@ import (
 )
 
 // Demand is the capacity that a request needs from one partition of a table or an index.
+//
+// The demands of a write begin with the table, and each partition of a global index follows. An
+// item that moves in an index needs two partitions of it.
 type Demand struct {
-	Table     *table.Table
-	index     *table.Index // nil: of the table itself, or of a local index, which is part of the table's partitions
+	Table *table.Table
+	// index is nil if the demand is of the table itself, or of a local index. A local index lies in
+	// the partitions of the table, so its units are added to the table's demand.
+	index     *table.Index
 	Op        wall.Op
 	Partition wall.Partition
-	Units     table.Units
+	// Units may be 0 while the demand only asks for room: the price of a read is known after it.
+	Units table.Units
 }
 
 func (d *Demand) meter() *wall.Meter {
@@ -40,6 +46,10 @@ func (d *Demand) refusal(level wall.Level) Throttle {
 
 // admit charges the demands of a request, all or none. Its error is that of a throttled request
 // and names every partition that refused.
+//
+// Asking comes before charging for all partitions together. Otherwise a full index would refuse a
+// write that the table has already been charged for, and the refund would throttle others meanwhile
+// (ADR 010).
 func (ex *Executor) admit(demands []Demand) error {
 	if len(demands) == 0 {
 		return nil
@@ -54,11 +64,14 @@ func (ex *Executor) admit(demands []Demand) error {
 
 // RefusalsOf returns the refusals of the demands that find no room. It takes nothing.
 //
-// The naive design takes an estimate before the work and corrects it afterwards. An estimate that is
-// too high refuses requests that AWS admits, and the price of a read is unknown until the item is
-// read. A demand therefore finds room while anything is left, and [Charge] takes the price, even
-// below zero. Requests that run at the same moment can each overdraw once. They pay it back: nothing
-// is admitted until the debt has refilled.
+// The naive design takes an estimate before the work and corrects it afterwards. An estimate that
+// is too high refuses requests that AWS admits, and the price of a read is unknown until the item
+// is read. A demand therefore finds room while anything is left, and [Charge] takes the price, even
+// below zero. Requests that run at the same moment can each overdraw once. They pay it back:
+// nothing is admitted until the debt has refilled.
+//
+//	request A   check: 1 left ··············· charge 5: −4
+//	request B                  check: 1 left ··············· charge 5: −9
 func RefusalsOf(now time.Time, demands []Demand) (refusals []Throttle) {
 	for i := range demands {
 		d := &demands[i]
@@ -69,7 +82,9 @@ func RefusalsOf(now time.Time, demands []Demand) (refusals []Throttle) {
 	return refusals
 }
 
-// Charge takes the consumed capacity, even if there is not enough room for it.
+// Charge takes the consumed capacity, even if there is not enough room for it. It may be called
+// without asking first. A transaction asks in its first step and charges in its second, and a
+// cancelled one is charged for what it read.
 func Charge(now time.Time, demands []Demand) {
 	for i := range demands {
 		d := &demands[i]
@@ -78,7 +93,8 @@ func Charge(now time.Time, demands []Demand) {
 }
 
 // Demands returns the demands of an evaluated write, at the price of the bill. A failed condition
-// consumes capacity too.
+// consumes capacity too. It then has no changes, and needs the table alone. The bill has the same
+// units by index, not by partition.
 func (w *Write) Demands(e *Effect, price func(table.Units) table.Units) []Demand {
 	if w.Table.Meter == nil {
 		return nil
@@ -101,12 +117,15 @@ func (w *Write) Demands(e *Effect, price func(table.Units) table.Units) []Demand
 	return ds
 }
 
-// ReadDemand returns the demand of reading an item at a cost of u.
+// ReadDemand returns the demand of reading an item at a cost of u. U is 0 if the size is not known
+// yet. Only the table has partitions for single items: an index is read by Query and Scan.
 func ReadDemand(t *table.Table, k *storage.ItemKey, u table.Units) Demand {
 	return Demand{Table: t, Op: wall.Read, Partition: k.Partition(), Units: u}
 }
 
 // isThrottled reports whether err is the error of a throttled request.
+//
+// A batch returns such a write as unprocessed. Any other error ends the batch.
 func isThrottled(err error) bool {
 	if _, ok := errors.AsType[*types.ThrottlingException](err); ok {
 		return true
@@ -115,7 +134,9 @@ func isThrottled(err error) bool {
 	return ok
 }
 
-// Throttle is one refusal of a request: the limit that refused it, and of which table or index.
+// Throttle is one refusal of a request: the limit that refused it, and of which table or index. It
+// says what DynamoDB tells the caller, so that a program under test can log which key or limit is
+// hot.
 type Throttle struct {
 	Op      wall.Op
 	Level   wall.Level // not wall.Admitted
@@ -166,6 +187,8 @@ func (t *Throttle) reason() types.ThrottlingReason {
 
 func (t *Throttle) onDemand() bool { return t.Billing == types.BillingModePayPerRequest }
 
+// The quota of the account comes first: its text is the same for tables and indexes, and for both
+// billing modes.
 func (t *Throttle) message() string {
 	switch {
 	case t.Level == wall.AccountLimit:

@@ -14,12 +14,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
+// AWS: "A single operation can retrieve up to 16 MB of data, which can contain as many as 100
+// items" (BatchGetItem, API reference). The item that would exceed the size is not part of the
+// answer. A page of a Query still has it.
 const (
 	maxBatchGet   = 100              // keys
 	maxBatchBytes = 16 * 1024 * 1024 // of items in the answer of BatchGetItem
 )
 
 // BatchGetItem executes the operation of that name.
+//
+// A batch is not as of one instant: each item is read under the lock of its own shard. The naive
+// design locks all shards of the batch. It would promise more than AWS does, and programs that need
+// a transaction would pass their tests without one.
+//
+// What finds no room comes back in UnprocessedKeys. Only if nothing was read does the batch fail,
+// as AWS documents for BatchGetItem.
 func (ex *Executor) BatchGetItem(c *api.Call, in *dynamodb.BatchGetItemInput) (*dynamodb.BatchGetItemOutput, error) {
 	if err := CheckConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
 		return nil, err
@@ -58,7 +68,8 @@ func (ex *Executor) BatchGetItem(c *api.Call, in *dynamodb.BatchGetItemInput) (*
 	return out, nil
 }
 
-// tableGets are the validated reads of one table of a batch.
+// tableGets are the validated reads of one table of a batch. Each is read by itself: two tables
+// have nothing in common but the room of the answer.
 type tableGets struct {
 	name    string // or ARN, as in the request
 	request types.KeysAndAttributes
@@ -67,6 +78,12 @@ type tableGets struct {
 
 // read reads as many items as their partitions and the room in the answer allow. Left are the
 // keys of the others. Throttled is the error of the last partition that had no capacity left.
+//
+// Once the room is used up, all later items are left, even if a smaller one would fit. The bill has
+// only what the answer has.
+//
+// A missing item costs as much as a small one. DynamoDB Local bills nothing for it. The recorded
+// cases name the measurement on AWS (deviations_test.go of package differential).
 func (p *tableGets) read(ex *Executor, c *api.Call, b *Bill, room *int) (items []map[string]types.AttributeValue, left []int, throttled error) {
 	items = []map[string]types.AttributeValue{}
 	for i := range p.gets {
@@ -96,7 +113,8 @@ func (p *tableGets) read(ex *Executor, c *api.Call, b *Bill, room *int) (items [
 	return items, left, throttled
 }
 
-// newBatchGet validates a batch and sorts its tables by name.
+// newBatchGet validates a batch and sorts its tables by name. A map of Go has no order. With a
+// sorted one, a batch is refused, throttled and cut off at the same place in each run.
 func (ex *Executor) newBatchGet(c *api.Call, in map[string]types.KeysAndAttributes) ([]tableGets, error) {
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -131,6 +149,8 @@ func (ex *Executor) newBatchGet(c *api.Call, in map[string]types.KeysAndAttribut
 	return batch, nil
 }
 
+// newGets validates the reads of one table. Keys are compared by their encoding, so 1 and 1.0 are
+// the same key, as on AWS. DynamoDB Local compares the text.
 func newGets(t *table.Table, request types.KeysAndAttributes) ([]Get, error) {
 	if err := refuseLegacy(
 		parameters{{"AttributesToGet", request.AttributesToGet != nil}}, parameters{{"ProjectionExpression", request.ProjectionExpression != nil}},
@@ -157,7 +177,8 @@ func newGets(t *table.Table, request types.KeysAndAttributes) ([]Get, error) {
 	return gets, nil
 }
 
-// unprocessed returns the request for some of the keys.
+// unprocessed returns the request for some of the keys. It is a copy: the caller owns both its
+// request and the answer.
 func unprocessed(request types.KeysAndAttributes, left []int) types.KeysAndAttributes {
 	request.ExpressionAttributeNames = maps.Clone(request.ExpressionAttributeNames)
 	keys := make([]map[string]types.AttributeValue, len(left))
@@ -168,9 +189,18 @@ func unprocessed(request types.KeysAndAttributes, left []int) types.KeysAndAttri
 	return request
 }
 
-const maxBatchWrite = 25 // requests
+// maxBatchWrite is how many requests a batch may have, over all tables (BatchWriteItem, API
+// reference).
+const maxBatchWrite = 25
 
 // BatchWriteItem executes the operation of that name.
+//
+// Each request is a write of its own, with its own entry in the log, so a crash may leave a part of
+// the batch. AWS documents the same: single requests are atomic, the batch is not.
+//
+// An item that a transaction has taken comes back as unprocessed and never fails the batch (ADR
+// 011). Throttled items fail it only if nothing was written. Other errors can only come from the
+// log: a put or a delete has no condition here.
 func (ex *Executor) BatchWriteItem(c *api.Call, in *dynamodb.BatchWriteItemInput) (*dynamodb.BatchWriteItemOutput, error) {
 	if err := CheckReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
 		return nil, err
@@ -213,13 +243,16 @@ func (ex *Executor) BatchWriteItem(c *api.Call, in *dynamodb.BatchWriteItemInput
 }
 
 // batchedRequest is a request of a batch, and the table's name or ARN in the batch.
+//
+// UnprocessedItems returns it under this name, so the caller can send it again as it is.
 type batchedRequest struct {
 	types.WriteRequest
 
 	table string
 }
 
-// newBatchWrite validates a batch and sorts its tables by name.
+// newBatchWrite validates a batch and sorts its tables by name. All of it is validated before the
+// first write, so an invalid batch writes nothing.
 func (ex *Executor) newBatchWrite(c *api.Call, in map[string][]types.WriteRequest) ([]Write, []batchedRequest, error) {
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(in)) {

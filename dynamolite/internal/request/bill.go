@@ -20,12 +20,22 @@ func Transacted(u table.Units) table.Units { return 2 * u }
 
 // Bill is the capacity that one request consumes on one table. A bill with only the table set is
 // an empty bill of writes.
+//
+// The naive design computes the capacity from the answer. A projection, a filter and a failed
+// condition make the answer smaller, but not the price. The price is therefore taken where items
+// are read and evaluated.
+//
+// A bill counts a table and its indexes. The limits count partitions: see [Demand].
 type Bill struct {
-	table   *table.Table
+	table *table.Table
+	// Reads tells that the units are of reads; a bill has never both.
 	Reads   bool
 	Doubled bool // of a transaction: its report separates reads and writes
-	Units   table.Units
-	indexes []indexUnits // only those that were charged
+	// Units is what the table itself consumed, without its indexes.
+	Units table.Units
+	// indexes has only those that were charged, each once. A list is enough: a table has at most
+	// 25.
+	indexes []indexUnits
 }
 
 // indexUnits is the charge of one index.
@@ -34,6 +44,7 @@ type indexUnits struct {
 	units table.Units
 }
 
+// The writes of one transaction may change the same index several times.
 func (b *Bill) addIndex(x *table.Index, u table.Units) {
 	for i := range b.indexes {
 		if b.indexes[i].index == x {
@@ -69,6 +80,8 @@ func (b *Bill) total() table.Units {
 }
 
 // enter writes the bill into the ledger.
+//
+// The counters are those of the name, not of the table: they outlive it.
 func (b *Bill) enter(op api.Operation) {
 	b.table.Counters.Add(op, b.Reads, b.Units)
 	for _, x := range b.indexes {
@@ -77,6 +90,8 @@ func (b *Bill) enter(op api.Operation) {
 }
 
 // report returns the bill as the response shows it, or nil if the request does not ask for it.
+//
+// TOTAL has the sum, INDEXES also each part, as AWS documents for ReturnConsumedCapacity.
 func (b *Bill) report(want types.ReturnConsumedCapacity) *types.ConsumedCapacity {
 	if want != types.ReturnConsumedCapacityTotal && want != types.ReturnConsumedCapacityIndexes {
 		return nil
@@ -116,9 +131,13 @@ func (b *Bill) capacity(u table.Units) types.Capacity {
 }
 
 // Bills are the bills of a request that may span tables.
+//
+// A table that a batch names twice, by its name and its ARN, has one bill.
 type Bills map[*table.Table]*Bill
 
-// Of returns the bill of a table. If there is none yet, it becomes a copy of the template.
+// Of returns the bill of a table. If there is none yet, it becomes a copy of the template. The
+// template says whether the bill is of reads and of a transaction. All items of a table share one
+// bill, so their units are added before they are reported.
 func (bs Bills) Of(t *table.Table, template Bill) *Bill {
 	b, ok := bs[t]
 	if !ok {

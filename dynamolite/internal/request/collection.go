@@ -55,6 +55,10 @@ func (cs *Collections) Add(c *api.Call, w *Write, want types.ReturnItemCollectio
 // CollectionSize returns bounds of the size of a collection, in whole units. They are one unit
 // apart, unless the collection has more items than the function counts. While the shards that
 // hold the collection have less than one unit, it counts nothing.
+//
+// The sizes are as of several instants: one shard is locked at a time. AWS calls them an estimate,
+// too. Shards have a sum of their sizes, but collections have none. Counting is therefore left out
+// while the shard is smaller than the unit, which is nearly always.
 func CollectionSize(t *table.Table, c *api.Call, hash value.AV, unit int64, walk int) (low, high float64) {
 	partition := value.AppendKey(nil, hash)
 	shards := []*storage.Shard{&t.Shards[storage.ShardOf(partition)]}

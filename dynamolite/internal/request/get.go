@@ -12,6 +12,9 @@ import (
 )
 
 // GetItem executes the operation of that name.
+//
+// A read that is eventually consistent gets the latest item, too. AWS allows an older one, but the
+// engine has one copy of each item. Only the price is half.
 func (ex *Executor) GetItem(c *api.Call, in *dynamodb.GetItemInput) (*dynamodb.GetItemOutput, error) {
 	t, err := ex.Tables.Find(c, in.TableName)
 	if err != nil {
@@ -61,7 +64,9 @@ func NewGet(t *table.Table, key value.Item, projection *string, names map[string
 	return g, err
 }
 
-// read reads the item, unless its partition has no capacity left. It also returns the cost.
+// read reads the item, unless its partition has no capacity left. It also returns the cost. The
+// room is asked for before the read, and the price is taken after it, because the size of the item
+// decides the price.
 func (g *Get) read(ex *Executor, c *api.Call, consistent bool) (*storage.Record, table.Units, error) {
 	if g.Table.Meter == nil {
 		r := g.Table.Shard(&g.Key).Get(c, g.Key.Full)
@@ -78,7 +83,8 @@ func (g *Get) read(ex *Executor, c *api.Call, consistent bool) (*storage.Record,
 	return r, ds[0].Units, nil
 }
 
-// parseProjection parses a projection that is the request's only expression.
+// parseProjection parses a projection that is the request's only expression. Values are not allowed
+// then: a projection can use none.
 func parseProjection(projection *string, names map[string]string) (*expr.Projection, error) {
 	env, err := NewEnv("", names, nil, projection)
 	if err != nil || projection == nil {

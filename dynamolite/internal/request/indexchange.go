@@ -9,6 +9,10 @@ import (
 )
 
 // indexChange is the effect of a write on one index.
+//
+// It is computed with the evaluation and applied after the note, so applying needs no decision and
+// cannot fail. It is right while the item is the one that was evaluated: the entries of other items
+// have other keys.
 type indexChange struct {
 	index     *table.Index
 	drop      string // key of the entry to remove, or ""
@@ -22,6 +26,19 @@ type indexChange struct {
 }
 
 // changeOf computes the effect of a write on an index; ok is false if there is none.
+//
+// The prices are those of "Provisioned throughput considerations for Global Secondary Indexes" in
+// the developer guide:
+//
+//	item before   item after      the index            price
+//	in            in, same key    put, if it differs   the larger entry
+//	in            in, other key   drop and put         both entries
+//	in            out             drop                 the old entry
+//	out           in              put                  the new entry
+//	out           out             nothing              nothing
+//
+// DynamoDB Local bills a unit if one key attribute comes and the other goes. The recorded cases
+// follow AWS.
 func (e *Effect) changeOf(x *table.Index) (c indexChange, ok bool) {
 	if e.touched != nil && e.sameIn(x) {
 		return c, false // its keys are projected too
@@ -53,7 +70,8 @@ func (e *Effect) changeOf(x *table.Index) (c indexChange, ok bool) {
 }
 
 // sameIn reports whether an item looks unchanged to an index. The keys must be unchanged or among
-// the touched attributes.
+// the touched attributes. For a put, equal keys of the entry stand for equal key attributes, so
+// only the included attributes are compared.
 func (e *Effect) sameIn(x *table.Index) bool {
 	names := x.Include
 	switch {

@@ -24,7 +24,8 @@ func (ex *Executor) DeleteItem(c *api.Call, in *dynamodb.DeleteItemInput) (*dyna
 }
 
 // replace executes a put, or a delete of the item whose key is in.Item. The two have the same
-// parameters besides, and the same answer.
+// parameters besides, and the same answer. ReturnValues of both knows only ALL_OLD and NONE. A
+// value that only UpdateItem knows has another error than an unknown one, as on AWS.
 func (ex *Executor) replace(c *api.Call, kind WriteKind, in *dynamodb.PutItemInput) (*dynamodb.PutItemOutput, error) {
 	t, err := ex.Tables.Find(c, in.TableName)
 	returns := checkReturnValues(in.ReturnValues)

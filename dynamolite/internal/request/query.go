@@ -33,9 +33,12 @@ func (ex *Executor) Query(c *api.Call, in *dynamodb.QueryInput) (*dynamodb.Query
 	}, nil
 }
 
-// query is a validated Query: a reading of a range of one shard.
+// query is a validated Query: a reading of a range of one shard. All items with a partition key are
+// in one shard of the table, and all entries with one in one shard of the index.
 type query struct{ reading }
 
+// newQuery validates a Query. The key condition is parsed first and bound to keys last. An invalid
+// filter is therefore reported before a value that cannot be a key.
 func newQuery(t *table.Table, c *api.Call, in *dynamodb.QueryInput) (*query, error) {
 	common := readRequest{
 		query: true,
@@ -82,7 +85,8 @@ func newQuery(t *table.Table, c *api.Call, in *dynamodb.QueryInput) (*query, err
 	return q, nil
 }
 
-// checkQuery validates the parameters that only a Query has.
+// checkQuery validates the parameters that only a Query has. KeyConditions has AWS's error of mixed
+// parameters only beside a KeyConditionExpression.
 func checkQuery(in *dynamodb.QueryInput) error {
 	texts := parameters{
 		{"ProjectionExpression", in.ProjectionExpression != nil},
@@ -106,8 +110,9 @@ func checkQuery(in *dynamodb.QueryInput) error {
 	return nil
 }
 
-// checkFilter returns an error for a filter that uses the keys of the query, or attributes that
-// the index does not hold. This applies even if a local index would fetch the attributes.
+// checkFilter returns an error for a filter that uses the keys of the query, or attributes that the
+// index does not hold. This applies even if a local index would fetch the attributes. The filter
+// sees the entry alone, never the fetched item.
 func (q *query) checkFilter() error {
 	if q.filter == nil {
 		return nil
@@ -125,6 +130,9 @@ func (q *query) checkFilter() error {
 }
 
 // bound turns the key condition into a shard and a range of keys in it.
+//
+// The shard of the table is held for a local index. Both have the same partition key, so one lock
+// covers the items of all entries.
 func (q *query) bound(c *expr.KeyCondition) error {
 	hash, err := conditionValue(&q.key.Hash, c.Hash)
 	if err != nil {
@@ -147,7 +155,8 @@ func (q *query) bound(c *expr.KeyCondition) error {
 
 // rangeOf returns the keys of a partition that satisfy a condition on the sort key. The key of an
 // index entry continues after the sort key. Therefore "equal" is itself a range, and so is every
-// bound.
+// bound. No encoding of a value is a prefix of another. All keys that begin with the encoded sort
+// key therefore have just this sort key, and [storage.PrefixEnd] is the first key after them.
 func (q *query) rangeOf(partition string, c *expr.RangeCondition) (r storage.Range, err error) {
 	low, err := conditionValue(&q.key.Rng, c.Low)
 	if err != nil {
@@ -184,7 +193,8 @@ func (q *query) rangeOf(partition string, c *expr.RangeCondition) (r storage.Ran
 	}
 }
 
-// conditionValue checks a value that the condition compares with a key.
+// conditionValue checks a value that the condition compares with a key. The problems are those of a
+// key in an item, but AWS has other texts for some of them here.
 func conditionValue(a *storage.KeyAttribute, v value.AV) (value.AV, error) {
 	checked, problem, err := a.Check(v)
 	switch {
@@ -200,7 +210,8 @@ func conditionValue(a *storage.KeyAttribute, v value.AV) (value.AV, error) {
 	return checked, nil
 }
 
-// resume lets the range begin after an ExclusiveStartKey, which need not exist any more.
+// resume lets the range begin after an ExclusiveStartKey, which need not exist any more. A position
+// is a key and not a count. Items that come or go between two pages neither repeat nor hide others.
 func (q *query) resume(start value.Item) error {
 	_, at, err := q.startKey(start)
 	if err != nil {

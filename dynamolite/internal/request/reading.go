@@ -25,7 +25,8 @@ const (
 	fetchAtOnce = 128
 )
 
-// readRequest holds the parameters that a Query and a Scan share.
+// readRequest holds the parameters that a Query and a Scan share. The two operations have types of
+// their own in the SDK, with the same members.
 type readRequest struct {
 	query              bool // not a Scan
 	index              *string
@@ -52,11 +53,16 @@ func (in *readRequest) check() error {
 	}
 }
 
-// reading is a validated Query or Scan: the records to read, and how to process them.
+// reading is a validated Query or Scan: the records to read, and how to process them. One goroutine
+// owns it.
+//
+// A Query and a Scan differ only in the shards and the keys that they cover. Pages, billing,
+// filters and projections are the same code, so the two cannot price an item differently.
 type reading struct {
-	table      *table.Table
-	index      *table.Index       // nil: the table itself
-	key        *storage.KeySchema // of the index or the table
+	table *table.Table
+	index *table.Index       // nil: the table itself
+	key   *storage.KeySchema // of the index or the table
+	// consistent decides the price alone: every reading sees the latest records.
 	consistent bool
 	limit      int // 0: none
 	capacity   types.ReturnConsumedCapacity
@@ -84,6 +90,11 @@ type reading struct {
 	fetches bool
 }
 
+// newReading loads the schema before the position of its alteration. An alteration stores the
+// position first. A reading that finds the new schema therefore waits for its entry:
+//
+//	alter     store position ············ store schema
+//	reading                                             load schema · load position
 func newReading(t *table.Table, c *api.Call, in *readRequest) (r reading, err error) {
 	r = reading{
 		table:      t,
@@ -129,6 +140,8 @@ func (r *reading) parse(in *readRequest, env *expr.Env) (err error) {
 }
 
 // choose applies Select.
+//
+// COUNT with a projection is an error, as on AWS, although the answer has no items.
 func (r *reading) choose(what types.Select) error {
 	if r.projection != nil && what != "" && what != types.SelectSpecificAttributes {
 		return api.Validationf("Cannot specify the ProjectionExpression when choosing to get %s", what)
@@ -160,6 +173,10 @@ func (r *reading) choose(what types.Select) error {
 }
 
 // project finds out whether the index has the attributes that the projection asks for.
+//
+// A local index lets the reading fetch what it lacks, and a global index does not, as AWS
+// documents. A projection that the index satisfies fetches nothing. DynamoDB Local fetches for any
+// projection.
 func (r *reading) project() error {
 	if r.projection == nil {
 		return nil
@@ -175,7 +192,8 @@ func (r *reading) project() error {
 	return nil
 }
 
-// unprojected returns the attributes that are not in the index.
+// unprojected returns the attributes that are not in the index. A table has all attributes, so
+// nothing is lacking.
 func (r *reading) unprojected(attributes []string) (lacks []string) {
 	if r.index == nil {
 		return nil
@@ -189,6 +207,9 @@ func (r *reading) unprojected(attributes []string) (lacks []string) {
 }
 
 // page is the result of one Query or Scan before the filter.
+//
+// Its records stay valid after the locks are released, because records never change. Filters and
+// projections run without a lock.
 type page struct {
 	entries []*storage.Record // of the table or the index, in order
 	bytes   int               // of the entries
@@ -197,7 +218,10 @@ type page struct {
 	items   []*storage.Record
 	fetched int         // bytes of the items
 	units   table.Units // for the items
-	more    bool        // it ended at a limit, perhaps at the last record
+	// more tells that the page ended at a limit, perhaps at the last record. The next page is then
+	// empty, as AWS documents for LastEvaluatedKey. DynamoDB Local returns no key in some of these
+	// cases.
+	more bool
 }
 
 // perform reads a page and answers with it.
@@ -211,6 +235,9 @@ func (r *reading) perform(ex *Executor, c *api.Call) (answer, error) {
 
 // read reads a page, unless the partition, or the table or index, has no capacity left. A Scan is
 // charged to the whole table or index, not to partitions, because it reads little of each.
+//
+// The room is asked for before the page, and the price is taken after it: nobody knows how many
+// items a page will have.
 func (r *reading) read(ex *Executor, c *api.Call) (page, error) {
 	if r.table.Meter == nil {
 		return r.page(c), nil
@@ -230,7 +257,13 @@ func (r *reading) read(ex *Executor, c *api.Call) (page, error) {
 	return p, nil
 }
 
-// page reads a page. It holds the lock of a shard only while it reads that shard.
+// page reads a page. It holds the lock of a shard only while it reads that shard. A page of a Scan
+// is therefore not as of one instant, and AWS promises no more. The naive design locks all shards,
+// and each page would stop all writes.
+//
+// A Scan of a table finds an item that exists throughout exactly once, because an item never leaves
+// its shard. In an index an entry may move to a shard that was read, or from it. A reader of a
+// global index must expect that, as on AWS.
 func (r *reading) page(c *api.Call) (p page) {
 	if r.held != nil {
 		r.held.Mu.RLock()
@@ -269,7 +302,8 @@ func joined(to, records []*storage.Record) []*storage.Record {
 	return append(to, records...)
 }
 
-// room returns how many entries to read next; 0: any number.
+// room returns how many entries to read next; 0: any number. A page that fetches reads its entries
+// in portions and may stop within one. The entries beyond are read again for the next page.
 func (r *reading) room(p *page) int {
 	left := r.limit - len(p.entries)
 	switch {
@@ -282,8 +316,10 @@ func (r *reading) room(p *page) int {
 	}
 }
 
-// fetch adds entries of a local index to the page, with their items, until the page ends. The
-// items are whole: each is billed separately, and their sizes count for the limit of a page.
+// fetch adds entries of a local index to the page, with their items, until the page ends. The items
+// are whole: each is billed separately, and their sizes count for the limit of a page. Without the
+// latter, a megabyte of small entries could lead to gigabytes of items, and the answer would have
+// to hold them.
 func (r *reading) fetch(c *api.Call, p *page, entries []*storage.Record) {
 	for _, entry := range entries {
 		item := r.itemOf(c, entry)
@@ -297,6 +333,12 @@ func (r *reading) fetch(c *api.Call, p *page, entries []*storage.Record) {
 }
 
 // itemOf returns the item of an entry of a local index.
+//
+// The shard that is held is not locked again. A second shared lock of one goroutine waits for ever
+// if a writer has come in between:
+//
+//	query    RLock ······························ RLock: waits for the writer
+//	writer          Lock: waits for the query
 func (r *reading) itemOf(c *api.Call, entry *storage.Record) *storage.Record {
 	key, err := r.table.Key.Read(entry.Item(), func(*storage.KeyAttribute, value.AV, bool) error { return storage.ErrKeyMismatch })
 	if err != nil {
@@ -310,6 +352,8 @@ func (r *reading) itemOf(c *api.Call, entry *storage.Record) *storage.Record {
 }
 
 // answer is the output of a Query or a Scan.
+//
+// Its items were decoded for this answer, so the caller may keep and change them.
 type answer struct {
 	items          []map[string]types.AttributeValue
 	count, scanned int32
@@ -317,7 +361,11 @@ type answer struct {
 	consumed       *types.ConsumedCapacity
 }
 
-// answer filters and projects the records read, and enters the bill for them.
+// answer filters and projects the records read, and enters the bill for them. The bill comes first,
+// as it counts what was read: a filter saves nothing, as AWS documents. ScannedCount counts the
+// same.
+//
+// Without a filter, a count decodes no item. Only items that the answer returns count for its room.
 func (r *reading) answer(c *api.Call, p *page) (a answer, err error) {
 	b := r.bill(p)
 	b.enter(c.Op)
@@ -378,6 +426,7 @@ func (r *reading) found(p *page, i int) (item value.Item, err error) {
 }
 
 // source returns the record whose attributes are returned: the entry, or the item fetched for it.
+// It is also what an answer counts for its room: a fetched item may be far larger than its entry.
 func (r *reading) source(p *page, i int) *storage.Record {
 	if r.fetches {
 		return p.items[i]
@@ -386,7 +435,9 @@ func (r *reading) source(p *page, i int) *storage.Record {
 }
 
 // bill prices the sum of the records read, rounded up once. An index is billed separately. The
-// table then appears with the items fetched from it.
+// table then appears with the items fetched from it. The sum is rounded, not each item, as AWS
+// documents for Query and Scan. Fetched items are rounded one by one, as AWS documents for local
+// indexes.
 func (r *reading) bill(p *page) Bill {
 	b := Bill{table: r.table, Reads: true, Units: p.units}
 	u := table.ReadUnits(p.bytes, r.consistent)
@@ -399,7 +450,8 @@ func (r *reading) bill(p *page) Bill {
 }
 
 // position returns the LastEvaluatedKey of a page that ends with a record: the keys of the table
-// and of the index.
+// and of the index. The keys of both are needed. Many entries of an index can have the same index
+// key, and the table's key puts them in an order.
 func (r *reading) position(last *storage.Record) value.Item {
 	item := last.Item()
 	key := make(value.Item, 2*r.key.Attributes())
@@ -417,7 +469,8 @@ func (r *reading) position(last *storage.Record) value.Item {
 var errStartKey = api.Validation("The provided starting key is invalid")
 
 // startKey returns the shard and the tree key of a position. The position must name exactly the
-// keys of the table and of the index. The item need not exist.
+// keys of the table and of the index. The item need not exist. It comes from the caller, so it need
+// not be a position that the engine returned.
 func (r *reading) startKey(start value.Item) (shard int, key string, err error) {
 	own := make(value.Item, r.table.Key.Attributes())
 	for name, v := range start {

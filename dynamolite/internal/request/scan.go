@@ -9,6 +9,10 @@ import (
 )
 
 // maxSegments is how many parts a Scan can be divided into.
+//
+// maxSegments is how many parts a Scan can be divided into (TotalSegments, API reference of Scan).
+// The engine has 64 shards, so the segments beyond 64 are empty. AWS promises no more: a segment
+// may have any share of the items, or none.
 const maxSegments = 1_000_000
 
 // Scan executes the operation of that name.
@@ -30,7 +34,8 @@ func (ex *Executor) Scan(c *api.Call, in *dynamodb.ScanInput) (*dynamodb.ScanOut
 	}, nil
 }
 
-// scan is a validated Scan: a reading of a run of shards.
+// scan is a validated Scan: a reading of a run of shards. Its order is that of the shards, and
+// within a shard that of the keys. It is the same in every process.
 type scan struct{ reading }
 
 func newScan(t *table.Table, c *api.Call, in *dynamodb.ScanInput) (*scan, error) {
@@ -90,8 +95,9 @@ func checkSegment(segment, total *int32) error {
 	return nil
 }
 
-// bound turns the segment and the ExclusiveStartKey into a run of shards and a start in the
-// first.
+// bound turns the segment and the ExclusiveStartKey into a run of shards and a start in the first.
+// The key says which shard the Scan has reached, so a position needs no state between pages. A
+// position outside the segment is an error: the caller has mixed up two segments.
 func (s *scan) bound(in *dynamodb.ScanInput) error {
 	s.keys = storage.EveryKey
 	from, to := 0, len(s.shards)
@@ -114,7 +120,8 @@ func (s *scan) bound(in *dynamodb.ScanInput) error {
 }
 
 // SegmentOf returns the run of shards that a segment reads, given the numbers of shards and
-// segments. Each shard is in exactly one segment.
+// segments. Each shard is in exactly one segment. Rounding up gives contiguous runs that differ by
+// one shard at most. The position after a page thus belongs to one segment.
 func SegmentOf(shards, segment, total int) (from, to int) {
 	first := func(segment int) int { return (segment*shards + total - 1) / total }
 	return first(segment), first(segment + 1)

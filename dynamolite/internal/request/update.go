@@ -10,6 +10,9 @@ import (
 )
 
 // UpdateItem executes the operation of that name.
+//
+// AWS checks the name of the table, then the enumerations, then whether the table exists: see
+// [api.InOrder].
 func (ex *Executor) UpdateItem(c *api.Call, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error) {
 	t, err := ex.Tables.Find(c, in.TableName)
 	if err := api.InOrder(err, CheckReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics), checkReturnValues(in.ReturnValues)); err != nil {
@@ -30,6 +33,9 @@ func (ex *Executor) UpdateItem(c *api.Call, in *dynamodb.UpdateItemInput) (*dyna
 	}, nil
 }
 
+// newUpdate validates an UpdateItem. An update without an expression creates the item from its key,
+// if there is none. Of an existing item it changes nothing and costs a write. A key in the
+// expression is an error here, and the reason of a cancellation in a transaction.
 func newUpdate(t *table.Table, in *dynamodb.UpdateItemInput) (w Write, err error) {
 	if err := refuseLegacy(
 		parameters{{"AttributeUpdates", in.AttributeUpdates != nil}, {"Expected", in.Expected != nil}, {"ConditionalOperator", in.ConditionalOperator != ""}},
@@ -59,7 +65,11 @@ func newUpdate(t *table.Table, in *dynamodb.UpdateItemInput) (w Write, err error
 }
 
 // returned returns the values that ReturnValues asks for. UPDATED_OLD and UPDATED_NEW return the
-// updated attributes by path: of a map, only the touched members.
+// updated attributes by path: of a map, only the touched members. DynamoDB Local returns whole
+// top-level attributes. The recorded cases follow the documentation of AWS, "only the updated
+// attributes".
+//
+// Without an expression nothing is updated, so these two return nothing.
 func (w *Write) returned(want types.ReturnValue, e *Effect) value.Item {
 	switch want {
 	case types.ReturnValueAllOld:
@@ -76,7 +86,9 @@ func (w *Write) returned(want types.ReturnValue, e *Effect) value.Item {
 }
 
 // newImage returns the item after the update. It copies the values that the update wrote, because
-// one value may have been written to two places.
+// one value may have been written to two places. Without the copy, the caller would change both
+// places when it changes one. The item itself belongs to this request, because records are decoded
+// for each request.
 func (w *Write) newImage(e *Effect) value.Item {
 	if e.is == nil {
 		return e.New.Item()
@@ -89,6 +101,8 @@ func (w *Write) newImage(e *Effect) value.Item {
 	return e.is
 }
 
+// touchedOf returns the touched parts of an item. They are copies, for the reason that newImage
+// has.
 func (w *Write) touchedOf(item value.Item) value.Item {
 	if w.Update == nil || item == nil {
 		return nil

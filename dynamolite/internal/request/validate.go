@@ -10,7 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// maxItem is the size limit of an item in bytes.
+// maxItem is the size limit of an item in bytes. AWS: an item has at most 400 KB, names and values
+// together ("Quotas in Amazon DynamoDB").
 const maxItem = 400 * 1024
 
 // CheckConsumedCapacity validates ReturnConsumedCapacity.
@@ -19,7 +20,8 @@ func CheckConsumedCapacity(v types.ReturnConsumedCapacity) error {
 		types.ReturnConsumedCapacityIndexes, types.ReturnConsumedCapacityTotal, types.ReturnConsumedCapacityNone)
 }
 
-// CheckReturns validates what a write shall return of its capacity and its collection.
+// CheckReturns validates what a write shall return of its capacity and its collection. Both errors
+// are reported at once, as AWS does for all members that do not fit its model.
 func CheckReturns(c types.ReturnConsumedCapacity, m types.ReturnItemCollectionMetrics) error {
 	return api.AllUnfit(CheckConsumedCapacity(c), api.OneOfOrNone("returnItemCollectionMetrics", m,
 		types.ReturnItemCollectionMetricsSize, types.ReturnItemCollectionMetricsNone))
@@ -32,8 +34,9 @@ func checkReturnValues(v types.ReturnValue) error {
 }
 
 // NewEnv binds the names and values of a request with the given expressions, nil where absent. If
-// all are absent, it returns nil, and no environment is needed. Absent is then what AWS says of
-// the expressions that could use values, "" if it is not known.
+// all are absent, it returns nil, and no environment is needed. Absent is then what AWS says of the
+// expressions that could use values, "" if it is not known. The expressions share one environment,
+// so that a name is unused only if none of them uses it.
 func NewEnv(absent string, names map[string]string, values value.Item, expressions ...*string) (*expr.Env, error) {
 	present := false
 	for _, e := range expressions {
@@ -58,7 +61,8 @@ func NewEnv(absent string, names map[string]string, values value.Item, expressio
 	return expr.NewEnv(names, values), nil
 }
 
-// Unused returns an error for names and values that no expression of the request uses.
+// Unused returns an error for names and values that no expression of the request uses. It comes
+// after all parsing, because parsing is what uses a name.
 func Unused(env *expr.Env) error {
 	if env == nil {
 		return nil
@@ -83,7 +87,8 @@ func (ps parameters) present() (names []string) {
 }
 
 // refuseLegacy refuses the parameters that expressions replaced. The error is AWS's if the request
-// has expressions, too.
+// has expressions, too. The engine leaves these parameters out by choice (docs/engine.md). Ignoring
+// them would be worse: a write with Expected would then ignore its condition.
 func refuseLegacy(legacy, expressions parameters) error {
 	old := legacy.present()
 	if old == nil {

@@ -32,6 +32,12 @@ const (
 )
 
 // Write is one write, parsed and validated as far as possible without the item.
+//
+// A put is encoded before its shard is locked, because its record depends on the request alone.
+// Encoding it under the lock would keep all writers of the shard waiting. An update depends on the
+// item, so it is encoded under the lock.
+//
+// One goroutine owns a write. It is evaluated and applied at most once.
 type Write struct {
 	Kind         WriteKind
 	Table        *table.Table
@@ -42,7 +48,9 @@ type Write struct {
 	item         value.Item      // WritePut: the same, decoded
 	Update       *expr.Update    // WriteUpdate: nil means the key alone
 	Touched      []string        // attributes that Update writes
-	Misfit       error           // in a transaction: the item does not fit the table, and no other field is set
+	// Misfit is the reason that the item of a transaction does not fit the table. Besides it, only
+	// Table is set. The key is zero, so its lock is that of shard 0, and no item is found or taken.
+	Misfit error
 }
 
 // Effect is an evaluated write: the change and its cost. It is right as long as the item and the
@@ -54,17 +62,33 @@ type Write struct {
 // the disk can all refuse. Each would need its own undoing, of the item and of up to 25 indexes,
 // which readers do not lock.
 type Effect struct {
-	Old, New *storage.Record // nil: no such item
-	was, is  value.Item      // old and new decoded, where needed
-	touched  []string        // attributes that may differ; nil: any
-	Schema   *table.Schema   // in force when changes were computed
-	changes  []indexChange
-	units    table.Units // of the table; each change has those of its index
+	// Old and New are nil if there is no such item. They are the same pointer if the write stores
+	// nothing: a check, or an update without an expression of an existing item.
+	Old, New *storage.Record
+	// was and is are old and new decoded, where needed. They may share values, so neither is
+	// changed before the effect is applied. A put or a delete without a condition needs neither,
+	// unless an index or a comparison asks.
+	was, is value.Item
+	// touched are the attributes that may differ; nil: any. Old and New are equal in all others, so
+	// only these are compared and indexed.
+	touched []string
+	Schema  *table.Schema // in force when changes were computed
+	changes []indexChange
+	// units is the price of the write on the table; each change has that on its index. It is 0 if
+	// the evaluation failed for another reason than its condition: such a request is not billed.
+	units table.Units
 }
 
 // Evaluate computes the effect of the write on the item found, without applying it. A failed
 // condition is a *types.ConditionalCheckFailedException, and the effect still has its cost. Any
 // other error costs nothing.
+//
+// The condition comes before the update, so a failed condition hides an update that does not fit
+// the item. The price is by the larger of the two items, as AWS documents for PutItem and
+// UpdateItem.
+//
+// The caller holds the lock of the item's shard until it has applied the effect, or takes the item
+// for a transaction.
 func (w *Write) Evaluate(old *storage.Record) (Effect, error) {
 	e := Effect{Old: old, New: old, Schema: w.Table.Schema()}
 	if w.Misfit != nil {
@@ -100,6 +124,12 @@ func (w *Write) Evaluate(old *storage.Record) (Effect, error) {
 }
 
 // evaluateUpdate makes the record after an update.
+//
+// The size limit and the index keys are checked on the result. Nothing before it can check them: an
+// update may add to a number, append to a list, or copy another attribute.
+//
+// An existing item is not encoded anew. Its unchanged attributes are copied as they are, so the
+// time under the lock follows the touched attributes. The key is the string of the old record.
 func (w *Write) evaluateUpdate(e *Effect) error {
 	var key value.Item
 	switch {
@@ -133,8 +163,9 @@ func (w *Write) evaluateUpdate(e *Effect) error {
 	return e.Schema.CheckIndexKeys(e.is, e.touched)
 }
 
-// resized returns the size of an item that differs from the old one only in the touched
-// attributes.
+// resized returns the size of an item that differs from the old one only in the touched attributes.
+// It equals the size that a walk over all attributes would sum up. The walk would take place under
+// the lock.
 func (e *Effect) resized() int {
 	size := e.Old.Size
 	for _, name := range e.touched {
@@ -149,6 +180,9 @@ func (e *Effect) resized() int {
 }
 
 // Reindex computes the effect of the write on the indexes of the schema.
+//
+// It may run twice. A transaction calls it again if an index has come or gone between its two
+// steps.
 func (e *Effect) Reindex() {
 	e.changes = nil
 	if e.Old == e.New || e.Schema.Unindexed(e.touched) {
@@ -172,6 +206,9 @@ func (e *Effect) decode() {
 }
 
 // Same reports whether the write changes nothing.
+//
+// AWS writes no stream record for a write that changes no data (documentation of DynamoDB Streams).
+// Sizes are compared first, because they need no decoding.
 func (e *Effect) Same() bool {
 	switch {
 	case e.Old == e.New:
@@ -204,8 +241,15 @@ func (w *Write) Change(e *Effect) history.Change {
 	return history.Change{Table: w.Table, Shard: w.Key.Shard, Old: e.Old, New: e.New}
 }
 
-// ApplyLocked applies an evaluated write that was noted at pos. The caller has held the table
-// shard since the evaluation.
+// ApplyLocked applies an evaluated write that was noted at pos. The caller has held the table shard
+// since the evaluation. It cannot fail: whatever could refuse the write was asked before.
+//
+// The expiry is noted under the same lock as the item. The sweep forgets the earliest expiry of a
+// shard, and then reads the items under their lock. It therefore meets the write in one place or
+// the other:
+//
+//	sweep    forget the earliest ······················ lock · read a · unlock
+//	write                          lock · a · lower · unlock
 func (w *Write) ApplyLocked(e *Effect, pos journal.Position) {
 	s := w.Table.Shard(&w.Key)
 	switch e.New {
@@ -229,6 +273,12 @@ func (w *Write) ApplyLocked(e *Effect, pos journal.Position) {
 // The price is known only after the evaluation: it depends on the sizes of the old and the new item
 // and on the indexes that change. A failed condition has a price too, and can be throttled. A
 // throttled write hides whether its condition holds, as on AWS.
+//
+// The lock ends before the disk has the entry. A lock that lasted until the sync would admit one
+// write of each shard to a group. Whoever reads the item meanwhile waits for the same entry before
+// it answers ([api.Call.Seen]).
+//
+// A refused write has seen the shard, too: its answer must not rest on a write that a crash undoes.
 func (w *Write) execute(ex *Executor, c *api.Call) (Effect, error) {
 	s := w.Table.Shard(&w.Key)
 	s.Mu.Lock()
@@ -256,6 +306,9 @@ func (w *Write) execute(ex *Executor, c *api.Call) (Effect, error) {
 }
 
 // perform executes the write of a single-write request and enters its bill.
+//
+// A failed condition is in the bill, as AWS documents. A throttled write and an invalid one have no
+// price and no entry.
 func (w *Write) perform(ex *Executor, c *api.Call) (Effect, Bill, error) {
 	e, err := w.execute(ex, c)
 	b := Bill{table: w.Table}
@@ -280,6 +333,9 @@ func (w *Write) Conditional(condition *string, onFailure types.ReturnValuesOnCon
 }
 
 // NewWrite makes a write of an item in a request. A put has the item; the other kinds have its key.
+//
+// What it checks needs no lock. The transaction and the batch validate all their writes before they
+// execute the first.
 func NewWrite(t *table.Table, kind WriteKind, item value.Item) (w Write, err error) {
 	w = Write{Kind: kind, Table: t}
 	if kind == WritePut {
@@ -294,6 +350,10 @@ func NewWrite(t *table.Table, kind WriteKind, item value.Item) (w Write, err err
 }
 
 // putting makes the record that a put stores.
+//
+// The index keys are checked against the schema of this moment. An index may come before the write
+// has its lock. An item with an unfit attribute is then left out of it, as older items are
+// ([table.Index.EntryKey]).
 func (w *Write) putting(item value.Item) (err error) {
 	if item == nil {
 		return api.Missing("Item")
@@ -324,7 +384,8 @@ func (w *Write) Updating(expression string, env *expr.Env) (err error) {
 	return nil
 }
 
-// SparesKey returns an error for an update that writes to the key.
+// SparesKey returns an error for an update that writes to the key. It is apart from the parsing,
+// because a transaction parses all expressions before it looks at items.
 func (w *Write) SparesKey() error {
 	for _, name := range w.Touched {
 		if w.Table.Key.Has(name) {
@@ -335,12 +396,16 @@ func (w *Write) SparesKey() error {
 }
 
 // ItemName identifies an item in a database.
+//
+// It has the table and not its name, because one request may name a table by its name and by its
+// ARN. A transaction and a batch may name each item once.
 type ItemName struct {
 	Table *table.Table
 	Key   string
 }
 
-// Executor executes the requests that read and write items, except for transactions.
+// Executor executes the requests that read and write items, except for transactions. It has no
+// state of its own. It is safe for concurrent use.
 type Executor struct {
 	Tables *catalog.Tables
 	Log    *history.Log

@@ -16,6 +16,8 @@ import (
 // answer from the page, and sends no X-Amz-Target header, unless it takes page and server for the
 // same origin. It does so if the page's own name, after a change in DNS, has the address of this
 // machine ("DNS rebinding"). The Host of such a request is still the page's name.
+//
+// The check is only for servers without keys: a page has no key, and cannot sign.
 type hosts map[string]struct{}
 
 func newHosts(names []string) hosts {
@@ -34,7 +36,11 @@ func plainHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), "."))
 }
 
-// has reports whether requests may name a host, which may have a port.
+// has reports whether requests may name a host, which may have a port. Names below localhost are
+// this machine's, too: RFC 6761 reserves them for loopback.
+//
+// A port must be a number. A host such as "127.0.0.1:80@evil.example" would otherwise pass for its
+// beginning.
 func (h hosts) has(host string) bool {
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		if strings.Trim(port, "0123456789") != "" {
@@ -53,7 +59,9 @@ func (h hosts) has(host string) bool {
 	return local && (below == "" || strings.HasSuffix(below, ".") && !strings.ContainsAny(below, "[]:@/"))
 }
 
-// check refuses a request that a page of another site may have caused.
+// check refuses a request that a page of another site may have caused. Three things are checked,
+// because browsers differ in what they send. Host is always there, Origin comes with a POST of a
+// page, and Sec-Fetch-Site with recent browsers. Programs send the last two not at all.
 func (h hosts) check(r *http.Request) error {
 	if !h.has(r.Host) {
 		return forbidden("The host " + quoted(r.Host) + " is not this machine. Without credentials, only a loopback address, localhost, " +
@@ -84,7 +92,12 @@ func forbidden(message string) error {
 	return &refusal{http.StatusForbidden, serving + "AccessDeniedException", message}
 }
 
-// budget limits the bytes of the large bodies and answers that are in memory at a time.
+// budget limits the bytes of the large bodies and answers that are in memory at a time. It refuses
+// and never waits. Waiting requests would hold what they have, and could wait for each other for
+// ever.
+//
+//	request A   holds 40 · waits for 10
+//	request B   holds 20 · waits for 10        of 64
 type budget struct {
 	most int64
 	held atomic.Int64
@@ -93,7 +106,8 @@ type budget struct {
 // full reports whether too little is left for a large body or answer.
 func (b *budget) full() bool { return b.held.Load() > b.most-keptBytes }
 
-// take takes bytes, or reports that there are not so many left.
+// take takes bytes, or reports that there are not so many left. Adding first and then looking needs
+// no lock. Two that add at once may both be refused although one would fit; SDKs send again.
 func (b *budget) take(n int64) bool {
 	if b.held.Add(n) > b.most {
 		b.held.Add(-n)
@@ -102,7 +116,8 @@ func (b *budget) take(n int64) bool {
 	return true
 }
 
-// charge takes bytes even if there are not so many left.
+// charge takes bytes even if there are not so many left. It is for an answer whose operation is
+// done. Refusing it would hide a write that took place.
 func (b *budget) charge(n int64) { b.held.Add(n) }
 
 func (b *budget) give(n int64) { b.held.Add(-n) }

@@ -26,14 +26,20 @@ import (
 
 // Handler answers the requests of clients. It refuses what it can before it reads a body: a foreign
 // host or origin, a missing signature, an unknown access key, an unknown operation.
+//
+// What it refuses by the header costs no memory for a body.
+//
+// All fields but the budgets and the pool are fixed. It is safe for concurrent use.
 type Handler struct {
-	backend     Backend
-	verifier    *sigv4.Verifier // nil if signatures are not verified
-	hosts       hosts           // that a request may name if signatures are not verified
-	logger      *slog.Logger
-	maxBody     int64
-	flight      budget
-	unproven    budget // the part of flight for connections that have not proven a key
+	backend  Backend
+	verifier *sigv4.Verifier // nil if signatures are not verified
+	hosts    hosts           // that a request may name if signatures are not verified
+	logger   *slog.Logger
+	maxBody  int64
+	flight   budget
+	// unproven is the part of flight for connections that have not proven a key. It is a 32nd, so
+	// strangers cannot use up the budget of those with a key.
+	unproven    budget
 	connections int
 	now         func() time.Time
 	exchanges   sync.Pool // of *exchange
@@ -74,7 +80,8 @@ type Backend struct {
 // the request was sent to.
 type Route func(ctx context.Context, host string, body []byte, e *wire.Encoder) error
 
-// New returns a handler for a backend.
+// New returns a handler for a backend. One request of the largest size must fit, so the budget is
+// at least that size.
 func New(b Backend, o Options) *Handler {
 	h := &Handler{backend: b, hosts: newHosts(o.Hosts), logger: o.Logger, maxBody: o.MaxBodyBytes, connections: o.MaxConnections, now: o.Now}
 	if o.Credentials != nil {
@@ -103,6 +110,9 @@ func New(b Backend, o Options) *Handler {
 }
 
 // ServeHTTP answers one request.
+//
+// The answer is sent after the operation, in any case: an error is an answer, too. Release comes
+// after the sending, because the answer is in memory until then.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, _ := h.exchanges.Get().(*exchange)
 	defer func() {
@@ -116,7 +126,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.send(w)
 }
 
-// answer executes a request and leaves the response in x.
+// answer executes a request and leaves the response in x. A panic is a defect of the engine. It is
+// logged and answered, so that the client gets an error in AWS's form.
 func (h *Handler) answer(ctx context.Context, x *exchange, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -157,7 +168,11 @@ const (
 
 const targetHeader = "X-Amz-Target"
 
-// operate executes an operation.
+// operate executes an operation. The order is that of the cost: what the header says, the body and
+// its signature, the room for decoding it.
+//
+// Without keys, a signature must still have AWS's form. A client that forgets to sign would
+// otherwise find out on AWS only.
 func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) error {
 	if err := sigv4.Signed(r); err != nil {
 		return err
@@ -190,6 +205,9 @@ func (h *Handler) operate(ctx context.Context, x *exchange, r *http.Request) err
 // Little of it is kept: once a body outgrows the budget of unproven connections, the rest is only
 // hashed. If the signature is true, the connection has proven the key, and the client must send
 // the request again.
+//
+// The naive design reads the body before it looks at the key. Bodies of 16 MiB on 60 connections
+// then made the heap grow by 2.35 GB.
 func (h *Handler) readVerified(x *exchange, r *http.Request) error {
 	claim, err := h.verifier.Claim(r, h.now())
 	if err != nil {
@@ -225,7 +243,8 @@ const (
 	serving    = "com.amazon.coral.service#"
 )
 
-// refusal is a protocol error.
+// refusal is a protocol error. It has the form of AWS's errors, so that SDKs handle it like one of
+// DynamoDB.
 type refusal struct {
 	status        int
 	kind, message string
@@ -253,7 +272,7 @@ var (
 	errInternal = &refusal{http.StatusInternalServerError, modeled + "InternalServerError", "The request failed; the log of dynamolite tells why."}
 )
 
-// fail turns an error into the response.
+// fail turns an error into the response. What was written of an answer is dropped first.
 func (x *exchange) fail(err error) {
 	x.reset()
 	x.status = http.StatusBadRequest

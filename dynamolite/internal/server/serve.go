@@ -28,9 +28,10 @@ const maxHeaderBytes = 32 << 10
 // progress five seconds to end. It returns nil, or an error if some did not end and were cut off.
 // If l fails, Serve returns early with its error. It closes l in any case.
 //
-// A client has 10 seconds to send a header, and a minute to send a request. It has three minutes
-// to take the answer, and 5 minutes until its next request. MaxConnections limits
-// the connections.
+// A client has 10 seconds to send a header, and a minute to send a request. It has three minutes to
+// take the answer, and 5 minutes until its next request. MaxConnections limits the connections. The
+// order of its end: the listener is closed first, so no connection comes after the unused ones were
+// closed. Those with a request then get the grace.
 func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	conns := connections{most: h.connections, logger: h.logger, now: h.now}
 	server := &http.Server{
@@ -69,19 +70,23 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // connections are those that a server has open. They limit their number: a connection costs some
-// kilobytes, and up to 128 more for a body and an answer that the budget does not count.
+// kilobytes, and up to 128 more for a body and an answer that the budget does not count. The naive
+// design refuses a connection beyond the limit. Idle ones, which clients keep for later, would then
+// keep others out. The longest idle one is closed instead; its client connects again.
 type connections struct {
 	most   int
 	logger *slog.Logger
 	now    func() time.Time
 
-	mu     sync.Mutex
-	conns  map[net.Conn]connection
-	serial uint64    // of the latest change of a state
+	mu    sync.Mutex
+	conns map[net.Conn]connection
+	// serial numbers the changes of states. It orders them without a clock.
+	serial uint64
 	warned time.Time // when a refusal was last logged
 }
 
-// provenConn is what the requests of one connection share.
+// provenConn is what the requests of one connection share. A proof lasts as long as the connection.
+// It never passes to another one, even of the same address.
 type provenConn struct {
 	proven atomic.Bool // it has brought a true signature
 }
@@ -101,7 +106,12 @@ type connection struct {
 	since uint64
 }
 
-// track is what the server calls when the state of a connection changes.
+// track is what the server calls when the state of a connection changes. The server calls it for
+// one connection in order, but for several at once. A closed connection may still be reported as
+// active: it was on its way. Such a report must not bring it back into the count.
+//
+//	track    over the limit · close idle a ····················· a is active: unknown, ignored
+//	server                                  a has a request
 func (cs *connections) track(c net.Conn, state http.ConnState) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -124,7 +134,9 @@ func (cs *connections) track(c net.Conn, state http.ConnState) {
 	cs.conns[c] = connection{state, cs.serial}
 }
 
-// evictLocked closes the connection that has been without a request for longest, if there is one.
+// evictLocked closes the connection that has been without a request for longest, if there is one. A
+// new connection without a request counts as waiting. Otherwise a stranger could open all of them
+// and send nothing.
 func (cs *connections) evictLocked() bool {
 	var oldest net.Conn
 	for c, at := range cs.conns {

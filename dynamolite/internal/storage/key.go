@@ -22,7 +22,8 @@ type KeyAttribute struct {
 	Max  int // bytes
 }
 
-// KeySchema is the primary key of a table or the key of an index.
+// KeySchema is the primary key of a table or the key of an index. It never changes, so it is shared
+// without a lock.
 type KeySchema struct{ Hash, Rng KeyAttribute }
 
 // Has reports whether an attribute is part of the key.
@@ -38,7 +39,9 @@ func (s *KeySchema) Attributes() int {
 	return 2
 }
 
-// ItemKey is the location of an item in a table.
+// ItemKey is the location of an item in a table. Full is the encoded partition key and after it the
+// encoded sort key. Equal numbers have equal encodings, so 1 and 1.0 name one item. The order of
+// the encodings is the order of a Query.
 type ItemKey struct {
 	Shard     int
 	hashLen   int      // length of the partition key in full
@@ -67,7 +70,8 @@ const (
 	KeyTooLong
 )
 
-// Check validates a key value and normalises a number. It returns strings and bytes unchanged.
+// Check validates a key value and normalises a number. It returns strings and bytes unchanged. A
+// number has no limit of its length here: DynamoDB's numbers have at most 38 digits.
 func (a *KeyAttribute) Check(v value.AV) (value.AV, KeyProblem, error) {
 	var size int
 	switch v := v.(type) {

@@ -31,8 +31,9 @@ const (
 	streamKeys // has an image for its key
 )
 
-// streamHeader is a stream without its records, as it is on disk. Members may be added; the
-// meaning of a member must never change.
+// streamHeader is a stream without its records, as it is on disk. Members may be added; the meaning
+// of a member must never change. It has the key of the table, which may be deleted while its stream
+// is still readable.
 type streamHeader struct {
 	Table   string               `json:"table"`
 	Label   string               `json:"label"`
@@ -43,13 +44,18 @@ type streamHeader struct {
 }
 
 // StreamImage is a stream at one place in the order of writes. It lacks the records that are
-// trimmed while it is written. Readers learn of this as they do from the stream itself.
+// trimmed while it is written. Readers learn of this as they do from the stream itself. The naive
+// design copies all records while writes are stopped, up to 256 MiB for each table. The state has
+// only positions, and the records up to it are read later: they never change, and new ones come
+// after them.
 type StreamImage struct {
 	stream *Stream
 	state  stream.State
 }
 
-// Images returns the images of all streams. No write is in progress.
+// Images returns the images of all streams. No write is in progress. The caller holds the shards of
+// all tables, so all images have the position of the checkpoint. None is pending then, because
+// creating and altering a table hold locks that the caller has.
 func (g *Registry) Images() []StreamImage {
 	var all []StreamImage
 	for _, s := range g.all() {
@@ -58,7 +64,8 @@ func (g *Registry) Images() []StreamImage {
 	return all
 }
 
-// Write puts the image, entry by entry. Kind is the first byte of each.
+// Write puts the image, entry by entry. Kind is the first byte of each. The head comes first and
+// has the shards. Records follow by shard, about 64 KiB to an entry.
 func (im *StreamImage) Write(kind byte, put func([]byte) error) error {
 	s := im.stream
 	head, err := json.Marshal(&streamHeader{
@@ -89,6 +96,8 @@ func (im *StreamImage) Write(kind byte, put func([]byte) error) error {
 
 // appendStreamRecord appends a record: flags, position, time, key, and for each of its images the
 // size and the encoded item.
+//
+// The images are whole items. The key of an item is in them, so only the key in the tree is added.
 func appendStreamRecord(dst []byte, r *stream.Record[streamChange]) []byte {
 	c := &r.Value
 	var flags byte
@@ -123,7 +132,8 @@ func appendStreamRecord(dst []byte, r *stream.Record[streamChange]) []byte {
 	return dst
 }
 
-// readRecord reads the output of appendStreamRecord.
+// readRecord reads the output of appendStreamRecord. Each image gets its own memory: records expire
+// one by one, and must not keep an entry of 64 KiB.
 func readRecord(r *journal.Reader) stream.Record[streamChange] {
 	flags := r.Next(1)[0]
 	out := stream.Record[streamChange]{Position: r.Unsigned(), At: time.UnixMilli(r.Signed())}
@@ -155,6 +165,9 @@ func readRecord(r *journal.Reader) stream.Record[streamChange] {
 
 // RestorePart reads an entry of [Image.Write], without its kind. The head of a stream comes before its
 // records; last is what the entry before returned.
+//
+// The table's entry came before, and has registered an empty stream if the table's is enabled. The
+// head gives it its log. A head without such a stream is of a former one.
 func (g *Registry) RestorePart(entry string, last *Stream) (*Stream, error) {
 	r := journal.Reader{Rest: entry}
 	switch r.Next(1)[0] {
@@ -168,6 +181,7 @@ func (g *Registry) RestorePart(entry string, last *Stream) (*Stream, error) {
 			return nil, fmt.Errorf("%w: %w", journal.ErrEntry, err)
 		}
 		s := g.Restore(&Stream{Table: h.Table, Created: h.Created, View: h.View, key: h.Key.Schema(), log: log}, h.Label)
+		// Of an enabled stream, s is the table's, which was registered without records.
 		s.log = log
 		return s, nil
 	case streamRecords:
@@ -187,7 +201,8 @@ func (g *Registry) RestorePart(entry string, last *Stream) (*Stream, error) {
 }
 
 // Restore registers a stream under its earlier label, or returns the stream already registered
-// under it.
+// under it. A stream has one object, whichever entry names it first. The table and the registry
+// must not have two.
 func (g *Registry) Restore(s *Stream, label string) *Stream {
 	s.Name(label)
 	g.mu.Lock()

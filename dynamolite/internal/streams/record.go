@@ -16,15 +16,20 @@ import (
 )
 
 // streamChange is a write as a stream keeps it: the images that its view shows. They are the
-// table's own records, so they cost nothing while the table also has them.
+// table's own records, so they cost nothing while the table also has them. The naive design makes
+// the API's record with the write. Each write would then decode two images under the lock of its
+// item, although most records are read later or never.
 type streamChange struct {
 	old, new *storage.Record // nil: not shown, or no such item
-	keys     *storage.Record // has the key if neither image does
-	event    types.OperationType
-	expired  bool // the sweep for expired items deleted it
+	// keys is a record that has the key, if neither image is shown. It is a whole item: a record of
+	// only the key would have to be encoded under the lock.
+	keys    *storage.Record
+	event   types.OperationType
+	expired bool // the sweep for expired items deleted it
 }
 
-// newStreamChange keeps the parts of a write that a view shows.
+// newStreamChange keeps the parts of a write that a view shows. A put of an item that existed is
+// MODIFY, as on AWS.
 func newStreamChange(view dynamodbtypes.StreamViewType, old, updated *storage.Record, expired bool) streamChange {
 	c := streamChange{event: types.OperationTypeModify, expired: expired, keys: updated}
 	switch {
@@ -45,12 +50,13 @@ func newStreamChange(view dynamodbtypes.StreamViewType, old, updated *storage.Re
 	return c
 }
 
-// bytes returns the size that the change counts for: its images, and about the size of its key.
+// bytes returns the size that the change counts for: its images, and about the size of its key. It
+// depends on the record alone, so a restart counts the same and drops the same records.
 func (c *streamChange) bytes() int {
 	return c.old.Bytes() + c.new.Bytes() + c.keys.Bytes() + len(c.keyed().Key)
 }
 
-// keyed returns a record that has the key.
+// keyed returns a record that has the key. A change always has one: some image, or keys.
 func (c *streamChange) keyed() *storage.Record {
 	switch {
 	case c.new != nil:
@@ -61,7 +67,8 @@ func (c *streamChange) keyed() *storage.Record {
 	return c.keys
 }
 
-// streamParts holds everything that a record points at, in one allocation.
+// streamParts holds everything that a record points at, in one allocation. The API's types have
+// pointers everywhere. A page of 1,000 records would otherwise make many thousand small objects.
 type streamParts struct {
 	types.StreamRecord
 
@@ -70,13 +77,16 @@ type streamParts struct {
 	size                                int64
 }
 
-// record returns the record in the API's form. The caller may keep and change all of it.
+// record returns the record in the API's form. The caller may keep and change all of it. Time is in
+// whole seconds, as on AWS. The record of an expired item has the identity of the service. Readers
+// tell it from a client's delete by that ("DynamoDB Streams and Time to Live").
 func (s *Stream) record(r *stream.Record[streamChange]) types.Record {
 	c := &r.Value
 	keys, size := s.keys(c.keyed())
 	number := sequenceNumber(r.Position)
 	p := &streamParts{
 		region: s.region(), id: s.eventID(number), source: "aws:dynamodb", version: "1.1", number: number,
+		// Rounded down, as AWS documents for ApproximateCreationDateTime.
 		at: r.At.Truncate(time.Second), size: int64(size + c.old.Bytes() + c.new.Bytes()),
 	}
 	p.StreamRecord = types.StreamRecord{
@@ -97,7 +107,8 @@ func (s *Stream) record(r *stream.Record[streamChange]) types.Record {
 	return out
 }
 
-// keys returns the key of an item, and its size.
+// keys returns the key of an item, and its size. The size counts names and values by AWS's rules,
+// so it needs the numbers in the form of items.
 func (s *Stream) keys(r *storage.Record) (keys value.StreamItem, size int) {
 	keys = make(value.StreamItem, s.key.Attributes())
 	for _, a := range [...]*storage.KeyAttribute{&s.key.Hash, &s.key.Rng} {
@@ -118,11 +129,13 @@ func (s *Stream) keys(r *storage.Record) (keys value.StreamItem, size int) {
 	return keys, size
 }
 
-// region returns the region in the stream's ARN.
+// region returns the region in the stream's ARN. The engine has one region, but the record must
+// agree with the ARN that its reader knows.
 func (s *Stream) region() string { return strings.SplitN(s.ARN, ":", 5)[3] }
 
 // eventID returns 32 hexadecimal digits. No record of another stream or sequence number has the
-// same ones, and they stay the same each time the record is read.
+// same ones, and they stay the same each time the record is read. The naive ID is random. A reader
+// that sees a record twice, after a crash of its own, could then not tell.
 func (s *Stream) eventID(number string) string {
 	h := fnv.New128a()
 	_, _ = h.Write([]byte(s.ARN)) // a hash never fails

@@ -58,7 +58,9 @@ func New(l *history.Log, b *catalog.Background, every time.Duration, polls bool)
 	return &Sweeper{log: l, background: b, now: l.Now, every: cmp.Or(every, sweepInterval), polls: polls, woken: make(chan struct{}, 1)}
 }
 
-// Wake wakes the sweep if it sleeps for a later expiry.
+// Wake wakes the sweep if it sleeps for a later expiry. The signal has room for one: a sweep that
+// is about to look needs no second. It never blocks, because writes call it with their shard
+// locked.
 func (s *Sweeper) Wake(at int64) {
 	if at >= s.expected.Load() {
 		return
@@ -79,6 +81,8 @@ func (s *Sweeper) Start() {
 	s.Wake(table.UnknownExpiry)
 }
 
+// sweepOnAndOn sweeps until the database is closed. A wake does not sweep. It only works out the
+// next multiple of the interval anew, so many writes cannot make the sweep run often.
 func (s *Sweeper) sweepOnAndOn(start time.Time) {
 	plan := Plan{Every: s.every, Start: start}
 	timer := time.NewTimer(s.every)
@@ -131,8 +135,9 @@ func (s *Plan) Sleep(now time.Time, at int64) time.Duration {
 	return time.Duration(next)*s.Every - elapsed
 }
 
-// expectExpiry is the earliest expiry of all items, or an earlier instant. A write with an earlier expiry wakes the sweep
-// from now on.
+// expectExpiry is the earliest expiry of all items, or an earlier instant. A write with an earlier
+// expiry wakes the sweep from now on. Expected is set to never before the expiries are read. A
+// write in between therefore wakes the sweep, at worst without need.
 func (s *Sweeper) expectExpiry() int64 {
 	s.expected.Store(table.Never)
 	at := int64(table.Never)
@@ -161,8 +166,11 @@ func (s *Sweeper) Sweep() error {
 	return nil
 }
 
-// sweepShard deletes the expired items of a shard. It looks for them if there may be any, or if all is set. It
-// finds them under a lock that lets readers in, some at a time, and deletes them one by one.
+// sweepShard deletes the expired items of a shard. It looks for them if there may be any, or if all
+// is set. It finds them under a lock that lets readers in, some at a time, and deletes them one by
+// one. The naive design deletes under the lock of the reading, and holds the shard until all its
+// expired items are gone. Each deletion here is a write of its own, with its own entry in the log.
+// A crash in between leaves the rest to the next sweep.
 func (s *Sweeper) sweepShard(t *table.Table, shard int, p table.Past, all bool) error {
 	x := t.Schema().Expiries
 	if x == nil || x.Earliest[shard].Load() >= p.To && !all {
@@ -214,7 +222,14 @@ func ExpiredIn(t *table.Table, shard int, from string, p table.Past) (keys []str
 }
 
 // Expire deletes an item if it is still there, still expired and not about to be written. It does
-// what a delete does, but nobody pays for it.
+// what a delete does, but nobody pays for it. An item may have been renewed since it was found, so
+// its expiry is read again under the lock that the deletion needs:
+//
+//	sweep    find a: expired ····························· lock · a is renewed: kept
+//	write                        lock · renew a · unlock
+//
+// It does not wait for the disk. If a crash undoes the deletion, the next sweep repeats it. The
+// stream shows it only once it is durable.
 func (s *Sweeper) Expire(t *table.Table, key storage.ItemKey, p table.Past) error {
 	w := request.Write{Kind: request.WriteDelete, Table: t, Key: key}
 	sh := t.Shard(&key)

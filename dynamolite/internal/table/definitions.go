@@ -12,12 +12,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/storage"
 )
 
-// definitions are a request's AttributeDefinitions. They note which definitions a key has used.
+// definitions are a request's AttributeDefinitions. They note which definitions a key has used. AWS
+// wants each definition used by a key of CreateTable, but ignores what UpdateTable does not need.
+// The two operations therefore ask different questions about one list.
 type definitions struct {
+	// list has each name once. Its strings are copies, because a schema keeps them.
 	list []types.AttributeDefinition
+	// used is filled by keySchema. Only CreateTable asks for it, with allUsed.
 	used map[string]bool
 }
 
+// Names are checked here, once for all keys that use them.
 func newDefinitions(in []types.AttributeDefinition) (*definitions, error) {
 	d := &definitions{used: map[string]bool{}}
 	for i, a := range in {
@@ -49,12 +54,14 @@ func (d *definitions) kind(name string) (types.ScalarAttributeType, bool) {
 	return "", false
 }
 
-// definitionsOf returns the definitions of a table.
+// definitionsOf returns the definitions of a table. The list is a copy, because a schema in force
+// must not change.
 func definitionsOf(kinds []types.AttributeDefinition) *definitions {
 	return &definitions{list: slices.Clone(kinds), used: map[string]bool{}}
 }
 
-// join adds other definitions, of attributes that are not defined yet.
+// join adds other definitions, of attributes that are not defined yet. A definition that a table
+// has already stays as it is. Agree reports a request that defines it otherwise.
 func (d *definitions) join(others *definitions) {
 	for _, a := range others.list {
 		if _, ok := d.kind(*a.AttributeName); !ok {
@@ -64,6 +71,9 @@ func (d *definitions) join(others *definitions) {
 }
 
 // agree returns an error if a key attribute has another type than its definition.
+//
+// DynamoDB Local lets UpdateTable define an attribute a second time, with another type. The
+// recorded cases follow AWS.
 func (d *definitions) agree(k *storage.KeySchema) error {
 	for _, a := range []storage.KeyAttribute{k.Hash, k.Rng} {
 		if kind, ok := d.kind(a.Name); ok && kind != a.Kind {
@@ -73,7 +83,9 @@ func (d *definitions) agree(k *storage.KeySchema) error {
 	return nil
 }
 
-// usedBy returns the definitions of the key attributes of a table and of its indexes.
+// usedBy returns the definitions of the key attributes of a table and of its indexes. A definition
+// goes with the last index that uses it, as on AWS. Otherwise a later index could not give the
+// attribute another type.
 func (d *definitions) usedBy(t *Table, s *Schema) []types.AttributeDefinition {
 	keys := []*storage.KeySchema{&t.Key}
 	for _, x := range s.Indexes {
@@ -91,7 +103,8 @@ func (d *definitions) sorted() []types.AttributeDefinition {
 	return d.list
 }
 
-// allUsed returns an error for definitions that belong to no key.
+// allUsed returns an error for definitions that belong to no key. Attributes that are no key have
+// no type until an item has them.
 func (d *definitions) allUsed() error {
 	var unused []string
 	for _, a := range d.list {
@@ -107,6 +120,9 @@ func (d *definitions) allUsed() error {
 }
 
 // keySchema reads a HASH element and an optional RANGE element after it.
+//
+// The enumerations are checked first, because AWS reports a value outside of them before anything
+// else.
 func (d *definitions) keySchema(in []types.KeySchemaElement) (storage.KeySchema, error) {
 	var s storage.KeySchema
 	for i, e := range in {

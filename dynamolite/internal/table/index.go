@@ -19,24 +19,43 @@ import (
 // The naive entry is the key of its item. Each read of the index would then lock the shard of every
 // item that it finds, in no order, and would return attributes that AWS does not project. An entry
 // therefore has its attributes. It follows the item under the lock of the item's shard.
+//
+// An entry has the key of the index and after it the key of the table. Many items may have the same
+// index key, and each has an entry of its own.
 type Index struct {
-	Name       string
-	tableName  string
-	Local      bool // it has the table's partition key and is part of the table's partitions
-	Key        storage.KeySchema
+	Name      string
+	tableName string
+	// Local is set if the index has the table's partition key. It is then part of the table's
+	// partitions.
+	Local bool
+	Key   storage.KeySchema
+	// table is the key of the table, which ends each key of the index.
 	table      *storage.KeySchema
 	projection types.ProjectionType
-	Include    []string            // attributes projected beside the keys
-	Projected  map[string]struct{} // all projected attributes; nil: everything
-	Shards     [storage.Shards]storage.Shard
-	Counters   *Counters
-	Meter      *wall.Meter // nil: no limits; made before the index is known
-	Filling    atomic.Bool // items older than the index are still being entered
+	// Include has the attributes that are projected beside the keys, in the order of the request.
+	// They are described in this order.
+	Include []string
+	// Projected has all projected attributes, the keys of index and table included; nil:
+	// everything.
+	Projected map[string]struct{}
+	// Shards hold the entries, by the hash of the index's partition key. Their locks are taken
+	// after that of the item's table shard, one at a time.
+	Shards [storage.Shards]storage.Shard
+	// Counters are those of all indexes of the table's name that have had this name.
+	Counters *Counters
+	// Meter is that of a global index; nil: no limits, or a local index. It is made before the
+	// index is known.
+	Meter *wall.Meter
+	// Filling is set while items older than the index are being entered. Writes maintain the index
+	// already, but no reading is admitted: it would miss items. It is set before the index is in a
+	// schema, and cleared once.
+	Filling atomic.Bool
 }
 
 func (x *Index) arn() string { return api.IndexARN(api.TableARN(x.tableName), x.Name) }
 
-// Projects reports whether an attribute is part of the entries.
+// Projects reports whether an attribute is part of the entries. A local index that lacks an
+// attribute can fetch it from the table, and a global one cannot: see package request.
 func (x *Index) Projects(attribute string) bool {
 	if x.Projected == nil {
 		return true
@@ -47,7 +66,11 @@ func (x *Index) Projects(attribute string) bool {
 
 // EntryKey returns the place of the entry of an item; item is the decoded record or nil. Ok is
 // false if the item is not in the index. An item that is older than the index may have attributes
-// that cannot be its keys; such an item is not in the index.
+// that cannot be its keys; such an item is not in the index. Numbers always fit: there is no number
+// that is too long for a key.
+//
+// The key is built on the stack: a write asks for the keys of its old and its new item, in each
+// index.
 func (x *Index) EntryKey(r *storage.Record, item value.Item) (shard int, key string, ok bool) {
 	if r == nil {
 		return 0, "", false
@@ -69,7 +92,8 @@ func (x *Index) EntryKey(r *storage.Record, item value.Item) (shard int, key str
 	return shard, string(append(enc, r.Key...)), true
 }
 
-// Entry returns the part of an item that the index stores.
+// Entry returns the part of an item that the index stores. An entry that projects everything shares
+// its data with the item. It costs a key and no copy.
 func (x *Index) Entry(key string, r *storage.Record, item value.Item) *storage.Record {
 	if x.Projected == nil {
 		return &storage.Record{Key: key, Data: r.Data, Size: r.Size}
@@ -86,7 +110,8 @@ func (x *Index) Entry(key string, r *storage.Record, item value.Item) *storage.R
 	return storage.NewRecord(key, projected, value.Size(projected))
 }
 
-// EntrySize returns the size of an entry without making it.
+// EntrySize returns the size of an entry without making it. Its price is needed for entries that
+// are only removed.
 func (x *Index) EntrySize(r *storage.Record, item value.Item) int {
 	if x.Projected == nil {
 		return r.Size
@@ -130,7 +155,8 @@ func (x *Index) Partition(r *storage.Record, item value.Item) wall.Partition {
 }
 
 // CheckIndexKeys returns an error for an item whose attributes cannot be keys of the indexes that
-// use them. Names are the attributes to check, nil for all.
+// use them. Names are the attributes to check, nil for all. An update checks only what it writes.
+// An older item may have an unfit attribute in another place, and must stay writable.
 func (s *Schema) CheckIndexKeys(item value.Item, names []string) error {
 	if names == nil {
 		for i := range s.indexKeys {
@@ -155,12 +181,14 @@ func (s *Schema) CheckIndexKeys(item value.Item, names []string) error {
 	return nil
 }
 
-// indexKey is one key attribute of one index.
+// indexKey is one key attribute of one index. An attribute may be a key of several indexes. Its
+// limit is 2,048 bytes as a partition key and 1,024 as a sort key.
 type indexKey struct {
 	storage.KeyAttribute
 	index string
 }
 
+// A missing attribute fits: the item is then not in the index, as AWS documents for sparse indexes.
 func (k *indexKey) fitsIn(item value.Item) error {
 	v, ok := item[k.Name]
 	if !ok {
@@ -181,7 +209,8 @@ func (k *indexKey) fitsIn(item value.Item) error {
 	return nil
 }
 
-// FillFrom enters all items of a table that is not in use yet.
+// FillFrom enters all items of a table that is not in use yet. It takes no lock of the table and
+// needs no position: the items are on disk, and nobody reads yet.
 func (x *Index) FillFrom(t *Table) {
 	for i := range t.Shards {
 		t.Shards[i].AscendLocked(storage.Range{}, func(r *storage.Record) bool {
@@ -191,7 +220,9 @@ func (x *Index) FillFrom(t *Table) {
 	}
 }
 
-// Fill enters an item that has no entry in the index yet.
+// Fill enters an item that has no entry in the index yet. In a table that is in use, the caller
+// holds the shard of the item: no write may come between its reading and its entry. Pos is a
+// position at or after the item's write: a reader of the entry waits for it.
 func (x *Index) Fill(r *storage.Record, pos journal.Position) {
 	item := r.Item()
 	shard, key, ok := x.EntryKey(r, item)

@@ -10,14 +10,17 @@ import (
 )
 
 // throughputSettings are settings of a table or of a global index that the engine stores and
-// describes. They change nothing: a table is always warm, and only the limits of the database throttle. The names
-// in JSON are on disk.
+// describes. They change nothing: a table is always warm, and only the limits of the database
+// throttle. The names in JSON are on disk. They are stored because a program that manages tables
+// compares what is described with what it wants. It would otherwise change the table again and
+// again.
 type throughputSettings struct {
 	OnDemand *capacityState `json:"on_demand,omitempty"` // the most units; 0: no limit
 	Warm     *capacityState `json:"warm,omitempty"`
 }
 
-// encrypt stores the key of a table's encryption. The engine encrypts nothing.
+// encrypt stores the key of a table's encryption. The engine encrypts nothing. It makes an ARN of
+// whatever names the key, because AWS describes the key by its ARN.
 func (s *Schema) encrypt(in *types.SSESpecification) error {
 	switch {
 	case in == nil:
@@ -47,6 +50,8 @@ func (s *Schema) encrypt(in *types.SSESpecification) error {
 
 // setThroughput stores settings of the table, or of the index with a name. Nil leaves a setting as
 // it is.
+//
+// A maximum needs an on-demand table, and a warm throughput never falls, as AWS documents.
 func (s *Schema) setThroughput(index string, most *types.OnDemandThroughput, warm *types.WarmThroughput) error {
 	if most == nil && warm == nil {
 		return nil
@@ -80,7 +85,7 @@ func (s *Schema) setThroughput(index string, most *types.OnDemandThroughput, war
 }
 
 // merged returns units with those of a request, which may leave one out. Only a maximum may be -1:
-// that removes it.
+// that removes it. Zero stands for "not set" inside, so a request with zero or less is refused.
 func merged(now *capacityState, read, write *int64, member string) (*capacityState, error) {
 	var next capacityState
 	if now != nil {
@@ -106,7 +111,8 @@ func merged(now *capacityState, read, write *int64, member string) (*capacitySta
 	return &next, nil
 }
 
-// describe returns what the API says of a maximum: -1 is none.
+// describe returns what the API says of a maximum: -1 is none. A program may set one of the two
+// units; the other one is -1 then.
 func (p throughputSettings) describe() *types.OnDemandThroughput {
 	if p.OnDemand == nil {
 		return nil
@@ -121,6 +127,8 @@ func (p throughputSettings) describe() *types.OnDemandThroughput {
 }
 
 // describeSettings adds the settings to a table's description.
+//
+// Local indexes have no throughput of their own, as on AWS.
 func (s *Schema) describeSettings(d *types.TableDescription) {
 	if s.encryption != "" {
 		d.SSEDescription = &types.SSEDescription{Status: types.SSEStatusEnabled, SSEType: types.SSETypeKms, KMSMasterKeyArn: aws.String(s.encryption)}
@@ -144,7 +152,8 @@ func (s *Schema) describeSettings(d *types.TableDescription) {
 	}
 }
 
-// applySettings changes settings as an UpdateTable asks.
+// applySettings changes settings as an UpdateTable asks. It comes after the billing mode, because a
+// maximum is allowed on an on-demand table only.
 func (u *Update) applySettings(s *Schema) error {
 	if err := s.encrypt(u.SSESpecification); err != nil {
 		return err

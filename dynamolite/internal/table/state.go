@@ -11,8 +11,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/streams"
 )
 
-// State is a table without its items, as it is on disk. Members may be added; the meaning of
-// a member must never change.
+// State is a table without its items, as it is on disk. Members may be added; the meaning of a
+// member must never change. The naive design writes the schema itself as JSON. Renaming a field
+// would then lose it at the next start. This struct is apart from the schema, so that the schema
+// can change and the file cannot.
+//
+// A reader of an older version ignores a new member. A member must therefore not be one that it
+// cannot ignore.
 type State struct {
 	Number        int               `json:"number"`
 	Name          string            `json:"name"`
@@ -29,17 +34,23 @@ type State struct {
 	Expiry        string            `json:"time_to_live,omitempty"`
 	Indexes       []indexState      `json:"indexes,omitempty"`
 	Stream        *streamState      `json:"stream,omitempty"`
-	LatestStream  *streamState      `json:"latest_stream,omitempty"` // if it is disabled
-	Encryption    string            `json:"encryption,omitempty"`
+	// LatestStream is set only if it is disabled: an enabled stream is Stream, and the latest one,
+	// too.
+	LatestStream *streamState `json:"latest_stream,omitempty"`
+	Encryption   string       `json:"encryption,omitempty"`
 
 	Settings map[string]throughputSettings `json:"settings,omitempty"` // by index, "" is the table
 }
 
+// capacityState is two numbers of units, and nil where none are set. A member that is 0 stands for
+// "none" in settings, and does not occur in provisioned units.
 type capacityState struct {
 	Read  int64 `json:"read"`
 	Write int64 `json:"write"`
 }
 
+// indexState is an index as it is on disk. It does not have the entries, nor whether the index is
+// being filled. Each start fills all indexes from the items.
 type indexState struct {
 	Name       string               `json:"name"`
 	Local      bool                 `json:"local,omitempty"`
@@ -50,6 +61,8 @@ type indexState struct {
 }
 
 // streamState is a stream that is or was enabled.
+//
+// Its records are in the entries of a checkpoint, and in the writes of the log.
 type streamState struct {
 	View    types.StreamViewType `json:"view"`
 	Created time.Time            `json:"created"`
@@ -57,6 +70,9 @@ type streamState struct {
 }
 
 // StateOf returns a table with a schema in its form on disk.
+//
+// The stream's label is part of it. It is the time of creation, made unique by the registry, and
+// readers keep it in the ARN.
 func StateOf(t *Table, s *Schema, at time.Time) *State {
 	state := &State{
 		Number: t.Number, Name: t.Name, Created: t.Created, Altered: at,
@@ -85,6 +101,7 @@ func stateOfStream(s *streams.Stream) *streamState {
 	return &streamState{View: s.View, Created: s.Created, Label: s.Label}
 }
 
+// Units come in pairs: the read units are nil if and only if there are none.
 func stateOfCapacity(p types.ProvisionedThroughput) *capacityState {
 	if p.ReadCapacityUnits == nil {
 		return nil
@@ -92,6 +109,7 @@ func stateOfCapacity(p types.ProvisionedThroughput) *capacityState {
 	return &capacityState{Read: aws.ToInt64(p.ReadCapacityUnits), Write: aws.ToInt64(p.WriteCapacityUnits)}
 }
 
+// A nil state is no capacity, so an old file without the member reads like a table without it.
 func (c *capacityState) throughput() types.ProvisionedThroughput {
 	if c == nil {
 		return types.ProvisionedThroughput{}
@@ -104,7 +122,8 @@ func (state *State) Table() *Table {
 	return &Table{Name: state.Name, Number: state.Number, Created: state.Created, Key: state.Key.Schema()}
 }
 
-// Latest returns the stream that the table's description continues to report.
+// Latest returns the stream that the table's description continues to report. It is a stand-in for
+// the description. If its records are still readable, they are in another object, of the registry.
 func (state *State) Latest(t *Table, s *Schema) *streams.Stream {
 	if s.Stream != nil || state.LatestStream == nil {
 		return s.Stream
@@ -114,8 +133,12 @@ func (state *State) Latest(t *Table, s *Schema) *streams.Stream {
 	return latest
 }
 
-// Schema is what the state describes, of a table whose schema was another before or none. An index or a
-// stream that was there before is the same one. The stream is not set if it is new.
+// Schema returns the schema that the state describes. Before is the table's schema until then, or
+// nil. An index or a stream that was there before is the same one. The stream is not set if it is
+// new.
+//
+// Reading the log alters a table as often as it was altered. Its indexes are empty until then: the
+// loader fills them at the end.
 func (state *State) Schema(t *Table, before *Schema, wake func(at int64)) (*Schema, error) {
 	s := &Schema{
 		Billing: state.Billing, onDemandSince: state.OnDemandSince, Capacity: state.Capacity.throughput(),

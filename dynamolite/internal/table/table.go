@@ -21,15 +21,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-// Table is a table that exists: the properties fixed at its creation, its items, and the schema
-// in force.
+// Table is a table that exists: the properties fixed at its creation, its items, and the schema in
+// force. A deleted table lives on in requests that have found it. Their writes have no effect that
+// anyone can see. A table of the same name that is created later is another object.
 type Table struct {
-	Name    string
-	Number  int // in order of creation: the order in which a transaction locks tables
+	Name string
+	// Number counts the tables in the order of their creation and is never used twice. It names the
+	// table on disk, and transactions lock tables in its order.
+	Number  int
 	Created time.Time
-	Key     storage.KeySchema
+	// Key is fixed, as on AWS: no operation alters the key of a table.
+	Key storage.KeySchema
 
-	Shards   [storage.Shards]storage.Shard
+	Shards [storage.Shards]storage.Shard
+	// Counters are those of all tables that have had the name. They are set before the table is
+	// known. Requests add to them without a lock.
 	Counters *Counters
 	Meter    *wall.Meter // nil: no limits; made before the table is known
 
@@ -37,19 +43,31 @@ type Table struct {
 	// a write finds while it holds its shard stays in force until it releases the shard.
 	Current atomic.Pointer[Schema]
 	// Altering is held from the reading of the schema to its replacement. It is taken before the
-	// shards.
+	// shards. The shards alone would not do: changing the clone may take long, and writes go on
+	// meanwhile. Two alterations must not clone the same schema, because the second would undo the
+	// first:
+	//
+	//	alter 1   clone · add an index ····· put in force
+	//	alter 2         clone · add a tag ················· put in force ✗ the index is gone
 	Altering sync.Mutex
-	Retired  bool          // deleted; guarded by Altering
-	Altered  atomic.Uint64 // position of the last alteration
+	// Retired is set when the log has the deletion; guarded by Altering. An alteration that has
+	// found the table before then fails as if it had not.
+	Retired bool
+	// Altered is the position of the last alteration. It is stored before the schema, so that
+	// whoever sees the schema sees the position.
+	Altered atomic.Uint64
 }
 
 // Schema returns the schema in force now.
+//
+// Two calls may return two schemas, unless the caller holds a shard in between.
 func (t *Table) Schema() *Schema { return t.Current.Load() }
 
 // Shard returns the shard of an item.
 func (t *Table) Shard(k *storage.ItemKey) *storage.Shard { return &t.Shards[k.Shard] }
 
-// LockAll stops all writes and reads of the table.
+// LockAll stops all writes and reads of the table. The order of the shards is that of transactions,
+// so an alteration and a transaction never wait for each other.
 func (t *Table) LockAll() {
 	for i := range t.Shards {
 		t.Shards[i].Mu.Lock()
@@ -63,13 +81,16 @@ func (t *Table) UnlockAll() {
 	}
 }
 
-// Describe returns the description for the API. Counts are exact and current.
+// Describe returns the description for the API. Counts are exact and current. AWS updates its
+// counts every six hours. Tests of programs would have to wait for that, so the engine counts on
+// each request. One shard is locked at a time, so writes in progress may be counted or not.
 func (t *Table) Describe(status types.TableStatus) *types.TableDescription {
 	s := t.Schema()
 	records, bytes := storage.Census(t.Shards[:])
 	d := &types.TableDescription{
-		TableName:                 aws.String(t.Name),
-		TableArn:                  aws.String(t.ARN()),
+		TableName: aws.String(t.Name),
+		TableArn:  aws.String(t.ARN()),
+		// The same after each restart, because the number is on disk.
 		TableId:                   aws.String(fmt.Sprintf("00000000-0000-4000-8000-%012d", t.Number)),
 		TableStatus:               status,
 		CreationDateTime:          aws.Time(t.Created),
@@ -93,6 +114,7 @@ func (t *Table) Describe(status types.TableStatus) *types.TableDescription {
 	if s.Stream != nil {
 		d.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: s.Stream.View}
 	}
+	// AWS shows the latest stream without a specification once it is disabled.
 	if s.Latest != nil {
 		d.LatestStreamArn, d.LatestStreamLabel = aws.String(s.Latest.ARN), aws.String(s.Latest.Label)
 	}
@@ -136,7 +158,8 @@ func (t *Table) Describe(status types.TableStatus) *types.TableDescription {
 // ARN returns the ARN of the table.
 func (t *Table) ARN() string { return api.TableARN(t.Name) }
 
-// describeThroughput shows 0 units for an on-demand table, as AWS does.
+// describeThroughput shows 0 units for an on-demand table, as AWS does. NumberOfDecreasesToday is
+// always 0: the engine sets no limit to them.
 func describeThroughput(p types.ProvisionedThroughput) *types.ProvisionedThroughputDescription {
 	return &types.ProvisionedThroughputDescription{
 		NumberOfDecreasesToday: aws.Int64(0),

@@ -10,13 +10,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/api"
 )
 
+// The limits of tags ("Tag", API reference). Lengths are characters of Unicode, not bytes.
 const (
 	maxTags     = 50  // of a table
 	maxTagKey   = 128 // characters
 	maxTagValue = 256 // characters
 )
 
-// NewTags reads the tags of a request.
+// NewTags reads the tags of a request. DynamoDB Local knows no tags. The cases on them have the
+// answers that AWS documents.
 func NewTags(in []types.Tag) (map[string]string, error) {
 	if len(in) == 0 {
 		return nil, nil
@@ -43,7 +45,8 @@ func NewTags(in []types.Tag) (map[string]string, error) {
 	return tags, CheckTagCount(len(tags))
 }
 
-// CheckTagCount validates the number of tags of a table.
+// CheckTagCount validates the number of tags of a table. UntagResource checks its keys by the same
+// limit.
 func CheckTagCount(n int) error {
 	if n > maxTags {
 		return api.Validationf("Number of Tags exceed the current limit for the provided ResourceArn: %d", maxTags)
@@ -52,6 +55,8 @@ func CheckTagCount(n int) error {
 }
 
 // CheckTagKey validates the key of a tag.
+//
+// The prefix "aws:" is reserved in any case of its letters.
 func CheckTagKey(key string) error {
 	const reserved = "aws:"
 	switch {

@@ -15,26 +15,39 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/streams"
 )
 
-// Update is an UpdateTable in progress.
+// Update is an UpdateTable in progress. Checking and applying are apart. What the request alone
+// decides is checked before the table is looked for, as on AWS. What depends on the schema is
+// checked by Apply, on the clone that it changes: an error then leaves the table as it was.
 type Update struct {
 	*dynamodb.UpdateTableInput
 
-	Table   *Table
+	Table *Table
+	// now is the instant of the request: of the switch to on-demand, and of a new stream.
 	now     time.Time
 	streams stream.Options
 	// Set by check from the request: at most one of create and drop.
-	defined *definitions // ignored, as on AWS, for attributes that are no key of the index to be created
-	Create  *types.CreateGlobalSecondaryIndexAction
-	drop    *types.DeleteGlobalSecondaryIndexAction
-	change  []*types.UpdateGlobalSecondaryIndexAction
-	// Counters belong to the index to be created.
+	//
+	// defined are the request's attribute definitions. AWS ignores those that are no key of the
+	// index to be created.
+	defined *definitions
+	// Create and drop are nil if the request has no such action. Apply asks whether the table has
+	// the index.
+	Create *types.CreateGlobalSecondaryIndexAction
+	drop   *types.DeleteGlobalSecondaryIndexAction
+	// change has the actions on throughput, each on another index.
+	change []*types.UpdateGlobalSecondaryIndexAction
+	// Counters belong to the index to be created. They are found before, because finding them needs
+	// a lock that comes before the alteration's.
 	Counters *Counters
 	// Set by Apply.
-	Added   *Index
-	dropped *types.GlobalSecondaryIndexDescription // as it was before
+	Added *Index
+	// dropped is the deleted index as it was before. The answer shows it as DELETING, and it is
+	// gone from the schema by then.
+	dropped *types.GlobalSecondaryIndexDescription
 }
 
-// NewUpdate validates a request without the table.
+// NewUpdate validates a request without the table. "At least one of … is required" comes before a
+// missing table, as on AWS. DynamoDB Local looks for the table first.
 func NewUpdate(in *dynamodb.UpdateTableInput, now time.Time, streams stream.Options) (*Update, error) {
 	u := &Update{UpdateTableInput: in, now: now, streams: streams}
 	return u, u.check()
@@ -66,6 +79,7 @@ func (u *Update) check() (err error) {
 	return u.checkTogether()
 }
 
+// refuseFeatures is like refuseTableFeatures: a refusal is better than a setting that does nothing.
 func (u *Update) refuseFeatures() error {
 	for _, f := range []struct {
 		asked bool
@@ -85,7 +99,8 @@ func (u *Update) refuseFeatures() error {
 	return nil
 }
 
-// checkIndexUpdates sorts the actions on indexes.
+// checkIndexUpdates sorts the actions on indexes. Creating and deleting count together: AWS allows
+// one of them at a time, in a request and in a table.
 func (u *Update) checkIndexUpdates() error {
 	seen, online := map[string]bool{}, 0
 	for i := range u.GlobalSecondaryIndexUpdates {
@@ -120,7 +135,8 @@ func (u *Update) checkIndexUpdates() error {
 	return nil
 }
 
-// checkTogether returns an error for changes that cannot be combined in one request.
+// checkTogether returns an error for changes that cannot be combined in one request. The texts name
+// "table IOPS" as AWS does. DynamoDB Local makes changes together that AWS refuses.
 func (u *Update) checkTogether() error {
 	throughput := u.ProvisionedThroughput != nil || u.BillingMode == types.BillingModeProvisioned
 	online := u.Create != nil || u.drop != nil
@@ -144,6 +160,11 @@ func (u *Update) checkTogether() error {
 }
 
 // Apply changes a clone of the schema in force.
+//
+// The billing mode comes first: the steps after it ask whether the table is provisioned now.
+//
+// It runs before the shards are locked. The description of a dropped index counts items, and would
+// wait for the locks of its own alteration.
 func (u *Update) Apply(s *Schema) error {
 	for _, step := range []func(*Schema) error{u.applyBilling, u.applySettings, u.applyIndexThroughput, u.applyDrop, u.applyCreate, u.applyStream} {
 		if err := step(s); err != nil {
@@ -159,6 +180,9 @@ func (u *Update) Apply(s *Schema) error {
 	return nil
 }
 
+// A switch to on-demand clears all units, those of the indexes too. DynamoDB Local leaves the
+// indexes theirs. Setting the mode that the table has is no error; units that are in force are one,
+// as on AWS.
 func (u *Update) applyBilling(s *Schema) error {
 	switch u.BillingMode {
 	case "":
@@ -192,7 +216,7 @@ func (u *Update) applyBilling(s *Schema) error {
 }
 
 // checkProvisions checks that an on-demand table gets throughput for itself and all its global
-// indexes.
+// indexes. DynamoDB Local fails inside if an index has none. The recorded cases have AWS's error.
 func (u *Update) checkProvisions(s *Schema) error {
 	if u.ProvisionedThroughput == nil {
 		return api.Invalid("ProvisionedThroughput must be specified when BillingMode is PROVISIONED")
@@ -209,6 +233,8 @@ func (u *Update) checkProvisions(s *Schema) error {
 	return nil
 }
 
+// Units of an index of an on-demand table are an error, unless only a maximum or a warm throughput
+// is asked for.
 func (u *Update) applyIndexThroughput(s *Schema) error {
 	for _, a := range u.change {
 		x, err := s.global(u.Table, *a.IndexName, "update")
@@ -237,17 +263,24 @@ func (u *Update) applyIndexThroughput(s *Schema) error {
 	return nil
 }
 
+// Only the units count: the SDK's struct has pointers.
+//
+// The request's numbers are at least 1 here, so 0 stands for units that are not set.
 func sameThroughput(a, b types.ProvisionedThroughput) bool {
 	return aws.ToInt64(a.ReadCapacityUnits) == aws.ToInt64(b.ReadCapacityUnits) &&
 		aws.ToInt64(a.WriteCapacityUnits) == aws.ToInt64(b.WriteCapacityUnits)
 }
 
-// unchanged returns the error for a throughput that is already in force.
+// unchanged returns the error for a throughput that is already in force. Programs that set the
+// units that are in force must expect this error, as on AWS.
 func unchanged(of string, p types.ProvisionedThroughput) error {
 	return api.Validationf("The provisioned throughput for the %s will not change. The requested value equals the current value: %d read and %d write capacity units",
 		of, *p.ReadCapacityUnits, *p.WriteCapacityUnits)
 }
 
+// The index leaves the schema at once, so writes stop maintaining it. Readings that have found it
+// finish on its entries. AWS deletes in the background; a caller that waits for the end finds it at
+// once.
 func (u *Update) applyDrop(s *Schema) error {
 	if u.drop == nil {
 		return nil
@@ -259,6 +292,7 @@ func (u *Update) applyDrop(s *Schema) error {
 	if s.FillingBeside(x) {
 		return oneOnline()
 	}
+	// The schema in force still has the index, so this is its last description.
 	for _, d := range u.Table.Describe("").GlobalSecondaryIndexes {
 		if *d.IndexName == x.Name {
 			u.dropped = &d
@@ -272,6 +306,11 @@ func (u *Update) applyDrop(s *Schema) error {
 	return nil
 }
 
+// The index is in the schema before any item is in the index. From then on each write maintains it,
+// and the backfill enters the older items (catalog.Backfill). The naive order, filling first, would
+// miss the writes made meanwhile.
+//
+// Its limit of 20 has another error than in CreateTable, a LimitExceededException.
 func (u *Update) applyCreate(s *Schema) error {
 	if u.Create == nil {
 		return nil
@@ -290,6 +329,7 @@ func (u *Update) applyCreate(s *Schema) error {
 	case len(u.defined.list) == 0:
 		return api.Invalid("AttributeDefinitions is not specified for index: %s", *u.Create.IndexName)
 	}
+	// Joined first: the key of the new index may use a definition that the table has.
 	d := definitionsOf(s.kinds)
 	d.join(u.defined)
 	x, err := s.addGlobal(u.Table, &types.GlobalSecondaryIndex{
@@ -310,6 +350,8 @@ func (u *Update) applyCreate(s *Schema) error {
 	return nil
 }
 
+// A disabled stream stays in the registry for a day, so readers can finish. A new one has another
+// label, and readers must find it anew.
 func (u *Update) applyStream(s *Schema) (err error) {
 	spec := u.StreamSpecification
 	switch {
@@ -332,7 +374,8 @@ func (u *Update) applyStream(s *Schema) (err error) {
 	return nil
 }
 
-// Describe returns the table as the answer shows it: already changed, and marked as in progress.
+// Describe returns the table as the answer shows it: already changed, and marked as in progress. A
+// program that waits for ACTIVE thus takes its waiting path here, too.
 func (u *Update) Describe() *types.TableDescription {
 	status := types.TableStatusUpdating
 	if u.ProvisionedThroughput == nil && u.BillingMode == "" && u.StreamSpecification == nil && u.TableClass == "" && u.Create == nil && u.drop == nil {
@@ -358,11 +401,14 @@ func (u *Update) Describe() *types.TableDescription {
 	return d
 }
 
-// oneOnline returns the error for the creation or deletion of a second index at the same time.
+// oneOnline returns the error for the creation or deletion of a second index at the same time. AWS
+// calls an index "online" that is created or deleted while the table is in use.
 func oneOnline() error {
 	return limitExceeded("Only 1 online index can be created or deleted simultaneously per table")
 }
 
+// The limits of what a table may have in progress are a LimitExceededException. The limits of one
+// request are a ValidationException.
 func limitExceeded(format string, args ...any) error {
 	return &types.LimitExceededException{Message: aws.String("Subscriber limit exceeded: " + fmt.Sprintf(format, args...))}
 }

@@ -15,8 +15,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 )
 
-// FingerprintOf digests the work of a transaction, independent of the order of its maps. Options
-// of the response (ReturnConsumedCapacity) are not part of it.
+// FingerprintOf digests the work of a transaction, independent of the order of its maps. Options of
+// the response (ReturnConsumedCapacity) are not part of it. AWS refuses a token whose request has
+// other parameters.
+//
+// The naive design compares the requests themselves. The engine would have to keep up to 4 MiB for
+// each token, in memory and in the log, for ten minutes.
+//
+// The order of the operations counts. Numbers count as they are written, so 1 and 1.0 differ: a
+// client that repeats a request sends the same bytes.
 func FingerprintOf(items []types.TransactWriteItem) history.Fingerprint {
 	d := digest{sha256.New()}
 	for i := range items {
@@ -27,13 +34,17 @@ func FingerprintOf(items []types.TransactWriteItem) history.Fingerprint {
 	return history.Fingerprint(d.Sum(nil))
 }
 
-// digest writes values so that different values never read the same: every string with its
-// length, every collection with its count, every value with its type.
+// digest writes values so that different values never read the same: every string with its length,
+// every collection with its count, every value with its type. Without the lengths, the names "ab"
+// and "c" would read like "a" and "bc".
 type digest struct{ hash.Hash }
 
-// digestedKinds are what a digest has for the kinds of operations. They are on disk.
+// digestedKinds are what a digest has for the kinds of operations. They are on disk. A token in the
+// log must have the same fingerprint after an update of the program. So the whole digest may never
+// change.
 var digestedKinds = [...]string{request.WritePut: "put", request.WriteUpdate: "update", request.WriteDelete: "delete", request.WriteCheck: "check"}
 
+// ReturnValuesOnConditionCheckFailure is left out: it changes the answer and not the work.
 func (d digest) operation(op *transactedWrite) {
 	d.text(digestedKinds[op.kind])
 	d.text(aws.ToString(op.tableName))
@@ -59,6 +70,7 @@ func (d digest) text(s string) {
 	d.Write([]byte(s))
 }
 
+// Nil reads like empty. At the top of a request one of the two is invalid, and was refused before.
 func (d digest) item(item value.Item) {
 	d.count(len(item))
 	for _, name := range slices.Sorted(maps.Keys(item)) {
@@ -108,6 +120,7 @@ func (d digest) flag(b bool) {
 	}
 }
 
+// A set has no order, so its elements are sorted: the SDK of a client may send them in any order.
 func (d digest) set(elements []string) {
 	d.count(len(elements))
 	for _, e := range slices.Sorted(slices.Values(elements)) {

@@ -15,6 +15,9 @@ import (
 )
 
 // TransactGetItems executes the operation of that name.
+//
+// The items are read at one instant, so no transaction is seen half done. Each is billed twice a
+// consistent read, as AWS documents. The size is checked after the charge: it is known only then.
 func (tr *Transactor) TransactGetItems(c *api.Call, in *dynamodb.TransactGetItemsInput) (*dynamodb.TransactGetItemsOutput, error) {
 	if err := request.CheckConsumedCapacity(in.ReturnConsumedCapacity); err != nil {
 		return nil, err
@@ -46,7 +49,9 @@ func (tr *Transactor) TransactGetItems(c *api.Call, in *dynamodb.TransactGetItem
 	return &dynamodb.TransactGetItemsOutput{Responses: responses, ConsumedCapacity: bs.Report(in.ReturnConsumedCapacity)}, nil
 }
 
-// newTransactGet validates a transaction. Keys that do not fit their table cancel it.
+// newTransactGet validates a transaction. Keys that do not fit their table cancel it. The reasons
+// are complete: an item without a fault has the reason None. They are of use only if no fault
+// refuses the request.
 func (tr *Transactor) newTransactGet(c *api.Call, items []types.TransactGetItem) ([]request.Get, error) {
 	if err := checkTransactionSize(len(items)); err != nil {
 		return nil, err
@@ -90,8 +95,12 @@ func (tr *Transactor) newTransactedGet(c *api.Call, it *types.Get) (g request.Ge
 	return g, err
 }
 
-// transactRead reads all records under all locks. The reads are cancelled if a transaction is
-// about to write one of the records, or if the partition of one has no capacity left.
+// transactRead reads all records under all locks. The reads are cancelled if a transaction is about
+// to write one of the records, or if the partition of one has no capacity left. AWS cancels the
+// reads, too, if they meet a transaction that writes. A plain GetItem does not conflict, and reads
+// the item as it was.
+//
+// Records never change, so the items are decoded after the locks are released.
 func transactRead(tr *Transactor, c *api.Call, gets []request.Get) ([]*storage.Record, error) {
 	locks := lockSet(len(gets), func(i int) (*table.Table, *storage.ItemKey) { return gets[i].Table, &gets[i].Key })
 	for _, l := range locks {
@@ -130,6 +139,8 @@ func transactRead(tr *Transactor, c *api.Call, gets []request.Get) ([]*storage.R
 }
 
 // shardLock identifies the lock of a table shard.
+//
+// Two of them are equal if they are the same lock, so sorting brings duplicates together.
 type shardLock struct {
 	table  *table.Table
 	number int
@@ -137,12 +148,15 @@ type shardLock struct {
 
 func (l shardLock) shard() *storage.Shard { return &l.table.Shards[l.number] }
 
-// lockSet returns the locks that a transaction of n items needs, each once. Every transaction
-// takes them in this order: the older table first, then the lower shard. Without an order, two
+// lockSet returns the locks that a transaction of n items needs, each once. Every transaction takes
+// them in this order: the older table first, then the lower shard. Without an order, two
 // transactions can wait for each other for ever:
 //
 //	A   lock 1 · wait for 2
 //	B   lock 2 · wait for 1
+//
+// An alteration or a checkpoint locks the shards of a table in their order, and a checkpoint the
+// tables in theirs. They fit into the same order.
 func lockSet(n int, at func(int) (*table.Table, *storage.ItemKey)) []shardLock {
 	locks := make([]shardLock, n)
 	for i := range locks {

@@ -25,12 +25,14 @@ import (
 )
 
 const (
-	maxTransaction      = 100             // items
+	// Items of a transaction, and their bytes together ("TransactWriteItems" and
+	// "TransactGetItems", API reference).
+	maxTransaction      = 100
 	maxTransactionBytes = 4 * 1024 * 1024 // of items, together
 )
 
-// TransactWriteItems executes the operation of that name.
-// transactWriteItems reserves the items in one step and writes them in another (ADR 011).
+// TransactWriteItems executes the operation of that name (ADR 011). A cancelled transaction is
+// billed, too, so the bills are entered before the error is looked at.
 func (tr *Transactor) TransactWriteItems(ctx context.Context, c *api.Call, in *dynamodb.TransactWriteItemsInput) (*dynamodb.TransactWriteItemsOutput, error) {
 	if err := request.CheckReturns(in.ReturnConsumedCapacity, in.ReturnItemCollectionMetrics); err != nil {
 		return nil, err
@@ -63,6 +65,15 @@ func (tr *Transactor) TransactWriteItems(ctx context.Context, c *api.Call, in *d
 
 // transactOnce executes a transaction unless its token shows that it is already done. A
 // repetition is billed as a read of the items.
+//
+// The claim is given up in any case. If the transaction has succeeded, its claim is settled by
+// then, and giving up changes nothing. After a failure the same token may be used at once.
+//
+//	caller A   claim · take items ··········· write · settle
+//	caller B           in progress: refused                    done: answered without a write
+//
+// A repetition checks no condition: the items may have changed since. Its price is documented by
+// AWS; DynamoDB Local bills half of it.
 func (tr *Transactor) transactOnce(ctx context.Context, c *api.Call, writes []request.Write, token string, work history.Fingerprint) (bs request.Bills, err error) {
 	if token == "" || len(token) > history.MaxToken {
 		return nil, api.Validationf("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length between 1 and %d", token, history.MaxToken)
@@ -91,6 +102,14 @@ func (tr *Transactor) transactOnce(ctx context.Context, c *api.Call, writes []re
 //	this transaction    lock · check · take · unlock         lock · write · release · unlock
 //	another one                                      lock · finds them taken · cancelled
 //	a single write                                   lock · finds it taken · refused
+//
+// Nothing of the first step is on disk. A crash between the steps leaves neither writes nor taken
+// items, and the token is unknown after the restart. The client may send the transaction again:
+//
+//	this transaction    take ······· ✗ crash      restart: nothing is taken, nothing is written
+//
+// If the caller leaves between the steps, the items are released at once. Otherwise they would
+// refuse writes for ever, because no timeout releases them.
 func (tr *Transactor) TransactWrite(ctx context.Context, c *api.Call, writes []request.Write, use *history.TokenUse) (request.Bills, error) {
 	tx := NewTransaction(writes)
 	if bs, err := tx.Prepare(tr, c); err != nil {
@@ -110,12 +129,18 @@ func (tr *Transactor) TransactWrite(ctx context.Context, c *api.Call, writes []r
 // Options.Latency spends it too. Readers of these shards would wait for it, and they are all items
 // whose keys have the same hash. DynamoDB also does not let others wait: it cancels them, and
 // programs that retry are tested against that here.
+//
+// After Prepare only two things can end a transaction: its context, during the latency, and a log
+// that refuses the entry. In both cases the items are released unchanged.
 type Transaction struct {
 	writes []request.Write
 	// effects are by write. After Prepare their items cannot change, because they are taken. The
-	// schema of their table can: an index may have come, and must get its entry.
+	// schema of their table can: an index may have come, and must get its entry. The keys of a new
+	// index are not checked: an item that does not fit stays out of it.
 	effects []request.Effect
-	// locks are those of all writes, each once and in the order of lockSet. Every step takes all.
+	// locks are those of all writes, each once and in the order of lockSet. Every step takes all. A
+	// transaction on two items of one shard has one lock for both: locked twice, the shard would
+	// wait for its own holder.
 	locks []shardLock
 }
 
@@ -141,7 +166,20 @@ func (tx *Transaction) unlock() {
 
 // Prepare evaluates all writes and takes their items if all writes can be done. A cancelled
 // transaction is billed as if each of its conditions had failed; AWS documents only that it is
-// billed.
+// billed. Checking and taking happen under all locks at once. The naive design checks and takes one
+// item after the other. Two transactions could then each take half and cancel each other:
+//
+//	A   take x ············ y is taken: cancelled
+//	B          take y ············ x is taken: cancelled
+//
+// Under all locks, the first one takes everything.
+//
+// The checks do not end at the first failure, because AWS gives one reason for each item, in their
+// order. DynamoDB Local leaves some out if a key does not fit. A failed condition hides that its
+// partition is full; outside of transactions the full partition hides the condition.
+//
+// Throughput is asked for here and charged by Commit: a transaction that gets through may overdraw
+// once, like any other request.
 func (tx *Transaction) Prepare(tr *Transactor, c *api.Call) (request.Bills, error) {
 	tx.lock()
 	defer tx.unlock()
@@ -182,7 +220,9 @@ func (tx *Transaction) Prepare(tr *Transactor, c *api.Call) (request.Bills, erro
 	return nil, nil
 }
 
-// prepareLocked evaluates a write of a transaction.
+// prepareLocked evaluates a write of a transaction. The conflict comes before the condition: the
+// item is about to change, so its condition says nothing. The effect still has the old item, whose
+// size is the price of the cancellation.
 func prepareLocked(w *request.Write, c *api.Call) (request.Effect, error) {
 	s := w.Table.Shard(&w.Key)
 	c.See(s.Latest)
@@ -194,6 +234,8 @@ func prepareLocked(w *request.Write, c *api.Call) (request.Effect, error) {
 }
 
 // abandon releases the items without writing them.
+//
+// It logs nothing, because taking was not logged.
 func (tx *Transaction) abandon() {
 	tx.lock()
 	defer tx.unlock()
@@ -209,6 +251,20 @@ func (tx *Transaction) releaseLocked() {
 
 // Commit writes the items, which are still as Prepare found them, and releases them. Only the
 // indexes may have changed since.
+//
+// The order of its steps:
+//
+//	release      first, so that an error of the log leaves nothing taken; the locks still exclude others
+//	reindex      if the schema is another one than that of Prepare
+//	note         one entry for all writes and the token: a crash leaves all or none
+//	settle       the token, under the locks that a checkpoint needs (history.Tokens.Settle)
+//	apply        cannot fail
+//
+// Writes that change nothing are billed, but neither logged nor applied. A stream has no record of
+// them, as on AWS.
+//
+// The table may have been deleted since Prepare. The writes then go into a table that nobody can
+// find, and reading the log skips them.
 func (tx *Transaction) Commit(tr *Transactor, c *api.Call, use *history.TokenUse) (request.Bills, error) {
 	tx.lock()
 	defer tx.unlock()
@@ -244,7 +300,8 @@ func (tx *Transaction) Commit(tr *Transactor, c *api.Call, use *history.TokenUse
 }
 
 // reasonFor returns the reason that the evaluation of one write adds to the cancellation of its
-// transaction.
+// transaction. An expression that does not fit the item cancels with ValidationError, as AWS
+// documents. DynamoDB Local refuses the whole request.
 func reasonFor(err error) types.CancellationReason {
 	if err == nil {
 		return types.CancellationReason{Code: aws.String("None")}
@@ -265,6 +322,7 @@ func reasonFor(err error) types.CancellationReason {
 	return types.CancellationReason{Code: aws.String("ValidationError"), Message: aws.String(message)}
 }
 
+// The message repeats the codes, as on AWS: many programs only log the message.
 func canceled(reasons []types.CancellationReason) error {
 	codes := make([]string, len(reasons))
 	for i := range reasons {
@@ -276,7 +334,8 @@ func canceled(reasons []types.CancellationReason) error {
 	}
 }
 
-// NewTransactWrite validates a transaction.
+// NewTransactWrite validates a transaction. An item that does not fit its table does not refuse the
+// request. It becomes a write with a Misfit, and is cancelled with the others.
 func (tr *Transactor) NewTransactWrite(c *api.Call, items []types.TransactWriteItem) ([]request.Write, error) {
 	if err := checkTransactionSize(len(items)); err != nil {
 		return nil, err
@@ -310,7 +369,8 @@ func checkTransactionSize(n int) error {
 	return nil
 }
 
-// seenOnce returns an error for a transaction that names an item twice.
+// seenOnce returns an error for a transaction that names an item twice. Each item therefore has one
+// write, and the order of the writes cannot matter.
 func seenOnce(seen map[request.ItemName]bool, t *table.Table, key string) error {
 	k := request.ItemName{Table: t, Key: key}
 	if seen[k] {
@@ -320,7 +380,8 @@ func seenOnce(seen map[request.ItemName]bool, t *table.Table, key string) error 
 	return nil
 }
 
-// transactedWrite holds the parts that the four kinds of operation in a transaction share.
+// transactedWrite holds the parts that the four kinds of operation in a transaction share. The SDK
+// has four structs for them without a common interface.
 type transactedWrite struct {
 	kind              request.WriteKind
 	tableName         *string
@@ -331,6 +392,8 @@ type transactedWrite struct {
 	onFailure         types.ReturnValuesOnConditionCheckFailure
 }
 
+// transactedWrites returns all operations of an item, of which there should be one, so that the
+// caller can refuse several.
 func transactedWrites(it *types.TransactWriteItem) []transactedWrite {
 	var ops []transactedWrite
 	if p := it.Put; p != nil {
@@ -360,8 +423,11 @@ func transactedWrites(it *types.TransactWriteItem) []transactedWrite {
 	return ops
 }
 
-// newTransacted validates one operation. For an item that does not fit the table it returns a
-// *misfitError, but only if everything else is valid.
+// newTransacted validates one operation. For an item that does not fit the table it returns an
+// *[api.MisfitError], but only if everything else is valid.
+//
+// The expressions are parsed first, into a write without an item. An error in them is one of the
+// request and refuses it. Only then can the item cancel the transaction.
 func (tr *Transactor) newTransacted(c *api.Call, it *types.TransactWriteItem) (w request.Write, err error) {
 	ops := transactedWrites(it)
 	if len(ops) != 1 {
@@ -407,12 +473,15 @@ func (op *transactedWrite) parse(w *request.Write) error {
 	return request.Unused(env)
 }
 
-// Transactor executes transactions.
+// Transactor executes transactions. It shares the tables, the log and the clock with the other
+// requests.
 type Transactor struct {
 	*request.Executor
 
 	Tokens *history.Tokens
-	// hold waits for the time that a transaction spends between its two steps.
+	// hold waits for the time that a transaction spends between its two steps. It is one more
+	// latency of the database. Without a latency it returns at once, and other requests can still
+	// come in between.
 	hold func(context.Context) error
 }
 
