@@ -76,6 +76,7 @@ type DB struct {
 	transactions *transact.Transactor
 	sweeper      *sweep.Sweeper
 
+	// closing makes a second Close wait for the first: the journal and the background close once.
 	closing sync.Once
 }
 
@@ -135,6 +136,9 @@ func newDB(o Options) (*DB, error) {
 // all the same.
 func (db *DB) Close() (err error) {
 	db.closing.Do(func() {
+		// The order: operations find no tables any more. Then background work ends, which may still
+		// write to the log. The log comes last and puts everything on disk. An operation that
+		// already has its table goes on: it gets into the log before that, or ErrClosed from it.
 		db.tables.Close()
 		db.background.Close()
 		err = diskError(db.log.Close())
@@ -158,6 +162,11 @@ func (db *DB) Immediate() bool { return !db.log.OnDisk() && db.latencies == nil 
 // run is the part that all operations share: on is the part of the database that does the work. It
 // checks the context first and treats a nil input as an empty one. It waits for everything that the
 // answer depends on, and adds the operation's name to an error.
+//
+// The wait for the disk follows the work, and comes after a failure as well. A failed condition
+// shows an item that another caller may have just written. If a crash took that write back, the
+// answer would have been about nothing. The disk's error replaces that of the operation, because
+// the operation's result is then not known to last.
 func run[On, In, Out any](
 	ctx context.Context, db *DB, op api.Operation, on *On, in *In, do func(*On, *api.Call, *In) (*Out, error),
 ) (*Out, error) {
@@ -228,7 +237,8 @@ func Exists(dir string) (bool, error) {
 	return there, nil
 }
 
-// diskError translates a journal error into an error of the database.
+// diskError translates a journal error into an error of the database. The original stays wrapped
+// inside, with the place and the remedy.
 func diskError(err error) error {
 	for _, known := range []struct{ its, ours error }{
 		{journal.ErrLocked, ErrInUse}, {journal.ErrDamaged, ErrDamaged}, {journal.ErrFailed, ErrDiskFailed}, {journal.ErrClosed, ErrClosed},

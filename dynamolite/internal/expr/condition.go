@@ -2,7 +2,9 @@ package expr
 
 import "github.com/zeroae/zae-limiter-go/dynamolite/internal/value"
 
-// An operator of a condition.
+// An operator of a condition. Their order matters: from opExists on they are functions, and the
+// others are keywords and signs. The parser tells them apart by that, and operatorNames is indexed
+// by them. The comparators are never zero, so a map of them returns zero for a sign that is none.
 type operator uint8
 
 const (
@@ -33,9 +35,12 @@ var operatorNames = [...]string{
 func (op operator) String() string { return operatorNames[op] }
 
 // A node of a condition has conditions below it if its operator is AND (two or more), OR (two or
-// more) or NOT (one). Otherwise it has operands.
+// more) or NOT (one). Otherwise it has operands. Nodes are shared by all requests with the same
+// text, so nothing changes them after the parse.
 type node struct {
-	op   operator
+	op operator
+	// kids and args exclude each other. args[0] is the operand before a sign or keyword, or the
+	// first of a function.
 	kids []*node
 	args []operand
 }
@@ -49,7 +54,8 @@ const (
 	sizeOperand
 )
 
-// An operand is a path, a value's slot, or the size of another operand.
+// An operand is a path, a value's slot, or the size of another operand. A size has only of, which
+// may itself be a size: the grammar allows size(size(a)).
 type operand struct {
 	kind operandKind
 	path path
@@ -63,9 +69,12 @@ type conditionTree struct {
 	root *node
 }
 
+// conditions is for all requests of the process, whatever their table: a tree knows no names of
+// tables.
 var conditions cache[conditionTree]
 
-// A Condition is true or false for an item. It belongs to one request.
+// A Condition is true or false for an item. It belongs to one request. Its binding lies in the
+// buffers of the Env and keeps the Env alive.
 type Condition struct {
 	binding
 	root *node
@@ -82,6 +91,9 @@ func ParseFilter(text string, env *Env) (*Condition, error) {
 	return parseCondition(filterExpression, text, env)
 }
 
+// parseCondition parses, binds and checks, in this order: AWS reports an error of syntax before an
+// undefined placeholder, and both before a wrong type. The checks need the values, so they are
+// repeated for each request.
 func parseCondition(member, text string, env *Env) (*Condition, error) {
 	tree, err := conditions.get(text, parseConditionText)
 	if err != nil {

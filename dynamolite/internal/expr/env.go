@@ -10,7 +10,13 @@ import (
 
 // An Env holds the definitions of a request for its expressions: names and values by placeholder.
 // It serves one request and is not for concurrent use.
+//
+// A request has several expressions and one set of definitions. AWS refuses a definition that none
+// of the expressions uses, so something has to see all of them. The Env also has the room for their
+// bindings. One allocation thus serves a usual request, and no expression needs slices of its own.
 type Env struct {
+	// Both are the caller's own and are only read. nil and empty differ: AWS refuses an empty set,
+	// see Unused.
 	names  map[string]string
 	values value.Item
 
@@ -18,6 +24,9 @@ type Env struct {
 	// the buffers back their names and values.
 	texts []*text
 	used  [3]*text
+	// The sizes fit a condition and an update of a program's larger requests. nfill and vfill are
+	// how much of them is in use. A part that is handed out is not taken back, so bindings never
+	// overlap.
 	nbuf  [20]string
 	vbuf  [24]value.AV
 	nfill int
@@ -33,6 +42,11 @@ func NewEnv(names map[string]string, values value.Item) *Env {
 
 // bind resolves the placeholders of a text. The values are checked and in stored form. A string
 // or number may still be the caller's own and must not be kept.
+//
+// The order of the errors is that of AWS: names before values, and both in the order of their first
+// use. A value is checked only when an expression uses it, so a malformed value that none uses is
+// reported as unused. A text counts as used once it is bound. [Env.Unused] therefore says nothing
+// about a request with an error.
 func (e *Env) bind(member string, t *text) (binding, error) {
 	b := binding{
 		names:  carve(e.nbuf[:], &e.nfill, len(t.names)),
@@ -66,7 +80,8 @@ func (e *Env) bind(member string, t *text) (binding, error) {
 	return b, nil
 }
 
-// carve takes n elements of buf, or allocates them if buf is used up.
+// carve takes n elements of buf, or allocates them if buf is used up. The result has no spare
+// capacity, so an append to it cannot reach into the next one's part.
 func carve[T any](buf []T, fill *int, n int) []T {
 	if n > len(buf)-*fill {
 		return make([]T, n)
@@ -92,8 +107,9 @@ func sortedNames(t *text) []string  { return t.sortedNames }
 func sortedValues(t *text) []string { return t.sortedValues }
 
 // usedOf counts the placeholders that any text uses. All of them are defined, because otherwise
-// binding would have failed. If their number equals the number of definitions, all definitions
-// are used.
+// binding would have failed. If their number equals the number of definitions, all definitions are
+// used. So the usual case compares two numbers and builds no set. A placeholder counts with the
+// first text that has it.
 func (e *Env) usedOf(list func(*text) []string) int {
 	n := 0
 	for i, t := range e.texts {
@@ -115,7 +131,9 @@ func isUsed(placeholder string, texts []*text, list func(*text) []string) bool {
 	return false
 }
 
-// unused returns the error for a member that has unused placeholders.
+// unused returns the error for a member that has unused placeholders. It is for errors only and may
+// be slow. Its checks have the order of AWS: an empty set, no expression, a malformed key, keys
+// that nothing uses.
 func unused(member, mark string, defined []string, texts []*text, list func(*text) []string) error {
 	if len(defined) == 0 {
 		return errorf("%s must not be empty", member)

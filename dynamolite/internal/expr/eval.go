@@ -11,7 +11,8 @@ import (
 )
 
 // An operandValue is the result of an operand: a value, a size, or neither if its path leads to
-// nothing.
+// nothing. A size is kept as an integer. As a value it would have to be made a decimal in text, for
+// each item that a filter looks at.
 type operandValue struct {
 	v      value.AV
 	size   int64
@@ -19,6 +20,9 @@ type operandValue struct {
 }
 
 // test evaluates a condition. It allocates nothing.
+//
+// Values are compared as they are stored, without copies. AND and OR stop early, which nobody can
+// see: a test has no effect, and no item makes it fail.
 func (b *binding) test(n *node, item value.Item) bool {
 	switch n.op {
 	case opAnd:
@@ -46,6 +50,10 @@ func (b *binding) test(n *node, item value.Item) bool {
 	}
 }
 
+// testOperands evaluates a comparison or a function of operands. A missing operand makes all of
+// them false except <>, which is the opposite of = in every case. So "a <> :v" holds for an item
+// without a, as on AWS. BETWEEN is two comparisons: bounds of different types, or in the wrong
+// order, are false and no error if they come from the item.
 func (b *binding) testOperands(n *node, item value.Item) bool {
 	x := b.resolve(&n.args[0], item)
 	if n.op == opIn {
@@ -75,6 +83,7 @@ func (b *binding) testOperands(n *node, item value.Item) bool {
 	}
 }
 
+// resolve returns the operand for an item. It shares the value with the item or the request.
 func (b *binding) resolve(o *operand, item value.Item) operandValue {
 	switch o.kind {
 	case pathOperand:
@@ -87,7 +96,8 @@ func (b *binding) resolve(o *operand, item value.Item) operandValue {
 	}
 }
 
-// lookup returns the value of an item at a path, or nil.
+// lookup returns the value of an item at a path, or nil. A path that does not fit the item, such as
+// a member of a number, leads to nothing. In an update this is checked apart: see applyInto.
 func (b *binding) lookup(p path, item value.Item) value.AV {
 	v := item[b.name(&p[0])]
 	for i := range p[1:] {
@@ -109,6 +119,7 @@ func (b *binding) lookup(p path, item value.Item) value.AV {
 	return v
 }
 
+// equal reports whether both are there and equal. Two missing operands are not equal to each other.
 func equal(x, y operandValue) bool {
 	switch {
 	case x.isSize && y.isSize:
@@ -123,6 +134,9 @@ func equal(x, y operandValue) bool {
 }
 
 // ordered reports whether x and y are of one ordered type and op holds.
+//
+// A size is compared as a number. A size and a text are of two types, which makes every comparison
+// of order false.
 func ordered(x operandValue, op operator, y operandValue) bool {
 	var order int
 	var ok bool
@@ -152,6 +166,7 @@ func ordered(x operandValue, op operator, y operandValue) bool {
 	}
 }
 
+// isType implements attribute_type. The size of an operand is a number.
 func isType(x, y operandValue) bool {
 	name, ok := y.v.(*types.AttributeValueMemberS)
 	if !ok {
@@ -163,6 +178,8 @@ func isType(x, y operandValue) bool {
 	return x.v != nil && value.TypeName(x.v) == name.Value
 }
 
+// beginsWith compares bytes, also within a character of UTF-8. Operands of two types do not begin
+// with each other.
 func beginsWith(v, prefix value.AV) bool {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -175,7 +192,9 @@ func beginsWith(v, prefix value.AV) bool {
 	return false
 }
 
-// contains looks for a part of a string or binary, or for an element of a set or list.
+// contains looks for a part of a string or binary, or for an element of a set or list. Elements of
+// a list are compared by value and type, so a list may contain a list. A set has elements of its
+// own type only, and a number in it is compared by value, too.
 func contains(v value.AV, part operandValue) bool {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -199,6 +218,8 @@ func contains(v value.AV, part operandValue) bool {
 	return value.HasMember(v, part.v)
 }
 
+// hasSize looks for a size in a set of numbers. The members are in stored form and compared by
+// value, as contains does for numbers.
 func hasSize(set *types.AttributeValueMemberNS, size int64) bool {
 	for _, n := range set.Value {
 		member := types.AttributeValueMemberN{Value: n}
@@ -209,7 +230,9 @@ func hasSize(set *types.AttributeValueMemberNS, size int64) bool {
 	return false
 }
 
-// utf16Length counts as AWS and its reference engines do: a character beyond the basic plane is two.
+// utf16Length counts as AWS and its reference engines do: a character beyond the basic plane is
+// two. len would count bytes, and a range over the string counts code points; both differ from AWS
+// for emoji.
 func utf16Length(s string) int {
 	n := 0
 	for _, r := range s {
@@ -219,7 +242,8 @@ func utf16Length(s string) int {
 }
 
 // sizeOf returns the length of a string in UTF-16 code units, of a binary in bytes, or the number
-// of elements of a set, list or map. Other types have no size.
+// of elements of a set, list or map. Other types have no size. A condition on the size of another
+// type is false, like any that does not fit the item.
 func sizeOf(v value.AV) (size int64, ok bool) {
 	var n int
 	switch v := v.(type) {

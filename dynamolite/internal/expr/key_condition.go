@@ -16,7 +16,8 @@ const (
 	BeginsWith // only for strings and binaries
 )
 
-// A RangeCondition selects range keys. High is set for [Between] only.
+// A RangeCondition selects range keys. High is set for [Between] only. The key is always on the
+// left side: ":v < sk" has become "sk > :v".
 type RangeCondition struct {
 	Op        RangeOp
 	Low, High value.AV
@@ -31,6 +32,8 @@ type KeyCondition struct {
 }
 
 var (
+	// The wording is that of AWS, which tells a hash key compared by another sign than = from one
+	// that is compared twice.
 	errNotSupported = &Error{"Query key condition not supported"}
 	errTwice        = &Error{"KeyConditionExpressions must only contain one condition per key"}
 	errNested       = &Error{"KeyConditionExpressions cannot contain nested operations"}
@@ -39,6 +42,10 @@ var (
 // ParseKeyCondition parses a KeyConditionExpression for a table or index with the given hash key
 // and range key; rng is "" if it has none. The expression must be an equality for the hash key
 // and at most one comparison of the range key. Any other is an [*Error].
+//
+// The grammar is that of all conditions, and the tree is restricted afterwards. A grammar of its
+// own would answer with a syntax error where AWS names the operator that is not allowed. hash and
+// rng decide which of two comparisons is which; their order in the text is free.
 func ParseKeyCondition(text string, env *Env, hash, rng string) (*KeyCondition, error) {
 	c, err := parseCondition(keyConditionExpression, text, env)
 	if err != nil {
@@ -73,7 +80,8 @@ func ParseKeyCondition(text string, env *Env, hash, rng string) (*KeyCondition, 
 	return &out, nil
 }
 
-// keyTerms splits conjunctions, to any depth.
+// keyTerms splits conjunctions, to any depth. AWS accepts any nesting of AND, as in "(pk = :p) AND
+// (sk > :s)".
 func keyTerms(terms []*node, n *node) ([]*node, *Error) {
 	switch n.op {
 	case opAnd:
@@ -91,7 +99,9 @@ func keyTerms(terms []*node, n *node) ([]*node, *Error) {
 	}
 }
 
-// keyTerm reads one comparison. It returns the attribute and the condition on it.
+// keyTerm reads one comparison. It returns the attribute and the condition on it. The attribute may
+// stand on either side of a sign, so it is searched among all operands. BETWEEN and begins_with
+// have fixed places, and their attribute must come first.
 func (b *binding) keyTerm(n *node) (string, *RangeCondition, *Error) {
 	at := -1 // index of the operand that is the attribute
 	for i := range n.args {
@@ -126,6 +136,7 @@ func (b *binding) keyTerm(n *node) (string, *RangeCondition, *Error) {
 	return b.name(&key[0]), r, nil
 }
 
+// rangeOps has the operators that keyTerms lets pass.
 var rangeOps = map[operator]RangeOp{
 	opEq: Eq, opLt: Lt, opLe: Le, opGt: Gt, opGe: Ge, opBetween: Between, opBeginsWith: BeginsWith,
 }

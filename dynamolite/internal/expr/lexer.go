@@ -17,7 +17,8 @@ const (
 	tokSign             // any other character or pair: the token's text identifies it
 )
 
-// A token is a part of the text from start to end.
+// A token is a part of the text from start to end, in bytes. It does not hold its text: messages
+// also need what lies between two tokens, as it was written.
 type token struct {
 	kind       tokenKind
 	start, end int
@@ -25,12 +26,17 @@ type token struct {
 
 // A lexer splits a text into tokens. It looks one token ahead and remembers one for messages. Any
 // character that begins no other token is a sign of its own. So the parser, which accepts no such
-// sign, reports it in its turn, with what follows it.
+// sign, reports it in its turn, with what follows it. Rejecting such a character here would report
+// it before mistakes that come earlier in the text.
 type lexer struct {
-	text            string
+	text string
+	// prev is the token before tok, and next the one after it. They are what AWS quotes as "near".
+	// next also tells a function from a name: only a function has a parenthesis behind it.
 	prev, tok, next token
 }
 
+// newLexer stands at the first token, which has no previous one. Filling next and then tok takes
+// two steps.
 func newLexer(text string) *lexer {
 	l := &lexer{text: text}
 	l.advance()
@@ -42,6 +48,8 @@ func newLexer(text string) *lexer {
 // advance makes the next token the current one.
 func (l *lexer) advance() { l.prev, l.tok, l.next = l.tok, l.next, l.scan(l.next.end) }
 
+// scan returns the token that begins at i or after the white space there. The end of the text is a
+// token of no length, any number of times. So the lexer can look beyond it.
 func (l *lexer) scan(i int) token {
 	s := l.text
 	for i < len(s) && strings.IndexByte(" \t\r\n", s[i]) >= 0 {
@@ -71,6 +79,9 @@ func (l *lexer) scan(i int) token {
 	return token{tokSign, start, start + size}
 }
 
+// wordEnd returns the end of a run of letters, digits and underscores. A placeholder may begin with
+// any of them after its mark, a word only with a letter. So the first character is the caller's
+// concern.
 func wordEnd(s string, i int) int {
 	for i < len(s) && (isLetter(s[i]) || isDigit(s[i]) || s[i] == '_') {
 		i++
@@ -78,10 +89,13 @@ func wordEnd(s string, i int) int {
 	return i
 }
 
+// isLetter knows ASCII only, as AWS does: other names need a placeholder. Setting bit 5 makes a
+// capital letter small.
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// string returns a token as it is written in the text, whose memory it shares.
 func (l *lexer) string(t token) string { return l.text[t.start:t.end] }
 
 // sign reports whether the current token is that sign.
@@ -111,7 +125,8 @@ func (l *lexer) expect(s string) *Error {
 	return nil
 }
 
-// syntax returns the error for a current token that is out of place.
+// syntax returns the error for a current token that is out of place. It quotes the token and its
+// neighbours, as AWS does. The text between them is copied as it stands, white space included.
 func (l *lexer) syntax() *Error {
 	what := "<EOF>"
 	if l.tok.kind != tokEnd {

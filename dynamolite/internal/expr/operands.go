@@ -12,6 +12,10 @@ import (
 
 // check returns errors of a condition that do not depend on the item: operands of types that an
 // operator never accepts, and operands that are the same path.
+//
+// AWS refuses these even if no item is there, or if the part of the condition would not be
+// evaluated. The check can thus not be a part of [binding.test], which stops early. It checks
+// conditions in the order of the text, and reports the first mistake.
 func (b *binding) check(n *node) *Error {
 	for _, kid := range n.kids {
 		if err := b.check(kid); err != nil {
@@ -55,6 +59,8 @@ func (b *binding) staticType(o *operand) string {
 	}
 }
 
+// checkTypes looks only at operands whose type is known. A path may lead to any type, and a value
+// that does not fit makes the comparison false.
 func (b *binding) checkTypes(n *node, allowed ...string) *Error {
 	for i := range n.args {
 		if t := b.staticType(&n.args[i]); t != "" && !slices.Contains(allowed, t) {
@@ -64,10 +70,14 @@ func (b *binding) checkTypes(n *node, allowed ...string) *Error {
 	return nil
 }
 
+// errOperandType has the wording of AWS for conditions and for the functions of updates. Verbs have
+// another: see errVerbOperand.
 func errOperandType(operator, typeName string) *Error {
 	return errorf("Incorrect operand type for operator or function; operator or function: %s, operand type: %s", operator, typeName)
 }
 
+// checkSize looks into size(…), also into a nested one. A size is a number, which has no size. So
+// size(size(a)) is well formed but never valid.
 func (b *binding) checkSize(o *operand) *Error {
 	if o.kind != sizeOperand {
 		return nil
@@ -82,6 +92,8 @@ func (b *binding) checkSize(o *operand) *Error {
 	return nil
 }
 
+// checkDistinct compares the first operand, if it is a path, with each other path. The others are
+// not compared with each other: "a IN (b, b)" is valid.
 func (b *binding) checkDistinct(n *node) *Error {
 	if len(n.args) == 0 || n.args[0].kind != pathOperand {
 		return nil
@@ -99,6 +111,7 @@ func (b *binding) errNotDistinct(operator string, p path) *Error {
 	return errorf("The first operand must be distinct from the remaining operands for this operator or function; operator: %s, first operand: %s", operator, b.pathString(p))
 }
 
+// samePath compares resolved names: "#a" and "a" are the same path if #a stands for a.
 func (b *binding) samePath(p, q path) bool {
 	if len(p) != len(q) {
 		return false
@@ -111,6 +124,8 @@ func (b *binding) samePath(p, q path) bool {
 	return true
 }
 
+// sameElement compares positions with positions and names with names; the two never equal each
+// other.
 func (b *binding) sameElement(e, f *element) bool {
 	if e.index >= 0 || f.index >= 0 {
 		return e.index == f.index
@@ -131,7 +146,8 @@ func (b *binding) pathString(p path) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// checkBounds compares the bounds of BETWEEN if both are values.
+// checkBounds compares the bounds of BETWEEN if both are values. Other bounds are compared for each
+// item, where a misfit makes the condition false: see testOperands.
 func (b *binding) checkBounds(n *node) *Error {
 	low, high := &n.args[1], &n.args[2]
 	if low.kind != valueOperand || high.kind != valueOperand {
@@ -151,6 +167,8 @@ func (b *binding) checkBounds(n *node) *Error {
 // typeNames are the valid type names in attribute_type().
 var typeNames = []string{"S", "N", "B", "SS", "NS", "BS", "BOOL", "NULL", "L", "M"}
 
+// checkTypeName demands a value. AWS allows no path as the type's name, and its message then lists
+// the names in place of a type.
 func (b *binding) checkTypeName(o *operand) *Error {
 	if o.kind != valueOperand {
 		return errOperandType(opType.String(), "{S,N,B,SS,NS,BS,BOOL,NULL,L,M}")

@@ -3,13 +3,23 @@ package expr
 import "strings"
 
 // A term is the part between keywords: a condition or an operand. Only the token after a closing
-// parenthesis shows which of them "(" began.
+// parenthesis shows which of them "(" began:
+//
+//	( a )     = :v      an operand in parentheses, and a comparison of it
+//	( a = :v ) AND …    a condition in parentheses
+//
+// The naive parser decides at the opening parenthesis. It then has to try one reading and, if that
+// fails, the other one. With nested parentheses the tries multiply. This parser reads a term of
+// either kind. Its caller rejects the wrong kind: the method condition an operand, and parseOperand
+// a condition.
 type term struct {
 	cond    *node
 	operand operand // if cond is nil
 	parens  bool    // the term is "( … )"
 }
 
+// parseConditionText parses a condition, a filter or a key condition; they have one grammar. A key
+// condition is restricted afterwards, on the tree: see [ParseKeyCondition].
 func parseConditionText(s string) (*conditionTree, *Error) {
 	p, err := newParser(s)
 	if err != nil {
@@ -30,7 +40,9 @@ func parseConditionText(s string) (*conditionTree, *Error) {
 	return &conditionTree{refs, root}, nil
 }
 
-// condition returns t as a condition, for places where the grammar allows no operand.
+// condition returns t as a condition, for places where the grammar allows no operand. A lone
+// size(…) is well formed for AWS, and used in a wrong way. A path or a value alone ends where an
+// operator must follow, which is a syntax error at the current token.
 func (p *parser) condition(t term) (*node, *Error) {
 	switch {
 	case t.cond != nil:
@@ -42,6 +54,9 @@ func (p *parser) condition(t term) (*node, *Error) {
 	return nil, p.syntax()
 }
 
+// parseOr reads the loosest binding of the grammar. The precedence is that of AWS ("Condition and
+// filter expressions, operators, and functions"): comparisons, IN, BETWEEN and functions, then NOT,
+// AND, OR.
 func (p *parser) parseOr() (term, *Error) {
 	return p.parseChain("OR", opOr, (*parser).parseAnd)
 }
@@ -50,7 +65,9 @@ func (p *parser) parseAnd() (term, *Error) {
 	return p.parseChain("AND", opAnd, (*parser).parseNot)
 }
 
-// parseChain reads one or more terms joined by a keyword.
+// parseChain reads one or more terms joined by a keyword. A chain is one node with all its terms,
+// not a node for each keyword. So its depth in the tree does not grow with its length, and neither
+// does the stack of [binding.test].
 func (p *parser) parseChain(keyword string, op operator, next func(*parser) (term, *Error)) (term, *Error) {
 	t, err := next(p)
 	if err != nil || !p.keyword(keyword) {
@@ -77,6 +94,7 @@ func (p *parser) parseChain(keyword string, op operator, next func(*parser) (ter
 	return term{cond: chain}, nil
 }
 
+// parseNot reads a predicate after any number of NOT. What follows NOT must be a condition.
 func (p *parser) parseNot() (term, *Error) {
 	if !p.keyword("NOT") {
 		return p.parsePredicate()
@@ -97,7 +115,11 @@ func (p *parser) parseNot() (term, *Error) {
 // comparators by the text of their sign.
 var comparators = map[string]operator{"=": opEq, "<>": opNe, "<": opLt, "<=": opLe, ">": opGt, ">=": opGe}
 
-// parsePredicate reads a term and, if that is an operand, the rest of its comparison.
+// parsePredicate reads a term and, if that is an operand, the rest of its comparison. The operators
+// before opExists are conditions to the grammar; those from it on are functions.
+// "attribute_exists(a) = :v" is therefore well formed, and a misuse of the function. If no
+// comparator follows, the term goes back as it is: the caller knows whether an operand may stand
+// there.
 func (p *parser) parsePredicate() (term, *Error) {
 	t, err := p.parsePrimary()
 	if err != nil {
@@ -132,6 +154,8 @@ func (p *parser) parseComparison(n *node) *Error {
 	return p.appendOperand(n)
 }
 
+// parseBetween takes the first AND as its own. It reads operands there and never conditions, so the
+// keyword is not mistaken for a conjunction.
 func (p *parser) parseBetween(n *node) *Error {
 	p.advance()
 	if err := p.appendOperand(n); err != nil {
@@ -144,6 +168,7 @@ func (p *parser) parseBetween(n *node) *Error {
 	return p.appendOperand(n)
 }
 
+// parseIn reads the candidates. args[0] is the operand before IN and does not count for the limit.
 func (p *parser) parseIn(n *node) *Error {
 	p.advance()
 	if err := p.parseOperands(n); err != nil {
@@ -170,6 +195,8 @@ func (p *parser) parseOperands(n *node) *Error {
 	}
 }
 
+// appendOperand adds an operand to n even if it is faulty: args then has the number of operands as
+// written.
 func (p *parser) appendOperand(n *node) *Error {
 	t, err := p.parseOperand()
 	n.args = append(n.args, t.operand)
@@ -192,6 +219,8 @@ func (p *parser) parseOperand() (term, *Error) {
 	return t, err
 }
 
+// closeParens reads the closing parenthesis around t. Like AWS, it refuses "((a))". This mistake is
+// not a flaw: it ends the parse.
 func (p *parser) closeParens(t term) (term, *Error) {
 	if err := p.expect(")"); err != nil {
 		return t, err
@@ -203,7 +232,8 @@ func (p *parser) closeParens(t term) (term, *Error) {
 	return t, nil
 }
 
-// parsePrimary reads the term before a comparator or a keyword.
+// parsePrimary reads the term before a comparator or a keyword. After "(" anything may come, so it
+// starts again at the loosest binding.
 func (p *parser) parsePrimary() (term, *Error) {
 	if !p.accept("(") {
 		return p.parseSimple()
@@ -242,6 +272,7 @@ var conditionFunctions = map[string]struct {
 	"size":                 {0, 1},
 }
 
+// errNoCondition tells a function of updates from one that does not exist, as AWS does.
 func errNoCondition(function string) *Error {
 	if updateFunctions[function] != 0 {
 		return errorf("The function is not allowed in a condition expression; function: %s", function)
@@ -249,6 +280,10 @@ func errNoCondition(function string) *Error {
 	return errorf("Invalid function name; function: %s", function)
 }
 
+// parseFunction reads a call. Apart from its syntax, all mistakes in it are flaws. The parse goes
+// on after an unknown function or a wrong number of operands. Function names are compared as
+// written: unlike keywords, they are case-sensitive. size is an operand; every other function is a
+// condition.
 func (p *parser) parseFunction() (term, *Error) {
 	name := p.string(p.tok)
 	f, ok := conditionFunctions[name]

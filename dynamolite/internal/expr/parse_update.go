@@ -2,6 +2,9 @@ package expr
 
 import "strings"
 
+// parseUpdateText parses one or more sections, in any order. The same section twice is a flaw, not
+// an error of syntax. An empty text has been refused before, so the loop reads at least one
+// section.
 func parseUpdateText(s string) (*updateTree, *Error) {
 	p, err := newParser(s)
 	if err != nil {
@@ -41,6 +44,8 @@ func (p *parser) parseSection(u *updateTree, v verb) *Error {
 	return nil
 }
 
+// parseAction reads one action. actions and paths grow together: an action finds its target by its
+// own index.
 func (p *parser) parseAction(u *updateTree, v verb) *Error {
 	target, err := p.parsePath()
 	if err != nil {
@@ -70,6 +75,12 @@ func (p *parser) parseAssigned() (expression, *Error) {
 	return e, err
 }
 
+// parseSum reads the right-hand side of SET; parens tells that all of it stands in parentheses.
+//
+// The grammar of AWS has at most one + or - in an assignment, and its operands are no sums
+// themselves. So after a parenthesised sum nothing may follow, and the caller finds whatever does.
+// A parenthesised operand may be the left side of a sum, so the parser goes on after it.
+// list_append cannot be an operand of a sum; as a flaw, this waits for the end of the text.
 func (p *parser) parseSum() (e expression, parens bool, err *Error) {
 	if parens = p.accept("("); parens {
 		var inner bool

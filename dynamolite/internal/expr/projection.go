@@ -10,7 +10,9 @@ type projectionTree struct {
 
 var projections cache[projectionTree]
 
-// A Projection picks parts of an item. It belongs to one request.
+// A Projection picks parts of an item. It belongs to one request. paths are the shared tree's. tree
+// is the request's own, because the names behind its placeholders decide which paths overlap. It is
+// nil for a few plain paths: see [binding.buildTree].
 type Projection struct {
 	binding
 	paths []path

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// reservedWords, in any case, may be used as attribute names only through a placeholder.
+// reservedWords, in any case, may be used as attribute names only through a placeholder. The map is
+// made at the first use: a program that starts only to print its help does not pay for 573 entries.
 var reservedWords = sync.OnceValue(func() map[string]bool {
 	words := make(map[string]bool)
 	for word := range strings.FieldsSeq(reservedList) {
@@ -14,7 +15,9 @@ var reservedWords = sync.OnceValue(func() map[string]bool {
 	return words
 })
 
-// reservedList is DynamoDB's documented list.
+// reservedList is the list of "Reserved words in DynamoDB", in its order and with its odd entries,
+// such as FLATTERN and INNTER. A word that is missing here would be a text that runs on this engine
+// and fails on AWS.
 const reservedList = `
 ABORT ABSOLUTE ACTION ADD AFTER AGENT AGGREGATE ALL ALLOCATE ALTER ANALYZE AND ANY ARCHIVE ARE ARRAY
 AS ASC ASCII ASENSITIVE ASSERTION ASYMMETRIC AT ATOMIC ATTACH ATTRIBUTE AUTH AUTHORIZATION AUTHORIZE

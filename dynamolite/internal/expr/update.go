@@ -34,7 +34,8 @@ const (
 	formMinus
 )
 
-// An expression is a path, a value's slot, or a form with two operands.
+// An expression is a path, a value's slot, or a form with two operands. For formPath only path is
+// set, for formValue only slot, and for the others only args.
 type expression struct {
 	form form
 	path path
@@ -42,7 +43,8 @@ type expression struct {
 	args []expression
 }
 
-// An updateTree is a parsed update.
+// An updateTree is a parsed update. paths[i] is the target of actions[i]. They are apart because
+// the paths alone also serve as a projection, for UPDATED_OLD and UPDATED_NEW.
 type updateTree struct {
 	text
 	actions []action
@@ -51,7 +53,8 @@ type updateTree struct {
 
 var updates cache[updateTree]
 
-// An Update makes a new item from an old one. It belongs to one request.
+// An Update makes a new item from an old one. It belongs to one request. tree is nil if the targets
+// are a few whole attributes, as in most updates.
 type Update struct {
 	binding
 	*updateTree
@@ -60,6 +63,10 @@ type Update struct {
 
 // ParseUpdate parses an UpdateExpression and binds it. An error that does not depend on the item
 // is an [*Error].
+//
+// Everything that does not need the item is checked here, so that Apply, which runs under a lock,
+// has little to refuse. The paths come last, as on AWS: two that overlap are reported only if all
+// actions are valid.
 func ParseUpdate(text string, env *Env) (*Update, error) {
 	parsed, err := updates.get(text, parseUpdateText)
 	if err != nil {
@@ -85,12 +92,16 @@ func ParseUpdate(text string, env *Env) (*Update, error) {
 func (u *Update) TopLevel() []string { return u.topLevel(u.paths) }
 
 // Touched returns the parts of item, the old image or the new one, at the paths that the update
-// writes: the result of UPDATED_OLD and UPDATED_NEW. Its values are shared with item.
+// writes: the result of UPDATED_OLD and UPDATED_NEW. Its values are shared with item. AWS returns
+// of a nested path the touched part alone. DynamoDB Local returns the whole top-level attribute;
+// the recorded cases correct it.
 func (u *Update) Touched(item value.Item) value.Item {
 	return u.project(u.paths, u.tree, item)
 }
 
-// checkAction returns an error for values of types that the verb or a function never accepts.
+// checkAction returns an error for values of types that the verb or a function never accepts. AWS
+// refuses these for any item, also for one that is missing. Types that only the item shows are
+// found by Apply.
 func (b *binding) checkAction(a *action) *Error {
 	switch a.verb {
 	case verbAdd:
@@ -110,10 +121,13 @@ func (b *binding) checkAction(a *action) *Error {
 	return nil
 }
 
+// errVerbOperand has the wording of AWS for ADD and DELETE, whose operand is never a path here.
 func errVerbOperand(verb string, v value.AV) *Error {
 	return errorf("Incorrect operand type for operator or function; operator: %s, operand type: %s, typeSet: ALLOWED_FOR_%s_OPERAND", verb, value.TypeName(v), verb)
 }
 
+// checkExpression checks the operands first, like [binding.check], so that the innermost mistake is
+// reported.
 func (b *binding) checkExpression(e *expression) *Error {
 	for i := range e.args {
 		if err := b.checkExpression(&e.args[i]); err != nil {

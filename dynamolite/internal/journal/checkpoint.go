@@ -19,12 +19,24 @@ const (
 // Checkpoint is an image that is being written and will stand for all entries up to its position.
 // Its methods may be called concurrently, also with those of the journal. The order of concurrent
 // Puts is undefined.
+//
+// The naive design stops the log, writes the image and starts an empty log. Writes then wait for as
+// long as the image takes. Here only BeginCheckpoint needs a moment without writes:
+//
+//	the owner        lock all · BeginCheckpoint · freeze · unlock      Put … Put      Commit
+//	the log          … 8 9 ─────────┤ 10 11 12 13 …
+//	segments         [ … 8 9 ]      [ 10 11 12 …                        the first is removed
+//	the image                         as of 9, under a temporary name   named
+//
+// Until Commit has renamed the image, the old files stand for everything. After it, the image and
+// the segments from 10 on do. Both sets are complete, so a crash at any instant is harmless.
 type Checkpoint struct {
 	j        *Journal
 	position Position
 	group    *group // once it is done, the position is on disk and a segment begins after it
 	logged   int64  // Journal.logged at the position
 
+	// mu guards what follows. It is taken before the journal's mu, never while that is held.
 	mu       sync.Mutex
 	finished error // reason that it can no longer be used
 	file     file  // nil until the first write
@@ -40,6 +52,9 @@ type Checkpoint struct {
 //
 // The checkpoint must be committed or aborted; until then, another BeginCheckpoint fails with
 // [ErrCheckpointing]. Other errors are those of [Journal.Append].
+//
+// It marks the place in the pending group, and the writer begins the new segment there. Rolling
+// here would make the owner, with all its locks, wait for several syncs.
 func (j *Journal) BeginCheckpoint() (*Checkpoint, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -76,6 +91,8 @@ func (c *Checkpoint) Put(entry []byte) error {
 	return nil
 }
 
+// putLocked numbers the records from 1, so that a missing one shows. It collects records and writes
+// them in large pieces.
 func (c *Checkpoint) putLocked(entry []byte) error {
 	if err := checkLength(entry); err != nil {
 		return err
@@ -93,6 +110,8 @@ func (c *Checkpoint) putLocked(entry []byte) error {
 
 func (c *Checkpoint) name() string { return filepath.Join(c.j.dir, checkpointName(c.position)) }
 
+// openLocked creates the file at the first Put, or at Commit for an empty image. BeginCheckpoint
+// must not touch the disk.
 func (c *Checkpoint) openLocked() error {
 	if c.file != nil {
 		return nil
@@ -107,6 +126,8 @@ func (c *Checkpoint) openLocked() error {
 	return nil
 }
 
+// flushLocked writes what was collected, and syncs from time to time. A single sync at the end
+// would write gigabytes at once, and the log's syncs would queue behind it on the disk.
 func (c *Checkpoint) flushLocked() error {
 	if _, err := c.file.WriteAt(c.buf, c.written); err != nil {
 		return err
@@ -151,6 +172,12 @@ func (c *Checkpoint) Commit() error {
 	return nil
 }
 
+// commitLocked makes the image complete and durable, and then gives it its name. It waits for the
+// group first: the name makes older segments superfluous, so the segment after the position must
+// exist by then. Without the wait, a crash could leave an image that no segment follows, and [Open]
+// would report a missing file.
+//
+//	image synced ─▶ group on disk, next segment begun ─▶ rename ─▶ directory synced ─▶ old files removed
 func (c *Checkpoint) commitLocked() error {
 	if err := c.openLocked(); err != nil {
 		return err
@@ -216,6 +243,7 @@ func removeObsolete(files filesystem, dir string, p Position) error {
 	return remove(files, dir, in.obsolete(p))
 }
 
+// remove removes files and makes that durable. If it is interrupted, [Open] removes the rest.
 func remove(files filesystem, dir string, names []string) error {
 	if len(names) == 0 {
 		return nil

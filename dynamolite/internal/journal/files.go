@@ -17,6 +17,9 @@ import (
 // filesystem is the part of a file system that the journal needs. Names are paths. Changes by
 // Create, Rename and Remove in a directory survive a crash only after SyncDir; data written to a
 // file survives only after its Sync.
+//
+// Tests replace it by one that loses what was not synced, at any step. So these two sentences are
+// the whole contract: what a file system does beyond them, the journal does not use.
 type filesystem interface {
 	// MkdirAll makes a directory and its parents durably. It is no error if the directory exists.
 	MkdirAll(dir string) error
@@ -48,6 +51,8 @@ type osFiles struct{}
 
 var _ filesystem = osFiles{}
 
+// MkdirAll syncs each parent after it has made a directory. After os.MkdirAll, a loss of power
+// could take the directory with all its synced files.
 func (o osFiles) MkdirAll(dir string) error {
 	if info, err := os.Stat(dir); err == nil {
 		if !info.IsDir() {
@@ -65,6 +70,8 @@ func (o osFiles) MkdirAll(dir string) error {
 	return o.SyncDir(parent)
 }
 
+// Lock takes a lock of the operating system. It ends with the process, so a crash leaves none. A
+// file that only exists would outlive a crash and refuse every later start.
 func (osFiles) Lock(name string) (io.Closer, error) {
 	l := flock.New(name)
 	locked, err := l.TryLock()
@@ -177,7 +184,8 @@ func positionIn(name, suffix string) (Position, bool) {
 }
 
 // obsolete returns the files that a checkpoint at p makes superfluous. The segment after p begins
-// at p+1, so earlier segments hold no later entries.
+// at p+1, so earlier segments hold no later entries. It never names the segment after p, even if it
+// is empty.
 func (in *inventory) obsolete(p Position) []string {
 	var names []string
 	for _, first := range in.segments {

@@ -31,13 +31,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// fileHeader is the beginning of a file.
+// fileHeader is the beginning of a file. The identity tells the files of one journal from those of
+// another. The position repeats the one in the name, so a renamed file shows.
 type fileHeader struct {
 	magic    string
 	identity uint64
 	position Position
 }
 
+// encode returns the header as it is on disk. Its checksum covers everything but itself.
 func (h *fileHeader) encode() []byte {
 	b := make([]byte, 0, fileHeaderBytes)
 	b = append(b, h.magic...)
@@ -53,7 +55,9 @@ func fileChecksum(b []byte) uint32 {
 	return crc32.Update(checksum(b[:12]), castagnoli, b[16:fileHeaderBytes])
 }
 
-// decodeFileHeader checks the beginning of a file. It returns what is wrong with it, or "".
+// decodeFileHeader checks the beginning of a file. It returns what is wrong with it, or "". The
+// version comes before the checksum: a later version may compute another one, and the operator
+// should read which version the file has.
 func decodeFileHeader(b []byte, magic string) (h fileHeader, reason string) {
 	if len(b) < fileHeaderBytes {
 		return h, "the file is shorter than its header"
@@ -72,6 +76,10 @@ func decodeFileHeader(b []byte, magic string) (h fileHeader, reason string) {
 
 // recordHeader precedes the data of an entry. It holds the checksum of the data and a checksum of
 // its own, so that the length can be trusted before the data is read.
+//
+// place is what recovery needs to tell a crash from damage: position minus place is the same for
+// all records of a group. So one later record tells when its group began, and with it which records
+// were on disk by then.
 type recordHeader struct {
 	dataChecksum uint32
 	length       uint32
@@ -92,7 +100,8 @@ func appendRecord(b []byte, h recordHeader, data []byte) []byte {
 	return append(b, recordEnd)
 }
 
-// decodeRecordHeader reads recordHeaderBytes; ok reports whether their checksum matches.
+// decodeRecordHeader reads recordHeaderBytes; ok reports whether their checksum matches. The values
+// mean something only if ok.
 func decodeRecordHeader(b []byte) (h recordHeader, ok bool) {
 	h = recordHeader{
 		dataChecksum: binary.LittleEndian.Uint32(b[4:]),

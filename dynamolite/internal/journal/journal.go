@@ -60,6 +60,15 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Journal is an open log. Its methods may be called concurrently.
+//
+// An entry moves through these places. A crash loses it in all but the last:
+//
+//	Append            the writer takes          commit                 Wait returns
+//	pending.buf ────▶ writing.buf ────────────▶ segment, synced ────▶  durable ≥ its position
+//	                  a new pending begins
+//
+// The writer takes a group only when the one before is on disk. So a group that is not complete on
+// disk is the last one, and recovery may cut it off.
 type Journal struct {
 	options Options
 	dir     string
@@ -69,9 +78,11 @@ type Journal struct {
 
 	durable atomic.Uint64 // position of the last entry on disk; grows before the group's done is closed
 
-	mu       sync.Mutex
-	work     sync.Cond // the writing goroutine waits for something to do
-	room     sync.Cond // Append waits until pending is taken
+	mu   sync.Mutex
+	work sync.Cond // the writing goroutine waits for something to do
+	room sync.Cond // Append waits until pending is taken
+	// appended is the position of the last entry in pending or before it. It grows by one with each
+	// entry, under mu, so positions have no gaps.
 	appended Position
 	pending  *group // receives new entries; never nil
 	writing  *group // the group before pending
@@ -84,7 +95,8 @@ type Journal struct {
 	image      int64       // bytes of that checkpoint
 }
 
-// group is a set of entries that are written together.
+// group is a set of entries that are written together. The journal's mu guards it while it is
+// pending. Then the writer owns it, and only done may be used by others.
 type group struct {
 	first Position // position of the first entry, already appended or not
 	last  Position // set when writing begins
@@ -111,6 +123,12 @@ func (g *group) empty() bool { return len(g.buf) == 0 && !g.divided }
 // time wait for an older entry.
 //
 // The error is [ErrClosed], [ErrTooLarge] (wrapped) or a [*FailedError]; then nothing was placed.
+//
+// The naive design writes and syncs here, under a lock: n callers then wait for n syncs. A second
+// design fixes the position here and copies the entry outside the lock. Entries could then lie on
+// disk in another order than their positions, and a gap would remain if one never came. This Append
+// does both under one lock. Only the checksum of the data is computed before: it grows with the
+// entry and needs no order.
 func (j *Journal) Append(entry []byte, then func(Position)) (Position, error) {
 	if err := checkLength(entry); err != nil {
 		return 0, err
@@ -152,6 +170,17 @@ func (j *Journal) refusalLocked() error {
 // Wait returns when the entry at a position and all before it are on disk. If they already are,
 // it costs next to nothing. The error is the [*FailedError] of a journal that can no longer write
 // the entry, or says that no entry has that position.
+//
+// Positions tell which group an entry is in, so entries need no record of who waits for them. The
+// group is looked up under the lock and awaited without it. Between the two, the group may become
+// durable, or the journal may fail. Both close done:
+//
+//	Wait              reads pending: group 7 ── unlock ─ ─ ─ ─ ─ ─ ─ waits ──┐ durable? else failed
+//	the writer                                  takes 7 ── commit, durable, close(done)
+//	                                                    or failed, close(done)
+//
+// So durable is read again at the end. It decides before failed does: an entry that reached the
+// disk before the failure was kept.
 func (j *Journal) Wait(p Position) error {
 	if p <= j.Durable() {
 		return nil
@@ -195,7 +224,8 @@ func (j *Journal) Appended() Position {
 }
 
 // Grown returns how many bytes were logged since the last checkpoint and how many that checkpoint
-// has. The owner uses them to decide when the next checkpoint is due. A replay reads both.
+// has. The owner uses them to decide when the next checkpoint is due. A replay reads both. After
+// [Open], logged is what was read from the segments.
 func (j *Journal) Grown() (logged, checkpoint int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -205,6 +235,11 @@ func (j *Journal) Grown() (logged, checkpoint int64) {
 // Close puts everything appended on disk, aborts a checkpoint that is not committed, and releases
 // the directory. It closes a failed journal too and returns its [*FailedError]. It returns
 // [ErrClosed] if the journal was already closed.
+//
+// The order: no more entries are accepted, and the writer puts what it has on disk and ends. Then
+// nobody uses the segment, and it may be closed. A Commit in progress may be waiting for the
+// writer's last group; it goes on, and Abort waits for it. The lock of the directory goes last:
+// another process must not open files that this one still changes.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closing {

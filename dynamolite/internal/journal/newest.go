@@ -20,7 +20,8 @@ import (
 // again before it allows an entry. Newest therefore never names an older segment than the last one
 // with an entry, and never one that a crash can have kept from existing.
 
-// writeNewest replaces the file newest, durably.
+// writeNewest replaces the file newest, durably. It is a file of its own and replaced as a whole: a
+// crash leaves the old content or the new.
 func writeNewest(files filesystem, dir string, h fileHeader) error {
 	name := filepath.Join(dir, newestName)
 	f, err := files.Create(name + temporarySuffix)
@@ -71,7 +72,9 @@ func (r *recovery) readNewest(names []string) (err error) {
 	return nil
 }
 
-// checkNewest reports that the newest segment is missing, after all others have been read.
+// checkNewest reports that the newest segment is missing, after all others have been read. It comes
+// last, because only then is it known where the others end. A newest that is older than the last
+// segment is crash A, and [Open] mends it.
 func (r *recovery) checkNewest() error {
 	name := filepath.Join(r.dir, newestName)
 	switch {

@@ -22,6 +22,8 @@ func Open(dir string, o Options, load func(Entry) error) (*Journal, error) {
 	return j, nil
 }
 
+// open reads everything before it changes a file of the journal, so that damage leaves them as they
+// were. The lock comes first: without it, another process could write while this one reads.
 func open(dir string, o Options, load func(Entry) error) (_ *Journal, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
@@ -57,6 +59,11 @@ func open(dir string, o Options, load func(Entry) error) (_ *Journal, err error)
 }
 
 // recovery is the state of Open. It changes nothing on disk before mend.
+//
+// The order of the journal's writes limits what a crash can leave behind: see the package comment.
+// Everything else is damage. The naive recovery ends the log at the first record that it cannot
+// read. A bad sector in the middle then silently loses all later entries, although they were
+// confirmed.
 type recovery struct {
 	files filesystem
 	dir   string
@@ -83,6 +90,10 @@ type leaving struct {
 }
 
 // read finds the newest checkpoint and the segments after it, and loads them.
+//
+// Segments up to the checkpoint are ignored: they are waiting for their removal. The others must
+// follow each other without a gap, from the checkpoint's position on. Only the last may end in the
+// remains of a crash.
 func (r *recovery) read() error {
 	names, err := r.files.List(r.dir)
 	if err != nil {
@@ -151,6 +162,11 @@ func (r *recovery) gap(before, first Position) error {
 
 // mend brings the directory into the state of an open journal: the entries read are on disk,
 // superfluous files are gone, and there is a segment to append to.
+//
+// The order matters. What was read counts as durable from now on, so it is synced before the first
+// Append. A killed process leaves data in the kernel's memory, which a loss of power would still
+// take. The cut is part of that sync. Files are removed after the names of those that replace them
+// are durable. newest comes last, and before any entry.
 func (r *recovery) mend(o Options) error {
 	if r.torn != nil {
 		o.Logger.Warn("cut off entries that a crash left unfinished; none had been confirmed, unless the file was shortened since",

@@ -18,12 +18,16 @@ func AppendText(dst []byte, s string) []byte {
 
 // Reader reads from the front of the remaining data. After data that it cannot read, it is bad
 // and reads zeros.
+//
+// It is for the entries of the journal's owner, who looks at Bad once for several reads. A string
+// from Rest shares its memory.
 type Reader struct {
 	Rest string
 	Bad  bool
 }
 
-// Next reads so many bytes.
+// Next reads so many bytes. On failure it returns two zero bytes, so that a caller may look at up
+// to two before it checks Bad.
 func (r *Reader) Next(n int) string {
 	if n < 0 || n > len(r.Rest) {
 		r.Rest, r.Bad = "", true

@@ -10,6 +10,10 @@ import (
 )
 
 // readSegment loads the entries of a segment; the last one's file stays open as the tail.
+//
+// The header of each segment and the position of each record are checked against what the previous
+// one leads to. A whole segment or record that was exchanged has correct checksums, and would show
+// nowhere else.
 func (r *recovery) readSegment(first Position, last bool) (err error) {
 	name := filepath.Join(r.dir, segmentName(first))
 	f, err := r.files.Open(name)
@@ -92,6 +96,16 @@ func (r *recovery) brokenAt(reason string, last bool) error {
 
 // ending decides whether the readable part of a segment ends at its end, at the remains of a
 // crash, or at damage.
+//
+// A record that cannot be read is what a crash leaves if it was never completely written, and
+// damage if it was. These are the cases:
+//
+//	only zeros from here on                     the end of the log
+//	goes past the file or its content           a crash: the last write did not finish
+//	has a sector of zeros, nothing later        a crash: that sector was not written
+//	has a sector of zeros, a later group        damage: the later group proves it was on disk
+//	no sector of zeros                          damage: a sector is written as a whole or not at all
+//	a fault of any kind, and a later segment    damage: a segment is complete before the next begins
 func (r *recovery) ending(w *window, rec record, last bool) error {
 	off := r.tail.end
 	rest, err := w.examine(off, r.position+1)
@@ -125,6 +139,9 @@ func (r *recovery) ending(w *window, rec record, last bool) error {
 }
 
 // readCheckpoint loads the newest checkpoint.
+//
+// Nothing in it may be incomplete: it got its name after it was synced. So every fault is damage,
+// and its last record tells that none is missing.
 func (r *recovery) readCheckpoint() (err error) {
 	f, err := r.files.Open(filepath.Join(r.dir, checkpointName(r.checkpoint)))
 	if err != nil {
@@ -207,6 +224,9 @@ const windowBytes = 1 << 20
 
 // window is a part of a file in memory. It is never larger than the file or than one record
 // needs.
+//
+// The naive design reads the file as a whole. A segment of 64 MiB, or a checkpoint of gigabytes,
+// would then be in memory beside the state that is rebuilt from it.
 type window struct {
 	file  file
 	size  int64 // of the file
@@ -264,6 +284,10 @@ func (w *window) record(off int64) (record, error) {
 
 // zeroSector reports whether a part of a file contains a sector of zeros. Of a sector that it
 // covers only in part, that part counts.
+//
+// Extended files are zero where nothing was written, so an unwritten sector is all zero. Records
+// end with a byte that is not, so a complete record has a sector of zeros only if its data has one.
+// Such a record is whole, and is not examined.
 func (w *window) zeroSector(off, size int64) (bool, error) {
 	for end := off + size; off < end; {
 		n := min(sectorBytes-off%sectorBytes, end-off)
@@ -286,6 +310,9 @@ type remains struct {
 }
 
 // examine scans everything from the place on where entry p should be.
+//
+// It reads to the end of the file even after finding a later group, because content bounds what is
+// cut off. It runs once for each segment, which ends with zeros as a rule.
 func (w *window) examine(off int64, p Position) (remains, error) {
 	found := remains{content: off}
 	for at := off; at < w.size; {
@@ -308,6 +335,9 @@ func (w *window) examine(off int64, p Position) (remains, error) {
 // laterGroup looks for the header of an entry whose group began after entry p. It looks at every
 // byte, because the lengths before it cannot be trusted. There is room for so many bytes from p
 // on.
+//
+// The checksum of a header has 32 bits, and data may look like one by chance. The position is
+// therefore compared first, with what there is room for, which leaves few candidates.
 func laterGroup(b []byte, p Position, room int64) bool {
 	most := p + Position(room/recordHeaderBytes)
 	for ; len(b) >= recordHeaderBytes; b = b[1:] {

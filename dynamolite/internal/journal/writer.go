@@ -7,6 +7,10 @@ import (
 )
 
 // run writes groups until the journal is closed or has failed.
+//
+// durable comes before done: a caller that is woken reads durable to learn what became of its
+// entry. Every group that was taken gets its done closed, here or by fail. Otherwise its callers
+// would wait for ever.
 func (j *Journal) run() {
 	defer close(j.stopped)
 	for g := j.take(); g != nil; g = j.take() {
@@ -27,6 +31,10 @@ func (j *Journal) run() {
 
 // take waits for entries and begins a new group; nil if the journal is closing and there are
 // none.
+//
+// Both happen under one hold of the lock, so that each entry is in exactly one group. The new one
+// begins right after last. A group with a checkpoint's place counts as work even if it is empty:
+// the new segment must come although nobody appends.
 func (j *Journal) take() *group {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -45,10 +53,14 @@ func (j *Journal) take() *group {
 	return g
 }
 
+// newGroup makes the group of the entries from first on. It may use a buffer that no group has any
+// more.
 func newGroup(first Position, buf []byte) *group {
 	return &group{first: first, buf: buf, done: make(chan struct{})}
 }
 
+// recycle keeps the buffer of a group on disk for a later group. The two buffers of a busy journal
+// alternate. One that grew in a storm goes to the collector.
 func (j *Journal) recycle(g *group) {
 	if cap(g.buf) > maxKept {
 		return
@@ -59,6 +71,10 @@ func (j *Journal) recycle(g *group) {
 }
 
 // fail stops the journal: later entries, and entries not yet on disk, will never be on disk.
+//
+// failed is set before the groups are closed, under the lock that Wait and Append take. A woken
+// caller therefore finds the reason. Callers that wait for room are woken, too, and get the same
+// error.
 func (j *Journal) fail(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -68,7 +84,12 @@ func (j *Journal) fail(err error) {
 	j.room.Broadcast()
 }
 
-// segment is the file that receives entries.
+// segment is the file that receives entries. One goroutine uses it at a time: [Open], then the
+// writer, then Close. Only the identity, which never changes, is read by others.
+//
+// Its content is records up to end and zeros up to size. The zeros have two uses. A write into them
+// changes neither the length of the file nor its blocks, so a sync has less to write. And recovery
+// can tell an unwritten sector, which is still zero, from one that was damaged.
 type segment struct {
 	files    filesystem
 	dir      string
@@ -93,6 +114,16 @@ var zeros [maxExtension]byte
 func (s *segment) extension() int64 { return min(max(s.limit, minExtension), maxExtension) }
 
 // commit puts a group on disk.
+//
+// A group that a checkpoint divides goes into two segments. All of its entries up to cut must be in
+// the older one, because the checkpoint stands for them and removes that segment:
+//
+//	group           8  9 │ 10 11      checkpoint at 9
+//	segment 4  … 7  8  9              removed once the checkpoint has its name
+//	segment 10             10 11      kept
+//
+// The first part is synced before the new segment begins, so an older segment is always complete.
+// Recovery relies on it: only the last one may end in the remains of a crash.
 func (s *segment) commit(g *group) error {
 	before, after := g.buf, []byte(nil)
 	if g.divided {
@@ -120,7 +151,8 @@ func (s *segment) commit(g *group) error {
 	return s.append(after)
 }
 
-// append writes records and syncs.
+// append writes records and syncs. An error may leave a part of the records in the file. The
+// journal then fails, and the next [Open] decides what counts.
 func (s *segment) append(records []byte) error {
 	if err := s.write(records); err != nil {
 		return fmt.Errorf("append %d bytes to %s: %w", len(records), s.name, err)
@@ -132,6 +164,9 @@ func (s *segment) append(records []byte) error {
 }
 
 // write writes at the end, and extends the file with zeros if it is full.
+//
+// The zeros go behind the records and into the same sync. A crash between the two writes leaves a
+// file without them, which the next write extends.
 func (s *segment) write(b []byte) error {
 	if _, err := s.file.WriteAt(b, s.end); err != nil {
 		return err
@@ -148,7 +183,8 @@ func (s *segment) write(b []byte) error {
 	return nil
 }
 
-// roll begins a new segment, unless the current one is empty and would have the same name.
+// roll begins a new segment, unless the current one is empty and would have the same name. The old
+// file is closed, not synced: append has synced it.
 func (s *segment) roll(first Position) error {
 	if s.first == first {
 		return nil
@@ -161,6 +197,10 @@ func (s *segment) roll(first Position) error {
 
 // create begins a segment. The segment gets its name once its header is on disk. It is used once
 // its name is, and the file newest names it.
+//
+// The header is written under a temporary name. Under its own name, a crash could leave a segment
+// without a header, and recovery would have to guess whether that is damage. Each step is durable
+// before the next: see newest.go.
 func (s *segment) create(first Position) error {
 	name := filepath.Join(s.dir, segmentName(first))
 	temporary := name + temporarySuffix

@@ -44,7 +44,9 @@ const (
 	terminator = "aws4_request"
 	timeFormat = "20060102T150405Z"
 	dateDigits = len("20060102")
-	// maxSkew is the largest difference between the time in a request and the verifier's time.
+	// maxSkew is the largest difference between the time in a request and the verifier's time, in
+	// either direction. It bounds for how long a request that someone has recorded can be sent
+	// again.
 	maxSkew = 15 * time.Minute
 )
 
@@ -55,7 +57,8 @@ type Verifier struct {
 	Region      string            // the only region that signatures may name; "" is any
 }
 
-// authorization is a parsed Authorization header, with the time at which the request was signed.
+// authorization is a parsed Authorization header, with the time at which the request was signed. It
+// is what the client says: nothing in it is verified.
 type authorization struct {
 	at                               time.Time
 	accessKey, date, region, service string
@@ -65,12 +68,26 @@ type authorization struct {
 
 // Signed checks that a request has a signature in the form that AWS demands, of whatever key. Errors
 // are of type [*Error].
+//
+// It is for a server without keys. A client that signs nothing would work there and fail on AWS, so
+// it should fail at once.
 func Signed(r *http.Request) error {
 	_, err := parse(r)
 	return err
 }
 
 // Claim is a signature that has passed every check that does not need the request's body.
+//
+// Checking is in two steps because of what the server has to hold in between. The naive design
+// checks all at once, with the body in memory. Any stranger could then fill the memory with bodies:
+//
+//	header ──▶ Claim ──▶ refused: a stranger, an old signature, another region
+//	             │
+//	             ▼
+//	           body, in bounded memory ──▶ its hash ──▶ Verify
+//
+// A Claim proves nothing yet: the access key is not secret. See "Bounds" in docs/engine.md for what
+// a client with a claim may use.
 type Claim struct {
 	request       *http.Request
 	authorization *authorization
@@ -81,6 +98,9 @@ type Claim struct {
 // must be a signature of a known access key, for this service and region. It must be of
 // the time now, and cover all headers that matter. A server can thus refuse a stranger
 // before it reads a body. Errors are of type [*Error].
+//
+// The order is that of the errors: scope, time, signed headers, key. The key comes last, so a
+// request that is wrong for every key says nothing about which keys exist.
 func (v *Verifier) Claim(r *http.Request, now time.Time) (*Claim, error) {
 	a, err := parse(r)
 	if err != nil {
@@ -104,6 +124,11 @@ func (v *Verifier) Claim(r *http.Request, now time.Time) (*Claim, error) {
 }
 
 // Verify checks the signature itself, given the SHA-256 hash of the body. Errors are of type [*Error].
+//
+// hmac.Equal takes the same time wherever the two differ. A plain comparison ends at the first
+// difference, and its time would tell a guesser how much of a guess is right. As on AWS, the error
+// has the canonical request, which the client needs to find its mistake. It has nothing that the
+// client did not send.
 func (c *Claim) Verify(bodyHash []byte) error {
 	canonical, err := canonicalRequest(c.request, c.authorization.signed, bodyHash)
 	if err != nil {
@@ -120,6 +145,9 @@ const mismatch = "The request signature we calculated does not match the signatu
 
 // parse parses the Authorization header and the date of a request. DynamoDB takes a header that
 // does not begin like a signature for none.
+//
+// Parts are separated by commas, with or without a space. An unknown part is ignored. All that is
+// missing is reported at once, as on AWS.
 func parse(r *http.Request) (*authorization, error) {
 	header := r.Header.Get("Authorization")
 	presigned := strings.Contains(r.URL.RawQuery, "X-Amz-Algorithm") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature")
@@ -155,6 +183,9 @@ func parse(r *http.Request) (*authorization, error) {
 }
 
 // parseParts parses the parts of an Authorization header that has all of them.
+//
+// A signature of the wrong length cannot match. It is refused before the server reads a body for
+// it.
 func parseParts(r *http.Request, parts map[string]string) (*authorization, error) {
 	at, err := requestTime(r)
 	if err != nil {
@@ -181,7 +212,8 @@ func parseParts(r *http.Request, parts map[string]string) (*authorization, error
 func incomplete(message string) error { return &Error{IncompleteSignature, message} }
 func invalid(message string) error    { return &Error{InvalidSignature, message} }
 
-// requestTime returns the time at which the request was signed.
+// requestTime returns the time at which the request was signed. X-Amz-Date has precedence over
+// Date: browsers and proxies may set the latter.
 func requestTime(r *http.Request) (time.Time, error) {
 	if stamp := r.Header.Get("X-Amz-Date"); stamp != "" {
 		at, err := time.Parse(timeFormat, stamp)
@@ -197,6 +229,9 @@ func requestTime(r *http.Request) (time.Time, error) {
 	return at.UTC(), nil
 }
 
+// checkScope compares the scope that the client names with the server's. The day in it must be that
+// of the request's time. The key for signing is derived from the day, and must not sign for another
+// one.
 func (v *Verifier) checkScope(a *authorization, stamp string) error {
 	switch {
 	case a.date != stamp[:dateDigits]:
@@ -209,6 +244,8 @@ func (v *Verifier) checkScope(a *authorization, stamp string) error {
 	return nil
 }
 
+// checkSkew demands that the request was signed about now. A signature from the future would be
+// valid for longer than one from now.
 func checkSkew(at, now time.Time) error {
 	stamp := at.Format(timeFormat)
 	switch skew := now.Sub(at); {
@@ -220,7 +257,8 @@ func checkSkew(at, now time.Time) error {
 	return nil
 }
 
-// checkSigned demands that the host, the date and every X-Amz- header are signed.
+// checkSigned demands that the host, the date and every X-Amz- header are signed. Date counts only
+// if it is the time of the request.
 func checkSigned(r *http.Request, signed []string) error {
 	if !slices.Contains(signed, "host") {
 		return invalid("'Host' must be a 'SignedHeader' in the AWS Authorization.")
@@ -235,6 +273,19 @@ func checkSigned(r *http.Request, signed []string) error {
 }
 
 // canonicalRequest returns the text that is signed.
+//
+// The client computed the same text, so each detail must be as AWS specifies it ("Create a signed
+// AWS API request"). The path is escaped a second time, as for every service but S3. Headers come
+// in the order in which the client lists them: sorting is the client's duty, and another order
+// gives another signature.
+//
+//	method
+//	path
+//	query
+//	name:value        for each signed header
+//
+//	names;of;them
+//	hash of the body
 func canonicalRequest(r *http.Request, signed []string, bodyHash []byte) (string, error) {
 	query, err := canonicalQuery(r.URL.RawQuery)
 	if err != nil {
@@ -255,6 +306,9 @@ func canonicalRequest(r *http.Request, signed []string, bodyHash []byte) (string
 
 // canonicalHeader returns the value of a header, with each run of spaces as one. The standard
 // library removes the host from the headers.
+//
+// A client may sign content-length, which the library also keeps apart. Several values of one
+// header are joined by commas.
 func canonicalHeader(r *http.Request, name string) string {
 	values := r.Header[http.CanonicalHeaderKey(name)]
 	switch {
@@ -270,7 +324,8 @@ func canonicalHeader(r *http.Request, name string) string {
 	return strings.Join(tidy, ",")
 }
 
-// canonicalQuery sorts the parameters by name and then by value, both in escaped form.
+// canonicalQuery sorts the parameters by name and then by value, both in escaped form. A map has no
+// order, so sorting also makes the text the same at every call.
 func canonicalQuery(raw string) (string, error) {
 	if raw == "" {
 		return "", nil
@@ -290,7 +345,8 @@ func canonicalQuery(raw string) (string, error) {
 }
 
 // escape escapes all but the unreserved characters of RFC 3986. It keeps slashes if keepSlash is
-// set.
+// set. url.QueryEscape would write a space as "+", and url.PathEscape leaves characters that AWS
+// escapes.
 func escape(s string, keepSlash bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
@@ -305,7 +361,9 @@ func escape(s string, keepSlash bool) string {
 	return b.String()
 }
 
-// sign returns the expected signature of the request, in hexadecimal.
+// sign returns the expected signature of the request, in hexadecimal. The key is derived step by
+// step from the secret and the scope. So a derived key that leaks signs for one day, one region and
+// one service only.
 func sign(secret string, a *authorization, stamp, canonical string) string {
 	scope := strings.Join([]string{a.date, a.region, a.service, terminator}, "/")
 	hash := sha256.Sum256([]byte(canonical))

@@ -38,7 +38,8 @@ func (l *log[R]) push(e entry[R]) {
 	l.n++
 }
 
-// pop removes the first entry and releases its value.
+// pop removes the first entry and releases its value. The slot is cleared: the chunk stays as long
+// as its last entry, and must not hold the values of the others.
 func (l *log[R]) pop() entry[R] {
 	e := *l.at(0)
 	*l.at(0) = entry[R]{}
@@ -57,7 +58,8 @@ func (l *log[R]) after(position uint64) int {
 	return sort.Search(l.n, func(i int) bool { return l.at(i).position > position })
 }
 
-// since returns how many entries are older than an instant.
+// since returns how many entries are older than an instant. The times of a shard never decrease,
+// because the stream's time never does.
 func (l *log[R]) since(milli int64) int {
 	return sort.Search(l.n, func(i int) bool { return l.at(i).at >= milli })
 }

@@ -55,6 +55,9 @@ func (s *Stream[R]) Shards(durable uint64, now time.Time) []Shard {
 // Find makes an iterator that starts reading a shard at a place. Errors: [ErrNoShard];
 // [ErrOutsideShard] for a position that the shard cannot hold; [ErrTrimmed] for a position whose
 // record, or a later one, is gone; [ErrFuture]. A position above all written ones is valid.
+//
+// An iterator is a position after which to read, whatever it was made from. So it stays right when
+// records are trimmed or appended: an index in the log would not.
 func (s *Stream[R]) Find(stream, shard string, from Start, durable uint64, now time.Time) (Iterator, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,6 +105,10 @@ func (s *Stream[R]) Find(stream, shard string, from Start, durable uint64, now t
 // most 1 MiB of records, but at least one record if there is one. More is false when the shard is
 // closed and has been read to its end: then its child comes next. Errors: [ErrExpiredIterator];
 // [ErrTrimmed], also if the whole shard is gone.
+//
+// next moves past the records returned and no further. Records that are not yet durable keep their
+// place for the next call, and so does a record that did not fit the page. more stays true while
+// such records exist, even if the shard is closed.
 func (s *Stream[R]) Read(it Iterator, limit int, durable uint64, now time.Time) (records []Record[R], next Iterator, more bool, err error) {
 	if it.expired(now) {
 		return nil, it, false, ErrExpiredIterator
@@ -132,6 +139,7 @@ func (s *Stream[R]) Read(it Iterator, limit int, durable uint64, now time.Time) 
 	return records, next, i < sh.log.n || !sh.closedTo(durable), nil
 }
 
+// shardLocked finds a shard by its id: shards are in the order of their ids.
 func (s *Stream[R]) shardLocked(id string) (*shard[R], bool) {
 	i, ok := slices.BinarySearchFunc(s.shards, id, func(sh *shard[R], id string) int { return strings.Compare(sh.saved.ID, id) })
 	if !ok {

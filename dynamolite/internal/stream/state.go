@@ -58,6 +58,15 @@ func (s *Stream[R]) State() State {
 // Export calls page with all records that belong to a state of this stream. Appends and reads
 // continue meanwhile. Records that they trim are missing, and the pages say so. Export ends with
 // the first error of page.
+//
+// The naive export holds the lock until all records are copied, while every write to the table
+// waits. This one takes it for a page. Records are immutable, so what was not trimmed is still as
+// it was at the state. Appended ones have later positions, and are left out:
+//
+//	state at 9      [ 4 5 6 7 8 9 ]
+//	page 1          [ 4 5 6 ]
+//	trimmed to 7                      appended 10
+//	page 2                [ 8 9 ]     Trimmed: 7, so a restored stream drops 4 to 6, too
 func (s *Stream[R]) Export(st State, page func(Page[R]) error) error {
 	for i := range st.Shards {
 		for after, more := uint64(0), true; more; {

@@ -86,18 +86,23 @@ type Shard struct {
 	End uint64
 }
 
-// shard is a shard and its records.
+// shard is a shard and its records. log has the records after saved.Trimmed, in order of position.
+// A closed shard gets no more of them, and disappears once it has been closed for the retention.
 type shard[R any] struct {
 	saved ShardState
 	log   log[R]
 }
 
 // closedTo reports whether the shard is closed for a reader that sees nothing after durable.
+// Without this, a crash could undo the write that closed the shard, after a reader had gone on to
+// the child. After the restart the shard is open again, and the reader would miss its next records.
 func (sh *shard[R]) closedTo(durable uint64) bool {
 	return sh.saved.Closed && sh.saved.Sealed <= durable
 }
 
-// hiddenFrom reports whether the shard is not yet visible to such a reader.
+// hiddenFrom reports whether the shard is not yet visible to such a reader. The first shards have
+// no parent and are visible at once. A child begins with the write that opened it, which a crash
+// can undo.
 func (sh *shard[R]) hiddenFrom(durable uint64) bool {
 	return sh.saved.Parent != "" && sh.saved.Start > durable
 }
@@ -108,6 +113,10 @@ func (sh *shard[R]) floor() uint64 { return max(sh.saved.Trimmed, sh.saved.Start
 // Stream is one table's stream. Make one with [New] or [Restore]. Its methods are safe for
 // concurrent use and hold its lock only while they copy a page. The caller makes sure that
 // appends come in the order of their positions.
+//
+// The naive design is one list of all records with shards as a filter over it. A reader of one
+// shard would then read all, and trimming would be simple. Here each shard has its own log, and
+// trimming by time goes through all of them; nextTrim makes that rare.
 type Stream[R any] struct {
 	seed     string
 	created  int64 // milliseconds since 1970
@@ -135,7 +144,9 @@ func New[R any](seed string, created time.Time, o Options) *Stream[R] {
 	return s
 }
 
-// openLocked opens shards that replace their parents, if there are any.
+// openLocked opens shards that replace their parents, if there are any. The number in an id comes
+// from the creation and the generation, not from a clock. After a replay of the log, the same
+// shards thus have the same ids. It only grows, so ids sort by age.
 func (s *Stream[R]) openLocked(parents []*shard[R], start uint64) {
 	s.number = max(s.number, s.created+s.generation*s.options.Roll.Milliseconds()-1)
 	s.open = make([]*shard[R], s.options.Shards)
@@ -161,6 +172,15 @@ func shardID(seed string, number int64) string {
 // therefore be replayed from before the saved state. Append panics if positions do not increase,
 // and on a closed stream: either would lose a record unnoticed. It returns how many records it
 // dropped before their time, for want of room.
+//
+// The order of its steps:
+//   - The stream's time moves on, and never back. It decides whether the shards are due to be
+//     rolled.
+//   - Rolling comes before the record, which is the first one of a new shard. closeLocked must
+//     still see the last position of the old ones.
+//   - Expired records go before the new one comes, so that they do not count for MaxBytes.
+//   - For MaxBytes, the oldest go last. The new record is counted then, and it is never the one
+//     that goes.
 func (s *Stream[R]) Append(hash uint32, r Record[R]) (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +237,8 @@ func (s *Stream[R]) Expired(now time.Time) bool {
 	return s.closed && s.clock <= s.horizon(now.UnixMilli())
 }
 
-// closeLocked closes the open shards on behalf of the write at a position.
+// closeLocked closes the open shards on behalf of the write at a position. A shard that has had no
+// record still ends where it starts, so that its range is not empty.
 func (s *Stream[R]) closeLocked(position uint64) {
 	for _, sh := range s.open {
 		sh.saved.Closed, sh.saved.ClosedAt, sh.saved.Sealed = true, s.clock, position
@@ -233,7 +254,8 @@ func cost(size int) int64 { return int64(size) + overhead }
 // horizon returns an instant: records as old as it, or older, have expired.
 func (s *Stream[R]) horizon(now int64) int64 { return now - s.options.Retention.Milliseconds() }
 
-// trimLocked removes expired records and shards.
+// trimLocked removes expired records and shards. It computes the next instant at which anything can
+// expire. Until then it returns at once, so that readers and appends can call it each time.
 func (s *Stream[R]) trimLocked(now int64) {
 	if now < s.nextTrim {
 		return
@@ -260,7 +282,8 @@ func (s *Stream[R]) trimLocked(now int64) {
 	})
 }
 
-// trimOldestLocked removes the oldest record, unless it is also the latest.
+// trimOldestLocked removes the oldest record, unless it is also the latest. It compares the first
+// records of all shards, of which there are a few dozen.
 func (s *Stream[R]) trimOldestLocked() bool {
 	var oldest *shard[R]
 	for _, sh := range s.shards {
@@ -275,6 +298,8 @@ func (s *Stream[R]) trimOldestLocked() bool {
 	return true
 }
 
+// dropLocked removes the first record of a shard and remembers its position. A reader that stands
+// before it has missed something, and must be told.
 func (s *Stream[R]) dropLocked(sh *shard[R]) {
 	e := sh.log.pop()
 	s.bytes -= cost(e.size)

@@ -8,6 +8,9 @@ import (
 // AddNumbers returns a + b in stored form. It returns an [*Error] for an operand that is
 // not a number. It also returns one for a sum that leaves the range of numbers or needs more than
 // 38 significant digits.
+//
+// A sum that needs more than 38 digits is refused and not rounded, as on AWS: 1e38 + 1 is an error.
+// So a counter never loses what was added to it.
 func AddNumbers(a, b string) (string, error) {
 	m, ok1 := smallInt(a)
 	n, ok2 := smallInt(b)
@@ -28,7 +31,8 @@ func SubNumbers(a, b string) (string, error) {
 }
 
 // compute works on integers: both operands are multiples of the smaller of their last digits. The
-// range of numbers bounds the integers to 294 digits.
+// range of numbers bounds the integers to 294 digits. normalNumber then reads the result like any
+// other number, so a sum has the limits and errors of a number that is put.
 func compute(op func(z, x, y *big.Int) *big.Int, a, b string) (string, error) {
 	var x, y decimal
 	if err := parseDecimal(a, &x); err != nil {
@@ -46,7 +50,8 @@ func compute(op func(z, x, y *big.Int) *big.Int, a, b string) (string, error) {
 // unit is the exponent of the last digit.
 func (d *decimal) unit() int { return d.exp - max(d.n-1, 0) }
 
-// in is d as a multiple of 10^unit. The unit is at most that of d.
+// in is d as a multiple of 10^unit. The unit is at most that of d. Nothing is rounded: the scale is
+// a power of ten with an exponent of 0 or more.
 func (d *decimal) in(unit int) *big.Int {
 	const base = 10
 	v := new(big.Int)

@@ -12,6 +12,9 @@ var ErrEncoding = errors.New("value: damaged encoding of an item")
 // Decode returns the item that was encoded. Its strings share memory with data; nothing writable
 // does. Data that [Encode] has not made is a broken invariant: check data from elsewhere with
 // [DecodeItem].
+//
+// Sharing is safe because strings cannot be changed. Binaries are copied: their bytes could be. The
+// whole encoding stays in memory as long as one string of the item does.
 func Decode(data string) Item {
 	item, err := DecodeItem(data)
 	if err != nil {
@@ -38,6 +41,10 @@ func DecodeItem(data string) (Item, error) {
 
 // census scans all data before decoding, so that a false count allocates nothing. It also counts
 // the attributes that are strings and numbers, which most are, so that the slabs fit exactly.
+//
+// Only top-level attributes are counted. Nested values take blocks as they come, since their number
+// is not known without a deeper scan. The scan compares no names and allocates nothing, so it costs
+// a fraction of the decoding.
 func (d *decoder) census() (strings, numbers int, ok bool) {
 	look := decoder{rest: d.rest}
 	for range look.number() {
@@ -56,7 +63,8 @@ func (d *decoder) census() (strings, numbers int, ok bool) {
 	return strings, numbers, !look.bad && look.rest == ""
 }
 
-// skip skips a value.
+// skip skips a value. Each length lets it jump over the content, so it touches a few bytes of each
+// value. Damage makes it fail at the latest after [MaxDepth] levels.
 func (d *decoder) skip(depth int) {
 	switch d.tag(depth) {
 	case tagS, tagN, tagB:
@@ -82,17 +90,26 @@ func (d *decoder) skip(depth int) {
 
 // decoder reads from the front of the remaining data. After data that it cannot read, it is bad
 // and reads only zeros.
+//
+// So the functions below need no error results. A loop over a false count goes on over zeros, and
+// ends: number bounds every count. Whoever asks for a result looks at bad at the end, and drops
+// what was made.
 type decoder struct {
 	rest string
 	bad  bool
 	slab Slab
 }
 
+// fail drops the rest, so that whatever reads next finds no data and fails as well.
 func (d *decoder) fail() {
 	d.bad, d.rest = true, ""
 }
 
 // number reads a length or a count. Each thing counted takes at least one byte.
+//
+// A count above the bytes that remain is therefore damage. Without this check, a few damaged bytes
+// could ask for gigabytes of memory. Five bytes hold 35 bits, more than any item needs. A last byte
+// of zero is refused, so that a number has one encoding.
 func (d *decoder) number() int {
 	n, shift := 0, 0
 	for i := 0; i < len(d.rest) && i < 5; i++ {
@@ -111,6 +128,7 @@ func (d *decoder) number() int {
 	return 0
 }
 
+// text returns a part of the data, without a copy.
 func (d *decoder) text() string {
 	n := d.number()
 	s := d.rest[:n]
@@ -118,9 +136,11 @@ func (d *decoder) text() string {
 	return s
 }
 
+// item reads a map inside depth lists and maps; the item itself is at depth 0.
 func (d *decoder) item(depth int) Item { return mapOf(d, depth, d.value) }
 
-// mapOf reads names and values.
+// mapOf reads names and values. Both decoders use it, for different types of values. A name that
+// appears twice makes the map smaller than its count, which is damage.
 func mapOf[V any](d *decoder, depth int, value func(depth, more int) V) map[string]V {
 	n := d.number()
 	m := make(map[string]V, n)
@@ -134,7 +154,8 @@ func mapOf[V any](d *decoder, depth int, value func(depth, more int) V) map[stri
 	return m
 }
 
-// tag reads the type of the next value, 0 if there is none or it lies too deep.
+// tag reads the type of the next value, 0 if there is none or it lies too deep. 0 is no tag, so
+// each caller treats it like an unknown one, as damage.
 func (d *decoder) tag(depth int) (tag byte) {
 	if d.rest == "" || depth > MaxDepth {
 		return 0
@@ -143,7 +164,8 @@ func (d *decoder) tag(depth int) (tag byte) {
 	return tag
 }
 
-// value reads one of about so many values.
+// value reads one of about so many values. more sizes the blocks of the slab; a wrong guess costs
+// memory only.
 func (d *decoder) value(depth, more int) AV {
 	switch tag := d.tag(depth); tag {
 	case tagS:
@@ -209,6 +231,7 @@ func (d *decoder) texts() []string {
 	return elements
 }
 
+// binaries copies each member: the data is a string, and the members are the caller's to write to.
 func (d *decoder) binaries() [][]byte {
 	elements := make([][]byte, d.number())
 	for i := range elements {

@@ -27,6 +27,22 @@ const (
 // of one type. No encoding of a type is a prefix of another, so concatenated encodings still sort
 // by their parts. v is a normalised S, N or B: the caller has checked it against the key schema.
 // Any other type panics.
+//
+// The encodings of some keys, in hexadecimal and in their order:
+//
+//	"a"         61 00 01              -12     00 7c f2 ff
+//	"a\x00"     61 00 ff 00 01        0       01
+//	"ab"        61 62 00 01           1.5     02 82 10 00
+//	"b"         62 00 01              12      02 83 0d 00
+//
+// The naive encoding of a string has its length before it. Short strings then sort before long
+// ones. Without a terminator, a partition key and a sort key could not be told apart once they
+// stand behind each other: "a" and "bc" would be "ab" and "c". The naive encoding of a number is
+// its text, where 10 sorts before 9. Padded to a fixed width it would sort, and take some 290
+// bytes: 126 before the point and 167 behind it.
+//
+// The tree of a shard compares encodings at each step of a descent. So comparing them must be
+// comparing bytes.
 func AppendKey(dst []byte, v AV) []byte {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS, *types.AttributeValueMemberB:
@@ -43,6 +59,9 @@ func AppendKey(dst []byte, v AV) []byte {
 
 // AppendKeyPrefix appends the common prefix of the [AppendKey] encodings of all strings (or
 // binaries) that begin with v. v is an S or a B: any other type panics.
+//
+// It is [AppendKey] without the terminator: begins_with on a sort key is a range of the tree. Most
+// strings have no zero byte, and are copied whole.
 func AppendKeyPrefix(dst []byte, v AV) []byte {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -62,6 +81,8 @@ func AppendKeyPrefix(dst []byte, v AV) []byte {
 	panic(fmt.Sprintf("value: %T has no prefix", v))
 }
 
+// appendEscaped writes a byte of a string. 0x00 0xff sorts above the terminator 0x00 0x01. So a
+// string sorts before one that goes on with a zero byte.
 func appendEscaped(dst []byte, c byte) []byte {
 	if c == escape {
 		return append(dst, escape, escapedNul)
@@ -72,6 +93,11 @@ func appendEscaped(dst []byte, c byte) []byte {
 // appendKey writes the sign, the exponent, the digits in pairs and an end mark that is less than
 // any pair. The bytes of a negative number after the sign are complemented, so that the larger
 // magnitude sorts first.
+//
+// The exponent is that of the first digit, so numbers of equal sign and exponent are ordered by
+// their digits alone. Its 256 values just fit a byte. A pair is at least 1, so the end mark 0 sorts
+// a number before those that go on. An odd last digit is padded with 0; since the last digit is not
+// zero, no other number gets the same pairs.
 func (d *decimal) appendKey(dst []byte) []byte {
 	if d.n == 0 {
 		return append(dst, keyZero)

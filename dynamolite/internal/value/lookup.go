@@ -2,6 +2,10 @@ package value
 
 // Lookup finds the top-level attribute of that name in data that [Encode] has made, nil if there
 // is none. It decodes nothing else.
+//
+// It is for the keys of an index, which every write of an item needs. [LookupNumber] is for the
+// time of expiry, which a sweep needs of every item. Decoding the other attributes would be most of
+// the work.
 func Lookup(data, name string) AV {
 	d := decoder{rest: data}
 	if !d.find(name) {
@@ -14,7 +18,8 @@ func Lookup(data, name string) AV {
 	return v
 }
 
-// find moves to the value of a top-level attribute.
+// find moves to the value of a top-level attribute. It skips what comes before. The order of
+// attributes is arbitrary, so it cannot stop early.
 func (d *decoder) find(name string) bool {
 	for range d.number() {
 		if d.text() == name {

@@ -11,6 +11,7 @@ import (
 const maxNameLength = 65535
 
 var (
+	// The wording is that of AWS, its capitals and missing full stops included.
 	errEmpty = &Error{"Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"}
 	errDepth = &Error{"Nesting Levels have exceeded supported limits"}
 	errNull  = &Error{"One or more parameter values were invalid: Null attribute value types must have the value of true"}
@@ -22,6 +23,10 @@ var (
 // for a NULL that is false. It also returns one for a number that is malformed, out of range, or has
 // more than 38 significant digits. Sets must not be empty or hold a member twice. Names must
 // not be empty or too long. At most [MaxDepth] lists and maps may be nested.
+//
+// Checking and copying are one walk. The item of a put is the caller's own memory. With two walks,
+// a caller could change a value after the check. Strings cannot change and are shared; byte slices
+// are copied.
 func Normalize(v AV) (AV, error) {
 	var k Slab
 	return k.normalize(v, 1, 0)
@@ -35,6 +40,9 @@ func NormalizeItem(item Item) (Item, error) {
 
 // Check returns v itself if it is acceptable and already in stored form, else the result of
 // [Normalize]. It is for values that are read and not kept.
+//
+// Most operands of expressions are strings and small integers, so most cost nothing here. Such a
+// result may be the caller's own; everything else is a fresh copy.
 func Check(v AV) (AV, error) {
 	switch w := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -51,7 +59,9 @@ func Check(v AV) (AV, error) {
 	return Normalize(v)
 }
 
-// normalize makes a copy of v, which is inside depth lists and maps.
+// normalize makes a copy of v, which is inside depth lists and maps. A pointer may be nil inside
+// its interface, which only a caller in this process can build. It has a type and no value, so it
+// counts as a value of no type.
 func (k *Slab) normalize(v AV, more, depth int) (AV, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -87,6 +97,7 @@ func (k *Slab) normalize(v AV, more, depth int) (AV, error) {
 	return nil, errEmpty
 }
 
+// normalizeCompound is normalize for lists, maps and sets, and for a value of no type.
 func (k *Slab) normalizeCompound(v AV, depth int) (AV, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberL:
@@ -125,6 +136,9 @@ func (k *Slab) normalizeCompound(v AV, depth int) (AV, error) {
 	return nil, errEmpty
 }
 
+// normalizeItem copies a map that is inside depth lists and maps, itself included; an item counts
+// 0. The depth is checked before the contents, so a value that is nested without end costs no more
+// than [MaxDepth] levels.
 func (k *Slab) normalizeItem(item Item, depth int) (Item, error) {
 	if depth > MaxDepth {
 		return nil, errDepth
@@ -161,6 +175,8 @@ func (k *Slab) normalizeList(l *types.AttributeValueMemberL, depth int) (AV, err
 	return p, nil
 }
 
+// normalizeNumberSet looks for duplicates after the numbers are in stored form: 1 and 1.0 are the
+// same member.
 func (k *Slab) normalizeNumberSet(v *types.AttributeValueMemberNS) (AV, error) {
 	members := make([]string, len(v.Value))
 	for i, s := range v.Value {
@@ -178,7 +194,8 @@ func (k *Slab) normalizeNumberSet(v *types.AttributeValueMemberNS) (AV, error) {
 	return p, nil
 }
 
-// checkSet returns an error for a set that is empty or has a member twice.
+// checkSet returns an error for a set that is empty or has a member twice. It compares strings, so
+// numbers must be in stored form.
 func checkSet(kind string, members []string) error {
 	switch {
 	case len(members) == 0 && kind == "binary":

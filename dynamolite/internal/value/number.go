@@ -8,7 +8,8 @@ import (
 )
 
 // Limits of a DynamoDB number: 38 significant digits, magnitude from 1e-130 to
-// below 1e126.
+// below 1e126 ("Supported data types and naming rules in Amazon DynamoDB"). The exponents are those
+// of the first digit.
 const (
 	maxDigits   = 38
 	maxExponent = 125
@@ -16,7 +17,8 @@ const (
 )
 
 // smallDigits is a number of decimal digits: the sum of two operands of that many digits does not
-// overflow an int64.
+// overflow an int64. So [AddNumbers] of two such operands needs no check. They are also what
+// counters, times and balances in thousandths have.
 const smallDigits = 18
 
 // Messages as AWS words them.
@@ -28,7 +30,15 @@ const (
 )
 
 // A decimal is 0 if it has no digits, else ±d.ddd × 10^exp. The first and the last digit are not
-// '0'.
+// '0'. So a number has one form only, and comparing two needs no alignment of their digits.
+//
+// The naive design is a float64, which keeps about 16 of the 38 digits. Two keys that differ in the
+// last one would then be one item. A big.Rat is exact, but allocates for each number and forgets
+// how many digits it was written with, which is what the limit is about. A decimal lies on the
+// stack.
+//
+// -0.0120 has the digits 12, the exponent -2 and neg. Zero has no digits, and its exponent means
+// nothing.
 type decimal struct {
 	neg    bool
 	n      int // digits in use
@@ -36,8 +46,10 @@ type decimal struct {
 	digits [maxDigits]byte
 }
 
-// parseDecimal reads the syntax of numbers: an optional sign, digits with an
-// optional point, an optional exponent.
+// parseDecimal reads the syntax of numbers: an optional sign, digits with an optional point, an
+// optional exponent. Of several mistakes the error has the first in this order: syntax, range,
+// digits. A number is thus measured only once its exponent is known. Zero is in range whatever its
+// exponent says, so it returns before that.
 func parseDecimal(s string, d *decimal) error {
 	d.neg, d.n, d.exp = false, 0, 0
 	mantissa := 0
@@ -71,6 +83,10 @@ func parseDecimal(s string, d *decimal) error {
 
 // parseMantissa reads digits and a point from s[i:]. It returns where they end, how many digits
 // there were, and whether the significant digits fit in d.
+//
+// Zeros count only if a significant digit follows: "1.500" has two digits. The reader cannot know
+// this when it sees them, so it holds them back in trailing. It goes on after a digit too many: the
+// place of the point still decides the exponent, and an error of range comes first.
 func (d *decimal) parseMantissa(s string, i int) (end, digits int, fits bool) {
 	fits = true
 	point := -1   // digits before the point
@@ -99,7 +115,8 @@ func (d *decimal) parseMantissa(s string, i int) (end, digits int, fits bool) {
 	return i, digits, fits
 }
 
-// keep appends zeros and a digit, if there is room for them.
+// keep appends zeros and a digit, if there is room for them. The caller remembers a digit that did
+// not fit; the number is then refused.
 func (d *decimal) keep(c byte, zeros int) bool {
 	if d.n+zeros+1 > maxDigits {
 		return false
@@ -113,7 +130,8 @@ func (d *decimal) keep(c byte, zeros int) bool {
 	return true
 }
 
-// place computes the exponent of the first significant digit.
+// place computes the exponent of the first significant digit. digits counts all of the mantissa.
+// point counts those before the point, and is -1 if there is none.
 func (d *decimal) place(digits, point, leading int) {
 	if point < 0 {
 		point = digits
@@ -123,6 +141,9 @@ func (d *decimal) place(digits, point, leading int) {
 
 // parseExponent reads the exponent of s that starts at i, if there is one. It clamps an exponent
 // of any length to ±limit. Beyond that, no number with a mantissa of this length is in range.
+//
+// The limit depends on the length, because the mantissa can balance an exponent. "0.000…1E1000" is
+// in range if it has enough zeros. Without a limit, the sum of two exponents could overflow an int.
 func parseExponent(s string, i, mantissa int) (int, error) {
 	if i == len(s) {
 		return 0, nil
@@ -153,6 +174,7 @@ func parseExponent(s string, i, mantissa int) (int, error) {
 	return exponent, nil
 }
 
+// numberSyntax quotes the text as AWS does. An empty text has no colon behind the message.
 func numberSyntax(s string) error {
 	if s == "" {
 		return &Error{msgSyntax}
@@ -160,7 +182,9 @@ func numberSyntax(s string) error {
 	return &Error{msgSyntax + ": " + s}
 }
 
-// append writes d in plain notation, the stored form of numbers.
+// append writes d in plain notation, the stored form of numbers. AWS trims leading and trailing
+// zeros and returns no exponents. DynamoDB Local keeps them in nested numbers and in updates; the
+// recorded cases correct that. In one form, numbers in sets can be compared as strings.
 func (d *decimal) append(dst []byte) []byte {
 	if d.n == 0 {
 		return append(dst, '0')
@@ -188,6 +212,7 @@ func (d *decimal) append(dst []byte) []byte {
 	return append(dst, d.digits[whole:d.n]...)
 }
 
+// compare orders by value. Of two negative numbers, the one of the larger magnitude is less.
 func (d *decimal) compare(e *decimal) int {
 	switch {
 	case d.n == 0 || e.n == 0 || d.neg != e.neg:
@@ -198,6 +223,7 @@ func (d *decimal) compare(e *decimal) int {
 	return d.compareMagnitude(e)
 }
 
+// sign is for numbers that differ in sign, or of which one is 0: their digits need not be compared.
 func (d *decimal) sign() int {
 	switch {
 	case d.n == 0:
@@ -208,6 +234,9 @@ func (d *decimal) sign() int {
 	return 1
 }
 
+// compareMagnitude compares the exponents first: the first digit is not zero, so a larger exponent
+// is a larger number. If one list of digits begins with the other, the longer one is larger,
+// because its last digit is not zero.
 func (d *decimal) compareMagnitude(e *decimal) int {
 	if d.exp != e.exp {
 		return cmp.Compare(d.exp, e.exp)
@@ -220,8 +249,9 @@ func (d *decimal) compareMagnitude(e *decimal) int {
 	return cmp.Compare(d.n, e.n)
 }
 
-// smallInt reads s if it is an integer in stored form of at most smallDigits digits, as nearly
-// all numbers in practice are.
+// smallInt reads s if it is an integer in stored form of at most smallDigits digits, as nearly all
+// numbers in practice are. It accepts stored form only, so what it accepts needs no normalising:
+// "007", "+7" and "-0" are left to parseDecimal.
 func smallInt(s string) (int64, bool) {
 	digits := s
 	neg := len(s) > 0 && s[0] == '-'
@@ -245,7 +275,8 @@ func smallInt(s string) (int64, bool) {
 	return n, true
 }
 
-// normalNumber returns s in stored form; s itself if it already is.
+// normalNumber returns s in stored form; s itself if it already is. Returning s saves an allocation
+// in nearly every case. The buffer holds the longest number in stored form.
 func normalNumber(s string) (string, error) {
 	if _, ok := smallInt(s); ok {
 		return s, nil
@@ -262,6 +293,8 @@ func normalNumber(s string) (string, error) {
 }
 
 // compareNumbers orders two numbers by value; a string that is not a number is not comparable.
+//
+// Two small integers need no decimal, so most keys and balances are compared as machine words.
 func compareNumbers(a, b string) (order int, ok bool) {
 	m, ok1 := smallInt(a)
 	n, ok2 := smallInt(b)
@@ -275,6 +308,8 @@ func compareNumbers(a, b string) (order int, ok bool) {
 	return d.compare(&e), true
 }
 
+// equalNumbers reports whether two numbers are equal by value. Two numbers in stored form are equal
+// only if their texts are.
 func equalNumbers(a, b string) bool {
 	if a == b {
 		return true

@@ -3,7 +3,8 @@ package value
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 // Size returns how many bytes DynamoDB counts for an item: the UTF-8 bytes of its attribute names
-// and the sizes of their values.
+// and the sizes of their values. The bill and the limits of items, keys and pages are in these
+// bytes. They are not the bytes of [Encode], which has lengths and tags.
 func Size(item Item) int {
 	size := 0
 	for name, v := range item {
@@ -12,10 +13,11 @@ func Size(item Item) int {
 	return size
 }
 
-// SizeOf returns how many bytes DynamoDB counts for a value. Strings and binaries count
-// their bytes, booleans and nulls 1. A number counts one byte per two significant digits,
-// and one or two more. Sets count their members. Lists and maps count 3, and one more per
-// element.
+// SizeOf returns how many bytes DynamoDB counts for a value. Strings and binaries count their
+// bytes, booleans and nulls 1. A number counts one byte per two significant digits, and one or two
+// more. Sets count their members. Lists and maps count 3, and one more per element. The source is
+// "DynamoDB item sizes and formats". AWS calls its figure for numbers approximate; numberSize says
+// how the pairs are counted here.
 func SizeOf(v AV) int {
 	size := 0
 	switch v := v.(type) {
@@ -56,6 +58,9 @@ func SizeOf(v AV) int {
 // numberSize expects stored form, which has no exponent. A number takes a byte for each pair of
 // digits from the first significant one to the last. Pairs are counted from the decimal point: 12
 // has one and 1.5 has two.
+//
+// A sign takes one more byte, and zero takes one in all. So 15 takes two bytes, 1.5 three and -1.5
+// four.
 func numberSize(s string) int {
 	size := 1
 	if len(s) > 0 && s[0] == '-' {

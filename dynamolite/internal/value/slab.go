@@ -5,6 +5,14 @@ import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 // A Slab makes values, several to an allocation: an item of 25 attributes costs a handful of
 // allocations instead of 25. A block lives as long as any value in it. The zero Slab is ready; it
 // is not for concurrent use.
+//
+// Each field is the rest of a block of one type: elements that nothing uses yet. A value that is
+// handed out is never taken back or reused, so values of one Slab are as independent as any others.
+//
+// The price is memory that a single surviving value keeps alive. Items at rest are encoded (ADR
+// 008), so few values outlive their request, and maxBlock bounds what each can hold. Lists, maps
+// and sets are taken one at a time: their contents are allocations of their own, beside which the
+// value does not count.
 type Slab struct {
 	s  []types.AttributeValueMemberS
 	n  []types.AttributeValueMemberN
@@ -18,7 +26,8 @@ type Slab struct {
 	m  []types.AttributeValueMemberM
 }
 
-// maxBlock limits the waste in one block.
+// maxBlock limits the waste in one block, in values. Callers can only guess how many they need of
+// one type.
 const maxBlock = 32
 
 // take returns the next element of a block. more is how many values are still to be made,
@@ -76,6 +85,8 @@ func (k *Slab) Clone(v AV, more int) AV {
 	return k.cloneSet(v)
 }
 
+// cloneSet copies a set. The members of an SS or NS are strings, which nobody can change, so only
+// the slice is copied.
 func (k *Slab) cloneSet(v AV) AV {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberSS:
@@ -97,6 +108,7 @@ func (k *Slab) cloneSet(v AV) AV {
 	return v
 }
 
+// cloneItem copies a map with all its values.
 func (k *Slab) cloneItem(item Item) Item {
 	out := make(Item, len(item))
 	more := len(item)

@@ -8,6 +8,9 @@ import (
 type StreamItem = map[string]streamtypes.AttributeValue
 
 // DecodeStream is [Decode] for the streams API, which has value types of its own.
+//
+// The naive design decodes into the types of items and converts each value, which makes every value
+// twice. The two sets of types differ in name only, but Go has no way to treat one as the other.
 func DecodeStream(data string) StreamItem {
 	d := streamDecoder{decoder: decoder{rest: data}}
 	strings, numbers, ok := d.census()
@@ -22,7 +25,8 @@ func DecodeStream(data string) StreamItem {
 	return item
 }
 
-// LookupStream is [Lookup] for the streams API.
+// LookupStream is [Lookup] for the streams API. It is for the keys in a stream record, which each
+// view has.
 func LookupStream(data, name string) streamtypes.AttributeValue {
 	d := streamDecoder{decoder: decoder{rest: data}}
 	if !d.find(name) {

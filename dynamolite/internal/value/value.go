@@ -4,6 +4,16 @@
 // A value is a [types.AttributeValue]. A normalised value is never changed in place, so items may
 // share values freely. [NormalizeItem] normalises incoming values into fresh ones; [Clone] copies
 // outgoing values.
+//
+// A value has one of three forms:
+//
+//	as a request has it ── NormalizeItem ──▶ normalised ── Encode ──▶ encoded, at rest
+//	                                           ▲                       │
+//	                                           └─────── Decode ────────┘
+//
+// The naive design has a type of its own for values and converts at the border. Callers in the
+// process hand over the SDK's types and want them back, so each item would be copied twice more.
+// And every operation would have a second set of structures.
 package value
 
 import (
@@ -18,8 +28,9 @@ type Item = map[string]types.AttributeValue
 // AV is one attribute value.
 type AV = types.AttributeValue
 
-// MaxDepth is how many lists and maps may be nested in one attribute. The item
-// around it is the 32nd level that DynamoDB counts.
+// MaxDepth is how many lists and maps may be nested in one attribute. The item around it is the
+// 32nd level that DynamoDB counts. The limit is in "Quotas in Amazon DynamoDB" ("Nested attribute
+// depth"). It also bounds the recursion of what walks through normalised values.
 const MaxDepth = 31
 
 // An Error says why a value is not acceptable; its message is fit for a
@@ -78,6 +89,9 @@ func Depth(v AV) int {
 
 // Equal reports whether a and b have the same type and value. Numbers are equal
 // by value, sets regardless of order, lists and maps element by element.
+//
+// No case compares values of two types, so 1 and "1" differ. The NULLs of two attributes are equal:
+// only true is a valid NULL.
 func Equal(a, b AV) bool {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberS:
@@ -132,9 +146,9 @@ func EqualItems(a, b Item) bool {
 	return true
 }
 
-// Compare orders two strings by their bytes, two numbers by value, or two
-// binaries by their bytes: order is negative, zero or positive. Values of any
-// other types, or of two types, are not comparable.
+// Compare orders two strings by their bytes, two numbers by value, or two binaries by their bytes:
+// order is negative, zero or positive. Values of any other types, or of two types, are not
+// comparable. The strings are UTF-8, whose bytes sort as its characters do.
 func Compare(a, b AV) (order int, ok bool) {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberS:

@@ -37,7 +37,8 @@ type capacity struct {
 
 func (c *capacity) limited() bool { return c.provisioned > 0 || c.initial > 0 || c.quota > 0 }
 
-// ramp records the consumption of an on-demand table, by the minute.
+// ramp records the consumption of an on-demand table, by the minute. Sums are in half units, like
+// the rate of a bucket that counts by the minute. So double a peak is a rate.
 type ramp struct {
 	minute int64                // the current one, from the creation of the meter
 	sum    int64                // half units charged in it
@@ -117,6 +118,10 @@ func (w *whole) refillLocked(now int64) {
 }
 
 // check reports whether anything is left.
+//
+// drained may be stale in one direction only. It is set under the lock as soon as nothing is left.
+// It stays set until a check finds that the bucket has refilled. So a stale value costs a lock, and
+// never admits a request.
 func (w *whole) check(now int64) Level {
 	if !w.drained.Load() {
 		return Admitted

@@ -11,6 +11,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// The readers below are chosen by the type of a field, at any depth of an input. All but
+// unmarshalNames are needed: the json package cannot know the union of attribute values, nor that
+// times are numbers here. Names are matched with their case, and a name that appears twice is an
+// error; both are defaults of the package, unlike in encoding/json.
 var options = json.WithUnmarshalers(json.JoinUnmarshalers(
 	json.UnmarshalFromFunc(unmarshalItem),
 	json.UnmarshalFromFunc(unmarshalValue),
@@ -20,6 +24,10 @@ var options = json.WithUnmarshalers(json.JoinUnmarshalers(
 
 // Decode reads the body of a request into an input. Input must point to the zero value of one of
 // the SDK's input structures. The result does not refer to the body. Errors are of type [*Error].
+//
+// An error of a value can come before the end of the body has been read. AWS answers to a body that
+// is not JSON as a whole before it looks at any value. So the body is read a second time then. Only
+// failed requests pay for it.
 func Decode(body []byte, input any) error {
 	err := json.Unmarshal(body, input, options)
 	if err == nil {
@@ -39,6 +47,7 @@ func Decode(body []byte, input any) error {
 	return malformed(err)
 }
 
+// malformed returns the error for a body that is not JSON.
 func malformed(err error) error {
 	return &Error{SerializationException, "The body is not valid JSON: " + strings.TrimPrefix(err.Error(), "jsontext: ")}
 }
@@ -51,6 +60,7 @@ func mismatched(e *json.SemanticError) error {
 	return mismatch(e.JSONKind, e.GoType.String(), string(e.JSONPointer))
 }
 
+// mismatch names the place as a JSON pointer, so that a client finds it in a large body.
 func mismatch(got jsontext.Kind, want, at string) error {
 	return &Error{SerializationException, strings.ToUpper(got.String()) + " value cannot be converted to " + want + " at " + at}
 }
@@ -73,19 +83,23 @@ func unmarshalNames(d *jsontext.Decoder, into *map[string]string) error {
 	return nil
 }
 
+// unmarshalItem reads a member that is a map of attribute values. null leaves it nil, as if it were
+// absent.
 func unmarshalItem(d *jsontext.Decoder, into *map[string]types.AttributeValue) error {
 	item, err := readItem(d, 0)
 	*into = item
 	return err
 }
 
+// unmarshalValue reads a member that is a single attribute value, or an element of a list of them.
 func unmarshalValue(d *jsontext.Decoder, into *types.AttributeValue) error {
 	v, err := readValue(d, 0)
 	*into = v
 	return err
 }
 
-// unmarshalTime reads seconds since 1970, to the millisecond.
+// unmarshalTime reads seconds since 1970, to the millisecond. The limit on the year comes before
+// the conversion: a float that is too large for an int64 converts to an arbitrary one.
 func unmarshalTime(d *jsontext.Decoder, into *time.Time) error {
 	const lastYear = 253_402_300_799 // the last second of the year 9999
 	t, err := d.ReadToken()
@@ -105,6 +119,9 @@ func unmarshalTime(d *jsontext.Decoder, into *time.Time) error {
 
 // members calls read for each member of an object, with the decoder before the member's value.
 // For null it makes no calls.
+//
+// read must read exactly one value. Invalid JSON has no next kind, so the loop goes on to
+// ReadToken, which returns the error.
 func members(d *jsontext.Decoder, read func(name string) error) (null bool, err error) {
 	if null, err = enter(d, '{'); null || err != nil {
 		return null, err

@@ -14,12 +14,22 @@ import (
 
 // An Encoder writes SDK types as JSON from their own descriptions. The zero value is ready. It is
 // not safe for concurrent use.
+//
+// The SDK's shapes call it member by member: see their Serialize methods. The naive design lets a
+// json package reflect over the outputs. It would write the Go structure of the union of attribute
+// values, and allocate for each of them. This one writes into a single buffer and allocates nothing
+// once that has grown.
+//
+// The calls must nest as JSON does. The SDK's generated code does so; nothing here checks it.
 type Encoder struct {
-	buf    []byte
+	buf []byte
+	// inside has the open containers, the innermost last. It is empty before and after a whole
+	// value.
 	inside []container
 }
 
-// container is the kind of the innermost open container.
+// container is the kind of the innermost open container. In a structure the name comes from the
+// value's schema. In a map WriteKey has written it, and in a list there is none.
 type container byte
 
 const (
@@ -33,7 +43,9 @@ var _ smithy.ShapeSerializer = (*Encoder)(nil)
 // keptBytes is the largest buffer that an Encoder keeps when it is reset.
 const keptBytes = 64 << 10
 
-// Reset empties the encoder. Later writes overwrite the result of Bytes.
+// Reset empties the encoder. Later writes overwrite the result of Bytes. A buffer that one large
+// answer has grown is dropped. Otherwise every encoder would in time hold the largest answer that
+// it ever wrote.
 func (e *Encoder) Reset() {
 	if cap(e.buf) > keptBytes {
 		e.buf = nil
@@ -41,7 +53,7 @@ func (e *Encoder) Reset() {
 	e.buf, e.inside = e.buf[:0], e.inside[:0]
 }
 
-// Bytes returns the output. The encoder owns it.
+// Bytes returns the output. The encoder owns it. It is valid until the next write or Reset.
 func (e *Encoder) Bytes() []byte { return e.buf }
 
 // A ModeledError is an error that the API's model describes.
@@ -67,6 +79,8 @@ func (e *Encoder) WriteError(kind, message string) {
 	e.close('}')
 }
 
+// openError begins an error, which is a structure with its type as the first member. It is
+// outermost and needs no schema: only a value inside a structure has a name.
 func (e *Encoder) openError(kind string) {
 	e.open(nil, structure, '{')
 	e.name("__type")
@@ -86,6 +100,7 @@ func (e *Encoder) before(s *smithy.Schema) {
 	}
 }
 
+// comma separates a value or a name from the one before, if it is not the first in its container.
 func (e *Encoder) comma() {
 	if last := e.buf[len(e.buf)-1]; last != '{' && last != '[' {
 		e.buf = append(e.buf, ',')
@@ -104,12 +119,14 @@ func (e *Encoder) name(name string) {
 // become replacement characters. The ignored error reports nothing else.
 func (e *Encoder) text(s string) { e.buf, _ = jsontext.AppendQuote(e.buf, s) }
 
+// open begins a container, behind its name if it has one.
 func (e *Encoder) open(s *smithy.Schema, c container, bracket byte) {
 	e.before(s)
 	e.buf = append(e.buf, bracket)
 	e.inside = append(e.inside, c)
 }
 
+// close ends the innermost container.
 func (e *Encoder) close(bracket byte) {
 	e.buf = append(e.buf, bracket)
 	e.inside = e.inside[:len(e.inside)-1]

@@ -32,6 +32,11 @@ func readPresent(d *jsontext.Decoder, level int) (types.AttributeValue, error) {
 }
 
 // readValue reads an attribute value that is inside so many lists and maps. null is nil.
+//
+// An attribute value is an object with one member, whose name is the type. A null member and one of
+// an unknown type do not count, so {"S":"a","N":null} is a string. After the first type, the
+// function goes on to the end of the object: a second one is an error wherever it stands. The level
+// is checked first, before the recursion that it bounds.
 func readValue(d *jsontext.Decoder, level int) (types.AttributeValue, error) {
 	if level > maxLevels {
 		return nil, errDepth
@@ -110,6 +115,8 @@ func readType(d *jsontext.Decoder, name string, level int) (types.AttributeValue
 	}
 }
 
+// readSet reads a set, or skips what follows an unknown name. An empty set is a set here; the
+// engine refuses it with its own error.
 func readSet(d *jsontext.Decoder, name string) (types.AttributeValue, error) {
 	switch name {
 	case "SS":
@@ -135,7 +142,8 @@ func readSet(d *jsontext.Decoder, name string) (types.AttributeValue, error) {
 	}
 }
 
-// readList reads an array whose elements must be present. null is nil, an empty array is not.
+// readList reads an array whose elements must be present. null is nil, an empty array is not. The
+// difference matters: {"L":[]} is an empty list, and {"L":null} is no value.
 func readList[T any](d *jsontext.Decoder, read func() (v T, present bool, err error)) ([]T, error) {
 	list := []T{}
 	null, err := elements(d, func() error {
@@ -152,6 +160,7 @@ func readList[T any](d *jsontext.Decoder, read func() (v T, present bool, err er
 	return list, nil
 }
 
+// readBool reads a boolean. null is not present.
 func readBool(d *jsontext.Decoder) (b, present bool, err error) {
 	t, err := d.ReadToken()
 	if err != nil {
@@ -168,7 +177,7 @@ func readBool(d *jsontext.Decoder) (b, present bool, err error) {
 }
 
 // readBytes reads a string in padded base64. It rejects the line breaks that the decoder would
-// skip.
+// skip. Strict also rejects padding whose unused bits are set. So each binary has one spelling.
 func readBytes(d *jsontext.Decoder) (b []byte, present bool, err error) {
 	s, present, err := readString(d)
 	if !present {

@@ -31,8 +31,9 @@ type Error struct {
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // maxLevels limits the nesting of lists and maps in one attribute value, because reading them
-// recurses. DynamoDB allows 32, which the engine checks. Ignored members may be nested deeper:
-// the json package stops at 10,000.
+// recurses. DynamoDB allows 32, which the engine checks. Ignored members may be nested deeper: the
+// json package stops at 10,000. The value leaves room above 32, so that a value a little too deep
+// gets the engine's error, like any caller in the process.
 const maxLevels = 48
 
 var (
