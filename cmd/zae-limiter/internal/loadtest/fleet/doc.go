@@ -35,9 +35,11 @@
 //     that crashes leaves starts that its successor does not know. Then there are more
 //     workers than needed. The concurrency that is reserved for the function bounds them.
 //   - The gap between two orchestrators and a replacement. The gap is at most Startup, one
-//     period of the schedule, and one Poll, together less than Handover. A replacement that is
-//     late all the same leaves fewer workers for some seconds: the master gives the users to
-//     the others. If the last worker leaves first, Locust ends the test.
+//     period of the schedule, and one Poll. A worker that was to be replaced right after the
+//     last look gets its replacement at the end of the gap. So the gap and the Startup of the
+//     replacement are together at most Handover. A replacement that is late all the same
+//     leaves fewer workers for some seconds: the master gives the users to the others. If the
+//     last worker leaves first, Locust ends the test.
 //   - The end of a worker and the end of its function. [Margin] lies between them. What the
 //     worker has not sent by then is lost, at most the statistics of the last 3 s.
 //   - A worker's last message and a ramp of the master. Locust removes the worker from the

@@ -16,10 +16,12 @@ import (
 
 // Times of a fleet.
 const (
-	// Handover is the time before the end of a worker at which another one replaces it.
+	// Handover is the time before the end of a worker at which another one replaces it. It is
+	// at least the longest gap between two looks and the Startup of the replacement, see the
+	// package's comment.
 	Handover = 2 * time.Minute
 	// Startup is the time within which a worker connects, or ends.
-	Startup = 30 * time.Second
+	Startup = 25 * time.Second
 	// Margin is the time between the end of a worker and the timeout of its function.
 	Margin = 30 * time.Second
 	// Silence is the time for which a worker counts that the master no longer shows.

@@ -58,8 +58,8 @@ func TestWorkersFollowTheUsersAskedFor(t *testing.T) {
 		{"no users", []fleet.View{{State: swarm.Ready}}, 1},
 		{"rounded up", []fleet.View{{State: swarm.Running, Users: 11}}, 2},
 		{"at most the maximum", []fleet.View{{State: swarm.Running, Users: 1 << 62}}, 100},
-		// 20 users in 10 s are 60 in the 30 s that a new worker needs.
-		{"ahead of a ramp", []fleet.View{{State: swarm.Spawning, Users: 0}, {State: swarm.Spawning, Users: 20}}, 8},
+		// 20 users in 10 s are 50 in the 25 s that a new worker needs.
+		{"ahead of a ramp", []fleet.View{{State: swarm.Spawning, Users: 0}, {State: swarm.Spawning, Users: 20}}, 7},
 		{"not ahead of a fall", []fleet.View{{State: swarm.Spawning, Users: 40}, {State: swarm.Spawning, Users: 20}}, 4},
 		{"a new ramp begins anew", []fleet.View{{State: swarm.Spawning, Users: 0}, {State: swarm.Running, Users: 10}, {State: swarm.Spawning, Users: 30}}, 3},
 		{"workers of others count", []fleet.View{{State: swarm.Running, Users: 50, Workers: []swarm.Worker{{ID: "host_1", State: swarm.Running}, {ID: "host_2", State: swarm.Ready}}}}, 3},
@@ -185,7 +185,7 @@ func (s *sim) view(now time.Time, users int) fleet.View {
 // invoke starts a worker as the function service does: it connects in time, or ends.
 func (s *sim) invoke(now time.Time, start fleet.Start, lossy bool) {
 	w := &worker{Start: start}
-	w.connects = now.Add(time.Duration(1+s.dice.IntN(29)) * time.Second)
+	w.connects = now.Add(time.Duration(1+s.dice.IntN(int(fleet.Startup/time.Second)-1)) * time.Second)
 	w.ends = start.Until.Add(time.Duration(s.dice.IntN(26)) * time.Second)
 	if lossy && s.dice.IntN(10) == 0 {
 		w.lost, w.ends = true, start.ConnectBy
@@ -257,6 +257,26 @@ func TestWorkersAreReplacedInTime(t *testing.T) {
 			s.check(now, users, lossy)
 		}
 	})
+}
+
+// A worker that the last look of an orchestrator still counts is replaced in time by the next
+// orchestrator, however late that begins.
+func TestTheGapBetweenOrchestratorsIsBridged(t *testing.T) {
+	t.Parallel()
+	const lateness = time.Minute // the period of the schedule
+	gap := fleet.DefaultPoll + fleet.Startup + lateness
+	one := fleet.Options{Min: 1, Max: 1, UsersPerWorker: 10, Timeout: 15 * time.Minute}
+	first := newFleet(t, one).Plan(start, fleet.View{State: swarm.Running, Users: 1})[0]
+	view := fleet.View{State: swarm.Running, Users: 1, Workers: []swarm.Worker{{ID: first.ID, State: swarm.Running}}}
+
+	lastLook := first.Until.Add(-fleet.Handover - time.Second)
+	if got := newFleet(t, one).Plan(lastLook, view); len(got) > 0 {
+		t.Fatalf("%d workers are started before the handover", len(got))
+	}
+	next := newFleet(t, one).Plan(lastLook.Add(gap), view)
+	if len(next) != 1 || next[0].ConnectBy.After(first.Until) {
+		t.Errorf("the worker ends at %v, its replacements are %+v", first.Until, next)
+	}
 }
 
 // Workers that start together do not end together.
