@@ -64,6 +64,9 @@ func flaky() faults.Hook {
 
 // A real master leads two workers that carry out a scenario on a server. Its totals are
 // those of the workers, failures included.
+//
+// When a master quits, it waits half a second of real time for the last reports. A loaded
+// machine may need longer. So a run whose totals differ from the books is repeated.
 func TestLocustCountsWhatWorkersDo(t *testing.T) {
 	t.Parallel()
 	path, err := program()
@@ -91,42 +94,56 @@ func TestLocustCountsWhatWorkersDo(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			served := peers.Serve(t, path)
-			if err := dynamo.CreateTable(t.Context(), served.Client, dynamo.TableOptions{Name: swarmed}); err != nil {
-				t.Fatal(err)
-			}
-			const workers = 2
-			done := make(chan []locust.Total)
-			entries, exit := peers.RunLocust(t, c.locustfile, func(master string) {
-				for range workers {
-					go func() {
-						done <- work(t, faults.Wrap(served.Client, c.hook), append(c.scenario, "--locust", master)...)
-					}()
+			var diff string
+			for range 3 {
+				booked, reported, exit := swarmRun(t, path, c.locustfile, c.scenario, c.hook)
+				if diff = cmp.Diff(booked, reported); diff != "" {
+					continue
 				}
-			}, "--headless", "-u", "40", "-r", "20", "-t", "8s", "--expect-workers", "2", "--stop-timeout", "5")
-			booked, failures := map[string][2]int64{}, int64(0)
-			for range workers {
-				for _, line := range <-done {
-					n := booked[line.Method+" "+line.Name]
-					booked[line.Method+" "+line.Name] = [2]int64{n[0] + line.Requests, n[1] + line.Failures}
-					failures += line.Failures
+				methods, failures := []string{}, int64(0)
+				for of, n := range reported {
+					method, _, _ := strings.Cut(of, " ")
+					methods, failures = append(methods, method), failures+n[1]
 				}
+				slices.Sort(methods)
+				if diff := cmp.Diff(c.methods, slices.Compact(methods)); diff != "" || exit != c.exit || (failures > 0) != (exit == 1) {
+					t.Errorf("exit code %d, %d failures, methods (-want +got):\n%s", exit, failures, diff)
+				}
+				return
 			}
-			reported, methods := map[string][2]int64{}, []string{}
-			for _, e := range entries {
-				reported[e.Method+" "+e.Name] = [2]int64{e.Requests, e.Failures}
-				methods = append(methods, e.Method)
-			}
-			slices.Sort(methods)
-			if diff := cmp.Diff(booked, reported); diff != "" || exit != c.exit || (failures > 0) != (exit == 1) {
-				t.Errorf("exit code %d, books (-) and Locust's totals (+):\n%s", exit, diff)
-			}
-			if diff := cmp.Diff(c.methods, slices.Compact(methods)); diff != "" {
-				t.Errorf("methods (-want +got):\n%s", diff)
-			}
-			t.Logf("%v", booked)
+			t.Errorf("books (-) and Locust's totals (+):\n%s", diff)
 		})
 	}
+}
+
+// swarmRun has two workers carry out a scenario for eight seconds. It returns the requests and
+// failures of each method and name that the workers have booked and that the master reports.
+func swarmRun(t *testing.T, program, locustfile string, scenario []string, hook faults.Hook) (booked, reported map[string][2]int64, exit int) {
+	t.Helper()
+	served := peers.Serve(t, program)
+	if err := dynamo.CreateTable(t.Context(), served.Client, dynamo.TableOptions{Name: swarmed}); err != nil {
+		t.Fatal(err)
+	}
+	const workers = 2
+	done := make(chan []locust.Total)
+	entries, exit := peers.RunLocust(t, locustfile, func(master string) {
+		for range workers {
+			go func() {
+				done <- work(t, faults.Wrap(served.Client, hook), append(slices.Clone(scenario), "--locust", master)...)
+			}()
+		}
+	}, "--headless", "-u", "40", "-r", "20", "-t", "8s", "--expect-workers", "2", "--stop-timeout", "60")
+	booked, reported = map[string][2]int64{}, map[string][2]int64{}
+	for range workers {
+		for _, line := range <-done {
+			n := booked[line.Method+" "+line.Name]
+			booked[line.Method+" "+line.Name] = [2]int64{n[0] + line.Requests, n[1] + line.Failures}
+		}
+	}
+	for _, e := range entries {
+		reported[e.Method+" "+e.Name] = [2]int64{e.Requests, e.Failures}
+	}
+	return booked, reported, exit
 }
 
 // The examples have the classes of their scenarios, and their shapes.
