@@ -337,8 +337,8 @@ func (r *reading) fetch(c *api.Call, p *page, entries []*storage.Record) {
 // The shard that is held is not locked again. A second shared lock of one goroutine waits for ever
 // if a writer has come in between:
 //
-//	query    RLock ······························ RLock: waits for the writer
-//	writer          Lock: waits for the query
+//	the query    RLock ····························· RLock: waits for that write
+//	a write            Lock: waits for the query
 func (r *reading) itemOf(c *api.Call, entry *storage.Record) *storage.Record {
 	key, err := r.table.Key.Read(entry.Item(), func(*storage.KeyAttribute, value.AV, bool) error { return storage.ErrKeyMismatch })
 	if err != nil {
