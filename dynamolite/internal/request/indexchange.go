@@ -35,7 +35,7 @@ type indexChange struct {
 //	in            in, other key   drop and put         both entries
 //	in            out             drop                 the old entry
 //	out           in              put                  the new entry
-//	out           out             stays as it is       none
+//	out           stays out       stays as it is       none
 //
 // DynamoDB Local bills a unit if one key attribute comes and the other goes. The recorded cases
 // follow AWS.
