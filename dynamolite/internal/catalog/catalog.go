@@ -33,9 +33,9 @@ var ErrClosed = errors.New("dynamolite: database is closed")
 // Locks, in this order: mu, altering of a table, the shards of tables, the shards of indexes. The
 // registry of streams has a lock that is taken after mu and before that of a stream.
 //
-// A name leads to at most one table, and a table that was deleted never comes back. What a request
-// has found may be deleted at any time. Its effects are then invisible, and no lock is needed to
-// prevent it.
+// A name leads to at most one table, and a table that was deleted never comes back. A request
+// may have found a table that is deleted meanwhile. Its effects are then invisible, and no lock is
+// needed to prevent it.
 //
 // A lock of all names for each request, held to its end, would be the naive design. A deletion
 // would wait for all requests, and all later ones for it.

@@ -16,8 +16,8 @@ import (
 
 // Load opens the journal in a directory and makes the tables that it describes.
 //
-// Nobody else knows the tables yet, so loading takes no locks. The log takes new entries only after
-// all have been read.
+// No other goroutine knows the tables yet, so loading takes no locks. The log takes new entries
+// only after all have been read.
 func (ts *Tables) Load(dir string) error {
 	l := loader{tables: ts, byNumber: map[int]*table.Table{}}
 	if err := ts.Log.Open(dir, journal.Options{Logger: ts.Logger}, l.load); err != nil {

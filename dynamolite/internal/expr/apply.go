@@ -43,8 +43,8 @@ const usualActions = 24
 //	one by one         {a:2 b:2}        {a:2 b:2}      a is lost
 //	outcomes first     a←2              b←1            {a:2 b:1}
 //
-// The first step also finds nearly every error, before the item is copied. What remains are paths
-// that do not fit it.
+// The first step also finds nearly every error, before the item is copied. The second
+// finds only paths that do not fit it.
 func (u *Update) Apply(old, key value.Item) (value.Item, error) {
 	if old == nil {
 		old = key

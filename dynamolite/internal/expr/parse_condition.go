@@ -94,7 +94,7 @@ func (p *parser) parseChain(keyword string, op operator, next func(*parser) (ter
 	return term{cond: chain}, nil
 }
 
-// parseNot reads a predicate after any number of NOT. What follows NOT must be a condition.
+// parseNot reads a predicate after any number of NOT. Only a condition may follow NOT.
 func (p *parser) parseNot() (term, *Error) {
 	if !p.keyword("NOT") {
 		return p.parsePredicate()

@@ -163,8 +163,8 @@ func (r *recovery) gap(before, first Position) error {
 // mend brings the directory into the state of an open journal: the entries read are on disk,
 // superfluous files are gone, and there is a segment to append to.
 //
-// The order matters. What was read counts as durable from now on, so it is synced before the first
-// Append. A killed process leaves data in the kernel's memory, which a loss of power would still
+// The order matters. The entries read count as durable from now on, so they are synced before the
+// first Append. A killed process leaves data in the kernel's memory, which a loss of power would still
 // take. The cut is part of that sync. Files are removed after the names of those that replace them
 // are durable. newest comes last, and before any entry.
 func (r *recovery) mend(o Options) error {

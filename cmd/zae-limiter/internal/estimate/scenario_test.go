@@ -118,7 +118,7 @@ func (c comparison) add(t *testing.T, p *scenario.Plan) {
 	t.Logf("%s: %v", p.Sides[0], c)
 }
 
-// What is compared.
+// Names of the quantities that an estimate and a bill have in common.
 const (
 	operations, refusals    = "operations", "refused"
 	setUpWrites, setUpReads = "write units of the set-up", "read units of the set-up"

@@ -1,5 +1,5 @@
 // Package codec writes requests to DynamoDB and reads its answers with little garbage
-// (ADR 037). What it does not know it reports, and the SDK does that.
+// (ADR 037). It reports what it does not know, and the SDK does that.
 package codec
 
 import (

@@ -67,7 +67,7 @@ func check(t *testing.T, text string) (isPlain bool) {
 		if err != nil {
 			continue
 		}
-		// What follows the answer may not have arrived yet.
+		// Bytes that follow the answer may not have arrived yet.
 		if !bytes.Equal(got.Body, want.Body) || got.Status != want.Status || reusable != wantReusable && name == "at once" {
 			t.Errorf("%q %s: we read %d %q, %t, package http %d %q, %t", text, name, got.Status, got.Body, reusable, want.Status, want.Body, wantReusable)
 		}

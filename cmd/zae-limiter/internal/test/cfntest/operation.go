@@ -110,7 +110,8 @@ func (s *stack) create(verb string, r resource) task {
 	return t
 }
 
-// remove is the task that deletes a resource unless it is kept. What failed to be made belongs to somebody else.
+// remove is the task that deletes a resource unless it is kept. A resource that could not be
+// made belongs to somebody else.
 func (s *stack) remove(r resource, keep bool) task {
 	gone := func() {
 		if s.resources[r.ID].physical == r.physical {
