@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,6 +307,33 @@ func TestWhatAComparisonUndoesIsReturnedOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Tokens debited under outdated parameters go back before the request is decided again. If the
+// answer to that return is lost, nobody can tell whether they did, and the request fails:
+// another debit could be its second one.
+func TestARequestIsNotDecidedAgainAfterAReturnOfUnknownOutcome(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		slow := limiter.Custom("rpd", 1, 100_000*time.Hour, limiter.Burst(1000))
+		w.System(slow)
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
+		w.Take(l, ask("user", "rpd", 5))
+		time.Sleep(70 * time.Second)
+		w.Must(w.elsewhere().SetSystem(w.Context(), []limiter.Limit{slow, limiter.PerDay("tpd", 10)}, ""))
+
+		var writes atomic.Int32
+		isReturn := func(*faults.Call) bool { return writes.Add(1) == 2 } // after the debit
+		api.Set(faults.On(faults.When(isReturn, faults.LoseAnswer(errors.New("connection reset"))), faults.UpdateItem))
+		err := errOf(l.Acquire(w.Context(), ask("user", "rpd", 7)))
+
+		if !errors.Is(err, limiter.ErrUnavailable) || writes.Load() != 2 {
+			w.Errorf("got %v after %d writes", err, writes.Load())
+		}
+		if got := w.Balance("user", "rpd"); got != 995 {
+			w.Errorf("the bucket holds %d, want 995", got)
+		}
+	})
 }
 
 // plantConfig writes the limits of a level as a peer does. Its buckets do not follow.
