@@ -235,7 +235,7 @@ func TestLongTheAttack(t *testing.T) {
 		{"coalesced, limits that are hit by many, on many shards", 16, 0, 3_000, largeShards, 25_000, 0.01, 0.6},
 		{"coalesced, a small limit that is hit by many", 16, 0, 300, 0, 2_500, 0.001, 0.25},
 		{"by shards alone, of many", 16, -1, 1_000_000, 0, 25_000, 0.001, 0.3},
-		{"by shards alone, of one", 1, -1, 1_000_000, 0, 25_000, 0.01, 0.1}, // 0.0064 and 0.077 in the worst of 58 runs
+		{"by shards alone, of one", 1, -1, 1_000_000, 0, 20_000, 0.001, 0.05},
 	} {
 		if tt.shards == largeShards && !*contestsLarge {
 			continue

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
@@ -46,6 +47,36 @@ func TestManyCallersOfOneEntity(t *testing.T) {
 		got, most := admitted.Load(), 50+50*elapsed/1000
 		if got > most || got < (50+50*seconds)*95/100 {
 			w.Errorf("admitted %d in %d ms, at most %d may be", got, elapsed, most)
+		}
+	})
+}
+
+// One process sends a bucket five times what a partition takes. Its doublings would then be
+// throttled for as long as its own claims are: they hold back while it tries.
+func TestADoublingHasRoomInAThrottlingPartition(t *testing.T) {
+	inEngine(t, awsEngine(), dynamo.TableOptions{}, func(w *world) {
+		const rate, within = 5_000, time.Second
+		w.System(limiter.PerSecond("rps", 1_000_000))
+		var splits, throttled atomic.Int64
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, faults.On(faults.After(func(_ *faults.Call, err error) error {
+			splits.Add(1)
+			if isThrottled(err) {
+				throttled.Add(1)
+			}
+			return err
+		}), faults.TransactWriteItems))), limiter.Options{InFlight: -1})
+		var calls sync.WaitGroup
+		steady(&calls, rate, within, func() {
+			if err := errOf(l.Acquire(w.Context(), ask("attacker", "rps", 1))); err != nil && !errors.Is(err, limiter.ErrThrottled) {
+				w.Error(err)
+			}
+		})
+		calls.Wait()
+		if shards := len(w.Images("attacker")); shards != 8 {
+			w.Errorf("there are %d shards after %v, want 8", shards, within)
+		}
+		if throttled.Load() > 0 {
+			w.Errorf("%d of %d splits were throttled", throttled.Load(), splits.Load())
 		}
 	})
 }

@@ -56,12 +56,19 @@ func (b *brake) pull(sent, up time.Duration, draw func(int64) int64) {
 	b.until, b.pulled = up+b.delay/2+time.Duration(draw(int64(b.delay/2)))+1, up
 }
 
+// Hold keeps claims from writing to any shard until an instant; 0 ends that.
+func (a *Account) Hold(until time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heldUntil = until
+}
+
 // Braked returns the shards that the process must not write to now.
 func (a *Account) Braked(up time.Duration) (held []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, s := range a.shards {
-		if s != nil && s.brake.holds(up) {
+		if s != nil && (up < a.heldUntil || s.brake.holds(up)) {
 			held = append(held, i)
 		}
 	}

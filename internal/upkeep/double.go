@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
@@ -52,7 +53,9 @@ func (d *Driver) MendAfterOthers(ctx context.Context, acct *memory.Account, b st
 
 // DoubleInBackground doubles a bucket whose partition throttles, and tries again if that
 // is throttled too. The time between tries is random and grows: all processes try, and
-// each throttled try may load the partition further.
+// each throttled try may load the partition further. A split needs four write units at once,
+// which a partition never has while this process sends it more claims than it can take. So
+// the claims hold back for the try.
 func (d *Driver) DoubleInBackground(ctx context.Context, acct *memory.Account, b store.Bucket) {
 	const most = 5 // doublings of the time between tries
 	from := acct.ShardCount()
@@ -64,23 +67,39 @@ func (d *Driver) DoubleInBackground(ctx context.Context, acct *memory.Account, b
 		ctx := d.Detach(ctx)
 		for tries := range process.MaxTries {
 			pause := memory.MinBrake << min(tries, most)
-			if process.Sleep(ctx, d.Closing(), pause/2+time.Duration(d.Rand(int64(pause)))) != nil {
+			err := d.doubleAfter(ctx, acct, b, from, pause/2+time.Duration(d.Rand(int64(pause))))
+			if err == nil || errors.Is(err, calls.ErrLeft) {
 				return
 			}
-			if acct.HasDoubled(from) {
-				return
-			}
-			_, err := d.Double(ctx, acct, b, from, nil)
-			switch {
-			case errors.Is(err, store.ErrThrottled):
-			case err != nil:
+			if !errors.Is(err, store.ErrThrottled) {
 				d.Logger.WarnContext(ctx, "bucket was not doubled", "entity", b.Entity, "resource", b.Resource, "error", err)
-				return
-			default:
 				return
 			}
 		}
 	})
+}
+
+// doubleAfter doubles a bucket after a pause, unless others have by then. If one of its shards
+// throttles, claims hold back from the end of the pause on.
+func (d *Driver) doubleAfter(ctx context.Context, acct *memory.Account, b store.Bucket, from int, pause time.Duration) error {
+	const (
+		room = 2 * memory.MinBrake    // a partition earns 20 write units
+		most = 100 * time.Millisecond // an answer may take long, or not come
+	)
+	if len(acct.Braked(d.Uptime())) > 0 {
+		early := max(0, pause-room)
+		if err := process.Sleep(ctx, d.Closing(), early); err != nil {
+			return err
+		}
+		pause -= early
+		acct.Hold(d.Uptime() + pause + most)
+		defer acct.Hold(0)
+	}
+	if err := process.Sleep(ctx, d.Closing(), pause); err != nil || acct.HasDoubled(from) {
+		return err
+	}
+	_, err := d.Double(ctx, acct, b, from, nil)
+	return err
 }
 
 // MendNow carries out mending that was begun in the background; nobody waits for it.
