@@ -43,7 +43,6 @@ type Account struct {
 	Reshaping calls.Flight
 	reshaping bool          // such work is under way in the background
 	mendedAt  time.Duration // when mending in the background last began
-	heldUntil time.Duration // no claim writes before: a doubling needs all that the partitions can take
 	warned    bool          // the warning of more writes than all shards sustain was given
 }
 

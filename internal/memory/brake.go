@@ -13,6 +13,7 @@ type brake struct {
 	until  time.Duration // nothing is sent before this, by [Clock.Uptime]
 	tested time.Duration // nothing else is sent before this, because one request was sent
 	pulled time.Duration // when it was pulled for the last time
+	held   time.Duration // claims send nothing before this, because a doubling needs the partition
 }
 
 // Bounds of a brake's interval, and how long a brake remembers a throttle.
@@ -22,7 +23,7 @@ const (
 	brakeMemory = 10 * time.Second
 )
 
-func (b *brake) holds(up time.Duration) bool { return up < b.until }
+func (b *brake) holds(up time.Duration) bool { return up < b.until || up < b.held }
 
 // rests reports whether the process must send nothing now, or has sent its request for
 // this interval.
@@ -42,7 +43,7 @@ func (b *brake) test(up time.Duration) {
 // ease halves the interval.
 func (b *brake) ease() {
 	if b.delay /= 2; b.delay < MinBrake {
-		*b = brake{}
+		*b = brake{pulled: b.pulled, held: b.held}
 	}
 }
 
@@ -56,11 +57,16 @@ func (b *brake) pull(sent, up time.Duration, draw func(int64) int64) {
 	b.until, b.pulled = up+b.delay/2+time.Duration(draw(int64(b.delay/2)))+1, up
 }
 
-// Hold keeps claims from writing to any shard until an instant; 0 ends that.
-func (a *Account) Hold(until time.Duration) {
+// Hold keeps claims from writing to the shards that were throttled just now until an
+// instant; 0 ends that. It leaves the interval as it is.
+func (a *Account) Hold(up, until time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.heldUntil = until
+	for _, s := range a.shards {
+		if s != nil && s.brake.pulled != 0 && up-s.brake.pulled < DoublingPause {
+			s.brake.held = until
+		}
+	}
 }
 
 // Braked returns the shards that the process must not write to now.
@@ -68,7 +74,7 @@ func (a *Account) Braked(up time.Duration) (held []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, s := range a.shards {
-		if s != nil && (up < a.heldUntil || s.brake.holds(up)) {
+		if s != nil && s.brake.holds(up) {
 			held = append(held, i)
 		}
 	}

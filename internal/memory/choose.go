@@ -42,7 +42,7 @@ func (a *Account) Choose(terms *plan.Terms, tried, resting []int, m Moment, trus
 		case a.isUnbornLocked(i, n):
 			exist--
 		case slices.Contains(tried, i) || n > 1 && a.isShortLocked(terms, i, n, m, trust):
-		case m.Up < a.heldUntil || s != nil && s.brake.rests(m.Up):
+		case s != nil && s.brake.rests(m.Up):
 			braked++
 		case slices.Contains(resting, i) || n > 1 && a.isRestingLocked(i, m, trust):
 			rest++

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
@@ -53,9 +52,7 @@ func (d *Driver) MendAfterOthers(ctx context.Context, acct *memory.Account, b st
 
 // DoubleInBackground doubles a bucket whose partition throttles, and tries again if that
 // is throttled too. The time between tries is random and grows: all processes try, and
-// each throttled try may load the partition further. A split needs four write units at once,
-// which a partition never has while this process sends it more claims than it can take. So
-// the claims hold back for the try.
+// each throttled try may load the partition further.
 func (d *Driver) DoubleInBackground(ctx context.Context, acct *memory.Account, b store.Bucket) {
 	const most = 5 // doublings of the time between tries
 	from := acct.ShardCount()
@@ -67,8 +64,11 @@ func (d *Driver) DoubleInBackground(ctx context.Context, acct *memory.Account, b
 		ctx := d.Detach(ctx)
 		for tries := range process.MaxTries {
 			pause := memory.MinBrake << min(tries, most)
-			err := d.doubleAfter(ctx, acct, b, from, pause/2+time.Duration(d.Rand(int64(pause))))
-			if err == nil || errors.Is(err, calls.ErrLeft) {
+			if process.Sleep(ctx, d.Closing(), pause/2+time.Duration(d.Rand(int64(pause)))) != nil || acct.HasDoubled(from) {
+				return
+			}
+			err := d.doubleFirst(ctx, acct, b, from)
+			if err == nil {
 				return
 			}
 			if !errors.Is(err, store.ErrThrottled) {
@@ -79,23 +79,17 @@ func (d *Driver) DoubleInBackground(ctx context.Context, acct *memory.Account, b
 	})
 }
 
-// doubleAfter doubles a bucket after a pause, unless others have by then. If one of its shards
-// throttles, claims hold back from the end of the pause on.
-func (d *Driver) doubleAfter(ctx context.Context, acct *memory.Account, b store.Bucket, from int, pause time.Duration) error {
+// doubleFirst doubles a bucket, and lets it go before the claims of this process. A split
+// needs four write units at once. A partition never has them while it is sent more claims
+// than it can take, so claims hold back from a throttled shard until the split is done.
+func (d *Driver) doubleFirst(ctx context.Context, acct *memory.Account, b store.Bucket, from int) error {
 	const (
-		room = 2 * memory.MinBrake    // a partition earns 20 write units
+		room = memory.MinBrake        // ten write units are earned
 		most = 100 * time.Millisecond // an answer may take long, or not come
 	)
-	if len(acct.Braked(d.Uptime())) > 0 {
-		early := max(0, pause-room)
-		if err := process.Sleep(ctx, d.Closing(), early); err != nil {
-			return err
-		}
-		pause -= early
-		acct.Hold(d.Uptime() + pause + most)
-		defer acct.Hold(0)
-	}
-	if err := process.Sleep(ctx, d.Closing(), pause); err != nil || acct.HasDoubled(from) {
+	acct.Hold(d.Uptime(), d.Uptime()+room+most)
+	defer func() { acct.Hold(d.Uptime(), 0) }()
+	if err := process.Sleep(ctx, nil, room); err != nil {
 		return err
 	}
 	_, err := d.Double(ctx, acct, b, from, nil)
