@@ -346,3 +346,51 @@ func TestAMergeWhoseAnswerIsLost(t *testing.T) {
 		}
 	})
 }
+
+// The last split of a doubling takes long. Others finish the doubling and merge the bucket,
+// and then shard 0 is lost. The doubling does not make it again with the number from before
+// the merge: another call of the process has seen a smaller one.
+func TestAShardLostAfterAMergeIsNotMadeByADoublingBefore(t *testing.T) {
+	inEngine(t, dynamolite.Options{}, dynamo.TableOptions{}, func(w *world) {
+		w.System(hourly)
+		w.plant("user", hourly, 2, each(2, 800_000)...)
+		for shard := range 2 {
+			w.patchShard(shard, "SET b_wcu_tk = :n", values{":n": number(-60_000_000)}) // they need more shards
+		}
+		var l *limiter.Limiter
+		var calls sync.WaitGroup
+		call := func(tokens int64) {
+			calls.Go(func() { _, _ = l.Acquire(w.Context(), ask("user", "rph", tokens)) })
+		}
+		meanwhile := func(*faults.Call) error {
+			other := w.NewLimiter(w.elsewhere(), limiter.Options{})
+			w.Must(driverOf(other).Mend(w.Context(), limiter.Bucket{Entity: "user", Resource: "gpt-4"}))
+			w.halve(other, 2)
+			w.lose(0)
+			call(3000) // it reads all shards, and finds shard 1 of 2
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		}
+		var once sync.Once
+		isLastSplit := func(c *faults.Call) (first bool) {
+			if slices.Contains(c.Shards(), 0) {
+				once.Do(func() { first = true })
+			}
+			return first
+		}
+		check := func(_ *faults.Call, err error) error {
+			images := w.Images("user")
+			for _, img := range images { // shard 0 gets a number last
+				if first := images[0]; first.Shard == 0 && first.ShardCount > img.ShardCount {
+					w.Errorf("shard 0 is one of %d, shard %d one of %d", first.ShardCount, img.Shard, img.ShardCount)
+				}
+			}
+			return err
+		}
+		slow := faults.Chain(faults.When(isLastSplit, faults.Before(meanwhile)), faults.After(check))
+		l = w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, faults.On(slow, faults.TransactWriteItems))), limiter.Options{})
+		call(1)
+		calls.Wait()
+		driverOf(l).Settle()
+	})
+}

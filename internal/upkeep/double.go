@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
@@ -282,7 +283,13 @@ func (d *Driver) bear(ctx context.Context, acct *memory.Account, birth *store.Bi
 }
 
 // makeMissing makes the missing shards of a number, each from its sibling if that exists.
-// Shard 0 comes first: the birth of a shard without a donor checks shard 0's number.
+// Shard 0 comes first: the birth of a shard without a donor checks shard 0's number. Nothing
+// checks shard 0's own. So an image with a smaller number, which is a sign of a merge, must
+// first be confirmed by a read:
+//
+//	a slow doubling to 4   splits 1 ───────────────────────────────▶ shard 0 is missing: makes 0 of 4?
+//	others                 split 0, merge to 2, shard 0 is lost
+//	another call                                            sees 1 of 2
 func (d *Driver) makeMissing(ctx context.Context, acct *memory.Account, b store.Bucket, count int) error {
 	for tries := range process.MaxTries {
 		if tries > 0 {
@@ -294,11 +301,14 @@ func (d *Driver) makeMissing(ctx context.Context, acct *memory.Account, b store.
 		if all && len(images) >= count {
 			return nil
 		}
-		done, err := d.tryMissing(ctx, acct, b, images, count, tries > 0)
-		if done || err != nil && !errors.Is(err, store.ErrConflict) {
-			return err
+		if !slices.ContainsFunc(images, func(img *store.Image) bool { return img != nil && img.ShardCount < count }) {
+			done, err := d.tryMissing(ctx, acct, b, images, count, tries > 0)
+			if done || err != nil && !errors.Is(err, store.ErrConflict) {
+				return err
+			}
 		}
-		if images, err = d.ReadMany(ctx, acct, b, count); err != nil {
+		images, err := d.ReadMany(ctx, acct, b, count)
+		if err != nil {
 			return err
 		}
 		if len(images) == 0 || acct.ShardCount() != count {
