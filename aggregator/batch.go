@@ -208,7 +208,8 @@ func (b *batch) addItem(it *item, ns *namespace, windows []usage.Window) {
 			key := sumKey{it.ns, it.Entity, it.Resource, window, start.Unix()}
 			s := b.sumOf[key]
 			if s == nil {
-				s = &sum{usage: ns.Usage}
+				s = &sum{usage: ns.Usage, records: make([]int, 0, len(it.records))}
+				s.delta.Steps = make([]usage.Step, 0, len(it.records))
 				s.delta.Key = usage.Key{Entity: it.Entity, Resource: it.Resource, Window: window, Start: start}
 				b.sumOf[key] = s
 				b.sums = append(b.sums, s)

@@ -96,9 +96,9 @@ func ofBuckets(all []streamtypes.Record, n int) (some []streamtypes.Record) {
 }
 
 // unattended is an aggregator whose writes cost nothing.
-func unattended(tb testing.TB, db *dynamolite.DB, usage aggregator.Usage) *aggregator.Aggregator {
+func unattended(tb testing.TB, api dynamo.API, usage aggregator.Usage) *aggregator.Aggregator {
 	tb.Helper()
-	s, err := dynamo.Open(tb.Context(), dynamo.Options{API: db, Table: table})
+	s, err := dynamo.Open(tb.Context(), dynamo.Options{API: api, Table: table})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func BenchmarkFollow(b *testing.B) {
 				b.StopTimer()
 				db, _ := stocked(b, records, buckets)
 				b.StartTimer()
-				follow(b, db, records)
+				follow(b, db, db, records)
 			}
 			b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 		})
@@ -168,24 +168,24 @@ func BenchmarkFollow(b *testing.B) {
 
 // follow reads a stream from its beginning until that many records of buckets have been
 // processed.
-func follow(b *testing.B, db *dynamolite.DB, records int64) {
-	b.Helper()
-	s, err := dynamo.Open(b.Context(), dynamo.Options{API: db, Table: table})
+func follow(tb testing.TB, api dynamo.API, streams stream.API, records int64) {
+	tb.Helper()
+	s, err := dynamo.Open(tb.Context(), dynamo.Options{API: api, Table: table})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	a := unattended(b, db, s.Usage())
-	f, err := stream.NewFollower(stream.Options{API: db, Table: table, Streams: db})
+	a := unattended(tb, api, s.Usage())
+	f, err := stream.NewFollower(stream.Options{API: api, Table: table, Streams: streams})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(b.Context())
+	ctx, stop := context.WithCancel(tb.Context())
 	defer stop()
 	var got atomic.Int64
 	err = f.Run(ctx, func(ctx context.Context, page []stream.Record) ([]int, error) {
 		res, err := a.Process(context.WithoutCancel(ctx), page)
 		if len(res.Failed) > 0 {
-			b.Error(res.Failed[0].Err)
+			tb.Error(res.Failed[0].Err)
 		}
 		for i := range page {
 			if page[i].New != nil {
@@ -198,7 +198,7 @@ func follow(b *testing.B, db *dynamolite.DB, records int64) {
 		return nil, err
 	}, nil)
 	if err != nil && ctx.Err() == nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

@@ -105,15 +105,7 @@ func Decode(r *streamtypes.Record) Record {
 	if out.Old, out.Err = bucketFromStream(r.Dynamodb.OldImage); out.Err == nil {
 		out.New, out.Err = bucketFromStream(r.Dynamodb.NewImage)
 	}
-	shown := out.Old != nil && out.New != nil
-	switch r.EventName {
-	case streamtypes.OperationTypeInsert:
-		shown = out.New != nil
-	case streamtypes.OperationTypeRemove:
-		shown = out.Old != nil
-	case streamtypes.OperationTypeModify:
-	}
-	if out.Err == nil && !shown {
+	if out.Err == nil && !shows(r.EventName, out.Old, out.New) {
 		out.Err = errNoImages
 	}
 	if out.Err != nil {
@@ -121,6 +113,18 @@ func Decode(r *streamtypes.Record) Record {
 		out.Err = fmt.Errorf("read a %s of %s: %w", r.EventName, out.Key, out.Err)
 	}
 	return out
+}
+
+// shows reports whether a record has the images that its event leaves.
+func shows(event streamtypes.OperationType, old, now *store.Image) bool {
+	switch event {
+	case streamtypes.OperationTypeInsert:
+		return now != nil
+	case streamtypes.OperationTypeRemove:
+		return old != nil
+	case streamtypes.OperationTypeModify:
+	}
+	return old != nil && now != nil
 }
 
 // bucketFromStream decodes an image of a bucket; nil for nil.

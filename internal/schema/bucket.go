@@ -59,28 +59,87 @@ func DecodeBucket(item Item) (*store.Image, error) { return DecodeBucketAs(item,
 // DecodeBucketAs is [DecodeBucket] for items of other types than the data plane's: scalar
 // returns the content of a value.
 func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Image, error) {
-	key := KeyAs(item, scalar)
-	corrupt := func(attr, reason string) error {
-		return &store.CorruptError{Key: key.String(), Attr: attr, Reason: reason}
-	}
-	_, bucket, ok := ParseBucketPK(key.PK)
-	if !ok || key.SK != StateSK {
-		return nil, corrupt(PK, "it is not the key of a bucket")
-	}
-	img := &store.Image{Bucket: bucket, ShardCount: 1, RefilledAt: -1}
-	var room [typicalLimits]limitScan
-	limits := room[:0]
+	var s BucketScan
 	for attr, v := range item {
-		if name, field, ok := splitLimitAttr(attr); ok {
-			limits = scan(limits, name, field, attr, scalar(v))
-		} else if !decodeBucketAttr(img, attr, scalar(v)) {
-			return nil, corrupt(attr, badNumber)
+		s.Read(attr, scalar(v))
+	}
+	return s.Image()
+}
+
+// A BucketScan reads a bucket item whose attributes come one after another, each once. Its
+// zero value has read nothing. It holds no pointer into itself, so it stays on its user's
+// stack.
+type BucketScan struct {
+	key   Key
+	img   store.Image
+	hasRF bool
+	bad   string // an unreadable attribute of the item as a whole
+
+	limits [typicalLimits]limitScan
+	used   int
+	more   []limitScan // those beyond the typical number
+}
+
+// Read reads an attribute.
+func (s *BucketScan) Read(attr string, v Scalar) {
+	if name, field, ok := splitLimitAttr(attr); ok {
+		if l := s.limit(name); !l.decode(field, v) {
+			l.bad = attr
+		}
+		return
+	}
+	switch attr {
+	case PK:
+		s.key.PK = v.str()
+	case SK:
+		s.key.SK = v.str()
+	case RF:
+		s.hasRF = true
+	}
+	if !decodeBucketAttr(&s.img, attr, v) {
+		s.bad = attr
+	}
+}
+
+// limit returns the limit with a name.
+func (s *BucketScan) limit(name string) *limitScan {
+	for i := range s.used {
+		if s.limits[i].Name == name {
+			return &s.limits[i]
 		}
 	}
-	if img.RefilledAt < 0 {
+	for i := range s.more {
+		if s.more[i].Name == name {
+			return &s.more[i]
+		}
+	}
+	is := limitScan{LimitState: store.LimitState{Name: name}}
+	if s.used < len(s.limits) {
+		s.limits[s.used] = is
+		s.used++
+		return &s.limits[s.used-1]
+	}
+	s.more = append(s.more, is)
+	return &s.more[len(s.more)-1]
+}
+
+// Image returns the bucket, as [DecodeBucket] does.
+func (s *BucketScan) Image() (*store.Image, error) {
+	corrupt := func(attr, reason string) error {
+		return &store.CorruptError{Key: s.key.String(), Attr: attr, Reason: reason}
+	}
+	_, bucket, ok := ParseBucketPK(s.key.PK)
+	switch {
+	case !ok || s.key.SK != StateSK:
+		return nil, corrupt(PK, "it is not the key of a bucket")
+	case s.bad != "":
+		return nil, corrupt(s.bad, badNumber)
+	case !s.hasRF:
 		return nil, corrupt(RF, "it is missing")
 	}
-	limits, damaged, reason := gather(img, limits)
+	img := s.img
+	img.Bucket, img.ShardCount = bucket, max(img.ShardCount, 1)
+	limits, damaged, reason := gather(&img, append(s.limits[:s.used], s.more...))
 	if reason != "" {
 		return nil, corrupt(damaged, reason)
 	}
@@ -90,22 +149,7 @@ func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Ima
 			img.Limits[i] = limits[i].LimitState
 		}
 	}
-	return img, nil
-}
-
-// scan reads one attribute of a limit.
-func scan(limits []limitScan, name, field, attr string, v Scalar) []limitScan {
-	i := 0
-	for i < len(limits) && limits[i].Name != name {
-		i++
-	}
-	if i == len(limits) {
-		limits = append(limits, limitScan{LimitState: store.LimitState{Name: name}})
-	}
-	if !limits[i].decode(field, v) {
-		limits[i].bad = attr
-	}
-	return limits
+	return &img, nil
 }
 
 // decodeBucketAttr reads an attribute of the item as a whole; false if it cannot
