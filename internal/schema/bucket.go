@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -25,7 +26,8 @@ const (
 type limitScan struct {
 	store.LimitState
 	seen uint8
-	// bad is an unreadable attribute. It matters only if the limit exists.
+	// bad is an unreadable attribute, the first by name. It matters only if the limit
+	// exists.
 	bad string
 }
 
@@ -59,38 +61,105 @@ func DecodeBucket(item Item) (*store.Image, error) { return DecodeBucketAs(item,
 // DecodeBucketAs is [DecodeBucket] for items of other types than the data plane's: scalar
 // returns the content of a value.
 func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Image, error) {
-	key := KeyAs(item, scalar)
-	corrupt := func(attr, reason string) error {
-		return &store.CorruptError{Key: key.String(), Attr: attr, Reason: reason}
-	}
-	_, bucket, ok := ParseBucketPK(key.PK)
-	if !ok || key.SK != StateSK {
-		return nil, corrupt(PK, "it is not the key of a bucket")
-	}
-	img := &store.Image{Bucket: bucket, ShardCount: 1, RefilledAt: -1}
 	var room [typicalLimits]limitScan
 	limits := room[:0]
+	s := newBucketScan()
 	for attr, v := range item {
-		if name, field, ok := splitLimitAttr(attr); ok {
-			limits = scan(limits, name, field, attr, scalar(v))
-		} else if !decodeBucketAttr(img, attr, scalar(v)) {
-			return nil, corrupt(attr, badNumber)
+		limits = s.scan(limits, attr, scalar(v))
+	}
+	return s.image(limits)
+}
+
+// DecodeBucketFrom is [DecodeBucket] for attributes, each of another name, whose strings
+// change after the call: it keeps copies of them. Instead of a copy it keeps a part of
+// asked, or one of the limits' names, if that is equal.
+func DecodeBucketFrom[A any](attributes []A, scalar func(*A) (name string, _ Scalar), asked store.Bucket, names []string) (*store.Image, error) {
+	var room [typicalLimits]limitScan
+	limits := room[:0]
+	s := newBucketScan()
+	for i := range attributes {
+		name, v := scalar(&attributes[i])
+		limits = s.scan(limits, name, v)
+	}
+	img, err := s.image(limits)
+	if err != nil {
+		return nil, err
+	}
+	if img.Bucket == asked {
+		img.Bucket = asked
+	} else {
+		img.Entity, img.Resource = strings.Clone(img.Entity), strings.Clone(img.Resource)
+	}
+	for i := range img.Limits {
+		l := &img.Limits[i]
+		if known := slices.Index(names, l.Name); known >= 0 {
+			l.Name = names[known]
+		} else {
+			l.Name = strings.Clone(l.Name)
 		}
 	}
-	if img.RefilledAt < 0 {
+	if img.Parent != "" || img.Incarnation != "" {
+		both, end := img.Parent+img.Incarnation, len(img.Parent)
+		img.Parent, img.Incarnation = both[:end], both[end:]
+	}
+	return img, nil
+}
+
+// A bucketScan reads the attributes of a bucket item, in any order.
+type bucketScan struct {
+	img *store.Image
+	key Key
+	bad string // an unreadable attribute of the item as a whole, the first by name
+}
+
+func newBucketScan() bucketScan {
+	return bucketScan{img: &store.Image{ShardCount: 1, RefilledAt: -1}}
+}
+
+// scan reads an attribute. It returns the limits that it has met so far.
+func (s *bucketScan) scan(limits []limitScan, attr string, v Scalar) []limitScan {
+	if name, field, ok := splitLimitAttr(attr); ok {
+		return scan(limits, name, field, attr, v)
+	}
+	switch attr {
+	case PK:
+		s.key.PK = v.str()
+	case SK:
+		s.key.SK = v.str()
+	default:
+		if !decodeBucketAttr(s.img, attr, v) && (s.bad == "" || attr < s.bad) {
+			s.bad = attr
+		}
+	}
+	return limits
+}
+
+// image returns the image of all attributes.
+func (s *bucketScan) image(limits []limitScan) (*store.Image, error) {
+	corrupt := func(attr, reason string) error {
+		return &store.CorruptError{Key: s.key.String(), Attr: strings.Clone(attr), Reason: reason}
+	}
+	_, bucket, ok := ParseBucketPK(s.key.PK)
+	switch {
+	case !ok || s.key.SK != StateSK:
+		return nil, corrupt(PK, "it is not the key of a bucket")
+	case s.bad != "":
+		return nil, corrupt(s.bad, badNumber)
+	case s.img.RefilledAt < 0:
 		return nil, corrupt(RF, "it is missing")
 	}
-	limits, damaged, reason := gather(img, limits)
+	s.img.Bucket = bucket
+	limits, damaged, reason := gather(s.img, limits)
 	if reason != "" {
 		return nil, corrupt(damaged, reason)
 	}
 	if len(limits) > 0 {
-		img.Limits = make([]store.LimitState, len(limits))
+		s.img.Limits = make([]store.LimitState, len(limits))
 		for i := range limits {
-			img.Limits[i] = limits[i].LimitState
+			s.img.Limits[i] = limits[i].LimitState
 		}
 	}
-	return img, nil
+	return s.img, nil
 }
 
 // scan reads one attribute of a limit.
@@ -102,8 +171,8 @@ func scan(limits []limitScan, name, field, attr string, v Scalar) []limitScan {
 	if i == len(limits) {
 		limits = append(limits, limitScan{LimitState: store.LimitState{Name: name}})
 	}
-	if !limits[i].decode(field, v) {
-		limits[i].bad = attr
+	if l := &limits[i]; !l.decode(field, v) && (l.bad == "" || attr < l.bad) {
+		l.bad = attr
 	}
 	return limits
 }
@@ -190,6 +259,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 // among them, and the features of the limits. reason says why an
 // attribute of a limit is damaged.
 func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
+	slices.SortFunc(limits, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	exist = limits[:0]
 	for i := range limits {
 		l := &limits[i]
@@ -205,6 +275,7 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 			return nil, LimitAttr(l.Name, FieldPeriod), "it is missing"
 		case l.Name == WCU:
 			img.Writes = l.LimitState
+			img.Writes.Name = WCU
 			continue
 		}
 		if l.seen&isScheduled != 0 {
@@ -218,7 +289,6 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 	if len(exist) > store.MaxLimits {
 		img.Features |= store.ManyLimits
 	}
-	slices.SortFunc(exist, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	return exist, "", ""
 }
 
