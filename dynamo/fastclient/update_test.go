@@ -76,17 +76,16 @@ func TestUpdaterIsTheClient(t *testing.T) {
 // A mimic answers every UpdateItem alike, and the rest with an engine.
 type mimic struct {
 	engine http.Handler
-	answer atomic.Pointer[struct {
-		status int
-		body   string
-	}]
+	answer atomic.Pointer[mimicked]
+}
+
+type mimicked struct {
+	status       int
+	body, header string // the header X-Amzn-Errortype
 }
 
 func (m *mimic) says(status int, body string) {
-	m.answer.Store(&struct {
-		status int
-		body   string
-	}{status, body})
+	m.answer.Store(&mimicked{status: status, body: body})
 }
 
 func (m *mimic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -94,6 +93,9 @@ func (m *mimic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a == nil || !strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem") {
 		m.engine.ServeHTTP(w, r)
 		return
+	}
+	if a.header != "" {
+		w.Header().Set("X-Amzn-Errortype", a.header)
 	}
 	w.WriteHeader(a.status)
 	_, _ = io.WriteString(w, a.body)
@@ -194,11 +196,14 @@ func TestBothFormsOfAnItem(t *testing.T) {
 	for _, item := range bucketItems {
 		both.check(t, item)
 	}
-	both.says(http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no"}`)
-	if diff := cmp.Diff(take(t.Context(), both.maps), take(t.Context(), both.attributes)); diff != "" {
-		t.Errorf("no item: %s", diff)
+	const noItem = `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no"}`
+	for _, header := range []string{"", "ThrottlingException"} {
+		both.answer.Store(&mimicked{http.StatusBadRequest, noItem, header})
+		if diff := cmp.Diff(take(t.Context(), both.maps), take(t.Context(), both.attributes)); diff != "" {
+			t.Errorf("no item, %q: (-maps +attributes)\n%s", header, diff)
+		}
 	}
-	if both.embedding.updates != 2*len(bucketItems)+1 {
+	if both.embedding.updates != 2*len(bucketItems)+2 {
 		t.Errorf("what embeds the Client saw %d updates", both.embedding.updates)
 	}
 }
