@@ -22,14 +22,14 @@ func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	if err := checkBucket(a.Bucket); err != nil {
 		return store.Outcome{}, err
 	}
-	var w expression.Write
-	describeAdjust(&w, a)
-	return s.update(ctx, "adjust", a.Bucket, &w, &s.adjusts)
+	w := newBucketWrite(s, a.Bucket)
+	defer w.drop()
+	describeAdjust(&w.Write, a)
+	return w.send(ctx, "adjust", &s.adjusts)
 }
 
 // describeAdjust states the operations of an adjustment.
 func describeAdjust(w *expression.Write, a *store.Adjust) {
-	w.Start(4+6*len(a.Deltas), 0)
 	debitWrite(w)
 	credits := false
 	for i := range a.Deltas {

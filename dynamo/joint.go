@@ -62,7 +62,7 @@ func (s *Store) refillUpdate(r *store.Refill) (*types.Update, error) {
 	}
 	var w expression.Write
 	describeRefill(&w, r)
-	sh, values, err := w.Done(s.refillCache(r))
+	sh, err := w.Shape(s.refillCache(r))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Store) refillUpdate(r *store.Refill) (*types.Update, error) {
 		UpdateExpression:                    &sh.Update,
 		ConditionExpression:                 &sh.Condition,
 		ExpressionAttributeNames:            sh.Names,
-		ExpressionAttributeValues:           values,
+		ExpressionAttributeValues:           w.Values(),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, nil
 }

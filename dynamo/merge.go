@@ -77,7 +77,7 @@ func checkPair(p *store.Pair, named map[store.Bucket]bool) error {
 func (s *Store) retirement(p *store.Pair) (*types.Delete, error) {
 	var w expression.Write
 	describeRetirement(&w, p)
-	sh, values, err := w.Done(nil)
+	sh, err := w.Shape(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Store) retirement(p *store.Pair) (*types.Delete, error) {
 		Key:                                 s.bucketKey(p.Retired.Bucket),
 		ConditionExpression:                 &sh.Condition,
 		ExpressionAttributeNames:            sh.Names,
-		ExpressionAttributeValues:           values,
+		ExpressionAttributeValues:           w.Values(),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, nil
 }
@@ -94,7 +94,6 @@ func (s *Store) retirement(p *store.Pair) (*types.Delete, error) {
 // describeRetirement states the conditions under which a pair's retired shard is deleted.
 func describeRetirement(w *expression.Write, p *store.Pair) {
 	img := p.Retired
-	w.Start(2+5*len(img.Limits), 0)
 	w.Require(expression.RF.Equals(w.Number(":seen", img.RefilledAt)))
 	w.Require(expression.ShardCount.Equals(w.Number(":sc", int64(img.ShardCount))))
 	w.Require(expression.Disabled.Absent())

@@ -13,20 +13,14 @@ import (
 // at most eight operators of a condition, and its aliases are two or three characters
 // long. That also holds for a write that replaces all limits by as many others.
 
-// Every write to a bucket item, of whatever shape, debits the hidden write limit,
-// because every write loads the item's partition.
-var (
-	writeDebit = schema.N(-schema.WCUCost)
-	writeCost  = schema.N(schema.WCUCost)
-)
-
 // stateSK is the sort key of every bucket item.
 var stateSK = schema.S(schema.StateSK)
 
-// debitWrite debits the hidden write limit. It returns the cost of the write.
+// debitWrite debits the hidden write limit, as every write to a bucket item does: every
+// write loads the item's partition. It returns the cost of the write.
 func debitWrite(w *expression.Write) expression.Value {
-	cost := w.Constant(":x", writeCost)
-	w.Add(expression.WriteTokens, w.Constant(":w", writeDebit))
+	cost := w.Number(":x", schema.WCUCost)
+	w.Add(expression.WriteTokens, w.Number(":w", -schema.WCUCost))
 	w.Add(expression.WriteConsumed, cost)
 	return cost
 }

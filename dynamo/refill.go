@@ -43,9 +43,10 @@ func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	if err := checkRefill(r); err != nil {
 		return store.Outcome{}, err
 	}
-	var w expression.Write
-	describeRefill(&w, r)
-	return s.update(ctx, "refill", r.Bucket, &w, s.refillCache(r))
+	w := newBucketWrite(s, r.Bucket)
+	defer w.drop()
+	describeRefill(&w.Write, r)
+	return w.send(ctx, "refill", s.refillCache(r))
 }
 
 // refillCache returns the cache for the shape of a refill. A refill that changes
@@ -97,11 +98,6 @@ const tersely = store.MaxLimits + 8
 // describeRefill states the operations of a refill.
 func describeRefill(w *expression.Write, r *store.Refill) {
 	repairs := isRepair(r)
-	perLimit := 4
-	if repairs || r.Loose {
-		perLimit = 9 // the parameters seen, and the new ones
-	}
-	w.Start(10+perLimit*(len(r.Changes)+1), 0)
 	describeItem(w, r)
 	describeOwner(w, r.Owner, r.Seen)
 	terse := len(r.Changes) > tersely
@@ -171,7 +167,7 @@ func describeOwner(w *expression.Write, o *store.Owner, seen *store.Image) {
 	if o == nil {
 		return
 	}
-	w.Set(expression.Cascade, w.Constant(":cascade", schema.Bool(o.Cascade)))
+	w.Set(expression.Cascade, w.Bool(":cascade", o.Cascade))
 	if o.Parent != "" {
 		w.Set(expression.Parent, w.Text(":parent", o.Parent))
 	} else {
@@ -184,7 +180,7 @@ func describeOwner(w *expression.Write, o *store.Owner, seen *store.Image) {
 		w.Remove(expression.ParentGeneration)
 		w.Remove(expression.Incarnation)
 	}
-	if was := w.Constant(":was_cascade", schema.Bool(seen.Cascade)); seen.Cascade {
+	if was := w.Bool(":was_cascade", seen.Cascade); seen.Cascade {
 		w.Require(expression.Cascade.Equals(was))
 	} else {
 		w.Require(expression.Cascade.AbsentOrEquals(was))

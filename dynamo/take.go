@@ -3,9 +3,6 @@ package dynamo
 import (
 	"context"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -25,14 +22,14 @@ func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) 
 	if err := checkBucket(t.Bucket); err != nil {
 		return store.Outcome{}, err
 	}
-	var w expression.Write
-	describeTake(&w, t)
-	return s.update(ctx, "take", t.Bucket, &w, &s.takes)
+	w := newBucketWrite(s, t.Bucket)
+	defer w.drop()
+	describeTake(&w.Write, t)
+	return w.send(ctx, "take", &s.takes)
 }
 
 // describeTake states the operations of a take.
 func describeTake(w *expression.Write, t *store.Take) {
-	w.Start(7+7*len(t.Debits), 0)
 	asks := coversOf(t)
 	cost := debitWrite(w)
 	w.Require(expression.TTL.AbsentOrAbove(w.Number(":s", t.Now/1000)))
@@ -117,30 +114,6 @@ func coversOf(t *store.Take) covers {
 
 // leastOf is the least balance that covers a debit.
 func leastOf(d *store.Debit) int64 { return d.Milli - d.Ahead }
-
-// update sends a write to a bucket item and decodes the item that it met. A nil cache
-// keeps no shape.
-func (s *Store) update(ctx context.Context, op string, b store.Bucket, w *expression.Write, c *expression.Cache) (store.Outcome, error) {
-	sh, values, err := w.Done(c)
-	if err != nil {
-		return store.Outcome{}, err
-	}
-	out, err := conn.Send(ctx, s.conn, s.conn.API.UpdateItem, &dynamodb.UpdateItemInput{
-		TableName:                           s.conn.Table,
-		Key:                                 s.bucketKey(b),
-		UpdateExpression:                    &sh.Update,
-		ConditionExpression:                 &sh.Condition,
-		ExpressionAttributeNames:            sh.Names,
-		ExpressionAttributeValues:           values,
-		ReturnValues:                        types.ReturnValueAllNew,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, conn.BucketWrite)
-	if err != nil {
-		return s.refused(op, b, err)
-	}
-	img, err := schema.DecodeBucket(out.Attributes)
-	return store.Outcome{Applied: true, Image: img}, err
-}
 
 // bucketKey is the key of a bucket item, in the form that requests use.
 func (s *Store) bucketKey(b store.Bucket) item {

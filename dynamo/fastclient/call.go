@@ -88,6 +88,11 @@ func (r *request[In, Out]) send(ctx context.Context, w *scratch, mayRepeat bool)
 		_ = release(nil)
 		return out, nil, false
 	}
+	if out := r.refusedPlainly(answer, now); out != nil {
+		answer.Release()
+		_ = release(errConditionFailed)
+		return out, nil, false
+	}
 	refused := r.refusal(ctx, answer)
 	_ = release(errors.Join(errNotPlain, refused))
 	switch {
@@ -157,7 +162,7 @@ func (r *request[In, Out]) result(ctx context.Context, answer *exchange.Answer, 
 	if answer.Status != http.StatusOK {
 		return nil
 	}
-	out := r.read(r.in, string(answer.Body))
+	out := r.read(r.in, answer.Body)
 	if out == nil {
 		out = new(Out)
 		response := smithyhttp.Response{Response: &http.Response{StatusCode: answer.Status, Body: io.NopCloser(bytes.NewReader(answer.Body))}}
@@ -167,6 +172,22 @@ func (r *request[In, Out]) result(ctx context.Context, answer *exchange.Answer, 
 		}
 	}
 	*r.metadata(out) = now.metadataOf()
+	return out
+}
+
+// errConditionFailed is the error of every condition that failed, for a retryer.
+var errConditionFailed error = &types.ConditionalCheckFailedException{}
+
+// refusedPlainly returns the result that says that the condition failed, if the operation
+// has one and the retryer agrees. It returns nil for every other answer.
+func (r *request[In, Out]) refusedPlainly(answer *exchange.Answer, now *served) *Out {
+	if r.readRefusal == nil || answer.Status != http.StatusBadRequest || !answer.IsPlain() || r.retryer.IsErrorRetryable(errConditionFailed) {
+		return nil
+	}
+	out := r.readRefusal(r.in, answer.Body)
+	if out != nil {
+		*r.metadata(out) = now.metadataOf()
+	}
 	return out
 }
 

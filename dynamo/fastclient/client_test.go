@@ -35,16 +35,16 @@ import (
 const table = "limits"
 
 // newTable returns an engine with a table in it.
-func newTable(t *testing.T) *dynamolite.DB {
-	t.Helper()
+func newTable(tb testing.TB) *dynamolite.DB {
+	tb.Helper()
 	db := dynamolite.New(dynamolite.Options{})
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := db.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
-	if err := dynamo.CreateTable(t.Context(), db, dynamo.TableOptions{Name: table}); err != nil {
-		t.Fatal(err)
+	if err := dynamo.CreateTable(tb.Context(), db, dynamo.TableOptions{Name: table}); err != nil {
+		tb.Fatal(err)
 	}
 	return db
 }
@@ -82,8 +82,8 @@ type noted struct {
 	Header           http.Header
 }
 
-func newDesk(t *testing.T, h http.Handler) *desk {
-	t.Helper()
+func newDesk(tb testing.TB, h http.Handler) *desk {
+	tb.Helper()
 	d := &desk{}
 	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -101,7 +101,7 @@ func newDesk(t *testing.T, h http.Handler) *desk {
 			d.connections.Add(1)
 		}
 	}
-	t.Cleanup(d.Close)
+	tb.Cleanup(d.Close)
 	return d
 }
 
@@ -117,9 +117,9 @@ func (d *desk) taken() []noted {
 }
 
 // newEngineDesk returns an engine that verifies signatures.
-func newEngineDesk(t *testing.T) *desk {
-	t.Helper()
-	return newDesk(t, dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{Credentials: secrets})).started()
+func newEngineDesk(tb testing.TB) *desk {
+	tb.Helper()
+	return newDesk(tb, dynamolite.NewHandler(newTable(tb), dynamolite.HandlerOptions{Credentials: secrets})).started()
 }
 
 func newSDK(cfg aws.Config) dynamo.API { return dynamodb.NewFromConfig(cfg) }

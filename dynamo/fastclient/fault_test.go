@@ -18,10 +18,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -80,29 +82,50 @@ const (
 	refused = `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":` + image + `}`
 )
 
-// write makes a bucket write within five seconds, as the store makes it.
-func write(t *testing.T, api dynamo.API) (schema.Item, error) {
+// write makes a bucket write within five seconds, as the store makes it. It returns the
+// item that the write met.
+func write(t *testing.T, api dynamo.API, asUpdate bool) (schema.Item, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	out, err := api.UpdateItem(ctx, bucketWrite(), conn.BucketWrite)
-	if err != nil {
-		return nil, err
+	u := &update{in: bucketWrite()}
+	var out *dynamodb.UpdateItemOutput
+	var err error
+	if asUpdate {
+		var answer direct.Answer
+		answer, err = direct.UpdaterOf(api, table).Update(ctx, u, conn.BucketWrite)
+		out = answer.Output
+	} else {
+		out, err = api.UpdateItem(ctx, u.in, conn.BucketWrite)
 	}
-	return out.Attributes, nil
+	if out != nil {
+		return out.Attributes, err
+	}
+	if it, ok := conn.ConditionFailed(err); ok {
+		return it, err
+	}
+	return u.met, err
 }
 
 // checkOnce checks that a bucket write was sent once, and what the caller learns: the
-// image of a complete answer, or that the outcome is not known.
+// image of a complete answer, or that the outcome is not known. It does so for both forms
+// of an update.
 func checkOnce(t *testing.T, w *wire, complete bool) {
 	t.Helper()
-	it, err := write(t, newFast(w.config()))
+	for _, asUpdate := range []bool{false, true} {
+		w.requests.Store(0)
+		w.dials.Store(0)
+		checkOneWrite(t, w, asUpdate, complete)
+	}
+}
+
+func checkOneWrite(t *testing.T, w *wire, asUpdate, complete bool) {
+	t.Helper()
+	it, err := write(t, newFast(w.config()), asUpdate)
 	if n := w.requests.Load(); n != 1 {
 		t.Errorf("the write was sent %d times", n)
 	}
-	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
-		it = failed.Item
-	} else if err != nil && !errors.Is(new(conn.Conn).Translate("write", err), store.ErrUnavailable) {
+	if failed := (*types.ConditionalCheckFailedException)(nil); !errors.As(err, &failed) && err != nil && !errors.Is(new(conn.Conn).Translate("write", err), store.ErrUnavailable) {
 		t.Errorf("the outcome is unknown, but the error says: %v", err)
 	}
 	if got := schema.KeyOf(it).PK == "a"; got != complete {

@@ -20,10 +20,13 @@ type operation[In, Out any] struct {
 	// plain reports whether the SDK's checks accept an input and its table is a name. A
 	// table that is an ARN has another endpoint.
 	plain func(*In) bool
-	// read reads an answer of DynamoDB's usual form; nil is no such answer.
-	read     func(in *In, body string) *Out
-	metadata func(*Out) *middleware.Metadata
-	sdk      func(*dynamodb.Client, context.Context, *In, ...func(*dynamodb.Options)) (*Out, error)
+	// read reads an answer of DynamoDB's usual form; nil is no such answer. The body is valid
+	// until read returns.
+	read func(in *In, body []byte) *Out
+	// readRefusal reads a failed condition of that form; nil: that is an error.
+	readRefusal func(in *In, body []byte) *Out
+	metadata    func(*Out) *middleware.Metadata
+	sdk         func(*dynamodb.Client, context.Context, *In, ...func(*dynamodb.Options)) (*Out, error)
 }
 
 func named(table *string) bool { return table != nil && !strings.HasPrefix(*table, "arn:") }
@@ -32,8 +35,8 @@ var getItem = operation[dynamodb.GetItemInput, dynamodb.GetItemOutput]{
 	name:   "GetItem",
 	schema: smithy.NewOperationSchema(schemas.GetItem, schemas.GetItemInput, schemas.GetItemOutput),
 	plain:  func(in *dynamodb.GetItemInput) bool { return named(in.TableName) && in.Key != nil },
-	read: func(_ *dynamodb.GetItemInput, body string) *dynamodb.GetItemOutput {
-		it, plain := codec.ReadItem(body, "Item")
+	read: func(_ *dynamodb.GetItemInput, body []byte) *dynamodb.GetItemOutput {
+		it, plain := codec.ReadItem(string(body), "Item")
 		if !plain {
 			return nil
 		}
@@ -47,8 +50,8 @@ var putItem = operation[dynamodb.PutItemInput, dynamodb.PutItemOutput]{
 	name:   "PutItem",
 	schema: smithy.NewOperationSchema(schemas.PutItem, schemas.PutItemInput, schemas.PutItemOutput),
 	plain:  func(in *dynamodb.PutItemInput) bool { return named(in.TableName) && in.Item != nil },
-	read: func(_ *dynamodb.PutItemInput, body string) *dynamodb.PutItemOutput {
-		it, plain := codec.ReadItem(body, "Attributes")
+	read: func(_ *dynamodb.PutItemInput, body []byte) *dynamodb.PutItemOutput {
+		it, plain := codec.ReadItem(string(body), "Attributes")
 		if !plain {
 			return nil
 		}
@@ -62,8 +65,8 @@ var updateItem = operation[dynamodb.UpdateItemInput, dynamodb.UpdateItemOutput]{
 	name:   "UpdateItem",
 	schema: smithy.NewOperationSchema(schemas.UpdateItem, schemas.UpdateItemInput, schemas.UpdateItemOutput),
 	plain:  func(in *dynamodb.UpdateItemInput) bool { return named(in.TableName) && in.Key != nil },
-	read: func(_ *dynamodb.UpdateItemInput, body string) *dynamodb.UpdateItemOutput {
-		it, plain := codec.ReadItem(body, "Attributes")
+	read: func(_ *dynamodb.UpdateItemInput, body []byte) *dynamodb.UpdateItemOutput {
+		it, plain := codec.ReadItem(string(body), "Attributes")
 		if !plain {
 			return nil
 		}
@@ -84,7 +87,7 @@ var batchGetItem = operation[dynamodb.BatchGetItemInput, dynamodb.BatchGetItemOu
 		}
 		return in.RequestItems != nil
 	},
-	read: func(in *dynamodb.BatchGetItemInput, body string) *dynamodb.BatchGetItemOutput {
+	read: func(in *dynamodb.BatchGetItemInput, body []byte) *dynamodb.BatchGetItemOutput {
 		if len(in.RequestItems) != 1 {
 			return nil
 		}
@@ -94,7 +97,7 @@ var batchGetItem = operation[dynamodb.BatchGetItemInput, dynamodb.BatchGetItemOu
 		}
 		plain := false
 		for table := range in.RequestItems {
-			out.Responses[table], plain = codec.ReadItems(body, table)
+			out.Responses[table], plain = codec.ReadItems(string(body), table)
 		}
 		if !plain {
 			return nil
@@ -126,8 +129,8 @@ var transactWriteItems = operation[dynamodb.TransactWriteItemsInput, dynamodb.Tr
 		// The client gives the token, so that all attempts have the same.
 		return in.TransactItems != nil && in.ClientRequestToken != nil
 	},
-	read: func(_ *dynamodb.TransactWriteItemsInput, body string) *dynamodb.TransactWriteItemsOutput {
-		if body != "{}" {
+	read: func(_ *dynamodb.TransactWriteItemsInput, body []byte) *dynamodb.TransactWriteItemsOutput {
+		if string(body) != "{}" {
 			return nil
 		}
 		return new(dynamodb.TransactWriteItemsOutput)

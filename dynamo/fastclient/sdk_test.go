@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store/storetest"
 )
@@ -41,6 +43,9 @@ func isOurs(h http.Header) bool { return h.Get("Amz-Sdk-Invocation-Id") == "" }
 type twin struct {
 	*fastclient.Client
 	sdk *dynamodb.Client
+	// maps reports that updates take the SDK's form; updates counts those in the other.
+	maps    bool
+	updates atomic.Int64
 
 	mu       sync.Mutex
 	expected map[string]int // the SDK's bodies, in one order of members
@@ -95,6 +100,25 @@ func (w *twin) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o .
 	return w.Client.UpdateItem(ctx, in, o...)
 }
 
+// Updater compares updates in the Client's own form, too.
+func (w *twin) Updater(api any, table string) direct.Updater {
+	if w.maps || api != any(w) {
+		return nil
+	}
+	return twinUpdater{w, direct.UpdaterOf(w.Client, table)}
+}
+
+type twinUpdater struct {
+	*twin
+	own direct.Updater
+}
+
+func (u twinUpdater) Update(ctx context.Context, update direct.Update, o ...func(*dynamodb.Options)) (direct.Answer, error) {
+	expects(ctx, u.twin, u.sdk.UpdateItem, update.Input())
+	u.updates.Add(1)
+	return u.own.Update(ctx, update, o...)
+}
+
 func (w *twin) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	expects(ctx, w, w.sdk.BatchGetItem, in)
 	return w.Client.BatchGetItem(ctx, in, o...)
@@ -140,11 +164,22 @@ func signature(ctx context.Context, r *http.Request, body string, who aws.Creden
 }
 
 // Every request that the store sends has the SDK's body, up to the order of members, and
-// the signature of the SDK's signer; and the store works.
+// the signature of the SDK's signer; and the store works. That holds for both forms of
+// updates.
 func TestLongEveryWriteIsTheSDKs(t *testing.T) {
 	t.Parallel()
+	for name, maps := range map[string]bool{"maps": true, "attributes": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkEveryWrite(t, maps)
+		})
+	}
+}
+
+func checkEveryWrite(t *testing.T, maps bool) {
+	t.Helper()
 	who := aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "a token"}
-	w := &twin{expected: make(map[string]int), sent: make(map[string]int)}
+	w := &twin{maps: maps, expected: make(map[string]int), sent: make(map[string]int)}
 	h := dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{})
 	d := newDesk(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if isOurs(r.Header) {
@@ -187,6 +222,9 @@ func TestLongEveryWriteIsTheSDKs(t *testing.T) {
 		if w.sent["DynamoDB_20120810."+op] == 0 {
 			t.Errorf("the Client sent no %s: %v", op, w.sent)
 		}
+	}
+	if n := w.updates.Load(); (n == 0) != maps {
+		t.Errorf("%d updates had the Client's own form", n)
 	}
 }
 

@@ -250,13 +250,13 @@ func (s *Snapshots) update(key schema.Key, d *Delta, steps []numbered, known mar
 	sums, events, n := addUp(room[:0], steps)
 	var w expression.Write
 	s.describe(&w, key, d, steps[:n], known, sums, events)
-	sh, values, err := w.Done(&s.shapes)
+	sh, err := w.Shape(&s.shapes)
 	if err != nil {
 		return nil, 0, err
 	}
 	return &dynamodb.UpdateItemInput{
 		Key: key.Item(), UpdateExpression: &sh.Update, ConditionExpression: &sh.Condition,
-		ExpressionAttributeNames: sh.Names, ExpressionAttributeValues: values,
+		ExpressionAttributeNames: sh.Names, ExpressionAttributeValues: w.Values(),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, n, nil
 }
@@ -265,9 +265,6 @@ func (s *Snapshots) update(key schema.Key, d *Delta, steps []numbered, known mar
 // sums and events. It sets the snapshot's identity with every write, because no writer
 // knows if its write is the first.
 func (s *Snapshots) describe(w *expression.Write, key schema.Key, d *Delta, steps []numbered, known marks, sums []store.Amount, events int64) {
-	// Room for one shard, and for sums without rests: more is rare.
-	const identity, byShard, counters = 8, 5, 2
-	w.Start(counters+len(sums), identity+byShard)
 	window := d.Window.String()
 	w.Set(expression.EntityID, w.Text(":e", d.Entity))
 	w.Set(expression.Resource, w.Text(":r", d.Resource))

@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -25,7 +26,8 @@ const (
 type limitScan struct {
 	store.LimitState
 	seen uint8
-	// bad is an unreadable attribute. It matters only if the limit exists.
+	// bad is an unreadable attribute, the first by name. It matters only if the limit
+	// exists.
 	bad string
 }
 
@@ -66,6 +68,38 @@ func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Ima
 	return s.Image()
 }
 
+// DecodeBucketFrom is [DecodeBucket] for attributes, each of another name, whose strings
+// change after the call: it keeps copies of them. Instead of a copy it keeps a part of
+// asked, or one of the limits' names, if that is equal.
+func DecodeBucketFrom[A any](attributes []A, scalar func(*A) (name string, _ Scalar), asked store.Bucket, names []string) (*store.Image, error) {
+	var s BucketScan
+	for i := range attributes {
+		s.Read(scalar(&attributes[i]))
+	}
+	img, err := s.Image()
+	if err != nil {
+		return nil, err
+	}
+	if img.Bucket == asked {
+		img.Bucket = asked
+	} else {
+		img.Entity, img.Resource = strings.Clone(img.Entity), strings.Clone(img.Resource)
+	}
+	for i := range img.Limits {
+		l := &img.Limits[i]
+		if known := slices.Index(names, l.Name); known >= 0 {
+			l.Name = names[known]
+		} else {
+			l.Name = strings.Clone(l.Name)
+		}
+	}
+	if img.Parent != "" || img.Incarnation != "" {
+		both, end := img.Parent+img.Incarnation, len(img.Parent)
+		img.Parent, img.Incarnation = both[:end], both[end:]
+	}
+	return img, nil
+}
+
 // A BucketScan reads a bucket item whose attributes come one after another, each once. Its
 // zero value has read nothing. It holds no pointer into itself, so it stays on its user's
 // stack.
@@ -73,7 +107,7 @@ type BucketScan struct {
 	key   Key
 	img   store.Image
 	hasRF bool
-	bad   string // an unreadable attribute of the item as a whole
+	bad   string // an unreadable attribute of the item as a whole, the first by name
 
 	limits [typicalLimits]limitScan
 	used   int
@@ -83,7 +117,7 @@ type BucketScan struct {
 // Read reads an attribute.
 func (s *BucketScan) Read(attr string, v Scalar) {
 	if name, field, ok := splitLimitAttr(attr); ok {
-		if l := s.limit(name); !l.decode(field, v) {
+		if l := s.limit(name); !l.decode(field, v) && (l.bad == "" || attr < l.bad) {
 			l.bad = attr
 		}
 		return
@@ -96,7 +130,7 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 	case RF:
 		s.hasRF = true
 	}
-	if !decodeBucketAttr(&s.img, attr, v) {
+	if !decodeBucketAttr(&s.img, attr, v) && (s.bad == "" || attr < s.bad) {
 		s.bad = attr
 	}
 }
@@ -126,7 +160,7 @@ func (s *BucketScan) limit(name string) *limitScan {
 // Image returns the bucket, as [DecodeBucket] does.
 func (s *BucketScan) Image() (*store.Image, error) {
 	corrupt := func(attr, reason string) error {
-		return &store.CorruptError{Key: s.key.String(), Attr: attr, Reason: reason}
+		return &store.CorruptError{Key: s.key.String(), Attr: strings.Clone(attr), Reason: reason}
 	}
 	_, bucket, ok := ParseBucketPK(s.key.PK)
 	switch {
@@ -234,6 +268,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 // among them, and the features of the limits. reason says why an
 // attribute of a limit is damaged.
 func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
+	slices.SortFunc(limits, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	exist = limits[:0]
 	for i := range limits {
 		l := &limits[i]
@@ -249,6 +284,7 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 			return nil, LimitAttr(l.Name, FieldPeriod), "it is missing"
 		case l.Name == WCU:
 			img.Writes = l.LimitState
+			img.Writes.Name = WCU
 			continue
 		}
 		if l.seen&isScheduled != 0 {
@@ -262,7 +298,6 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 	if len(exist) > store.MaxLimits {
 		img.Features |= store.ManyLimits
 	}
-	slices.SortFunc(exist, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	return exist, "", ""
 }
 

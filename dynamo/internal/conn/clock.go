@@ -208,6 +208,11 @@ func (c *Clock) answered(out any, sent time.Duration) {
 		return
 	}
 	metadata, _ := reflect.TypeAssert[middleware.Metadata](reflect.ValueOf(out).Elem().FieldByName("ResultMetadata"))
+	c.hear(metadata, sent)
+}
+
+// hear learns from the metadata of an answer.
+func (c *Clock) hear(metadata middleware.Metadata, sent time.Duration) {
 	if date, ok := awsmiddleware.GetServerTime(metadata); ok {
 		c.learn(date, sent)
 	}

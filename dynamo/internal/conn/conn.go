@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -52,6 +53,7 @@ type Conn struct {
 	Clock   *Clock
 	Log     *slog.Logger
 	timeout time.Duration
+	updater direct.Updater // nil: the API has none
 	// immediate reports that the API never waits, so no request needs a timeout.
 	immediate bool
 }
@@ -73,7 +75,7 @@ func New(o Options) (*Conn, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	c := &Conn{API: o.API, Table: &o.Table, Log: o.Logger, timeout: o.Timeout}
+	c := &Conn{API: o.API, Table: &o.Table, Log: o.Logger, timeout: o.Timeout, updater: direct.UpdaterOf(o.API, o.Table)}
 	if api, ok := o.API.(store.ImmediateStore); ok {
 		c.immediate = api.Immediate()
 	}
@@ -120,6 +122,32 @@ func Send[In, Out any](
 	}
 	c.Clock.answered(out, sent)
 	return out, nil
+}
+
+// bucketWrite are the options of [Conn.Update].
+var bucketWrite = []func(*dynamodb.Options){BucketWrite}
+
+// Update sends an update of a bucket item, as [Send] does with [BucketWrite]. If the update
+// met the item, Update returns whether its condition held. Otherwise it returns the SDK's
+// result or error.
+//
+// A request with a bill takes the SDK's way: its answer says what it consumed, and a
+// refusal costs what the size of the item says.
+func (c *Conn) Update(ctx context.Context, u direct.Update) (applied bool, out *dynamodb.UpdateItemOutput, err error) {
+	if c.updater == nil || store.BillOf(ctx) != nil {
+		out, err := Send(ctx, c, c.API.UpdateItem, u.Input(), bucketWrite...)
+		return err == nil, out, err
+	}
+	ctx, cancel := c.Bounded(ctx)
+	defer cancel()
+	sent := c.Clock.sending()
+	answer, err := c.updater.Update(ctx, u, bucketWrite...)
+	if err != nil {
+		c.Clock.failed(err, sent)
+		return false, nil, err
+	}
+	c.Clock.hear(answer.Metadata, sent)
+	return !answer.Refused, answer.Output, nil
 }
 
 // Call sends one request and translates its error; op names the operation in it.

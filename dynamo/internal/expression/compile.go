@@ -1,6 +1,8 @@
 package expression
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +15,10 @@ import (
 type Shape struct {
 	Update, Condition string
 	Names             map[string]string
+	// Members are all of that as members of a request, in JSON.
+	Members string
+	// Limits are the names of the limits, without the hidden one.
+	Limits []string
 }
 
 // compile makes the text of a key.
@@ -47,7 +53,19 @@ func compile(key string) (*Shape, error) {
 	case !other.isEmpty():
 		condition.part(other.text.String())
 	}
-	return &Shape{Update: update.text.String(), Condition: condition.text.String(), Names: c.names}, nil
+	sh := &Shape{Update: update.text.String(), Condition: condition.text.String(), Names: c.names, Limits: c.named}
+	sh.Members = sh.members()
+	return sh, nil
+}
+
+// members encodes the shape. No expression or name of ours has a character with an escape.
+func (sh *Shape) members() string {
+	names := clause{separator: ","}
+	for _, alias := range slices.Sorted(maps.Keys(sh.Names)) {
+		names.part(`"` + alias + `":"` + sh.Names[alias] + `"`)
+	}
+	return `"ConditionExpression":"` + sh.Condition + `","ExpressionAttributeNames":{` + names.text.String() +
+		`},"UpdateExpression":"` + sh.Update + `"`
 }
 
 // A compiler reads the operations of a key, and assembles the expressions.
@@ -55,6 +73,7 @@ type compiler struct {
 	rest                string // of the key
 	names               map[string]string
 	limits              map[int]string // names by number
+	named               []string       // limits that are not hidden
 	shards              map[int]int    // shards by number
 	sets, removes, adds clause
 	conditions          [second + 1]clause
@@ -82,7 +101,7 @@ func (c *compiler) operation() error {
 	switch f {
 	case declareLimit:
 		i, name := c.number(), c.text()
-		c.limits[i] = name
+		c.limits[i], c.named = name, append(c.named, name)
 		return store.CheckLimitName(name)
 	case declareWriteLimit:
 		c.limits[c.number()] = schema.WCU

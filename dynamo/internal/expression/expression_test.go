@@ -1,7 +1,10 @@
 package expression_test
 
 import (
+	"encoding/json"
 	"errors"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -18,9 +22,8 @@ func done(t *testing.T, c *expression.Cache, describe func(*expression.Write)) (
 	var shapes [2]*expression.Shape
 	for i, cache := range []*expression.Cache{c, nil} {
 		var w expression.Write
-		w.Start(8, 0)
 		describe(&w)
-		sh, _, err := w.Done(cache)
+		sh, err := w.Shape(cache)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +66,23 @@ func TestText(t *testing.T) {
 			"#rf": "rf", "#sc": "shard_count", "#ttl": "ttl", "#A18": "b_wcu_tk", "#A0": "b_a.b_tk", "#B0": "b_a.b_cp",
 			"#t0": "a.b", "#m0": "a.b#milli", "#qc": "seq#31", "#cc": "at#31", "#lc": "low#31",
 		},
+		Limits: []string{"a.b"},
 	}
+	members := struct {
+		ConditionExpression, UpdateExpression string
+		ExpressionAttributeNames              map[string]string
+	}{want.Condition, want.Update, want.Names}
+	encoded := struct {
+		ConditionExpression, UpdateExpression string
+		ExpressionAttributeNames              map[string]string
+	}{}
+	if err := json.Unmarshal([]byte("{"+got.Members+"}"), &encoded); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(members, encoded); diff != "" {
+		t.Error(diff)
+	}
+	want.Members = got.Members
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -151,71 +170,84 @@ func TestInvalidName(t *testing.T) {
 	done(t, &cache, func(w *expression.Write) { w.Require(w.Limit(0, "a").Tokens().Exists()) })
 	for _, name := range []string{"", "a\x00", "a b", "wcu", strings.Repeat("a", 1000)} {
 		var w expression.Write
-		w.Start(0, 0)
 		w.Require(w.Limit(0, name).Tokens().Exists())
-		if _, _, err := w.Done(&cache); !errors.Is(err, store.ErrInvalid) {
+		if _, err := w.Shape(&cache); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("limit %q: got error %v, want %v", name, err, store.ErrInvalid)
 		}
 	}
 }
 
+// Values are the same as a map and in JSON, also beyond the room for numbers.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	var w expression.Write
-	w.Start(1, 1)
-	w.Set(expression.RF, w.Number(":a", 12))
-	w.Set(expression.RF, w.Number(":b", -34)) // beyond the room
-	w.Set(expression.EntityID, w.Text(":c", "x"))
-	w.Set(expression.EntityID, w.Text(":d", "y"))
-	_, got, err := w.Done(nil)
-	if err != nil {
+	want := schema.Item{":c": schema.S("x"), ":d": schema.S("\"\x01\u2028"), ":e": schema.Bool(true), ":f": schema.Bool(false)}
+	w.Text(":c", "x")
+	for i := range int64(70) {
+		n := math.MinInt64 + i
+		w.Number(":A"+strconv.FormatInt(i, 10), n)
+		want[":A"+strconv.FormatInt(i, 10)] = schema.N(n)
+	}
+	w.Text(":d", "\"\x01\u2028")
+	w.Bool(":e", true)
+	w.Bool(":f", false)
+	if diff := cmp.Diff(texts(want), texts(w.Values())); diff != "" {
+		t.Error(diff)
+	}
+	var members map[string]map[string]any
+	if err := json.Unmarshal(append(w.AppendValues([]byte("{")), '}'), &members); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{":a": "12", ":b": "-34", ":c": "x", ":d": "y"}
-	plain := map[string]any{}
-	for alias, v := range got {
-		plain[alias] = text(v)
-	}
-	if diff := cmp.Diff(want, plain); diff != "" {
+	if diff := cmp.Diff(texts(want), members); diff != "" {
 		t.Error(diff)
+	}
+	if got := string(new(expression.Write).AppendValues(nil)); got != "" {
+		t.Errorf("no values are %s", got)
 	}
 }
 
-// A write with a known shape costs the map, the numbers, their digits, and nothing for
-// its key.
+// A write with a known shape costs nothing in JSON. As a map it costs that, the numbers and
+// their digits.
 func TestAllocations(t *testing.T) {
 	var cache expression.Cache
-	describe := func(w *expression.Write) {
-		w.Start(3, 0)
+	var w expression.Write
+	body := make([]byte, 0, 1024)
+	describe := func() {
+		w = expression.Write{}
 		for i, name := range []string{"a", "b", "c"} {
 			l := w.Limit(i, name)
 			w.Add(l.Tokens(), l.Number('a', 1000))
 		}
-	}
-	got := testing.AllocsPerRun(100, func() {
-		var w expression.Write
-		describe(&w)
-		if _, _, err := w.Done(&cache); err != nil {
+		if _, err := w.Shape(&cache); err != nil {
 			t.Fatal(err)
 		}
-	})
-	var m map[string]any
+	}
+	if got := testing.AllocsPerRun(100, func() { describe(); body = w.AppendValues(body[:0]) }); got != 0 {
+		t.Errorf("%v allocations in JSON, want none", got)
+	}
+	var values, m map[string]types.AttributeValue
+	got := testing.AllocsPerRun(100, func() { describe(); values = w.Values() })
 	made := testing.AllocsPerRun(100, func() {
-		m = make(map[string]any, 3)
-		m[":a"] = &got
+		m = make(map[string]types.AttributeValue, 3)
+		m[":a"] = values[":A0"]
 	})
 	if got > made+2 {
 		t.Errorf("%v allocations, want %v for a map, and 2", got, made)
 	}
 }
 
-// text is the number or string in a value.
-func text(v types.AttributeValue) string {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberN:
-		return v.Value
-	case *types.AttributeValueMemberS:
-		return v.Value
+// texts are values as JSON has them.
+func texts(values schema.Item) map[string]map[string]any {
+	all := make(map[string]map[string]any)
+	for alias, v := range values {
+		switch v := v.(type) {
+		case *types.AttributeValueMemberN:
+			all[alias] = map[string]any{"N": v.Value}
+		case *types.AttributeValueMemberS:
+			all[alias] = map[string]any{"S": v.Value}
+		case *types.AttributeValueMemberBOOL:
+			all[alias] = map[string]any{"BOOL": v.Value}
+		}
 	}
-	return ""
+	return all
 }

@@ -1,9 +1,8 @@
 package expression
 
-import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+import "github.com/zeroae/zae-limiter-go/internal/schema"
 
-// A Write records the operations and the values of one write. Its zero value is usable
-// after [Write.Start].
+// A Write records the operations and the values of one write. Its zero value has none.
 //
 // An operation appends itself to the key, and nothing else: [Cache] makes the text of
 // the key. A [Value] comes from the method that gives its value. So no operation can be
@@ -13,10 +12,6 @@ type Write struct {
 	values values
 	key    key
 }
-
-// Start makes room for as many numbers and strings. A write that gives more needs more
-// allocations.
-func (w *Write) Start(numbers, texts int) { w.values.start(numbers, texts) }
 
 // A Value is the alias of a value that a [Write] has been given.
 type Value struct{ alias string }
@@ -28,11 +23,14 @@ func (w *Write) Number(alias string, n int64) Value {
 }
 
 // Text gives a string; see [Write.Number].
-func (w *Write) Text(alias, s string) Value { return w.Constant(alias, w.values.text(s)) }
+func (w *Write) Text(alias, s string) Value {
+	w.values.text(alias, s)
+	return Value{alias}
+}
 
-// Constant gives a value that was made before; see [Write.Number].
-func (w *Write) Constant(alias string, v types.AttributeValue) Value {
-	w.values.byAlias[alias] = v
+// Bool gives a boolean; see [Write.Number].
+func (w *Write) Bool(alias string, b bool) Value {
+	w.values.other(alias, schema.Bool(b))
 	return Value{alias}
 }
 
@@ -98,13 +96,12 @@ func (w *Write) record(among alternative, o operation) {
 	w.key.add(code)
 }
 
-// Done returns the constant part and the values of the write. A nil cache compiles
-// without keeping the result. Done fails with a [*store.ValidationError] if the name of
-// a limit is invalid.
-func (w *Write) Done(c *Cache) (*Shape, Values, error) {
-	sh, err := c.get(w.key.bytes())
-	if err != nil {
-		return nil, nil, err
-	}
-	return sh, w.values.done(), nil
-}
+// Shape returns the constant part of the write. A nil cache compiles without keeping the
+// result. Shape fails with a [*store.ValidationError] if the name of a limit is invalid.
+func (w *Write) Shape(c *Cache) (*Shape, error) { return c.get(w.key.bytes()) }
+
+// Values returns the values of the write. They share memory with it.
+func (w *Write) Values() Values { return w.values.byAlias() }
+
+// AppendValues appends the values to a request in JSON, as members of an object.
+func (w *Write) AppendValues(to []byte) []byte { return w.values.appendJSON(to) }

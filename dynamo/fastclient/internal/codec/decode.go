@@ -1,9 +1,13 @@
 package codec
 
 import (
+	"hash/maphash"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
 )
 
 // An Item is an item as the SDK returns it.
@@ -13,10 +17,21 @@ type Item = map[string]types.AttributeValue
 // the one member, an item. It returns nil if there is none. The strings of the item are
 // parts of the body.
 //
-// ReadItem and [ReadItems] read only what DynamoDB sends: JSON without spaces, and
-// attributes that are strings, numbers or booleans, without escapes. They report
+// ReadItem and the functions below read only what DynamoDB sends: JSON without spaces, and
+// attributes that are strings, numbers or booleans, without escapes, each once. They report
 // everything else as not plain, and the SDK reads that.
 func ReadItem(body, member string) (it Item, plain bool) {
+	var room [ManyAttributes]direct.Attribute
+	all, plain := ReadAttributes(body, member, room[:0])
+	if !plain {
+		return nil, false
+	}
+	return itemOf(all), true
+}
+
+// ReadAttributes reads what [ReadItem] reads, into a list that is not nil. It returns nil
+// if there is no item.
+func ReadAttributes(body, member string, to []direct.Attribute) (all []direct.Attribute, plain bool) {
 	r := reader{rest: body}
 	r.expect("{")
 	if r.rest == "}" {
@@ -25,9 +40,9 @@ func ReadItem(body, member string) (it Item, plain bool) {
 	r.expect(`"`)
 	r.expect(member)
 	r.expect(`":`)
-	it = r.item()
+	all = r.attributes(to)
 	r.expect("}")
-	return it, !r.odd && r.rest == ""
+	return all, !r.odd && r.rest == ""
 }
 
 // ReadItems reads the answer to a batch of reads from one table that left no key
@@ -45,7 +60,8 @@ func ReadItems(body, table string) (items []Item, plain bool) {
 		if len(items) > 0 {
 			r.expect(",")
 		}
-		items = append(items, r.item())
+		var room [ManyAttributes]direct.Attribute
+		items = append(items, itemOf(r.attributes(room[:0])))
 	}
 	r.expect("}")
 	if !before {
@@ -58,6 +74,16 @@ func ReadItems(body, table string) (items []Item, plain bool) {
 // ReadRefusal reads the answer to a write whose condition failed, with the item that failed
 // it, if the request asked for that.
 func ReadRefusal(body string) (message string, it Item, plain bool) {
+	var room [ManyAttributes]direct.Attribute
+	message, all, plain := ReadRefused(body, room[:0])
+	if !plain {
+		return "", nil, false
+	}
+	return message, itemOf(all), true
+}
+
+// ReadRefused reads what [ReadRefusal] reads, as [ReadAttributes] does.
+func ReadRefused(body string, to []direct.Attribute) (message string, all []direct.Attribute, plain bool) {
 	r := reader{rest: body}
 	r.expect(`{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",`)
 	if !r.skip(`"message":"`) { // servers differ
@@ -65,10 +91,10 @@ func ReadRefusal(body string) (message string, it Item, plain bool) {
 	}
 	message = r.text()
 	if r.skip(`,"Item":`) {
-		it = r.item()
+		all = r.attributes(to)
 	}
 	r.expect("}")
-	return message, it, !r.odd && r.rest == ""
+	return message, all, !r.odd && r.rest == ""
 }
 
 // A reader reads from the beginning of rest. Once something is odd it reads nothing that
@@ -105,67 +131,84 @@ func (r *reader) text() string {
 	return ""
 }
 
-// An attribute is one of an item.
-type attribute struct {
-	name, value string
-	kind        byte // 'S', 'N', or 'B' for a boolean
-}
+// ManyAttributes is the number of attributes that need no memory while they are read.
+const ManyAttributes = 40
 
-// manyAttributes is the number of attributes that need no memory while they are read.
-const manyAttributes = 40
-
-// item reads an item. It first reads the attributes, so that it can make the map and the
-// structs in one piece each.
-func (r *reader) item() Item {
-	var room [manyAttributes]attribute
-	all := room[:0]
-	texts, numbers := 0, 0
-	r.expect("{")
-	for !r.odd && !r.skip("}") {
-		if len(all) > 0 {
-			r.expect(",")
-		}
-		a := r.attribute()
-		switch a.kind {
-		case 'S':
-			texts++
-		case 'N':
-			numbers++
-		}
-		all = append(all, a)
-	}
-	if r.odd {
+// itemOf makes an item of its attributes: the map and the structs in one piece each.
+func itemOf(all []direct.Attribute) Item {
+	if all == nil {
 		return nil
+	}
+	texts, numbers := 0, 0
+	for i := range all {
+		switch all[i].Kind {
+		case direct.String:
+			texts++
+		case direct.Number:
+			numbers++
+		case direct.True, direct.False:
+		}
 	}
 	it := make(Item, len(all))
 	s, n := make([]types.AttributeValueMemberS, texts), make([]types.AttributeValueMemberN, numbers)
-	for _, a := range all {
-		switch a.kind {
-		case 'S':
-			s[0].Value = a.value
-			it[a.name], s = &s[0], s[1:]
-		case 'N':
-			n[0].Value = a.value
-			it[a.name], n = &n[0], n[1:]
-		default:
-			it[a.name] = &types.AttributeValueMemberBOOL{Value: a.value == "true"}
+	for i := range all {
+		switch a := &all[i]; a.Kind {
+		case direct.String:
+			s[0].Value = a.Text
+			it[a.Name], s = &s[0], s[1:]
+		case direct.Number:
+			n[0].Value = a.Text
+			it[a.Name], n = &n[0], n[1:]
+		case direct.True, direct.False:
+			it[a.Name] = &types.AttributeValueMemberBOOL{Value: a.Kind == direct.True}
 		}
 	}
 	return it
 }
 
-func (r *reader) attribute() (a attribute) {
+// attributes reads the attributes of an item.
+func (r *reader) attributes(to []direct.Attribute) []direct.Attribute {
+	r.expect("{")
+	for !r.odd && !r.skip("}") {
+		if len(to) > 0 {
+			r.expect(",")
+		}
+		to = append(to, r.attribute())
+	}
+	r.odd = r.odd || !distinct(to)
+	return to
+}
+
+var seed = maphash.MakeSeed()
+
+// distinct reports whether no two attributes have the same name. It compares a name with
+// the earlier ones only if one of them may have the same hash.
+func distinct(all []direct.Attribute) bool {
+	const words, bits = 16, 64
+	var seen [words]uint64
+	for i := range all {
+		hash := maphash.String(seed, all[i].Name)
+		word, bit := hash/bits%words, uint64(1)<<(hash%bits)
+		if seen[word]&bit != 0 && slices.ContainsFunc(all[:i], func(a direct.Attribute) bool { return a.Name == all[i].Name }) {
+			return false
+		}
+		seen[word] |= bit
+	}
+	return true
+}
+
+func (r *reader) attribute() (a direct.Attribute) {
 	r.expect(`"`)
-	a.name = r.text()
+	a.Name = r.text()
 	switch {
 	case r.skip(`:{"S":"`):
-		a.kind, a.value = 'S', r.text()
+		a.Kind, a.Text = direct.String, r.text()
 	case r.skip(`:{"N":"`):
-		a.kind, a.value = 'N', r.text()
+		a.Kind, a.Text = direct.Number, r.text()
 	case r.skip(`:{"BOOL":true`):
-		a.kind, a.value = 'B', "true"
+		a.Kind = direct.True
 	case r.skip(`:{"BOOL":false`):
-		a.kind = 'B'
+		a.Kind = direct.False
 	default:
 		r.odd = true
 	}

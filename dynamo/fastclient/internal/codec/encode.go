@@ -7,10 +7,11 @@ import (
 	"math/big"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/document"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
 )
 
 // A Writer writes a request as JSON, as the SDK's own serializer does. The SDK's inputs
@@ -43,6 +44,9 @@ func (w *Writer) Start(room int) {
 // Done returns the room and the request. It reports whether the SDK would have written
 // the same.
 func (w *Writer) Done() (all []byte, plain bool) { return w.body, !w.odd && w.depth == 0 }
+
+// Write writes a whole request, which appendTo appends.
+func (w *Writer) Write(appendTo func(body []byte) []byte) { w.body = appendTo(w.body) }
 
 // Bytes returns the request.
 func (w *Writer) Bytes() []byte { return w.body[w.room:] }
@@ -115,8 +119,7 @@ func (w *Writer) CloseMap() { w.end('}') }
 func (w *Writer) WriteKey(_ *smithy.Schema, key string) {
 	w.odd = w.odd || w.last() == ':'
 	w.comma()
-	w.text(key)
-	w.body = append(w.body, ':')
+	w.body = append(direct.AppendText(w.body, key), ':')
 }
 
 // WriteList begins a list.
@@ -136,7 +139,10 @@ func (w *Writer) WriteUnion(s, variant *smithy.Schema) {
 func (w *Writer) CloseUnion() { w.end('}') }
 
 // WriteString writes a string.
-func (w *Writer) WriteString(s *smithy.Schema, v string) { w.value(s); w.text(v) }
+func (w *Writer) WriteString(s *smithy.Schema, v string) {
+	w.value(s)
+	w.body = direct.AppendText(w.body, v)
+}
 
 // WriteBool writes a boolean.
 func (w *Writer) WriteBool(s *smithy.Schema, v bool) {
@@ -183,48 +189,3 @@ func (w *Writer) WriteTime(*smithy.Schema, time.Time) { w.odd = true }
 
 // WriteDocument is one of them.
 func (w *Writer) WriteDocument(*smithy.Schema, document.Value) { w.odd = true }
-
-// text writes a string with the SDK's escapes.
-func (w *Writer) text(v string) {
-	w.body = append(w.body, '"')
-	done := 0
-	for i := 0; i < len(v); {
-		c := v[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < 0x7f {
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(v[i:])
-		escape, escaped := escapeOf(r, size)
-		if escaped {
-			w.body = append(append(w.body, v[done:i]...), escape...)
-			done = i + size
-		}
-		i += size
-	}
-	w.body = append(append(w.body, v[done:]...), '"')
-}
-
-// escapeOf returns how the SDK writes a character that is not plain ASCII.
-func escapeOf(r rune, size int) (escape string, escaped bool) {
-	const hex = "0123456789abcdef"
-	switch {
-	case r == '"':
-		return `\"`, true
-	case r == '\\':
-		return `\\`, true
-	case r == '\n':
-		return `\n`, true
-	case r == '\r':
-		return `\r`, true
-	case r == '\t':
-		return `\t`, true
-	case r < ' ' || r == 0x7f:
-		return `\u00` + string([]byte{hex[r>>4], hex[r&0xf]}), true
-	case r == '\u2028' || r == '\u2029':
-		return `\u202` + string(hex[r&0xf]), true
-	case r == utf8.RuneError && size == 1:
-		return string(utf8.RuneError), true
-	}
-	return "", false
-}

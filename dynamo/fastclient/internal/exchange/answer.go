@@ -54,6 +54,10 @@ func (a *Answer) Release() {
 	a.release()
 }
 
+// IsPlain reports whether the answer has the usual form, and no header that says what kind
+// of error it is.
+func (a *Answer) IsPlain() bool { return a.odd == nil }
+
 // HTTP returns the answer as the SDK takes it. It remains valid after [Answer.Release].
 func (a *Answer) HTTP() (*http.Response, error) {
 	if a.odd != nil {
@@ -169,7 +173,7 @@ func (a *Answer) headerLine(line []byte) (plain bool) {
 		a.Date = value
 	case is("X-Amz-Crc32") && a.sum == nil:
 		a.sum = value
-	case is("Transfer-Encoding"), is("Content-Encoding"), is("Age"), is("Trailer"), is("Upgrade"):
+	case is("Transfer-Encoding"), is("Content-Encoding"), is("Age"), is("Trailer"), is("Upgrade"), is("X-Amzn-Errortype"):
 		return false
 	}
 	return true
@@ -237,10 +241,12 @@ func verify(text string, data []byte) error {
 	if text == "" {
 		return nil
 	}
-	if sum := crc32.ChecksumIEEE(data); text != strconv.FormatUint(uint64(sum), 10) {
-		return fmt.Errorf("the answer was damaged on its way: its checksum is %d, want %s", sum, text)
+	sum := crc32.ChecksumIEEE(data)
+	var digits [10]byte // the largest 32-bit number
+	if text == string(strconv.AppendUint(digits[:0], uint64(sum), 10)) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the answer was damaged on its way: its checksum is %d, want %s", sum, text)
 }
 
 // A limited reader fails after a number of bytes.

@@ -1,0 +1,5 @@
+//go:build !race
+
+package fastclient_test
+
+const raceAllocations = 0
