@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"internal/config":  {"internal/calls", "internal/memory", "internal/plan", "store"},
 
 	// Memory does no I/O. The plan has no clock and no lock.
-	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store", lru},
+	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store"},
 	"internal/plan":   {"internal/bucket", "store"},
 	"internal/lane":   {"internal/calls"},
 	"internal/calls":  {},
