@@ -20,8 +20,9 @@ const (
 	module = "github.com/zeroae/zae-limiter-go"
 	sdk    = "github.com/aws/aws-sdk-go-v2"
 	sdkDB  = sdk + "/service/dynamodb"
-	// lru bounds what limiters and aggregators remember. A maintained library tracks
-	// which entry was used last; this one imports only the standard library.
+	// lru bounds what aggregators and middleware remember. A maintained library tracks
+	// which entry was used last; this one imports only the standard library. A limiter
+	// remembers so much that it has an own one, of half the size.
 	lru = "github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
