@@ -129,6 +129,10 @@ type Image struct {
 	HasValidUntil bool
 	// Disabled is an operator's switch: no tokens may be acquired.
 	Disabled bool
+	// Features are those of a peer that the item uses. An item that is not
+	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
+	// limiter leaves it alone.
+	Features Features
 	// Cascade says that an acquire on this bucket also acquires from Parent.
 	Cascade bool
 	Parent  string // "" if none
@@ -136,10 +140,6 @@ type Image struct {
 	// item's owner was copied.
 	ParentGeneration int64
 	Incarnation      string
-	// Features are those of a peer that the item uses. An item that is not
-	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
-	// limiter leaves it alone.
-	Features Features
 	// Writes is the hidden write limit of the item.
 	Writes LimitState
 	// Limits are the item's limits by name, in order, [Image.Writes] excluded.

@@ -48,7 +48,8 @@ func (s *Settler) adjust(ctx context.Context, img *store.Image, deltas []store.A
 	if !s.isQueued() || plan.IsWide(img) {
 		return s.adjustAlone(ctx, acct, img, deltas)
 	}
-	ln := &acct.at(img.Shard).credits
+	defer acct.leave()
+	ln := &acct.enter().at(img.Shard).credits
 	t := &ticket{Claim: &Claim{Bucket: img.Bucket, Terms: plan.Terms{Amounts: deltas}}}
 	switch told, err := s.attend(ctx, ln, t, s.places, nil); {
 	case err != nil:

@@ -26,18 +26,21 @@ func (in *Inspector) compareIfDue(ctx context.Context, c *Claim, w *plan.Wanted)
 // read, because the other is older than the claim. It returns nil if a read has just
 // failed.
 func (in *Inspector) compare(ctx context.Context, acct *account, b store.Bucket) *comparison {
-	cmp, first := acct.comparisons.begin(in.Uptime(), in.Config.TTL() > 0)
+	d := acct.enter()
+	cmp, first := d.comparisons.begin(in.Uptime(), in.Config.TTL() > 0)
 	if !first {
+		acct.leave()
 		return cmp
 	}
 	in.Soon(func() {
+		defer acct.leave()
 		w, err := in.Config.Refresh(in.Detach(ctx), b.Entity, b.Resource)
 		if err == nil {
 			acct.Want(w)
 		} else {
 			in.Logger.WarnContext(ctx, "bucket not compared with its configuration", "entity", b.Entity, "resource", b.Resource, "error", err)
 		}
-		acct.comparisons.end(cmp, err, in.Uptime())
+		d.comparisons.end(cmp, err, in.Uptime())
 	})
 	return cmp
 }
@@ -68,13 +71,15 @@ func (in *Inspector) await(ctx context.Context, cmp *comparison, left <-chan str
 // verifySoon is [process.Process.Verify] for a claim. It gives up early, and at once if a read has just
 // failed.
 func (in *Inspector) verifySoon(ctx context.Context, acct *account, b store.Bucket) (*plan.Wanted, error) {
-	if err := acct.comparisons.failedLately(in.Uptime()); err != nil {
+	d := acct.enter()
+	defer acct.leave()
+	if err := d.comparisons.failedLately(in.Uptime()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := in.Shorten(ctx)
 	defer cancel()
 	w, err := in.Verify(ctx, &acct.Account, b)
-	acct.comparisons.end(nil, err, in.Uptime())
+	d.comparisons.end(nil, err, in.Uptime())
 	return w, err
 }
 
@@ -161,4 +166,11 @@ func (c *comparisons) failedLately(up time.Duration) error {
 		return nil
 	}
 	return c.failure
+}
+
+// areBlank reports whether no read is under way, and the last one has not failed.
+func (c *comparisons) areBlank() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current == nil && c.failure == nil
 }

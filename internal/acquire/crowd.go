@@ -154,7 +154,8 @@ func (cr *crowd) serve(ctx context.Context) (served bool, err error) {
 	}
 	cr.callers = without(cr.callers, admitted) // their claims no longer belong to this goroutine
 	acct := p.c.acct
-	acct.at(p.c.Shard).takes.Expect(len(admitted))
+	acct.enter().at(p.c.Shard).takes.Expect(len(admitted))
+	acct.leave()
 	acct.TookTurn(p.img, amounts(admitted[0]), p.Up, p.c.until, p.wr.Rand)
 	grant(admitted, p.img, p.Moment, p.ahead())
 	cr.refuseRest(ctx, p.wr.Now())

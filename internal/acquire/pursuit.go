@@ -261,7 +261,8 @@ func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err err
 	}
 	// Refills have one lock, the stamp: refills of one process need not compete for it.
 	// A caller that waited looks at the image that the other refill brought.
-	ran, waited := p.c.acct.at(p.c.Shard).refilling.Do(ctx, p.left, func() { done, err = p.refill(ctx, next) })
+	defer p.c.acct.leave()
+	ran, waited := p.c.acct.enter().at(p.c.Shard).refilling.Do(ctx, p.left, func() { done, err = p.refill(ctx, next) })
 	if !ran && waited == nil {
 		p.met = p.wr.Uptime()
 		if img := p.c.lastImage(p.met); img != nil {
@@ -342,7 +343,8 @@ func (p *pursuit) verify(ctx context.Context) error {
 	var w *plan.Wanted
 	var err error
 	acct, in := p.c.acct, p.wr.inspector
-	ran, waited := acct.verifying.Do(ctx, p.left, func() { w, err = in.verifySoon(ctx, acct, p.c.Bucket) })
+	defer acct.leave()
+	ran, waited := acct.enter().verifying.Do(ctx, p.left, func() { w, err = in.verifySoon(ctx, acct, p.c.Bucket) })
 	switch {
 	case waited != nil:
 		return process.Unavailable(waited)

@@ -89,7 +89,7 @@ func (d *Driver) recall(acct *account, req *Request, optional bool, m memory.Mom
 		in = req.Fallback
 	}
 	var ahead time.Duration
-	if _, room := acct.NextTurn(); acct.at(0).takes.Waiting() < room {
+	if _, room := acct.NextTurn(); acct.waiting() < room {
 		ahead = acct.Ahead(m.Up, req.By)
 	}
 	return acct.IsShort(w, in, req.Consume, optional, m, trust, ahead)

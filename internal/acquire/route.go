@@ -116,7 +116,7 @@ func (wr *writer) waitForWrites(ctx context.Context, c *Claim, left <-chan struc
 // probe finds out whether a bucket whose only known shard was throttled has other
 // shards.
 func (wr *writer) probe(ctx context.Context, c *Claim, left <-chan struct{}) bool {
-	_, err := c.acct.Reshaping.Do(ctx, left, func() {
+	_, err := c.acct.Reshaping().Do(ctx, left, func() {
 		b := c.Bucket
 		b.Shard = 1
 		if loaded, err := wr.Store.Load(ctx, &store.Load{Bucket: &b}); err == nil && loaded.Image != nil {

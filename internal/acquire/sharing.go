@@ -53,7 +53,9 @@ func (wr *writer) debitInLane(ctx context.Context, c *Claim, left <-chan struct{
 	}
 	began := wr.Uptime()
 	c.adopt(c.acct.Wanted())
-	ln, places := &c.acct.at(c.Shard).takes, wr.placesFor(c)
+	defer c.acct.leave()
+	ln := &c.acct.enter().at(c.Shard).takes
+	places := wr.placesFor(ln, c)
 	t := &ticket{Claim: c}
 	switch told, err := wr.attend(ctx, ln, t, places, left); {
 	case err != nil: // the ticket still belongs to others
@@ -63,7 +65,7 @@ func (wr *writer) debitInLane(ctx context.Context, c *Claim, left <-chan struct{
 	case told == lane.Solo:
 		return wr.debitAlone(ctx, c, left)
 	}
-	defer func() { ln.Leave(wr.placesFor(c)) }()
+	defer func() { ln.Leave(wr.placesFor(ln, c)) }()
 	if err := wr.pauseIfShared(ctx, c, left); err != nil {
 		return err
 	}
@@ -97,7 +99,8 @@ func (wr *writer) debitInLane(ctx context.Context, c *Claim, left <-chan struct{
 // writes. The caller at the front decides for all that have come meanwhile.
 func (wr *writer) gather(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	c.short = false
-	t, ln := &ticket{Claim: c}, &c.acct.gathers
+	defer c.acct.leave()
+	t, ln := &ticket{Claim: c}, &c.acct.enter().gathers
 	switch told, err := wr.attend(ctx, ln, t, 1, left); {
 	case err != nil: // the ticket still belongs to others
 		return err
@@ -114,9 +117,9 @@ func (wr *writer) gather(ctx context.Context, c *Claim, left <-chan struct{}) er
 // write would know no more than the first: the item is not known, needs a repair, is shared,
 // or does not hold enough for two such claims. There is one, too, while callers come in
 // crowds: a write that carries them all costs no more than one that carries a few.
-func (wr *writer) placesFor(c *Claim) int {
+func (wr *writer) placesFor(ln *lane.Lane[*Claim], c *Claim) int {
 	img := c.lastImage(wr.Uptime())
-	if img == nil || !c.Terms.Fits(img) || c.acct.IsSharedShard(c.Shard, wr.Uptime()) || c.acct.at(c.Shard).takes.Crowded(wr.places) || !plan.CoversTwice(img, c.Terms.Amounts, wr.Now()) {
+	if img == nil || !c.Terms.Fits(img) || c.acct.IsSharedShard(c.Shard, wr.Uptime()) || ln.Crowded(wr.places) || !plan.CoversTwice(img, c.Terms.Amounts, wr.Now()) {
 		return 1
 	}
 	return wr.places

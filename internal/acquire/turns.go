@@ -36,11 +36,16 @@ func (wr *writer) pauseIfShared(ctx context.Context, c *Claim, left <-chan struc
 	}
 	by, up := c.by, wr.Uptime()
 	end := up + c.acct.PauseLeft(c.Shard, c.Terms.Amounts, up, by)
+	if up >= end {
+		return nil
+	}
+	defer c.acct.leave()
+	takes := &c.acct.enter().at(c.Shard).takes
 	for ; up < end; up = wr.Uptime() {
 		if err := process.Sleep(ctx, left, min(end-up, look)); err != nil {
 			return err
 		}
-		for other := range c.acct.at(c.Shard).takes.Line() {
+		for other := range takes.Line() {
 			if other.by < by {
 				by = other.by
 				end = min(end, up+(by-up)/2)

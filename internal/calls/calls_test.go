@@ -113,3 +113,40 @@ func TestWorkers(t *testing.T) {
 		w.Close() // the bubble sees a goroutine that is left
 	})
 }
+
+// Workers without work end, and those with work stay.
+func TestIdleWorkersEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var w calls.Workers
+		defer w.Close()
+		run := func(n int) {
+			for range n {
+				w.Run(func() { time.Sleep(time.Second) })
+			}
+		}
+		idle := func(want int) {
+			t.Helper()
+			if synctest.Wait(); w.Idle() != want {
+				t.Errorf("%d goroutines are idle, want %d", w.Idle(), want)
+			}
+		}
+		run(10)
+		time.Sleep(time.Second)
+		idle(10)
+		time.Sleep(calls.IdleTime - time.Second)
+		idle(10)
+		for range 10 { // two of them go on working
+			run(2)
+			time.Sleep(calls.IdleTime / 2)
+		}
+		idle(2)
+		time.Sleep(2 * calls.IdleTime)
+		idle(0)
+		run(1) // after the timer has ended
+		time.Sleep(time.Second)
+		idle(1)
+		time.Sleep(2 * calls.IdleTime)
+		idle(0)
+	})
+}

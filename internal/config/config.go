@@ -30,6 +30,10 @@ type Reader struct {
 	// in an earlier epoch is no longer young.
 	epoch atomic.Uint64
 
+	// results has the last result for each resource. Most entities have no levels and no
+	// record of their own. Their results are equal, and one is shared by all their buckets.
+	results *memory.Cache[string, *plan.Wanted]
+
 	hits, misses  atomic.Int64
 	onUnavailable atomic.Pointer[store.OnUnavailable] // the last setting of the system level
 
@@ -62,7 +66,8 @@ type result struct {
 func NewReader(s store.Store, uptime func() time.Duration, ttl time.Duration, size int, expires bool) *Reader {
 	return &Reader{
 		store: s, uptime: uptime, ttl: ttl, expires: expires,
-		levels: memory.NewCache[store.ConfigKey, level](size),
+		levels:  memory.NewCache[store.ConfigKey, level](size),
+		results: memory.NewCache[string, *plan.Wanted](size),
 	}
 }
 
@@ -161,7 +166,16 @@ func (r *Reader) read(ctx context.Context, entity, resource string, b *store.Buc
 	w := inForce(levels, loaded.Entity)
 	w.Epoch = epoch
 	w.Expires = r.expires && w.Level >= plan.EntityLevels
-	return result{wanted: w, image: loaded.Image}
+	return result{wanted: r.shared(resource, w), image: loaded.Image}
+}
+
+// shared returns an equal result of another read, if that was the last one for the resource.
+func (r *Reader) shared(resource string, w *plan.Wanted) *plan.Wanted {
+	if last, ok := r.results.Get(resource); ok && last.Equals(w) {
+		return last
+	}
+	r.results.Put(resource, w)
+	return w
 }
 
 // keep puts a level into the cache, unless the cache has one whose read began later.

@@ -176,3 +176,43 @@ func TestAReadThatFails(t *testing.T) {
 		t.Error("the last known setting is lost, or overrides the request's")
 	}
 }
+
+// Entities without anything of their own share the result of a read. Those whose result
+// differs, or is younger, do not.
+func TestEqualResultsAreShared(t *testing.T) {
+	t.Parallel()
+	s := &levels{has: map[store.ConfigKey]*store.Config{
+		resource:                            of(10),
+		{Resource: "gpt-5"}:                 of(10),
+		{Entity: "rich", Resource: "gpt-4"}: of(20),
+	}}
+	r, up := reader(s)
+	read := func(entity, resource string) *plan.Wanted {
+		t.Helper()
+		w, _, err := r.Resolve(t.Context(), entity, resource, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	first, other := read("user", "gpt-4"), read("user", "gpt-5")
+	*up += time.Second
+	if read("second", "gpt-4") != first || read("second", "gpt-5") != other || first == other {
+		t.Error("equal results are not shared")
+	}
+	if w := read("rich", "gpt-4"); w == first || w.Limits[0].Capacity != 20 {
+		t.Errorf("an entity with limits of its own has %+v", w)
+	}
+	read("third", "gpt-4")
+	s.entity = &store.Entity{ID: "child", Parent: "user", Cascade: true}
+	if w := read("child", "gpt-4"); w.Owner.Parent != "user" {
+		t.Errorf("an entity with a parent has %+v", w)
+	}
+	s.entity = nil
+	first = read("third", "gpt-4")
+	r.Invalidate()
+	*up += time.Second
+	if w := read("fourth", "gpt-4"); w == first || w.Read != *up || w.Epoch != r.Epoch() {
+		t.Errorf("a later read is %+v", w)
+	}
+}

@@ -64,6 +64,8 @@ const (
 	maxCrowd = 1024
 	// maxYields is how often a caller at the front yields to other goroutines.
 	maxYields = 32
+	// several is how many callers for each place make a crowd.
+	several = 4
 )
 
 // Attend enters a caller and waits for its turn. The lane has a number of places: so many
@@ -230,10 +232,18 @@ func (ln *Lane[C]) Expect(callers int) {
 // Crowded reports whether so many callers come in the time of a write that they had better
 // share one: several for each of a number of places.
 func (ln *Lane[C]) Crowded(places int) bool {
-	const several = 4
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	return ln.granted >= several*places
+}
+
+// IsBlank reports whether a new lane would do as well: nobody is in it, and the callers that
+// it has granted do not matter. One caller that is expected does not: if it comes, it is the
+// next one to enter.
+func (ln *Lane[C]) IsBlank() bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.underWay == 0 && len(ln.line) == 0 && ln.expected <= 1 && ln.granted < several
 }
 
 // Line goes through the claims of the callers in line.

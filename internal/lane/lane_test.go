@@ -223,3 +223,40 @@ func TestALaneIsCrowded(t *testing.T) {
 		q.Leave(q.places)
 	})
 }
+
+// A lane is blank if nobody is in it and nothing is known of its callers that matters.
+func TestALaneIsBlank(t *testing.T) {
+	inBubble(t, 1, func(q *queue) {
+		blank := func(when string, want bool) {
+			if q.IsBlank() != want {
+				t.Errorf("%s: blank is %v", when, !want)
+			}
+		}
+		blank("new", true)
+		q.attend(q.t.Context(), 1, nil)
+		blank("one leads", false)
+		q.attend(q.t.Context(), 2, nil)
+		q.Expect(1)
+		q.Leave(q.places)
+		blank("one was granted, the next leads", false)
+		q.Leave(q.places)
+		blank("one was granted", true)
+		q.attend(q.t.Context(), 3, nil)
+		q.Expect(2)
+		q.Leave(q.places)
+		blank("two are expected", false)
+		for c := range claim(2) {
+			q.attend(q.t.Context(), 4+c, nil)
+			q.Leave(q.places)
+		}
+		blank("they came", true)
+		q.attend(q.t.Context(), 6, nil)
+		q.Expect(4)
+		for c := range claim(4) {
+			q.Leave(q.places)
+			q.attend(q.t.Context(), 7+c, nil)
+		}
+		q.Leave(q.places)
+		blank("they came in a crowd", false)
+	})
+}

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -15,42 +14,32 @@ import (
 // the last image of each shard, which tell the number of shards and the parent to which
 // the entity cascades. A memory may be behind. Every write is conditional, so a wrong
 // memory costs a round trip and never an error. Instants are by [Clock.Uptime].
+//
+// A process may remember 100,000 buckets, most of them with one shard that no other process
+// writes to. What such a bucket needs is in the account itself; the rest is in rare.
 type Account struct {
 	mu        sync.Mutex
-	shards    []*shard      // by number; nil where nothing is known; at least as many as there are shards
+	first     shard         // shard 0
 	count     int           // the number of shards, 0 if none was seen
 	countedAt time.Duration // when an image last confirmed it
-	grewAt    time.Duration // when it last grew
-	uneven    bool          // images disagree about the count: a doubling is half done, or the count has just changed
 	newest    *store.Image  // the last image seen of any shard
 	seenAt    time.Duration // when that was
-	// wants is what the bucket is to be, by the last read; nil if there was none.
+	// wants is what the bucket is to be, by the last read; nil if there was none. Buckets
+	// that are to be the same share it.
 	wants *plan.Wanted
-	// disabledAt is when an item was last found disabled. disabledIn is the process's
-	// configuration epoch at that time.
-	disabledAt time.Duration
-	disabledIn uint64
+	rare  *rare // nil until something in it is set
 
-	// turn is the next turn of this process, if others write to the only shard (ADR 035).
-	turn struct {
-		at   time.Duration // when the process may write again, because it has taken ahead
-		room int           // how many callers may wait for turns; 0 if that is not known
-	}
-
-	partial bool          // one of several shards was repaired, and the others are to be checked
-	roundAt time.Duration // when the last round of claims on all shards of a shared bucket began
-	// Reshaping lets one caller at a time double, mend or merge.
-	Reshaping calls.Flight
-	reshaping bool          // such work is under way in the background
-	mendedAt  time.Duration // when mending in the background last began
-	warned    bool          // the warning of more writes than all shards sustain was given
+	uneven    bool // images disagree about the count: a doubling is half done, or the count has just changed
+	partial   bool // one of several shards was repaired, and the others are to be checked
+	reshaping bool // doubling, mending or merging is under way in the background
+	warned    bool // the warning of more writes than all shards sustain was given
 }
 
 // A shard is what a process remembers of one bucket item.
 type shard struct {
 	img        *store.Image
 	seen       Moment // when img was seen
-	brake      brake
+	brake      *brake // nil until it is pulled
 	contention contention
 }
 
@@ -86,7 +75,7 @@ func (a *Account) ShardCount() int {
 func (a *Account) Breadth(up, age time.Duration) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := len(a.shards) - 1; i >= a.count; i-- {
+	for i := a.roomLocked() - 1; i >= a.count; i-- {
 		if a.imageLocked(i, up, age) != nil {
 			return i + 1
 		}
@@ -96,22 +85,23 @@ func (a *Account) Breadth(up, age time.Duration) int {
 
 // shardLocked returns the memory of one shard, and makes it if there is none.
 func (a *Account) shardLocked(i int) *shard {
-	for len(a.shards) <= i {
-		a.shards = append(a.shards, nil)
+	if i == 0 {
+		return &a.first
 	}
-	if a.shards[i] == nil {
-		a.shards[i] = &shard{contention: a.inheritedLocked(i)}
+	r := a.rareLocked()
+	for len(r.others) < i {
+		r.others = append(r.others, nil)
 	}
-	return a.shards[i]
+	if r.others[i-1] == nil {
+		r.others[i-1] = &shard{contention: a.inheritedLocked(i)}
+	}
+	return r.others[i-1]
 }
 
 // inheritedLocked returns the first contention of a new shard: the shard is shared if
 // the shard that it was split from is.
 func (a *Account) inheritedLocked(shard int) contention {
-	if shard == 0 {
-		return contention{}
-	}
-	donor := a.shards[shard-1<<(bits.Len(uint(shard))-1)]
+	donor := a.knownLocked(shard - 1<<(bits.Len(uint(shard))-1))
 	if donor == nil {
 		return contention{}
 	}
@@ -120,10 +110,21 @@ func (a *Account) inheritedLocked(shard int) contention {
 
 // knownLocked returns the memory of one shard, nil if there is none.
 func (a *Account) knownLocked(i int) *shard {
-	if i >= len(a.shards) {
+	switch {
+	case i == 0:
+		return &a.first
+	case i >= a.roomLocked():
 		return nil
 	}
-	return a.shards[i]
+	return a.rare.others[i-1]
+}
+
+// roomLocked is one more than the highest number of a shard of which something is known.
+func (a *Account) roomLocked() int {
+	if a.rare == nil {
+		return 1
+	}
+	return 1 + len(a.rare.others)
 }
 
 // Image is the last image of a shard, or nil if that is older than age.
@@ -196,7 +197,7 @@ func (a *Account) Remember(img *store.Image, m Moment) {
 		a.count, a.countedAt = img.ShardCount, m.Up
 	}
 	if known > 0 && a.count > known {
-		a.grewAt = m.Up
+		a.rareLocked().grewAt = m.Up
 	}
 	// Shards that are known for the first time agree about their number, as far as is
 	// known.
@@ -241,13 +242,13 @@ func (a *Account) Recount(images []*store.Image, m Moment) {
 	for _, img := range images {
 		count = max(count, img.ShardCount)
 	}
-	for i := range a.shards {
-		if a.shards[i] != nil && !slices.ContainsFunc(images, func(img *store.Image) bool { return img.Shard == i }) {
-			a.shards[i].img = nil
+	for i := range a.roomLocked() {
+		if s := a.knownLocked(i); s != nil && !slices.ContainsFunc(images, func(img *store.Image) bool { return img.Shard == i }) {
+			s.img = nil
 		}
 	}
 	if a.count > 0 && count > a.count {
-		a.grewAt = m.Up
+		a.rareLocked().grewAt = m.Up
 	}
 	a.count, a.countedAt = count, m.Up
 	a.mu.Unlock()
@@ -273,7 +274,7 @@ func (a *Account) Completed(count int) {
 func (a *Account) MayDouble(up, settling time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.count < store.MaxShards && (a.grewAt == 0 || up-a.grewAt >= settling)
+	return a.count < store.MaxShards && (a.rare == nil || a.rare.grewAt == 0 || up-a.rare.grewAt >= settling)
 }
 
 // Warn reports whether the warning has not been given yet.
@@ -321,7 +322,8 @@ func (a *Account) BeginRepair() bool {
 func (a *Account) SawDisabled(up time.Duration, epoch uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.disabledAt, a.disabledIn = up, epoch
+	r := a.rareLocked()
+	r.disabledAt, r.disabledIn = up, epoch
 }
 
 // IsDisabled reports whether an item was found disabled less than age ago, in the same
@@ -329,7 +331,8 @@ func (a *Account) SawDisabled(up time.Duration, epoch uint64) {
 func (a *Account) IsDisabled(up, age time.Duration, epoch uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.disabledAt != 0 && up-a.disabledAt < age && a.disabledIn == epoch
+	r := a.rare
+	return r != nil && r.disabledAt != 0 && up-r.disabledAt < age && r.disabledIn == epoch
 }
 
 // IsKnown reports whether an image of any shard is remembered that is as young as age.

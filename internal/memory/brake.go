@@ -7,7 +7,7 @@ import (
 
 // A brake limits the requests of a process to a partition that throttles (ADR 015).
 // While it is pulled, the process sends one request in each interval. A throttle
-// doubles the interval; an answer halves it, until none is left.
+// doubles the interval; an answer halves it, until none is left. A nil brake is not pulled.
 type brake struct {
 	delay  time.Duration // the interval, 0 if the brake is not pulled
 	until  time.Duration // nothing is sent before this, by [Clock.Uptime]
@@ -23,16 +23,16 @@ const (
 	brakeMemory = 10 * time.Second
 )
 
-func (b *brake) holds(up time.Duration) bool { return up < b.until || up < b.held }
+func (b *brake) holds(up time.Duration) bool { return b != nil && (up < b.until || up < b.held) }
 
 // rests reports whether the process must send nothing now, or has sent its request for
 // this interval.
-func (b *brake) rests(up time.Duration) bool { return b.holds(up) || up < b.tested }
+func (b *brake) rests(up time.Duration) bool { return b != nil && (b.holds(up) || up < b.tested) }
 
 // test lets one request through for this interval.
 func (b *brake) test(up time.Duration) {
 	switch {
-	case b.delay == 0:
+	case b == nil || b.delay == 0:
 	case up-b.pulled > brakeMemory:
 		*b = brake{}
 	default:
@@ -42,6 +42,9 @@ func (b *brake) test(up time.Duration) {
 
 // ease halves the interval.
 func (b *brake) ease() {
+	if b == nil {
+		return
+	}
 	if b.delay /= 2; b.delay < MinBrake {
 		*b = brake{pulled: b.pulled, held: b.held}
 	}
@@ -62,8 +65,8 @@ func (b *brake) pull(sent, up time.Duration, draw func(int64) int64) {
 func (a *Account) Hold(up, until time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.shards {
-		if s != nil && s.brake.pulled != 0 && up-s.brake.pulled < DoublingPause {
+	for i := range a.roomLocked() {
+		if s := a.knownLocked(i); s != nil && s.brake != nil && s.brake.pulled != 0 && up-s.brake.pulled < DoublingPause {
 			s.brake.held = until
 		}
 	}
@@ -73,8 +76,8 @@ func (a *Account) Hold(up, until time.Duration) {
 func (a *Account) Braked(up time.Duration) (held []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i, s := range a.shards {
-		if s != nil && s.brake.holds(up) {
+	for i := range a.roomLocked() {
+		if s := a.knownLocked(i); s != nil && s.brake.holds(up) {
 			held = append(held, i)
 		}
 	}
@@ -100,7 +103,11 @@ func (a *Account) EaseBrake(i int) {
 func (a *Account) PullBrake(i int, sent, up time.Duration, draw func(int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.shardLocked(i).brake.pull(sent, up, draw)
+	s := a.shardLocked(i)
+	if s.brake == nil {
+		s.brake = &brake{}
+	}
+	s.brake.pull(sent, up, draw)
 }
 
 // IsBraked reports whether the brake forbids a write to a shard now.

@@ -3,8 +3,6 @@ package memory
 import (
 	"hash/maphash"
 	"sync"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // A Cache is a bounded map for concurrent use. It holds at most size entries and
@@ -12,9 +10,13 @@ import (
 // between them. An entry stays until its shard has seen as many other entries as it
 // has room for. Memory grows with the number of entries.
 //
-// The cache hashes a key once, and the hash is the key of the underlying LRU. If two
-// keys have the same hash, the cache keeps the last one put. Such a pair occurs only
-// among billions of keys.
+// The cache hashes a key once, and finds the entry by the hash. If two keys have the
+// same hash, the cache keeps the last one put. Such a pair occurs only among billions
+// of keys.
+//
+// An entry has its key and value, and its place in the order of use: one allocation for
+// all. The list of a library has twice the size, which a process pays for each bucket
+// and each level that it remembers.
 type Cache[K comparable, V any] struct {
 	hash   func(K) uint64
 	shards []cacheShard[K, V] // their number is a power of two
@@ -25,13 +27,19 @@ type Cache[K comparable, V any] struct {
 const cacheShards = 16
 
 type cacheShard[K comparable, V any] struct {
-	mu  sync.Mutex
-	lru *simplelru.LRU[uint64, *cached[K, V]]
+	mu     sync.Mutex
+	size   int
+	byHash map[uint64]*cached[K, V]
+	// ring is the head of the entries in the order of use: next is the last one used, and
+	// prev the one that was not used for longest. Each entry of byHash is in it once.
+	ring cached[K, V]
 }
 
+// A cached is an entry, linked with its neighbours in the order of use.
 type cached[K comparable, V any] struct {
-	key   K
-	value V
+	prev, next *cached[K, V]
+	key        K
+	value      V
 }
 
 // NewCache makes a cache of at most size entries, at least one.
@@ -48,11 +56,8 @@ func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *Cache[K
 	}
 	c := &Cache[K, V]{hash: hash, shards: make([]cacheShard[K, V], n)}
 	for i := range c.shards {
-		lru, err := simplelru.NewLRU[uint64, *cached[K, V]](max(1, (size+i)/n), nil)
-		if err != nil {
-			panic("memory: " + err.Error()) // NewLRU only refuses a size that is not positive
-		}
-		c.shards[i].lru = lru
+		c.shards[i].size = max(1, (size+i)/n)
+		c.shards[i].clearLocked()
 	}
 	return c
 }
@@ -63,19 +68,57 @@ func (c *Cache[K, V]) find(k K) (*cacheShard[K, V], uint64) {
 	return &c.shards[h&uint64(len(c.shards)-1)], h
 }
 
-func (s *cacheShard[K, V]) getLocked(h uint64, k K) (v V, ok bool) {
-	if e, ok := s.lru.Get(h); ok && e.key == k {
-		return e.value, true
+// getLocked returns an entry that is now the last one used; nil if there is none.
+func (s *cacheShard[K, V]) getLocked(h uint64, k K) *cached[K, V] {
+	e := s.byHash[h]
+	if e == nil || e.key != k {
+		return nil
 	}
-	return v, false
+	e.unlink()
+	s.linkLocked(e)
+	return e
 }
 
+// putLocked makes a new entry the last one used. It replaces an entry of the same hash.
+// Otherwise, if there is no room, it replaces the entry that was not used for longest.
+func (s *cacheShard[K, V]) putLocked(h uint64, k K, v V, hash func(K) uint64) {
+	if e := s.byHash[h]; e != nil {
+		s.dropLocked(h, e)
+	} else if len(s.byHash) == s.size {
+		oldest := s.ring.prev
+		s.dropLocked(hash(oldest.key), oldest)
+	}
+	e := &cached[K, V]{key: k, value: v}
+	s.byHash[h] = e
+	s.linkLocked(e)
+}
+
+func (s *cacheShard[K, V]) dropLocked(h uint64, e *cached[K, V]) {
+	e.unlink()
+	delete(s.byHash, h)
+}
+
+func (s *cacheShard[K, V]) clearLocked() {
+	s.byHash = make(map[uint64]*cached[K, V])
+	s.ring.prev, s.ring.next = &s.ring, &s.ring
+}
+
+func (s *cacheShard[K, V]) linkLocked(e *cached[K, V]) {
+	e.prev, e.next = &s.ring, s.ring.next
+	e.prev.next, e.next.prev = e, e
+}
+
+func (e *cached[K, V]) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
 // Get returns the value of k, if there is one.
-func (c *Cache[K, V]) Get(k K) (V, bool) {
+func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.getLocked(h, k)
+	if e := s.getLocked(h, k); e != nil {
+		return e.value, true
+	}
+	return v, false
 }
 
 // GetOrPut returns the value of k, and builds it if there is none. The shard is
@@ -84,11 +127,11 @@ func (c *Cache[K, V]) GetOrPut(k K, build func() V) V {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, ok := s.getLocked(h, k)
-	if !ok {
-		v = build()
-		s.lru.Add(h, &cached[K, V]{k, v})
+	if e := s.getLocked(h, k); e != nil {
+		return e.value
 	}
+	v := build()
+	s.putLocked(h, k, v, c.hash)
 	return v
 }
 
@@ -97,7 +140,7 @@ func (c *Cache[K, V]) Put(k K, v V) {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lru.Add(h, &cached[K, V]{k, v})
+	s.putLocked(h, k, v, c.hash)
 }
 
 // Drop forgets the value of k.
@@ -105,8 +148,8 @@ func (c *Cache[K, V]) Drop(k K) {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.getLocked(h, k); ok {
-		s.lru.Remove(h)
+	if e := s.getLocked(h, k); e != nil {
+		s.dropLocked(h, e)
 	}
 }
 
@@ -115,7 +158,7 @@ func (c *Cache[K, V]) Clear() {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		s.lru.Purge()
+		s.clearLocked()
 		s.mu.Unlock()
 	}
 }
@@ -126,7 +169,7 @@ func (c *Cache[K, V]) Len() int {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		n += s.lru.Len()
+		n += len(s.byHash)
 		s.mu.Unlock()
 	}
 	return n

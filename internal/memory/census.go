@@ -20,13 +20,12 @@ import (
 // count to another process. For [contentionMemory], the process behaves as if others
 // wrote too.
 type census struct {
-	begun    bool
 	from, to int64 // this round attributes counts greater than from and at most to
-	own      int64 // how many of these counts this process has raised
-	left     int   // writes begun before the round and still under way
 	highest  int64 // the highest count seen
-	later    int64 // how many counts above to this process has raised
-	round    int   // the number of this round
+	round    int64 // the number of this round; 0 before the first
+	own      int32 // how many of the counts of this round this process has raised
+	later    int32 // how many counts above to this process has raised
+	left     int32 // writes begun before the round and still under way
 }
 
 // A StampUse is how a write depends on the stamp.
@@ -40,18 +39,18 @@ type StampUse struct {
 type SentWrite struct {
 	StampUse
 	shard int
-	round int           // the round of the census when it was sent
+	round int64         // the round of the census when it was sent
 	at    time.Duration // when it was sent, by [Clock.Uptime]
 }
 
 // note records the count in the answer to a write, and whether the write was applied.
 // sending is the number of writes under way. It returns how many writes of others it
 // has found.
-func (s *census) note(w SentWrite, count int64, applied bool, sending int) (others int64) {
+func (s *census) note(w SentWrite, count int64, applied bool, sending int32) (others int64) {
 	switch {
-	case !s.begun, count < s.from && w.round >= s.round-1: // the item was made again
+	case s.round == 0, count < s.from && w.round >= s.round-1: // the item was made again
 		// A write sent before that belongs to a round that is older by more than one.
-		*s = census{begun: true, from: count, to: count, highest: count, left: sending, round: s.round + 2}
+		*s = census{from: count, to: count, highest: count, left: sending, round: s.round + 2}
 		return 0
 	case count < s.from:
 		return 0
@@ -67,8 +66,8 @@ func (s *census) note(w SentWrite, count int64, applied bool, sending int) (othe
 	if s.left > 0 {
 		return 0
 	}
-	others = s.to - s.from - s.own
-	*s = census{begun: true, from: s.to, to: s.highest, own: s.later, highest: s.highest, left: sending, round: s.round + 1}
+	others = s.to - s.from - int64(s.own)
+	*s = census{from: s.to, to: s.highest, own: s.later, highest: s.highest, left: sending, round: s.round + 1}
 	return others
 }
 

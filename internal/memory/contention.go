@@ -38,15 +38,15 @@ import (
 type contention struct {
 	// Instants are by [Clock.Uptime].
 	movedAt      time.Duration // when others were last found to move the stamp; 0 if they do not
-	refusedMoves int           // moves of the stamp that others' debits refused lately, times two, less the moves that were applied
 	othersAt     time.Duration // when the item was last found to be shared; 0 if never
 	load         float64       // writes a second that the item took lately, by its own count
 	sentAt       time.Duration // when this process last sent a write
-	delay        int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
-	losses       int           // how often others took what this process asked for, since a write of it was applied
 	jitter       float64       // scales the pause after that write: from 0.5 to 1.5
-	sending      int           // writes of this process under way
-	moving       int           // how many of them move the stamp
+	delay        int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
+	refusedMoves int32         // moves of the stamp that others' debits refused lately, times two, less the moves that were applied
+	losses       int32         // how often others took what this process asked for, since a write of it was applied
+	sending      int32         // writes of this process under way
+	moving       int32         // how many of them move the stamp
 
 	census census
 	// The current count of the item's writes. A new count replaces it after countPeriod:
@@ -206,12 +206,13 @@ func (a *Account) TookTurn(img *store.Image, first []store.Amount, up, earned ti
 	defer a.mu.Unlock()
 	const crowded, pause = LongestAhead * 7 / 8, 16
 	delay := a.shardLocked(img.Shard).contention.delay
-	a.turn.at = earned - 2*time.Duration(delay)*time.Millisecond
+	turn := &a.rareLocked().turn
+	turn.at = earned - 2*time.Duration(delay)*time.Millisecond
 	if late := earned - up - crowded; late > 0 {
-		a.turn.at += time.Duration(draw(int64(pause * late)))
+		turn.at += time.Duration(draw(int64(pause * late)))
 	}
-	turns := int64(LongestAhead / max(time.Millisecond, a.turn.at-up))
-	a.turn.room = int(max(plan.EarnedTimes(img, first, turnMillis), min(fewTurns, turns), 1))
+	turns := int64(LongestAhead / max(time.Millisecond, turn.at-up))
+	turn.room = int(max(plan.EarnedTimes(img, first, turnMillis), min(fewTurns, turns), 1))
 }
 
 // NextTurn is when this process may write to a shared bucket of one shard again, and how many
@@ -219,7 +220,8 @@ func (a *Account) TookTurn(img *store.Image, first []store.Amount, up, earned ti
 func (a *Account) NextTurn() (at time.Duration, room int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.turn.at, cmp.Or(a.turn.room, fewTurns)
+	turn := a.turnLocked()
+	return turn.at, cmp.Or(turn.room, fewTurns)
 }
 
 // IsShared reports whether other processes write to any shard of a bucket, too.
@@ -230,7 +232,12 @@ func (a *Account) IsShared(up time.Duration) bool {
 }
 
 func (a *Account) isSharedLocked(up time.Duration) bool {
-	return slices.ContainsFunc(a.shards, func(s *shard) bool { return s != nil && s.contention.isShared(up, a.count) })
+	for i := range a.roomLocked() {
+		if s := a.knownLocked(i); s != nil && s.contention.isShared(up, a.count) {
+			return true
+		}
+	}
+	return false
 }
 
 // Predicted returns the image of a shard as the item probably is by now. If the shard

@@ -25,7 +25,10 @@ func (c *Cache[K, V]) Together(k, other K) bool {
 // Has looks for an entry without using it.
 func (c *Cache[K, V]) Has(k K) bool {
 	s, h := c.find(k)
-	return s.lru.Contains(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byHash[h]
+	return e != nil && e.key == k
 }
 
 // Writes are the writes of one process to one item.

@@ -58,7 +58,7 @@ func (a *Account) PauseLeft(i int, amounts []store.Amount, up, by time.Duration)
 	ahead := a.aheadLocked(up, by) > 0
 	pause := s.contention.sentAt + time.Duration(s.pause(amounts, ahead))*time.Millisecond - up
 	if ahead {
-		pause = max(pause, min(a.turn.at-up, (by-up)/2))
+		pause = max(pause, min(a.turnLocked().at-up, (by-up)/2))
 	}
 	return pause
 }
@@ -75,7 +75,7 @@ func (a *Account) Lost(shard int, up time.Duration) (unheard bool) {
 	}
 	c.othersAt = up
 	c.losses++
-	return c.losses >= manyLosses && bits.OnesCount(uint(c.losses)) == 1
+	return c.losses >= manyLosses && bits.OnesCount32(uint32(c.losses)) == 1
 }
 
 // Lacked reports whether a shard lacked what a claim asks of slow limits when it was last
@@ -135,7 +135,7 @@ func (a *Account) poolLocked(amount store.Amount, up time.Duration) pool {
 		if l, ok := img.Limit(amount.Limit); ok {
 			part := plan.ShareOf(img, l.Params)
 			p.limit = plan.WholeOf(&l)
-			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.shards[i].seen.Now))
+			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.knownLocked(i).seen.Now))
 			p.plenty += max(amount.Milli, plentyOf(part, amount.Milli))
 		}
 	}
@@ -168,8 +168,9 @@ func (a *Account) BeginRound(amounts []store.Amount, up time.Duration, draw func
 			pause = max(pause, scarcityPause(p.limit, p.held, amount.Milli))
 		}
 	}
-	at := max(up, a.roundAt+time.Duration(pause*drawJitter(draw))*time.Millisecond)
-	a.roundAt = at
+	r := a.rareLocked()
+	at := max(up, r.roundAt+time.Duration(pause*drawJitter(draw))*time.Millisecond)
+	r.roundAt = at
 	return at - up
 }
 

@@ -31,7 +31,7 @@ func (a *Account) IsShort(w *plan.Wanted, limits []store.Limit, consume map[stri
 	if !a.isAsWantedLocked(w, limits, m, trust) {
 		return false, "", false
 	}
-	held, found := a.shards[0].img.Limits, 0
+	held, found := a.first.img.Limits, 0
 	for k := range held {
 		tokens, asked := consume[held[k].Name]
 		if !asked {
@@ -72,9 +72,9 @@ func (a *Account) isAsWantedLocked(w *plan.Wanted, limits []store.Limit, m Momen
 // images, all of which must exist. It is false if the images do not all have that limit
 // at that index: then they are not of one configuration.
 func (a *Account) heldLocked(k int, now, amount, ahead int64) (held int64, ok bool) {
-	name := a.shards[0].img.Limits[k].Name
+	name := a.first.img.Limits[k].Name
 	for i := range a.count {
-		img := a.shards[i].img
+		img := a.knownLocked(i).img
 		if k >= len(img.Limits) || i > 0 && img.Limits[k].Name != name {
 			return 0, false
 		}

@@ -1,6 +1,17 @@
 package memory
 
-import "time"
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+)
+
+// Reshaping lets one caller at a time double, mend or merge.
+func (a *Account) Reshaping() *calls.Flight {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return &a.rareLocked().reshaping
+}
 
 // HasDoubled reports whether all shards are known to have a number larger than from.
 func (a *Account) HasDoubled(from int) bool {
@@ -25,10 +36,14 @@ func (a *Account) BeginReshaping() bool {
 func (a *Account) BeginMending(up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.uneven || a.reshaping || a.mendedAt != 0 && up-a.mendedAt < DoublingPause {
+	if !a.uneven || a.reshaping {
 		return false
 	}
-	a.reshaping, a.mendedAt = true, up
+	r := a.rareLocked()
+	if r.mendedAt != 0 && up-r.mendedAt < DoublingPause {
+		return false
+	}
+	a.reshaping, r.mendedAt = true, up
 	return true
 }
 

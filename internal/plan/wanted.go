@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -29,6 +30,12 @@ type Wanted struct {
 	Features store.Features
 	Read     time.Duration // when the read of the oldest level began, by the limiter's uptime
 	Epoch    uint64        // the limiter's configuration epoch at that time
+}
+
+// Equals reports whether two reads had the same result, at the same time.
+func (w *Wanted) Equals(other *Wanted) bool {
+	return w.Read == other.Read && w.Epoch == other.Epoch && w.Owner == other.Owner && w.Level == other.Level &&
+		w.Expires == other.Expires && w.Disabled == other.Disabled && w.Features == other.Features && slices.Equal(w.Limits, other.Limits)
 }
 
 // IsEvaluable reports whether this version can evaluate all features of the limits.

@@ -18,7 +18,7 @@ import (
 // caller does. It reports whether there are more now.
 func (d *Driver) Double(ctx context.Context, acct *memory.Account, b store.Bucket, from int, left <-chan struct{}) (bool, error) {
 	var err error
-	_, waited := acct.Reshaping.Do(ctx, left, func() { _, err = d.reshape(ctx, acct, b, 2*from) })
+	_, waited := acct.Reshaping().Do(ctx, left, func() { _, err = d.reshape(ctx, acct, b, 2*from) })
 	return acct.ShardCount() > from, cmp.Or(err, process.Unavailable(waited))
 }
 
@@ -33,7 +33,7 @@ func (d *Driver) ShouldDouble(acct *memory.Account, img *store.Image, at time.Ti
 // Mend completes the set of shards of a bucket: it finishes a half-done doubling and
 // makes missing shards. It reports whether there are any shards at all.
 func (d *Driver) Mend(ctx context.Context, acct *memory.Account, b store.Bucket, left <-chan struct{}) (exists bool, err error) {
-	ran, waited := acct.Reshaping.Do(ctx, left, func() { exists, err = d.reshape(ctx, acct, b, 0) })
+	ran, waited := acct.Reshaping().Do(ctx, left, func() { exists, err = d.reshape(ctx, acct, b, 0) })
 	if !ran {
 		return true, process.Unavailable(waited)
 	}
@@ -44,7 +44,7 @@ func (d *Driver) Mend(ctx context.Context, acct *memory.Account, b store.Bucket,
 // succeeded: it waits for that, and then mends too.
 func (d *Driver) MendAfterOthers(ctx context.Context, acct *memory.Account, b store.Bucket) (err error) {
 	for {
-		ran, waited := acct.Reshaping.Do(ctx, nil, func() { _, err = d.reshape(ctx, acct, b, 0) })
+		ran, waited := acct.Reshaping().Do(ctx, nil, func() { _, err = d.reshape(ctx, acct, b, 0) })
 		if ran || waited != nil {
 			return cmp.Or(err, process.Unavailable(waited))
 		}

@@ -19,7 +19,7 @@ const mergeTries = 10
 // over the balance of shard i+n and becomes shard i of n; shard i+n is deleted. images
 // are all shards, just read.
 func (d *Driver) Merge(ctx context.Context, acct *memory.Account, images []*store.Image) (merged bool, err error) {
-	_, waited := acct.Reshaping.Do(ctx, nil, func() { merged, err = d.merge(ctx, acct, images) })
+	_, waited := acct.Reshaping().Do(ctx, nil, func() { merged, err = d.merge(ctx, acct, images) })
 	return merged, errors.Join(err, process.Unavailable(waited))
 }
 

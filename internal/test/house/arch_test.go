@@ -20,8 +20,9 @@ const (
 	module = "github.com/zeroae/zae-limiter-go"
 	sdk    = "github.com/aws/aws-sdk-go-v2"
 	sdkDB  = sdk + "/service/dynamodb"
-	// lru bounds what limiters and aggregators remember. A maintained library tracks
-	// which entry was used last; this one imports only the standard library.
+	// lru bounds what aggregators and middleware remember. A maintained library tracks
+	// which entry was used last; this one imports only the standard library. A limiter
+	// remembers so much that it has an own one, of half the size.
 	lru = "github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
@@ -52,7 +53,7 @@ var mayImport = map[string][]string{
 	"internal/config":  {"internal/calls", "internal/memory", "internal/plan", "store"},
 
 	// Memory does no I/O. The plan has no clock and no lock.
-	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store", lru},
+	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store"},
 	"internal/plan":   {"internal/bucket", "store"},
 	"internal/lane":   {"internal/calls"},
 	"internal/calls":  {},
