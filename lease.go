@@ -105,8 +105,8 @@ func (l *Lease) Statuses() []Status {
 }
 
 // Consumed returns what the lease has taken of each limit, in tokens, adjustments
-// included. It counts the lease's own entity, or the parent where only the parent has
-// the limit.
+// included. It counts the lease's own entity, or its parents where those have taken more:
+// only a parent may have had the limit, and the entity may have got another parent.
 func (l *Lease) Consumed() map[string]int64 {
 	consumed := make(map[string]int64)
 	if l.degraded {
@@ -115,10 +115,9 @@ func (l *Lease) Consumed() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, side := range l.sides {
-		for _, e := range side.Entries {
-			if _, ok := consumed[e.Limit]; !ok {
-				consumed[e.Limit] = e.Total / milli
-			}
+		for i := range side.Entries {
+			limit := side.Entries[i].Limit
+			consumed[limit], _ = l.totalLocked(limit)
 		}
 	}
 	return consumed
@@ -151,26 +150,63 @@ func (l *Lease) change(verb, limit string, given int64, becomes func(total int64
 	if err := l.openLocked(verb + " " + limit); err != nil {
 		return err
 	}
-	found := false
-	for e := range l.entriesLocked(limit) {
-		found = true
-		if total := becomes(e.Total / milli); given > MaxTokens || given < -MaxTokens || total > MaxTokens || total < 0 {
-			return &ValidationError{
-				Field: verb + " " + limit, Value: strconv.FormatInt(given, 10),
-				Reason: fmt.Sprintf("keep what the lease takes, now %d, between 0 and %d tokens", e.Total/milli, int64(MaxTokens)),
-			}
-		}
-	}
+	total, found := l.totalLocked(limit)
 	if !found {
 		return &ValidationError{
 			Field: verb, Value: limit,
 			Reason: "the request did not name this limit; name it in Consume, with an amount of 0 if need be",
 		}
 	}
-	for e := range l.entriesLocked(limit) {
-		e.Total = becomes(e.Total/milli) * milli
+	next := becomes(total)
+	if given > MaxTokens || given < -MaxTokens || next > MaxTokens || next < 0 {
+		return &ValidationError{
+			Field: verb + " " + limit, Value: strconv.FormatInt(given, 10),
+			Reason: fmt.Sprintf("keep what the lease takes, now %d, between 0 and %d tokens", total, int64(MaxTokens)),
+		}
 	}
+	l.addLocked(limit, next-total)
 	return nil
+}
+
+// totalLocked is what the lease takes of a limit, in tokens. It is not found if neither the
+// entity nor a parent has taken any.
+//
+// The two may differ: what a lease takes later may be of a limit that only one of them has by
+// then. An entity that got another parent meanwhile has taken from both.
+func (l *Lease) totalLocked(limit string) (total int64, found bool) {
+	var parents int64
+	for side, e := range l.entriesLocked(limit) {
+		if found = true; l.isOwn(side) {
+			total = e.Total / milli
+		} else {
+			parents += e.Total / milli
+		}
+	}
+	return max(total, parents), found
+}
+
+// addLocked changes what the lease takes of a limit by a number of tokens, on the entity and on
+// its parents alike. The last parent takes more; it returns first what it has, and then those
+// before it. None returns more than it has.
+func (l *Lease) addLocked(limit string, tokens int64) {
+	left := tokens * milli
+	for _, side := range slices.Backward(l.sides) {
+		for i := range side.Entries {
+			switch e := &side.Entries[i]; {
+			case e.Limit != limit:
+			case l.isOwn(side):
+				e.Total = max(0, e.Total+tokens*milli)
+			default:
+				added := max(left, -e.Total)
+				e.Total, left = e.Total+added, left-added
+			}
+		}
+	}
+}
+
+// isOwn reports whether a side is of the lease's own entity.
+func (l *Lease) isOwn(side *acquire.Taken) bool {
+	return side.Claim == nil || side.Claim.Entity == l.entity
 }
 
 // openLocked fails if a commit or rollback of the lease has begun.
@@ -181,12 +217,12 @@ func (l *Lease) openLocked(what string) error {
 	return fmt.Errorf("%s: %w", what, ErrLeaseClosed)
 }
 
-// entriesLocked are the entries of a limit, of the entity's bucket and of its parent's.
-func (l *Lease) entriesLocked(limit string) iter.Seq[*acquire.Entry] {
-	return func(yield func(*acquire.Entry) bool) {
+// entriesLocked are the entries of a limit, with their sides.
+func (l *Lease) entriesLocked(limit string) iter.Seq2[*acquire.Taken, *acquire.Entry] {
+	return func(yield func(*acquire.Taken, *acquire.Entry) bool) {
 		for _, side := range l.sides {
 			for i := range side.Entries {
-				if e := &side.Entries[i]; e.Limit == limit && !yield(e) {
+				if e := &side.Entries[i]; e.Limit == limit && !yield(side, e) {
 					return
 				}
 			}

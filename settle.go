@@ -198,9 +198,9 @@ func (l *Lease) write(ctx context.Context, how *ending) error {
 	if l.degraded {
 		return l.writeLate(ctx, how)
 	}
-	var errs [2]error
+	errs := make([]error, len(l.sides))
 	l.limiter.driver.AtOnce(len(l.sides), func(i int) { errs[i] = l.limiter.driver.Settler.Settle(ctx, l.sides[i], how.target) })
-	return errors.Join(errs[:]...)
+	return errors.Join(errs...)
 }
 
 // writeLate waits for the acquisition of a degraded lease, and settles what that has

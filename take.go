@@ -85,12 +85,10 @@ func (l *Lease) admitsTake(what string, consume map[string]int64) (done bool, er
 // checkRoomLocked fails if the lease would take more than [MaxTokens] of a limit.
 func (l *Lease) checkRoomLocked(consume map[string]int64) error {
 	for limit, tokens := range consume {
-		for e := range l.entriesLocked(limit) {
-			if tokens > MaxTokens-e.Total/milli {
-				return &ValidationError{
-					Field: "take " + limit, Value: strconv.FormatInt(tokens, 10),
-					Reason: fmt.Sprintf("keep what the lease takes, now %d, within %d tokens", e.Total/milli, int64(MaxTokens)),
-				}
+		if total, _ := l.totalLocked(limit); tokens > MaxTokens-total {
+			return &ValidationError{
+				Field: "take " + limit, Value: strconv.FormatInt(tokens, 10),
+				Reason: fmt.Sprintf("keep what the lease takes, now %d, within %d tokens", total, int64(MaxTokens)),
 			}
 		}
 	}
@@ -192,21 +190,16 @@ func (l *Lease) beginRelease(ctx context.Context, what string, tokens map[string
 	}
 	defer l.mu.Unlock()
 	for _, limit := range slices.Sorted(maps.Keys(tokens)) {
-		has := int64(-1)
-		for e := range l.entriesLocked(limit) {
-			has = e.Total / milli
-		}
-		if n := tokens[limit]; has < 0 || n < 0 || n > has {
+		has, found := l.totalLocked(limit)
+		if n := tokens[limit]; !found || n < 0 || n > has {
 			return &ValidationError{
 				Field: "release " + limit, Value: strconv.FormatInt(n, 10),
-				Reason: fmt.Sprintf("release from 0 to %d tokens, which is what the lease has", max(0, has)),
+				Reason: fmt.Sprintf("release from 0 to %d tokens, which is what the lease has", has),
 			}
 		}
 	}
 	for limit, n := range tokens {
-		for e := range l.entriesLocked(limit) {
-			e.Total -= n * milli
-		}
+		l.addLocked(limit, -n)
 	}
 	for _, side := range l.sides {
 		for i := range side.Entries {

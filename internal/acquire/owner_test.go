@@ -1,6 +1,7 @@
 package acquire_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -132,4 +133,50 @@ func TestARefusalIsNotTheFormerParents(t *testing.T) {
 			w.Errorf("the former parent has %d left, want 9", n)
 		}
 	})
+}
+
+// A lease may have taken from two parents, because the entity got another one. Less of it is
+// less of both together, and neither gets more back than it gave. More of it is the new
+// parent's.
+func TestALeaseOfTwoParents(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(context.Context, *limiter.Lease) error
+		want   string
+	}{
+		{"unchanged", func(context.Context, *limiter.Lease) error { return nil }, "key 4 a 3 b 1 "},
+		{"one less", func(_ context.Context, l *limiter.Lease) error { return l.Adjust("rpd", -1) }, "key 3 a 3 b 0 "},
+		{"two less", func(_ context.Context, l *limiter.Lease) error { return l.Adjust("rpd", -2) }, "key 2 a 2 b 0 "},
+		{"none", func(_ context.Context, l *limiter.Lease) error { return l.Settle("rpd", 0) }, "key 0 a 0 b 0 "},
+		{"two", func(_ context.Context, l *limiter.Lease) error { return l.Settle("rpd", 2) }, "key 2 a 2 b 0 "},
+		{"two more", func(_ context.Context, l *limiter.Lease) error { return l.Adjust("rpd", 2) }, "key 6 a 3 b 3 "},
+		{"two released", func(ctx context.Context, l *limiter.Lease) error { return l.Release(ctx, map[string]int64{"rpd": 2}) }, "key 2 a 2 b 0 "},
+		{"all released", func(ctx context.Context, l *limiter.Lease) error { return l.Release(ctx, map[string]int64{"rpd": 4}) }, "key 0 a 0 b 0 "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, limiter.Options{}, func(w *world) {
+				w.System(limiter.Custom("rpd", 1, 100_000*time.Hour, limiter.Burst(1000)))
+				w.Entities(limiter.Entity{ID: "a"}, limiter.Entity{ID: "b"}, child("key", "a"))
+				lease := w.Lease(w.Limiter, ask("key", "rpd", 3))
+				time.Sleep(time.Second)
+				w.unrecord("key")
+				w.Entities(child("key", "b"))
+				time.Sleep(2 * limiter.DefaultConfigTTL)
+				w.Must(w.Lease(w.Limiter, ask("key", "rpd", 0)).Commit(w.Context()))
+				w.Must(lease.Take(w.Context(), tokens{"rpd": 1}))
+				if got := lease.Consumed()["rpd"]; got != 4 {
+					w.Errorf("it has %d, want 4", got)
+				}
+				w.Must(tt.change(w.Context(), lease))
+				w.Must(lease.Commit(w.Context()))
+				var got strings.Builder
+				for _, e := range []string{"key", "a", "b"} {
+					fmt.Fprintf(&got, "%s %d ", e, 1000-w.Balance(e, "rpd"))
+				}
+				if got.String() != tt.want {
+					w.Errorf("paid %s, want %s", got.String(), tt.want)
+				}
+			})
+		})
+	}
 }
