@@ -60,8 +60,10 @@ func outOfLine(err error) error {
 // it alone. The others return to the line. The write has a time limit of its own,
 // because the front caller has waited longest and has the least time left.
 //
-// Invariant: each caller is told once, or returns to the line, or is among the callers. A
-// caller that was told owns its claim again, so nothing touches that any more.
+// Invariants: each caller is told once, or returns to the line, or is among the callers. A
+// caller that was told owns its claim again, so nothing touches that any more. The caller at
+// the front is the first of the callers until it is told, and never returns to the line: it
+// has the place, and waits for no turn.
 type crowd struct {
 	p       pursuit // of the callers' common claim
 	ln      *lane.Lane[*Claim]
@@ -227,8 +229,9 @@ func (cr *crowd) refuseRest(ctx context.Context, now int64) {
 		wr.lose(ctx, callers[0].Claim.acct, img)
 	}
 	// The tokens that could serve one of these go to the callers that are served.
-	refuse(without(callers, served), plan.Debited(img, sumOf(served), now), now)
-	cr.callers = served
+	refused := without(callers, served)
+	refuse(refused, plan.Debited(img, sumOf(served), now), now)
+	cr.callers = without(callers, refused) // in the order of their arrival: the front stays first
 }
 
 // without returns the callers of a crowd that are not among others.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
@@ -277,6 +280,67 @@ func TestEachOfACrowdIsAnsweredInItsTime(t *testing.T) {
 		writes := w.Meter.Totals().Sub(before)["UpdateItem"].Requests
 		if w.Logf("%d admitted, with %d writes", admitted, writes); admitted < 285 || writes > 600 {
 			w.Errorf("%d were admitted of 300, with %d writes", admitted, writes)
+		}
+	})
+}
+
+// Of the callers of a crowd, a small one may be served now, while a larger one before it waits
+// for the next turn of its process. They stay in their order. The caller at the front has the
+// place: if it was behind another, it would return to the line and never be told its turn.
+func TestCallersWhoWaitForTurnsKeepTheirOrder(t *testing.T) {
+	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
+		w.System(limiter.PerSecond("rps", 100, limiter.Burst(1000)))
+		other := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
+		for range 10 { // they learn of each other
+			w.Take(w.Limiter, ask("user", "rps", 1))
+			w.Take(other, ask("user", "rps", 1))
+		}
+		w.Take(w.Limiter, ask("user", "rps", w.Balance("user", "rps")-1))
+		img := w.Images("user")[0]
+		for _, tt := range []struct{ asks, stay []int64 }{
+			{[]int64{1, 20}, []int64{1, 20}},
+			{[]int64{20, 1}, []int64{20, 1}},
+			{[]int64{20, 10, 1, 1}, []int64{20, 10, 1}},
+			{[]int64{900, 20, 1}, []int64{20, 1}}, // the first would wait for too long
+		} {
+			if got := acquire.RefuseRest(driverOf(w.Limiter).Driver, img, "rps", tt.asks...); !slices.Equal(got, tt.stay) {
+				w.Errorf("of %v %v stay, want %v", tt.asks, got, tt.stay)
+			}
+		}
+	})
+}
+
+// Requests of several sizes share a small bucket among processes: all are answered, and the limit
+// is used.
+func TestLongLargeAndSmallRequestsTakeTurns(t *testing.T) {
+	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
+		const rate, seconds, processes, callers = 100, 1000, 4, 8
+		w.System(limiter.PerSecond("rps", rate, limiter.Burst(20)))
+		end := time.Now().Add(seconds * time.Second)
+		var all sync.WaitGroup
+		var admitted atomic.Int64
+		for p := range processes {
+			l := w.NewLimiter(w.OpenOn(newWire(w.Meter, 3*time.Millisecond).api), limiter.Options{Trust: -1})
+			for i := range callers {
+				draw := rand.New(rand.NewPCG(uint64(p), uint64(i)))
+				all.Go(func() {
+					for time.Now().Before(end) {
+						tokens := 1 + draw.Int64N(7)
+						switch _, err := l.Acquire(w.Context(), ask("user", "rps", tokens)); {
+						case err == nil:
+							admitted.Add(tokens)
+						case errors.Is(err, limiter.ErrExceeded):
+							time.Sleep(time.Duration(draw.Int64N(int64(100 * time.Millisecond))))
+						default:
+							w.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		if got := admitted.Load(); got < rate*seconds*95/100 {
+			w.Errorf("%d tokens were admitted, want about %d", got, rate*seconds)
 		}
 	})
 }
