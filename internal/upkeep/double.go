@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
@@ -283,13 +282,7 @@ func (d *Driver) bear(ctx context.Context, acct *memory.Account, birth *store.Bi
 }
 
 // makeMissing makes the missing shards of a number, each from its sibling if that exists.
-// Shard 0 comes first: the birth of a shard without a donor checks shard 0's number. Nothing
-// checks shard 0's own. So an image with a smaller number, which is a sign of a merge, must
-// first be confirmed by a read:
-//
-//	a slow doubling to 4   splits 1 ───────────────────────────────▶ shard 0 is missing: makes 0 of 4?
-//	others                 split 0, merge to 2, shard 0 is lost
-//	another call                                            sees 1 of 2
+// Shard 0 comes first: the birth of a shard without a donor checks shard 0's number.
 func (d *Driver) makeMissing(ctx context.Context, acct *memory.Account, b store.Bucket, count int) error {
 	for tries := range process.MaxTries {
 		if tries > 0 {
@@ -301,14 +294,11 @@ func (d *Driver) makeMissing(ctx context.Context, acct *memory.Account, b store.
 		if all && len(images) >= count {
 			return nil
 		}
-		if !slices.ContainsFunc(images, func(img *store.Image) bool { return img != nil && img.ShardCount < count }) {
-			done, err := d.tryMissing(ctx, acct, b, images, count, tries > 0)
-			if done || err != nil && !errors.Is(err, store.ErrConflict) {
-				return err
-			}
+		done, err := d.tryMissing(ctx, acct, b, images, count, tries > 0)
+		if done || err != nil && !errors.Is(err, store.ErrConflict) {
+			return err
 		}
-		images, err := d.ReadMany(ctx, acct, b, count)
-		if err != nil {
+		if images, err = d.ReadMany(ctx, acct, b, count); err != nil {
 			return err
 		}
 		if len(images) == 0 || acct.ShardCount() != count {
@@ -318,10 +308,20 @@ func (d *Driver) makeMissing(ctx context.Context, acct *memory.Account, b store.
 	return fmt.Errorf("replace shards of %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
 }
 
+// tryMissing makes what is missing, by images that may be old. Nothing checks shard 0's own
+// number. So it makes nothing if an image has a smaller number, which is a sign of a merge:
+//
+//	a slow doubling to 4   splits 1 ───────────────────────────────▶ shard 0 is missing: makes 0 of 4?
+//	others                 split 0, merge to 2, shard 0 is lost
+//	another call                                            sees 1 of 2
 func (d *Driver) tryMissing(ctx context.Context, acct *memory.Account, b store.Bucket, images []*store.Image, count int, loose bool) (done bool, err error) {
 	var like *store.Image
 	for _, img := range images {
-		if img != nil {
+		switch {
+		case img == nil:
+		case img.ShardCount < count:
+			return false, nil
+		default:
 			like = img
 		}
 	}
