@@ -31,9 +31,9 @@ const swarmed = "swarmed"
 // work runs the command loadtest worker, and returns what it prints at its end.
 func work(t *testing.T, api dynamo.API, args ...string) []locust.Total {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
 	a := &app.App{
-		Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" },
+		Stdout: &out, Stderr: t.Output(), Getenv: func(string) string { return "" },
 		Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return api, nil },
 	}
 	root := &cobra.Command{Use: "zae-limiter", SilenceErrors: true, SilenceUsage: true}
@@ -41,20 +41,21 @@ func work(t *testing.T, api dynamo.API, args ...string) []locust.Total {
 	root.AddCommand(loadtest.NewWorker(a))
 	root.SetArgs(append([]string{"worker", "--table", swarmed, "--namespace", "load", "--output", "json"}, args...))
 	if err := root.ExecuteContext(t.Context()); err != nil {
-		t.Errorf("worker: %v\n%s", err, &errs)
+		t.Errorf("worker: %v", err)
 	}
 	var printed struct{ Requests []locust.Total }
 	if err := json.Unmarshal(out.Bytes(), &printed); err != nil {
-		t.Errorf("the worker prints %s: %v\n%s", &out, err, &errs)
+		t.Errorf("the worker prints %s: %v", &out, err)
 	}
 	return printed.Requests
 }
 
-// flaky fails every 100th write to a bucket, once many have passed.
+// flaky fails every 25th write to a bucket, once some have passed. A slow machine makes a few
+// hundred.
 func flaky() faults.Hook {
 	var calls atomic.Int64
 	return faults.On(faults.Before(func(*faults.Call) error {
-		const enough, every = 500, 100
+		const enough, every = 100, 25
 		if n := calls.Add(1); n > enough && n%every == 0 {
 			return errors.New("no route")
 		}
@@ -95,7 +96,7 @@ func TestLocustCountsWhatWorkersDo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var diff string
-			for range 3 {
+			for range 6 {
 				booked, reported, exit := swarmRun(t, path, c.locustfile, c.scenario, c.hook)
 				if diff = cmp.Diff(booked, reported); diff != "" {
 					continue
