@@ -21,9 +21,8 @@ type bucketWrite struct {
 	bucket store.Bucket
 	pk     string
 	shape  *expression.Shape
-	// What the write met: an image, or the error of decoding it.
-	image *store.Image
-	err   error
+	image  *store.Image // that the write met
+	err    error        // of decoding it
 }
 
 var _ direct.Update = (*bucketWrite)(nil)

@@ -14,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
 
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/plainjson"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -99,23 +100,23 @@ type sdkDecoder func(body string, to smithy.Deserializable) error
 // readPage reads the body of an answer. It leaves to the SDK each record that is not plain,
 // see [pageReader.record]. plain reports whether the page could be read so.
 func readPage(body string, sdk sdkDecoder) (p page, next *string, plain bool) {
-	r := pageReader{reader: reader{rest: body}, copies: map[string]string{}, keys: map[schema.Key]string{}}
+	r := pageReader{reader: reader{plainjson.Reader{Rest: body}}, copies: map[string]string{}, keys: map[schema.Key]string{}}
 	r.object(func(name string) {
 		switch name {
 		case "NextShardIterator":
-			next = aws.String(strings.Clone(r.text()))
+			next = aws.String(strings.Clone(r.Text()))
 		case "Records":
 			r.records(&p, sdk)
 		default:
-			r.odd = true
+			r.Odd = true
 		}
 	})
-	return p, next, !r.odd && r.rest == ""
+	return p, next, !r.Odd && r.Rest == ""
 }
 
 // A pageReader reads the records of a page.
 //
-// What a record keeps are copies of parts of the body, equal ones shared: otherwise a single
+// A record keeps copies of parts of the body, and equal parts are shared: otherwise a single
 // image that is remembered would keep the whole body.
 type pageReader struct {
 	reader
@@ -126,19 +127,19 @@ type pageReader struct {
 // records reads the list of records.
 func (r *pageReader) records(p *page, sdk sdkDecoder) {
 	const typical = 2 << 10 // bytes of a bucket's record
-	p.records = make([]Record, 0, len(r.rest)/typical+1)
-	r.expect("[")
-	for !r.odd && !r.skip("]") {
+	p.records = make([]Record, 0, len(r.Rest)/typical+1)
+	r.Expect("[")
+	for !r.Odd && !r.Skip("]") {
 		if len(p.records) > 0 {
-			r.expect(",")
+			r.Expect(",")
 		}
-		begin := r.rest
+		begin := r.Rest
 		record, size := r.record()
-		if r.odd {
-			r.rest, r.odd = begin, false
+		if r.Odd {
+			r.Rest, r.Odd = begin, false
 			var out dynamodbstreams.GetRecordsOutput
 			if sdk(`{"Records":[`+r.value()+`]}`, &out) != nil || len(out.Records) != 1 {
-				r.odd = true
+				r.Odd = true
 				return
 			}
 			one := pageOf(out.Records)
@@ -168,19 +169,19 @@ func (r *pageReader) record() (out Record, size int64) {
 	r.object(func(name string) {
 		switch name {
 		case "eventID":
-			out.ID = strings.Clone(r.text())
+			out.ID = strings.Clone(r.Text())
 		case "eventName":
-			c.event, c.hasEvent = streamtypes.OperationType(r.text()), true
+			c.event, c.hasEvent = streamtypes.OperationType(r.Text()), true
 		case "eventVersion", "eventSource", "awsRegion":
-			r.text()
+			r.Text()
 		case "dynamodb":
 			r.object(func(name string) { r.change(&c, name) })
 		default:
-			r.odd = true
+			r.Odd = true
 		}
 	})
-	r.odd = r.odd || !c.hasKey || !c.hasEvent
-	if r.odd {
+	r.Odd = r.Odd || !c.hasKey || !c.hasEvent
+	if r.Odd {
 		return out, 0
 	}
 	text, known := r.keys[c.key]
@@ -192,7 +193,7 @@ func (r *pageReader) record() (out Record, size int64) {
 	out.Key, out.Namespace = text, schema.NamespaceOf(text[:len(c.key.PK)])
 	if c.key.SK == schema.StateSK {
 		out.Old, out.New = r.image(&c.old, c.hasOld), r.image(&c.new, c.hasNew)
-		r.odd = r.odd || !shows(c.event, out.Old, out.New)
+		r.Odd = r.Odd || !shows(c.event, out.Old, out.New)
 	}
 	return out, c.size
 }
@@ -206,7 +207,7 @@ func (r *pageReader) change(c *change, member string) {
 		c.hasKey = true
 		r.object(func(name string) {
 			v := r.attribute()
-			r.odd = r.odd || v.Kind != schema.String
+			r.Odd = r.Odd || v.Kind != schema.String
 			switch name {
 			case schema.PK:
 				c.key.PK = v.Text
@@ -219,13 +220,13 @@ func (r *pageReader) change(c *change, member string) {
 	case "OldImage":
 		r.object(func(name string) { c.hasOld = true; c.old.Read(name, r.attribute()) })
 	case "SequenceNumber":
-		c.sequence = r.text()
+		c.sequence = r.Text()
 	case "SizeBytes":
 		c.size = r.integer()
 	case "StreamViewType":
-		r.text()
+		r.Text()
 	default:
-		r.odd = true
+		r.Odd = true
 	}
 }
 
@@ -237,7 +238,7 @@ func (r *pageReader) image(of *schema.BucketScan, there bool) *store.Image {
 	}
 	img, err := of.Image()
 	if err != nil {
-		r.odd = true
+		r.Odd = true
 		return nil
 	}
 	for _, s := range [...]*string{&img.Entity, &img.Resource, &img.Parent, &img.Incarnation, &img.Writes.Name} {

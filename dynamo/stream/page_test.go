@@ -183,7 +183,7 @@ func TestAPageIsCheap(t *testing.T) {
 	t.Logf("%.0f allocations for %d records", got, records)
 }
 
-// What records keep is not a part of the body, and equal parts are shared.
+// Records keep no part of the body, and share equal strings.
 func TestRecordsDoNotKeepTheBody(t *testing.T) {
 	t.Parallel()
 	body := pageOf(modified(1, "a"), modified(2, "a"))

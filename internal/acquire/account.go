@@ -37,8 +37,8 @@ type account struct {
 	desk *desk
 }
 
-// A desk is where the callers of one bucket wait for each other. Whoever uses it enters
-// before and leaves after that.
+// A desk is where the callers of one bucket wait for each other. A caller enters
+// before it uses the desk, and leaves after that.
 type desk struct {
 	users int // that have entered and not left; the account's mu guards it
 

@@ -16,7 +16,7 @@ import (
 // memory costs a round trip and never an error. Instants are by [Clock.Uptime].
 //
 // A process may remember 100,000 buckets, most of them with one shard that no other process
-// writes to. What such a bucket needs is in the account itself; the rest is in rare.
+// writes to. The account itself has what such a bucket needs, and rare has the rest.
 type Account struct {
 	mu        sync.Mutex
 	first     shard         // shard 0

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/plainjson"
 )
 
 // An Item is an item as the SDK returns it.
@@ -32,43 +33,43 @@ func ReadItem(body, member string) (it Item, plain bool) {
 // ReadAttributes reads what [ReadItem] reads, into a list that is not nil. It returns nil
 // if there is no item.
 func ReadAttributes(body, member string, to []direct.Attribute) (all []direct.Attribute, plain bool) {
-	r := reader{rest: body}
-	r.expect("{")
-	if r.rest == "}" {
-		return nil, !r.odd
+	r := reader{plainjson.Reader{Rest: body}}
+	r.Expect("{")
+	if r.Rest == "}" {
+		return nil, !r.Odd
 	}
-	r.expect(`"`)
-	r.expect(member)
-	r.expect(`":`)
+	r.Expect(`"`)
+	r.Expect(member)
+	r.Expect(`":`)
 	all = r.attributes(to)
-	r.expect("}")
-	return all, !r.odd && r.rest == ""
+	r.Expect("}")
+	return all, !r.Odd && r.Rest == ""
 }
 
 // ReadItems reads the answer to a batch of reads from one table that left no key
 // unprocessed.
 func ReadItems(body, table string) (items []Item, plain bool) {
 	const unprocessed = `"UnprocessedKeys":{}`
-	r := reader{rest: body}
-	r.expect("{")
-	before := r.skip(unprocessed + ",") // servers differ in the order
-	r.expect(`"Responses":{"`)
-	r.expect(table)
-	r.expect(`":[`)
-	items = make([]Item, 0, strings.Count(r.rest, "}},{")+1)
-	for !r.odd && !r.skip("]") {
+	r := reader{plainjson.Reader{Rest: body}}
+	r.Expect("{")
+	before := r.Skip(unprocessed + ",") // servers differ in the order
+	r.Expect(`"Responses":{"`)
+	r.Expect(table)
+	r.Expect(`":[`)
+	items = make([]Item, 0, strings.Count(r.Rest, "}},{")+1)
+	for !r.Odd && !r.Skip("]") {
 		if len(items) > 0 {
-			r.expect(",")
+			r.Expect(",")
 		}
 		var room [ManyAttributes]direct.Attribute
 		items = append(items, itemOf(r.attributes(room[:0])))
 	}
-	r.expect("}")
+	r.Expect("}")
 	if !before {
-		r.expect("," + unprocessed)
+		r.Expect("," + unprocessed)
 	}
-	r.expect("}")
-	return items, !r.odd && r.rest == ""
+	r.Expect("}")
+	return items, !r.Odd && r.Rest == ""
 }
 
 // ReadRefusal reads the answer to a write whose condition failed, with the item that failed
@@ -84,52 +85,21 @@ func ReadRefusal(body string) (message string, it Item, plain bool) {
 
 // ReadRefused reads what [ReadRefusal] reads, as [ReadAttributes] does.
 func ReadRefused(body string, to []direct.Attribute) (message string, all []direct.Attribute, plain bool) {
-	r := reader{rest: body}
-	r.expect(`{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",`)
-	if !r.skip(`"message":"`) { // servers differ
-		r.expect(`"Message":"`)
+	r := reader{plainjson.Reader{Rest: body}}
+	r.Expect(`{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",`)
+	if !r.Skip(`"message":"`) { // servers differ
+		r.Expect(`"Message":"`)
 	}
-	message = r.text()
-	if r.skip(`,"Item":`) {
+	message = r.Tail()
+	if r.Skip(`,"Item":`) {
 		all = r.attributes(to)
 	}
-	r.expect("}")
-	return message, all, !r.odd && r.rest == ""
+	r.Expect("}")
+	return message, all, !r.Odd && r.Rest == ""
 }
 
-// A reader reads from the beginning of rest. Once something is odd it reads nothing that
-// counts.
-type reader struct {
-	rest string
-	odd  bool
-}
-
-// skip reads a text if it is the next one.
-func (r *reader) skip(text string) bool {
-	rest, ok := strings.CutPrefix(r.rest, text)
-	r.rest = rest
-	return ok
-}
-
-// expect reads a text.
-func (r *reader) expect(text string) { r.odd = !r.skip(text) || r.odd }
-
-// text reads the rest of a string and the quote at its end.
-func (r *reader) text() string {
-	for i := range len(r.rest) {
-		switch c := r.rest[i]; {
-		case c == '"':
-			text := r.rest[:i]
-			r.rest = r.rest[i+1:]
-			return text
-		case c == '\\' || c < ' ':
-			r.odd = true
-			return ""
-		}
-	}
-	r.odd = true
-	return ""
-}
+// A reader reads the parts of answers.
+type reader struct{ plainjson.Reader }
 
 // ManyAttributes is the number of attributes that need no memory while they are read.
 const ManyAttributes = 40
@@ -168,14 +138,14 @@ func itemOf(all []direct.Attribute) Item {
 
 // attributes reads the attributes of an item.
 func (r *reader) attributes(to []direct.Attribute) []direct.Attribute {
-	r.expect("{")
-	for !r.odd && !r.skip("}") {
+	r.Expect("{")
+	for !r.Odd && !r.Skip("}") {
 		if len(to) > 0 {
-			r.expect(",")
+			r.Expect(",")
 		}
 		to = append(to, r.attribute())
 	}
-	r.odd = r.odd || !distinct(to)
+	r.Odd = r.Odd || !distinct(to)
 	return to
 }
 
@@ -198,20 +168,19 @@ func distinct(all []direct.Attribute) bool {
 }
 
 func (r *reader) attribute() (a direct.Attribute) {
-	r.expect(`"`)
-	a.Name = r.text()
+	a.Name = r.Text()
 	switch {
-	case r.skip(`:{"S":"`):
-		a.Kind, a.Text = direct.String, r.text()
-	case r.skip(`:{"N":"`):
-		a.Kind, a.Text = direct.Number, r.text()
-	case r.skip(`:{"BOOL":true`):
+	case r.Skip(`:{"S":"`):
+		a.Kind, a.Text = direct.String, r.Tail()
+	case r.Skip(`:{"N":"`):
+		a.Kind, a.Text = direct.Number, r.Tail()
+	case r.Skip(`:{"BOOL":true`):
 		a.Kind = direct.True
-	case r.skip(`:{"BOOL":false`):
+	case r.Skip(`:{"BOOL":false`):
 		a.Kind = direct.False
 	default:
-		r.odd = true
+		r.Odd = true
 	}
-	r.expect("}")
+	r.Expect("}")
 	return a
 }
