@@ -402,6 +402,34 @@ func unread(fail error, hangs time.Duration) faults.Hook {
 	return faults.On(faults.Chain(faults.Delay(hangs, 0), faults.Before(func(*faults.Call) error { return fail })), faults.BatchGetItem)
 }
 
+// After a comparison has failed, none is tried for a second. So an outage does not cost each
+// caller a read, even if nobody else is at the bucket between two of them.
+func TestAFailedComparisonIsNotRepeatedAtOnce(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(limiter.PerDay("rpd", 1000))
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
+		w.Take(l, ask("user", "rpd", 1))
+		time.Sleep(70 * time.Second)
+		var reads atomic.Int32
+		api.Set(faults.On(faults.Before(func(*faults.Call) error {
+			reads.Add(1)
+			return errors.New("connection refused")
+		}), faults.BatchGetItem))
+		for second := range int32(3) {
+			for range 9 {
+				w.Take(l, ask("user", "rpd", 1))
+				driverOf(l).Settle()
+				time.Sleep(100 * time.Millisecond)
+			}
+			if got := reads.Load(); got != second+1 {
+				w.Errorf("%d reads in %d seconds", got, second+1)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	})
+}
+
 // A bucket stays in use while its configuration cannot be read. Its requests are
 // metered, so they are neither failed nor degraded. A request that cannot be decided
 // without the configuration fails. The configuration holds again once it can be read.
