@@ -240,7 +240,7 @@ func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting
 		}
 		l.waiting.Postpone(c, l.due(early), isBehind)
 		return nil
-	case !l.waiting.Try(c):
+	case !l.waiting.Try(c, l.driver.Uptime()):
 		return nil
 	}
 	return l.attempt(ctx, req, c, last, exact)

@@ -54,6 +54,7 @@ type Room[L any] struct {
 type line[L any] struct {
 	callers []*Caller[L]
 	classes map[string]*class[L]
+	paused  time.Duration // nobody may try before this instant
 }
 
 // A class is the callers of a line that ask for exactly the same.
@@ -212,19 +213,19 @@ func (r *Room[L]) Postpone(c *Caller[L], until time.Duration, behind bool) {
 	}
 }
 
-// Try begins a try. It reports whether the caller still leads; otherwise its turn has
-// changed.
-func (r *Room[L]) Try(c *Caller[L]) bool {
+// Try begins a try at an instant. It reports whether the caller still leads and may try
+// then; otherwise its turn has changed.
+func (r *Room[L]) Try(c *Caller[L], at time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.gift != nil {
 		return false
 	}
 	ln := r.lines[c.Line]
-	if !ln.turn(c).Leads {
+	if turn := ln.turn(c); !turn.Leads || at < turn.Until {
 		return false
 	}
-	c.tries, c.class.until, c.class.behind = true, 0, false
+	c.tries, c.class.until, c.class.behind, ln.paused = true, 0, false, 0
 	c.class.trying++
 	ln.rouse()
 	return true
@@ -274,9 +275,7 @@ func (r *Room[L]) Pause(at Line, until time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ln := r.lines[at]; ln != nil {
-		for _, cl := range ln.classes {
-			cl.until, cl.behind = max(cl.until, until), false
-		}
+		ln.paused = max(ln.paused, until)
 	}
 }
 
@@ -385,7 +384,7 @@ func (ln *line[L]) turn(c *Caller[L]) (t Turn[L]) {
 		cl := other.class
 		if other == c {
 			served := cl.served()
-			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: cl.until, Hopes: cl.rank < served}
+			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: max(cl.until, ln.paused), Hopes: cl.rank < served}
 			break
 		}
 		if cl.rank >= cl.served() && cl != c.class && other.isInTheWayOf(c) {
@@ -429,6 +428,7 @@ func (ln *line[L]) rouse() {
 }
 
 func (ln *line[L]) lookAgain() {
+	ln.paused = 0
 	for _, cl := range ln.classes {
 		cl.until, cl.behind = 0, false
 	}

@@ -42,7 +42,7 @@ func TestALeaseGoesToTheFirstOfThoseThatAskTheSame(t *testing.T) {
 	t.Parallel()
 	var r room
 	a, b, c := comes(&r, "one", tpm), comes(&r, "one", tpm), comes(&r, "one", tpm)
-	if r.Try(b) || !r.Try(a) || !r.Try(b) || r.Turn(c).Ahead[tpm] != 2 {
+	if r.Try(b, 0) || !r.Try(a, 0) || !r.Try(b, 0) || r.Turn(c).Ahead[tpm] != 2 {
 		t.Fatal("they do not try in order")
 	}
 	r.Admit(b, "lease of b")
@@ -81,11 +81,39 @@ func TestWhoWaitsForWhom(t *testing.T) {
 		t.Errorf("a third of two callers joined")
 	}
 	r.Join(onlyTPM, nil, 0, 3)
-	r.Try(a)
+	r.Try(a, 0)
 	r.Refuse(a, []waiting.Key{rpm}, 0)
 	late := waiting.NewCaller[string](bucket, r.Arrive(), "d", map[waiting.Key]int64{rpm: 1})
 	if _, must := r.Ahead(late); !must || r.Turn(onlyTPM).Leads {
 		t.Error("a caller no longer waits for what it has waited for")
+	}
+}
+
+// Nobody begins a try in the pause after an outage: neither a caller that had its turn before,
+// nor one that postpones its turn because of the try that ended in the outage.
+func TestAPauseHoldsForCallersWithAnEarlierTurn(t *testing.T) {
+	t.Parallel()
+	var r room
+	a, b, c := comes(&r, "one", tpm), comes(&r, "one", tpm), comes(&r, "two", rpm)
+	if !r.Try(a, 5) || !r.Turn(b).Leads || !r.Turn(c).Leads {
+		t.Fatal("they do not try in order")
+	}
+	r.Pause(bucket, 15)
+	r.Postpone(b, 7, true)
+	r.Leave(a)
+	if turn := r.Turn(b); turn.Until != 15 || r.Try(b, 14) || r.Try(c, 14) {
+		t.Errorf("they try in the pause: %+v", turn)
+	}
+	if d := comes(&r, "three", tpm); r.Turn(d).Until != 15 {
+		t.Error("a caller that came in the pause may try")
+	}
+	if !r.Try(b, 15) || !r.Try(c, 15) {
+		t.Error("they do not try after the pause")
+	}
+	r.Pause(bucket, 25)
+	r.Refuse(b, []waiting.Key{tpm}, 0)
+	if r.Rouse(bucket); !r.Try(b, 16) {
+		t.Error("who is roused does not try")
 	}
 }
 
@@ -96,7 +124,7 @@ func TestALeaseWaitsForThoseInFront(t *testing.T) {
 	var r room
 	a, b, c := comes(&r, "one", tpm), comes(&r, "two", tpm), comes(&r, "one", tpm)
 	free := comes(&r, "three", rpm)
-	if r.Try(b) || r.Try(c) || !r.Try(a) || !r.Try(b) || !r.Try(c) {
+	if r.Try(b, 0) || r.Try(c, 0) || !r.Try(a, 0) || !r.Try(b, 0) || !r.Try(c, 0) {
 		t.Fatal("they do not try in order")
 	}
 	d := comes(&r, "four", tpm)
@@ -138,7 +166,7 @@ func TestWhatIsSpareGoesBackAtOnce(t *testing.T) {
 	var r room
 	a, b, c := comes(&r, "one", tpm), comes(&r, "two", tpm), comes(&r, "two", tpm)
 	for _, each := range []*caller{a, b, c} {
-		r.Try(each)
+		r.Try(each, 0)
 	}
 	r.Admit(b, "lease of b")
 	r.Admit(c, "lease of c")
@@ -161,9 +189,9 @@ func TestSumsDoNotOverflow(t *testing.T) {
 		r.Join(c, []waiting.Key{tpm}, 0, -1)
 		all = append(all, c)
 	}
-	r.Try(all[0])
-	r.Try(all[1])
-	r.Try(all[2])
+	r.Try(all[0], 0)
+	r.Try(all[1], 0)
+	r.Try(all[2], 0)
 	last := comes(&r, "two", tpm)
 	if asks, _ := r.Ahead(last); asks[tpm] != math.MaxInt64 || r.Turn(last).Ahead[tpm] != math.MaxInt64 {
 		t.Errorf("ahead: %v, %+v", asks, r.Turn(last))
@@ -204,7 +232,7 @@ func TestNothingIsLostOrOvertaken(t *testing.T) {
 					if leads < 0 && len(tries) == 0 {
 						t.Fatal("nobody leads, and nobody tries")
 					}
-					if leads >= 0 && r.Try(waits[leads]) {
+					if leads >= 0 && r.Try(waits[leads], 0) {
 						tries = append(tries, waits[leads])
 					}
 				case n < 7 && len(tries) > 0:
