@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -57,14 +56,25 @@ func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*L
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), err)
 	}
-	if err := l.refuseFromMemory(ctx, &req); err != nil {
+	asked := l.asked(ctx, &req)
+	if refusal, _ := l.recall(&asked, &asked, l.driver.Trust()); refusal != nil {
+		l.driver.Counts.Refused.Add(1)
 		seen.recalled()
-		return nil, err
+		return nil, refusal
 	}
 	if !l.driver.Begin() {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
-	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx), left: ctx.Done(), by: l.driver.WaitsUntil(ctx), seen: seen})
+	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx), left: ctx.Done(), asked: asked, seen: seen})
+}
+
+// asked is what a request asks of buckets, for a caller that comes now.
+func (l *Limiter) asked(ctx context.Context, req *Request) acquire.Request {
+	at := l.driver.Moment()
+	return acquire.Request{
+		Entity: req.Entity, Resource: req.Resource, Consume: req.Consume, Fallback: req.Fallback,
+		At: at, By: l.driver.WaitsUntil(ctx, at.Up),
+	}
 }
 
 // acquireHere runs an acquisition on the caller's goroutine, because the store never
@@ -87,7 +97,7 @@ func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) 
 type acquisition struct {
 	bound calls.Detached  // ends this call
 	left  <-chan struct{} // closed when the caller leaves
-	by    time.Duration   // see [acquire.Request]
+	asked acquire.Request // what is asked of the buckets
 	seen  *observation    // what the observer will be told; nil if there is no observer
 	state atomic.Int32
 	done  chan struct{} // closed once lease and err are set
@@ -106,6 +116,7 @@ const (
 // the call (ADR 005).
 func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	req, a.done = req.clone(), make(chan struct{})
+	a.asked.Consume, a.asked.Fallback = req.Consume, req.Fallback
 	l.driver.Run(func() { a.run(ctx, l, &req) })
 	select {
 	case <-a.done:
@@ -183,8 +194,7 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 
 // acquire debits the entity and its parent, and makes the lease.
 func (l *Limiter) acquire(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
-	asked := req.asked(a.by)
-	child, parent, err := l.driver.Acquire(ctx, &asked, a.left)
+	child, parent, err := l.driver.Acquire(ctx, &a.asked, a.left)
 	a.seen.decided(child)
 	if !errors.Is(err, ErrDisabled) {
 		// A refusal is an answer, whatever happened on the other side.
@@ -198,16 +208,6 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, a *acquisition) (*L
 	return l.debited(req, child, parent), nil
 }
 
-// refuseFromMemory is recall for a request that is then refused. It counts the refusal.
-func (l *Limiter) refuseFromMemory(ctx context.Context, req *Request) error {
-	asked := req.asked(l.driver.WaitsUntil(ctx))
-	if e, _ := l.recall(&asked, &asked, l.driver.Trust()); e != nil {
-		l.driver.Counts.Refused.Add(1)
-		return e
-	}
-	return nil
-}
-
 // recall returns the refusal of a request, if the images of its buckets that were seen up
 // to trust ago show that it would be refused. payer is what the request asks of the
 // parent. recall returns nil if the limiter must ask the store: either it knows that the
@@ -219,33 +219,22 @@ func (l *Limiter) refuseFromMemory(ctx context.Context, req *Request) error {
 // configuration within the time to live. No item may need a write. Then the answer is
 // the same as the store's, with the same wait.
 func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refusal *ExceededError, knows bool) {
-	m := l.driver.Moment()
-	of, refuses, knows := l.driver.RefusesFromMemory(req, payer, m, trust)
+	var room [2][1]*store.Image
+	seen, refuses, knows := l.driver.Recall(&room, req, payer, trust)
 	if !refuses {
 		return nil, knows
 	}
-	e := &ExceededError{Statuses: make([]Status, 0, len(req.Consume))}
-	var room [1]*store.Image
-	for i, acct := range of {
-		if acct == nil {
+	e := newRefusal(len(req.Consume) * (min(1, len(seen[0])) + min(1, len(seen[1]))))
+	for i, images := range seen {
+		if len(images) == 0 {
 			continue
-		}
-		if w := acct.Wanted(); i > 0 && w != nil && w.IsUnlimited() {
-			continue
-		}
-		images, all := acct.AppendImages(room[:0], m.Up, trust)
-		if !all {
-			return nil, false
 		}
 		c, limits, consume := acquire.Claim{Bucket: images[0].Bucket}, images[0].Limits, [...]*acquire.Request{req, payer}[i].Consume
 		for k := range limits {
 			if tokens, asked := consume[limits[k].Name]; asked {
-				e.Statuses = appendStatus(e.Statuses, &c, store.Amount{Limit: limits[k].Name, Milli: tokens * milli}, 0, images, m.Now)
+				e.Statuses = appendStatus(e.Statuses, &c, store.Amount{Limit: limits[k].Name, Milli: tokens * milli}, 0, images, req.At.Now)
 			}
 		}
-	}
-	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
-		return nil, true // tokens were returned meanwhile
 	}
 	return e, true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 )
 
@@ -38,8 +39,7 @@ func (l *Limiter) ask(ctx context.Context, req Request) ([]Status, error) {
 
 // stand returns the status of every limit that a request names.
 func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
-	asked := req.asked(0)
-	child, parent, err := l.driver.Inspector.Look(ctx, &asked)
+	child, parent, err := l.driver.Inspector.Look(ctx, &acquire.Request{Entity: req.Entity, Resource: req.Resource, Consume: req.Consume, Fallback: req.Fallback})
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -39,11 +37,6 @@ type Request struct {
 
 // op names an operation on a request, for errors.
 func (r *Request) op(verb string) string { return verb + " " + r.Resource + " for " + r.Entity }
-
-// asked is what the request asks of buckets, for a caller that waits until an instant.
-func (r *Request) asked(by time.Duration) acquire.Request {
-	return acquire.Request{Entity: r.Entity, Resource: r.Resource, Consume: r.Consume, Fallback: r.Fallback, By: by}
-}
 
 // clone returns a copy that may outlive the call.
 func (r *Request) clone() Request {

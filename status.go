@@ -104,6 +104,20 @@ type ExceededError struct {
 	Statuses []Status
 }
 
+// newRefusal returns a refusal with room for the statuses of n limits. It makes one
+// allocation for one limit, and two for more.
+func newRefusal(n int) *ExceededError {
+	if n > 1 {
+		return &ExceededError{Statuses: make([]Status, 0, n)}
+	}
+	e := new(struct {
+		ExceededError
+		room [1]Status
+	})
+	e.Statuses = e.room[:0]
+	return &e.ExceededError
+}
+
 // Is reports whether target is [ErrExceeded].
 func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
 

@@ -291,7 +291,7 @@ func (l *Limiter) look(ctx context.Context, req *Request) *ExceededError {
 // far as memory can tell. Waiting longer is no decision, so it rests on memory even if
 // [Options.Trust] forbids refusals from memory.
 func (l *Limiter) recallForWaiters(ctx context.Context, req *Request, ahead map[waiting.Key]int64) (refusal *ExceededError, knows bool) {
-	own := req.asked(l.driver.WaitsUntil(ctx))
+	own := l.asked(ctx, req)
 	payer := own
 	if len(ahead) > 0 {
 		own.Consume = asksAfter(req.Consume, ahead, req.Entity)

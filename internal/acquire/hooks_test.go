@@ -92,8 +92,9 @@ func inTime[T any](ctx context.Context, l hooks, work func(context.Context) (T, 
 
 // RefusesFromMemory returns the decision of a refusal from memory.
 func (l hooks) RefusesFromMemory(req *limiter.Request) bool {
-	asked := acquire.Request{Entity: req.Entity, Resource: req.Resource, Consume: req.Consume, Fallback: req.Fallback}
-	_, refuses, _ := l.Driver.RefusesFromMemory(&asked, &asked, l.Moment(), l.Trust())
+	asked := acquire.Request{Entity: req.Entity, Resource: req.Resource, Consume: req.Consume, Fallback: req.Fallback, At: l.Moment()}
+	var room [2][1]*store.Image
+	_, refuses, _ := l.Recall(&room, &asked, &asked, l.Trust())
 	return refuses
 }
 

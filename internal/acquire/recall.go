@@ -17,9 +17,10 @@ func (d *Driver) Memory(b store.Bucket) *memory.Account {
 	return &d.accounts.of(b.Entity, b.Resource).Account
 }
 
-// WaitsUntil is until when a caller waits, by the uptime, for its turn at a shared bucket and
-// for tokens that the bucket has not earned yet. The rest of its time is for writes.
-func (d *Driver) WaitsUntil(ctx context.Context) time.Duration {
+// WaitsUntil is until when a caller that comes at an uptime waits for its turn at a shared
+// bucket and for tokens that the bucket has not earned yet. The rest of its time is for
+// writes.
+func (d *Driver) WaitsUntil(ctx context.Context, up time.Duration) time.Duration {
 	if !d.writer.isQueued() {
 		return 0
 	}
@@ -27,7 +28,7 @@ func (d *Driver) WaitsUntil(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, d.Until(deadline))
 	}
-	return d.Uptime() + most*4/5 // a call has at least seven eighths
+	return up + most*4/5 // a call has at least seven eighths
 }
 
 // Trust is how long an image may refuse; negative is never.
@@ -46,53 +47,52 @@ func (d *Driver) Payer(entity, resource string) string {
 	return acct.Owner(d.Uptime(), memory.ImageAge)
 }
 
-// RefusesFromMemory reports whether a request would be refused, by what was seen up to
-// trust ago. payer is what it asks of the parent. It also returns the memories that it used:
-// the entity's, and its parent's if the entity cascades. It does not know if these cannot
-// tell. It allocates nothing.
-func (d *Driver) RefusesFromMemory(req, payer *Request, m memory.Moment, trust time.Duration) (of [2]*memory.Account, refuses, knows bool) {
+// Recall reports whether a request would be refused, by what was seen up to trust ago. payer
+// is what it asks of the parent. It also returns the images that show it: of the entity's
+// bucket, and of its parent's if the entity cascades and the parent has limits. They use the
+// room given for them. It does not know if the images cannot tell. It allocates nothing,
+// unless a bucket has several shards.
+func (d *Driver) Recall(room *[2][1]*store.Image, req, payer *Request, trust time.Duration) (seen [2][]*store.Image, refuses, knows bool) {
 	if trust < 0 {
-		return of, false, false
+		return seen, false, false
 	}
-	acct, ok := d.accounts.cache.Get(memory.Key{Entity: req.Entity, Resource: req.Resource})
-	if !ok {
-		return of, false, false
+	images, short, parent, ok := d.recall(room[0][:0], req.Entity, req, false, trust)
+	if seen[0] = images; !ok || parent == "" {
+		return seen, ok && short, ok
 	}
-	of[0] = &acct.Account
-	short, parent, ok := d.recall(acct, req, false, m, trust)
-	if !ok || parent == "" {
-		return of, ok && short, ok
-	}
-	if acct, ok = d.accounts.cache.Get(memory.Key{Entity: parent, Resource: req.Resource}); !ok {
-		return of, false, false
-	}
-	of[1] = &acct.Account
-	parentShort, _, ok := d.recall(acct, payer, true, m, trust)
-	return of, ok && (short || parentShort), ok
+	images, parentShort, _, ok := d.recall(room[1][:0], parent, payer, true, trust)
+	seen[1] = images
+	return seen, ok && (short || parentShort), ok
 }
 
-// recall reports whether the last images show that a bucket is short for a request, and
-// the parent to which it cascades. It is not ok if the images cannot tell. An optional
-// bucket may lack limits, or have none.
-func (d *Driver) recall(acct *account, req *Request, optional bool, m memory.Moment, trust time.Duration) (short bool, parent string, ok bool) {
+// recall reports whether the last images show that an entity's bucket is short for a request.
+// It appends them, and returns the parent to which the bucket cascades. It is not ok if the
+// images cannot tell. An optional bucket may lack limits, or have none.
+func (d *Driver) recall(images []*store.Image, entity string, req *Request, optional bool, trust time.Duration) (seen []*store.Image, short bool, parent string, ok bool) {
+	acct, ok := d.accounts.cache.Get(memory.Key{Entity: entity, Resource: req.Resource})
+	if !ok {
+		return images, false, "", false
+	}
 	w := acct.Wanted()
 	switch {
-	case w == nil || w.Disabled || !d.Config.IsYoung(w, m.Up):
-		return false, "", false
+	case w == nil || w.Disabled || !d.Config.IsYoung(w, req.At.Up):
+		return images, false, "", false
 	case w.IsUnlimited() && optional:
-		return false, "", true
+		return images, false, "", true
 	case w.IsUnlimited() && !isIn(req.Fallback, req.Consume):
-		return false, "", false
+		return images, false, "", false
 	}
 	in := w.Limits
 	if w.IsUnlimited() {
 		in = req.Fallback
 	}
-	var ahead time.Duration
-	if _, room := acct.NextTurn(); acct.waiting() < room {
-		ahead = acct.Ahead(m.Up, req.By)
+	ahead := acct.Ahead(req.At.Up, req.By)
+	if ahead > 0 {
+		if _, room := acct.NextTurn(); acct.waiting() >= room {
+			ahead = 0
+		}
 	}
-	return acct.IsShort(w, in, req.Consume, optional, m, trust, ahead)
+	return acct.Account.Recall(images, w, in, req.Consume, optional, req.At, trust, ahead)
 }
 
 // isIn reports whether limits has every limit that a request names.

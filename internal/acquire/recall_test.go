@@ -1,6 +1,7 @@
 package acquire_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -415,18 +416,45 @@ func TestTheDecisionToRefuseAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A refusal from memory allocates only the error and its statuses.
+// A refusal from memory allocates only its error and the statuses: both at once for one limit.
+// Neither a parent nor a deadline adds to that.
 //
 // Not parallel: allocations of other tests would be counted.
 func TestARefusalFromMemoryAllocatesItsError(t *testing.T) {
-	for _, limits := range []int{1, 2, 5} {
-		m := newRemembering(t, limits)
-		if n := testing.AllocsPerRun(100, func() {
-			if _, err := m.Acquire(t.Context(), m.reqs[0]); err == nil {
-				t.Error("admitted")
+	for _, tt := range []struct {
+		name        string
+		limits      int
+		cascades    bool
+		allocations float64
+	}{
+		{"one limit", 1, false, 1}, {"two limits", 2, false, 2}, {"five limits", 5, false, 2},
+		{"one limit, and the parent's", 1, true, 2}, {"five limits, and the parent's", 5, true, 2},
+	} {
+		for _, remote := range []bool{false, true} {
+			w := testbed.New(t, testbed.Options{Remote: remote, Limiter: limiter.Options{Trust: time.Hour, ConfigTTL: 2 * time.Hour}})
+			w.Entities(limiter.Entity{ID: "project"}, limiter.Entity{ID: "key", Parent: "project", Cascade: tt.cascades})
+			req := testbed.AskAll("key", tokens{})
+			var limits []limiter.Limit
+			for i := range tt.limits {
+				name := fmt.Sprint("l", i)
+				limits, req.Consume[name] = append(limits, limiter.PerDay(name, 1)), 1
 			}
-		}); n > 2 {
-			t.Errorf("%d limits: %v allocations, want at most 2", limits, n)
+			w.System(limits...)
+			w.Take(w.Limiter, req)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			refused := w.Stats().LocallyRefused
+			const runs = 100
+			if n := testing.AllocsPerRun(runs, func() {
+				if _, err := w.Acquire(ctx, req); err == nil {
+					t.Error("admitted")
+				}
+			}); n != tt.allocations {
+				t.Errorf("%s, remote %t: %v allocations, want %v", tt.name, remote, n, tt.allocations)
+			}
+			if got := w.Stats().LocallyRefused - refused; got != runs+1 {
+				t.Errorf("%s, remote %t: %d refusals from memory of %d", tt.name, remote, got, runs+1)
+			}
 		}
 	}
 }

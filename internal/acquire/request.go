@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -14,6 +15,8 @@ type Request struct {
 	Entity, Resource string
 	Consume          map[string]int64 // tokens by limit name
 	Fallback         []store.Limit    // see [plan.Want]
+	// At is when the caller came. A request that only looks has none.
+	At memory.Moment
 	// By is until when the caller waits for its turn at a shared bucket, and for tokens
 	// that the bucket has not earned yet, by the uptime. See [Driver.WaitsUntil].
 	By time.Duration

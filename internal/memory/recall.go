@@ -7,29 +7,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// AppendImages appends the last images of all shards. all says that none is missing or
-// older than age.
-func (a *Account) AppendImages(images []*store.Image, up, age time.Duration) (_ []*store.Image, all bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i := range a.count {
-		img := a.imageLocked(i, up, age)
-		if img == nil {
-			return images, false
-		}
-		images = append(images, img)
-	}
-	return images, a.count > 0
-}
-
-// IsShort reports whether the last images show that a bucket, which is to have the
-// given limits of w, is short for amounts in tokens, and the parent to which it
-// cascades. It is not ok if the images cannot tell. An optional bucket may lack limits.
-func (a *Account) IsShort(w *plan.Wanted, limits []store.Limit, consume map[string]int64, optional bool, m Moment, trust, ahead time.Duration) (short bool, parent string, ok bool) {
+// Recall reports whether the last images show that a bucket, which is to have the given
+// limits of w, is short for amounts in tokens. It appends the images of all shards, and
+// returns the parent to which the bucket cascades. It is not ok if the images cannot tell.
+// An optional bucket may lack limits.
+func (a *Account) Recall(images []*store.Image, w *plan.Wanted, limits []store.Limit, consume map[string]int64, optional bool, m Moment, trust, ahead time.Duration) (seen []*store.Image, short bool, parent string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.isAsWantedLocked(w, limits, m, trust) {
-		return false, "", false
+		return images, false, "", false
 	}
 	held, found := a.first.img.Limits, 0
 	for k := range held {
@@ -43,14 +29,17 @@ func (a *Account) IsShort(w *plan.Wanted, limits []store.Limit, consume map[stri
 		}
 		sum, ok := a.heldLocked(k, m.Now, tokens*store.Milli, ahead.Milliseconds())
 		if !ok {
-			return false, "", false
+			return images, false, "", false
 		}
 		short = sum < tokens*store.Milli
 	}
 	if found < len(consume) && !optional {
-		return false, "", false
+		return images, false, "", false
 	}
-	return short, plan.CascadeOf(a.newest), true
+	for i := range a.count {
+		images = append(images, a.knownLocked(i).img)
+	}
+	return images, short, plan.CascadeOf(a.newest), true
 }
 
 // isAsWantedLocked reports whether there is an image of every shard, as young as age,
