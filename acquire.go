@@ -81,7 +81,7 @@ func (l *Limiter) asked(ctx context.Context, req *Request) acquire.Request {
 // waits.
 func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	defer l.driver.End()
-	a.lease, a.err = l.acquire(&a.bound, &req, a) //nolint:contextcheck // it has the values of ctx
+	a.lease, a.err = l.acquire(&a.bound, a) //nolint:contextcheck // it has the values of ctx
 	return l.answer(ctx, &req, a)
 }
 
@@ -115,9 +115,9 @@ const (
 // acquireApart runs an acquisition on a goroutine of its own. The request may outlive
 // the call (ADR 005).
 func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
-	req, a.done = req.clone(), make(chan struct{})
-	a.asked.Consume, a.asked.Fallback = req.Consume, req.Fallback
-	l.driver.Run(func() { a.run(ctx, l, &req) })
+	own := req.clone()
+	a.asked.Consume, a.asked.Fallback, a.done = own.Consume, own.Fallback, make(chan struct{})
+	l.driver.Run(func() { a.run(ctx, l) })
 	select {
 	case <-a.done:
 	case <-ctx.Done():
@@ -128,9 +128,9 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition)
 	return l.answer(ctx, &req, a)
 }
 
-func (a *acquisition) run(ctx context.Context, l *Limiter, req *Request) {
+func (a *acquisition) run(ctx context.Context, l *Limiter) {
 	defer l.driver.End()
-	a.lease, a.err = l.acquire(&a.bound, req, a) //nolint:contextcheck // it has the values of ctx
+	a.lease, a.err = l.acquire(&a.bound, a) //nolint:contextcheck // it has the values of ctx
 	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
 	close(a.done)
 	if isAbandoned && a.lease != nil {
@@ -186,14 +186,14 @@ func (l *Limiter) degrades(req *Request, err error) bool {
 // acquisition that may still debit the amounts; nil if none will.
 func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisition, err error) *Lease {
 	l.driver.Logger.WarnContext(ctx, "admitted without the store", "entity", req.Entity, "resource", req.Resource, "error", err)
-	lease := l.makeLease(req)
+	lease := l.makeLease(req.Entity, req.Resource, req.Fallback)
 	lease.degraded, lease.pending = true, pending
 	lease.addSide().Assume(req.Consume)
 	return lease
 }
 
 // acquire debits the entity and its parent, and makes the lease.
-func (l *Limiter) acquire(ctx context.Context, req *Request, a *acquisition) (*Lease, error) {
+func (l *Limiter) acquire(ctx context.Context, a *acquisition) (*Lease, error) {
 	child, parent, err := l.driver.Acquire(ctx, &a.asked, a.left)
 	a.seen.decided(child)
 	if !errors.Is(err, ErrDisabled) {
@@ -205,7 +205,7 @@ func (l *Limiter) acquire(ctx context.Context, req *Request, a *acquisition) (*L
 		l.rouse(child)
 		return nil, err
 	}
-	return l.debited(req, child, parent), nil
+	return l.debited(&a.asked, child, parent), nil
 }
 
 // recall returns the refusal of a request, if the images of its buckets that were seen up

@@ -52,8 +52,8 @@ const (
 )
 
 // makeLease makes a lease that has taken nothing yet.
-func (l *Limiter) makeLease(req *Request) *Lease {
-	lease := &Lease{limiter: l, entity: req.Entity, resource: req.Resource, fallback: slices.Clone(req.Fallback)}
+func (l *Limiter) makeLease(entity, resource string, fallback []Limit) *Lease {
+	lease := &Lease{limiter: l, entity: entity, resource: resource, fallback: slices.Clone(fallback)}
 	lease.sides = lease.room.sides[:0]
 	return lease
 }
@@ -69,8 +69,8 @@ func (l *Lease) addSide() *acquire.Taken {
 }
 
 // debited makes the lease for claims that were granted.
-func (l *Limiter) debited(req *Request, child, parent *acquire.Claim) *Lease {
-	lease := l.makeLease(req)
+func (l *Limiter) debited(req *acquire.Request, child, parent *acquire.Claim) *Lease {
+	lease := l.makeLease(req.Entity, req.Resource, req.Fallback)
 	for _, c := range [...]*acquire.Claim{child, parent} {
 		if c != nil && c.Granted {
 			lease.addSide().Init(l.driver.Uptime(), c)

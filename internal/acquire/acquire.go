@@ -60,10 +60,9 @@ func (d *Driver) pursueBoth(ctx context.Context, req *Request, child *Claim, rem
 	if remembered == "" {
 		return nil, d.pursue(ctx, child, left), nil
 	}
-	parent = d.accounts.parentClaim(req, remembered)
-	errs := [2]error{}
-	d.AtOnce(2, func(i int) { errs[i] = d.pursue(ctx, [...]*Claim{child, parent}[i], left) })
-	return parent, errs[0], errs[1]
+	both, errs := [...]*Claim{child, d.accounts.parentClaim(req, remembered)}, [2]error{}
+	d.AtOnce(len(both), func(i int) { errs[i] = d.pursue(ctx, both[i], left) })
+	return both[1], errs[0], errs[1]
 }
 
 // pursue debits a claim. If the last comparison of the bucket is older than the time

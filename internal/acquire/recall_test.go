@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // refusedLocally makes a request that must be refused, and reports whether the refusal
@@ -455,6 +457,58 @@ func TestARefusalFromMemoryAllocatesItsError(t *testing.T) {
 			if got := w.Stats().LocallyRefused - refused; got != runs+1 {
 				t.Errorf("%s, remote %t: %d refusals from memory of %d", tt.name, remote, got, runs+1)
 			}
+		}
+	}
+}
+
+// A cannedStore answers writes with the last image, and allocates nothing for that.
+type cannedStore struct {
+	*dynamo.Store
+
+	last *store.Image // the answer to every write; nil to ask the store
+}
+
+func (c *cannedStore) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
+	if c.last != nil {
+		return store.Outcome{Applied: true, Image: c.last}, nil
+	}
+	return c.Store.Take(ctx, t)
+}
+
+func (c *cannedStore) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
+	if c.last != nil {
+		return store.Outcome{Applied: true, Image: c.last}, nil
+	}
+	return c.Store.Refill(ctx, r)
+}
+
+// A warm grant allocates the call, its claim, its lease, and two for the write. A call that
+// its caller may leave allocates five more: its copy of the amounts (two), the work, the
+// signal of its end, and a place in the lane. What the store allocates does not count here.
+//
+// Not parallel: allocations of other tests would be counted.
+func TestAWarmGrantAllocatesLittle(t *testing.T) {
+	for _, tt := range []struct {
+		remote  bool
+		consume tokens
+		want    float64
+	}{
+		{false, tokens{"rpd": 1}, 5},
+		{false, tokens{"rpd": 1, "tpd": 1}, 5},
+		{true, tokens{"rpd": 1}, 10},
+		{true, tokens{"rpd": 1, "tpd": 1}, 10},
+	} {
+		w := testbed.New(t, testbed.Options{Remote: tt.remote})
+		w.System(limiter.PerDay("rpd", 1_000_000), limiter.PerDay("tpd", 1_000_000))
+		canned := &cannedStore{Store: w.Store}
+		l := w.NewLimiter(canned, limiter.Options{})
+		req := askAll("user", tt.consume)
+		for range 2 {
+			w.Must(errOf(l.Acquire(t.Context(), req)))
+		}
+		canned.last = driverOf(l).Memory(limiter.Bucket{Entity: req.Entity, Resource: req.Resource}).Last()
+		if n := testing.AllocsPerRun(100, func() { w.Must(errOf(l.Acquire(t.Context(), req))) }); n != tt.want {
+			t.Errorf("remote %t, %v: %v allocations, want %v", tt.remote, tt.consume, n, tt.want)
 		}
 	}
 }

@@ -24,29 +24,37 @@ type Request struct {
 
 // claim makes the claim of a request on its entity's bucket.
 func (a *accounts) claim(req *Request) *Claim {
-	want := plan.Want{Asked: claimAmounts(req.Consume)}
+	c := a.newClaim(req, req.Entity)
 	if len(req.Fallback) > 0 {
-		want.Fallback = slices.SortedFunc(slices.Values(req.Fallback), func(a, b store.Limit) int { return strings.Compare(a.Name, b.Name) })
+		c.want.Fallback = slices.SortedFunc(slices.Values(req.Fallback), func(a, b store.Limit) int { return strings.Compare(a.Name, b.Name) })
 	}
-	return a.newClaim(req, req.Entity, want)
+	return c
 }
 
 // parentClaim makes the claim of a request on the bucket of the entity's parent, if
 // the parent has limits.
 func (a *accounts) parentClaim(req *Request, parent string) *Claim {
-	return a.newClaim(req, parent, plan.Want{Asked: claimAmounts(req.Consume), Optional: true})
+	c := a.newClaim(req, parent)
+	c.want.Optional = true
+	return c
 }
 
-func (a *accounts) newClaim(req *Request, entity string, want plan.Want) *Claim {
-	return &Claim{
+// newClaim makes a claim, in one allocation with its amounts if these are few.
+func (a *accounts) newClaim(req *Request, entity string) *Claim {
+	c := new(struct {
+		Claim
+		room [2]store.Amount
+	})
+	asked := appendAmounts(c.room[:0], req.Consume)
+	c.Claim = Claim{
 		Bucket: store.Bucket{Entity: entity, Resource: req.Resource}, acct: a.of(entity, req.Resource),
-		want: want, by: req.By, Terms: want.Under(nil),
+		want: plan.Want{Asked: asked}, by: req.By, Terms: plan.Terms{Amounts: asked},
 	}
+	return &c.Claim
 }
 
-// claimAmounts returns a request's amounts by limit name, in millitokens.
-func claimAmounts(consume map[string]int64) []store.Amount {
-	amounts := make([]store.Amount, 0, len(consume))
+// appendAmounts appends a request's amounts by limit name, in millitokens, to none.
+func appendAmounts(amounts []store.Amount, consume map[string]int64) []store.Amount {
 	for name, tokens := range consume {
 		i := len(amounts)
 		amounts = append(amounts, store.Amount{})

@@ -29,9 +29,13 @@ type Taken struct {
 	Claim   *Claim // as it was decided; nil if nothing was taken yet
 	Entries []Entry
 
-	parts []part // one for each shard that was written to, first by the request, then by adjustments
-	room  [1]part
-	lost  error // why nobody can tell what became of a settlement; nil if that is known
+	parts []part   // one for each shard that was written to, first by the request, then by adjustments
+	lost  error    // why nobody can tell what became of a settlement; nil if that is known
+	room  struct { // for one shard and two limits, as most requests take
+		parts   [1]part
+		entries [2]Entry
+		written [2]int64
+	}
 }
 
 // An Entry is one limit of what a request took, in millitokens.
@@ -85,10 +89,12 @@ func (t *Taken) of(img *store.Image) *part {
 
 // add makes a part.
 func (t *Taken) add(img *store.Image) {
+	p := part{image: img}
 	if t.parts == nil {
-		t.parts = t.room[:0]
+		t.parts, p.written = t.room.parts[:0], t.room.written[:0]
 	}
-	t.parts = append(t.parts, part{image: img, written: make([]int64, len(t.Entries))})
+	p.written = append(p.written, make([]int64, len(t.Entries))...)
+	t.parts = append(t.parts, p)
 }
 
 // Assume records what a request would take, in tokens by limit name, if the store could
@@ -103,10 +109,15 @@ func (t *Taken) Assume(consume map[string]int64) {
 
 // Raise adds what a request would take, in tokens by limit name, if the store could be
 // reached.
-func (t *Taken) Raise(consume map[string]int64) { t.raise(claimAmounts(consume)) }
+func (t *Taken) Raise(consume map[string]int64) {
+	t.raise(appendAmounts(make([]store.Amount, 0, len(consume)), consume))
+}
 
 // raise adds amounts to the entries, which stay ordered by limit name.
 func (t *Taken) raise(amounts []store.Amount) {
+	if t.Entries == nil {
+		t.Entries = t.room.entries[:0]
+	}
 	t.Entries = slices.Grow(t.Entries, len(amounts))
 	for _, a := range amounts {
 		i, found := slices.BinarySearchFunc(t.Entries, a.Limit, func(e Entry, name string) int { return cmp.Compare(e.Limit, name) })
