@@ -92,7 +92,7 @@ func (d *Driver) recall(images []*store.Image, entity string, req *Request, opti
 			ahead = 0
 		}
 	}
-	return acct.Account.Recall(images, w, in, req.Consume, optional, req.At, trust, ahead)
+	return acct.Recall(images, w, in, req.Consume, optional, req.At, trust, ahead)
 }
 
 // isIn reports whether limits has every limit that a request names.

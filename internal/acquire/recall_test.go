@@ -429,8 +429,11 @@ func TestARefusalFromMemoryAllocatesItsError(t *testing.T) {
 		cascades    bool
 		allocations float64
 	}{
-		{"one limit", 1, false, 1}, {"two limits", 2, false, 2}, {"five limits", 5, false, 2},
-		{"one limit, and the parent's", 1, true, 2}, {"five limits, and the parent's", 5, true, 2},
+		{"one limit", 1, false, 1},
+		{"two limits", 2, false, 2},
+		{"five limits", 5, false, 2},
+		{"one limit, and the parent's", 1, true, 2},
+		{"five limits, and the parent's", 5, true, 2},
 	} {
 		for _, remote := range []bool{false, true} {
 			w := testbed.New(t, testbed.Options{Remote: remote, Limiter: limiter.Options{Trust: time.Hour, ConfigTTL: 2 * time.Hour}})
