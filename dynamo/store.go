@@ -159,6 +159,10 @@ func (s *Store) CheckedNow() (now time.Time, checked bool) { return s.conn.Clock
 // Clock reports the offsets of the store's clock from the local clock and the server's.
 func (s *Store) Clock() ClockReport { return ClockReport(s.conn.Clock.Report()) }
 
+// Leavable reports whether a caller may carry a bucket write itself, because it can leave while
+// the write is under way. It is true for a client of package fastclient.
+func (s *Store) Leavable() bool { return s.conn.Leavable() }
+
 // Immediate reports whether the store's API says that it never waits, as an engine in
 // the same process does.
 func (s *Store) Immediate() bool { return s.conn.Immediate() }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -55,6 +56,8 @@ func (w *bucketWrite) send(ctx context.Context, op string, c *expression.Cache) 
 	w.shape, w.pk = shape, schema.BucketKey(s.ns, w.bucket).PK
 	applied, out, err := s.conn.Update(ctx, w)
 	switch {
+	case calls.IsUnanswered(err):
+		return store.Outcome{}, err
 	case err != nil:
 		return s.refused(op, w.bucket, err)
 	case out != nil:

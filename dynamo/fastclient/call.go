@@ -20,6 +20,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient/internal/codec"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient/internal/exchange"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
 // A scratch is the working memory of a call.
@@ -43,17 +44,20 @@ type request[In, Out any] struct {
 // request once. Then it returns a result or a failed condition itself, and the SDK
 // continues from everything else, as from its own first attempt.
 func call[In, Out any](ctx context.Context, c *Client, op *operation[In, Out], in *In, optFns []func(*dynamodb.Options)) (*Out, error) {
-	if c.pool == nil || in == nil || !op.plain(in) || ctx.Err() != nil {
-		return op.sdk(c.Client, ctx, in, optFns...)
-	}
 	w, _ := c.scratch.Get().(*scratch)
 	defer c.putBack(w)
+	if out, err, went := goOn[In, Out](ctx, in, w); went {
+		return out, err
+	}
+	if c.pool == nil || in == nil || !op.plain(in) || ctx.Err() != nil {
+		return op.bySDK(ctx, c, in, optFns)
+	}
 	r := request[In, Out]{operation: op, client: c, in: in, optFns: optFns, retryer: w.retryer(c, optFns)}
 	if r.retryer == nil {
-		return op.sdk(c.Client, ctx, in, optFns...)
+		return op.bySDK(ctx, c, in, optFns)
 	}
 	if r.route = c.routeFor(ctx); r.route == nil || !c.pool.Takes(ctx, r.route.sample) {
-		return op.sdk(c.Client, ctx, in, optFns...)
+		return op.bySDK(ctx, c, in, optFns)
 	}
 	out, err, again := r.send(ctx, w, true)
 	if again {
@@ -73,41 +77,119 @@ func (r *request[In, Out]) send(ctx context.Context, w *scratch, mayRepeat bool)
 		release, err = attempt(ctx, r.retryer)
 	}
 	if !plain || err != nil {
-		out, err = r.sdk(c.Client, ctx, r.in, r.optFns...)
+		out, err = r.bySDK(ctx, c, r.in, r.optFns)
 		return out, err, false
 	}
-	answer, err := c.pool.Exchange(ctx, r.route.peer, text)
-	if err != nil {
-		_ = release(err)
-		out, err = r.replay(ctx, &outcome{err: &url.Error{Op: "Post", URL: r.route.sample.URL.Redacted(), Err: err}})
+	s := sent{release: release, used: used, mayRepeat: mayRepeat}
+	if s.answer, s.err = c.pool.Exchange(ctx, r.route.peer, text); calls.MustLeave(ctx) {
+		out, err = r.here(ctx, s)
 		return out, err, false
 	}
-	now := c.heard(ctx, answer.Date)
-	if out := r.result(ctx, answer, now); out != nil {
-		answer.Release()
-		_ = release(nil)
+	return r.conclude(ctx, s)
+}
+
+// A sent is a request that was sent, or could not be.
+type sent struct {
+	answer    *exchange.Answer // to be read on if err is [calls.ErrGoesOn], nil for other errors
+	err       error
+	release   func(error) error // ends the retryer's attempt
+	used      *served           // for the signature
+	mayRepeat bool              // with another signature
+}
+
+// conclude returns what became of a request. again reports that its signature was refused
+// only because of our clock, which is corrected now.
+func (r *request[In, Out]) conclude(ctx context.Context, s sent) (out *Out, err error, again bool) {
+	if s.err != nil {
+		_ = s.release(s.err)
+		out, err = r.replay(ctx, &outcome{err: &url.Error{Op: "Post", URL: r.route.sample.URL.Redacted(), Err: s.err}})
+		return out, err, false
+	}
+	now := r.client.heard(ctx, s.answer.Date)
+	if out := r.plainly(ctx, s, now); out != nil {
 		return out, nil, false
 	}
-	if out := r.refusedPlainly(answer, now); out != nil {
-		answer.Release()
-		_ = release(errConditionFailed)
-		return out, nil, false
-	}
-	refused := r.refusal(ctx, answer)
-	_ = release(errors.Join(errNotPlain, refused))
+	refused := r.refusal(ctx, s.answer)
+	_ = s.release(errors.Join(errNotPlain, refused))
 	switch {
 	case isFinal(refused) && !r.retryer.IsErrorRetryable(refused):
-		answer.Release()
+		s.answer.Release()
 		return nil, &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: r.name, Err: refused}, false
-	case mayRepeat && now.contradicts(used, refused) && r.retryer.IsErrorRetryable(&clockError{refused}):
-		answer.Release()
+	case s.mayRepeat && now.contradicts(s.used, refused) && r.retryer.IsErrorRetryable(&clockError{refused}):
+		s.answer.Release()
 		return nil, nil, true
 	}
 	first := new(outcome)
-	first.answer, first.err = answer.HTTP() //nolint:bodyclose // the SDK closes it
-	answer.Release()
+	first.answer, first.err = s.answer.HTTP() //nolint:bodyclose // the SDK closes it
+	s.answer.Release()
 	out, err = r.replay(ctx, first)
 	return out, err, false
+}
+
+// plainly returns the result of a request that was answered, or the result that says that the
+// condition failed. It is nil for every other answer.
+func (r *request[In, Out]) plainly(ctx context.Context, s sent, now *served) *Out {
+	out, err := r.result(ctx, s.answer, now), error(nil)
+	if out == nil {
+		out, err = r.refusedPlainly(s.answer, now), errConditionFailed
+	}
+	if out != nil {
+		s.answer.Release()
+		_ = s.release(err)
+	}
+	return out
+}
+
+// here concludes a request whose caller must be able to leave at any time, if its outcome is
+// plain. All else may take time: the rest of an answer, another attempt, what the SDK does. It
+// is kept for another goroutine.
+func (r *request[In, Out]) here(ctx context.Context, s sent) (*Out, error) {
+	switch {
+	case errors.Is(s.err, calls.ErrApart): // nothing was sent
+		_ = s.release(s.err)
+		return nil, s.err
+	case s.err == nil:
+		if out := r.plainly(ctx, s, r.client.heard(ctx, s.answer.Date)); out != nil {
+			return out, nil
+		}
+	}
+	calls.LeavableOf(ctx).Keep(&goingOn[In, Out]{*r, s})
+	return nil, calls.ErrGoesOn
+}
+
+// A goingOn is a request whose caller may have left.
+type goingOn[In, Out any] struct {
+	request[In, Out]
+	sent
+}
+
+// goOn goes on with a request that was kept. went reports whether there is one.
+func goOn[In, Out any](ctx context.Context, in *In, w *scratch) (out *Out, err error, went bool) {
+	l := calls.LeavableOf(ctx)
+	if l == nil {
+		return nil, nil, false
+	}
+	g, went := l.Rest().(*goingOn[In, Out])
+	if !went {
+		return nil, nil, false
+	}
+	if g.in = in; errors.Is(g.err, calls.ErrGoesOn) {
+		g.err = g.answer.GoOn(ctx)
+	}
+	out, err, again := g.conclude(ctx, g.sent)
+	if again {
+		out, err, _ = g.send(ctx, w, false)
+	}
+	return out, err, true
+}
+
+// bySDK leaves a call to the SDK, of which nothing was sent, unless its caller must be able to
+// leave.
+func (op *operation[In, Out]) bySDK(ctx context.Context, c *Client, in *In, optFns []func(*dynamodb.Options)) (*Out, error) {
+	if calls.MustLeave(ctx) {
+		return nil, calls.ErrApart
+	}
+	return op.sdk(c.Client, ctx, in, optFns...)
 }
 
 // putBack keeps working memory for the next call, unless it is large.

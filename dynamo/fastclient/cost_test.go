@@ -169,5 +169,5 @@ func TestWarmAcquireAllocates(t *testing.T) { //nolint:paralleltest // counts th
 	at := strings.TrimPrefix(parrot(t, http.StatusOK, *last.body.Load()), "http://")
 	parrotAt.Store(&at)
 	engine.CloseClientConnections()
-	checkAllocations(t, "an acquire", 26, acquire)
+	checkAllocations(t, "an acquire", 23, acquire)
 }

@@ -7,10 +7,12 @@ import (
 	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient/internal/exchange"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
 // A route is what requests with the same credentials have in common: where they go, and
@@ -31,16 +33,38 @@ type route struct {
 	key         atomic.Pointer[signingKey] // of the last day
 }
 
+// answersAtOnce reports whether a provider takes no time if its context has ended.
+func answersAtOnce(p aws.CredentialsProvider) bool {
+	switch p.(type) {
+	case *aws.CredentialsCache, credentials.StaticCredentialsProvider, *credentials.StaticCredentialsProvider:
+		return true
+	}
+	return false
+}
+
+// ended is a context that has ended. With it, a cache returns what it has, or fails.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // routeFor returns the route for the present credentials, nil if the SDK should make the
 // call.
-func (c *Client) routeFor(ctx context.Context) *route {
-	credentials, err := c.options.Credentials.Retrieve(ctx)
-	if err != nil || !credentials.HasKeys() {
+func (c *Client) routeFor(ctx context.Context) *route { //nolint:contextcheck // see ended
+	if calls.MustLeave(ctx) {
+		if !answersAtOnce(c.options.Credentials) {
+			return nil
+		}
+		ctx = ended
+	}
+	who, err := c.options.Credentials.Retrieve(ctx)
+	if err != nil || !who.HasKeys() {
 		return nil // the SDK says why
 	}
 	r := c.route.Load()
-	if r == nil || r.credentials != credentials {
-		if r = c.trace(ctx, credentials); r == nil {
+	if r == nil || r.credentials != who {
+		if r = c.trace(ctx, who); r == nil {
 			return nil
 		}
 		c.route.Store(r)
@@ -80,16 +104,16 @@ func (t *tracer) Do(r *http.Request) (*http.Response, error) {
 // trace finds the route for credentials: it lets the SDK make a request and keeps it from
 // being sent. So endpoints of accounts, dual stack, FIPS and the user agent are as the SDK
 // makes them. It returns nil if the SDK made no request.
-func (c *Client) trace(ctx context.Context, credentials aws.Credentials) *route {
+func (c *Client) trace(ctx context.Context, who aws.Credentials) *route {
 	var t tracer
 	in := &dynamodb.GetItemInput{TableName: aws.String("-"), Key: map[string]types.AttributeValue{}}
 	_, _ = c.Client.GetItem(ctx, in, func(o *dynamodb.Options) {
-		o.HTTPClient, o.Credentials = &t, &fixed{o.Credentials, credentials}
+		o.HTTPClient, o.Credentials = &t, &fixed{o.Credentials, who}
 	})
 	if t.request == nil {
 		return nil
 	}
-	r := &route{credentials: credentials}
+	r := &route{credentials: who}
 	r.plain = r.learn(t.request)
 	return r
 }

@@ -121,6 +121,19 @@ func (ln *Lane[C]) enter(t *Ticket[C], places int) (leads bool) {
 	return false
 }
 
+// Seize gives a caller a place if one is free and nobody else is expected. The caller then
+// leads, as after [Lane.Attend].
+func (ln *Lane[C]) Seize(places int) bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.underWay >= places || len(ln.line) > 0 || ln.expected > 1 {
+		return false
+	}
+	ln.expected = 0
+	ln.underWay++
+	return true
+}
+
 // nextLocked tells the first in line to lead.
 func (ln *Lane[C]) nextLocked() {
 	next := ln.line[0]

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -135,6 +136,9 @@ var bucketWrite = []func(*dynamodb.Options){BucketWrite}
 // refusal costs what the size of the item says.
 func (c *Conn) Update(ctx context.Context, u direct.Update) (applied bool, out *dynamodb.UpdateItemOutput, err error) {
 	if c.updater == nil || store.BillOf(ctx) != nil {
+		if calls.MustLeave(ctx) {
+			return false, nil, calls.ErrApart
+		}
 		out, err := Send(ctx, c, c.API.UpdateItem, u.Input(), bucketWrite...)
 		return err == nil, out, err
 	}
@@ -142,11 +146,16 @@ func (c *Conn) Update(ctx context.Context, u direct.Update) (applied bool, out *
 	defer cancel()
 	sent := c.Clock.sending()
 	answer, err := c.updater.Update(ctx, u, bucketWrite...)
-	if err != nil {
+	switch {
+	case calls.LeavableOf(ctx) != nil && !calls.MustLeave(ctx): // it was sent earlier
+	case err == nil:
+		c.Clock.hear(answer.Metadata, sent)
+	case !calls.IsUnanswered(err):
 		c.Clock.failed(err, sent)
+	}
+	if err != nil {
 		return false, nil, err
 	}
-	c.Clock.hear(answer.Metadata, sent)
 	return !answer.Refused, answer.Output, nil
 }
 
@@ -257,6 +266,9 @@ func pages(from schema.Item, yield func(schema.Item) error, read func(from schem
 		from = last
 	}
 }
+
+// Leavable reports whether [Conn.Update] observes a [calls.Leavable].
+func (c *Conn) Leavable() bool { return c.updater != nil }
 
 // Immediate reports whether the API says that it never waits, as an engine in
 // the same process does.

@@ -67,12 +67,12 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// The store on DynamoDB.
-	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
+	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/calls", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
 	"dynamo/admin":               {"store", "dynamo", "dynamo/audit", "dynamo/stream", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/namespace", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "dynamo/internal/plainjson", "internal/schema", sdk + "/..."},
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
-	"dynamo/fastclient":          {"dynamo/fastclient/internal/...", "dynamo/internal/direct", "dynamo/internal/plainjson", sdk + "/..."},
+	"dynamo/fastclient":          {"dynamo/fastclient/internal/...", "dynamo/internal/direct", "dynamo/internal/plainjson", "internal/calls", sdk + "/..."},
 	"dynamo/internal/direct":     {sdkDB},
 	"dynamo/internal/plainjson":  {},
 	"dynamo/internal/conn":       {"dynamo/internal/direct", "internal/awsauth", "internal/calls", "store", "internal/schema", sdk + "/..."},
@@ -125,7 +125,7 @@ var mayImport = map[string][]string{
 	help + "peers":   {sdk + "/..."},
 	help + "dated":   {"internal/calls", sdk + "/..."},
 	help + "faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
-	help + "testbed": {".", "internal/process", "internal/upkeep", "store", "dynamo", "dynamolite", help + "faults"},
+	help + "testbed": {".", "internal/calls", "internal/process", "internal/upkeep", "store", "dynamo", "dynamolite", help + "faults"},
 	help + "routers": {}, // tests only; a module of its own
 	help + "house":   {},
 

@@ -3,6 +3,7 @@ package exchange
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -43,6 +44,7 @@ type Answer struct {
 	odd      *http.Response
 	reusable bool   // the connection is ready for the next exchange
 	release  func() // gives the connection back
+	goOn     func(context.Context) error
 }
 
 // Release ends the use of the answer's bytes and gives the connection back.
@@ -57,6 +59,9 @@ func (a *Answer) Release() {
 // IsPlain reports whether the answer has the usual form, and no header that says what kind
 // of error it is.
 func (a *Answer) IsPlain() bool { return a.odd == nil }
+
+// GoOn goes on to read an answer, after [calls.ErrGoesOn].
+func (a *Answer) GoOn(ctx context.Context) error { return a.goOn(ctx) }
 
 // HTTP returns the answer as the SDK takes it. It remains valid after [Answer.Release].
 func (a *Answer) HTTP() (*http.Response, error) {
@@ -73,9 +78,9 @@ func (a *Answer) HTTP() (*http.Response, error) {
 	return answer, err
 }
 
-// read reads the answer from a connection.
-func (a *Answer) read(from io.Reader) error {
-	*a = Answer{in: a.in[:0], length: -1, release: a.release}
+// read reads the answer from a connection, after what was read of it already.
+func (a *Answer) read(from io.Reader, before []byte) error {
+	*a = Answer{in: before, length: -1, release: a.release, goOn: a.goOn}
 	plain, err := a.readHead(from)
 	for end := a.begin + a.length; plain && err == nil && len(a.in) < end; {
 		err = a.more(from, end-len(a.in))
@@ -202,7 +207,7 @@ func number(text []byte) (n int) {
 // readOdd reads an answer with package http: first what was read already, then the rest.
 func (a *Answer) readOdd(rest io.Reader) error {
 	before := bytes.NewReader(a.in)
-	all := &limited{io.MultiReader(before, rest), maxHeader}
+	all := &limited{io.MultiReader(before, &noted{rest, a}), maxHeader}
 	in := bufio.NewReader(all)
 	var answer *http.Response
 	for answer == nil || answer.StatusCode < http.StatusOK { // no request here can end with a 1xx
@@ -247,6 +252,20 @@ func verify(text string, data []byte) error {
 		return nil
 	}
 	return fmt.Errorf("the answer was damaged on its way: its checksum is %d, want %s", sum, text)
+}
+
+// A noted reader adds what it reads to what was read of an answer. So the reading can begin
+// again, after it was interrupted.
+type noted struct {
+	io.Reader
+	answer *Answer
+}
+
+// Read reads.
+func (r *noted) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.answer.in = append(r.answer.in, p[:n]...)
+	return n, err
 }
 
 // A limited reader fails after a number of bytes.

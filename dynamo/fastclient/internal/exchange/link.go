@@ -18,16 +18,24 @@ type link struct {
 	since    time.Time // when it became idle
 	cut      func()    // closes the connection without TLS
 	answer   Answer    // of the exchange under way
+	sent     bool      // the request of that exchange
+
+	// interrupt ends the reading, so that the caller can leave. It then says so in
+	// interrupted.
+	interrupt   func()
+	interrupted chan struct{}
 }
 
 // exchange sends a request with one write and reads the answer. It returns the
 // connection's errors unwrapped: they say what failed, and [url.Error] asks them whether
 // it was a timeout.
 func (l *link) exchange(request []byte) error {
+	l.sent = false
 	if _, err := l.Write(request); err != nil {
 		return err
 	}
-	return l.answer.read(l.Conn)
+	l.sent = true
+	return l.answer.read(l.Conn, l.answer.in[:0])
 }
 
 // quiet reports whether an idle connection is still open: the server has sent nothing,
@@ -49,6 +57,12 @@ func (p *Pool) open(ctx context.Context, to Peer) (*link, error) {
 	}
 	l := &link{Conn: raw, peer: to, cut: func() { _ = raw.Close() }}
 	l.answer.release = func() { p.keep(l) }
+	l.answer.goOn = func(ctx context.Context) error { return p.goOn(ctx, l) }
+	l.interrupted = make(chan struct{}, 1)
+	l.interrupt = func() {
+		_ = l.SetReadDeadline(time.Unix(1, 0)) // long ago
+		l.interrupted <- struct{}{}
+	}
 	if c, ok := raw.(syscall.Conn); ok {
 		if l.socket, err = c.SyscallConn(); err != nil {
 			l.cut()

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 )
 
 const (
@@ -26,6 +28,9 @@ const (
 	// answerTimeout bounds an exchange whose context sets no bound: a server that
 	// disappears silently must not block the caller for ever.
 	answerTimeout = time.Minute
+	// sentAtOnce is the largest request that an idle socket takes without a wait. The least
+	// buffer of a socket is larger.
+	sentAtOnce = 4 << 10
 )
 
 // A Pool is an HTTP client for DynamoDB's only kind of exchange: a request that is sent
@@ -159,22 +164,52 @@ func (p *Pool) passOn(r *http.Request) (*http.Response, error) {
 // Exchange sends a request and reads its answer to the end. It fails with the
 // connection's error, unwrapped, or with the context's error if the context ended. The
 // caller must release the answer.
+//
+// If the caller of a [calls.Leavable] leaves meanwhile, the error is [calls.ErrGoesOn]. The
+// answer is then valid after [Answer.GoOn]. Such an exchange makes no connection, and sends
+// nothing that might wait for room in the socket, because nobody can leave that: the error is
+// then [calls.ErrApart].
 func (p *Pool) Exchange(ctx context.Context, to Peer, request []byte) (*Answer, error) {
+	if len(request) > sentAtOnce && calls.MustLeave(ctx) {
+		return nil, calls.ErrApart
+	}
 	l, err := p.connect(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	stop := noStop
+	return p.bounded(ctx, l, func() error { return l.exchange(request) })
+}
+
+// goOn goes on with an exchange that was interrupted.
+func (p *Pool) goOn(ctx context.Context, l *link) error {
+	p.allow(l, p.now())
+	_, err := p.bounded(ctx, l, func() error { return l.answer.read(l.Conn, l.answer.in) })
+	return err
+}
+
+// bounded makes an exchange on a connection that is cut when the context ends.
+func (p *Pool) bounded(ctx context.Context, l *link, exchange func() error) (*Answer, error) {
+	stop, stopLeaving := noStop, noStop
 	if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, l.cut)
 	}
-	err = l.exchange(request)
+	if calls.MustLeave(ctx) {
+		stopLeaving = calls.LeavableOf(ctx).OnLeave(l.interrupt)
+	}
+	err := exchange()
+	left := !stopLeaving()
+	if left {
+		<-l.interrupted // the next deadline comes after this one
+	}
 	// If AfterFunc could not be stopped, the connection is cut now or soon.
 	if uncut := stop(); err != nil || !uncut {
 		l.answer.reusable = false
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return &l.answer, nil
+	case left && l.sent && ctx.Err() == nil:
+		return &l.answer, calls.ErrGoesOn
 	}
 	l.cut()
 	if ctx.Err() != nil {
@@ -184,6 +219,15 @@ func (p *Pool) Exchange(ctx context.Context, to Peer, request []byte) (*Answer, 
 }
 
 func noStop() bool { return true }
+
+// allow gives an exchange on a connection its time.
+func (p *Pool) allow(l *link, now time.Time) {
+	end := time.Time{}
+	if p.answer > 0 {
+		end = now.Add(p.answer)
+	}
+	_ = l.SetDeadline(end)
+}
 
 // connect returns an idle connection, or a new one.
 func (p *Pool) connect(ctx context.Context, to Peer) (*link, error) {
@@ -195,21 +239,20 @@ func (p *Pool) connect(ctx context.Context, to Peer) (*link, error) {
 		}
 		// Set the deadline before the probe, which reads nothing after an expired
 		// deadline.
-		if p.answer > 0 {
-			_ = l.SetDeadline(now.Add(p.answer))
-		}
+		p.allow(l, now)
 		if (p.idleTime == 0 || now.Sub(l.since) < p.idleTime) && l.quiet() {
 			return l, nil
 		}
 		l.cut()
 	}
+	if calls.MustLeave(ctx) {
+		return nil, calls.ErrApart
+	}
 	l, err := p.open(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	if p.answer > 0 {
-		_ = l.SetDeadline(p.now().Add(p.answer))
-	}
+	p.allow(l, p.now())
 	return l, nil
 }
 

@@ -1,0 +1,323 @@
+package fastclient_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+)
+
+// A halting server answers each connection's first request at once. Of the answer to the
+// second one it sends some bytes, and the rest when it is told to.
+type halting struct {
+	answer string
+	cut    int
+	sent   chan struct{} // receives when the first bytes are sent
+	rest   chan bool     // whether the rest comes, or the connection ends
+
+	requests, connections atomic.Int64
+	served                sync.WaitGroup
+	close                 func()
+}
+
+const result = `{"Attributes":` + image + `}`
+
+// newHalting starts a server, with TLS or without.
+func newHalting(t *testing.T, secure bool, answer string) (*halting, aws.Config) {
+	t.Helper()
+	h := &halting{answer: answer, sent: make(chan struct{}, 1), rest: make(chan bool, 1)}
+	var listen net.ListenConfig
+	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := clientConfig("http://" + l.Addr().String())
+	if secure {
+		like := httptest.NewTLSServer(nil) // for its certificate
+		t.Cleanup(like.Close)
+		trusts, _ := like.Client().Transport.(*http.Transport)
+		cfg = clientConfig("https://" + l.Addr().String())
+		cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.TLSClientConfig = trusts.TLSClientConfig.Clone() })
+		l = tls.NewListener(l, &tls.Config{Certificates: like.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	}
+	over := make(chan struct{})
+	h.served.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			h.connections.Add(1)
+			h.served.Go(func() { h.serve(c) })
+			h.served.Go(func() {
+				<-over
+				_ = c.Close()
+			})
+		}
+	})
+	h.close = func() {
+		_ = l.Close()
+		close(over)
+		close(h.rest)
+		h.served.Wait()
+	}
+	return h, cfg
+}
+
+func (h *halting) serve(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	in := bufio.NewReader(c)
+	for n := 1; ; n++ {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		h.requests.Add(1)
+		if n != 2 {
+			_, _ = io.WriteString(c, response(http.StatusOK, "", result))
+			continue
+		}
+		_, _ = io.WriteString(c, h.answer[:h.cut])
+		h.sent <- struct{}{}
+		if !<-h.rest {
+			return
+		}
+		_, _ = io.WriteString(c, h.answer[h.cut:])
+	}
+}
+
+// A leaver makes bucket writes on its own goroutine, and may leave them.
+type leaver struct {
+	*testing.T
+	crew    *calls.Crew
+	updater direct.Updater
+}
+
+func newLeaver(t *testing.T, cfg aws.Config) *leaver {
+	t.Helper()
+	crew := calls.NewCrew(time.Minute, false)
+	t.Cleanup(func() { crew.Close(time.Minute, nil) })
+	return &leaver{t, crew, direct.UpdaterOf(fastclient.New(cfg), table)}
+}
+
+// write makes a write, and returns what it met.
+func (l *leaver) write(ctx context.Context) (schema.Item, error) {
+	u := &update{in: bucketWrite()}
+	answer, err := l.updater.Update(ctx, u, conn.BucketWrite)
+	if answer.Output != nil {
+		return answer.Output.Attributes, err
+	}
+	return u.met, err
+}
+
+// warm makes a first connection.
+func (l *leaver) warm() {
+	l.Helper()
+	if _, err := l.write(l.Context()); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// A caller may leave at any byte of an answer, of any form, and another goroutine gets the
+// answer. The write is sent once, and the connection remains in use.
+func TestTheAnswerGoesToAnotherGoroutine(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"a result":  response(http.StatusOK, "", result),
+		"a refusal": response(http.StatusBadRequest, "", refused),
+		"chunks":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"Attributes\":{\"\r\n1d\r\nPK\":{\"S\":\"a\"},\"b\":{\"N\":\"7\"}}}\r\n0\r\n\r\n",
+		"a retry":   response(http.StatusBadRequest, "", `{"__type":"TransactionConflictException"}`),
+	} {
+		for _, secure := range []bool{false, true} {
+			if secure {
+				name += ", with TLS"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				every := 1
+				if secure || testing.Short() {
+					every = 7
+				}
+				for cut := 0; cut <= len(answer); cut += every {
+					leaveAt(t, secure, answer, cut)
+				}
+			})
+		}
+	}
+}
+
+func leaveAt(t *testing.T, secure bool, answer string, cut int) {
+	t.Helper()
+	server, cfg := newHalting(t, secure, answer)
+	defer server.close()
+	server.cut = cut
+	l := newLeaver(t, cfg)
+	l.warm()
+	caller, leave := context.WithCancel(t.Context())
+	go func() {
+		<-server.sent
+		if cut%2 == 0 {
+			time.Sleep(time.Millisecond) // so that those bytes are probably read
+		}
+		leave()
+	}()
+	ctx := l.crew.NewLeavable(caller)
+	met, err := l.write(&ctx)
+	if err == nil && cut < len(answer) {
+		t.Fatalf("cut at %d: the caller did not leave", cut)
+	}
+	server.rest <- true
+	if errors.Is(err, calls.ErrGoesOn) {
+		met, err = l.write(ctx.Apart())
+	}
+	want := int64(2)
+	if strings.Contains(answer, "TransactionConflict") { // nothing was applied, and the SDK tries again
+		want = 3
+	}
+	if err != nil || schema.KeyOf(met).PK != "a" || server.requests.Load() != want || server.connections.Load() > want-1 {
+		t.Errorf("cut at %d: met %v, %v, after %d requests over %d connections", cut, met, err, server.requests.Load(), server.connections.Load())
+	}
+}
+
+// What cannot be left at any time is not begun, or left to another goroutine.
+func TestWhatACallerCannotLeave(t *testing.T) {
+	t.Parallel()
+	whole := response(http.StatusOK, "", result)
+	for name, c := range map[string]struct {
+		answer string
+		cold   bool // there is no idle connection
+		own    bool // the credentials are not in a cache
+		ends   bool // the connection ends before the answer
+		first  error
+		then   string // what the error says after going on
+		sent   int64
+	}{
+		"a connection is to be made":    {whole, true, false, false, calls.ErrApart, "", 0},
+		"credentials may take time":     {whole, false, true, false, calls.ErrApart, "", 1},
+		"a server error":                {response(http.StatusInternalServerError, "", `{"__type":"InternalServerError"}`), false, false, false, calls.ErrGoesOn, "InternalServerError", 2},
+		"an error of the request":       {response(http.StatusBadRequest, "", `{"__type":"ValidationException"}`), false, false, false, calls.ErrGoesOn, "ValidationException", 2},
+		"an answer that is damaged":     {strings.Replace(whole, `"7"`, `"8"`, 1), false, false, false, calls.ErrGoesOn, "damaged", 2},
+		"a connection ends in between":  {whole, false, false, true, calls.ErrGoesOn, "EOF", 2},
+		"nothing":                       {whole, false, false, false, nil, "", 2},
+		"a condition that did not hold": {response(http.StatusBadRequest, "", refused), false, false, false, nil, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, cfg := newHalting(t, false, c.answer)
+			defer server.close()
+			server.cut = len(c.answer) / 2
+			if c.own {
+				cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+					return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
+				})
+			}
+			l := newLeaver(t, cfg)
+			if !c.cold {
+				l.warm()
+			}
+			server.rest <- !c.ends
+			ctx := l.crew.NewLeavable(t.Context())
+			_, err := l.write(&ctx)
+			if !errors.Is(err, c.first) || server.requests.Load() != c.sent {
+				t.Fatalf("%v after %d requests", err, server.requests.Load())
+			}
+			if errors.Is(err, calls.ErrGoesOn) {
+				_, err = l.write(ctx.Apart())
+				if err == nil || !strings.Contains(err.Error(), c.then) || server.requests.Load() != c.sent {
+					t.Errorf("then %v after %d requests", err, server.requests.Load())
+				}
+			}
+		})
+	}
+}
+
+// A caller leaves while its write is under way: the call returns, and the tokens come back.
+func TestACallerLeavesItsOwnWrite(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"cancels", "has a deadline", "has a time-out"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			engine := dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{})
+			var holds atomic.Bool
+			arrived, goes := make(chan struct{}, 1), make(chan struct{})
+			desk := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if holds.CompareAndSwap(true, false) {
+					arrived <- struct{}{}
+					<-goes
+				}
+				engine.ServeHTTP(w, r)
+			})).started()
+			s, err := dynamo.Open(t.Context(), dynamo.Options{API: fastclient.New(clientConfig(desk.URL)), Table: table})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limits := []limiter.Limit{limiter.PerDay("rpd", 10)}
+			if err := s.SetLimits(t.Context(), limiter.ConfigKey{Resource: "gpt-4"}, limits); err != nil {
+				t.Fatal(err)
+			}
+			l, err := limiter.New(s, limiter.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1}}
+			for range 3 {
+				if _, err := l.Acquire(t.Context(), request); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			want := context.Canceled
+			if way != "cancels" {
+				ctx, leave = context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer leave()
+				want = context.DeadlineExceeded
+			}
+			go func() {
+				<-arrived
+				if way == "cancels" {
+					leave()
+				}
+			}()
+			holds.Store(true)
+			if _, err := l.Acquire(ctx, request); !errors.Is(err, want) {
+				t.Errorf("a caller that %s got %v", way, err)
+			}
+			close(goes) // after the caller has returned
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			again, err := limiter.New(s, limiter.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			status, err := again.Available(t.Context(), request)
+			if err != nil || len(status) != 1 || status[0].Available != 7 {
+				t.Errorf("after three of ten: %+v, %v", status, err)
+			}
+		})
+	}
+}
