@@ -65,7 +65,7 @@ func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*L
 	if !l.driver.Begin() {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
-	return l.begin(ctx, req, &acquisition{bound: l.driver.Bound(ctx), left: ctx.Done(), asked: asked, seen: seen})
+	return l.begin(ctx, req, &acquisition{bound: l.driver.NewLeavable(ctx), left: ctx.Done(), asked: asked, seen: seen})
 }
 
 // asked is what a request asks of buckets, for a caller that comes now.
@@ -81,12 +81,16 @@ func (l *Limiter) asked(ctx context.Context, req *Request) acquire.Request {
 // waits.
 func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	defer l.driver.End()
-	a.lease, a.err = l.acquire(&a.bound, a) //nolint:contextcheck // it has the values of ctx
+	all := func(ctx context.Context) (child, parent *acquire.Claim, err error) {
+		return l.driver.Acquire(ctx, &a.asked, a.left)
+	}
+	a.lease, a.err = l.acquire(&a.bound.Detached, a, all) //nolint:contextcheck // it has the values of ctx
 	return l.answer(ctx, &req, a)
 }
 
-// An acquisition runs on a goroutine of its own. Its caller may leave while a write
-// is under way, and the limiter must still learn the outcome of that write:
+// An acquisition runs on a goroutine of its own, but for what its caller can do itself (see
+// [acquire.Driver.Start]). Its caller may leave while a write is under way, and the limiter must
+// still learn the outcome of that write:
 //
 //	caller          run
 //	  │ ── go ──────▶ │ writes …
@@ -95,7 +99,7 @@ func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) 
 //
 // The side that first moves state away from underWay decides.
 type acquisition struct {
-	bound calls.Detached  // ends this call
+	bound calls.Leavable  // ends this call
 	left  <-chan struct{} // closed when the caller leaves
 	asked acquire.Request // what is asked of the buckets
 	seen  *observation    // what the observer will be told; nil if there is no observer
@@ -112,12 +116,17 @@ const (
 	kept            // the caller has a degraded lease, which decides about the result
 )
 
-// acquireApart runs an acquisition on a goroutine of its own. The request may outlive
-// the call (ADR 005).
+// acquireApart runs what the caller cannot do of an acquisition on a goroutine of its own. The
+// request may outlive the call (ADR 005).
 func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
+	child, rest := l.driver.Start(&a.bound, &a.asked, a.left) //nolint:contextcheck // it has the values of ctx
+	if rest == nil {
+		defer l.driver.End()
+		return l.debited(&a.asked, child, nil), nil
+	}
 	own := req.clone()
 	a.asked.Consume, a.asked.Fallback, a.done = own.Consume, own.Fallback, make(chan struct{})
-	l.driver.Run(func() { a.run(ctx, l) })
+	l.driver.Run(func() { a.run(ctx, l, rest) })
 	select {
 	case <-a.done:
 	case <-ctx.Done():
@@ -128,9 +137,9 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition)
 	return l.answer(ctx, &req, a)
 }
 
-func (a *acquisition) run(ctx context.Context, l *Limiter) {
+func (a *acquisition) run(ctx context.Context, l *Limiter, rest acquire.Rest) {
 	defer l.driver.End()
-	a.lease, a.err = l.acquire(&a.bound, a) //nolint:contextcheck // it has the values of ctx
+	a.lease, a.err = l.acquire(&a.bound.Detached, a, rest) //nolint:contextcheck // it has the values of ctx
 	isAbandoned := !a.state.CompareAndSwap(underWay, answered) && a.state.Load() == abandoned
 	close(a.done)
 	if isAbandoned && a.lease != nil {
@@ -193,8 +202,8 @@ func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisiti
 }
 
 // acquire debits the entity and its parent, and makes the lease.
-func (l *Limiter) acquire(ctx context.Context, a *acquisition) (*Lease, error) {
-	child, parent, err := l.driver.Acquire(ctx, &a.asked, a.left)
+func (l *Limiter) acquire(ctx context.Context, a *acquisition, rest acquire.Rest) (*Lease, error) {
+	child, parent, err := rest(ctx)
 	a.seen.decided(child)
 	if !errors.Is(err, ErrDisabled) {
 		// A refusal is an answer, whatever happened on the other side.

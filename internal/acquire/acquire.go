@@ -26,6 +26,12 @@ func (d *Driver) Acquire(ctx context.Context, req *Request, left <-chan struct{}
 		return child, nil, err
 	}
 	parent, childErr, parentErr := d.pursueBoth(ctx, req, child, remembered, left)
+	return d.complete(ctx, req, child, parent, childErr, parentErr, remembered, left)
+}
+
+// complete debits the parent that a child turned out to have, and refunds one that it no longer
+// has. If the child is refused, complete looks at the parent's bucket.
+func (d *Driver) complete(ctx context.Context, req *Request, child, parent *Claim, childErr, parentErr error, remembered string, left <-chan struct{}) (_, _ *Claim, err error) {
 	if childErr == nil && child.Parent != remembered {
 		d.Settler.Refund(ctx, parent)
 		parent, parentErr = nil, nil
@@ -83,19 +89,28 @@ func (d *Driver) pursue(ctx context.Context, c *Claim, left <-chan struct{}) err
 		if err := d.writer.route(ctx, c, left); err != nil {
 			return err
 		}
-		if w := c.acct.Wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
-			cmp = d.Inspector.compareIfDue(ctx, c, w)
-		}
-		if !d.Inspector.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
-			d.startUpkeep(ctx, c)
-			return nil
-		}
-		if err := d.Settler.takeBack(ctx, c); err != nil {
+		if again, err := d.revise(ctx, c, last, cmp, left); !again {
 			return err
 		}
-		c.renew()
 	}
 	return fmt.Errorf("debit %s of %s: its limits changed %d times meanwhile: %w", c.Resource, c.Entity, revisions, store.ErrConflict)
+}
+
+// revise compares what a claim was decided by with the configuration, if that is due or under
+// way. If the parameters no longer hold, it returns what the claim took, to be decided again.
+func (d *Driver) revise(ctx context.Context, c *Claim, last *plan.Wanted, cmp *comparison, left <-chan struct{}) (again bool, err error) {
+	if w := c.acct.Wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
+		cmp = d.Inspector.compareIfDue(ctx, c, w)
+	}
+	if !d.Inspector.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
+		d.startUpkeep(ctx, c)
+		return false, nil
+	}
+	if err := d.Settler.takeBack(ctx, c); err != nil {
+		return false, err
+	}
+	c.renew()
+	return true, nil
 }
 
 // answerUnasked answers a claim without asking the bucket, if the bucket is disabled

@@ -36,7 +36,7 @@ func (w *world) holds(want ...any) {
 }
 
 func TestEveryLimitIsDebitedOrNone(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 10), limiter.PerHour("tph", 1000))
 		lease := w.Lease(w.Limiter, askAll("key", tokens{"rph": 1, "tph": 400}))
 		w.Must(lease.Commit(w.Context()))
@@ -65,7 +65,7 @@ func TestEveryLimitIsDebitedOrNone(t *testing.T) {
 func TestOneSideRefusingCreditsTheOther(t *testing.T) {
 	for _, short := range []string{"key", "project"} {
 		t.Run(short, func(t *testing.T) {
-			inBothWorlds(t, limiter.Options{}, func(w *world) {
+			inEachWorld(t, limiter.Options{}, func(w *world) {
 				w.family(limiter.PerHour("rph", 10))
 				w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: short, Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 2)}))
 				other := map[string]string{"key": "project", "project": "key"}[short]
@@ -101,7 +101,7 @@ func TestTheWaitCoversTheParentThoughTheEntityRefuses(t *testing.T) {
 }
 
 func TestASideThatRefillsKeepsTheOther(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerMinute("rpm", 60))
 		w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerMinute("rpm", 3)}))
 		m := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
@@ -282,7 +282,7 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 		{name: "denied, allow", fail: denied, mode: limiter.Allow, want: limiter.ErrAccessDenied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBothWorlds(t, limiter.Options{}, func(w *world) {
+			inEachWorld(t, limiter.Options{}, func(w *world) {
 				api := faults.NewTap(w.Engine)
 				l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 				w.Must(w.Store.SetSystem(w.Context(), []limiter.Limit{limiter.PerHour("rph", 10)}, tt.system))
@@ -309,7 +309,7 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 }
 
 func TestATakeWhoseAnswerIsLostCountsAsTaken(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})

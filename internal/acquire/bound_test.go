@@ -52,7 +52,7 @@ func (w *world) all(entity string, limits []limiter.Limit, tokens int64) {
 // Processes race for a bucket with the maximum number of limits. Acquire, adjust,
 // return, refill, double, gather, merge and a change to other limits all work.
 func TestEverythingIsDoneWithAsManyLimitsAsThereMayBe(t *testing.T) {
-	inBothWorlds(t, limiter.Options{Trust: -1}, func(w *world) {
+	inEachWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		limits := manyLimits("a", limiter.MaxLimits)
 		w.System(limits...)
 		other := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{Trust: -1})

@@ -17,7 +17,7 @@ type traceKey struct{}
 // deadline. The store can read from the context for which caller it was asked.
 func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 	const timeout = 4 * time.Second
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		w.Take(w.Limiter, ask("user", "rph", 1))
 		var mu sync.Mutex

@@ -22,7 +22,7 @@ import (
 
 // After Close, every method fails with the same error, at once and without a request.
 func TestAClosedLimiterSaysSo(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 500_000)...)
 		l := w.NewLimiter(w.Store, limiter.Options{})

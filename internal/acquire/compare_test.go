@@ -164,7 +164,7 @@ func TestARepairDoesNotLandOnWhatAPeerJustChanged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBothWorlds(t, limiter.Options{}, func(w *world) {
+			inEachWorld(t, limiter.Options{}, func(w *world) {
 				w.System(limiter.PerDay("rpd", 1000), limiter.PerDay("tpd", 1000))
 				api := faults.NewTap(w.Engine)
 				l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
@@ -249,7 +249,7 @@ func TestABucketNotUsedForLongIsCompared(t *testing.T) {
 func TestBothBucketsOfACascadeAreCompared(t *testing.T) {
 	for _, whose := range []limiter.ConfigKey{{Entity: "key", Resource: "gpt-4"}, {Entity: "project", Resource: "gpt-4"}} {
 		t.Run(whose.Entity, func(t *testing.T) {
-			inBothWorlds(t, limiter.Options{}, func(w *world) {
+			inEachWorld(t, limiter.Options{}, func(w *world) {
 				w.family(limiter.PerDay("rpd", 1000))
 				err := w.unused(70*time.Second, func(s *dynamo.Store) {
 					_, ns := s.Namespace() // past every store, because a store writes an entity's limits to its buckets
@@ -499,7 +499,7 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 				continue // that refusal needs a read of all shards, which fails too
 			}
 			t.Run(fmt.Sprint(shards, " shards, ", tokens), func(t *testing.T) {
-				inBothWorlds(t, limiter.Options{}, func(w *world) {
+				inEachWorld(t, limiter.Options{}, func(w *world) {
 					w.System(hourly)
 					w.plant("user", hourly, shards, each(shards, 20_000)...)
 					api := faults.NewTap(w.Engine)

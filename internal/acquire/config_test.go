@@ -40,7 +40,7 @@ func TestTheFirstLevelWithLimitsHoldsWhole(t *testing.T) {
 }
 
 func TestConfigurationIsReadOncePerTTL(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 1000))
 		for range 100 {
 			w.Take(w.Limiter, ask("user", "rph", 1))
@@ -153,7 +153,7 @@ func TestAParentGivenLaterIsFollowed(t *testing.T) {
 // A read of configuration that a change overtook is not remembered. With peer defect
 // 7.11, the outdated configuration stays in use for a whole time to live.
 func TestAReadThatAChangeOvertookIsNotKept(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		slow := faults.NewTap(w.Engine)
 		store := w.OpenOn(slow)

@@ -191,7 +191,7 @@ func TestAnAdjustedLeaseOfSeveralShardsThatFailsHalfWay(t *testing.T) {
 // A lease from before a doubling is returned in full. The shard it was debited from may
 // lack room for all of it, and the other shards take the rest.
 func TestALeaseIsReturnedWholeAfterADoubling(t *testing.T) {
-	inBothWorlds(t, limiter.Options{Trust: -1}, func(w *world) {
+	inEachWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 		w.System(hourly)
 		lease := w.Lease(w.Limiter, ask("user", "rph", 3000))
 		w.double(w.Limiter, "rph") // takes one
@@ -205,7 +205,7 @@ func TestALeaseIsReturnedWholeAfterADoubling(t *testing.T) {
 // A cascade debits several limits all or none, although one of them needs several
 // shards.
 func TestSeveralLimitsAreGatheredAllOrNone(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerHour("rph", 1000), limiter.PerDay("tpd", 80_000))
 		w.Take(w.Limiter, askAll("key", tokens{"rph": 1, "tpd": 100}))
 		for range 3 {

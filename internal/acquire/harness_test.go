@@ -34,17 +34,22 @@ func inWorld(t *testing.T, o limiter.Options, f func(*world)) {
 	inBubble(t, testbed.Options{Remote: true, Limiter: o}, f)
 }
 
-// inBothWorlds runs f as inWorld does, and again on an engine that is known never to wait:
-// there a call's work runs on its caller's goroutine. A test is in both worlds if that may
-// change its result: it has several requests at once, a caller that leaves, a time-out, a
-// lost answer, or work in the background.
-func inBothWorlds(t *testing.T, o limiter.Options, f func(*world)) {
+// inEachWorld runs f as inWorld does, where callers carry their first write themselves. It runs f
+// again where all of a call's work runs on a goroutine of its own, and on an engine that is known
+// never to wait: there it runs on the caller's. A test is in each world if that may change its
+// result: it has several requests at once, a caller that leaves, a time-out, a lost answer, or
+// work in the background.
+func inEachWorld(t *testing.T, o limiter.Options, f func(*world)) {
 	t.Helper()
 	t.Parallel()
-	for name, remote := range map[string]bool{"remote": true, "in process": false} {
+	for name, o := range map[string]testbed.Options{
+		"remote":     {Remote: true, Limiter: o},
+		"apart":      {Remote: true, Apart: true, Limiter: o},
+		"in process": {Limiter: o},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, testbed.Options{Remote: remote, Limiter: o}, f)
+			inBubble(t, o, f)
 		})
 	}
 }

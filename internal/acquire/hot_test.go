@@ -15,7 +15,7 @@ import (
 // Sixty-four callers of four processes contend for one entity. The admitted count is
 // exact, and every answer is an admission or a refusal.
 func TestManyCallersOfOneEntity(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.family(limiter.PerSecond("rps", 50), limiter.PerMinute("rpm", 2000))
 		const processes, callers, seconds = 4, 16, 4
 		start := time.Now()

@@ -296,7 +296,7 @@ func settleWasUnanswered(err error) bool { return errors.Is(err, limiter.ErrUnav
 // A commit that is refused leaves the lease open. The lease can be adjusted again, and
 // the final amounts count.
 func TestALeaseThatIsTurnedAwayIsOpenAgain(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(hourly)
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})

@@ -124,7 +124,7 @@ func TestDo(t *testing.T) {
 }
 
 func TestACommitThatWasNotAppliedMayBeRepeated(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})

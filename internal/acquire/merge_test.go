@@ -213,7 +213,7 @@ func TestLeasesOutliveAMerge(t *testing.T) {
 	for _, to := range []int{4, 2, 1} {
 		for _, knows := range []bool{true, false} {
 			t.Run(fmt.Sprintf("8 to %d, %v", to, knows), func(t *testing.T) {
-				inBothWorlds(t, limiter.Options{Trust: -1}, func(w *world) {
+				inEachWorld(t, limiter.Options{Trust: -1}, func(w *world) {
 					daily := limiter.PerDay("rph", 8000)
 					w.System(daily)
 					w.plant("user", daily, 8, each(8, 500_000)...)

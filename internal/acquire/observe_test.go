@@ -90,7 +90,7 @@ func (d *diary) one(tb testing.TB) limiter.CallResult {
 // inDiary runs f in both worlds, with a limiter that has a diary.
 func inDiary(t *testing.T, f func(*world, *diary)) {
 	t.Helper()
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		d := &diary{}
 		w.Limiter = w.NewLimiter(w.Store, limiter.Options{Observer: d})
 		f(w, d)

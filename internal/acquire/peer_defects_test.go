@@ -176,7 +176,7 @@ func TestACallerThatLeavesGetsItsTokensBack(t *testing.T) {
 	for _, d := range []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 35 * time.Millisecond} {
 		for _, leave := range []string{"cancel", "deadline"} {
 			t.Run(fmt.Sprintf("%s after %v", leave, d), func(t *testing.T) {
-				inBothWorlds(t, limiter.Options{}, func(w *world) {
+				inEachWorld(t, limiter.Options{}, func(w *world) {
 					w.System(limiter.PerHour("rph", 100))
 					w.Entities(limiter.Entity{ID: "project"}, child("key", "project"))
 					w.Take(w.Limiter, ask("key", "rph", 1))

@@ -91,20 +91,33 @@ func (wr *writer) debitAlone(ctx context.Context, c *Claim, left <-chan struct{}
 func (p *pursuit) run(ctx context.Context) error {
 	p.Moment = p.wr.Moment()
 	p.began = p.Up
-	for tries := range process.MaxTries {
+	return p.insist(ctx, 0)
+}
+
+// insist is run after a number of tries.
+func (p *pursuit) insist(ctx context.Context, tries int) error {
+	for ; tries < process.MaxTries; tries++ {
 		if err := p.pauseBeforeTry(ctx, p.c, tries); err != nil {
 			return err
 		}
 		p.catchUp()
-		switch done, err := p.step(ctx); {
-		case errors.Is(err, store.ErrConflict) && p.mayInsist(tries):
-		case errors.Is(err, store.ErrConflict):
-			return refusedTooOften(p.c.Bucket, tries+1)
-		case done || err != nil:
+		done, err := p.step(ctx)
+		if done, err = p.isOver(done, err, tries); done {
 			return err
 		}
 	}
 	return refusedTooOften(p.c.Bucket, process.MaxTries)
+}
+
+// isOver reports whether a step was the last one, after a number of tries before it.
+func (p *pursuit) isOver(done bool, err error, tries int) (bool, error) {
+	switch {
+	case errors.Is(err, store.ErrConflict) && p.mayInsist(tries):
+		return false, nil
+	case errors.Is(err, store.ErrConflict):
+		return true, refusedTooOften(p.c.Bucket, tries+1)
+	}
+	return done || err != nil, err
 }
 
 // mayInsist reports whether a write that met conflicts so many times is tried again.
@@ -253,8 +266,7 @@ func (p *pursuit) end() {
 func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err error) {
 	switch take := next.Take; {
 	case take != nil:
-		use := memory.StampUse{Seen: take.Stamp, Late: take.Since != 0}
-		out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Take(ctx, take) })
+		out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, useOf(&next), p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Take(ctx, take) })
 		return p.wrote(out, err, true)
 	case next.Refill.FullSince != 0 || !p.wr.isQueued(): // it does not compete for the stamp
 		return p.refill(ctx, next)
@@ -274,10 +286,17 @@ func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err err
 	return done, cmp.Or(err, process.Unavailable(waited))
 }
 
+// useOf is how the write of a step uses the item's stamp.
+func useOf(next *plan.Step) memory.StampUse {
+	if take := next.Take; take != nil {
+		return memory.StampUse{Seen: take.Stamp, Late: take.Since != 0}
+	}
+	return memory.StampUse{Seen: next.Refill.Seen.RefilledAt, Moves: true}
+}
+
 // refill sends a refill, and takes in the outcome.
 func (p *pursuit) refill(ctx context.Context, next plan.Step) (done bool, err error) {
-	use := memory.StampUse{Seen: next.Refill.Seen.RefilledAt, Moves: true}
-	out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, use, p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Refill(ctx, next.Refill) })
+	out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, useOf(&next), p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Refill(ctx, next.Refill) })
 	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.Terms.Target != nil && p.c.Terms.Target.Differs(p.img) {
 		p.c.acct.Repaired(p.img.ShardCount)
 	}

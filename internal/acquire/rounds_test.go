@@ -78,7 +78,7 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 // for all shards. Each round serves a part of the callers, with one write for each
 // shard.
 func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(100, 64, nil)
 		if s.granted != 150+64 || s.consumed != s.granted {
 			w.Errorf("%d granted, %d consumed, want %d", s.granted, s.consumed, 150+64)
@@ -92,7 +92,7 @@ func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 // Callers that ask for more than is left on all shards together are refused on the
 // images that were read for them. No other caller is refused.
 func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(50, 64, nil)
 		if s.granted != 200 || s.refused != 64-50 || s.consumed != 200 {
 			w.Errorf("%d granted, %d refused, %d consumed, want 200, 14 and 200", s.granted, s.refused, s.consumed)
@@ -103,7 +103,7 @@ func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 // A broken shard is an error only for the callers that it was to serve, and not for
 // later callers.
 func TestABrokenShardOfASharedBucketFailsItsCallersOnly(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(100, 64, broken(3))
 		if s.failed == 0 || s.granted != 150+64-s.failed || s.consumed != s.granted {
 			w.Errorf("%d granted, %d failed, %d consumed", s.granted, s.failed, s.consumed)

@@ -53,53 +53,73 @@ type writer struct {
 // Others may double, merge or make shards at every step. A claim notices that by the item
 // that it writes to, never by its memory: an image says how many shards there are.
 func (wr *writer) route(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	var tried []int // found short, or throttled
-	var resting []int
-	short := 0 // the number of tried shards that were short
-	var failure error
-	for routes := 0; routes < maxRoutes; routes++ {
+	var s search
+	return wr.search(ctx, &s, c, left)
+}
+
+// A search is what a claim has found out about the shards of its bucket.
+type search struct {
+	routes  int   // how often the claim was routed
+	tried   []int // found short, or throttled
+	resting []int
+	short   int   // the number of tried shards that were short
+	failure error // that the last throttled one failed with
+}
+
+// search routes a claim until it is decided.
+func (wr *writer) search(ctx context.Context, s *search, c *Claim, left <-chan struct{}) error {
+	for ; s.routes < maxRoutes; s.routes++ {
 		next, shard := memory.Together, 0
-		if failure != nil || !c.acct.IsScarce(c.Terms.Amounts, wr.Uptime()) {
-			next, shard = c.acct.Choose(&c.Terms, tried, resting, wr.Moment(), wr.trust, wr.Rand)
+		if s.failure != nil || !c.acct.IsScarce(c.Terms.Amounts, wr.Uptime()) {
+			next, shard = c.acct.Choose(&c.Terms, s.tried, s.resting, wr.Moment(), wr.trust, wr.Rand)
 		}
 		var err error
 		switch {
-		case next == memory.Resting && short == 0:
+		case next == memory.Resting && s.short == 0:
 			if err := wr.waitForWrites(ctx, c, left); err != nil {
 				return err
 			}
-			resting, routes = nil, routes-1
+			s.resting, s.routes = nil, s.routes-1
 			continue
-		case next != memory.Alone && short == 0 && failure != nil:
-			return failure
-		case next == memory.Nowhere && short == 0:
+		case next != memory.Alone && s.short == 0 && s.failure != nil:
+			return s.failure
+		case next == memory.Nowhere && s.short == 0:
 			return wr.countBraked(c)
-		case next != memory.Alone, short > maxRetries:
+		case next != memory.Alone, s.short > maxRetries:
 			next = memory.Together
 			err = wr.gather(ctx, c, left)
 		default:
 			c.Shard = shard
 			err = wr.debit(ctx, c, left)
 		}
-		switch {
-		case errors.Is(err, errShardsChanged):
-			tried, resting, short = nil, nil, 0
-		case errors.Is(err, errNoWritesLeft):
-			resting, routes = append(resting, shard), routes-1
-		case errors.Is(err, store.ErrThrottled):
-			failure = err
-			tried = append(tried, shard)
-			if next == memory.Together || c.acct.ShardCount() == 1 && !wr.probe(ctx, c, left) {
-				return err
-			}
-		case err != nil || !c.short:
+		if decided, err := wr.met(ctx, s, c, next, err, left); decided {
 			return err
-		default:
-			tried = append(tried, shard)
-			short++
 		}
 	}
 	return fmt.Errorf("debit %s of %s: its shards changed %d times: %w", c.Resource, c.Entity, maxRoutes, store.ErrConflict)
+}
+
+// met takes in what a claim met on the shard that it was routed to, or on all together. It
+// reports whether the claim is decided.
+func (wr *writer) met(ctx context.Context, s *search, c *Claim, on memory.Choice, err error, left <-chan struct{}) (decided bool, _ error) {
+	switch {
+	case errors.Is(err, errShardsChanged):
+		s.tried, s.resting, s.short = nil, nil, 0
+	case errors.Is(err, errNoWritesLeft):
+		s.resting, s.routes = append(s.resting, c.Shard), s.routes-1
+	case errors.Is(err, store.ErrThrottled):
+		s.failure = err
+		s.tried = append(s.tried, c.Shard)
+		if on == memory.Together || c.acct.ShardCount() == 1 && !wr.probe(ctx, c, left) {
+			return true, err
+		}
+	case err != nil || !c.short:
+		return true, err
+	default:
+		s.tried = append(s.tried, c.Shard)
+		s.short++
+	}
+	return false, nil
 }
 
 // waitForWrites handles a claim for which every shard that could serve it must first earn its
@@ -160,7 +180,13 @@ func (wr *writer) doubleOrWait(ctx context.Context, acct *account, img *store.Im
 // debit carries a claim out against the bucket item that it was routed to.
 func (wr *writer) debit(ctx context.Context, c *Claim, left <-chan struct{}) error {
 	c.short, c.portions = false, nil
-	if err := wr.debitInLane(ctx, c, left); err != nil || !c.Granted {
+	return wr.earned(ctx, c, wr.debitInLane(ctx, c, left), left)
+}
+
+// earned waits until a bucket has earned what a claim took ahead. err is the error of the
+// claim.
+func (wr *writer) earned(ctx context.Context, c *Claim, err error, left <-chan struct{}) error {
+	if err != nil || !c.Granted {
 		return err
 	}
 	if wait := c.until - wr.Uptime(); wait > 0 {

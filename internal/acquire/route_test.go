@@ -134,7 +134,7 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 32} {
 		for _, trust := range []time.Duration{limiter.DefaultTrust, -1} {
 			t.Run(fmt.Sprintf("%d shards, trust %v", n, trust), func(t *testing.T) {
-				inBothWorlds(t, limiter.Options{}, func(w *world) {
+				inEachWorld(t, limiter.Options{}, func(w *world) {
 					whole := limiter.PerHour("rph", 3200)
 					w.family(whole)
 					for _, entity := range []string{"key", "project"} {
@@ -173,7 +173,7 @@ func TestNoMoreThanTwoRetries(t *testing.T) {
 }
 
 func TestARequestAboveAShareGoesToAllShardsAtOnce(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		whole := limiter.PerHour("rph", 8000)
 		w.System(whole)
 		w.plant("user", whole, 8, each(8, 900_000)...)
@@ -216,7 +216,7 @@ func TestTheWaitOfAShardedBucketIsExact(t *testing.T) {
 	} {
 		for _, n := range []int{2, 4, 32} {
 			t.Run(fmt.Sprintf("%d in %v on %d", l.Amount, l.Period, n), func(t *testing.T) {
-				inBothWorlds(t, limiter.Options{}, func(w *world) {
+				inEachWorld(t, limiter.Options{}, func(w *world) {
 					w.System(l)
 					w.plant("user", l, n, each(n, 0)...)
 					half := l.Capacity/2 + 1

@@ -132,7 +132,7 @@ func TestLongASlowBucketNeverDoubles(t *testing.T) {
 
 // Every kind of write to a bucket counts as a write (peer defect 7.21).
 func TestEveryWriteCounts(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(hourly)
 		w.plant("user", hourly, 4, each(4, 900_000)...)
 		api := faults.NewTap(w.Engine)

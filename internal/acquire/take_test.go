@@ -98,7 +98,7 @@ func inWorldOf(t *testing.T, commits bool, f func(*world)) {
 
 // A part of several shards' tokens is returned to them.
 func TestALeaseOfSeveralShardsTakesMore(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("tph", 1000))
 		w.Take(w.Limiter, ask("user", "tph", 0))
 		driverOf(w.Limiter).DoubleNow(w.Context(), "user", testbed.Resource)
@@ -187,7 +187,7 @@ func TestCallsOnALeaseOverlap(t *testing.T) {
 
 // A limiter that is closed leaves a lease as it is.
 func TestTakeAndReleaseAfterClose(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("tph", 1000))
 		l := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
 		lease := w.Lease(l, ask("user", "tph", 100))
@@ -228,7 +228,7 @@ func TestACallerLeavesATake(t *testing.T) {
 // A degraded lease takes and releases without the store. A take of a metered lease does
 // not fall back to that.
 func TestTakeAndReleaseInAnOutage(t *testing.T) {
-	inBothWorlds(t, limiter.Options{Timeout: time.Second}, func(w *world) {
+	inEachWorld(t, limiter.Options{Timeout: time.Second}, func(w *world) {
 		w.Must(w.Store.SetSystem(w.Context(), []limiter.Limit{limiter.PerDay("tpd", 1000)}, limiter.Allow))
 		down := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(down), limiter.Options{Timeout: time.Second, ConfigTTL: time.Hour})

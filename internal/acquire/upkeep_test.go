@@ -20,7 +20,7 @@ func (w *world) tended(call func() (bool, error)) (done bool, requests int64) {
 // A doubling ahead waits for the effect of the last one. An image from before the last
 // doubling starts no new one.
 func TestDoubleOnceUntilItHasItsEffect(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 96_000))
 		w.Take(w.Limiter, ask("user", "rph", 1))
 		double := func(img *store.Image) (bool, int64) {

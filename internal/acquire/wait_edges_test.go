@@ -176,7 +176,7 @@ func TestLimitsChangeWhileCallersWait(t *testing.T) {
 func TestTheStoreFailsWhileCallersWait(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		t.Run(fmt.Sprint("allow ", allow), func(t *testing.T) {
-			inBothWorlds(t, limiter.Options{}, func(w *world) {
+			inEachWorld(t, limiter.Options{}, func(w *world) {
 				var outage faults.Slot
 				l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, outage.Apply)), limiter.Options{})
 				w.System(limiter.PerMinute("tpm", 60))

@@ -94,7 +94,7 @@ func TestCloseWaitsForLeasesBehindAnother(t *testing.T) {
 
 // A caller that other writers outrun again and again keeps its place.
 func TestAConflictDoesNotEndAWait(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		var busy faults.Slot
 		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, busy.Apply)), limiter.Options{})
 		w.System(limiter.PerMinute("tpm", 60))

@@ -12,7 +12,7 @@ import (
 // A process whose caller has a deadline tries before it, however far processes spread their
 // tries.
 func TestSharingProcessesTryBeforeTheDeadline(t *testing.T) {
-	inBothWorlds(t, limiter.Options{Rand: func(n int64) int64 { return n - 1 }}, func(w *world) {
+	inEachWorld(t, limiter.Options{Rand: func(n int64) int64 { return n - 1 }}, func(w *world) {
 		w.System(limiter.PerMinute("rpm", 60))
 		other := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
 		for range 3 { // each process learns that the other one writes, too
@@ -34,7 +34,7 @@ func TestSharingProcessesTryBeforeTheDeadline(t *testing.T) {
 // Processes that wait for the same instant look at different times after it. A caller that has
 // less time than that gets its answer within its deadline.
 func TestALookEndsBeforeTheDeadline(t *testing.T) {
-	inBothWorlds(t, limiter.Options{Rand: func(n int64) int64 { return n - 1 }}, func(w *world) {
+	inEachWorld(t, limiter.Options{Rand: func(n int64) int64 { return n - 1 }}, func(w *world) {
 		w.System(limiter.PerMinute("rpm", 60))
 		other := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{})
 		for range 3 { // each process learns that the other one writes, too

@@ -154,7 +154,7 @@ func (w *world) aHundredWait(latency time.Duration, buckets float64, request fun
 
 // A wait that cannot end before the deadline ends at once, with the wait.
 func TestWaitGivesUpAtOnce(t *testing.T) {
-	inBothWorlds(t, limiter.Options{MaxWaiters: 2}, func(w *world) {
+	inEachWorld(t, limiter.Options{MaxWaiters: 2}, func(w *world) {
 		w.System(limiter.PerMinute("tpm", 60))
 		w.Take(w.Limiter, ask("user", "tpm", 60))
 		give := func(d time.Duration, n int64) error {
@@ -200,7 +200,7 @@ func TestWaitGivesUpAtOnce(t *testing.T) {
 
 // A caller that leaves takes nothing, and those behind it move up.
 func TestACallerLeavesTheQueue(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerMinute("tpm", 60))
 		w.Take(w.Limiter, ask("user", "tpm", 60))
 		begun := time.Now()
@@ -226,7 +226,7 @@ func TestACallerLeavesTheQueue(t *testing.T) {
 
 // A caller that others have outrun until its deadline is told so.
 func TestADeadlineEndsAWait(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerMinute("tpm", 60))
 		w.Take(w.Limiter, ask("user", "tpm", 60))
 		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
@@ -247,7 +247,7 @@ func TestADeadlineEndsAWait(t *testing.T) {
 
 // Close ends waiting callers at once.
 func TestCloseEndsWaits(t *testing.T) {
-	inBothWorlds(t, limiter.Options{}, func(w *world) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerMinute("tpm", 60))
 		l := w.NewLimiter(w.OpenOn(w.Meter), limiter.Options{})
 		w.Take(l, ask("user", "tpm", 60))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -60,7 +61,13 @@ func newHealer(s, inner store.Store, p *Process) store.Store {
 // heal returns an item with its stamp moved back, if that was necessary; nil if the
 // item no longer exists. If the write fails, heal returns the item as the write would
 // have left it.
+//
+// If the caller of a request must be able to leave it, the image stays as it is: see
+// [Process.Heal].
 func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
+	if calls.MustLeave(ctx) {
+		return img
+	}
 	for tries := 0; img != nil && img.IsEvaluable() && !img.Disabled; tries++ {
 		at, checked := h.clock.CheckedNow()
 		now, up := at.UnixMilli(), h.process.Uptime()
@@ -101,8 +108,8 @@ func (h *healer) noteHealing(ctx context.Context, img *store.Image, last healing
 		"shard", img.Shard, "ahead_ms", img.RefilledAt-m.Now, "not_again_ms", pause.Milliseconds())
 }
 
-// Heal returns an image that no answer of the store brought, healed if necessary; nil
-// if the item no longer exists.
+// Heal returns an image that no answer of the store brought, or whose request the caller had to
+// be able to leave. It is healed if necessary, and nil if the item no longer exists.
 func (p *Process) Heal(ctx context.Context, img *store.Image) *store.Image {
 	if h, ok := p.Store.(*healer); ok {
 		return h.heal(ctx, img)

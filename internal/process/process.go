@@ -90,6 +90,7 @@ type Process struct {
 	memory.Clock
 
 	Store      store.Store        // heals the images that it returns
+	Leavable   bool               // whether Store observes a [calls.Leavable] in bucket writes
 	Lister     store.BucketLister // nil if the store is none; its images are not healed
 	Config     *config.Reader
 	Memory     int   // see [Options.Memory]
@@ -129,8 +130,10 @@ func New(s store.Store, o Options) (*Process, error) {
 		return nil, err
 	}
 	immediate, ok := s.(store.ImmediateStore)
+	leavable, _ := s.(interface{ Leavable() bool })
 	p := &Process{
-		Crew: calls.NewCrew(o.Timeout, ok && immediate.Immediate()), Clock: memory.NewClock(s.Now),
+		Leavable: leavable != nil && leavable.Leavable() && o.Observer == nil,
+		Crew:     calls.NewCrew(o.Timeout, ok && immediate.Immediate()), Clock: memory.NewClock(s.Now),
 		Memory: o.Memory, Multiplier: int64(o.TTLMultiplier), Logger: o.Logger, Rand: o.Rand,
 		unwatch: func() {}, closed: make(chan struct{}),
 	}

@@ -16,12 +16,18 @@ import (
 func (p *Process) Send(ctx context.Context, acct *memory.Account, b store.Bucket, use memory.StampUse, at memory.Moment, write func(context.Context) (store.Outcome, error)) (store.Outcome, error) {
 	sent := acct.BeginWrite(b.Shard, use, p.Uptime())
 	out, err := write(ctx)
+	p.Record(ctx, acct, b, sent, at, out, err)
+	return out, err
+}
+
+// Record records the answer to a write to a shard that was begun with
+// [memory.Account.BeginWrite].
+func (p *Process) Record(ctx context.Context, acct *memory.Account, b store.Bucket, sent memory.SentWrite, at memory.Moment, out store.Outcome, err error) {
 	acct.EndWrite(sent, out, err, p.Moment(), p.Rand)
 	p.answered(ctx, acct, b, err, at.Up)
 	if err == nil {
 		p.learn(acct, b, out, at)
 	}
-	return out, err
 }
 
 // SendJoint carries out a write to several shards and records its answer. after returns

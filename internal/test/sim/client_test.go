@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 )
 
@@ -74,6 +75,11 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 		panic(fmt.Sprintf("open: %v", err))
 	}
 	var store limiter.Store = clocked{c.store, c}
+	if d := dice(w.dice.hash("carried", name)); d.stream("whether").IntN(2) == 0 {
+		store = carried{clocked{c.store, c}, testbed.Carrier{Odd: func() testbed.CarriedWay {
+			return testbed.CarriedWay(max(0, int(d.hash(fmt.Sprint(w.now()))%8)-5)) // mostly as usual
+		}}}
+	}
 	if w.broken.store != nil {
 		store = w.broken.store(store)
 	}

@@ -19,6 +19,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/test/dated"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -58,6 +59,23 @@ func (s clocked) CheckedNow() (time.Time, bool) {
 	s.c.readings.add(s.c.w.now(), off)
 	return now, checked
 }
+
+// carried is clocked for a process whose callers carry bucket writes themselves.
+type carried struct {
+	clocked
+	testbed.Carrier
+}
+
+func (s carried) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
+	return s.Carry(ctx, func(ctx context.Context) (store.Outcome, error) { return s.clocked.Take(ctx, t) })
+}
+
+func (s carried) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
+	return s.Carry(ctx, func(ctx context.Context) (store.Outcome, error) { return s.clocked.Refill(ctx, r) })
+}
+
+// Leavable reports that callers can leave.
+func (s carried) Leavable() bool { return s.Carrier.Leavable() }
 
 // time is the time on the clock of the client's limiter.
 func (c *client) time() time.Time { return clocked{c.store, c}.Now() }

@@ -37,6 +37,9 @@ type Options struct {
 	Table dynamo.TableOptions
 	// Remote hides from the world's stores that the engine answers at once.
 	Remote bool
+	// Apart hides from the world's limiters that callers can leave the writes of a remote store.
+	// So all work of an acquire runs on a goroutine of its own.
+	Apart bool
 	// Store are the defaults of the stores that the world opens: Now, Principal and Logger.
 	Store dynamo.Options
 	// Limiter are the options of the world's limiter.
@@ -57,12 +60,13 @@ type World struct {
 	*limiter.Limiter
 
 	defaults dynamo.Options
+	apart    bool
 }
 
 // New makes a table, and a store and a limiter on it.
 func New(tb testing.TB, o Options) *World {
 	tb.Helper()
-	w := &World{TB: tb, defaults: o.Store}
+	w := &World{TB: tb, defaults: o.Store, apart: o.Apart}
 	table := o.API
 	if table == nil {
 		w.Engine = NewEngine(tb, o.Engine)
@@ -134,9 +138,13 @@ func (w *World) StoreOptions(o dynamo.Options) dynamo.Options {
 	return o
 }
 
-// NewLimiter returns a limiter on a store.
+// NewLimiter returns a limiter on a store. The limiter's callers carry bucket writes themselves,
+// unless the store answers at once.
 func (w *World) NewLimiter(s store.Store, o limiter.Options) *limiter.Limiter {
 	w.Helper()
+	if remote, ok := s.(*dynamo.Store); ok && !remote.Immediate() && !w.apart {
+		s = NewCarriedStore(remote)
+	}
 	l, err := limiter.New(s, o)
 	w.Must(err)
 	w.Cleanup(func() { w.Check(l.Close()) })

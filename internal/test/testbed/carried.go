@@ -1,0 +1,105 @@
+package testbed
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Carrier lets callers carry the bucket writes of a store themselves, as a store on a client
+// of package fastclient does: see [calls.Leavable].
+type Carrier struct {
+	// Odd says now and then that a write takes another way than usual; nil: never.
+	Odd func() CarriedWay
+}
+
+// A CarriedWay is what a [Carrier] does with a write.
+type CarriedWay int
+
+// The ways of a write.
+const (
+	CarriedHere  CarriedWay = iota // the caller waits for the answer
+	CarriedApart                   // the caller cannot leave, so nothing is sent
+	CarriedLater                   // another goroutine waits for the answer
+)
+
+// Leavable reports that callers can leave.
+func (c *Carrier) Leavable() bool { return true }
+
+// Carry sends a write.
+func (c *Carrier) Carry(ctx context.Context, send func(context.Context) (store.Outcome, error)) (store.Outcome, error) {
+	type answer struct {
+		out store.Outcome
+		err error
+	}
+	l := calls.LeavableOf(ctx)
+	if l == nil {
+		return send(ctx)
+	}
+	if rest, ok := l.Rest().(chan answer); ok {
+		a := <-rest
+		return a.out, a.err
+	}
+	way := CarriedHere
+	if c.Odd != nil {
+		way = c.Odd()
+	}
+	switch {
+	case !calls.MustLeave(ctx):
+		return send(&l.Detached) //nolint:contextcheck // the same without the Leavable
+	case way == CarriedApart:
+		return store.Outcome{}, calls.ErrApart
+	}
+	answers, left := make(chan answer, 1), make(chan struct{})
+	stop := l.OnLeave(func() { close(left) })
+	defer stop()
+	go func() { //nolint:contextcheck // the same without the Leavable
+		out, err := send(&l.Detached)
+		answers <- answer{out, err}
+	}()
+	if way == CarriedHere {
+		select {
+		case a := <-answers:
+			return a.out, a.err
+		case <-left:
+		case <-l.Done():
+		}
+	}
+	l.Keep(answers)
+	return store.Outcome{}, calls.ErrGoesOn
+}
+
+// A CarriedStore is a store whose bucket writes callers may carry themselves.
+type CarriedStore struct {
+	*dynamo.Store
+	Carrier
+}
+
+// NewCarriedStore returns a store of which each seventh write takes an odd way.
+func NewCarriedStore(s *dynamo.Store) *CarriedStore {
+	var writes atomic.Int64
+	return &CarriedStore{s, Carrier{func() CarriedWay {
+		const each = 7
+		n := writes.Add(1)
+		if n%each > 0 {
+			return CarriedHere
+		}
+		return CarriedApart + CarriedWay(n/each%2)
+	}}}
+}
+
+// Leavable reports that callers can leave.
+func (s *CarriedStore) Leavable() bool { return true }
+
+// Take carries a take.
+func (s *CarriedStore) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
+	return s.Carry(ctx, func(ctx context.Context) (store.Outcome, error) { return s.Store.Take(ctx, t) })
+}
+
+// Refill carries a refill.
+func (s *CarriedStore) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
+	return s.Carry(ctx, func(ctx context.Context) (store.Outcome, error) { return s.Store.Refill(ctx, r) })
+}
