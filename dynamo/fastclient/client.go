@@ -26,6 +26,9 @@ import (
 // SDK's: it continues a call as if it had made the first attempt. So retries and errors
 // are the SDK's own, and no request is sent that the SDK would not have sent.
 type Client struct {
+	// Client makes all other calls, and continues those that the SDK is to continue. A
+	// program may replace it before the first call, by a client that also has what [New]
+	// would leave every call to: middleware that changes errors, for instance.
 	*dynamodb.Client
 	options dynamodb.Options // of the SDK's client
 	// pool has the connections; nil: the options leave every call to the SDK.

@@ -386,6 +386,40 @@ func TestOptionsOfTheSDK(t *testing.T) {
 	}
 }
 
+// A program may give the Client another SDK's client. Its middleware sees what is not plain.
+func TestAnotherClientOfTheSDK(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int64
+	d := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(int(status.Load()))
+		_, _ = io.WriteString(w, "{}")
+	})).started()
+	seen := 0
+	c := fastclient.New(clientConfig(d.URL))
+	c.Client = dynamodb.NewFromConfig(clientConfig(d.URL), dynamodb.WithAPIOptions(func(s *middleware.Stack) error {
+		return s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("see", func(
+			ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler,
+		) (middleware.DeserializeOutput, middleware.Metadata, error) {
+			out, metadata, err := next.HandleDeserialize(ctx, in)
+			if answer, ok := out.RawResponse.(*smithyhttp.Response); ok && answer.StatusCode == http.StatusForbidden {
+				seen++
+			}
+			return out, metadata, err
+		}), middleware.After)
+	}))
+	for _, code := range []int64{http.StatusOK, http.StatusForbidden} {
+		status.Store(code)
+		_, err := c.UpdateItem(t.Context(), bucketWrite())
+		requests := d.taken()
+		if (err == nil) != (code == http.StatusOK) || len(requests) != 1 || !isOurs(requests[0].Header) {
+			t.Errorf("status %d: %v after %+v", code, err, requests)
+		}
+	}
+	if seen != 1 {
+		t.Errorf("the middleware saw %d refusals, want 1", seen)
+	}
+}
+
 type interceptor struct{}
 
 func (interceptor) BeforeSigning(context.Context, *smithyhttp.InterceptorContext) error { return nil }

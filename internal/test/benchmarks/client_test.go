@@ -1,21 +1,17 @@
 package benchmarks_test
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,12 +36,8 @@ var (
 	costBytes  = func(c callCost) float64 { return c.bytes }
 )
 
-// A caller is one of the compared clients.
-type caller struct {
-	name  string
-	call  func() error
-	costs []callCost
-}
+// cannedServer is the name of the server that repeats answers.
+const cannedServer = "canned"
 
 // costOfCalls makes calls from several goroutines, starting from a collected heap.
 func costOfCalls(tb testing.TB, goroutines, calls int, call func() error) callCost {
@@ -76,28 +68,12 @@ func costOfCalls(tb testing.TB, goroutines, calls int, call func() error) callCo
 	return callCost{c.cpu / n, c.wall / n, c.allocs / n, c.bytes / n}
 }
 
-// median is the median of a quantity of a caller's costs.
-func (c *caller) median(of func(callCost) float64) float64 { return c.to(nil, of).median }
-
-// to is the ratio to another caller: the median of the ratios of neighbouring slices.
-func (c *caller) to(base *caller, of func(callCost) float64) estimate {
-	var all []float64
-	for i, cost := range c.costs {
-		v := of(cost)
-		if base != nil {
-			v /= of(base.costs[i])
-		}
-		all = append(all, v)
-	}
-	return estimateOf(all)
-}
-
 // TestClient compares fastclient with the SDK's own client. Both send the update of a warm
 // acquire from 1, 8 and 64 goroutines: to a server that repeats an earlier answer of the
 // engine, to the same server over TLS, and to the engine. Each side makes 640 calls, then
-// the next does. "socket" writes the bytes of one request of fastclient and reads the answer,
-// each in one piece. A second run of the SDK's client shows the noise. Targets apply to one
-// goroutine and 31 rounds or more.
+// the next does. A second run of the SDK's client shows the noise. The first server has
+// three more callers, see newCanned: "net/http", "socket" and "acquire". Targets apply to
+// one goroutine and 31 rounds or more.
 //
 // Not parallel: other work would be measured too.
 func TestClient(t *testing.T) {
@@ -113,130 +89,32 @@ func TestClient(t *testing.T) {
 	engine := aws.Config{BaseEndpoint: aws.String(ask[string](t, process, orders{Serve: true}))}
 	fillEngine(t, engine, rec)
 
-	s := newSheet("server", "goroutines", "client", "CPU", "allocations", "bytes", "calls/s", "CPU to the SDK's", "target", "time to the SDK's", "allocations to", "bytes to")
+	s := newSheet("server", "goroutines", "client", "CPU", "allocations", "bytes", "calls/s", "CPU to the SDK's", "to the socket's", "time to the SDK's", "targets")
 	for _, c := range []struct {
 		name       string
 		cfg        aws.Config
 		goroutines []int
-	}{{"canned", plain, []int{1, 8, 64}}, {"canned, TLS", secure, []int{1, 64}}, {"dynamolite", engine, []int{1, 8, 64}}} {
+	}{{cannedServer, plain, []int{1, 8, 64}}, {"canned, TLS", secure, []int{1, 64}}, {"dynamolite", engine, []int{1, 8, 64}}} {
 		c.cfg.Region = "us-east-1"
 		c.cfg.Credentials = aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("local", "local", ""))
 		for _, goroutines := range c.goroutines {
-			callers := newCallers(t, c.cfg, rec)
-			if c.name == "canned" {
-				callers = append(callers, &caller{name: "socket", call: newSocket(t, c.cfg, bareOf(rec))})
+			all := newCallers(t, c.cfg, rec)
+			if c.name == cannedServer {
+				all = append(all, newCanned(t, c.cfg, rec, goroutines)...)
 			}
-			for _, caller := range callers {
-				costOfCalls(t, goroutines, 640, caller.call) // connects
-			}
-			for round := range *sliceRounds {
-				for i := range callers {
-					caller := callers[(round+i)%len(callers)]
-					caller.costs = append(caller.costs, costOfCalls(t, goroutines, 640, caller.call))
-				}
-			}
-			base := callers[0]
-			for _, caller := range callers {
-				cpu, target := caller.to(base, costCPU), ""
-				if caller.name == "fastclient" && goroutines == 1 {
-					what := c.name + ": CPU of a call, to the SDK's client"
-					target = "≤ 0.28 " + string(hold(t, what, cpu, 0.28))
-					hold(t, c.name+": allocations of a call, to the SDK's client", caller.to(base, costAllocs), 0.1)
+			all.measure(t, goroutines)
+			for _, caller := range all {
+				targets := ""
+				if goroutines == 1 {
+					targets = all.judge(t, c.name, caller)
 				}
 				s.row(c.name, strconv.Itoa(goroutines), caller.name, latency(caller.median(costCPU)), fmt.Sprintf("%.0f", caller.median(costAllocs)),
-					fmt.Sprintf("%.1f KB", caller.median(costBytes)/1e3), perSecond(1e9/caller.median(costWall)), cpu.String(), target,
-					caller.to(base, costWall).String(), fmt.Sprintf("%.2f", caller.to(base, costAllocs).median), fmt.Sprintf("%.2f", caller.to(base, costBytes).median))
+					fmt.Sprintf("%.1f KB", caller.median(costBytes)/1e3), perSecond(1e9/caller.median(costWall)), caller.to(all.named("SDK"), costCPU).String(),
+					all.toSocket(caller), caller.to(all.named("SDK"), costWall).String(), targets)
 			}
 		}
 	}
 	s.print(t, fmt.Sprintf("medians of %d slices of 640 calls in turn", *sliceRounds))
-}
-
-// newCallers are the SDK's own client, fastclient.New, and what they are compared with.
-func newCallers(t *testing.T, cfg aws.Config, rec *recording) []*caller {
-	t.Helper()
-	callers := []*caller{{name: "SDK"}, {name: "fastclient"}, {name: "SDK again"}}
-	for i, client := range []dynamo.API{dynamodb.NewFromConfig(cfg), fastclient.New(cfg), dynamodb.NewFromConfig(cfg)} {
-		bare, err := bareOf(rec)(client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx := t.Context()
-		callers[i].call = func() error { return bare.do(ctx, probe) }
-	}
-	return callers
-}
-
-func bareOf(rec *recording) func(dynamo.API) (*bareUpdate, error) {
-	return func(api dynamo.API) (*bareUpdate, error) {
-		return newBareUpdate(api, probe, rec.sent[0], rec.sent[1], rec.at)
-	}
-}
-
-// newSocket returns an exchange of the bytes that a call of fastclient sends to a server that
-// always gives the same answer. Each goroutine has a connection.
-func newSocket(t *testing.T, cfg aws.Config, bare func(dynamo.API) (*bareUpdate, error)) func() error {
-	t.Helper()
-	address := strings.TrimPrefix(*cfg.BaseEndpoint, "http://")
-	dial := func() (net.Conn, error) {
-		return new(net.Dialer).DialContext(t.Context(), "tcp", address)
-	}
-	var request bytes.Buffer
-	cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) {
-		tr.DialContext = func(context.Context, string, string) (net.Conn, error) {
-			c, err := dial()
-			return &tap{c, &request}, err
-		}
-	})
-	b, err := bare(fastclient.New(cfg))
-	if err == nil {
-		err = b.do(t.Context(), probe)
-	}
-	c, dialled := dial()
-	if err := errors.Join(err, dialled); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = c.Write(request.Bytes())
-	answer := make([]byte, 64<<10)
-	size, err := c.Read(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = c.Close()
-	type end struct {
-		net.Conn
-		in []byte
-	}
-	idle := make(chan *end, 64)
-	return func() error {
-		var e *end
-		select {
-		case e = <-idle:
-		default:
-			c, err := dial()
-			if err != nil {
-				return err
-			}
-			e = &end{c, make([]byte, size)}
-		}
-		_, err := e.Write(request.Bytes())
-		if err == nil {
-			_, err = io.ReadFull(e, e.in)
-		}
-		idle <- e
-		return err
-	}
-}
-
-// A tap records what is written to a connection.
-type tap struct {
-	net.Conn
-	to *bytes.Buffer
-}
-
-func (t *tap) Write(p []byte) (int, error) {
-	t.to.Write(p)
-	return t.Conn.Write(p)
 }
 
 // fillEngine gives an engine the bucket to update, with more tokens than a run uses.

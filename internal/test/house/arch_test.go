@@ -177,6 +177,7 @@ var mayImport = map[string][]string{
 	program + "test/elftest":             {},
 	program + "test/optiontest":          {"store", program + "deploy/option"},
 	program + "test/resulttest":          {program + "loadtest/result"},
+	program + "test/rolecreds":           {},
 	program + "test/conformance":         {},
 	program + "test/conformance/account": {"store", program + "deploy/stack"},
 	program + "test/benchload":           {},

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -26,7 +27,10 @@ func IsUnanswered(err error) bool {
 }
 
 // IsMisspoken reports whether a server speaks HTTP where the URL says HTTPS.
-func IsMisspoken(err error) bool { return errors.Is(err, http.ErrSchemeMismatch) }
+func IsMisspoken(err error) bool {
+	answer := tls.RecordHeaderError{}
+	return errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &answer) && string(answer.RecordHeader[:]) == "HTTP/"
+}
 
 // IsForbidden reports whether there are no credentials, a service does not accept them, or they
 // do not permit a call.

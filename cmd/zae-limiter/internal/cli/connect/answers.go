@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
@@ -27,21 +26,24 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s does not answer as a service of AWS does, check the address: %s, %s", e.url, e.status, e.content)
 }
 
-// An ownAnswers client rejects the answers of servers that are no service of AWS. The SDK would
-// report that it cannot decode them.
-type ownAnswers struct{ aws.HTTPClient }
-
-// Do sends a request.
-func (c ownAnswers) Do(r *http.Request) (*http.Response, error) {
-	answer, err := c.HTTPClient.Do(r)
-	if err != nil || !isForeign(answer) {
-		return answer, err
-	}
-	e := &foreignError{r.URL.Scheme + "://" + r.URL.Host, "HTTP status " + answer.Status, "no content", answer.StatusCode >= http.StatusInternalServerError}
-	if content := answer.Header.Get("Content-Type"); content != "" {
-		e.content = "content of type " + content
-	}
-	return nil, errors.Join(e, answer.Body.Close())
+// ownAnswers makes a client reject the answers of servers that are no service of AWS. The SDK
+// would report that it cannot decode them.
+func ownAnswers(stack *middleware.Stack) error {
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("OwnAnswers", func(
+		ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler,
+	) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		out, metadata, err := next.HandleDeserialize(ctx, in)
+		request, sent := in.Request.(*smithyhttp.Request)
+		answer, came := out.RawResponse.(*smithyhttp.Response)
+		if err != nil || !sent || !came || !isForeign(answer.Response) {
+			return out, metadata, err
+		}
+		e := &foreignError{request.URL.Scheme + "://" + request.URL.Host, "HTTP status " + answer.Status, "no content", answer.StatusCode >= http.StatusInternalServerError}
+		if content := answer.Header.Get("Content-Type"); content != "" {
+			e.content = "content of type " + content
+		}
+		return middleware.DeserializeOutput{}, metadata, &smithyhttp.RequestSendError{Err: errors.Join(e, answer.Body.Close())}
+	}), middleware.After)
 }
 
 // isForeign reports whether an answer is none of AWS, nor of a server that speaks like it: such

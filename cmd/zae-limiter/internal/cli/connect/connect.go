@@ -29,6 +29,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/redrive"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 )
 
@@ -76,11 +77,28 @@ func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+	return database(cfg, e), nil
+}
+
+// database makes a client of DynamoDB that encodes and sends the usual requests itself: an
+// aggregator writes hundreds of sums for each page of a stream.
+//
+// Such a client leaves every request to the SDK if its options ask for middleware, or for a
+// time until an answer begins. So it has a time until the answer is complete, and no
+// middleware. What the program's middleware changes is in errors and rare answers. Those are
+// made by the SDK's client, which keeps the program's options.
+func database(cfg aws.Config, e app.Endpoint) *fastclient.Client {
+	address := func(o *dynamodb.Options) {
 		if e.URL != "" {
 			o.BaseEndpoint = aws.String(e.URL)
 		}
-	}), nil
+	}
+	own := cfg.Copy()
+	own.HTTPClient = newHTTPClient().WithReadTimeout(cmp.Or(e.Timeout, app.DefaultTimeout))
+	own.APIOptions = nil
+	c := fastclient.New(own, address)
+	c.Client = dynamodb.NewFromConfig(cfg, address)
+	return c
 }
 
 // Streams makes a client of DynamoDB Streams, as [DynamoDB] makes one of DynamoDB. One URL
@@ -138,10 +156,13 @@ func SQS(ctx context.Context, e app.Endpoint) (redrive.Queue, error) {
 	}), nil
 }
 
+// newHTTPClient makes an HTTP client that gives up connecting soon.
+func newHTTPClient() *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout })
+}
+
 func httpClient(timeout time.Duration) *awshttp.BuildableClient {
-	return awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
-		d.Timeout = dialTimeout
-	}).WithTransportOptions(func(t *http.Transport) {
+	return newHTTPClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns
 		t.ResponseHeaderTimeout = cmp.Or(timeout, app.DefaultTimeout)
 	})
@@ -176,7 +197,7 @@ func load(ctx context.Context, e app.Endpoint, options ...func(*config.LoadOptio
 	if !app.IsRegion(cfg.Region) {
 		return aws.Config{}, app.Usagef("invalid AWS region %q: set AWS_REGION to the name of a region, us-east-1 for instance, or give --region", cfg.Region)
 	}
-	cfg.HTTPClient = ownAnswers{cfg.HTTPClient}
+	cfg.APIOptions = append(cfg.APIOptions, ownAnswers)
 	// Checking credentials here allows a clear error. The SDK caches them, so that it does
 	// not ask twice.
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {

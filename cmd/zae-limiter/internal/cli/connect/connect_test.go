@@ -1,15 +1,23 @@
 package connect_test
 
 import (
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"syscall"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/connect"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 // A connection that never came about is final; one that broke is not.
@@ -20,6 +28,38 @@ func TestOnlyAnUnreachedAddressIsFinal(t *testing.T) {
 		if got := connect.IsRetried(err); got != want {
 			t.Errorf("%s: retried %v, want %v", op, got, want)
 		}
+	}
+}
+
+// The commands write to a table without the SDK's middleware: its requests have a header that
+// the client of package fastclient leaves out. That holds for stacks as well.
+func TestItemsAreWrittenWithoutTheSDK(t *testing.T) {
+	credentials(t)
+	var bySDK []bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		bySDK = append(bySDK, r.Header.Get("Amz-Sdk-Invocation-Id") != "")
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(server.Close)
+	e := app.Endpoint{Region: "us-east-1", URL: server.URL}
+	table, err := connect.DynamoDB(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := connect.Stack(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, api := range []dynamo.ItemAPI{table, clients.Database} {
+		_, err := api.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: aws.String("limits"), Key: map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"}},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(bySDK, []bool{false, false}) {
+		t.Errorf("the SDK made the requests: %v", bySDK)
 	}
 }
 

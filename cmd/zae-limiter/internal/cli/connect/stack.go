@@ -6,7 +6,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
@@ -31,7 +30,7 @@ func Stack(ctx context.Context, e app.Endpoint) (stack.Clients, error) {
 		Buckets:        s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = cfg.BaseEndpoint != nil }),
 		Functions:      lambda.NewFromConfig(cfg),
 		Tagging:        resourcegroupstaggingapi.NewFromConfig(cfg),
-		Database:       dynamodb.NewFromConfig(cfg),
+		Database:       database(cfg, e),
 		Tasks:          ecs.NewFromConfig(cfg),
 	}, nil
 }
