@@ -56,7 +56,11 @@ func call[In, Out any](ctx context.Context, c *Client, op *operation[In, Out], i
 	if r.retryer == nil {
 		return op.bySDK(ctx, c, in, optFns)
 	}
-	if r.route = c.routeFor(ctx); r.route == nil || !c.pool.Takes(ctx, r.route.sample) {
+	var err error
+	if r.route, err = c.routeFor(ctx); err != nil {
+		return op.bySDK(ctx, c, in, withoutCredentials(optFns, err))
+	}
+	if r.route == nil || !c.pool.Takes(ctx, r.route.sample) {
 		return op.bySDK(ctx, c, in, optFns)
 	}
 	out, err, again := r.send(ctx, w, true)

@@ -3,6 +3,7 @@ package fastclient
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -50,29 +51,29 @@ var ended = func() context.Context {
 }()
 
 // routeFor returns the route for the present credentials, nil if the SDK should make the
-// call.
-func (c *Client) routeFor(ctx context.Context) *route { //nolint:contextcheck // see ended
+// call. An error is that of the credentials, and then the outcome of the first attempt.
+func (c *Client) routeFor(ctx context.Context) (*route, error) { //nolint:contextcheck // see ended
 	if calls.MustLeave(ctx) {
 		if !answersAtOnce(c.options.Credentials) {
-			return nil
+			return nil, nil
 		}
 		ctx = ended
 	}
 	who, err := c.options.Credentials.Retrieve(ctx)
 	if err != nil || !who.HasKeys() {
-		return nil // the SDK says why
+		return nil, err // the SDK says why
 	}
 	r := c.route.Load()
 	if r == nil || r.credentials != who {
 		if r = c.trace(ctx, who); r == nil {
-			return nil
+			return nil, nil
 		}
 		c.route.Store(r)
 	}
 	if !r.plain {
-		return nil
+		return nil, nil
 	}
-	return r
+	return r, nil
 }
 
 // Fixed credentials are the value that a provider gave.
@@ -90,6 +91,31 @@ func (f *fixed) ProviderSources() []aws.CredentialSource {
 		return p.ProviderSources()
 	}
 	return nil
+}
+
+// withoutCredentials returns the options of a call whose credentials could not be had. Without
+// them, the SDK would ask for its first attempt again, and wait again.
+func withoutCredentials(optFns []func(*dynamodb.Options), err error) []func(*dynamodb.Options) {
+	return append(slices.Clip(optFns), func(o *dynamodb.Options) {
+		o.Credentials = &missing{fixed: fixed{CredentialsProvider: o.Credentials}, err: err}
+	})
+}
+
+// Missing credentials are a provider that has failed: it returns the error to the first
+// attempt, and asks for the others.
+type missing struct {
+	fixed
+	err  error
+	told bool
+}
+
+// Retrieve returns the error once.
+func (m *missing) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	if m.told {
+		return m.CredentialsProvider.Retrieve(ctx)
+	}
+	m.told = true
+	return aws.Credentials{}, m.err
 }
 
 // A tracer records a request instead of sending it.

@@ -45,6 +45,7 @@ func newMachine(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{end: make(chan struct{})}
 	m.Server = httptest.NewServer(http.HandlerFunc(m.serve))
+	m.Config.SetKeepAlivesEnabled(false) // package http repeats a request over a connection that was kept
 	t.Cleanup(func() { close(m.end); m.Close() })
 	return m
 }

@@ -92,7 +92,11 @@ func TestExpiredCredentialsOfAContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.setDown(true)
+	m.questions()
 	err := write(t.Context(), c)
+	if n := m.questions(); n != 1 {
+		t.Errorf("asked for credentials %d times, want 1", n)
+	}
 	if operation := (*smithy.OperationError)(nil); !errors.As(err, &operation) || operation.Operation() != "UpdateItem" || !errors.Is(err, io.EOF) {
 		t.Errorf("got error %v", err)
 	}
