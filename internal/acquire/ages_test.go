@@ -278,5 +278,5 @@ func TestAnItemIsHealedAgainAfterAStep(t *testing.T) {
 		if !heals() {
 			p.Error("not healed after the pause")
 		}
-	}, limiter.PerHour("rph", 1000))
+	}, limiter.PerHour("rph", 1000, limiter.Burst(5000))) // what is left after a healing serves the next request
 }
