@@ -81,6 +81,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 		t.Errorf("a third of two callers joined")
 	}
 	r.Join(onlyTPM, nil, 0, 3)
+	r.Leave(onlyRPM)
 	r.Try(a, 0)
 	r.Refuse(a, []waiting.Key{rpm}, 0)
 	late := waiting.NewCaller[string](bucket, r.Arrive(), "d", map[waiting.Key]int64{rpm: 1})
