@@ -318,6 +318,27 @@ func TestACrowdIsNotRefusedByAnOldImage(t *testing.T) {
 	})
 }
 
+// The caller at the front returns once its own write is answered, though others of its crowd
+// are to be served by a later one.
+func TestTheFrontOfACrowdDoesNotWriteForTheRest(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
+		w.System(fixed("x", 100))
+		other := w.Lease(w.Limiter, ask("user", "x", 10))
+		w.warm(ask("user", "x", 86)) // 4 are left
+		time.AfterFunc(12*time.Millisecond, func() { w.Must(other.Rollback(w.Context())) })
+		all := w.queue(nil, ask("user", "x", 1), ask("user", "x", 3), ask("user", "x", 3))
+		for i, c := range all {
+			if w.Must(c.err); i < 2 && c.took != time.Duration(i+1)*w.wire.wait {
+				t.Errorf("caller %d has its answer after %v", i, c.took)
+			}
+		}
+		if last := all[2].took; last < 3*w.wire.wait {
+			t.Errorf("the last caller was served after %v, by the front's own write", last)
+		}
+	})
+}
+
 // A caller that leaves gets its tokens back, without any effect on the other callers.
 func TestACallerThatLeavesHarmsNobody(t *testing.T) {
 	t.Parallel()
