@@ -169,6 +169,35 @@ func TestARequestIsTakenAhead(t *testing.T) {
 	})
 }
 
+// A process sends its next write at its turn, so that the write arrives when the bucket has
+// earned what the process took last.
+func TestAWriteIsSentAtTheTurn(t *testing.T) {
+	inTurns(t, func(w *world, _, two *limiter.Limiter, _ time.Time) {
+		far := newWire(w.Meter, 5*time.Millisecond)
+		l := w.NewLimiter(w.OpenOn(far.api), limiter.Options{})
+		for range 2 { // it learns of the other one
+			w.Must(wait(w.Context(), l, ask("user", "rps", 1)))
+			w.Must(wait(w.Context(), two, ask("user", "rps", 1)))
+		}
+		var arrivals []time.Duration
+		began := time.Now()
+		far.fails = func(int) (bool, error) { arrivals = append(arrivals, time.Since(began)); return false, nil }
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { w.Must(errOf(l.Acquire(w.Context(), ask("user", "rps", 1)))) })
+		}
+		all.Wait()
+		for i, at := range arrivals {
+			if earned := time.Duration(i) * 200 * time.Millisecond; i > 0 && (at > earned || at < earned-5*time.Millisecond) {
+				w.Errorf("write %d arrives after %v, and the bucket has earned the one before after %v", i, at, earned)
+			}
+		}
+		if len(arrivals) != 3 {
+			w.Errorf("%d writes, want 3", len(arrivals))
+		}
+	})
+}
+
 // A caller that leaves before its request is earned has taken nothing.
 func TestACallerLeavesThatTookAhead(t *testing.T) {
 	inTurns(t, func(w *world, one, two *limiter.Limiter, start time.Time) {
