@@ -545,3 +545,17 @@ func TestStatusesQuoteWhatTheBucketWasComparedWith(t *testing.T) {
 		}
 	})
 }
+
+// A refusal under outdated parameters is forgotten: the request is decided by those in force.
+func TestARefusalThatAComparisonUndoes(t *testing.T) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
+		w.family(limiter.PerDay("rpd", 1000))
+		_, ns := w.Store.Namespace()
+		w.plantConfig(ns, limiter.ConfigKey{Entity: "key", Resource: "gpt-4"}, limiter.PerDay("rpd", 5000))
+		w.Take(w.Limiter, ask("key", "rpd", 1000)) // all that the project has
+		time.Sleep(70 * time.Second)
+		w.plantConfig(ns, limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, limiter.PerDay("tpd", 10))
+		w.Must(errOf(w.Acquire(w.Context(), ask("key", "rpd", 500))))
+		w.holds("key", "rpd", 5000-1000-500+4) // four are earned meanwhile
+	})
+}

@@ -3,6 +3,7 @@ package acquire_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -239,6 +240,30 @@ func TestSeveralLimitsAreGatheredAllOrNone(t *testing.T) {
 		w.Must(lease.Rollback(w.Context()))
 		if got := w.Balance("key", "tpd"); got != keys+30_000 {
 			w.Errorf("the key has %d after a rollback, want %d", got, keys+30_000)
+		}
+	})
+}
+
+// Callers decided together on all shards have the time of the call, and not what is left to
+// the one at the front.
+func TestTheTimeOfAGatheringIsNotItsLeaders(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{InFlight: 1, Timeout: 4 * time.Second, Trust: time.Minute}, func(w *far) {
+		w.System(hourly)
+		w.plant("user", hourly, 4, each(4, 900_000)...)
+		w.survey(w.l, "user", hourly)
+		w.wire.wait = 3 * time.Second
+		var all [3]error
+		var wg sync.WaitGroup
+		for i := range all {
+			wg.Go(func() { all[i] = errOf(w.l.Acquire(w.Context(), ask("user", "rph", 1000))) })
+			time.Sleep(1400 * time.Millisecond)
+		}
+		wg.Wait()
+		for i, err := range all { // the second leads from 3 s to 6 s, and has its answer at 5.4 s
+			if late := i == 1; late != errors.Is(err, limiter.ErrUnavailable) || !late && err != nil {
+				t.Errorf("caller %d: %v", i, err)
+			}
 		}
 	})
 }

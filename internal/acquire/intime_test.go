@@ -501,3 +501,30 @@ func TestTheReturnHasATimeOfItsOwn(t *testing.T) {
 		w.holds("key", "rph", 3998, "project", "rph", 8)
 	})
 }
+
+// A caller that leaves between two tries of its write begins no other.
+func TestACallerLeavesBetweenTries(t *testing.T) {
+	t.Parallel()
+	inFarWorld(t, limiter.Options{InFlight: -1}, func(w *far) {
+		w.System(fixed("x", 100))
+		w.warm(ask("user", "x", 10))
+		ctx, cancel := context.WithCancel(w.Context())
+		left, after := w.wire.updates+3, 0
+		w.wire.fails = func(n int) (bool, error) {
+			if n == left {
+				cancel()
+			}
+			if n > left {
+				after++
+			}
+			return false, &types.TransactionConflictException{}
+		}
+		if _, err := w.l.Acquire(ctx, ask("user", "x", 1)); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		driverOf(w.l).Settle()
+		if after > 0 {
+			t.Errorf("%d writes for a caller that had left", after)
+		}
+	})
+}
