@@ -525,7 +525,7 @@ func TestAShardMadeAnewLearnsTheNumberOfItsSiblings(t *testing.T) {
 	for _, count := range []int{2, 8} {
 		for name, meet := range map[string]func(*world, *limiter.Limiter){
 			"by a client that knew them": func(w *world, knew *limiter.Limiter) {
-				for range 60 { // until one of them meets shard 0
+				for n := 0; n < 600 && w.Images("user")[0].ShardCount == 1; n++ { // until one of them meets shard 0
 					w.Take(knew, ask("user", "rph", 1))
 					driverOf(knew).Settle()
 				}
