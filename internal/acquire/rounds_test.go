@@ -24,6 +24,7 @@ type scramble struct {
 	limiter                  *limiter.Limiter
 	table                    *faults.Tap
 	consumed                 int64
+	least                    int64 // the least that a lease says is left
 }
 
 // inScramble runs a caller that asks for more than one shard holds, and other callers
@@ -34,7 +35,7 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 	limit := limiter.PerDay("rpd", 1000)
 	w.System(limit)
 	w.plant("user", limit, shards, each(shards, held*1000)...)
-	s := &scramble{table: faults.NewTap(w.Engine)}
+	s := &scramble{table: faults.NewTap(w.Engine), least: limit.Capacity}
 	slow := faults.On(faults.Delay(5*time.Millisecond, 0), faults.UpdateItem, faults.TransactWriteItems)
 	l := w.NewLimiter(w.OpenOn(faults.Wrap(s.table, slow)), limiter.Options{})
 	s.limiter = l
@@ -46,12 +47,13 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	acquire := func(n int64) {
-		_, err := l.Acquire(w.Context(), ask("user", "rpd", n))
+		lease, err := l.Acquire(w.Context(), ask("user", "rpd", n))
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case err == nil:
 			s.granted += n
+			s.least = min(s.least, lease.Statuses()[0].Available)
 		case errors.Is(err, limiter.ErrUnavailable):
 			s.failed++
 		case errors.Is(err, limiter.ErrExceeded):
@@ -90,12 +92,16 @@ func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 }
 
 // Callers that ask for more than is left on all shards together are refused on the
-// images that were read for them. No other caller is refused.
+// images that were read for them. No other caller is refused. The last one that is served
+// sees that nothing is left.
 func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
 		s := w.inScramble(50, 64, nil)
 		if s.granted != 200 || s.refused != 64-50 || s.consumed != 200 {
 			w.Errorf("%d granted, %d refused, %d consumed, want 200, 14 and 200", s.granted, s.refused, s.consumed)
+		}
+		if s.least != 0 {
+			w.Errorf("every lease says that %d are left, or more", s.least)
 		}
 	})
 }
