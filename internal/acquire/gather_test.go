@@ -267,3 +267,19 @@ func TestTheTimeOfAGatheringIsNotItsLeaders(t *testing.T) {
 		}
 	})
 }
+
+// A request that others got in the way of once looks and tries again without a pause.
+func TestAGatheringIsRepeatedAtOnce(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(hourly)
+		w.plant("user", hourly, 4, each(4, 900_000)...)
+		l := w.NewLimiter(w.Store, limiter.Options{Trust: time.Minute})
+		w.survey(l, "user", hourly)
+		w.Take(w.Limiter, ask("user", "rph", 2000))
+		before, start := w.requests(), time.Now()
+		w.Must(errOf(l.Acquire(w.Context(), ask("user", "rph", 1500))))
+		if n, took := w.requests()-before, time.Since(start); n != 3 || took != 0 {
+			w.Errorf("%d requests in %v, want a refused transaction, a read and a transaction at once", n, took)
+		}
+	})
+}
