@@ -124,3 +124,32 @@ func TestRoundsPause(t *testing.T) {
 		}
 	}
 }
+
+// Others take what a shared item earns, so it holds what it held when it was seen. If that was
+// half of the capacity or more, it goes on filling.
+func TestWhatASharedItemHoldsByNow(t *testing.T) {
+	t.Parallel()
+	later := memory.Moment{Now: start.Now + 600, Up: start.Up + 600*time.Millisecond} // 10 tokens are earned
+	for held, want := range map[int64]int64{-50: -50, 0: 0, 100: 100, 499: 499, 500: 510, 900: 910, 995: 1000} {
+		acct := holding(held)
+		img := acct.Image(0, start.Up, time.Minute)
+		if acct.Predicted(img, later) != img {
+			t.Errorf("%d tokens: predicted, though nobody else writes", held)
+		}
+		share(acct, start)
+		by := func(img *store.Image) int64 {
+			l, _ := img.Limit("rpm")
+			return plan.ShareOf(img, l.Params).Balance(l.Tokens, img.RefilledAt, later.Now) / milli
+		}
+		if got := by(acct.Predicted(img, later)); got != want {
+			t.Errorf("%d tokens are predicted to be %d, want %d", held, got, want)
+		}
+		if l, _ := img.Limit("rpm"); l.Tokens != held*milli {
+			t.Errorf("%d tokens: the image was changed", held)
+		}
+		other := *img
+		if acct.Predicted(&other, later) != &other {
+			t.Errorf("%d tokens: another image than the last one is changed", held)
+		}
+	}
+}
