@@ -27,11 +27,11 @@ type scramble struct {
 	least                    int64 // the least that a lease says is left
 }
 
-// inScramble runs a caller that asks for more than one shard holds, and other callers
-// for one token each meanwhile.
-func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble {
+// inScramble runs a caller that asks for many tokens, more than one shard holds, and other
+// callers for fewer each meanwhile.
+func (w *world) inScramble(held, many int64, callers int, few int64, hook faults.Hook) *scramble {
 	w.Helper()
-	const shards, many = 4, 150
+	const shards = 4
 	limit := limiter.PerDay("rpd", 1000)
 	w.System(limit)
 	w.plant("user", limit, shards, each(shards, held*1000)...)
@@ -65,7 +65,7 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 	group.Go(func() { acquire(many) })
 	time.Sleep(time.Millisecond)
 	for range callers {
-		group.Go(func() { acquire(1) })
+		group.Go(func() { acquire(few) })
 	}
 	group.Wait()
 	driverOf(l).Settle()
@@ -81,12 +81,15 @@ func (w *world) inScramble(held int64, callers int, hook faults.Hook) *scramble 
 // shard.
 func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
-		s := w.inScramble(100, 64, nil)
-		if s.granted != 150+64 || s.consumed != s.granted {
-			w.Errorf("%d granted, %d consumed, want %d", s.granted, s.consumed, 150+64)
+		s := w.inScramble(50, 60, 7, 13, nil) // 13 are scarce where each shard holds 50
+		if s.granted != 60+91 || s.consumed != s.granted {
+			w.Errorf("%d granted, %d consumed, want %d", s.granted, s.consumed, 60+91)
 		}
-		if joint, updates := s.table.Count(faults.TransactWriteItems), s.table.Count(faults.UpdateItem); joint != 1 || updates > 16 {
-			w.Errorf("%d transactions and %d updates, want 1 and 16 at most", joint, updates)
+		if joint, updates := s.table.Count(faults.TransactWriteItems), s.table.Count(faults.UpdateItem); joint != 1 || updates > 7 {
+			w.Errorf("%d transactions and %d updates, want 1 and 7 at most", joint, updates)
+		}
+		if left := 200 - s.granted; s.least != left {
+			w.Errorf("every lease says that %d are left, or more, want %d", s.least, left)
 		}
 	})
 }
@@ -96,7 +99,7 @@ func TestCallersOfASharedBucketAreServedShardByShard(t *testing.T) {
 // sees that nothing is left.
 func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
-		s := w.inScramble(50, 64, nil)
+		s := w.inScramble(50, 150, 64, 1, nil)
 		if s.granted != 200 || s.refused != 64-50 || s.consumed != 200 {
 			w.Errorf("%d granted, %d refused, %d consumed, want 200, 14 and 200", s.granted, s.refused, s.consumed)
 		}
@@ -110,7 +113,7 @@ func TestCallersOfASharedBucketAreRefusedTogether(t *testing.T) {
 // later callers.
 func TestABrokenShardOfASharedBucketFailsItsCallersOnly(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
-		s := w.inScramble(100, 64, broken(3))
+		s := w.inScramble(100, 150, 64, 1, broken(3))
 		if s.failed == 0 || s.granted != 150+64-s.failed || s.consumed != s.granted {
 			w.Errorf("%d granted, %d failed, %d consumed", s.granted, s.failed, s.consumed)
 		}
