@@ -125,7 +125,7 @@ type pool struct {
 }
 
 func (a *Account) poolLocked(amount store.Amount, up time.Duration) pool {
-	p := pool{whole: a.count > 0}
+	p := pool{whole: true}
 	for i := range a.count {
 		img := a.imageLocked(i, up, contentionMemory)
 		if img == nil {
