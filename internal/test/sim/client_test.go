@@ -75,13 +75,12 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 		panic(fmt.Sprintf("open: %v", err))
 	}
 	var store limiter.Store = clocked{c.store, c}
-	if d := dice(w.dice.hash("carried", name)); d.stream("whether").IntN(2) == 0 {
-		store = carried{clocked{c.store, c}, testbed.Carrier{Odd: func() testbed.CarriedWay {
-			return testbed.CarriedWay(max(0, int(d.hash(fmt.Sprint(w.now()))%8)-5)) // mostly as usual
-		}}}
-	}
-	if w.broken.store != nil {
+	if carry := dice(w.dice.hash("carried", name)); w.broken.store != nil {
 		store = w.broken.store(store)
+	} else if carry.stream("whether").IntN(2) == 0 {
+		store = carried{clocked{c.store, c}, testbed.Carrier{Odd: func() testbed.CarriedWay {
+			return testbed.CarriedWay(max(0, int(carry.hash(fmt.Sprint(w.now()))%8)-5)) // mostly as usual
+		}}}
 	}
 	d := dice(w.dice.hash("limiter", name))
 	r := d.stream("options")
