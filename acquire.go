@@ -233,7 +233,11 @@ func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refu
 	if !refuses {
 		return nil, knows
 	}
-	e := newRefusal(len(req.Consume) * (min(1, len(seen[0])) + min(1, len(seen[1]))))
+	most := len(req.Consume)
+	if len(seen[1]) > 0 {
+		most *= 2
+	}
+	e := newRefusal(most)
 	for i, images := range seen {
 		if len(images) == 0 {
 			continue

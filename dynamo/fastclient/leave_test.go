@@ -199,9 +199,12 @@ func leaveAt(t *testing.T, secure bool, answer string, cut int) {
 	if err != nil || schema.KeyOf(met).PK != "a" || server.requests.Load() != want || server.connections.Load() > want-1 {
 		t.Errorf("cut at %d: met %v, %v, after %d requests over %d connections", cut, met, err, server.requests.Load(), server.connections.Load())
 	}
+	if _, err := l.write(t.Context()); err != nil { // soon, over the same connection
+		t.Errorf("cut at %d: the next write: %v", cut, err)
+	}
 }
 
-// What cannot be left at any time is not begun, or left to another goroutine.
+// A call that cannot be left at any time is not begun, or another goroutine goes on with it.
 func TestWhatACallerCannotLeave(t *testing.T) {
 	t.Parallel()
 	whole := response(http.StatusOK, "", result)

@@ -25,27 +25,41 @@ func (d *Driver) Acquire(ctx context.Context, req *Request, left <-chan struct{}
 	if err := d.knownDisabled(req, child.acct, remembered); err != nil {
 		return child, nil, err
 	}
-	parent, childErr, parentErr := d.pursueBoth(ctx, req, child, remembered, left)
-	return d.complete(ctx, req, child, parent, childErr, parentErr, remembered, left)
+	return d.complete(ctx, req, d.pursueBoth(ctx, req, child, remembered, left), left)
+}
+
+// Sides are an acquire's claims and their errors. There is no parent if none is remembered.
+type sides struct {
+	child, parent       *Claim
+	childErr, parentErr error
 }
 
 // complete debits the parent that a child turned out to have, and refunds one that it no longer
 // has. If the child is refused, complete looks at the parent's bucket.
-func (d *Driver) complete(ctx context.Context, req *Request, child, parent *Claim, childErr, parentErr error, remembered string, left <-chan struct{}) (_, _ *Claim, err error) {
-	if childErr == nil && child.Parent != remembered {
-		d.Settler.Refund(ctx, parent)
-		parent, parentErr = nil, nil
+func (d *Driver) complete(ctx context.Context, req *Request, s sides, left <-chan struct{}) (child, parent *Claim, err error) {
+	child = s.child
+	if s.childErr == nil && child.Parent != s.pursued() {
+		d.Settler.Refund(ctx, s.parent)
+		s.parent, s.parentErr = nil, nil
 		if child.Parent != "" && !child.Refused {
-			parent = d.accounts.parentClaim(req, child.Parent)
-			parentErr = d.pursue(ctx, parent, left)
+			s.parent = d.accounts.parentClaim(req, child.Parent)
+			s.parentErr = d.pursue(ctx, s.parent, left)
 		}
 	}
-	if child.Refused && parent == nil && child.Parent != "" {
+	if child.Refused && s.parent == nil && child.Parent != "" {
 		// The wait is the longer of the two.
-		parent = d.accounts.parentClaim(req, child.Parent)
-		parentErr = d.Inspector.inspect(ctx, parent)
+		s.parent = d.accounts.parentClaim(req, child.Parent)
+		s.parentErr = d.Inspector.inspect(ctx, s.parent)
 	}
-	return child, parent, errors.Join(childErr, parentErr)
+	return child, s.parent, errors.Join(s.childErr, s.parentErr)
+}
+
+// pursued is the parent whose claim was pursued with the child's; "" if there is none.
+func (s *sides) pursued() string {
+	if s.parent == nil {
+		return ""
+	}
+	return s.parent.Entity
 }
 
 // knownDisabled fails if the bucket of the entity, or of its remembered parent, is
@@ -62,13 +76,13 @@ func (d *Driver) knownDisabled(req *Request, acct *account, parent string) error
 }
 
 // pursueBoth debits the entity's claim and, if a parent is remembered, the parent's.
-func (d *Driver) pursueBoth(ctx context.Context, req *Request, child *Claim, remembered string, left <-chan struct{}) (parent *Claim, childErr, parentErr error) {
+func (d *Driver) pursueBoth(ctx context.Context, req *Request, child *Claim, remembered string, left <-chan struct{}) sides {
 	if remembered == "" {
-		return nil, d.pursue(ctx, child, left), nil
+		return sides{child: child, childErr: d.pursue(ctx, child, left)}
 	}
 	both, errs := [...]*Claim{child, d.accounts.parentClaim(req, remembered)}, [2]error{}
 	d.AtOnce(len(both), func(i int) { errs[i] = d.pursue(ctx, both[i], left) })
-	return both[1], errs[0], errs[1]
+	return sides{both[0], both[1], errs[0], errs[1]}
 }
 
 // pursue debits a claim. If the last comparison of the bucket is older than the time

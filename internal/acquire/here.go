@@ -27,12 +27,12 @@ type Rest func(ctx context.Context) (child, parent *Claim, err error)
 //	              ├─ refused, failed ─────▶ rest: the next steps
 //	              └─ the caller has left ──▶ rest: waits for the answer
 //
-// What is not sure to need one such write is done as a whole by the rest.
+// The rest is the whole acquire if that is likely to need more than one such write.
 func (d *Driver) Start(ctx *calls.Leavable, req *Request, left <-chan struct{}) (child *Claim, rest Rest) {
 	if d.Leavable && d.writer.isQueued() {
 		h := here{d: d, req: req, left: left}
 		if h.prepare() {
-			if granted, rest := h.begin(ctx); granted || rest != nil {
+			if rest, carried := h.begin(ctx); carried {
 				return h.p.c, rest
 			}
 		}
@@ -41,18 +41,17 @@ func (d *Driver) Start(ctx *calls.Leavable, req *Request, left <-chan struct{}) 
 }
 
 // A here is an acquire whose first write its caller carries. It has done what comes before the
-// write in [Driver.Acquire], [Driver.pursue], [writer.search] and [writer.debitInLane], and
+// write in [Driver.Acquire], [Driver.pursue], [search.run] and [writer.debitInLane], and
 // does what comes after it there.
 type here struct {
 	d    *Driver
 	req  *Request
 	left <-chan struct{}
 
-	p      pursuit
-	next   plan.Step
-	ln     *lane.Lane[*Claim] // in which the caller leads
-	places int
-	sent   memory.SentWrite
+	p    pursuit
+	next plan.Step
+	ln   *lane.Lane[*Claim] // in which the caller leads
+	sent memory.SentWrite
 }
 
 // prepare makes the claim and plans its write. It reports whether the caller may carry that,
@@ -61,10 +60,7 @@ func (h *here) prepare() bool {
 	d, wr, at := h.d, h.d.writer, h.req.At
 	c := d.accounts.claim(h.req)
 	w, img := c.acct.Wanted(), c.lastImage(at.Up)
-	switch {
-	case img == nil || img.ShardCount != 1 || plan.CascadeOf(img) != "" || plan.IsOverfull(img) || plan.IsAhead(img, at.Now):
-		return false
-	case w == nil || w.Disabled || !d.Config.IsYoung(w, at.Up) || d.isDisabled(c.acct, at.Up) || c.acct.ShardCount() != 1:
+	if img == nil || plan.CascadeOf(img) != "" || c.acct.ShardCount() != 1 || w == nil || !d.Config.IsYoung(w, at.Up) || d.isDisabled(c.acct, at.Up) {
 		return false
 	}
 	c.adopt(w)
@@ -76,7 +72,7 @@ func (h *here) prepare() bool {
 		return false
 	}
 	h.ln = &c.acct.enter().at(0).takes
-	if h.places = wr.placesFor(h.ln, c); !h.ln.Seize(h.places) {
+	if !h.ln.Seize(wr.placesFor(h.ln, c)) {
 		c.acct.leave()
 		return false
 	}
@@ -93,31 +89,31 @@ func (h *here) leave() {
 	h.p.c.acct.leave()
 }
 
-// begin writes. If it returns neither granted nor a rest, the caller could not carry the write,
-// and nothing was sent.
-func (h *here) begin(ctx *calls.Leavable) (granted bool, rest Rest) {
+// begin writes. If the caller could not carry the write, nothing was sent. A nil rest says that
+// the claim is granted, and nothing remains.
+func (h *here) begin(ctx *calls.Leavable) (rest Rest, carried bool) {
 	d, c := h.d, h.p.c
 	h.sent = c.acct.BeginWrite(0, useOf(&h.next), h.p.Up)
 	out, err := h.write(ctx)
 	if errors.Is(err, calls.ErrGoesOn) || out.Image != nil && plan.IsAhead(out.Image, h.p.Now) {
-		return false, h.goOn(ctx, out, err)
+		return h.goOn(ctx, out, err), true
 	}
 	bound := &ctx.Detached // nothing but the write must let the caller leave
 	h.record(bound, out, err)
 	switch {
 	case errors.Is(err, calls.ErrApart):
 		h.leave()
-		return false, nil
+		return nil, false
 	case err != nil || !out.Applied || plan.CascadeOf(out.Image) != "":
-		return false, h.conclude(out, err)
+		return h.conclude(out, err), true
 	}
 	_, _ = h.p.wrote(out, nil, true)
 	h.leave()
 	if w := c.acct.Wanted(); w == nil || !d.Config.IsYoung(w, d.Uptime()) {
-		return false, h.compare()
+		return h.compare(), true
 	}
 	d.startUpkeep(bound, c)
-	return true, nil
+	return nil, true
 }
 
 func (h *here) write(ctx context.Context) (store.Outcome, error) {
@@ -166,18 +162,9 @@ func (h *here) finish(ctx context.Context, out store.Outcome, err error) (child,
 	if done, err = h.p.isOver(done, err, 0); !done {
 		err = h.p.insist(ctx, 1)
 	}
-	if h.places == 1 && c.lastImage(wr.Uptime()) == nil {
-		h.ln.Disperse()
-	}
 	h.leave()
-	var s search
-	if decided, why := wr.met(ctx, &s, c, memory.Alone, wr.earned(ctx, c, err, h.left), h.left); decided {
-		err = why
-	} else {
-		s.routes++
-		err = wr.search(ctx, &s, c, h.left)
-	}
-	return h.settle(ctx, err)
+	s := search{wr: wr, c: c, left: h.left}
+	return h.settle(ctx, s.goOn(ctx, memory.Alone, wr.earned(ctx, c, err, h.left)))
 }
 
 // settle compares what the claim was granted by, if that is due, and debits the parent if the
@@ -190,5 +177,5 @@ func (h *here) settle(ctx context.Context, err error) (child, parent *Claim, _ e
 			err = d.pursue(ctx, c, h.left)
 		}
 	}
-	return d.complete(ctx, h.req, c, nil, err, nil, "", h.left)
+	return d.complete(ctx, h.req, sides{child: c, childErr: err}, h.left)
 }

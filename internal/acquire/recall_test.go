@@ -490,7 +490,7 @@ func (c *cannedStore) Refill(ctx context.Context, r *store.Refill) (store.Outcom
 
 // A warm grant allocates the call, its claim, its lease, and two for the write. A call that
 // runs apart from its caller allocates six more: its copy of the amounts (two), the work in
-// two steps, the signal of its end, and a place in the lane. What the store allocates does not
+// two steps, the signal of its end, and a place in the lane. The store's allocations do not
 // count here.
 //
 // Not parallel: allocations of other tests would be counted.

@@ -53,70 +53,88 @@ type writer struct {
 // Others may double, merge or make shards at every step. A claim notices that by the item
 // that it writes to, never by its memory: an image says how many shards there are.
 func (wr *writer) route(ctx context.Context, c *Claim, left <-chan struct{}) error {
-	var s search
-	return wr.search(ctx, &s, c, left)
+	s := search{wr: wr, c: c, left: left}
+	return s.run(ctx)
 }
 
-// A search is what a claim has found out about the shards of its bucket.
+// A search is a claim on its way among the shards of its bucket.
 type search struct {
+	wr   *writer
+	c    *Claim
+	left <-chan struct{}
+
 	routes  int   // how often the claim was routed
-	tried   []int // found short, or throttled
+	tried   []int // shards that were short, or throttled
 	resting []int
 	short   int   // the number of tried shards that were short
-	failure error // that the last throttled one failed with
+	failure error // of the last throttled shard
 }
 
-// search routes a claim until it is decided.
-func (wr *writer) search(ctx context.Context, s *search, c *Claim, left <-chan struct{}) error {
+// run routes the claim until it is decided.
+func (s *search) run(ctx context.Context) error {
 	for ; s.routes < maxRoutes; s.routes++ {
-		next, shard := memory.Together, 0
-		if s.failure != nil || !c.acct.IsScarce(c.Terms.Amounts, wr.Uptime()) {
-			next, shard = c.acct.Choose(&c.Terms, s.tried, s.resting, wr.Moment(), wr.trust, wr.Rand)
-		}
+		on, shard := s.choose()
 		var err error
 		switch {
-		case next == memory.Resting && s.short == 0:
-			if err := wr.waitForWrites(ctx, c, left); err != nil {
+		case on == memory.Resting && s.short == 0:
+			if err := s.wr.waitForWrites(ctx, s.c, s.left); err != nil {
 				return err
 			}
 			s.resting, s.routes = nil, s.routes-1
 			continue
-		case next != memory.Alone && s.short == 0 && s.failure != nil:
+		case on != memory.Alone && s.short == 0 && s.failure != nil:
 			return s.failure
-		case next == memory.Nowhere && s.short == 0:
-			return wr.countBraked(c)
-		case next != memory.Alone, s.short > maxRetries:
-			next = memory.Together
-			err = wr.gather(ctx, c, left)
+		case on == memory.Nowhere && s.short == 0:
+			return s.wr.countBraked(s.c)
+		case on != memory.Alone, s.short > maxRetries:
+			on = memory.Together
+			err = s.wr.gather(ctx, s.c, s.left)
 		default:
-			c.Shard = shard
-			err = wr.debit(ctx, c, left)
+			s.c.Shard = shard
+			err = s.wr.debit(ctx, s.c, s.left)
 		}
-		if decided, err := wr.met(ctx, s, c, next, err, left); decided {
+		if decided, err := s.meet(ctx, on, err); decided {
 			return err
 		}
 	}
-	return fmt.Errorf("debit %s of %s: its shards changed %d times: %w", c.Resource, c.Entity, maxRoutes, store.ErrConflict)
+	return fmt.Errorf("debit %s of %s: its shards changed %d times: %w", s.c.Resource, s.c.Entity, maxRoutes, store.ErrConflict)
 }
 
-// met takes in what a claim met on the shard that it was routed to, or on all together. It
+// goOn is run after the claim was routed once, and met err there.
+func (s *search) goOn(ctx context.Context, on memory.Choice, err error) error {
+	if decided, err := s.meet(ctx, on, err); decided {
+		return err
+	}
+	s.routes++
+	return s.run(ctx)
+}
+
+// choose chooses a shard, or all together.
+func (s *search) choose() (on memory.Choice, shard int) {
+	if acct := s.c.acct; s.failure != nil || !acct.IsScarce(s.c.Terms.Amounts, s.wr.Uptime()) {
+		return acct.Choose(&s.c.Terms, s.tried, s.resting, s.wr.Moment(), s.wr.trust, s.wr.Rand)
+	}
+	return memory.Together, 0
+}
+
+// meet takes in what the claim met on the shard that it was routed to, or on all together. It
 // reports whether the claim is decided.
-func (wr *writer) met(ctx context.Context, s *search, c *Claim, on memory.Choice, err error, left <-chan struct{}) (decided bool, _ error) {
+func (s *search) meet(ctx context.Context, on memory.Choice, err error) (decided bool, _ error) {
 	switch {
 	case errors.Is(err, errShardsChanged):
 		s.tried, s.resting, s.short = nil, nil, 0
 	case errors.Is(err, errNoWritesLeft):
-		s.resting, s.routes = append(s.resting, c.Shard), s.routes-1
+		s.resting, s.routes = append(s.resting, s.c.Shard), s.routes-1
 	case errors.Is(err, store.ErrThrottled):
 		s.failure = err
-		s.tried = append(s.tried, c.Shard)
-		if on == memory.Together || c.acct.ShardCount() == 1 && !wr.probe(ctx, c, left) {
+		s.tried = append(s.tried, s.c.Shard)
+		if on == memory.Together || s.c.acct.ShardCount() == 1 && !s.wr.probe(ctx, s.c, s.left) {
 			return true, err
 		}
-	case err != nil || !c.short:
+	case err != nil || !s.c.short:
 		return true, err
 	default:
-		s.tried = append(s.tried, c.Shard)
+		s.tried = append(s.tried, s.c.Shard)
 		s.short++
 	}
 	return false, nil

@@ -11,12 +11,12 @@ import (
 //	caller   sends ── waits ── is interrupted: [ErrGoesOn] ──▶ returns
 //	worker                          └─ takes the rest, waits on ── answer
 //
-// Whoever waits for the network under such a context does so only where the caller can be
-// released at any time, which [Leavable.OnLeave] asks for. Then it leaves what it has in the
-// context, see [Leavable.Keep], and the same request is made again on another goroutine, with
-// the context of [Leavable.Apart]. That request sends nothing: it takes the rest and goes on.
-// Where the caller could not be released, the request fails with [ErrApart] before it has sent
-// anything.
+// Code under such a context waits for the network only where it can release the caller at any
+// time, see [Leavable.OnLeave]. Once the caller leaves, the code keeps what it has in the context
+// ([Leavable.Keep]) and fails with [ErrGoesOn]. Another goroutine then makes the same request
+// again, with the context of [Leavable.Apart]. That request sends nothing: it takes the rest and
+// goes on. Where the code could not release the caller, it fails with [ErrApart] and sends
+// nothing.
 //
 // One goroutine at a time uses it.
 type Leavable struct {
@@ -28,8 +28,9 @@ type Leavable struct {
 }
 
 var (
-	// ErrGoesOn says that the caller of a request has left, and that the request is under way.
-	ErrGoesOn = errors.New("the caller has left, and the request goes on")
+	// ErrGoesOn says that a request was sent, and that another goroutine must go on with it:
+	// the caller has left, or the outcome needs further steps.
+	ErrGoesOn = errors.New("the request goes on on another goroutine")
 	// ErrApart says that a request was not made, because its caller could not leave it.
 	ErrApart = errors.New("the request needs a goroutine of its own")
 )
@@ -54,6 +55,12 @@ func LeavableOf(ctx context.Context) *Leavable {
 func MustLeave(ctx context.Context) bool {
 	l := LeavableOf(ctx)
 	return l != nil && !l.apart
+}
+
+// GoesOn reports whether a request under ctx may have been sent by another goroutine before.
+func GoesOn(ctx context.Context) bool {
+	l := LeavableOf(ctx)
+	return l != nil && l.apart
 }
 
 // Value returns the Leavable itself, or a value of its call.

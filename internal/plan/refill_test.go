@@ -11,7 +11,7 @@ import (
 )
 
 // A refill leaves on each limit what the item held by then, cut to the capacity, less the
-// debit. What exceeds the capacity after a return is cut, too. The conditions of the refill
+// debit. A return that exceeds the capacity is cut, too. The conditions of the refill
 // hold on the image from which it was worked out: otherwise no attempt is ever applied.
 func TestARefillHoldsOnItsOwnImage(t *testing.T) {
 	t.Parallel()

@@ -90,8 +90,8 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	}
 }
 
-// Nobody begins a try in the pause after an outage: neither a caller that had its turn before,
-// nor one that postpones its turn because of the try that ended in the outage.
+// No caller begins a try in the pause after an outage. One had its turn before the pause, and
+// another one postpones its turn because of the try that ended in the outage.
 func TestAPauseHoldsForCallersWithAnEarlierTurn(t *testing.T) {
 	t.Parallel()
 	var r room

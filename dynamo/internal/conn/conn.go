@@ -147,7 +147,7 @@ func (c *Conn) Update(ctx context.Context, u direct.Update) (applied bool, out *
 	sent := c.Clock.sending()
 	answer, err := c.updater.Update(ctx, u, bucketWrite...)
 	switch {
-	case calls.LeavableOf(ctx) != nil && !calls.MustLeave(ctx): // it was sent earlier
+	case calls.GoesOn(ctx): // nobody knows when it was sent
 	case err == nil:
 		c.Clock.hear(answer.Metadata, sent)
 	case !calls.IsUnanswered(err):

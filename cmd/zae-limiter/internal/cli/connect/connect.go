@@ -85,8 +85,8 @@ func DynamoDB(ctx context.Context, e app.Endpoint) (dynamo.API, error) {
 //
 // Such a client leaves every request to the SDK if its options ask for middleware, or for a
 // time until an answer begins. So it has a time until the answer is complete, and no
-// middleware. What the program's middleware changes is in errors and rare answers. Those are
-// made by the SDK's client, which keeps the program's options.
+// middleware. The program's middleware changes only errors and rare answers. The SDK's client
+// makes those, and keeps the program's options.
 func database(cfg aws.Config, e app.Endpoint) *fastclient.Client {
 	address := func(o *dynamodb.Options) {
 		if e.URL != "" {
