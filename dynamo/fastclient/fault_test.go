@@ -72,8 +72,11 @@ func (w *wire) serve(c net.Conn) {
 // hang waits until the client closes the connection.
 func hang(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
+// answerDate is the date of a response.
+const answerDate = "Thu, 26 Nov 2026 10:00:00 GMT"
+
 func response(status int, header, body string) string {
-	return fmt.Sprintf("HTTP/1.1 %d %s\r\nDate: Thu, 26 Nov 2026 10:00:00 GMT\r\nX-Amz-Crc32: %d\r\n%sContent-Length: %d\r\n\r\n%s",
+	return fmt.Sprintf("HTTP/1.1 %d %s\r\nDate: "+answerDate+"\r\nX-Amz-Crc32: %d\r\n%sContent-Length: %d\r\n\r\n%s",
 		status, http.StatusText(status), crc32.ChecksumIEEE([]byte(body)), header, len(body), body)
 }
 

@@ -33,6 +33,7 @@ import (
 type halting struct {
 	answer string
 	cut    int
+	slow   time.Duration // before the other answers
 	sent   chan struct{} // receives when the first bytes are sent
 	rest   chan bool     // whether the rest comes, or the connection ends
 
@@ -96,10 +97,13 @@ func (h *halting) serve(c net.Conn) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		h.requests.Add(1)
 		if n != 2 {
+			time.Sleep(h.slow)
 			_, _ = io.WriteString(c, response(http.StatusOK, "", result))
 			continue
 		}
-		_, _ = io.WriteString(c, h.answer[:h.cut])
+		_, _ = io.WriteString(c, h.answer[:h.cut/2])
+		time.Sleep(time.Millisecond) // so that the two halves are probably read one after the other
+		_, _ = io.WriteString(c, h.answer[h.cut/2:h.cut])
 		h.sent <- struct{}{}
 		if !<-h.rest {
 			return
@@ -113,18 +117,19 @@ type leaver struct {
 	*testing.T
 	crew    *calls.Crew
 	updater direct.Updater
+	size    int // of a write's body; 0 is small
 }
 
 func newLeaver(t *testing.T, cfg aws.Config) *leaver {
 	t.Helper()
 	crew := calls.NewCrew(time.Minute, false)
 	t.Cleanup(func() { crew.Close(time.Minute, nil) })
-	return &leaver{t, crew, direct.UpdaterOf(fastclient.New(cfg), table)}
+	return &leaver{T: t, crew: crew, updater: direct.UpdaterOf(fastclient.New(cfg), table)}
 }
 
 // write makes a write, and returns what it met.
 func (l *leaver) write(ctx context.Context) (schema.Item, error) {
-	u := &update{in: bucketWrite()}
+	u := &update{in: bucketWrite(), size: l.size}
 	answer, err := l.updater.Update(ctx, u, conn.BucketWrite)
 	if answer.Output != nil {
 		return answer.Output.Attributes, err
@@ -210,14 +215,14 @@ func TestWhatACallerCannotLeave(t *testing.T) {
 	whole := response(http.StatusOK, "", result)
 	for name, c := range map[string]struct {
 		answer string
-		cold   bool // there is no idle connection
+		busy   bool // the only connection is in use
 		own    bool // the credentials are not in a cache
 		ends   bool // the connection ends before the answer
 		first  error
 		then   string // what the error says after going on
 		sent   int64
 	}{
-		"a connection is to be made":    {whole, true, false, false, calls.ErrApart, "", 0},
+		"a connection is to be made":    {whole, true, false, false, calls.ErrApart, "", 2},
 		"credentials may take time":     {whole, false, true, false, calls.ErrApart, "", 1},
 		"a server error":                {response(http.StatusInternalServerError, "", `{"__type":"InternalServerError"}`), false, false, false, calls.ErrGoesOn, "InternalServerError", 2},
 		"an error of the request":       {response(http.StatusBadRequest, "", `{"__type":"ValidationException"}`), false, false, false, calls.ErrGoesOn, "ValidationException", 2},
@@ -237,10 +242,19 @@ func TestWhatACallerCannotLeave(t *testing.T) {
 				})
 			}
 			l := newLeaver(t, cfg)
-			if !c.cold {
-				l.warm()
+			l.warm()
+			if c.busy {
+				other := make(chan error, 1)
+				defer func() { <-other }()
+				go func() {
+					_, err := l.write(t.Context())
+					other <- err
+				}()
+				<-server.sent
+				defer func() { server.rest <- true }()
+			} else {
+				server.rest <- !c.ends
 			}
-			server.rest <- !c.ends
 			ctx := l.crew.NewLeavable(t.Context())
 			_, err := l.write(&ctx)
 			if !errors.Is(err, c.first) || server.requests.Load() != c.sent {
@@ -323,4 +337,162 @@ func TestACallerLeavesItsOwnWrite(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A faultyConn is a connection on which a test decides when an interruption comes, and whether a
+// request can be written.
+type faultyConn struct {
+	*net.TCPConn
+	interrupted, goes chan struct{} // an interruption comes, and may go on
+	breaks            atomic.Bool   // writing fails, once an interruption has come
+}
+
+func (c *faultyConn) SetReadDeadline(at time.Time) error {
+	if at.Before(time.Unix(2, 0)) {
+		c.interrupted <- struct{}{}
+		<-c.goes
+	}
+	return c.TCPConn.SetReadDeadline(at)
+}
+
+func (c *faultyConn) Write(p []byte) (int, error) {
+	if c.breaks.Load() {
+		<-c.interrupted
+		return 0, errors.New("the pipe is broken")
+	}
+	return c.TCPConn.Write(p)
+}
+
+// newFaulty returns a leaver whose only connection is faulty, and the connection.
+func newFaulty(t *testing.T, cfg aws.Config) (*leaver, *faultyConn) {
+	t.Helper()
+	c := &faultyConn{interrupted: make(chan struct{}, 1), goes: make(chan struct{})}
+	cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			raw, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			c.TCPConn, _ = raw.(*net.TCPConn)
+			return c, nil
+		}
+	})
+	l := newLeaver(t, cfg)
+	l.warm()
+	return l, c
+}
+
+// A request that may have to wait for room in the socket is not sent on the caller's goroutine.
+func TestACallerSendsNothingLong(t *testing.T) {
+	t.Parallel()
+	server, cfg := newHalting(t, false, response(http.StatusOK, "", result))
+	defer server.close()
+	l := newLeaver(t, cfg)
+	l.warm()
+	l.size = 4 << 10
+	ctx := l.crew.NewLeavable(t.Context())
+	if _, err := l.write(&ctx); !errors.Is(err, calls.ErrApart) || server.requests.Load() != 1 {
+		t.Errorf("%v after %d requests", err, server.requests.Load())
+	}
+}
+
+// An interruption that comes with the answer is waited for. It would end the next call over the
+// connection.
+func TestALateInterruptionHitsNoOtherCall(t *testing.T) {
+	t.Parallel()
+	server, cfg := newHalting(t, false, response(http.StatusOK, "", result))
+	defer server.close()
+	l, c := newFaulty(t, cfg)
+	server.slow = 50 * time.Millisecond
+	caller, leave := context.WithCancel(t.Context())
+	go func() {
+		<-server.sent
+		leave()
+		<-c.interrupted
+		server.rest <- true
+		time.Sleep(20 * time.Millisecond) // a call that did not wait is in the next one by now
+		close(c.goes)
+	}()
+	ctx := l.crew.NewLeavable(caller)
+	if _, err := l.write(&ctx); err != nil {
+		t.Errorf("the answer came: %v", err)
+	}
+	if _, err := l.write(t.Context()); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
+// A request that could not be written is not waited for, although its caller has left.
+func TestAnUnsentWriteIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	server, cfg := newHalting(t, false, response(http.StatusOK, "", result))
+	defer server.close()
+	l, c := newFaulty(t, cfg)
+	l.crew = calls.NewCrew(2*time.Second, false)
+	close(c.goes)
+	c.breaks.Store(true)
+	caller, leave := context.WithCancel(t.Context())
+	leave()
+	ctx := l.crew.NewLeavable(caller)
+	if _, err := l.write(&ctx); !errors.Is(err, calls.ErrGoesOn) {
+		t.Fatal(err)
+	}
+	if _, err := l.write(ctx.Apart()); err == nil || !strings.Contains(err.Error(), "the pipe is broken") {
+		t.Error(err)
+	}
+}
+
+// A request that goes on is not made again, although its time is up.
+func TestTheTimeIsUpAfterTheCallerHasLeft(t *testing.T) {
+	t.Parallel()
+	server, cfg := newHalting(t, false, response(http.StatusOK, "", result))
+	defer server.close()
+	l := newLeaver(t, cfg)
+	l.warm()
+	l.crew = calls.NewCrew(100*time.Millisecond, false)
+	caller, leave := context.WithCancel(t.Context())
+	go func() {
+		<-server.sent
+		leave()
+	}()
+	ctx := l.crew.NewLeavable(caller)
+	if _, err := l.write(&ctx); !errors.Is(err, calls.ErrGoesOn) {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	if _, err := l.write(ctx.Apart()); err == nil || !strings.Contains(err.Error(), "its outcome is not known") || server.requests.Load() != 2 {
+		t.Errorf("%v after %d requests", err, server.requests.Load())
+	}
+}
+
+// A caller waits for no credentials: only another goroutine asks for those that have expired.
+func TestACallerWaitsForNoCredentials(t *testing.T) {
+	t.Parallel()
+	server, cfg := newHalting(t, false, response(http.StatusOK, "", result))
+	defer server.close()
+	var asked atomic.Int32
+	comes := make(chan struct{})
+	cfg.Credentials = aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		if asked.Add(1) > 1 {
+			<-comes
+		}
+		return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local", CanExpire: true, Expires: time.Now()}, nil
+	}))
+	l := newLeaver(t, cfg)
+	l.warm()
+	got := make(chan error, 1)
+	ctx := l.crew.NewLeavable(t.Context())
+	go func() {
+		_, err := l.write(&ctx)
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		if !errors.Is(err, calls.ErrApart) || server.requests.Load() != 1 {
+			t.Errorf("%v after %d requests", err, server.requests.Load())
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the caller waits")
+	}
+	close(comes)
 }

@@ -21,13 +21,16 @@ import (
 
 // An update is one of the store's, which keeps the item that it met.
 type update struct {
-	in  *dynamodb.UpdateItemInput
-	met schema.Item
+	in   *dynamodb.UpdateItemInput
+	size int // of the body; 0 is small
+	met  schema.Item
 }
 
 func (u *update) Input() *dynamodb.UpdateItemInput { return u.in }
 
-func (u *update) AppendTo(body []byte) []byte { return append(body, "{}"...) }
+func (u *update) AppendTo(body []byte) []byte {
+	return append(append(append(body, '{'), strings.Repeat(" ", u.size)...), '}')
+}
 
 func (u *update) Meet(item []direct.Attribute) {
 	u.met = schema.Item{}

@@ -30,7 +30,7 @@ type Leavable struct {
 var (
 	// ErrGoesOn says that a request was sent, and that another goroutine must go on with it:
 	// the caller has left, or the outcome needs further steps.
-	ErrGoesOn = errors.New("the request goes on on another goroutine")
+	ErrGoesOn = errors.New("another goroutine goes on with the request")
 	// ErrApart says that a request was not made, because its caller could not leave it.
 	ErrApart = errors.New("the request needs a goroutine of its own")
 )

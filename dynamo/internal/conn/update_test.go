@@ -2,6 +2,7 @@ package conn_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/test/dated"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A datedUpdater answers every update at once, with a date.
@@ -22,9 +24,23 @@ type datedUpdater struct {
 
 func (u *datedUpdater) Updater(any, string) direct.Updater { return u }
 
-func (u *datedUpdater) Update(context.Context, direct.Update, ...func(*dynamodb.Options)) (direct.Answer, error) {
-	metadata, err := dated.Metadata(u.date)
+func (u *datedUpdater) Update(ctx context.Context, _ direct.Update, _ ...func(*dynamodb.Options)) (direct.Answer, error) {
+	metadata, err := dated.Metadata(ctx, u.date)
 	return direct.Answer{Metadata: metadata}, err
+}
+
+// A request with a bill is the SDK's, and no caller can leave that.
+func TestABilledRequestCannotBeLeft(t *testing.T) {
+	crew := calls.NewCrew(time.Second, false)
+	defer crew.Close(time.Second, nil)
+	api, err := conn.New(conn.Options{API: &datedUpdater{date: time.Now()}, Table: "limits"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := crew.NewLeavable(store.WithBill(t.Context(), new(store.Bill)))
+	if _, _, err := api.Update(&l, nil); !errors.Is(err, calls.ErrApart) {
+		t.Error(err)
+	}
 }
 
 // The clock learns from an answer, unless another goroutine had sent its request before: the

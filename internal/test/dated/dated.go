@@ -66,12 +66,12 @@ func (s *Server) Client() *dynamodb.Client {
 }
 
 // Metadata is the metadata of an answer with a date, as the SDK's client makes it.
-func Metadata(date time.Time) (middleware.Metadata, error) {
+func Metadata(ctx context.Context, date time.Time) (middleware.Metadata, error) {
 	s := Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("{}")) }),
 		Date:    func(int) time.Time { return date },
 	}
-	out, err := s.Client().ListTables(context.Background(), nil)
+	out, err := s.Client().ListTables(ctx, nil)
 	if err != nil {
 		return middleware.Metadata{}, err
 	}

@@ -155,7 +155,7 @@ func (w *world) metadata(date time.Time) middleware.Metadata {
 	md, ok := w.dates[date]
 	if !ok {
 		var err error
-		md, err = dated.Metadata(date)
+		md, err = dated.Metadata(context.Background(), date)
 		must(err)
 		w.dates[date] = md
 	}
