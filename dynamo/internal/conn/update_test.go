@@ -13,12 +13,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/direct"
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/test/dated"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A datedUpdater answers every update at once, with a date.
 type datedUpdater struct {
-	conn.API
+	*faults.API
 	date time.Time
 }
 
