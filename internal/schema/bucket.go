@@ -93,9 +93,12 @@ func DecodeBucketFrom[A any](attributes []A, scalar func(*A) (name string, _ Sca
 			l.Name = strings.Clone(l.Name)
 		}
 	}
-	if img.Parent != "" || img.Incarnation != "" {
-		both, end := img.Parent+img.Incarnation, len(img.Parent)
-		img.Parent, img.Incarnation = both[:end], both[end:]
+	if end := len(img.Parent); end+len(img.Incarnation) > 0 {
+		var both strings.Builder // the sum of a string and an empty one is no copy
+		both.Grow(end + len(img.Incarnation))
+		both.WriteString(img.Parent)
+		both.WriteString(img.Incarnation)
+		img.Parent, img.Incarnation = both.String()[:end], both.String()[end:]
 	}
 	return img, nil
 }
