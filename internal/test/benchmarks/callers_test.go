@@ -23,6 +23,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
 // A caller is one of the compared clients.
@@ -86,6 +87,7 @@ type callerTarget struct {
 var callerTargets = map[string][]callerTarget{
 	"fastclient": {{"CPU to the SDK's", costCPU, "SDK", 0.28}, {"allocations to the SDK's", costAllocs, "SDK", 0.1}},
 	"acquire":    {{"CPU to the SDK's", costCPU, "SDK", 0.28}, {"CPU to the socket's", costCPU, "socket", 2.5}, {"allocations", costAllocs, "", 40}},
+	"cascade":    {{"CPU to an acquire's", costCPU, "acquire", 1.9}},
 }
 
 // judge says which targets a caller has met.
@@ -130,13 +132,17 @@ func newBare(t *testing.T, api dynamo.API, rec *recording) *bareUpdate {
 
 // newCanned are callers of a server that gives each operation the same answer at all times.
 // "net/http" and "socket" send what fastclient sends. "acquire" is a warm acquire through
-// fastclient, from one goroutine only: several would share writes.
+// fastclient, and "cascade" one that debits a parent, too. They are called from one goroutine
+// only: several would share writes.
 func newCanned(t *testing.T, cfg aws.Config, rec *recording, goroutines int) callers {
 	t.Helper()
 	request := sentBy(t, cfg, rec)
 	all := callers{{name: "net/http", call: newSigned(t, cfg, request)}, {name: "socket", call: newSocket(t, cfg, request)}}
 	if goroutines == 1 {
-		all = append(all, &caller{name: "acquire", call: newAcquire(t, cfg, rec)})
+		family := record(t, dynamolite.New(dynamolite.Options{}), load{limits: 2, cascades: true})
+		ofFamily := cfg
+		ofFamily.BaseEndpoint = aws.String(serveCanned(t, family.answers(t)))
+		all = append(all, &caller{name: "acquire", call: newAcquire(t, cfg, rec)}, &caller{name: "cascade", call: newAcquire(t, ofFamily, family)})
 	}
 	return all
 }

@@ -72,7 +72,7 @@ func costOfCalls(tb testing.TB, goroutines, calls int, call func() error) callCo
 // acquire from 1, 8 and 64 goroutines: to a server that repeats an earlier answer of the
 // engine, to the same server over TLS, and to the engine. Each side makes 640 calls, then
 // the next does. A second run of the SDK's client shows the noise. The first server has
-// three more callers, see newCanned: "net/http", "socket" and "acquire". Targets apply to
+// four more callers, see newCanned: "net/http", "socket", "acquire" and "cascade". Targets apply to
 // one goroutine and 31 rounds or more.
 //
 // Not parallel: other work would be measured too.

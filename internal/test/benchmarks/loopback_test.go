@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -78,20 +79,24 @@ func (k keeper) Do(r *http.Request) (*http.Response, error) {
 	return k.BuildableClient.Do(r)
 }
 
-// answers are the response bodies, by operation. A batch of reads is answered with all
+// answers are the response bodies, by operation, and those of updates by their item, too. A batch of reads is answered with all
 // items ever read. That is more than requested, but the store looks items up by key.
 func (r *recording) answers(tb testing.TB) map[string]string {
 	tb.Helper()
-	r.read[schema.KeyOf(r.image)] = r.image
+	maps.Copy(r.read, r.written)
 	items := make([]any, 0, len(r.read))
 	for _, item := range r.read {
 		items = append(items, wireItem(tb, item))
 	}
-	answers := make(map[string]string)
-	for op, body := range map[string]any{
+	bodies := map[string]any{
 		"UpdateItem":   map[string]any{"Attributes": wireItem(tb, r.image)},
 		"BatchGetItem": map[string]any{"Responses": map[string]any{table: items}, "UnprocessedKeys": map[string]any{}},
-	} {
+	}
+	for key, item := range r.written {
+		bodies["UpdateItem "+key.PK] = map[string]any{"Attributes": wireItem(tb, item)}
+	}
+	answers := make(map[string]string)
+	for op, body := range bodies {
 		text, err := json.Marshal(body)
 		if err != nil {
 			tb.Fatal(err)
@@ -179,8 +184,9 @@ func serve(control io.Reader, out io.Writer) error {
 	return nil
 }
 
-// canned gives the answers, by operation. An operation without an answer fails like one
-// that DynamoDB does not know.
+// canned gives the answers, by operation, and by the partition key that a request names first if
+// there is an answer for that. An operation without an answer fails like one that DynamoDB does
+// not know.
 func canned(answers map[string]string) http.Handler {
 	type answer struct {
 		body      []byte
@@ -193,8 +199,13 @@ func canned(answers map[string]string) http.Handler {
 	}
 	contentType := []string{"application/x-amz-json-1.0"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // a real server answers only after it has read the request
-		a, ok := ready[r.Header.Get("X-Amz-Target")]
+		body, _ := io.ReadAll(r.Body) // a real server answers only after it has read the request
+		_, of, _ := strings.Cut(string(body), `"PK":{"S":"`)
+		of, _, _ = strings.Cut(of, `"`)
+		a, ok := ready[r.Header.Get("X-Amz-Target")+" "+of]
+		if !ok {
+			a, ok = ready[r.Header.Get("X-Amz-Target")]
+		}
 		header := w.Header()
 		header["Content-Type"] = contentType
 		if !ok {

@@ -18,6 +18,7 @@ const (
 	table    = "limits"
 	resource = "api"
 	probe    = "probe" // the entity whose requests are recorded
+	parent   = "parent"
 
 	// amount is the consumption of each limit.
 	amount = 5
@@ -32,6 +33,8 @@ type load struct {
 	// request, and every acquire is a refill-and-take. Otherwise balances are half full,
 	// and an acquire is a take.
 	full bool
+	// cascades gives the probe a parent.
+	cascades bool
 }
 
 func (l load) String() string {
@@ -208,6 +211,15 @@ func record(tb testing.TB, api dynamo.API, ld load) *recording {
 	if err := store.SetLimits(ctx, limiter.ConfigKey{Resource: resource}, config); err != nil {
 		tb.Fatal(err)
 	}
+	writes := 1
+	if ld.cascades {
+		writes = 2
+		for _, e := range []limiter.Entity{{ID: parent}, {ID: probe, Parent: parent, Cascade: true}} {
+			if _, err := store.CreateEntity(ctx, e); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
 	l := newLimiter(tb, recorded)
 	acquire := func(amount int64) (requests int) {
 		before := rec.requests
@@ -223,8 +235,8 @@ func record(tb testing.TB, api dynamo.API, ld load) *recording {
 		if ld.full {
 			time.Sleep(20 * time.Millisecond) // fills the bucket
 		}
-		if n := acquire(amount + int64(i)); n != 1 {
-			tb.Fatalf("a warm acquire took %d requests, want 1", n)
+		if n := acquire(amount + int64(i)); n != writes {
+			tb.Fatalf("a warm acquire took %d requests, want %d", n, writes)
 		}
 		if rec.sent[i] = rec.update; ld.full != (rec.update.ExpressionAttributeValues[":rf"] != nil) {
 			tb.Fatalf("the bucket is full: %t, but the update is %s", ld.full, *rec.update.UpdateExpression)

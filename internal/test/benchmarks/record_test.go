@@ -11,17 +11,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
-// A recorder keeps the last update through it, with its answer, and every item that a read
-// returned.
+// A recorder keeps the last update through it, the last answer to an update of each item, and
+// every item that a read returned.
 type recorder struct {
 	mu       sync.Mutex
 	requests int
 	update   *dynamodb.UpdateItemInput
 	image    schema.Item
+	written  map[schema.Key]schema.Item
 	read     map[schema.Key]schema.Item
 }
 
-func newRecorder() *recorder { return &recorder{read: make(map[schema.Key]schema.Item)} }
+func newRecorder() *recorder {
+	return &recorder{written: make(map[schema.Key]schema.Item), read: make(map[schema.Key]schema.Item)}
+}
 
 // on returns an API whose requests are recorded.
 func (r *recorder) on(api dynamo.API) dynamo.API { return faults.Wrap(api, faults.After(r.keep)) }
@@ -38,6 +41,7 @@ func (r *recorder) keep(c *faults.Call, err error) error {
 	case *dynamodb.UpdateItemOutput:
 		r.update, _ = c.Input.(*dynamodb.UpdateItemInput)
 		r.image = maps.Clone(out.Attributes)
+		r.written[schema.KeyOf(r.image)] = r.image
 	case *dynamodb.GetItemOutput:
 		r.add(out.Item)
 	case *dynamodb.BatchGetItemOutput:
