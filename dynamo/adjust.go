@@ -23,7 +23,6 @@ func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 		return store.Outcome{}, err
 	}
 	w := newBucketWrite(s, a.Bucket)
-	defer w.drop()
 	describeAdjust(&w.Write, a)
 	return w.send(ctx, "adjust", &s.adjusts)
 }

@@ -40,11 +40,13 @@ import (
 // The rf lock alone does not exclude takes and credits between image and write. They
 // move tk and leave rf, hence the bounds. See [store.Change].
 func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
+	if w := sentBefore(ctx); w != nil {
+		return w.exchange(ctx)
+	}
 	if err := checkRefill(r); err != nil {
 		return store.Outcome{}, err
 	}
 	w := newBucketWrite(s, r.Bucket)
-	defer w.drop()
 	describeRefill(&w.Write, r)
 	return w.send(ctx, "refill", s.refillCache(r))
 }

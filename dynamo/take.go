@@ -19,11 +19,13 @@ import (
 //	       rf is not before Since, if given, or is Stamp; wcu holds a token; not expired,
 //	       not disabled, not lapsed
 func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
+	if w := sentBefore(ctx); w != nil {
+		return w.exchange(ctx)
+	}
 	if err := checkBucket(t.Bucket); err != nil {
 		return store.Outcome{}, err
 	}
 	w := newBucketWrite(s, t.Bucket)
-	defer w.drop()
 	describeTake(&w.Write, t)
 	return w.send(ctx, "take", &s.takes)
 }

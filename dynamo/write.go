@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -22,6 +23,8 @@ type bucketWrite struct {
 	bucket store.Bucket
 	pk     string
 	shape  *expression.Shape
+	op     string       // in errors
+	rest   any          // of a request that goes on, see [calls.Leavable]
 	image  *store.Image // that the write met
 	err    error        // of decoding it
 }
@@ -32,7 +35,7 @@ var _ direct.Update = (*bucketWrite)(nil)
 // allocates.
 var bucketWrites = sync.Pool{New: func() any { return new(bucketWrite) }}
 
-// newBucketWrite returns a write without operations. The caller must drop it.
+// newBucketWrite returns a write without operations. The caller must send it.
 func newBucketWrite(s *Store, b store.Bucket) *bucketWrite {
 	w, _ := bucketWrites.Get().(*bucketWrite)
 	w.store, w.bucket = s, b
@@ -46,20 +49,46 @@ func (w *bucketWrite) drop() {
 }
 
 // send sends the write and returns the outcome, with the item that it met. A nil cache
-// keeps no shape.
+// keeps no shape. It ends the use of the write, unless that goes on.
 func (w *bucketWrite) send(ctx context.Context, op string, c *expression.Cache) (store.Outcome, error) {
 	shape, err := w.Shape(c)
 	if err != nil {
+		w.drop()
 		return store.Outcome{}, err
 	}
+	w.shape, w.pk, w.op = shape, schema.BucketKey(w.store.ns, w.bucket).PK, op
+	return w.exchange(ctx)
+}
+
+// sentBefore returns the write that goes on under ctx, nil if there is none.
+func sentBefore(ctx context.Context) *bucketWrite {
+	l := calls.LeavableOf(ctx)
+	if l == nil {
+		return nil
+	}
+	w, _ := l.Rest().(*bucketWrite)
+	if w != nil {
+		l.Keep(w.rest)
+	}
+	return w
+}
+
+// exchange is send for a write that has its shape, or was sent before.
+func (w *bucketWrite) exchange(ctx context.Context) (store.Outcome, error) {
 	s := w.store
-	w.shape, w.pk = shape, schema.BucketKey(s.ns, w.bucket).PK
 	applied, out, err := s.conn.Update(ctx, w)
+	if errors.Is(err, calls.ErrGoesOn) {
+		l := calls.LeavableOf(ctx)
+		w.rest = l.Rest()
+		l.Keep(w)
+		return store.Outcome{}, err
+	}
+	defer w.drop()
 	switch {
-	case calls.IsUnanswered(err):
+	case errors.Is(err, calls.ErrApart):
 		return store.Outcome{}, err
 	case err != nil:
-		return s.refused(op, w.bucket, err)
+		return s.refused(w.op, w.bucket, err)
 	case out != nil:
 		w.image, w.err = schema.DecodeBucket(out.Attributes)
 	}

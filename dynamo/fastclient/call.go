@@ -161,7 +161,7 @@ func (r *request[In, Out]) here(ctx context.Context, s sent) (*Out, error) {
 	return nil, calls.ErrGoesOn
 }
 
-// A goingOn is a request whose caller may have left.
+// A goingOn is a request that was only sent, or whose caller may have left.
 type goingOn[In, Out any] struct {
 	request[In, Out]
 	sent
@@ -179,6 +179,10 @@ func goOn[In, Out any](ctx context.Context, in *In, w *scratch) (out *Out, err e
 	}
 	if g.in = in; errors.Is(g.err, calls.ErrGoesOn) {
 		g.err = g.answer.GoOn(ctx)
+	}
+	if calls.MustLeave(ctx) {
+		out, err = g.here(ctx, g.sent)
+		return out, err, true
 	}
 	out, err, again := g.conclude(ctx, g.sent)
 	if again {

@@ -1,6 +1,7 @@
 package fastclient_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"maps"
@@ -28,13 +29,22 @@ import (
 // parrot gives every request the same answer, of now, without allocations.
 func parrot(tb testing.TB, status int, body string) (endpoint string) {
 	tb.Helper()
+	return parrots(tb, status, map[string]string{"": body})
+}
+
+// parrots is parrot with an answer for all requests that have a text in them, each with one text.
+func parrots(tb testing.TB, status int, bodies map[string]string) (endpoint string) {
+	tb.Helper()
 	var listen net.ListenConfig
 	l, err := listen.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = l.Close() })
-	answer := []byte(strings.Replace(response(status, "", body), answerDate, time.Now().UTC().Format(http.TimeFormat), 1))
+	answers := make(map[string][]byte)
+	for text, body := range bodies {
+		answers[text] = []byte(strings.Replace(response(status, "", body), answerDate, time.Now().UTC().Format(http.TimeFormat), 1))
+	}
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -44,11 +54,16 @@ func parrot(tb testing.TB, status int, body string) (endpoint string) {
 			go func() {
 				in := make([]byte, 64<<10) // a request comes in one write, and is smaller
 				for {
-					if _, err := conn.Read(in); err != nil {
+					n, err := conn.Read(in)
+					if err != nil {
 						_ = conn.Close()
 						return
 					}
-					_, _ = conn.Write(answer)
+					for text, answer := range answers {
+						if bytes.Contains(in[:n], []byte(text)) {
+							_, _ = conn.Write(answer)
+						}
+					}
 				}
 			}()
 		}
@@ -108,18 +123,22 @@ func checkAllocations(t *testing.T, name string, want float64, call func()) {
 	}
 }
 
-// A lastAnswer is a handler that keeps the last answer to an UpdateItem.
-type lastAnswer struct {
+// lastAnswers are a handler that keeps the last answers to UpdateItem, by entity.
+type lastAnswers struct {
 	http.Handler
-	body atomic.Pointer[string]
+	bodies map[string]*atomic.Pointer[string]
 }
 
-func (l *lastAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *lastAnswers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	request, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(request))
 	answer := httptest.NewRecorder()
 	l.Handler.ServeHTTP(answer, r)
 	body := answer.Body.String()
-	if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem") {
-		l.body.Store(&body)
+	for entity, last := range l.bodies {
+		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem") && bytes.Contains(request, []byte(entity)) {
+			last.Store(&body)
+		}
 	}
 	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
@@ -129,7 +148,22 @@ func (l *lastAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A warm acquire makes as many allocations, from the limiter to the socket. It acquires
 // from an engine until all is warm, and then from a server that repeats the last answer.
 func TestWarmAcquireAllocates(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
-	last := &lastAnswer{Handler: dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{})}
+	warmAcquireAllocates(t, 15, limiter.Entity{ID: "key-1"})
+}
+
+// A warm acquire that debits a parent, too, allocates a few more for each side, and nothing for
+// other goroutines.
+func TestWarmCascadeAllocates(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
+	warmAcquireAllocates(t, 32, limiter.Entity{ID: "project"}, limiter.Entity{ID: "key-1", Parent: "project", Cascade: true})
+}
+
+// warmAcquireAllocates checks the allocations of an acquire for the last of the entities.
+func warmAcquireAllocates(t *testing.T, want float64, entities ...limiter.Entity) {
+	t.Helper()
+	last := &lastAnswers{Handler: dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{}), bodies: make(map[string]*atomic.Pointer[string])}
+	for _, e := range entities {
+		last.bodies[e.ID] = new(atomic.Pointer[string])
+	}
 	engine := newDesk(t, last).started()
 	var parrotAt atomic.Pointer[string]
 	cfg := clientConfig(engine.URL)
@@ -144,6 +178,11 @@ func TestWarmAcquireAllocates(t *testing.T) { //nolint:paralleltest // counts th
 	s, err := dynamo.Open(t.Context(), dynamo.Options{API: fastclient.New(cfg), Table: table})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, e := range entities {
+		if _, err := s.CreateEntity(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
 	}
 	limits := []limiter.Limit{limiter.PerHour("rpm", 1_000_000_000), limiter.PerHour("tpm", 1_000_000_000)}
 	if err := s.SetLimits(t.Context(), limiter.ConfigKey{Resource: "gpt-4"}, limits); err != nil {
@@ -171,8 +210,12 @@ func TestWarmAcquireAllocates(t *testing.T) { //nolint:paralleltest // counts th
 	for range 3 {
 		acquire()
 	}
-	at := strings.TrimPrefix(parrot(t, http.StatusOK, *last.body.Load()), "http://")
+	bodies := make(map[string]string)
+	for entity, body := range last.bodies {
+		bodies["BUCKET#"+entity] = *body.Load()
+	}
+	at := strings.TrimPrefix(parrots(t, http.StatusOK, bodies), "http://")
 	parrotAt.Store(&at)
 	engine.CloseClientConnections()
-	checkAllocations(t, "an acquire", 15, acquire)
+	checkAllocations(t, "an acquire", want, acquire)
 }

@@ -2,6 +2,7 @@ package fastclient_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -33,9 +34,10 @@ import (
 type halting struct {
 	answer string
 	cut    int
-	slow   time.Duration // before the other answers
-	sent   chan struct{} // receives when the first bytes are sent
-	rest   chan bool     // whether the rest comes, or the connection ends
+	warms  time.Duration // before a connection's first answer
+	slow   time.Duration // before the answers after the second one
+	sent   chan struct{} // receives when the first bytes are sent, for each connection
+	rest   chan bool     // whether the rest comes, or the connection ends, for each connection
 
 	requests, connections atomic.Int64
 	served                sync.WaitGroup
@@ -47,7 +49,7 @@ const result = `{"Attributes":` + image + `}`
 // newHalting starts a server, with TLS or without.
 func newHalting(t *testing.T, secure bool, answer string) (*halting, aws.Config) {
 	t.Helper()
-	h := &halting{answer: answer, sent: make(chan struct{}, 1), rest: make(chan bool, 1)}
+	h := &halting{answer: answer, sent: make(chan struct{}, 2), rest: make(chan bool, 2)}
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -97,7 +99,11 @@ func (h *halting) serve(c net.Conn) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		h.requests.Add(1)
 		if n != 2 {
-			time.Sleep(h.slow)
+			wait := h.slow
+			if n == 1 {
+				wait = h.warms
+			}
+			time.Sleep(wait)
 			_, _ = io.WriteString(c, response(http.StatusOK, "", result))
 			continue
 		}
@@ -209,6 +215,87 @@ func leaveAt(t *testing.T, secure bool, answer string, cut int) {
 	}
 }
 
+// A caller may also leave while it waits for two answers.
+func TestTwoAnswersGoToOtherGoroutines(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"results":  response(http.StatusOK, "", result),
+		"refusals": response(http.StatusBadRequest, "", refused),
+		"retries":  response(http.StatusBadRequest, "", `{"__type":"TransactionConflictException"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			every := 3
+			if testing.Short() {
+				every = 17
+			}
+			for cut := 0; cut <= len(answer); cut += every {
+				leaveTwoAt(t, answer, cut)
+			}
+		})
+	}
+}
+
+func leaveTwoAt(t *testing.T, answer string, cut int) {
+	t.Helper()
+	server, cfg := newHalting(t, false, answer)
+	defer server.close()
+	server.cut, server.warms = cut, 10*time.Millisecond
+	l := newLeaver(t, cfg)
+	l.warmTwo()
+	caller, leave := context.WithCancel(t.Context())
+	go func() {
+		<-server.sent
+		<-server.sent
+		leave()
+	}()
+	first := l.crew.NewLeavable(caller)
+	both := [...]*calls.Leavable{&first, first.Another()}
+	for _, ctx := range both {
+		if _, err := l.write(ctx.Begin()); !errors.Is(err, calls.ErrGoesOn) {
+			t.Fatal(err)
+		}
+	}
+	var met [2]schema.Item
+	var errs [2]error
+	for i, ctx := range both {
+		if met[i], errs[i] = l.write(ctx.GoOn()); errs[i] == nil && cut < len(answer) {
+			t.Fatalf("cut at %d: the caller did not leave", cut)
+		}
+	}
+	server.rest <- true
+	server.rest <- true
+	want := int64(4)
+	if strings.Contains(answer, "TransactionConflict") {
+		want = 6
+	}
+	for i, ctx := range both {
+		if errors.Is(errs[i], calls.ErrGoesOn) {
+			met[i], errs[i] = l.write(ctx.Apart())
+		}
+		if errs[i] != nil || schema.KeyOf(met[i]).PK != "a" {
+			t.Errorf("cut at %d: met %v, %v", cut, met[i], errs[i])
+		}
+	}
+	if server.requests.Load() != want || server.connections.Load() > want-2 {
+		t.Errorf("cut at %d: %d requests over %d connections", cut, server.requests.Load(), server.connections.Load())
+	}
+}
+
+// warmTwo makes two first connections.
+func (l *leaver) warmTwo() {
+	l.Helper()
+	var errs [2]error
+	var both sync.WaitGroup
+	for i := range errs {
+		both.Go(func() { _, errs[i] = l.write(l.Context()) })
+	}
+	both.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		l.Fatal(err)
+	}
+}
+
 // A call that cannot be left at any time is not begun, or another goroutine goes on with it.
 func TestWhatACallerCannotLeave(t *testing.T) {
 	t.Parallel()
@@ -274,68 +361,82 @@ func TestWhatACallerCannotLeave(t *testing.T) {
 func TestACallerLeavesItsOwnWrite(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"cancels", "has a deadline", "has a time-out"} {
-		t.Run(way, func(t *testing.T) {
-			t.Parallel()
-			engine := dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{})
-			var holds atomic.Bool
-			arrived, goes := make(chan struct{}, 1), make(chan struct{})
-			desk := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if holds.CompareAndSwap(true, false) {
-					arrived <- struct{}{}
-					<-goes
-				}
-				engine.ServeHTTP(w, r)
-			})).started()
-			s, err := dynamo.Open(t.Context(), dynamo.Options{API: fastclient.New(clientConfig(desk.URL)), Table: table})
-			if err != nil {
-				t.Fatal(err)
-			}
-			limits := []limiter.Limit{limiter.PerDay("rpd", 10)}
-			if err := s.SetLimits(t.Context(), limiter.ConfigKey{Resource: "gpt-4"}, limits); err != nil {
-				t.Fatal(err)
-			}
-			l, err := limiter.New(s, limiter.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			request := limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1}}
-			for range 3 {
-				if _, err := l.Acquire(t.Context(), request); err != nil {
-					t.Fatal(err)
-				}
-			}
-			ctx, leave := context.WithCancel(t.Context())
-			defer leave()
-			want := context.Canceled
-			if way != "cancels" {
-				ctx, leave = context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer leave()
-				want = context.DeadlineExceeded
-			}
-			go func() {
-				<-arrived
-				if way == "cancels" {
-					leave()
-				}
-			}()
-			holds.Store(true)
-			if _, err := l.Acquire(ctx, request); !errors.Is(err, want) {
-				t.Errorf("a caller that %s got %v", way, err)
-			}
-			close(goes) // after the caller has returned
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-			again, err := limiter.New(s, limiter.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer again.Close()
-			status, err := again.Available(t.Context(), request)
-			if err != nil || len(status) != 1 || status[0].Available != 7 {
-				t.Errorf("after three of ten: %+v, %v", status, err)
-			}
-		})
+		for _, held := range []string{"key-1", "project"} { // whose write is under way
+			t.Run(way+", "+held, func(t *testing.T) {
+				t.Parallel()
+				leaveOwnWrite(t, way, held)
+			})
+		}
+	}
+}
+
+func leaveOwnWrite(t *testing.T, way, held string) {
+	t.Helper()
+	engine := dynamolite.NewHandler(newTable(t), dynamolite.HandlerOptions{})
+	var holds atomic.Bool
+	arrived, goes := make(chan struct{}, 1), make(chan struct{})
+	desk := newDesk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(held)) && holds.CompareAndSwap(true, false) {
+			arrived <- struct{}{}
+			<-goes
+		}
+		engine.ServeHTTP(w, r)
+	})).started()
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: fastclient.New(clientConfig(desk.URL)), Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []limiter.Entity{{ID: "project"}, {ID: "key-1", Parent: "project", Cascade: true}} {
+		if _, err := s.CreateEntity(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limits := []limiter.Limit{limiter.PerDay("rpd", 10)}
+	if err := s.SetLimits(t.Context(), limiter.ConfigKey{Resource: "gpt-4"}, limits); err != nil {
+		t.Fatal(err)
+	}
+	l, err := limiter.New(s, limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1}}
+	for range 3 {
+		if _, err := l.Acquire(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	want := context.Canceled
+	if way != "cancels" {
+		ctx, leave = context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer leave()
+		want = context.DeadlineExceeded
+	}
+	go func() {
+		<-arrived
+		if way == "cancels" {
+			leave()
+		}
+	}()
+	holds.Store(true)
+	if _, err := l.Acquire(ctx, request); !errors.Is(err, want) {
+		t.Errorf("a caller that %s got %v", way, err)
+	}
+	close(goes) // after the caller has returned
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	again, err := limiter.New(s, limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	status, err := again.Available(t.Context(), request)
+	if err != nil || len(status) != 2 || status[0].Available != 7 || status[1].Available != 7 {
+		t.Errorf("after three of ten: %+v, %v", status, err)
 	}
 }
 
@@ -345,6 +446,14 @@ type faultyConn struct {
 	*net.TCPConn
 	interrupted, goes chan struct{} // an interruption comes, and may go on
 	breaks            atomic.Bool   // writing fails, once an interruption has come
+	dawdles           atomic.Bool   // reading takes longer than ending a context
+}
+
+func (c *faultyConn) Read(p []byte) (int, error) {
+	if c.dawdles.Load() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	return c.TCPConn.Read(p)
 }
 
 func (c *faultyConn) SetReadDeadline(at time.Time) error {
@@ -439,6 +548,47 @@ func TestAnUnsentWriteIsNotWaitedFor(t *testing.T) {
 	}
 	if _, err := l.write(ctx.Apart()); err == nil || !strings.Contains(err.Error(), "the pipe is broken") {
 		t.Error(err)
+	}
+}
+
+// A request that was to be sent only, and could not be, goes on to its error. The SDK's part of
+// that is not the caller's.
+func TestAnUnsentWriteGoesOnToItsError(t *testing.T) {
+	t.Parallel()
+	server, cfg := newHalting(t, false, response(http.StatusOK, "", result))
+	defer server.close()
+	l, c := newFaulty(t, cfg)
+	c.interrupted <- struct{}{}
+	c.breaks.Store(true)
+	ctx := l.crew.NewLeavable(t.Context())
+	for _, under := range []func(*calls.Leavable) context.Context{(*calls.Leavable).Begin, (*calls.Leavable).GoOn} {
+		if _, err := l.write(under(&ctx)); !errors.Is(err, calls.ErrGoesOn) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.write(ctx.Apart()); err == nil || !strings.Contains(err.Error(), "the pipe is broken") || server.requests.Load() != 1 {
+		t.Errorf("%v after %d requests", err, server.requests.Load())
+	}
+}
+
+// An answer that came in time counts, although nobody read it in time: another answer, which did
+// not come, was waited for.
+func TestAnAnswerThatIsThereCounts(t *testing.T) {
+	t.Parallel()
+	server, cfg := newHalting(t, false, response(http.StatusOK, "", result))
+	defer server.close()
+	server.cut = len(server.answer)
+	server.rest <- true
+	l, c := newFaulty(t, cfg)
+	l.crew = calls.NewCrew(100*time.Millisecond, false)
+	ctx := l.crew.NewLeavable(t.Context())
+	if _, err := l.write(ctx.Begin()); !errors.Is(err, calls.ErrGoesOn) {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	c.dawdles.Store(true)
+	if met, err := l.write(ctx.Apart()); err != nil || schema.KeyOf(met).PK != "a" {
+		t.Errorf("met %v, %v", met, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // A Leavable is the context of one request whose caller waits for the answer on its own
@@ -18,30 +19,50 @@ import (
 // goes on. Where the code could not release the caller, it fails with [ErrApart] and sends
 // nothing.
 //
+// A caller with two requests has a Leavable for each. Under [Leavable.Begin] a request ends with
+// [ErrGoesOn] once it was sent, and under [Leavable.GoOn] the caller itself goes on with it:
+//
+//	caller   sends the first ── sends the second ── waits for the second ── waits for the first
+//
 // One goroutine at a time uses it.
 type Leavable struct {
 	Detached
 
 	caller context.Context //nolint:containedctx // whose end is the caller's leaving
-	rest   any             // of a request that goes on
-	apart  bool            // the caller waits no longer on the goroutine of the request
+	stage  stage
+	rest   any           // of a request that goes on
+	made   bool          // the request, at an instant
+	since  time.Duration // that instant, by the clock of who sends the request
 }
 
+// A stage is what the goroutine of a request does with it.
+type stage uint8
+
+const (
+	carries stage = iota // all for which its caller, who waits there, can leave at any time
+	begins               // the same, but it only sends
+	goesOn               // all: the caller waits there no longer
+)
+
 var (
-	// ErrGoesOn says that a request was sent, and that another goroutine must go on with it:
-	// the caller has left, or the outcome needs further steps.
-	ErrGoesOn = errors.New("another goroutine goes on with the request")
+	// ErrGoesOn says that a request was sent, and must be made again to go on: by another
+	// goroutine, if the caller has left or the outcome needs further steps, or by the same one
+	// after [Leavable.Begin].
+	ErrGoesOn = errors.New("the request goes on when it is made again")
 	// ErrApart says that a request was not made, because its caller could not leave it.
 	ErrApart = errors.New("the request needs a goroutine of its own")
 )
 
-// IsUnanswered reports whether a request must go on, or be made, on another goroutine.
+// IsUnanswered reports whether a request must go on, or be made on another goroutine.
 func IsUnanswered(err error) bool { return errors.Is(err, ErrGoesOn) || errors.Is(err, ErrApart) }
 
 // NewLeavable returns the context of a request of a caller, bounded like [Crew.Bound].
 func (c *Crew) NewLeavable(caller context.Context) Leavable {
 	return Leavable{Detached: c.Bound(caller), caller: caller}
 }
+
+// Another returns a Leavable for another request of the same caller.
+func (l *Leavable) Another() *Leavable { return &Leavable{Detached: l.Detached, caller: l.caller} }
 
 type leavableKey struct{}
 
@@ -54,13 +75,25 @@ func LeavableOf(ctx context.Context) *Leavable {
 // MustLeave reports whether a request under ctx must let its caller leave at any time.
 func MustLeave(ctx context.Context) bool {
 	l := LeavableOf(ctx)
-	return l != nil && !l.apart
+	return l != nil && l.stage != goesOn
 }
 
-// GoesOn reports whether a request under ctx may have been sent by another goroutine before.
-func GoesOn(ctx context.Context) bool {
+// Begins reports whether a request under ctx must be sent only.
+func Begins(ctx context.Context) bool {
 	l := LeavableOf(ctx)
-	return l != nil && l.apart
+	return l != nil && l.stage == begins
+}
+
+// Since returns when the request under ctx was made first: now, unless it goes on.
+func Since(ctx context.Context, now time.Duration) time.Duration {
+	l := LeavableOf(ctx)
+	if l == nil {
+		return now
+	}
+	if !l.made {
+		l.made, l.since = true, now
+	}
+	return l.since
 }
 
 // Value returns the Leavable itself, or a value of its call.
@@ -89,8 +122,16 @@ func (l *Leavable) Rest() (rest any) {
 	return rest
 }
 
+// Begin returns the context under which the request is only sent.
+func (l *Leavable) Begin() context.Context { return l.at(begins) }
+
+// GoOn returns the context under which the caller goes on with a request that was only sent.
+func (l *Leavable) GoOn() context.Context { return l.at(carries) }
+
 // Apart returns the context for the goroutine that goes on. It cannot be left.
-func (l *Leavable) Apart() context.Context {
-	l.apart = true
+func (l *Leavable) Apart() context.Context { return l.at(goesOn) }
+
+func (l *Leavable) at(s stage) context.Context {
+	l.stage = s
 	return l
 }

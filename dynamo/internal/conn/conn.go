@@ -144,10 +144,9 @@ func (c *Conn) Update(ctx context.Context, u direct.Update) (applied bool, out *
 	}
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
-	sent := c.Clock.sending()
+	sent := calls.Since(ctx, c.Clock.sending())
 	answer, err := c.updater.Update(ctx, u, bucketWrite...)
 	switch {
-	case calls.GoesOn(ctx): // nobody knows when it was sent
 	case err == nil:
 		c.Clock.hear(answer.Metadata, sent)
 	case !calls.IsUnanswered(err):

@@ -17,15 +17,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A datedUpdater answers every update at once, with a date.
+// A datedUpdater answers every update at once, with a date or an error.
 type datedUpdater struct {
 	*faults.API
 	date time.Time
+	err  error
 }
 
 func (u *datedUpdater) Updater(any, string) direct.Updater { return u }
 
 func (u *datedUpdater) Update(ctx context.Context, _ direct.Update, _ ...func(*dynamodb.Options)) (direct.Answer, error) {
+	if u.err != nil {
+		return direct.Answer{}, u.err
+	}
 	metadata, err := dated.Metadata(ctx, u.date)
 	return direct.Answer{Metadata: metadata}, err
 }
@@ -44,36 +48,40 @@ func TestABilledRequestCannotBeLeft(t *testing.T) {
 	}
 }
 
-// The clock learns from an answer, unless another goroutine had sent its request before: the
-// answer may then be older than this goroutine's part of the wait.
-func TestTheClockLearnsFromRequestsThatItSawBegin(t *testing.T) {
+// The clock learns from an answer when its request was sent, whichever goroutine waits for it then.
+func TestTheClockKnowsWhenARequestBegan(t *testing.T) {
 	for name, c := range map[string]struct {
-		ctx    func(*calls.Crew, context.Context) context.Context
-		learns bool
+		goesOn func(*calls.Leavable) context.Context
+		want   time.Duration
 	}{
-		"a call": {func(c *calls.Crew, ctx context.Context) context.Context { return c.Detach(ctx) }, true},
-		"a call that can be left": {func(c *calls.Crew, ctx context.Context) context.Context {
-			l := c.NewLeavable(ctx)
-			return &l
-		}, true},
-		"a call that goes on": {func(c *calls.Crew, ctx context.Context) context.Context {
-			l := c.NewLeavable(ctx)
-			return l.Apart()
-		}, false},
+		"a call that can be left":   {nil, 500 * time.Millisecond},
+		"its caller goes on":        {(*calls.Leavable).GoOn, 3500 * time.Millisecond},
+		"another goroutine goes on": {(*calls.Leavable).Apart, 3500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				crew := calls.NewCrew(time.Second, false)
+				crew := calls.NewCrew(time.Minute, false)
 				defer crew.Close(time.Second, nil)
-				api, err := conn.New(conn.Options{API: &datedUpdater{date: time.Now().Add(time.Hour)}, Table: "limits"})
+				updater := &datedUpdater{date: time.Now().Add(time.Hour)}
+				api, err := conn.New(conn.Options{API: updater, Table: "limits"})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, _, err := api.Update(c.ctx(crew, t.Context()), nil); err != nil {
+				ctx := crew.NewLeavable(t.Context())
+				under := context.Context(&ctx)
+				if c.goesOn != nil {
+					updater.err = calls.ErrGoesOn
+					if _, _, err := api.Update(ctx.Begin(), nil); !errors.Is(err, calls.ErrGoesOn) {
+						t.Fatal(err)
+					}
+					time.Sleep(6 * time.Second)
+					updater.err, under = nil, c.goesOn(&ctx)
+				}
+				if _, _, err := api.Update(under, nil); err != nil {
 					t.Fatal(err)
 				}
-				if learnt := api.Clock.Report().Uncertainty > 0; learnt != c.learns {
-					t.Errorf("the clock learnt: %t", learnt)
+				if got := api.Clock.Report().Uncertainty; got != c.want {
+					t.Errorf("the clock is right to %v, want %v", got, c.want)
 				}
 			})
 		})

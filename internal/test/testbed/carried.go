@@ -31,44 +31,59 @@ func (c *Carrier) Leavable() bool { return true }
 
 // Carry sends a write.
 func (c *Carrier) Carry(ctx context.Context, send func(context.Context) (store.Outcome, error)) (store.Outcome, error) {
-	type answer struct {
-		out store.Outcome
-		err error
-	}
 	l := calls.LeavableOf(ctx)
 	if l == nil {
 		return send(ctx)
 	}
-	if rest, ok := l.Rest().(chan answer); ok {
-		a := <-rest
-		return a.out, a.err
+	if under, ok := l.Rest().(*underWay); ok {
+		return under.wait(ctx, l)
 	}
-	way := CarriedHere
+	under := &underWay{answers: make(chan carriedAnswer, 1)}
 	if c.Odd != nil {
-		way = c.Odd()
+		under.way = c.Odd()
 	}
 	switch {
 	case !calls.MustLeave(ctx):
 		return send(&l.Detached) //nolint:contextcheck // the same without the Leavable
-	case way == CarriedApart:
+	case under.way == CarriedApart:
 		return store.Outcome{}, calls.ErrApart
 	}
-	answers, left := make(chan answer, 1), make(chan struct{})
-	stop := l.OnLeave(func() { close(left) })
-	defer stop()
 	go func() { //nolint:contextcheck // the same without the Leavable
 		out, err := send(&l.Detached)
-		answers <- answer{out, err}
+		under.answers <- carriedAnswer{out, err}
 	}()
-	if way == CarriedHere {
+	return under.wait(ctx, l)
+}
+
+// An underWay is a write that was sent.
+type underWay struct {
+	way     CarriedWay
+	answers chan carriedAnswer // receives one
+}
+
+type carriedAnswer struct {
+	out store.Outcome
+	err error
+}
+
+// wait waits for the answer, until the caller leaves.
+func (u *underWay) wait(ctx context.Context, l *calls.Leavable) (store.Outcome, error) {
+	switch {
+	case !calls.MustLeave(ctx):
+		a := <-u.answers
+		return a.out, a.err
+	case !calls.Begins(ctx) && u.way == CarriedHere:
+		left := make(chan struct{})
+		stop := l.OnLeave(func() { close(left) })
+		defer stop()
 		select {
-		case a := <-answers:
+		case a := <-u.answers:
 			return a.out, a.err
 		case <-left:
 		case <-l.Done():
 		}
 	}
-	l.Keep(answers)
+	l.Keep(u)
 	return store.Outcome{}, calls.ErrGoesOn
 }
 

@@ -79,8 +79,8 @@ func (a *Answer) HTTP() (*http.Response, error) {
 }
 
 // read reads the answer from a connection, after what was read of it already.
-func (a *Answer) read(from io.Reader, before []byte) error {
-	*a = Answer{in: before, length: -1, release: a.release, goOn: a.goOn}
+func (a *Answer) read(from io.Reader) error {
+	*a = Answer{in: a.in, length: -1, release: a.release, goOn: a.goOn}
 	plain, err := a.readHead(from)
 	for end := a.begin + a.length; plain && err == nil && len(a.in) < end; {
 		err = a.more(from, end-len(a.in))

@@ -6,7 +6,7 @@ import "io"
 // ready for the next exchange.
 func ReadAnswer(from io.Reader) (a *Answer, reusable bool, err error) {
 	a = &Answer{release: func() {}}
-	err = a.read(from, nil)
+	err = a.read(from)
 	return a, a.reusable, err
 }
 

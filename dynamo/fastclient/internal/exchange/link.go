@@ -26,16 +26,21 @@ type link struct {
 	interrupted chan struct{}
 }
 
-// exchange sends a request with one write and reads the answer. It returns the
-// connection's errors unwrapped: they say what failed, and [url.Error] asks them whether
-// it was a timeout.
+// exchange sends a request and reads the answer. It returns the connection's errors
+// unwrapped: they say what failed, and [url.Error] asks them whether it was a timeout.
 func (l *link) exchange(request []byte) error {
-	l.sent = false
-	if _, err := l.Write(request); err != nil {
+	if err := l.send(request); err != nil {
 		return err
 	}
-	l.sent = true
-	return l.answer.read(l.Conn, l.answer.in[:0])
+	return l.answer.read(l.Conn)
+}
+
+// send sends a request with one write.
+func (l *link) send(request []byte) error {
+	l.answer.in = l.answer.in[:0]
+	_, err := l.Write(request)
+	l.sent = err == nil
+	return err
 }
 
 // quiet reports whether an idle connection is still open: the server has sent nothing,

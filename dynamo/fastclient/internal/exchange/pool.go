@@ -165,10 +165,10 @@ func (p *Pool) passOn(r *http.Request) (*http.Response, error) {
 // connection's error, unwrapped, or with the context's error if the context ended. The
 // caller must release the answer.
 //
-// If the caller of a [calls.Leavable] leaves meanwhile, the error is [calls.ErrGoesOn]. The
-// answer is then valid after [Answer.GoOn]. Such an exchange makes no connection, and sends
-// nothing that might wait for room in the socket, because nobody can leave that: the error is
-// then [calls.ErrApart].
+// If the caller of a [calls.Leavable] leaves meanwhile, or the request is only to be sent, the
+// error is [calls.ErrGoesOn]. The answer is then valid after [Answer.GoOn]. Such an exchange
+// makes no connection, and sends nothing that might wait for room in the socket, because nobody
+// can leave that: the error is then [calls.ErrApart].
 func (p *Pool) Exchange(ctx context.Context, to Peer, request []byte) (*Answer, error) {
 	if len(request) > sentAtOnce && calls.MustLeave(ctx) {
 		return nil, calls.ErrApart
@@ -177,13 +177,26 @@ func (p *Pool) Exchange(ctx context.Context, to Peer, request []byte) (*Answer, 
 	if err != nil {
 		return nil, err
 	}
+	if calls.Begins(ctx) {
+		if err := l.send(request); err != nil {
+			l.cut()
+			return nil, err
+		}
+		return &l.answer, calls.ErrGoesOn
+	}
 	return p.bounded(ctx, l, func() error { return l.exchange(request) })
 }
 
-// goOn goes on with an exchange that was interrupted.
+// goOn goes on with an exchange that was interrupted, or only begun. If its time is up, another
+// exchange may have taken that. So an answer that is there by now still counts.
 func (p *Pool) goOn(ctx context.Context, l *link) error {
+	const isThere = 50 * time.Millisecond
 	p.allow(l, p.now())
-	_, err := p.bounded(ctx, l, func() error { return l.answer.read(l.Conn, l.answer.in) })
+	if ctx.Err() != nil {
+		_ = l.SetReadDeadline(p.now().Add(isThere))
+		ctx = context.WithoutCancel(ctx)
+	}
+	_, err := p.bounded(ctx, l, func() error { return l.answer.read(l.Conn) })
 	return err
 }
 
