@@ -119,10 +119,10 @@ const (
 // acquireApart runs what the caller cannot do of an acquisition on a goroutine of its own. The
 // request may outlive the call (ADR 005).
 func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
-	child, rest := l.driver.Start(&a.bound, &a.asked, a.left) //nolint:contextcheck // it has the values of ctx
+	child, parent, rest := l.driver.Start(&a.bound, &a.asked, a.left) //nolint:contextcheck // it has the values of ctx
 	if rest == nil {
 		defer l.driver.End()
-		return l.debited(&a.asked, child, nil), nil
+		return l.debited(&a.asked, child, parent), nil
 	}
 	own := req.clone()
 	a.asked.Consume, a.asked.Fallback, a.done = own.Consume, own.Fallback, make(chan struct{})

@@ -173,7 +173,7 @@ func (e *ExceededError) MarshalJSON() ([]byte, error) {
 
 // verdict returns the refusal that follows from both claims, if any.
 func verdict(child, parent *acquire.Claim, up time.Duration) error {
-	if unknown := unknownToAll(child, parent); len(unknown) > 0 {
+	if unknown := acquire.UnknownToAll(child, parent); len(unknown) > 0 {
 		return child.Terms.Target.NotConfigured(&child.Bucket, unknown)
 	}
 	if !child.Refused && (parent == nil || !parent.Refused) {
@@ -194,18 +194,6 @@ func verdict(child, parent *acquire.Claim, up time.Duration) error {
 		}
 	}
 	return e
-}
-
-// unknownToAll returns the limits of the request that neither side has. A parent that
-// was not asked may have them all.
-func unknownToAll(child, parent *acquire.Claim) []string {
-	switch {
-	case parent == nil && child.Parent != "":
-		return nil
-	case parent == nil:
-		return child.Terms.Unknown
-	}
-	return slices.DeleteFunc(slices.Clone(child.Terms.Unknown), func(name string) bool { return !slices.Contains(parent.Terms.Unknown, name) })
 }
 
 // decidedAt is the instant for which a claim was decided; 0 if it was only looked at.

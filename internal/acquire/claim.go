@@ -124,6 +124,18 @@ func (c *Claim) tookFrom(img *store.Image) {
 	}
 }
 
+// UnknownToAll returns the limits of the request that neither side has. A parent that
+// was not asked may have them all.
+func UnknownToAll(child, parent *Claim) []string {
+	switch {
+	case parent == nil && child.Parent != "":
+		return nil
+	case parent == nil:
+		return child.Terms.Unknown
+	}
+	return slices.DeleteFunc(slices.Clone(child.Terms.Unknown), func(name string) bool { return !slices.Contains(parent.Terms.Unknown, name) })
+}
+
 // addTo adds amounts to a sum, which is ordered by limit name.
 func addTo(sum, amounts []store.Amount) []store.Amount {
 	for _, a := range amounts {

@@ -37,7 +37,7 @@ func (w *world) newCarrying(o limiter.Options) *carrying {
 // Callers carry the write of a bucket that is known, if nobody else has a part in it and
 // nothing else is likely to be needed.
 func TestWhatACallerCarries(t *testing.T) {
-	one, both := ask("user", "rpm", 1), askAll("user", tokens{"rpm": 1, "rph": 9})
+	one, cascade, both := ask("user", "rpm", 1), ask("key", "rpm", 1), askAll("user", tokens{"rpm": 1, "rph": 9})
 	for name, c := range map[string]struct {
 		before func(*world, *carrying)
 		req    limiter.Request
@@ -47,7 +47,26 @@ func TestWhatACallerCarries(t *testing.T) {
 		"an idle bucket":    {func(*world, *carrying) { time.Sleep(20 * time.Second) }, one, 1},
 		"more than it has":  {func(*world, *carrying) {}, ask("user", "rpm", 599), 1},
 		"an unknown bucket": {func(*world, *carrying) {}, ask("other", "rpm", 1), 0},
-		"a parent":          {func(w *world, c *carrying) { w.Take(c.Limiter, ask("key", "rpm", 1)) }, ask("key", "rpm", 1), 0},
+		"a known parent":    {func(w *world, c *carrying) { w.Take(c.Limiter, cascade) }, cascade, 2},
+		"a parent that lacks a limit": {func(w *world, c *carrying) {
+			w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 60)}))
+			w.Take(c.Limiter, askAll("key", tokens{"rpm": 1, "rph": 1}))
+		}, askAll("key", tokens{"rpm": 1, "rph": 1}), 2},
+		"a parent that lacks the limits": {func(w *world, c *carrying) {
+			w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: "gpt-4"}, []limiter.Limit{limiter.PerHour("rph", 60)}))
+			w.Take(c.Limiter, cascade)
+		}, cascade, 0},
+		"a parent of several shards": {func(w *world, c *carrying) {
+			w.Take(c.Limiter, cascade)
+			driverOf(c.Limiter).DoubleNow(w.Context(), "project", "gpt-4")
+		}, cascade, 0},
+		"a parent to which another process writes, too": {func(w *world, c *carrying) {
+			w.Entities(child("other", "project"))
+			for range 5 {
+				w.Take(w.Limiter, ask("other", "rpm", 1))
+				w.Take(c.Limiter, cascade)
+			}
+		}, cascade, 0},
 		"several shards": {func(w *world, c *carrying) {
 			driverOf(c.Limiter).DoubleNow(w.Context(), "user", "gpt-4")
 		}, one, 0},
@@ -133,20 +152,26 @@ func TestACarriedWriteBringsAParent(t *testing.T) {
 		l := w.newCarrying(limiter.Options{})
 		w.Take(l.Limiter, ask("user", "rpd", 1))
 		l.writes.Store(0)
-		w.Must(errOf(w.Engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
-			TableName: aws.String(table), Key: w.shardKey(0),
-			UpdateExpression:         aws.String("SET #c = :c, parent_id = :p"),
-			ExpressionAttributeNames: map[string]string{"#c": "cascade"},
-			ExpressionAttributeValues: map[string]types.AttributeValue{
-				":c": &types.AttributeValueMemberBOOL{Value: true}, ":p": &types.AttributeValueMemberS{Value: "project"},
-			},
-		})))
+		w.setParent("user", "project")
 		w.Take(l.Limiter, ask("user", "rpd", 2))
 		if l.writes.Load() != 1 {
 			w.Error("the caller carried no write")
 		}
 		w.holds("user", "rpd", 97, "project", "rpd", 98)
 	})
+}
+
+// setParent changes the parent in the item of an entity's bucket.
+func (w *world) setParent(entity, parent string) {
+	w.Helper()
+	w.Must(errOf(w.Engine.UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(table), Key: w.shardKeyOf(entity, 0),
+		UpdateExpression:         aws.String("SET #c = :c, parent_id = :p"),
+		ExpressionAttributeNames: map[string]string{"#c": "cascade"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":c": &types.AttributeValueMemberBOOL{Value: true}, ":p": &types.AttributeValueMemberS{Value: parent},
+		},
+	})))
 }
 
 // A comparison that comes due while a caller carries its write is made before the answer.

@@ -255,9 +255,13 @@ func errOf[T any](_ T, err error) error { return err }
 func (w *world) bucketKey() map[string]types.AttributeValue { return w.shardKey(0) }
 
 func (w *world) shardKey(shard int) map[string]types.AttributeValue {
+	return w.shardKeyOf("user", shard)
+}
+
+func (w *world) shardKeyOf(entity string, shard int) map[string]types.AttributeValue {
 	_, ns := w.Store.Namespace()
 	return map[string]types.AttributeValue{
-		"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#user#gpt-4#" + strconv.Itoa(shard)},
+		"PK": &types.AttributeValueMemberS{Value: ns + "/BUCKET#" + entity + "#gpt-4#" + strconv.Itoa(shard)},
 		"SK": &types.AttributeValueMemberS{Value: "#STATE"},
 	}
 }
