@@ -33,7 +33,7 @@ func (k *worker) work() {
 		}
 		k.w.sleep(max(0, k.start[round]-k.w.now()) + span(k.r, 0, 300*time.Millisecond))
 		k.spot = k.spots[round]
-		for range turns {
+		for range turns * clients / k.processes() {
 			if k.c.standsStill() {
 				return
 			}

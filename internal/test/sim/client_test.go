@@ -77,7 +77,7 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	var store limiter.Store = clocked{c.store, c}
 	if carry := dice(w.dice.hash("carried", name)); w.broken.store != nil {
 		store = w.broken.store(store)
-	} else if carry.stream("whether").IntN(2) == 0 {
+	} else if w.odds.lone || carry.stream("whether").IntN(2) == 0 {
 		store = carried{clocked{c.store, c}, testbed.Carrier{Odd: func() testbed.CarriedWay {
 			return testbed.CarriedWay(max(0, int(carry.hash(fmt.Sprint(w.now()))%8)-5)) // mostly as usual
 		}}}
@@ -86,7 +86,10 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	r := d.stream("options")
 	c.trust = pick(r, limiter.DefaultTrust, limiter.DefaultTrust, -1)
 	inFlight := -1
-	if w.odds.crowds {
+	switch {
+	case w.odds.lone:
+		inFlight = 0
+	case w.odds.crowds:
 		inFlight = pick(r, 0, 1, 1, -1)
 	}
 	c.shares = inFlight >= 0

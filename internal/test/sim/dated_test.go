@@ -18,6 +18,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/test/dated"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -67,6 +68,9 @@ type carried struct {
 }
 
 func (s carried) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
+	if calls.Begins(ctx) {
+		s.c.w.begun.Add(1)
+	}
 	return s.Carry(ctx, func(ctx context.Context) (store.Outcome, error) { return s.clocked.Take(ctx, t) })
 }
 

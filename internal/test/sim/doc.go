@@ -12,6 +12,9 @@
 // their partitions, so that clients double them and race. Shards get lost, and an
 // outside process refills buckets. In some seeds callers come in crowds.
 //
+// In some seeds one process is alone. Its callers carry most of their writes themselves, and leave
+// them.
+//
 // In some seeds callers are patient: they wait for tokens, several of a process at a time and
 // up to a bound, and extend and reduce open leases, sometimes while a lease is being ended.
 //

@@ -47,6 +47,9 @@ type odds struct {
 	// reduce open leases. If two wake up at the same instant, the scheduler decides which is
 	// first, so a replay may differ.
 	patient bool
+	// lone: one process uses the buckets, so its callers carry most writes themselves. They share
+	// writes, too, as in crowds.
+	lone bool
 }
 
 // clockKind is the kind of a client's clock error.
@@ -59,8 +62,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone)
 }
 
 // faulty reports whether requests can fail.
@@ -102,6 +105,16 @@ func drawOdds(d dice) odds {
 		o.skew = time.Second
 	}
 	o.patient = chance(r, 0.3)
+	if chance(d.stream("lone"), 0.15) {
+		return o.alone()
+	}
+	return o
+}
+
+// alone are the odds of a seed with one process, and nothing else that writes to buckets.
+func (o odds) alone() odds {
+	o.lone, o.crowds = true, true
+	o.hot, o.aggregated, o.followers, o.tailed, o.merged, o.dated = false, false, 0, false, false, false
 	return o
 }
 

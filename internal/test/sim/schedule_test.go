@@ -117,7 +117,7 @@ func (p *play) run() {
 	p.setUp()
 	p.w.sleep(max(1, p.start[0]-p.w.now()-time.Second))
 	var slots, sweeper sync.WaitGroup
-	for i := range clients {
+	for i := range p.processes() {
 		slots.Go(func() { p.slot(i) })
 	}
 	slots.Go(p.administer)
@@ -158,6 +158,14 @@ func (p *play) run() {
 		}
 	}
 	p.w.late.Wait()
+}
+
+// processes is the number of clients with callers.
+func (p *play) processes() int {
+	if p.w.odds.lone {
+		return 1
+	}
+	return clients
 }
 
 func (p *play) setUp() {

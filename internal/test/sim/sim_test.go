@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -26,6 +27,7 @@ type result struct {
 	trace      string
 	stats      string
 	healed     int // stamps that were moved back
+	begun      int64
 }
 
 func (r result) broke(promise string) bool {
@@ -50,7 +52,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 		p := newPlay(seed, o, broken)
 		p.run()
 		check(p)
-		res = result{violations: p.w.violations, stats: p.w.stats() + p.aggregates()}
+		res = result{violations: p.w.violations, stats: p.w.stats() + p.aggregates(), begun: p.w.begun.Load()}
 		for _, r := range p.w.log {
 			if !r.failed && r.heals() {
 				res.healed++
@@ -108,6 +110,29 @@ func TestSim(t *testing.T) {
 				t.Error(res.report)
 			}
 		})
+	}
+}
+
+// TestSimOfOneProcess plays a few seeds with one process. Its callers carry writes, also in pairs.
+func TestSimOfOneProcess(t *testing.T) {
+	t.Parallel()
+	const seeds = 24
+	var begun atomic.Int64
+	t.Run("seeds", func(t *testing.T) {
+		for s := uint64(1); s <= seeds; s++ {
+			t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
+				t.Parallel()
+				o := drawOdds(dice(s)).alone()
+				res := simulate(t, s, o, breakage{})
+				if len(res.violations) > 0 {
+					t.Error(res.report)
+				}
+				begun.Add(res.begun)
+			})
+		}
+	})
+	if n := begun.Load(); n < seeds {
+		t.Errorf("callers carried %d takes in pairs in %d seeds", n, seeds)
 	}
 }
 

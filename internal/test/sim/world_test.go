@@ -51,6 +51,8 @@ type world struct {
 	crashes    int
 	violations []violation
 
+	begun atomic.Int64 // takes that a caller carried together with one of the parent's or child's
+
 	clocks sync.Mutex
 	lo, hi time.Duration // extremes of all clock errors against the true time
 	dates  map[time.Time]middleware.Metadata
