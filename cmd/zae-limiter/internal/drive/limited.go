@@ -98,7 +98,7 @@ const maxPrimed = 10_000
 // Prime makes every limiter acquire one token of each limit of every bucket that it will
 // use. So it knows them, and the measurement has no creations. Of exhausted populations, the
 // first limiter takes everything before the others ask. Loads of more than maxPrimed buckets
-// make theirs as they go, but for exhausted ones.
+// make theirs as they go, but for exhausted ones. New populations always do.
 func (a *Limited) Prime(ctx context.Context) error {
 	targets := a.targets()
 	isLarge := a.site.Cold || len(targets)*a.site.Plan.Limiters > maxPrimed
@@ -128,14 +128,15 @@ type target struct {
 	isExhausted             bool
 }
 
-// targets are the buckets of all classes, once for each group of limiters.
+// targets are the buckets of all classes but for new ones, once for each group of limiters.
 func (a *Limited) targets() (all []target) {
 	seen := map[[3]int]bool{}
 	for c := range a.site.Plan.Classes {
 		for _, b := range BucketsOf(a.site.Plan, c) {
-			if at := [3]int{a.group[c], b[0], b[1]}; !seen[at] {
+			of := &a.site.Plan.Populations[a.site.Plan.Entities[b[0]].Population]
+			if at := [3]int{a.group[c], b[0], b[1]}; !of.New && !seen[at] {
 				seen[at] = true
-				all = append(all, target{c, b[0], b[1], a.site.Plan.Populations[a.site.Plan.Entities[b[0]].Population].Exhausted})
+				all = append(all, target{c, b[0], b[1], of.Exhausted})
 			}
 		}
 	}

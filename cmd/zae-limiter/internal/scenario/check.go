@@ -249,6 +249,9 @@ func (c *checker) populations() {
 		if p.Limited > 0 && p.Limits == nil {
 			c.find(path+".limited", "give the limits of these entities, too")
 		}
+		if p.New && p.Exhausted {
+			c.find(path+".new", "the buckets of these entities are made before the load, and emptied: remove new, or exhausted")
+		}
 		names = append(names, p.Name)
 		all = min(all+max(p.Count, 0)+max(p.Parents, 0), 2*maxEntities)
 	}

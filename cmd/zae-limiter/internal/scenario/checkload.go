@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -35,6 +36,7 @@ func (c *checker) classes() {
 			}
 		}
 		c.arrival(path, of)
+		c.comingRound(path, of)
 	}
 	c.twice("class", names, under("load", names))
 	if together > maxLawEntities {
@@ -282,4 +284,38 @@ func (c *checker) lengths(path string, of *Class) {
 		c.lasts(at+".for", s.For, 0)
 		begin += min(max(s.For, 0), maxDuration)
 	}
+}
+
+// comingRound checks that a rate which takes new entities in turn does not come to the first one
+// again: its bucket would exist.
+func (c *checker) comingRound(path string, of *Class) {
+	if len(c.findings) > 0 || !of.Arrival.Open() {
+		return // the number of operations is not known
+	}
+	due := c.due(of)
+	for i, s := range of.From {
+		p := &c.Populations[s.Population]
+		if p.New && s.Pick.Kind == PickInTurn && due > float64(p.Count) {
+			c.find(fmt.Sprintf("%s.from[%d]", path, i), "%.0f operations take the %d new entities of %s in turn, so these are not new any more: give more entities, a lower rate or a shorter duration",
+				due, p.Count, p.Name)
+		}
+	}
+}
+
+// due is the number of operations of a rate, with the warm-up; of a Poisson process, the expected
+// one.
+func (c *checker) due(of *Class) (n float64) {
+	rate := newCurve(of.Arrival.Stages, c.start(of), c.Duration())
+	if of.Active(0) {
+		n = rate.countAt(0) - rate.countAt(-float64(c.WarmUp))
+	}
+	var begin time.Duration
+	for i, p := range c.Phases {
+		if end := begin + p.For; of.Active(i) {
+			n += rate.countAt(float64(end)) - rate.countAt(float64(begin))
+		}
+		begin += p.For
+	}
+	const rounding = 1e-6
+	return math.Ceil(n - rounding)
 }

@@ -278,6 +278,7 @@ func (r *reader) populations(p place) {
 			"limits":    func(p place) { of.Limits = r.limits(p) },
 			"limited":   func(p place) { of.Limited = int(r.number(p, 1, maxEntities)) },
 			"exhausted": func(p place) { of.Exhausted = r.Bool(p) },
+			"new":       func(p place) { of.New = r.Bool(p) },
 		})
 		r.require(value, map[string]string{"count": "the number of entities"})
 		r.s.Populations = append(r.s.Populations, of)

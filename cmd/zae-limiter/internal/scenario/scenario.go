@@ -68,6 +68,8 @@ type Population struct {
 	Limited int
 	// Exhausted means that the buckets are emptied before the load begins.
 	Exhausted bool
+	// New means that the buckets are made by the load, and not before it.
+	New bool
 }
 
 // A Class is a stream of operations, or a number of users.

@@ -76,7 +76,7 @@ func (l line[T]) ratio(a, of *T) string {
 	if l.plain || a == nil || of == nil || l.value(of) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.2f", l.value(a)/l.value(of))
+	return ratio(l.value(a) / l.value(of))
 }
 
 var ofClass = []line[result.Class]{
@@ -140,9 +140,36 @@ func classes(w *strings.Builder, r *result.Result, phase int) {
 			}
 		}
 		title := strings.ToUpper(first(all).Name + " " + class.Name)
-		app.Table(w, append([]string{title}, sides(r)...), rows(ofClass, of))
+		figures := append(rows(ofClass, of), sinceFirst(phases(r, 0), of)...)
+		app.Table(w, append([]string{title}, sides(r)...), figures)
 		w.WriteByte('\n')
 	}
+}
+
+// sinceFirst compares the latencies of a class in a later phase with those in the first one. There
+// are none if the class was not active then.
+func sinceFirst(begin []*result.Phase, of []*result.Class) [][]string {
+	type pair struct{ now, first *result.Class }
+	pairs := make([]*pair, len(of))
+	name := ""
+	for i, now := range of {
+		if now == nil {
+			continue
+		}
+		at := slices.IndexFunc(begin[i].Classes, func(c result.Class) bool { return c.Name == now.Name })
+		if at < 0 || &begin[i].Classes[at] == now {
+			return nil
+		}
+		name = begin[i].Name
+		if first := &begin[i].Classes[at]; first.Latency.P50 > 0 {
+			pairs[i] = &pair{now, first}
+		}
+	}
+	times := func(a, b result.Milliseconds) float64 { return float64(a) / float64(b) }
+	return rows([]line[pair]{
+		{"latency p50, times " + name, func(p *pair) float64 { return times(p.now.Latency.P50, p.first.Latency.P50) }, ratio, true},
+		{"latency p99, times " + name, func(p *pair) float64 { return times(p.now.Latency.P99, p.first.Latency.P99) }, ratio, true},
+	}, pairs)
 }
 
 // costs shows the costs of a phase, and what the items of each population did.
@@ -177,6 +204,8 @@ var ofPopulation = []struct {
 	{"writes", func(p *result.Population) string { return limitarg.Grouped(p.Writes.Sent) }},
 	{"writes throttled, first 2s", func(p *result.Population) string { return percent(p.Writes.Early()) }},
 	{"writes throttled, after", func(p *result.Population) string { return percent(p.Writes.Late()) }},
+	{"WCU", func(p *result.Population) string { return count(p.Cost.WCU) }},
+	{"RCU", func(p *result.Population) string { return count(p.Cost.RCU) }},
 	{"shards at the end", func(p *result.Population) string { return strconv.Itoa(p.Shards) }},
 }
 
@@ -248,6 +277,8 @@ func books(b *result.Balance) string {
 func count(v float64) string {
 	return limitarg.GroupedDecimal(strconv.FormatFloat(v, 'f', 0, 64))
 }
+
+func ratio(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 func units(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 
