@@ -35,6 +35,24 @@ func TestLongStrangers(t *testing.T) {
 	}
 }
 
+// The buckets of new entities are made by the load, and those of the others before it.
+func TestNewBucketsAreMadeByTheLoad(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := options(builtin(t, "strangers", 400*time.Millisecond), dynamolite.Options{})
+		r := run(t, o)
+		for i := range r.Sides {
+			attack := &r.Sides[i].Phases[1]
+			for k, units := range []float64{1, 4, 4} { // a new item has entries in three indexes
+				c, p := &attack.Classes[k], &attack.Populations[k]
+				if c.Answers.Admitted != c.Due || c.Due == 0 || p.Writes.Sent != c.Due || p.Cost.WCU != units*float64(c.Due) {
+					t.Errorf("%s, %s: %d due, %+v, %+v", r.Sides[i].Name, c.Name, c.Due, c.Answers, p)
+				}
+			}
+		}
+	})
+}
+
 // checkStrangers checks what a side did under the attack. isFull says that the indexes throttle.
 func checkStrangers(t *testing.T, side *result.Side, isFull bool) {
 	t.Helper()
@@ -45,10 +63,6 @@ func checkStrangers(t *testing.T, side *result.Side, isFull bool) {
 	}
 	if before, under := quiet.Classes[0].Latency.P99, neighbours.Latency.P99; float64(under) > 1.2*float64(before) {
 		t.Errorf("%s, neighbours: p99 %v, quiet %v", side.Name, under, before)
-	}
-	// No bucket of a newcomer or a stranger exists before its operation.
-	if n, p := &quiet.Classes[1], population(quiet, "newcomer"); n.Answers.Admitted != n.Due || p.Writes.Sent != n.Due || p.Cost.WCU != 4*float64(n.Due) {
-		t.Errorf("%s, newcomers, quiet: %d due, %+v, %+v", side.Name, n.Due, n.Answers, p)
 	}
 	strangers := population(attack, "stranger")
 	if a := &attack.Classes[2].Answers; strangers.Cost.WCU < 4*float64(a.Admitted) || a.Admitted == 0 {
