@@ -37,7 +37,7 @@ type Options struct {
 	// callers that have returned. Default [DefaultTimeout].
 	Timeout time.Duration
 	// Memory is the number of buckets that the limiter remembers, and of levels of
-	// configuration. Default [DefaultMemory].
+	// configuration. Those that were used once are forgotten first. Default [DefaultMemory].
 	Memory int
 	// TTLMultiplier sets when an idle bucket expires: after this many times its longest
 	// fill time. A bucket whose limits are the entity's own does not expire. Default

@@ -5,10 +5,19 @@ import (
 	"sync"
 )
 
-// A Cache is a bounded map for concurrent use. It holds at most size entries and
-// drops the least recently used ones. Its shards have a lock each and divide the size
-// between them. An entry stays until its shard has seen as many other entries as it
-// has room for. Memory grows with the number of entries.
+// A Cache is a bounded map for concurrent use. It holds at most size entries, and drops those
+// first that were used once. Its shards have a lock each and divide the size between them.
+// Memory grows with the number of entries.
+//
+// In a cache that drops what was not used for longest, whoever asks for enough keys drives all
+// others out: an attacker who invents entities makes a process forget its busy buckets. Here a
+// new entry is on probation. If it is used again later, it is protected, and strangers only
+// drive out what is on probation, at least an eighth of the entries. Where too many are
+// protected, the one not used for longest is on probation again.
+//
+// One acquire uses an entry several times, a stranger's too. So only a use counts that comes
+// after some other new entries, a sixteenth of the size. While few entries are new, nothing is
+// protected, and nothing is dropped either.
 //
 // The cache hashes a key once, and finds the entry by the hash. If two keys have the
 // same hash, the cache keeps the last one put. Such a pair occurs only among billions
@@ -26,13 +35,24 @@ type Cache[K comparable, V any] struct {
 // fewer shards, so that each shard has room for an entry.
 const cacheShards = 16
 
+// The parts of a cache.
+const (
+	probationPart = 8  // an eighth of the entries, at least, is on probation
+	apartPart     = 16 // a sixteenth of new entries is between two uses that count
+)
+
 type cacheShard[K comparable, V any] struct {
 	mu     sync.Mutex
 	size   int
 	byHash map[uint64]*cached[K, V]
-	// ring is the head of the entries in the order of use: next is the last one used, and
-	// prev the one that was not used for longest. Each entry of byHash is in it once.
-	ring cached[K, V]
+	// probation and protected are the heads of two rings in the order of use: next is the last
+	// one used, and prev the one that was not used for longest. Each entry of byHash is in one.
+	probation, protected cached[K, V]
+	// kept is the number of protected entries. It is at most most, which is below size: so a
+	// full shard has an entry on probation that it can drop.
+	kept, most int
+	made       uint32 // new entries so far; it may wrap
+	apart      uint32 // new entries between two uses that count
 }
 
 // A cached is an entry, linked with its neighbours in the order of use.
@@ -40,6 +60,8 @@ type cached[K comparable, V any] struct {
 	prev, next *cached[K, V]
 	key        K
 	value      V
+	number     uint32 // see [cacheShard.made]; of this entry
+	protected  bool
 }
 
 // NewCache makes a cache of at most size entries, at least one.
@@ -56,8 +78,11 @@ func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *Cache[K
 	}
 	c := &Cache[K, V]{hash: hash, shards: make([]cacheShard[K, V], n)}
 	for i := range c.shards {
-		c.shards[i].size = max(1, (size+i)/n)
-		c.shards[i].clearLocked()
+		s := &c.shards[i]
+		s.size = max(1, (size+i)/n)
+		s.most = s.size - max(1, s.size/probationPart)
+		s.apart = uint32(max(1, s.size/apartPart))
+		s.clearLocked()
 	}
 	return c
 }
@@ -74,37 +99,75 @@ func (s *cacheShard[K, V]) getLocked(h uint64, k K) *cached[K, V] {
 	if e == nil || e.key != k {
 		return nil
 	}
-	e.unlink()
-	s.linkLocked(e)
+	s.useLocked(e)
 	return e
 }
 
-// putLocked makes a new entry the last one used. It replaces an entry of the same hash.
-// Otherwise, if there is no room, it replaces the entry that was not used for longest.
+// useLocked makes an entry the last one used, and protects it if it was new some time ago.
+func (s *cacheShard[K, V]) useLocked(e *cached[K, V]) {
+	e.unlink()
+	if !e.protected && s.made-e.number >= s.apart {
+		s.protectLocked(e)
+	}
+	ring := &s.probation
+	if e.protected {
+		ring = &s.protected
+	}
+	e.link(ring)
+}
+
+// protectLocked makes room for an entry that is to be protected. A shard of one entry never
+// needs it: its entry is the newest one.
+func (s *cacheShard[K, V]) protectLocked(e *cached[K, V]) {
+	e.protected = true
+	if s.kept < s.most {
+		s.kept++
+		return
+	}
+	oldest := s.protected.prev
+	oldest.protected = false
+	oldest.unlink()
+	oldest.link(&s.probation)
+}
+
+// putLocked keeps a value, in the entry of its key or in a new one. That replaces an entry of the
+// same hash. Otherwise, if there is no room, it replaces the entry on probation that was not used
+// for longest.
 func (s *cacheShard[K, V]) putLocked(h uint64, k K, v V, hash func(K) uint64) {
+	if e := s.getLocked(h, k); e != nil {
+		e.value = v
+		return
+	}
 	if e := s.byHash[h]; e != nil {
 		s.dropLocked(h, e)
 	} else if len(s.byHash) == s.size {
-		oldest := s.ring.prev
+		oldest := s.probation.prev
 		s.dropLocked(hash(oldest.key), oldest)
 	}
-	e := &cached[K, V]{key: k, value: v}
+	s.made++
+	e := &cached[K, V]{key: k, value: v, number: s.made}
 	s.byHash[h] = e
-	s.linkLocked(e)
+	e.link(&s.probation)
 }
 
 func (s *cacheShard[K, V]) dropLocked(h uint64, e *cached[K, V]) {
+	if e.protected {
+		s.kept--
+	}
 	e.unlink()
 	delete(s.byHash, h)
 }
 
 func (s *cacheShard[K, V]) clearLocked() {
-	s.byHash = make(map[uint64]*cached[K, V])
-	s.ring.prev, s.ring.next = &s.ring, &s.ring
+	s.byHash, s.kept = make(map[uint64]*cached[K, V]), 0
+	for _, ring := range []*cached[K, V]{&s.probation, &s.protected} {
+		ring.prev, ring.next = ring, ring
+	}
 }
 
-func (s *cacheShard[K, V]) linkLocked(e *cached[K, V]) {
-	e.prev, e.next = &s.ring, s.ring.next
+// link makes an entry the last one used of a ring.
+func (e *cached[K, V]) link(ring *cached[K, V]) {
+	e.prev, e.next = ring, ring.next
 	e.prev.next, e.next.prev = e, e
 }
 

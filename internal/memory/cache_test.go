@@ -52,44 +52,116 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// An entry stays in its shard until more new entries arrive between two of its uses
-// than the shard has room for.
-func TestCacheDropsWhatWasNotUsedForLongest(t *testing.T) {
+// strangers puts new keys, beginning with one, until some have come to the shard of key 0. It
+// returns the key after them.
+func strangers(c *memory.Cache[int, int], from, n int) (next int) {
+	for ; n > 0; from++ {
+		if c.Put(from, from); c.Together(0, from) {
+			n--
+		}
+	}
+	return from
+}
+
+// An entry that was used once stays until its shard has seen as many others as it has room for.
+// Uses at the same time are as one.
+func TestCacheDropsFirstWhatWasUsedOnce(t *testing.T) {
 	t.Parallel()
-	uses := map[string]func(*memory.Cache[int, int]){
-		"put":        func(c *memory.Cache[int, int]) { c.Put(0, 0) },
-		"get":        func(c *memory.Cache[int, int]) { c.Get(0) },
-		"get or put": func(c *memory.Cache[int, int]) { c.GetOrPut(0, func() int { return 0 }) },
+	for _, size := range cacheSizes {
+		for _, uses := range []int{0, 1, 9} {
+			t.Run(fmt.Sprint(size, " ", uses), func(t *testing.T) {
+				t.Parallel()
+				c := memory.NewCache[int, int](size)
+				next := strangers(c, 1, 3*size) // they fill the shards
+				c.Put(0, 0)
+				for range uses {
+					c.Get(0)
+					c.Put(0, 0)
+				}
+				room := max(1, size/c.Shards())
+				if next = strangers(c, next, room-1); !c.Has(0) {
+					t.Fatalf("dropped after %d others", room-1)
+				}
+				if strangers(c, next, 2); c.Has(0) { // an odd size leaves room for one more
+					t.Errorf("kept after %d others", room+1)
+				}
+			})
+		}
+	}
+}
+
+// Entries that were used again later stay, whatever number of strangers come between two of their
+// uses. Up to seven eighths of a shard stay so.
+func TestCacheKeepsWhatIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	uses := map[string]func(*memory.Cache[int, int], int){
+		"put":        func(c *memory.Cache[int, int], k int) { c.Put(k, k) },
+		"get":        func(c *memory.Cache[int, int], k int) { c.Get(k) },
+		"get or put": func(c *memory.Cache[int, int], k int) { c.GetOrPut(k, func() int { return k }) },
 	}
 	for name, use := range uses {
 		for _, size := range []int{32, 47, 160, 1600} {
 			t.Run(fmt.Sprint(name, " ", size), func(t *testing.T) {
 				t.Parallel()
 				c := memory.NewCache[int, int](size)
-				c.Put(0, 0)
-				room, others := size/c.Shards(), 0
-				last := 100 * size
-				for k := 1; k < last; k++ {
+				room := size / c.Shards()
+				most := room - max(1, room/8)
+				warm := []int{0}
+				for k := 1; len(warm) < most; k++ {
 					if c.Together(0, k) {
-						if others == room-1 {
-							use(c)
-							others = 0
+						warm = append(warm, k)
+					}
+				}
+				for _, k := range warm {
+					c.Put(k, k)
+				}
+				next := strangers(c, 1_000_000, max(1, room/16))
+				for range 3 {
+					for _, k := range warm {
+						if use(c, k); !c.Has(k) {
+							t.Fatalf("%d is forgotten", k)
 						}
-						others++
 					}
-					if c.Put(k, k); !c.Has(0) {
-						t.Fatalf("dropped after %d others, with room for %d", others, room)
+					next = strangers(c, next, 20*room)
+					for _, k := range warm {
+						if !c.Has(k) {
+							t.Fatalf("%d of %d is forgotten after strangers", k, len(warm))
+						}
 					}
-				}
-				for k := last; others <= room; k++ { // an odd size leaves room for one more
-					if c.Put(k, k); c.Together(0, k) {
-						others++
-					}
-				}
-				if c.Has(0) {
-					t.Errorf("kept after %d others, with room for %d", others, room)
 				}
 			})
+		}
+	}
+}
+
+// Of more entries that are used again than can stay, those stay that were used last.
+func TestCacheProtectsSevenEighths(t *testing.T) {
+	t.Parallel()
+	const size = 1600
+	c := memory.NewCache[int, int](size)
+	room := size / c.Shards()
+	next := 1
+	for round := range 4 {
+		if round == 2 {
+			c.Clear()
+		}
+		var all []int
+		for len(all) < room {
+			k := next
+			if next++; !c.Together(0, k) {
+				continue
+			}
+			c.Put(k, k)
+			next = strangers(c, next, room/16)
+			c.Get(k)
+			all = append(all, k)
+		}
+		next = strangers(c, next, 1000)
+		first := room / 8
+		for i, k := range all {
+			if c.Has(k) != (i >= first) {
+				t.Errorf("round %d: entry %d of %d is there: %t, the first one should be %d", round, i, len(all), c.Has(k), first)
+			}
 		}
 	}
 }
