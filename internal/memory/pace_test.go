@@ -78,7 +78,7 @@ func TestABucketIsScarce(t *testing.T) {
 	}
 }
 
-// Nobody knows what a shard holds that was not seen lately: the bucket may hold plenty.
+// A shard that was not seen lately may hold anything: the bucket may hold plenty.
 func TestABucketThatWasNotSeenWholeIsNotScarce(t *testing.T) {
 	t.Parallel()
 	later := memory.Moment{Now: start.Now + 1001, Up: start.Up + time.Second + time.Millisecond}
