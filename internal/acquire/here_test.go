@@ -208,3 +208,20 @@ func TestCarriedWritesStartUpkeep(t *testing.T) {
 		}
 	})
 }
+
+// A write that meets an item with a stamp far ahead leaves the healing to another goroutine,
+// because its caller could not leave that.
+func TestACallerHealsNothing(t *testing.T) {
+	inDatedWorld(t, func(w *world) {
+		w.System(limiter.PerMinute("rpm", 600))
+		l := w.newCarrying(limiter.Options{})
+		w.Take(l.Limiter, ask("user", "rpm", 1))
+		w.Take(w.fast(time.Hour), ask("user", "rpm", 1))
+		l.writes.Store(0)
+		w.Take(l.Limiter, ask("user", "rpm", 1))
+		if carried, healed := l.writes.Load(), l.Stats().Healed; carried != 1 || healed != 1 {
+			w.Errorf("the caller carried %d writes, %d items were healed", carried, healed)
+		}
+		w.stampedNear(0)
+	})
+}
