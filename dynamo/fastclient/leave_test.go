@@ -111,7 +111,14 @@ func leaveTwoAt(t *testing.T, answer string, cut int) {
 	t.Helper()
 	server, cfg := newHalting(t, false, answer)
 	defer server.close()
-	server.cut, server.warms = cut, 10*time.Millisecond
+	var made atomic.Int32
+	twoMade := make(chan struct{})
+	server.cut, server.warm = cut, func() { // the first answers come when two connections are made
+		if made.Add(1) == 2 {
+			close(twoMade)
+		}
+		<-twoMade
+	}
 	l := newLeaver(t, cfg)
 	l.warmTwo()
 	caller, leave := context.WithCancel(t.Context())

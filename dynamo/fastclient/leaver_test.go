@@ -29,7 +29,7 @@ import (
 type halting struct {
 	answer string
 	cut    int
-	warms  time.Duration // before a connection's first answer
+	warm   func()        // called before a connection's first answer, if not nil
 	slow   time.Duration // before the answers after the second one
 	sent   chan struct{} // receives when the first bytes are sent, for each connection
 	rest   chan bool     // whether the rest comes, or the connection ends, for each connection
@@ -94,11 +94,11 @@ func (h *halting) serve(c net.Conn) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		h.requests.Add(1)
 		if n != 2 {
-			wait := h.slow
-			if n == 1 {
-				wait = h.warms
+			if n > 1 {
+				time.Sleep(h.slow)
+			} else if h.warm != nil {
+				h.warm()
 			}
-			time.Sleep(wait)
 			_, _ = io.WriteString(c, response(http.StatusOK, "", result))
 			continue
 		}
