@@ -75,6 +75,27 @@ func TestClocksThatChange(t *testing.T) {
 	}
 }
 
+// A pattern that follows real time, and matches in an hour that repeats and then not for a year: the change of the clocks is
+// far from the next day that matches, and counts all the same.
+func TestRareHourThatRepeats(t *testing.T) {
+	t.Parallel()
+	r := parse(t, "30 1/23 1 11 *", "America/New_York") // 1/23 is 1 alone, in real time
+	at := func(text string) int64 {
+		instant, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return instant.UnixMilli()
+	}
+	first, second := at("2026-11-01T01:30:00-04:00"), at("2026-11-01T01:30:00-05:00")
+	if got := r.Next(at("2026-11-01T01:45:00-04:00")); got != second {
+		t.Errorf("the edge after the first 01:45 is %s, want %s", instant(got), instant(second))
+	}
+	if got := r.Period(at("2026-11-01T01:15:00-05:00")).Start; got != first {
+		t.Errorf("the period of the second 01:15 begins at %s, want %s", instant(got), instant(first))
+	}
+}
+
 // The ends of months: a day that is clamped comes back, cron leaves a month out, and a leap day is never farther than the
 // eight years from 2096 to 2104.
 func TestEndsOfMonths(t *testing.T) {
@@ -86,6 +107,8 @@ func TestEndsOfMonths(t *testing.T) {
 	}{
 		{"month from day 31", "2027-12-31", []string{"2028-01-31", "2028-02-29", "2028-03-31", "2028-04-30", "2028-05-31"}},
 		{"month from last day", "2026-12-31", []string{"2027-01-31", "2027-02-28", "2027-03-31"}},
+		{"month from last day", "2100-01-31", []string{"2100-02-28", "2100-03-31"}},
+		{"month from last day", "2000-01-31", []string{"2000-02-29", "2000-03-31"}},
 		{"month from day 29", "2026-12-31", []string{"2027-01-29", "2027-02-28", "2027-03-29"}},
 		{"month", "2026-12-31", []string{"2027-01-01", "2027-02-01"}},
 		{"0 0 31 * *", "2026-01-31", []string{"2026-03-31", "2026-05-31", "2026-07-31", "2026-08-31"}},
