@@ -162,7 +162,7 @@ func newCron(text [5]string, clamp bool) (*cron, error) {
 	}
 	c := &cron{text: text, pattern: pattern{
 		months: uint16(sets[inMonth]), dates: uint32(sets[inDay]),
-		weekdays: uint8(sets[inWeekday]&0x7f | sets[inWeekday]>>7),
+		weekdays: uint8(sets[inWeekday]&everyWeekday | sets[inWeekday]>>7),
 		both:     strings.HasPrefix(text[inDay], "*") || strings.HasPrefix(text[inWeekday], "*"),
 		clamp:    clamp,
 		real:     strings.ContainsAny(text[inHour], "*/"),
@@ -184,7 +184,7 @@ func (c *cron) check() error {
 		// days of all years: the days of any year show it.
 		possible := c.pattern
 		if possible.both {
-			possible.weekdays = 0x7f
+			possible.weekdays = everyWeekday
 		}
 		some = some || possible.days(leapYear, month) != 0
 		all = all && c.days(leapYear, month) == monthMask(daysIn(leapYear, month))

@@ -19,6 +19,9 @@ type pattern struct {
 	always bool
 }
 
+// everyWeekday is the set of all weekdays.
+const everyWeekday = 0x7f
+
 // days is the set of the days of a month that match. Bit 1 is the first day.
 func (p *pattern) days(year, month int) uint32 {
 	if p.months>>month&1 == 0 {
@@ -29,8 +32,12 @@ func (p *pattern) days(year, month int) uint32 {
 	if p.clamp && dates>>(n+1) != 0 {
 		dates |= 1 << n
 	}
+	dates &= monthMask(n)
+	if p.both && (dates == 0 || p.weekdays == everyWeekday) {
+		return dates // as weekdays would not change it
+	}
 	first := weekdayOf(date{year, month, 1}.number())
-	week := uint64(p.weekdays>>first | p.weekdays<<(7-first)&0x7f) // bit 0 is the weekday of the first day
+	week := uint64(p.weekdays>>first | p.weekdays<<(7-first)&everyWeekday) // bit 0 is the weekday of the first day
 	weekdays := uint32((week | week<<7 | week<<14 | week<<21 | week<<28) << 1)
 	if p.both {
 		dates &= weekdays

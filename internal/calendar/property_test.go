@@ -134,10 +134,16 @@ func TestOracle(t *testing.T) {
 
 func TestLongOracle(t *testing.T) {
 	t.Parallel()
+	inEveryZone(t, func(t *testing.T, zone string, seed uint64) { compareWithOracle(t, zone, seed, 40) })
+}
+
+// inEveryZone runs a test for each zone.
+func inEveryZone(t *testing.T, test func(t *testing.T, zone string, seed uint64)) {
+	t.Helper()
 	for i, zone := range zoneNames(t) {
 		t.Run(zone, func(t *testing.T) {
 			t.Parallel()
-			compareWithOracle(t, zone, uint64(i)+1000, 40)
+			test(t, zone, uint64(i)+1000)
 		})
 	}
 }
@@ -212,12 +218,7 @@ func TestScheduleOracle(t *testing.T) {
 
 func TestLongScheduleOracle(t *testing.T) {
 	t.Parallel()
-	for i, zone := range zoneNames(t) {
-		t.Run(zone, func(t *testing.T) {
-			t.Parallel()
-			compareSchedules(t, zone, uint64(i)+1000, 40)
-		})
-	}
+	inEveryZone(t, func(t *testing.T, zone string, seed uint64) { compareSchedules(t, zone, seed, 40) })
 }
 
 func compareSchedules(t *testing.T, zone string, seed uint64, cases int) {
@@ -316,12 +317,9 @@ func TestOneEdgeForEachDate(t *testing.T) {
 
 func TestLongOneEdgeForEachDate(t *testing.T) {
 	t.Parallel()
-	for i, zone := range zoneNames(t) {
-		t.Run(zone, func(t *testing.T) {
-			t.Parallel()
-			checkDaily(t, zone, rand.New(rand.NewPCG(uint64(i), 46)), 1970, 130*365)
-		})
-	}
+	inEveryZone(t, func(t *testing.T, zone string, seed uint64) {
+		checkDaily(t, zone, rand.New(rand.NewPCG(seed, 46)), 1970, 130*365)
+	})
 }
 
 // checkDaily renews a daily quota so many times. Its time is not midnight, because a date that a zone skips altogether, as
