@@ -259,8 +259,13 @@ func decodeEntry(z *Zone, part string, extended bool) (entry, error) {
 	}
 	n, ok := number(clamped)
 	for _, i := range [...]int{inMinute, inHour, inMonth} {
-		_, single := number(text[i])
-		ok = ok && (single || i == inMonth && text[i] == "*")
+		value, single := number(text[i])
+		switch {
+		case single:
+			text[i] = strconv.Itoa(value) // 00 is 0, as in words
+		case i != inMonth || text[i] != "*":
+			ok = false
+		}
 	}
 	if !ok || text[inDay] != "*" || text[inWeekday] != "*" {
 		return nil, corrupt("entry", part, "E is one day, at one time, of one month or of all")
