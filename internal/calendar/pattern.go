@@ -47,6 +47,15 @@ func (p *pattern) days(year, month int) uint32 {
 	return dates & monthMask(n)
 }
 
+// daysThat is the set of the days of a month that match, or do not, as on says.
+func (p *pattern) daysThat(year, month int, on bool) uint32 {
+	days := p.days(year, month)
+	if !on {
+		days = ^days & monthMask(daysIn(year, month))
+	}
+	return days
+}
+
 // monthMask has a bit for each day of a month of n days.
 func monthMask(n int) uint32 { return (1<<n - 1) << 1 }
 
@@ -112,11 +121,7 @@ func (p *pattern) upTo(c int64, on bool) int64 {
 func (p *pattern) dayFrom(n int64, on bool) int64 {
 	d := dateOf(n)
 	for {
-		days := p.days(d.year, d.month)
-		if !on {
-			days = ^days & monthMask(daysIn(d.year, d.month))
-		}
-		if rest := days >> d.day; rest != 0 {
+		if rest := p.daysThat(d.year, d.month, on) >> d.day; rest != 0 {
 			d.day += bits.TrailingZeros32(rest)
 			return d.number()
 		}
@@ -137,11 +142,7 @@ func (p *pattern) dayFrom(n int64, on bool) int64 {
 func (p *pattern) dayUpTo(n int64, on bool) int64 {
 	d := dateOf(n)
 	for {
-		days := p.days(d.year, d.month)
-		if !on {
-			days = ^days & monthMask(daysIn(d.year, d.month))
-		}
-		if rest := days & (1<<(d.day+1) - 1); rest != 0 {
+		if rest := p.daysThat(d.year, d.month, on) & (1<<(d.day+1) - 1); rest != 0 {
 			d.day = bits.Len32(rest) - 1
 			return d.number()
 		}
