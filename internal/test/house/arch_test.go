@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 	"store":             {},
 	"store/storetest":   {".", "store"},
 	"internal/bucket":   {},
-	"internal/calendar": {"store", "internal/bucket"},
+	"internal/calendar": {},
 
 	// The store on DynamoDB.
 	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/calls", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
@@ -198,6 +198,7 @@ func isForTests(folder string) bool {
 var standardOnly = []string{
 	".", "store", "internal/acquire", "internal/upkeep", "internal/process", "internal/config",
 	"internal/memory", "internal/plan", "internal/lane", "internal/calls", "internal/bucket",
+	"internal/calendar",
 }
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.

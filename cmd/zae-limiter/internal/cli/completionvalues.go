@@ -43,6 +43,7 @@ var (
 		"entity":               stored(entities),
 		"fallback":             storedList(":", limitsInForce),
 		"file":                 file("yaml", "yml", "json"),
+		"from":                 free,
 		"function":             free,
 		"html":                 file("html"),
 		"image":                free,
@@ -105,6 +106,7 @@ var (
 		"vpc-id":               free,
 		"windows":              commaList(windows()...),
 		"worker-image":         free,
+		"zone":                 free,
 	}
 
 	// flagsOf has those of a command that mean something else there.
@@ -130,6 +132,7 @@ var (
 		"RESOURCE":    stored(resources),
 		"RESULT.json": file("json"),
 		"SCENARIO":    words(scenario.Names()...),
+		"SPEC":        free,
 	}
 
 	// argumentsOf has those of a command that mean something else there.

@@ -20,6 +20,9 @@ import (
 // Root returns the command of the program.
 func Root() *cobra.Command { return newRoot(&app.App{}, Version{}) }
 
+// ZonesOf is zonesOf.
+var ZonesOf = zonesOf
+
 // IsGlobal reports whether a flag is one that many commands have.
 func IsGlobal(name string) bool {
 	for _, section := range global {

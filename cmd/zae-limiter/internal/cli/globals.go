@@ -49,6 +49,7 @@ var meaningless = []struct{ command, flags, why string }{
 	{"local", "table namespace region endpoint-url local", "other programs choose them; --data has the directory"},
 	{"name", "table namespace region endpoint-url local", "nothing is sent"},
 	{"namespace", "namespace", "the namespace is an argument"},
+	{"periods", "table namespace region endpoint-url local", "nothing is sent"},
 	{"redrive", "namespace", "the queue has the records of all namespaces"},
 	{"replay", "table namespace region endpoint-url local", "nothing is sent"},
 	{"rollback", "namespace local", "a stack is at AWS, and has all namespaces"},

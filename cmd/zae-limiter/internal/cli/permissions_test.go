@@ -55,7 +55,7 @@ const (
 var withoutScripts = []string{"loadtest orchestrate", "loadtest serve-worker", "loadtest worker", "provision"}
 
 // withoutRequests lists the commands that send no request to AWS.
-var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest compare", "loadtest scenarios", "loadtest report", "loadtest show", "local", "name decode", "name encode", "replay", "template", "version"}
+var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest compare", "loadtest scenarios", "loadtest report", "loadtest show", "local", "name decode", "name encode", "periods", "replay", "template", "version"}
 
 // byTiming lists the commands whose requests depend on how much they get done: a load test makes
 // and deletes as many items as it has time for. The file may have more than one run sends.

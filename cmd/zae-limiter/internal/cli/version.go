@@ -67,21 +67,30 @@ type programView struct {
 	Time     string `json:"committed_at,omitempty"` // when it was committed
 	Modified bool   `json:"modified,omitempty"`     // the files built differ from the commit
 	Peer     string `json:"peer_version"`
+
+	Zones zonesView `json:"time_zones"` // the time zone data that the program uses
 }
 
 // print writes the version, and that of the Python package whose tables the program shares.
 func (v Version) print(a *app.App) error {
-	return a.Print(programView{v.module(), v.Revision, v.Time, v.Modified, dynamo.ClientVersion}, func(w *strings.Builder) {
-		fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\n", v, dynamo.ClientVersion)
+	zones := zonesOf(a.Getenv, systemZones())
+	return a.Print(programView{v.module(), v.Revision, v.Time, v.Modified, dynamo.ClientVersion, zones}, func(w *strings.Builder) {
+		v.text(w, zones)
 	})
+}
+
+// text writes the version for people, and the time zone data.
+func (v Version) text(w *strings.Builder, zones zonesView) {
+	fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\nTime zones %s\n", v, dynamo.ClientVersion, zones)
 }
 
 func newVersion(a *app.App, v Version) *cobra.Command {
 	return a.Prints(&cobra.Command{
 		Use:   "version",
 		Short: "Show the version of this program, and those of a table",
-		Long: "Show the version of this program. With --table, show the versions of that table as well, and\n" +
-			"whether this program works with them; the exit code is 1 if it does not.",
+		Long: "Show the version of this program, and of the time zone data that it uses. With --table, show\n" +
+			"the versions of that table as well, and whether this program works with them; the exit code\n" +
+			"is 1 if it does not.",
 		Args: app.Arguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, given := a.Flags.Given("table"); !given {
@@ -102,6 +111,7 @@ type versionsOptions struct {
 type tableVersionView struct {
 	Version string            `json:"version"`
 	Peer    string            `json:"peer_version"`
+	Zones   zonesView         `json:"time_zones"` // the time zone data that the program uses
 	Table   *app.VersionsView `json:"versions"`
 	Status  string            `json:"status"`
 }
@@ -121,8 +131,9 @@ func (o *versionsOptions) Run(ctx context.Context) error {
 		table = (*app.VersionsView)(&found)
 	}
 	status := statusOf(found, ok)
-	err = o.app.Print(tableVersionView{o.program.module(), dynamo.ClientVersion, table, status}, func(w *strings.Builder) {
-		fmt.Fprintf(w, "zae-limiter %s, on tables of the Python package %s\n", o.program, dynamo.ClientVersion)
+	zones := zonesOf(o.app.Getenv, systemZones())
+	err = o.app.Print(tableVersionView{o.program.module(), dynamo.ClientVersion, zones, table, status}, func(w *strings.Builder) {
+		o.program.text(w, zones)
 		table.Text(w)
 		app.Fields(w, "Status", status)
 	})

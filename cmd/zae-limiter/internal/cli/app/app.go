@@ -120,6 +120,14 @@ func (a *App) Run(ctx context.Context, r Runner) error {
 	return errors.Join(r.Run(ctx), a.close())
 }
 
+// Clock is the local time.
+func (a *App) Clock() time.Time {
+	if a.Now != nil {
+		return a.Now()
+	}
+	return time.Now()
+}
+
 // Endpoint is the endpoint of the flags.
 func (a *App) Endpoint() Endpoint { return a.EndpointAt(a.Flags.EndpointURL) }
 

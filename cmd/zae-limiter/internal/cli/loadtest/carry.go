@@ -93,7 +93,7 @@ func carryWithLocust(_ context.Context, a *app.App, log *slog.Logger) (fleet.Car
 		}
 		worker, err := locust.New(locust.Options{
 			Master: j.Master, Load: actor, Name: j.ID, Logger: log, Now: a.Now, MaxGrace: maxGrace,
-			Patience: max(j.ConnectBy.Sub(clock(a)), 1),
+			Patience: max(j.ConnectBy.Sub(a.Clock()), 1),
 		})
 		if err != nil {
 			return err
@@ -121,12 +121,4 @@ func planOfText(name, file string) (*scenario.Plan, error) {
 		return nil, err
 	}
 	return planOf(s)
-}
-
-// clock is the local time.
-func clock(a *app.App) time.Time {
-	if a.Now != nil {
-		return a.Now()
-	}
-	return time.Now()
 }

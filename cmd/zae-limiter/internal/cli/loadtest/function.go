@@ -52,7 +52,7 @@ func (o *serve) logger() (*slog.Logger, error) {
 }
 
 // now is the local clock.
-func (o *serve) now() time.Time { return clock(o.app) }
+func (o *serve) now() time.Time { return o.app.Clock() }
 
 // workerServer is the command serve-worker.
 type workerServer struct {

@@ -80,7 +80,7 @@ func (h *herd) validate() error {
 func (h *herd) options(lasting time.Duration) swarm.Options {
 	return swarm.Options{
 		Page:  &swarm.Page{URL: h.url, Client: &http.Client{Timeout: lookTimeout}},
-		Order: h.order, Duration: lasting, Workers: h.workers, Patience: h.wait, Now: func() time.Time { return clock(h.app) },
+		Order: h.order, Duration: lasting, Workers: h.workers, Patience: h.wait, Now: func() time.Time { return h.app.Clock() },
 	}
 }
 

@@ -1,0 +1,184 @@
+package calendar
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Params are the parameters of a limit: tokens in thousandths, and the period in milliseconds.
+type Params struct {
+	Capacity int64
+	Amount   int64 // added each period; 0 for a quota
+	Period   int64
+}
+
+// A Change is an entry of a [Schedule]: while the minutes of a pattern match, the limit has other parameters. It scales
+// the limit, or it sets some of its parameters; the others stay as they are.
+type Change struct {
+	Cron     string // five fields
+	Permille int64  // scales the capacity and the amount; 0: does not scale
+	Capacity int64  // tokens; 0: stays
+	Amount   int64  // tokens; 0: stays
+	Seconds  int64  // the period; 0: stays
+}
+
+// A Schedule says which parameters a limit has at an instant. Its entries follow the wall of a zone in real time: an entry
+// is in force in every minute that its pattern matches, and of several the first. It does not change, and it is interned
+// like a [Renewal].
+type Schedule struct {
+	zone    *Zone
+	entries []scheduled
+	code    string
+}
+
+// scheduled is a [Change] whose pattern is parsed.
+type scheduled struct {
+	*cron
+
+	Change
+}
+
+// Base is the index when no entry is in force.
+const Base = -1
+
+// NewSchedule makes the schedule of some changes in a zone. The error is an [*Error].
+func NewSchedule(changes []Change, zone string) (*Schedule, error) {
+	z, err := LoadZone(zone)
+	if err != nil {
+		return nil, err
+	}
+	if len(changes) == 0 {
+		return nil, &Error{Field: "schedule", Reason: "it has no entry", Advice: "give one at least, or no schedule"}
+	}
+	s := &Schedule{zone: z}
+	for _, change := range changes {
+		c, err := parseCron(change.Cron)
+		if err != nil {
+			return nil, err
+		}
+		if err := change.check(); err != nil {
+			return nil, err
+		}
+		change.Cron = c.fieldsText()
+		s.entries = append(s.entries, scheduled{c, change})
+	}
+	s.code = s.encode()
+	return schedules.intern(key{s.code, z.name}, s), nil
+}
+
+// check refuses what the peer refuses.
+func (c *Change) check() error {
+	const (
+		permille = 1_000_000_000
+		tokens   = 1_000_000_000_000_000
+		seconds  = 1_000_000_000
+	)
+	for _, v := range []struct {
+		field        string
+		value, bound int64
+	}{
+		{"scale in thousandths", c.Permille, permille},
+		{"scheduled capacity", c.Capacity, tokens},
+		{"scheduled refill amount", c.Amount, tokens},
+		{"scheduled refill period", c.Seconds, seconds},
+	} {
+		if v.value < 0 || v.value > v.bound {
+			return &Error{
+				Field: v.field, Value: strconv.FormatInt(v.value, 10), Reason: "it is out of bounds",
+				Advice: fmt.Sprintf("give a number from 1 to %d", v.bound),
+			}
+		}
+	}
+	if absolute := c.Capacity != 0 || c.Amount != 0 || c.Seconds != 0; absolute == (c.Permille != 0) {
+		return &Error{
+			Field: "scheduled entry", Value: c.Cron, Reason: "it must either scale the limit, or set some of its parameters",
+			Advice: "give a scale, or a capacity, a refill amount or a refill period",
+		}
+	}
+	return nil
+}
+
+// Zone is the IANA name of the zone.
+func (s *Schedule) Zone() string { return s.zone.name }
+
+// Changes are the entries.
+func (s *Schedule) Changes() []Change {
+	all := make([]Change, len(s.entries))
+	for i := range s.entries {
+		all[i] = s.entries[i].Change
+	}
+	return all
+}
+
+// At returns the parameters in force at an instant, and the index of the entry that sets them, or [Base].
+func (s *Schedule) At(t int64, base Params) (p Params, index int) {
+	index = s.index(s.zone.civil(within(t)))
+	if index == Base {
+		return base, Base
+	}
+	return s.entries[index].apply(base), index
+}
+
+// index is the first entry that a civil time matches.
+func (s *Schedule) index(c int64) int {
+	for i := range s.entries {
+		if s.entries[i].on(c) {
+			return i
+		}
+	}
+	return Base
+}
+
+// horizon bounds how far NextChange looks. A leap day is never farther.
+const horizon = (8*365 + 2) * day
+
+// NextChange returns the first instant after t at which another entry is in force, and whether there is one within eight
+// years. It is where the entry in force ends, or where one that goes before it begins.
+func (s *Schedule) NextChange(t int64) (at int64, ok bool) {
+	t = within(t)
+	at = t + horizon + 1
+	before := len(s.entries)
+	if index := s.index(s.zone.civil(t)); index != Base {
+		before = index
+		if e := &s.entries[index]; !e.always {
+			at = s.zone.from(&e.pattern, t, false)
+		}
+	}
+	for i := range s.entries[:before] {
+		at = min(at, s.zone.from(&s.entries[i].pattern, t, true))
+	}
+	return at, at-t <= horizon
+}
+
+// maxMilli is the largest number of thousandths of tokens that a limit can have.
+const maxMilli = 1_000_000_000_000_000_000
+
+// apply returns the parameters that an entry makes of those of the limit. The scale is a float64 and the result is cut
+// off, because the peer computes so.
+func (c *Change) apply(p Params) Params {
+	if c.Permille != 0 {
+		return Params{scale(p.Capacity, c.Permille), scale(p.Amount, c.Permille), p.Period}
+	}
+	if c.Capacity != 0 {
+		p.Capacity = c.Capacity * 1000
+	}
+	if c.Amount != 0 {
+		p.Amount = c.Amount * 1000
+	}
+	if c.Seconds != 0 {
+		p.Period = c.Seconds * 1000
+	}
+	return p
+}
+
+// scale multiplies by a scale. The result is from 1 to maxMilli, except that 0 stays 0.
+func scale(v, permille int64) int64 {
+	if v == 0 {
+		return 0
+	}
+	scaled := float64(v) * (float64(permille) / 1000)
+	if scaled >= maxMilli {
+		return maxMilli
+	}
+	return max(1, int64(scaled))
+}
