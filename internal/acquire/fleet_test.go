@@ -1,0 +1,180 @@
+package acquire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+)
+
+// A fleet is many processes that share a table, in virtual time, on an engine that throttles as
+// AWS does and answers after 5 ms. Requests arrive at random, each at one of the processes.
+// When a test of a fleet ends, its bubble has no goroutine left.
+type fleet struct {
+	processes, entities int
+	rate                float64       // requests a second, of all processes together
+	limit               limiter.Limit // rps, of each entity
+	warmUp, measured    time.Duration
+	sticky              bool // the requests of an entity come to one process; otherwise each to a random one
+}
+
+// A voyage holds the results of a fleet. All counts but the admissions leave out the warm-up.
+type voyage struct {
+	*world
+	began                     time.Time
+	asked, granted, refused   atomic.Int64
+	failed                    atomic.Int64
+	failure                   atomic.Pointer[error]
+	writes, throttled, missed atomic.Int64 // to buckets; throttled; refused by their condition
+	billed                    dynamolite.Usage
+
+	mu       sync.Mutex
+	admitted map[string][]time.Time // by entity
+}
+
+// sail runs a fleet and checks what must hold for each: no entity gets more than its limit, and the
+// table has counted what was admitted.
+func (f fleet) sail(t *testing.T, check func(v *voyage)) {
+	t.Helper()
+	o := awsEngine()
+	o.Latency = dynamolite.Latency{}
+	inEngine(t, o, dynamo.TableOptions{}, func(w *world) {
+		v := &voyage{world: w, admitted: map[string][]time.Time{}}
+		w.System(f.limit)
+		all := make([]*limiter.Limiter, f.processes)
+		for i := range all {
+			all[i] = w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, distance(5*time.Millisecond), f.count(v))), limiter.Options{})
+		}
+		v.began = time.Now()
+		var before dynamolite.Ledger
+		time.AfterFunc(f.warmUp, func() { before = w.Engine.Ledger() })
+		var calls sync.WaitGroup
+		draw := rand.New(rand.NewPCG(1, 7))
+		for at := time.Duration(0); at < f.warmUp+f.measured; at += time.Duration(draw.ExpFloat64() / f.rate * float64(time.Second)) {
+			time.Sleep(at - time.Since(v.began))
+			entity := draw.IntN(f.entities)
+			process := entity % f.processes
+			if !f.sticky {
+				process = draw.IntN(f.processes)
+			}
+			calls.Go(func() { v.ask(w.Context(), all[process], fmt.Sprintf("entity-%d", entity), at >= f.warmUp) })
+		}
+		calls.Wait()
+		v.billed = w.Engine.Ledger().Since(before).Total()
+		for entity, at := range v.admitted {
+			v.isWithin(entity, f.limit, at)
+		}
+		check(v)
+	})
+}
+
+// count counts the writes to buckets.
+func (f fleet) count(v *voyage) faults.Hook {
+	return faults.On(faults.After(func(_ *faults.Call, err error) error {
+		switch {
+		case time.Since(v.began) < f.warmUp:
+			return err
+		case isThrottled(err):
+			v.throttled.Add(1)
+		case err != nil:
+			v.missed.Add(1)
+		}
+		v.writes.Add(1)
+		return err
+	}), faults.UpdateItem, faults.TransactWriteItems)
+}
+
+func (v *voyage) ask(ctx context.Context, l *limiter.Limiter, entity string, counts bool) {
+	_, err := l.Acquire(ctx, ask(entity, "rps", 1))
+	if err == nil {
+		v.mu.Lock()
+		v.admitted[entity] = append(v.admitted[entity], time.Now())
+		v.mu.Unlock()
+	}
+	if !counts {
+		return
+	}
+	v.asked.Add(1)
+	switch {
+	case err == nil:
+		v.granted.Add(1)
+	case errors.Is(err, limiter.ErrExceeded):
+		v.refused.Add(1)
+	default:
+		v.failed.Add(1)
+		v.failure.Store(&err)
+	}
+}
+
+// isWithin checks that no interval has more admissions than the limit allows, and that the table
+// has counted each of them. The admissions are in the order of time. A bucket that holds what the
+// limit earns in [plan.Lateness] more than its capacity would admit each of them.
+func (v *voyage) isWithin(entity string, limit limiter.Limit, admitted []time.Time) {
+	v.Helper()
+	const lateness = 50 * time.Millisecond
+	earns := float64(limit.Amount) / limit.Period.Seconds()
+	most := float64(limit.Capacity) + earns*lateness.Seconds()
+	held, last := most, v.began
+	for _, at := range admitted {
+		held, last = min(most, held+earns*at.Sub(last).Seconds())-1, at
+		if held < -1e-6 {
+			v.Errorf("%s was admitted too often after %v", entity, at.Sub(v.began))
+			return
+		}
+	}
+	var consumed int64
+	for _, img := range v.Images(entity) {
+		l, _ := img.Limit("rps")
+		consumed += l.Consumed / 1000
+	}
+	if consumed != int64(len(admitted)) {
+		v.Errorf("%s was admitted %d times, and the table has counted %d", entity, len(admitted), consumed)
+	}
+}
+
+// log logs the figures of docs/measurements/scale.md.
+func (v *voyage) log() {
+	n := float64(v.granted.Load())
+	requests := float64(v.billed.Requests) / n
+	v.Logf("%d asked, %d granted, %d refused, %d failed; an admission: %.3f write units, %.3f read units, %.3f requests, %.3f writes; of %d writes %d refused, %d throttled",
+		v.asked.Load(), v.granted.Load(), v.refused.Load(), v.failed.Load(), v.billed.WriteUnits/n, v.billed.ReadUnits/n, requests,
+		float64(v.writes.Load())/n, v.writes.Load(), v.missed.Load(), v.throttled.Load())
+}
+
+// isServed checks that a part of the requests was granted at least, and that none failed.
+func (v *voyage) isServed(least float64) {
+	v.Helper()
+	if n := v.failed.Load(); n > 0 {
+		v.Errorf("%d of %d requests failed: %v", n, v.asked.Load(), *v.failure.Load())
+	}
+	if got, want := v.granted.Load(), least*float64(v.asked.Load()); float64(got) < want {
+		v.Errorf("%d of %d were granted, want %.0f at least", got, v.asked.Load(), want)
+	}
+}
+
+// Many processes meet a new bucket at once, with more requests than its partition takes. All of
+// them are throttled, and all try to double it. A throttled try loads the partition, too:
+//
+//	partition   full ──────────────── still full ─────────────── …
+//	processes   200 tries, throttled  200 tries, throttled       …
+//
+// So the time between tries grows until they leave room for one.
+func TestManyProcessesDoubleAHotBucket(t *testing.T) {
+	f := fleet{processes: 200, entities: 1, rate: 2_000, limit: limiter.PerSecond("rps", 1_000_000), warmUp: 6 * time.Second, measured: time.Second}
+	f.sail(t, func(v *voyage) {
+		v.log()
+		v.isServed(0.9)
+		if n := len(v.Images("entity-0")); n < 2 {
+			v.Errorf("the bucket has %d shards", n)
+		}
+	})
+}
