@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -134,10 +135,10 @@ func (v *voyage) isWithin(entity string, limit limiter.Limit, admitted []time.Ti
 	var consumed int64
 	for _, img := range v.Images(entity) {
 		l, _ := img.Limit("rps")
-		consumed += l.Consumed / 1000
+		consumed += l.Consumed
 	}
-	if consumed != int64(len(admitted)) {
-		v.Errorf("%s was admitted %d times, and the table has counted %d", entity, len(admitted), consumed)
+	if consumed != 1000*int64(len(admitted)) {
+		v.Errorf("%s was admitted %d times, and the table has counted %d millitokens", entity, len(admitted), consumed)
 	}
 }
 
@@ -177,4 +178,130 @@ func TestManyProcessesDoubleAHotBucket(t *testing.T) {
 			v.Errorf("the bucket has %d shards", n)
 		}
 	})
+}
+
+// 200 processes on one hot key, as much as its shards carry. Beyond that, writes are throttled and
+// all others are admitted.
+func TestLongAFleetOnAHotKey(t *testing.T) {
+	for _, tt := range []struct {
+		rate   float64
+		served float64 // of what was asked for, at least
+		large  bool    // only with -contest.large
+	}{
+		{4_000, 1, false},
+		{10_000, 1, true}, {20_000, 1, true}, {30_000, 0.95, true}, {40_000, 0.9, true},
+	} {
+		if tt.large && !*contestsLarge {
+			continue
+		}
+		t.Run(fmt.Sprintf("%.0f a second", tt.rate), func(t *testing.T) {
+			f := fleet{processes: 200, entities: 1, rate: tt.rate, limit: limiter.PerSecond("rps", 1_000_000), warmUp: 6 * time.Second, measured: 2 * time.Second}
+			f.sail(t, func(v *voyage) {
+				v.log()
+				v.isServed(tt.served)
+				v.costs(2, 0.1)
+			})
+		})
+	}
+}
+
+// Processes on one hot key ask for twice its limit. The limit is used, and no more. Of many
+// processes, many requests have no answer in time: docs/scale.md.
+func TestLongAFleetAtTheLimitOfAHotKey(t *testing.T) {
+	for _, tt := range []struct {
+		processes     int
+		writes, reads float64 // units of an admission, at most
+		large         bool    // only with -contest.large
+	}{
+		{16, 3, 1, false}, {50, 3, 1, false}, {100, 3, 1, true}, {200, 20, 100, true},
+	} {
+		if tt.large && !*contestsLarge {
+			continue
+		}
+		t.Run(fmt.Sprint(tt.processes), func(t *testing.T) {
+			const limit = 1_000
+			f := fleet{processes: tt.processes, entities: 1, rate: 2 * limit, limit: limiter.PerSecond("rps", limit), warmUp: 6 * time.Second, measured: 4 * time.Second}
+			f.sail(t, func(v *voyage) {
+				v.log()
+				v.costs(tt.writes, tt.reads)
+				if got, want := v.granted.Load(), int64(0.95*limit*f.measured.Seconds()); got < want {
+					v.Errorf("%d were granted, want %d at least", got, want)
+				}
+			})
+		})
+	}
+}
+
+// 200 processes share a bucket that admits few requests a second. Callers heed refusals.
+func TestLongAFleetSharesATightBucket(t *testing.T) {
+	for _, tt := range []struct {
+		limit  int64
+		lasts  time.Duration
+		writes float64 // units of an admission, at most
+		large  bool    // only with -contest.large
+	}{
+		{20, 3 * time.Minute, 15, false}, {100, 20 * time.Second, 4, false}, {300, 10 * time.Second, 2, true},
+		{5, 20 * time.Minute, 60, true},
+	} {
+		if tt.large && !*contestsLarge {
+			continue
+		}
+		t.Run(fmt.Sprintf("%d a second", tt.limit), func(t *testing.T) {
+			c := contest{processes: 200, callers: 2, limit: tt.limit, burst: 1, aws: true, atLeast: tt.lasts}
+			c.in(t, func(w *world, all []contestant) { c.isShared(w, all, tt.writes) })
+		})
+	}
+}
+
+// isShared checks what the processes of a contest got, and what that cost.
+func (c contest) isShared(w *world, all []contestant, writes float64) {
+	w.Helper()
+	var got []int64
+	var sum int64
+	for p := range all {
+		got = append(got, all[p].granted.Load())
+		sum += got[p]
+	}
+	slices.Sort(got)
+	billed := w.Engine.Ledger().Total()
+	perWrite, tenth, median := billed.WriteUnits/float64(sum), got[len(got)/10], got[len(got)/2]
+	w.Logf("%d granted; an admission: %.2f write units, %.2f read units; %.2f writes a second of each process; shares from %d to %d of %.1f, a tenth below %d, half below %d",
+		sum, perWrite, billed.ReadUnits/float64(sum), billed.WriteUnits/c.lasts().Seconds()/float64(len(all)), got[0], got[len(got)-1], float64(sum)/float64(len(all)), tenth, median)
+	if perWrite > writes {
+		w.Errorf("an admission costs %.2f write units, want %.0f at most", perWrite, writes)
+	}
+	midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when each bubble begins
+	if most := float64(c.burst) + float64(c.limit)*time.Since(midnight).Seconds(); float64(sum) > most {
+		w.Errorf("%d were admitted, want %.1f at most", sum, most)
+	}
+	if equal := sum / int64(len(all)); tenth < equal/10 || median < equal/2 {
+		w.Errorf("of %d for each, half of the processes got %d or less, and a tenth got %d or less", equal, median, tenth)
+	}
+}
+
+// Requests of many entities come to 200 processes: those of an entity to any of them, or always to
+// the same one. A process then knows a few buckets, and reads their configuration once a minute.
+func TestLongAnUnstickyFleet(t *testing.T) {
+	for _, tt := range []struct {
+		sticky        bool
+		writes, reads float64 // units of an admission, at most
+	}{{false, 3, 6}, {true, 1.5, 0.2}} {
+		t.Run(fmt.Sprintf("sticky %v", tt.sticky), func(t *testing.T) {
+			f := fleet{processes: 200, entities: 200, rate: 200, limit: limiter.PerSecond("rps", 2, limiter.Burst(10)), warmUp: time.Minute, measured: time.Minute, sticky: tt.sticky}
+			f.sail(t, func(v *voyage) {
+				v.log()
+				v.isServed(0.95)
+				v.costs(tt.writes, tt.reads)
+			})
+		})
+	}
+}
+
+// costs checks that an admission costs at most so many units.
+func (v *voyage) costs(writes, reads float64) {
+	v.Helper()
+	n := float64(v.granted.Load())
+	if v.billed.WriteUnits > writes*n || v.billed.ReadUnits > reads*n {
+		v.Errorf("an admission costs %.2f write units and %.2f read units, want %.2f and %.2f at most", v.billed.WriteUnits/n, v.billed.ReadUnits/n, writes, reads)
+	}
 }
