@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,6 @@ type voyage struct {
 	began                     time.Time
 	asked, granted, refused   atomic.Int64
 	failed                    atomic.Int64
-	failure                   atomic.Pointer[error]
 	writes, throttled, missed atomic.Int64 // to buckets; throttled; refused by their condition
 	billed                    dynamolite.Usage
 
@@ -112,7 +112,6 @@ func (v *voyage) ask(ctx context.Context, l *limiter.Limiter, entity string, cou
 		v.refused.Add(1)
 	default:
 		v.failed.Add(1)
-		v.failure.Store(&err)
 	}
 }
 
@@ -151,14 +150,11 @@ func (v *voyage) log() {
 		float64(v.writes.Load())/n, v.writes.Load(), v.missed.Load(), v.throttled.Load())
 }
 
-// isServed checks that a part of the requests was granted at least, and that none failed.
+// isServed checks that a part of the requests was granted at least.
 func (v *voyage) isServed(least float64) {
 	v.Helper()
-	if n := v.failed.Load(); n > 0 {
-		v.Errorf("%d of %d requests failed: %v", n, v.asked.Load(), *v.failure.Load())
-	}
 	if got, want := v.granted.Load(), least*float64(v.asked.Load()); float64(got) < want {
-		v.Errorf("%d of %d were granted, want %.0f at least", got, v.asked.Load(), want)
+		v.Errorf("%d of %d were granted, want %.0f at least; %d failed", got, v.asked.Load(), want, v.failed.Load())
 	}
 }
 
@@ -173,7 +169,7 @@ func TestManyProcessesDoubleAHotBucket(t *testing.T) {
 	f := fleet{processes: 200, entities: 1, rate: 2_000, limit: limiter.PerSecond("rps", 1_000_000), warmUp: 6 * time.Second, measured: time.Second}
 	f.sail(t, func(v *voyage) {
 		v.log()
-		v.isServed(0.9)
+		v.isServed(1)
 		if n := len(v.Images("entity-0")); n < 2 {
 			v.Errorf("the bucket has %d shards", n)
 		}
@@ -189,13 +185,16 @@ func TestLongAFleetOnAHotKey(t *testing.T) {
 		large  bool    // only with -contest.large
 	}{
 		{4_000, 1, false},
-		{10_000, 1, true}, {20_000, 1, true}, {30_000, 0.95, true}, {40_000, 0.9, true},
+		{10_000, 1, true},
+		{20_000, 1, true},
+		{30_000, 0.95, true},
+		{40_000, 0.9, true},
 	} {
 		if tt.large && !*contestsLarge {
 			continue
 		}
 		t.Run(fmt.Sprintf("%.0f a second", tt.rate), func(t *testing.T) {
-			f := fleet{processes: 200, entities: 1, rate: tt.rate, limit: limiter.PerSecond("rps", 1_000_000), warmUp: 6 * time.Second, measured: 2 * time.Second}
+			f := fleet{processes: 200, entities: 1, rate: tt.rate, limit: limiter.PerSecond("rps", 1_000_000), warmUp: 6 * time.Second, measured: 4 * time.Second}
 			f.sail(t, func(v *voyage) {
 				v.log()
 				v.isServed(tt.served)
@@ -218,7 +217,7 @@ func TestLongAFleetAtTheLimitOfAHotKey(t *testing.T) {
 		if tt.large && !*contestsLarge {
 			continue
 		}
-		t.Run(fmt.Sprint(tt.processes), func(t *testing.T) {
+		t.Run(strconv.Itoa(tt.processes), func(t *testing.T) {
 			const limit = 1_000
 			f := fleet{processes: tt.processes, entities: 1, rate: 2 * limit, limit: limiter.PerSecond("rps", limit), warmUp: 6 * time.Second, measured: 4 * time.Second}
 			f.sail(t, func(v *voyage) {
@@ -240,7 +239,9 @@ func TestLongAFleetSharesATightBucket(t *testing.T) {
 		writes float64 // units of an admission, at most
 		large  bool    // only with -contest.large
 	}{
-		{20, 3 * time.Minute, 15, false}, {100, 20 * time.Second, 4, false}, {300, 10 * time.Second, 2, true},
+		{20, 3 * time.Minute, 15, false},
+		{100, 20 * time.Second, 4, false},
+		{300, 20 * time.Second, 2, true},
 		{5, 20 * time.Minute, 60, true},
 	} {
 		if tt.large && !*contestsLarge {
