@@ -3,6 +3,7 @@ package acquire_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
+
+// fleetsLarge is not for make long: the largest fleets take minutes of a processor.
+var fleetsLarge = flag.Bool("fleet.large", false, "hold the largest fleets too")
 
 // A fleet is many processes that share a table, in virtual time, on an engine that throttles as
 // AWS does and answers after 5 ms. Requests arrive at random, each at one of the processes.
@@ -182,7 +186,7 @@ func TestLongAFleetOnAHotKey(t *testing.T) {
 	for _, tt := range []struct {
 		rate   float64
 		served float64 // of what was asked for, at least
-		large  bool    // only with -contest.large
+		large  bool    // only with -fleet.large
 	}{
 		{4_000, 1, false},
 		{10_000, 1, true},
@@ -190,7 +194,7 @@ func TestLongAFleetOnAHotKey(t *testing.T) {
 		{30_000, 0.95, true},
 		{40_000, 0.9, true},
 	} {
-		if tt.large && !*contestsLarge {
+		if tt.large && !*fleetsLarge {
 			continue
 		}
 		t.Run(fmt.Sprintf("%.0f a second", tt.rate), func(t *testing.T) {
@@ -210,11 +214,11 @@ func TestLongAFleetAtTheLimitOfAHotKey(t *testing.T) {
 	for _, tt := range []struct {
 		processes     int
 		writes, reads float64 // units of an admission, at most
-		large         bool    // only with -contest.large
+		large         bool    // only with -fleet.large
 	}{
 		{16, 3, 1, false}, {50, 3, 1, false}, {100, 3, 1, true}, {200, 20, 100, true},
 	} {
-		if tt.large && !*contestsLarge {
+		if tt.large && !*fleetsLarge {
 			continue
 		}
 		t.Run(strconv.Itoa(tt.processes), func(t *testing.T) {
@@ -237,14 +241,14 @@ func TestLongAFleetSharesATightBucket(t *testing.T) {
 		limit  int64
 		lasts  time.Duration
 		writes float64 // units of an admission, at most
-		large  bool    // only with -contest.large
+		large  bool    // only with -fleet.large
 	}{
 		{20, 3 * time.Minute, 15, false},
 		{100, 20 * time.Second, 4, false},
 		{300, 20 * time.Second, 2, true},
 		{5, 20 * time.Minute, 60, true},
 	} {
-		if tt.large && !*contestsLarge {
+		if tt.large && !*fleetsLarge {
 			continue
 		}
 		t.Run(fmt.Sprintf("%d a second", tt.limit), func(t *testing.T) {
