@@ -52,9 +52,10 @@ func (d *Driver) MendAfterOthers(ctx context.Context, acct *memory.Account, b st
 
 // DoubleInBackground doubles a bucket whose partition throttles, and tries again if that
 // is throttled too. The time between tries is random and grows: all processes try, and
-// each throttled try may load the partition further.
+// each throttled try may load the partition by two units. If 200 processes tried every
+// 0.3 s, they would use more than the partition earns, and none would ever succeed.
 func (d *Driver) DoubleInBackground(ctx context.Context, acct *memory.Account, b store.Bucket) {
-	const most = 5 // doublings of the time between tries
+	const growth, most = 2, 8 // doublings of the time between tries, after each try and in all: up to 2.6 s
 	from := acct.ShardCount()
 	if d.IsClosed() || !acct.MayDouble(d.Uptime(), memory.ThrottledDoublingPause) || !acct.BeginReshaping() {
 		return
@@ -63,7 +64,7 @@ func (d *Driver) DoubleInBackground(ctx context.Context, acct *memory.Account, b
 		defer acct.EndReshaping()
 		ctx := d.Detach(ctx)
 		for tries := range process.MaxTries {
-			pause := memory.MinBrake << min(tries, most)
+			pause := memory.MinBrake << min(growth*tries, most)
 			if process.Sleep(ctx, d.Closing(), pause/2+time.Duration(d.Rand(int64(pause)))) != nil || acct.HasDoubled(from) {
 				return
 			}

@@ -154,7 +154,7 @@ func windows() []string {
 
 // sides are the names of the systems that carry out a load.
 func sides() []string {
-	return []string{string(scenario.Limiter), string(scenario.Shared), string(scenario.Bare)}
+	return []string{string(scenario.Limiter), string(scenario.Shared), string(scenario.Sticky), string(scenario.Bare)}
 }
 
 // entities are those whose IDs begin as typed, in whatever form the namespace has them;

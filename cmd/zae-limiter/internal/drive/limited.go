@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive/setup"
@@ -86,29 +87,42 @@ func (a *Limited) fix() {
 	}
 }
 
-// Act carries out an operation with a limiter of the class.
+// Act carries out an operation with a limiter of the class: that of the client, or that of the
+// entity on the side [scenario.Sticky].
 func (a *Limited) Act(ctx context.Context, class, client int, op *scenario.Op) Answer {
 	group := a.groups[a.group[class]]
+	if a.site.Side == scenario.Sticky {
+		client = a.home(op.Entity)
+	}
 	return group[client%len(group)].Do(ctx, a.site.Plan, a.site.Now, op, a.fixed[[3]int{class, op.Call, op.Resource}])
+}
+
+// home is the limiter of an entity. The number of limiters does not change, so a hash that is
+// not consistent spreads entities as well as a consistent one.
+func (a *Limited) home(entity int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(a.site.Plan.Entities[entity].ID))
+	return int(h.Sum32() % uint32(a.site.Plan.Limiters)) //nolint:gosec // at most 1,000
 }
 
 // maxPrimed is the number of acquires up to which buckets are made before the load.
 const maxPrimed = 10_000
 
 // Prime makes every limiter acquire one token of each limit of every bucket that it will
-// use. So it knows them, and the measurement has no creations. Of exhausted populations, the
+// use, which on the side [scenario.Sticky] are those of its entities. So it knows them, and the measurement has no creations. Of exhausted populations, the
 // first limiter takes everything before the others ask. Loads of more than maxPrimed buckets
 // make theirs as they go, but for exhausted ones. New populations always do.
 func (a *Limited) Prime(ctx context.Context) error {
 	targets := a.targets()
+	isSticky := a.site.Side == scenario.Sticky
 	isLarge := a.site.Cold || len(targets)*a.site.Plan.Limiters > maxPrimed
 	for k := range a.site.Plan.Limiters {
 		err := setup.Each(ctx, len(targets), func(ctx context.Context, i int) error {
 			t := &targets[i]
-			if isLarge && !t.isExhausted {
+			if isLarge && !t.isExhausted || isSticky && k != a.home(t.entity) {
 				return nil
 			}
-			op := a.site.first(t.entity, t.resource, t.isExhausted && k == 0)
+			op := a.site.first(t.entity, t.resource, t.isExhausted && (k == 0 || isSticky))
 			err := setup.Patiently(ctx, a.site.Again, func() error { return a.site.ask(ctx, a, t.class, k, op) })
 			if err != nil && !errors.Is(err, limiter.ErrExceeded) {
 				return fmt.Errorf("make the bucket of %s for %s: %w", a.site.Plan.Entities[t.entity].ID, a.site.Plan.Resources[t.resource].Name, err)

@@ -21,7 +21,7 @@ const extension = ".yaml"
 // names are the scenarios of the program, those of users before those of single effects.
 var names = []string{
 	"simple", "max-rps", "llm-gateway", "llm-production", "llm-production-spike", "stress",
-	"warm", "cascade", "refused", "hot", "spread", "llm", "attack", "strangers",
+	"warm", "cascade", "refused", "hot", "spread", "llm", "attack", "strangers", "routing",
 }
 
 // Names returns the names of the scenarios of the program.

@@ -173,7 +173,7 @@ func (c *checker) sides() {
 }
 
 // sides are all sides.
-var sides = []Side{Limiter, Shared, Bare}
+var sides = []Side{Limiter, Shared, Sticky, Bare}
 
 func join[S ~string](all []S) string {
 	names := make([]string, len(all))

@@ -38,6 +38,9 @@ const (
 	Limiter Side = "limiter"
 	// Shared is the limiter, with all classes in the same process.
 	Shared Side = "shared"
+	// Sticky is the limiter, with all operations of an entity at the same one of the limiters, as
+	// behind a proxy that hashes the entity's name.
+	Sticky Side = "sticky"
 	// Bare is one conditional UpdateItem for each operation, on an item in the form of the
 	// entity's bucket, on a table of its own whose GSI2 projects whole items.
 	Bare Side = "bare"

@@ -76,7 +76,7 @@ func newRun(a *app.App) *cobra.Command {
 	o.flags.IntVar(&o.clients, "clients", 0, "most concurrent operations of a --rate (default 256)")
 	o.flags.IntVar(&o.limiters, "limiters", 0, "`number` of limiters that share the load, each with its own\nmemory, as in that many processes (default the scenario's)")
 	o.flags.Uint64Var(&o.seed, "seed", 0, "`number` that determines the operations (default the scenario's)")
-	o.flags.StringSliceVar(&o.sides, "side", nil, "`systems` that carry out the load, one after another: limiter,\nshared, bare (default the scenario's)")
+	o.flags.StringSliceVar(&o.sides, "side", nil, "`systems` that carry out the load, one after another: limiter,\nshared, sticky, bare (default the scenario's)")
 	o.flags.DurationVar(&o.load.MaxLag, "max-lag", load.DefaultMaxLag, "how late the generator itself may be, at the 99th percentile")
 	o.flags.BoolVar(&o.load.Keep, "keep", false, "leave the namespaces and their items in place")
 	o.target.bind(a, cmd, "aws with\nthe side bare, else off")
