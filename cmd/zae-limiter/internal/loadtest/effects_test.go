@@ -22,7 +22,7 @@ const latency = 10 * time.Millisecond
 func TestScenariosOfSingleEffects(t *testing.T) {
 	t.Parallel()
 	const parents, limiters, operations = 8, 2, 100.0
-	const contested = parents * limiters / operations
+	const conflicts = parents * limiters / operations
 	for _, tt := range []struct {
 		scenario string
 		rate     int64
@@ -31,7 +31,7 @@ func TestScenariosOfSingleEffects(t *testing.T) {
 		admitted bool
 	}{
 		{"warm", 100, 1, 1, true},
-		{"cascade", 100, 2 + contested, 2 + contested, true},
+		{"cascade", 100, 2 + conflicts, 2 + conflicts, true},
 		{"refused", 100, 1, 1, false},
 		{"hot", 100, 1, 1, true},
 		{"spread", 200, 1, 1, true},
