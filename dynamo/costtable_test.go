@@ -189,7 +189,7 @@ var costs = []cost{
 		c.start()
 		c.available()
 	}},
-	{"top of the 40 buckets of a resource", price{2, 2, 20.5, 0}, nil, func(c *till) {
+	{"top of the 40 buckets of a resource", price{2, 18, 28.5, 0}, nil, func(c *till) {
 		for i := range 40 {
 			c.must(errOf(c.other.Acquire(c.Context(), limiter.Request{
 				Entity: fmt.Sprintf("user-%02d", i), Resource: "gpt-4", Consume: map[string]int64{"rpd": 1},

@@ -22,7 +22,7 @@ func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, err
 	if err := checkCreate(c); err != nil {
 		return store.Outcome{}, err
 	}
-	it := schema.EncodeNewBucket(s.ns, c)
+	it := schema.EncodeNewBucket(s.ns, s.isSpread, c)
 	_, err := conn.Send(ctx, s.conn, s.conn.API.PutItem, &dynamodb.PutItemInput{
 		TableName:                           s.conn.Table,
 		Item:                                it,

@@ -82,6 +82,9 @@
 //
 //	version record (_/SYSTEM# #VERSION)
 //	CreateTable   everything             if there is none
+//	CreateTable   index_partitions       if the record is as it was read
+//	Raise-        versions,              if the record is as it was read
+//	Versions      index_partitions
 //
 // Attributes of a bucket item that no line names (soft, bypass, schedules, quota
 // windows) belong to peers. They are never written, except that removing a limit

@@ -76,8 +76,8 @@ func TestEntityIDsSendFewRequests(t *testing.T) {
 	}
 	tap.Take()
 	wantIDs(t, s, "", want...)
-	if n := len(tap.Take()); n != 5 { // four for their snapshots, and one for buckets
-		t.Errorf("%d requests, want 5", n)
+	if n := len(tap.Take()); n != 4+17 { // for their snapshots, and the partitions of buckets
+		t.Errorf("%d requests, want 21", n)
 	}
 	for i := range 2 * dynamo.MaxEntityIDRequests {
 		addUsage(t, s, fmt.Sprintf("key-%02d", i), time.Hour, 100)
@@ -90,8 +90,8 @@ func TestEntityIDsSendFewRequests(t *testing.T) {
 	if n := len(tap.Take()); n != dynamo.MaxEntityIDRequests {
 		t.Errorf("%d requests, want %d", n, dynamo.MaxEntityIDRequests)
 	}
-	if len(got) != dynamo.MaxEntityIDRequests-1 {
-		t.Errorf("%d IDs: %v", len(got), got)
+	if want := dynamo.MaxEntityIDRequests - 17; len(got) != want { // a request each
+		t.Errorf("%d IDs, want %d: %v", len(got), want, got)
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *Store) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	const most = 3
 	writes := append(make([]types.TransactWriteItem, 0, most), types.TransactWriteItem{Put: &types.Put{
 		TableName:                           s.conn.Table,
-		Item:                                schema.EncodeNewBucket(s.ns, &b.Create),
+		Item:                                schema.EncodeNewBucket(s.ns, s.isSpread, &b.Create),
 		ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}})

@@ -3,10 +3,10 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -69,10 +69,11 @@ func (v Versions) check() error {
 // is. It never lowers a version: of two deployers, the one with the higher version wins,
 // whichever writes last. It creates the record if there is none. A lambda version in the
 // record that is no version is replaced; a client_min_version that is none gives
-// [store.ErrIncompatible].
+// [store.ErrIncompatible]. It also records that index keys are spread, if nothing is recorded and
+// the table has not the peer's form: see [IndexKeys].
 //
-// Two deployers race as follows. Each reads, then writes under the condition that both
-// versions are still as it read them. The one whose condition fails reads again. After a
+// Two deployers race as follows. Each reads, then writes under the condition that the record
+// is still as it read it. The one whose condition fails reads again. After a
 // lost answer, the second attempt finds nothing left to raise.
 func RaiseVersions(ctx context.Context, o Options, to Versions) (Version, error) {
 	if err := to.check(); err != nil {
@@ -83,21 +84,48 @@ func RaiseVersions(ctx context.Context, o Options, to Versions) (Version, error)
 		return Version{}, err
 	}
 	op := "raise the versions of " + o.Table
+	is, err := changeRecord(ctx, c, op, func(it item, was schema.Version) (schema.Version, error) {
+		v, err := raise(versionOf(was), to)
+		if err != nil {
+			return schema.Version{}, err
+		}
+		next := was
+		next.Schema, next.ClientMin, next.Lambda = v.Schema, v.ClientMin, v.Lambda
+		if it[schema.IndexSpread] == nil {
+			described, err := conn.Call(ctx, c, op, o.API.DescribeTable, &dynamodb.DescribeTableInput{TableName: c.Table})
+			if err != nil {
+				return schema.Version{}, err
+			}
+			next.Spread = spreadFor(it, "", described.Table)
+		}
+		if next != was {
+			next.UpdatedBy = to.By
+		}
+		return next, nil
+	})
+	return versionOf(is), err
+}
+
+// changeRecord reads the version record, and writes what change makes of it, if that differs. It
+// repeats both if somebody else wrote in between. change gets nil if there is no record.
+func changeRecord(ctx context.Context, c *conn.Conn, op string, change func(item, schema.Version) (schema.Version, error)) (schema.Version, error) {
 	for range conn.AdminAttempts {
 		it, err := c.GetItem(ctx, op, schema.VersionKey())
 		if err != nil {
-			return Version{}, err
+			return schema.Version{}, err
 		}
-		raised, err := raise(versionOf(schema.DecodeVersion(it)), to)
-		if err != nil || it != nil && raised == versionOf(schema.DecodeVersion(it)) {
-			return raised, err
+		was := schema.DecodeVersion(it)
+		next, err := change(it, was)
+		if err != nil || it != nil && next == was {
+			return next, err
 		}
-		err = c.PutItem(ctx, op, raisedRecord(it, raised, to.By, c.Clock.Now()))
+		next.Updated = c.Clock.Now()
+		err = c.PutItem(ctx, op, changedRecord(it, next))
 		if _, changed := conn.ConditionFailed(err); !changed {
-			return raised, err
+			return next, err
 		}
 	}
-	return Version{}, fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
+	return schema.Version{}, fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
 }
 
 // raise returns v with the versions of to that are higher.
@@ -106,7 +134,7 @@ func raise(v Version, to Versions) (Version, error) {
 		v.Schema = SchemaVersion
 	}
 	if v.ClientMin == "" {
-		v.ClientMin = "0.0.0"
+		v.ClientMin = schema.NoClientMin
 	}
 	least, ok := parseRelease(v.ClientMin)
 	if !ok {
@@ -122,12 +150,10 @@ func raise(v Version, to Versions) (Version, error) {
 	return v, nil
 }
 
-// raisedRecord is the write of a version record over the one that was read. It keeps
+// changedRecord is the write of a version record over the one that was read. It keeps
 // attributes that it does not know.
-func raisedRecord(old item, to Version, by string, now time.Time) *dynamodb.PutItemInput {
-	record := schema.EncodeVersion(schema.Version{
-		Schema: to.Schema, ClientMin: to.ClientMin, Lambda: to.Lambda, Updated: now, UpdatedBy: by,
-	})
+func changedRecord(old item, to schema.Version) *dynamodb.PutItemInput {
+	record := schema.EncodeVersion(to)
 	if old == nil {
 		return &dynamodb.PutItemInput{Item: record, ConditionExpression: aws.String("attribute_not_exists(PK)")}
 	}
@@ -137,7 +163,9 @@ func raisedRecord(old item, to Version, by string, now time.Time) *dynamodb.PutI
 		}
 	}
 	in := &dynamodb.PutItemInput{Item: record, ConditionExpression: aws.String("attribute_exists(PK)"), ExpressionAttributeValues: item{}}
-	for attribute, alias := range map[string]string{schema.LambdaVersion: ":lambda", schema.ClientMinVersion: ":min"} {
+	for attribute, alias := range map[string]string{
+		schema.LambdaVersion: ":lambda", schema.ClientMinVersion: ":min", schema.UpdatedAt: ":at", schema.IndexSpread: ":spread",
+	} {
 		if old[attribute] == nil {
 			*in.ConditionExpression += " AND attribute_not_exists(" + attribute + ")"
 			continue
@@ -151,13 +179,16 @@ func raisedRecord(old item, to Version, by string, now time.Time) *dynamodb.PutI
 	return in
 }
 
-// writeVersion writes the version record of a table that has none. A table that this
-// program creates is served by its own aggregator, so the record names that version:
-// the peer's clients then accept limits that need an aggregator.
-func writeVersion(ctx context.Context, c *conn.Conn) error {
-	err := c.PutItem(ctx, "write version record", raisedRecord(nil, Version{SchemaVersion, "0.0.0", ClientVersion}, "", c.Clock.Now()))
-	if _, there := conn.ConditionFailed(err); there {
-		return nil
-	}
+// recordTable writes the version record of a table that has none, and whether index keys are
+// spread. A table that this program creates is served by its own aggregator, so the record names
+// that version: the peer's clients then accept limits that need an aggregator.
+func recordTable(ctx context.Context, c *conn.Conn, asked IndexKeys, table *types.TableDescription) error {
+	_, err := changeRecord(ctx, c, "write version record", func(it item, v schema.Version) (schema.Version, error) {
+		if it == nil {
+			v = schema.Version{Schema: SchemaVersion, ClientMin: schema.NoClientMin, Lambda: ClientVersion}
+		}
+		v.Spread = spreadFor(it, asked, table)
+		return v, nil
+	})
 	return err
 }

@@ -90,6 +90,9 @@ type Store struct {
 	ns      string
 	name    string
 	version *schema.Version // nil if the table has no version record
+	// isSpread says that the index keys of new buckets are spread, as the version record said when the store was
+	// opened (ADR 041).
+	isSpread bool
 
 	retention retention
 	counts    counts
@@ -138,7 +141,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		if err := versionOf(v).Check(); err != nil {
 			return nil, err
 		}
-		s.version = &v
+		s.version, s.isSpread = &v, v.Spread == schema.SpreadAll
 	}
 	n, err := namespace.Active(o.Namespace, items[forward])
 	if err != nil {

@@ -36,6 +36,10 @@ type TableOptions struct {
 	Name string
 	// GSI2Projection is [ProjectKeys] if "".
 	GSI2Projection Projection
+	// IndexKeys are the keys of new buckets. With "", they are what was recorded, and if nothing was
+	// recorded, [SpreadKeys], but [SharedKeys] for a table with [ProjectAll] or local indexes. An existing
+	// table can be given others. Stores that are open keep theirs.
+	IndexKeys IndexKeys
 	// Stream gives the table a stream of old and new images, which an aggregator
 	// follows. On AWS, reading the stream is billed.
 	Stream bool
@@ -73,6 +77,11 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	default:
 		return &store.ValidationError{Field: "GSI2 projection", Value: string(o.GSI2Projection), Reason: `give "keys" or "all"`}
 	}
+	switch o.IndexKeys {
+	case "", SpreadKeys, SharedKeys:
+	default:
+		return &store.ValidationError{Field: "index keys", Value: string(o.IndexKeys), Reason: `give "spread" or "shared"`}
+	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, tableTimeout)
@@ -95,6 +104,9 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 	if spec := table.StreamSpecification; misfit == "" && o.Stream && (spec == nil || spec.StreamViewType != streamView) {
 		misfit = "it has no stream of old and new images"
 	}
+	if misfit == "" && o.IndexKeys == SpreadKeys && isPeers(table) {
+		misfit = "it has the form of a Python package's table, whose index keys are shared"
+	}
 	if misfit != "" {
 		return fmt.Errorf("%s: %s, use another name: %w", op, misfit, &store.ExistsError{Kind: "table", Name: o.Name})
 	}
@@ -103,7 +115,7 @@ func CreateTable(ctx context.Context, api API, o TableOptions) error {
 			return err
 		}
 	}
-	if err := writeVersion(ctx, c); err != nil {
+	if err := recordTable(ctx, c, o.IndexKeys, table); err != nil {
 		return err
 	}
 	_, err = namespace.Register(ctx, c, trail, DefaultNamespace)

@@ -172,7 +172,7 @@ func (n *Namespaces) recorded(ctx context.Context, id string) (Orphan, error) {
 // there is nothing.
 func (n *Namespaces) purged(ctx context.Context, op, id string, unknown error) (Orphan, error) {
 	found := false
-	err := n.conn.Query(ctx, op, conn.IndexQuery(schema.GSI4, id, ""), func(schema.Item) error { found = true; return conn.ErrStop })
+	err := n.conn.QueryMerged(ctx, op, schema.GSI4, schema.NamespaceIndexPKs(id), "", func(schema.Item) error { found = true; return conn.ErrStop })
 	switch {
 	case err != nil:
 		return Orphan{}, err

@@ -173,7 +173,7 @@ func (p *purge) checkQuiet(ctx context.Context, since time.Time) error {
 		}
 		return nil
 	}
-	err := p.conn.Query(ctx, p.op, conn.IndexQuery(schema.GSI4, p.done.ID, ""), func(it schema.Item) error {
+	err := p.indexed(ctx, func(it schema.Item) error {
 		if k := schema.KeyOf(it); k.SK == schema.StateSK {
 			keys = append(keys, k)
 		}
@@ -210,7 +210,7 @@ func (p *purge) empty(ctx context.Context) error {
 
 // indexed reads the keys that the index of namespaces has.
 func (p *purge) indexed(ctx context.Context, yield func(schema.Item) error) error {
-	return p.conn.Query(ctx, p.op, conn.IndexQuery(schema.GSI4, p.done.ID, ""), yield)
+	return p.conn.QueryMerged(ctx, p.op, schema.GSI4, schema.NamespaceIndexPKs(p.done.ID), "", yield)
 }
 
 // scanned reads the keys of the whole table that begin with the ID. It finds items

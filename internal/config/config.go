@@ -37,7 +37,8 @@ type Reader struct {
 	hits, misses  atomic.Int64
 	onUnavailable atomic.Pointer[store.OnUnavailable] // the last setting of the system level
 
-	reads calls.Group[readKey, result]
+	reads   calls.Group[readKey, result]
+	rereads calls.Relay[string, *reading] // by resource: of the levels above entities
 }
 
 // A level is one level of configuration, as it was read.
@@ -106,7 +107,7 @@ func (r *Reader) Resolve(ctx context.Context, entity, resource string, b *store.
 	if b != nil {
 		key.shard = b.Shard
 	}
-	found, err := r.reads.Do(ctx, key, func() result { return r.read(ctx, entity, resource, b, r.ttl, false) })
+	found, err := r.reads.Do(ctx, key, func() result { return r.read(ctx, entity, resource, b, r.ttl) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
@@ -118,55 +119,111 @@ func (r *Reader) Resolve(ctx context.Context, entity, resource string, b *store.
 // time.
 func (r *Reader) Refresh(ctx context.Context, entity, resource string) (*plan.Wanted, error) {
 	const young = 4
-	found := r.read(ctx, entity, resource, nil, r.ttl/young, false)
+	found := r.read(ctx, entity, resource, nil, r.ttl/young)
 	return found.wanted, found.err
 }
 
-// Reread reads every level and the entity's record, consistently. Its result is current,
-// so it replaces what the cache holds.
+// Reread reads every level and the entity's record, consistently, by reads that begin after the call.
+// So its result is current, and replaces what the cache holds.
+//
+// The levels above the entities are one item each, and all new buckets of a resource need them. So
+// callers share the reads of those levels (ADR 041). No caller gets one that began before its call.
 func (r *Reader) Reread(ctx context.Context, entity, resource string) (*plan.Wanted, error) {
-	found := r.read(ctx, entity, resource, nil, 0, true)
-	return found.wanted, found.err
+	var own *reading
+	above, err := r.rereads.Do(ctx, resource, func() *reading {
+		own = r.reread(ctx, entity, resource, plan.ConfigLevels)
+		return own
+	}, func() { own = r.reread(ctx, entity, resource, plan.EntityLevels) })
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case own.err != nil:
+		return nil, own.err
+	case above.err != nil:
+		return nil, above.err
+	}
+	if above != own { // which others read
+		copy(own.levels[plan.EntityLevels:], above.levels[plan.EntityLevels:])
+	}
+	return r.settle(resource, own), nil
+}
+
+// reread reads the entity's record and the first levels.
+func (r *Reader) reread(ctx context.Context, entity, resource string, levels int) *reading {
+	own := r.begin(entity, resource)
+	missing := make([]int, levels)
+	for i := range missing {
+		missing[i] = i
+	}
+	r.fetch(ctx, own, store.Load{Entity: entity, Consistent: true}, missing)
+	return own
 }
 
 // read reads the levels that the cache does not hold younger than age.
-func (r *Reader) read(ctx context.Context, entity, resource string, b *store.Bucket, age time.Duration, consistent bool) result {
-	epoch, evictions, up := r.epoch.Load(), r.evictions.Load(), r.uptime()
-	keys := plan.ConfigKeys(entity, resource)
-	var levels [plan.ConfigLevels]level
+func (r *Reader) read(ctx context.Context, entity, resource string, b *store.Bucket, age time.Duration) result {
+	x := r.begin(entity, resource)
 	var missing []int
-	load := store.Load{Entity: entity, Bucket: b, Consistent: consistent}
-	for i, k := range keys {
-		if l, ok := r.levels.Get(k); ok && up-l.fetched < age {
-			levels[i] = l
-			continue
+	for i, k := range x.keys {
+		if l, ok := r.levels.Get(k); ok && x.up-l.fetched < age {
+			x.levels[i] = l
+		} else {
+			missing = append(missing, i)
 		}
-		missing = append(missing, i)
-		load.Configs = append(load.Configs, k)
 	}
 	r.hits.Add(int64(plan.ConfigLevels - len(missing)))
+	if r.fetch(ctx, x, store.Load{Entity: entity, Bucket: b}, missing); x.err != nil {
+		return result{err: x.err}
+	}
+	return result{wanted: r.settle(resource, x), image: x.loaded.Image}
+}
+
+// A reading is what one request reads, and what was known as it began.
+type reading struct {
+	keys             [plan.ConfigLevels]store.ConfigKey
+	epoch, evictions uint64
+	up               time.Duration
+	levels           [plan.ConfigLevels]level
+	loaded           *store.Loaded
+	err              error
+}
+
+// begin begins a reading, which has read nothing.
+func (r *Reader) begin(entity, resource string) *reading {
+	return &reading{keys: plan.ConfigKeys(entity, resource), epoch: r.epoch.Load(), evictions: r.evictions.Load(), up: r.uptime()}
+}
+
+// fetch reads what load asks for and the missing levels, and caches these.
+func (r *Reader) fetch(ctx context.Context, x *reading, load store.Load, missing []int) {
+	for _, i := range missing {
+		load.Configs = append(load.Configs, x.keys[i])
+	}
 	r.misses.Add(int64(len(missing)))
-	loaded, err := r.store.Load(ctx, &load)
-	if err != nil {
-		return result{err: fmt.Errorf("read the configuration of %s for %s: %w", resource, entity, err)}
+	if x.loaded, x.err = r.store.Load(ctx, &load); x.err != nil {
+		of := x.keys[0]
+		x.err = fmt.Errorf("read the configuration of %s for %s: %w", of.Resource, of.Entity, x.err)
+		return
 	}
 	for j, i := range missing {
-		levels[i] = level{value: loaded.Configs[j], fetched: up}
+		x.levels[i] = level{value: x.loaded.Configs[j], fetched: x.up}
 	}
-	if r.ttl > 0 && r.evictions.Load() == evictions {
+	if r.ttl > 0 && r.evictions.Load() == x.evictions {
 		for _, i := range missing {
-			r.keep(keys[i], levels[i])
+			r.keep(x.keys[i], x.levels[i])
 		}
 	}
+}
+
+// settle returns what a bucket is to be by levels that were read, or cached.
+func (r *Reader) settle(resource string, x *reading) *plan.Wanted {
 	on := store.OnUnavailable("")
-	if system := levels[plan.ConfigLevels-1].value; system != nil {
+	if system := x.levels[plan.ConfigLevels-1].value; system != nil {
 		on = system.OnUnavailable
 	}
 	r.onUnavailable.Store(&on)
-	w := inForce(levels, loaded.Entity)
-	w.Epoch = epoch
+	w := inForce(x.levels, x.loaded.Entity)
+	w.Epoch = x.epoch
 	w.Expires = r.expires && w.Level >= plan.EntityLevels
-	return result{wanted: r.shared(resource, w), image: loaded.Image}
+	return r.shared(resource, w)
 }
 
 // shared returns an equal result of another read, if that was the last one for the resource.

@@ -102,6 +102,8 @@ const (
 	LambdaVersion    = "lambda_version"
 	UpdatedAt        = "updated_at"
 	UpdatedBy        = "updated_by"
+	IndexSpread      = "index_partitions"    // N, [IndexPartitions] or 1; unknown to the peer
+	IndexSpreadAt    = "index_partitions_at" // S, updated_at and client_min_version as they were written with it
 )
 
 // Names of the attributes of records of manifests. The first five are the peer's.

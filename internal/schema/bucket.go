@@ -306,17 +306,19 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 
 func knownLimit(name string) bool { return name == WCU || store.CheckLimitName(name) == nil }
 
-// EncodeNewBucket is the item that c creates, in the namespace with the id ns.
-// Parameters are stored whole, not divided by the number of shards.
-func EncodeNewBucket(ns string, c *store.Create) Item {
+// EncodeNewBucket is the item that c creates, in the namespace with the id ns. isSpread says
+// that its index keys are spread over partitions. Parameters are stored whole, not divided by
+// the number of shards.
+func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	path := bucketPath(c.Bucket)
 	shard := path[len(bucketPrefix)+len(c.Entity)+1+len(c.Resource):]
 	item := make(Item, 19+5*(len(c.Limits)+1))
 	item[PK], item[SK] = S(ns+"/"+path), S(StateSK)
 	item[EntityID], item[Resource] = S(c.Entity), S(c.Resource)
-	item[GSI2PK], item[GSI2SK] = S(ResourcePK(ns, c.Resource)), S(bucketPrefix+c.Entity+shard)
+	gsi2, gsi4 := bucketIndexPKs(ns, c.Entity, c.Resource, isSpread)
+	item[GSI2PK], item[GSI2SK] = S(gsi2), S(bucketPrefix+c.Entity+shard)
 	item[GSI3PK], item[GSI3SK] = S(EntityPK(ns, c.Entity)), S(bucketPrefix+c.Resource+shard)
-	putGSI4(item, ns, path)
+	putGSI4(item, gsi4, path)
 	item[RF], item[Created] = N(c.Now), N(c.Now)
 	item[ShardCount], item[Cascade] = N(int64(c.ShardCount)), Bool(c.Owner.Cascade)
 	if c.Owner.Parent != "" {

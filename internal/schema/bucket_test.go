@@ -65,7 +65,7 @@ func peerImage(c *store.Create) *store.Image {
 func TestBucketsAreWrittenAsThePeerWritesThem(t *testing.T) {
 	t.Parallel()
 	for key, c := range first() {
-		ours := schema.EncodeNewBucket("ns1", c)
+		ours := schema.EncodeNewBucket("ns1", false, c)
 		delete(ours, schema.Created) // the peer ignores it
 		if diff := cmp.Diff(wire(peerItem(t, key)), wire(ours)); diff != "" {
 			t.Errorf("%s (-peer +ours):\n%s", key, diff)
@@ -82,7 +82,7 @@ func TestBucketsAreWrittenAsThePeerWritesThem(t *testing.T) {
 
 func bucketLaw(t *rapid.T) {
 	c := creates(t)
-	got, err := schema.DecodeBucket(schema.EncodeNewBucket(namespaces.Draw(t, "namespace"), c))
+	got, err := schema.DecodeBucket(schema.EncodeNewBucket(namespaces.Draw(t, "namespace"), rapid.Bool().Draw(t, "spread"), c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func countsLaw(t *rapid.T) {
 	apart := rapid.Int64().Draw(t, "apart")
 	from, _ := new(big.Int).SetString(digits, 10)
 	to := new(big.Int).Add(from, big.NewInt(apart))
-	it := schema.EncodeNewBucket("ns1", first()[stateKey])
+	it := schema.EncodeNewBucket("ns1", false, first()[stateKey])
 	read := func(count *big.Int) int64 {
 		it["b_rpm_tc"] = n(count.String())
 		img, err := schema.DecodeBucket(it)

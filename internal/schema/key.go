@@ -96,8 +96,8 @@ func CheckConfigKey(k store.ConfigKey) error {
 	return nil
 }
 
-// ResourcePK is the partition of a resource's configuration. In GSI2 it is also the
-// partition of the resource's buckets.
+// ResourcePK is the partition of a resource's configuration. In GSI2 it is also a partition of
+// the resource's buckets, the only one if their keys are not spread: see [ResourceIndexPKs].
 func ResourcePK(ns, resource string) string { return ns + "/RESOURCE#" + resource }
 
 // SystemPK is the partition of system configuration and of the registries.
@@ -193,10 +193,16 @@ func ParseEntityConfigSK(sk string) (resource string, ok bool) {
 	return resource, true
 }
 
-// EntityRanges are the beginnings of the GSI4 sort keys of all items of entities: of their
-// records, configuration and usage, and of their buckets. The ID follows. Every sort key of
-// an entity lies before those of the next one.
-func EntityRanges(ns string) []string { return []string{EntityPK(ns, ""), bucketPrefix} }
+// EntityRanges are the ranges of GSI4 in which the items of entities are: their records,
+// configuration and usage in the first one, and their buckets in the others. PK is the partition key. SK begins
+// the sort keys, and the ID follows. Every sort key of an entity lies before those of the next one.
+func EntityRanges(ns string) []Key {
+	ranges := []Key{{ns, EntityPK(ns, "")}}
+	for _, pk := range NamespaceIndexPKs(ns) {
+		ranges = append(ranges, Key{pk, bucketPrefix})
+	}
+	return ranges
+}
 
 // Bounds of sort keys behind a beginning with IDs: no ID has a character outside of them.
 const (
@@ -213,7 +219,8 @@ func EntityOf(pk string) (entity string, ok bool) {
 	return entity, ok
 }
 
-// putGSI4 adds the index keys of every item, which a purge of a namespace uses.
-func putGSI4(item Item, ns, sk string) {
-	item[GSI4PK], item[GSI4SK] = S(ns), S(sk)
+// putGSI4 adds the index keys of every item, which a purge of a namespace uses. pk is the
+// namespace, or a partition of it.
+func putGSI4(item Item, pk, sk string) {
+	item[GSI4PK], item[GSI4SK] = S(pk), S(sk)
 }

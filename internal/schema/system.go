@@ -84,7 +84,25 @@ type Version struct {
 	Lambda    string // "" if no aggregator is deployed
 	Updated   time.Time
 	UpdatedBy string // "" if unknown
+	Spread    Spread
 }
+
+// A Spread says whether the index keys of a table's new buckets are spread over partitions.
+type Spread int
+
+// The values of [Spread].
+const (
+	// SpreadUnknown: nothing is recorded, or somebody has changed the record who does not know of
+	// spread keys: the peer, or an older version of this program.
+	SpreadUnknown Spread = iota
+	// SpreadNever: the table is the peer's, too. The peer finds buckets by its own keys only.
+	SpreadNever
+	// SpreadAll: new buckets get spread keys.
+	SpreadAll
+)
+
+// NoClientMin is the oldest client in the record of a new table: any.
+const NoClientMin = "0.0.0"
 
 // EncodeVersion is the version record.
 func EncodeVersion(v Version) Item {
@@ -92,6 +110,13 @@ func EncodeVersion(v Version) Item {
 	item[SchemaVersion], item[ClientMinVersion] = S(v.Schema), S(v.ClientMin)
 	item[LambdaVersion], item[UpdatedBy] = sOrNull(v.Lambda), sOrNull(v.UpdatedBy)
 	item[UpdatedAt] = S(Timestamp(v.Updated))
+	switch v.Spread {
+	case SpreadNever:
+		item[IndexSpread] = N(1)
+	case SpreadAll:
+		item[IndexSpread], item[IndexSpreadAt] = N(IndexPartitions), S(stateOf(item))
+	case SpreadUnknown:
+	}
 	putGSI4(item, TableNamespace, SystemPK(TableNamespace))
 	return item
 }
@@ -106,5 +131,23 @@ func DecodeVersion(item Item) Version {
 	if t, err := ParseTimestamp(str(item[UpdatedAt])); err == nil {
 		v.Updated = t
 	}
+	v.Spread = spreadOf(item)
 	return v
+}
+
+// stateOf has what the peer changes in the record: when it deploys, and when one of its clients
+// writes what needs a later client.
+func stateOf(item Item) string { return str(item[UpdatedAt]) + " " + str(item[ClientMinVersion]) }
+
+// spreadOf reads whether keys are spread. Spread keys are only for tables that the peer does not use. It
+// has left no trace if the record is as it was written with the number of partitions.
+func spreadOf(item Item) Spread {
+	n, _ := scalarOf(item[IndexSpread]).integer()
+	switch {
+	case n == 1:
+		return SpreadNever
+	case n == IndexPartitions && str(item[IndexSpreadAt]) == stateOf(item):
+		return SpreadAll
+	}
+	return SpreadUnknown
 }

@@ -164,6 +164,45 @@ func ExampleClientAddr() {
 	// Output: 192.0.2.7 <nil>
 }
 
+// A limit of the client's address stands in front of the key. Forged keys make no bucket, and an
+// address that tries many is refused before the next one is looked up.
+func Example_addressInFrontOfTheKey() {
+	limits := open(limiter.PerHour("attempts", 3), limiter.PerHour("rph", 100))
+	outer, err := httplimit.New(limits, httplimit.Options{
+		Resource: httplimit.Constant("addresses"), Consume: map[string]int64{"attempts": 1},
+	})
+	if err != nil {
+		panic(err)
+	}
+	inner, err := httplimit.New(limits, httplimit.Options{
+		Entity: httplimit.APIKey(), Consume: map[string]int64{"rph": 1},
+	})
+	if err != nil {
+		panic(err)
+	}
+	served := inner.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	verified := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-API-Key") != "known" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		served.ServeHTTP(w, r)
+	})
+	handler := outer.Handler(verified)
+	for _, key := range []string{"known", "forged-1", "forged-2", "forged-3"} {
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
+		r.Header.Set("X-API-Key", key)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(key, w.Code)
+	}
+	// Output:
+	// known 200
+	// forged-1 401
+	// forged-2 401
+	// forged-3 429
+}
+
 // Each route is a resource, whatever its paths.
 func ExamplePattern() {
 	mux := http.NewServeMux()

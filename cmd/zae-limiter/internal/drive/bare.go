@@ -75,7 +75,7 @@ func (b *Bare) Prime(ctx context.Context) error {
 	}
 	return setup.Each(ctx, len(all), func(ctx context.Context, i int) error {
 		bucket := b.bucket(all[i][0], all[i][1])
-		item := schema.EncodeNewBucket(b.ns, b.item(bucket, all[i][0], all[i][1]))
+		item := schema.EncodeNewBucket(b.ns, false, b.item(bucket, all[i][0], all[i][1]))
 		err := setup.Patiently(ctx, b.site.Again, func() error {
 			_, err := b.site.API.PutItem(ctx, &dynamodb.PutItemInput{TableName: &b.site.Table, Item: item}, onlyOnce)
 			return err

@@ -316,10 +316,12 @@ func TestARunHasAPrice(t *testing.T) {
 			t.Errorf("%s: month %v", side, r.Month)
 		}
 	}
-	if !near(all.Sum.Writes, sum.Writes) || !near(all.Sum.Reads, sum.Reads) || all.Seconds != 3 {
+	// New buckets share reads of configuration if they are made at the same time (ADR 041).
+	const shared = 0.05
+	if !near(all.Sum.Writes, sum.Writes) || all.Sum.Reads < (1-shared)*sum.Reads || all.Sum.Reads > (1+shared)*sum.Reads || all.Seconds != 3 {
 		t.Errorf("all sides cost %+v in %v s, each alone %+v", all.Sum, all.Seconds, sum)
 	}
-	if want := (sum.Writes*0.625 + sum.Reads*0.125) / 1e6; !near(all.Dollars(prices(t)), want) {
+	if want := (all.Sum.Writes*0.625 + all.Sum.Reads*0.125) / 1e6; !near(all.Dollars(prices(t)), want) {
 		t.Errorf("$%v, want $%v", all.Dollars(prices(t)), want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 type createOptions struct {
 	app        *app.App
 	projection dynamo.Projection
+	keys       dynamo.IndexKeys
 	stream     bool
 	keep       bool
 }
@@ -30,6 +31,8 @@ func newCreate(a *app.App) *cobra.Command {
 	})
 	cmd.Flags().Var(app.Choice(&o.projection, dynamo.ProjectKeys, dynamo.ProjectAll), "gsi2-projection",
 		"attributes in the index of a resource's buckets: keys, or all as\nin the Python package's tables, which costs a second write unit\nfor each acquire (default keys)")
+	cmd.Flags().Var(app.Choice(&o.keys, dynamo.SpreadKeys, dynamo.SharedKeys), "index-keys",
+		"index keys of new buckets: spread over partitions, or shared with\nPython clients that use the table, too (default spread, but shared\nif the Python package may use the table)")
 	a.BindPrincipal(cmd)
 	cmd.Flags().BoolVar(&o.stream, "stream", false, "enable the stream that zae-limiter aggregate follows")
 	cmd.Flags().BoolVar(&o.keep, "keep-expired", false, "do not enable expiry; if it is already enabled, it stays so")
@@ -50,7 +53,8 @@ func (o *createOptions) Run(ctx context.Context) error {
 	}
 	table, namespace := o.app.Flags.Table, o.app.Flags.Namespace
 	err = dynamo.CreateTable(ctx, api, dynamo.TableOptions{
-		Name: table, GSI2Projection: o.projection, Stream: o.stream, KeepExpired: o.keep, Now: o.app.Now, Principal: o.app.Principal(),
+		Name: table, GSI2Projection: o.projection, IndexKeys: o.keys, Stream: o.stream, KeepExpired: o.keep,
+		Now: o.app.Now, Principal: o.app.Principal(),
 	})
 	if err != nil {
 		return err

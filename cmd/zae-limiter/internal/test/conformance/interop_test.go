@@ -259,7 +259,7 @@ func tables(t *testing.T, local *peers.Local) *python {
 	py := startPython(t, local)
 	py.do("create_table", args{"table": tableMadeBy("python"), "region": peers.Region, "endpoint": local.Endpoint}, nil)
 	py.open(tableMadeBy("python"), dynamo.DefaultNamespace) // writes the version record
-	if err := dynamo.CreateTable(t.Context(), local.Client, dynamo.TableOptions{Name: tableMadeBy("go"), Stream: true}); err != nil {
+	if err := dynamo.CreateTable(t.Context(), local.Client, dynamo.TableOptions{Name: tableMadeBy("go"), IndexKeys: dynamo.SharedKeys, Stream: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range []string{"python", "go"} {
