@@ -73,7 +73,7 @@ func (r *Relay[K, V]) join(key K) (_ *run[V], _ *line[V], leads bool) {
 }
 
 // lead waits until the run of a caller is the one under way, and does its work.
-func (r *Relay[K, V]) lead(ctx context.Context, key K, l *line[V], mine *run[V], work func() V) (V, error) {
+func (r *Relay[K, V]) lead(ctx context.Context, key K, l *line[V], mine *run[V], work func() V) (value V, _ error) {
 	r.mu.Lock()
 	before := l.now
 	r.mu.Unlock()
@@ -86,15 +86,22 @@ func (r *Relay[K, V]) lead(ctx context.Context, key K, l *line[V], mine *run[V],
 			}
 		}
 	}
-	value := work()
+	left := true // also if the work panics
+	defer func() { r.end(key, l, mine, value, left) }()
+	value = work()
+	left = ctx.Err() != nil
+	return value, nil
+}
+
+// end ends the run that is under way.
+func (r *Relay[K, V]) end(key K, l *line[V], mine *run[V], value V, left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	mine.value, mine.left = value, ctx.Err() != nil
+	mine.value, mine.left = value, left
 	close(mine.done)
 	if l.now, l.next = l.next, nil; l.now == nil {
 		delete(r.lines, key)
 	}
-	return value, nil
 }
 
 // leave gives up a run that is not under way yet; false if it is.

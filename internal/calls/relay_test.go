@@ -104,3 +104,26 @@ func TestRelayOutlivesALeaderThatLeaves(t *testing.T) {
 		})
 	}
 }
+
+// Work that panics ends: those who wait do it themselves.
+func TestRelayOutlivesALeaderThatPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var relay calls.Relay[string, int]
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			if got, err := relay.Do(t.Context(), "a", func() int { return 2 }, func() {}); got != 2 || err != nil {
+				t.Errorf("got %d, %v", got, err)
+			}
+		}()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is lost")
+				}
+			}()
+			_, _ = relay.Do(t.Context(), "a", func() int { time.Sleep(time.Second); panic("broken") }, func() {})
+		}()
+		time.Sleep(time.Minute)
+	})
+}
