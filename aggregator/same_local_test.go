@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -261,6 +262,9 @@ func (s *story) dump(from scanner) map[string]schema.Item {
 	return all
 }
 
+// partition is the end of the spread index keys of a bucket.
+var partition = regexp.MustCompile(`(/RESOURCE#[^#]+|/NAMESPACE)#\d+$`)
+
 // rename replaces parts of all strings of an item.
 func rename(it schema.Item, named *strings.Replacer) schema.Item {
 	out := make(schema.Item, len(it))
@@ -268,6 +272,9 @@ func rename(it schema.Item, named *strings.Replacer) schema.Item {
 		switch v := v.(type) {
 		case *types.AttributeValueMemberS:
 			text := v.Value
+			if attr == schema.GSI2PK || attr == schema.GSI4PK { // the partition depends on the namespace's random ID
+				text = partition.ReplaceAllString(text, "$1#(partition)")
+			}
 			if strings.HasPrefix(attr, "low#") { // a sequence number without zeros in front
 				sequence, rest, _ := strings.Cut(text, " ")
 				padded, _ := schema.PadSequence(sequence)

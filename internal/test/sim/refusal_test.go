@@ -17,7 +17,7 @@ func (c *checker) refusedForAReason(k *call) {
 	}
 	if e.RetryAfter() == limiter.Never {
 		for _, st := range e.Statuses {
-			if (st.RetryAfter == limiter.Never) != (st.Requested > st.Limit.Capacity) && !c.changing(k, st) {
+			if (st.RetryAfter == limiter.Never) != (st.Requested > st.Limit.Capacity) && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
 				c.violate("P4", k.end, nil, "%s: %s of %s: wait %v for %d of %d", k, st.Limit.Name, st.Entity, st.RetryAfter, st.Requested, st.Limit.Capacity)
 			}
 		}
@@ -182,10 +182,14 @@ func (c *checker) waits(k *call, e *limiter.ExceededError) {
 // A change of configuration takes several writes, and the call may rest on images as old as
 // its client trusts.
 func (c *checker) changing(k *call, st limiter.Status) bool {
+	return c.sharded[bucketKey{st.Entity, st.Resource}] && c.differed(k, st)
+}
+
+// differed reports whether a shard had another capacity than is quoted. A bucket may grant a
+// request by its old capacity while its parent refuses, and then quote the new one, which the
+// client has read meanwhile.
+func (c *checker) differed(k *call, st limiter.Status) bool {
 	key := bucketKey{st.Entity, st.Resource}
-	if !c.sharded[key] {
-		return false
-	}
 	differs := func(s *state) bool {
 		l, ok := s.level(st.Limit.Name)
 		return s != nil && (!ok || l.cp != st.Limit.Capacity*1000)
