@@ -2,6 +2,7 @@ package calendar_test
 
 import (
 	"archive/zip"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -134,8 +135,11 @@ func TestOracle(t *testing.T) {
 
 func TestLongOracle(t *testing.T) {
 	t.Parallel()
-	inEveryZone(t, compareWithOracle, 40)
+	inEveryZone(t, compareWithOracle, 4**times)
 }
+
+// times makes the long tests so many times as long, up to 10.
+var times = flag.Int("calendar.times", 1, "how many times as many cases the long tests have")
 
 // inEveryZone runs a test of so many cases for each zone.
 func inEveryZone(t *testing.T, test func(t *testing.T, zone string, seed uint64, cases int), cases int) {
@@ -218,7 +222,7 @@ func TestScheduleOracle(t *testing.T) {
 
 func TestLongScheduleOracle(t *testing.T) {
 	t.Parallel()
-	inEveryZone(t, compareSchedules, 40)
+	inEveryZone(t, compareSchedules, 4**times)
 }
 
 func compareSchedules(t *testing.T, zone string, seed uint64, cases int) {
@@ -316,7 +320,7 @@ func TestOneEdgeForEachDate(t *testing.T) {
 
 func TestLongOneEdgeForEachDate(t *testing.T) {
 	t.Parallel()
-	inEveryZone(t, checkDaily, 130*365)
+	inEveryZone(t, checkDaily, 13*365**times)
 }
 
 // checkDaily renews a daily quota so many times, all before 2100. Its time is not midnight, because a date that a zone skips altogether, as
