@@ -236,7 +236,7 @@ func (r *pageReader) image(of *schema.BucketScan, there bool) *store.Image {
 	if !there {
 		return nil
 	}
-	img, err := of.Image()
+	img, err := of.Image(nil)
 	if err != nil {
 		r.Odd = true
 		return nil

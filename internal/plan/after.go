@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // ImageOf returns the item that the create would make.
 func ImageOf(n *store.Create) *store.Image {
 	img := &store.Image{
-		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, CreatedAt: n.Now, ExpiresAt: n.ExpiresAt,
+		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, CreatedAt: n.Now, ExpiresAt: n.ExpiresAt, Hour: diary.HourOf(n.Now),
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		Writes: stateOf(&n.Writes),
@@ -69,7 +70,8 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 }
 
 // AfterRefill is the item as a refill leaves it, if no other client has written since
-// the image.
+// the image, except that it has the diary from before a turn. So the next turn is refused,
+// and brings the diary.
 func AfterRefill(r *store.Refill) *store.Image {
 	img := *r.Seen
 	img.RefilledAt = r.RefilledAt

@@ -58,7 +58,7 @@ func first() map[string]*store.Create {
 // peerImage is the image of the item that the peer creates.
 func peerImage(c *store.Create) *store.Image {
 	img := image(c)
-	img.CreatedAt = 0
+	img.CreatedAt, img.Hour = 0, 0
 	return img
 }
 
@@ -66,7 +66,9 @@ func TestBucketsAreWrittenAsThePeerWritesThem(t *testing.T) {
 	t.Parallel()
 	for key, c := range first() {
 		ours := schema.EncodeNewBucket("ns1", c)
-		delete(ours, schema.Created) // the peer ignores it
+		for _, attr := range []string{schema.Created, schema.OpenHour, schema.Acquires} { // the peer ignores them
+			delete(ours, attr)
+		}
 		if diff := cmp.Diff(wire(peerItem(t, key)), wire(ours)); diff != "" {
 			t.Errorf("%s (-peer +ours):\n%s", key, diff)
 		}

@@ -32,6 +32,12 @@ const (
 	GSI4PK
 	GSI4SK
 	TotalEvents
+	Hour           // that is open in the diary
+	ClosedHour     // that was closed last
+	DiaryText      // of the hours before
+	Acquires       // ever
+	AcquiresOpened // when the open hour began
+	AcquiresGained // in the closed hour
 )
 
 // fixed has the aliases and names of the constants. An alias that equals the name needs
@@ -57,6 +63,12 @@ var fixed = [...]struct{ alias, name string }{
 	GSI4PK:           {schema.GSI4PK, schema.GSI4PK},
 	GSI4SK:           {schema.GSI4SK, schema.GSI4SK},
 	TotalEvents:      {schema.TotalEvents, schema.TotalEvents},
+	Hour:             {schema.OpenHour, schema.OpenHour},
+	ClosedHour:       {schema.ClosedHour, schema.ClosedHour},
+	DiaryText:        {schema.DiaryText, schema.DiaryText},
+	Acquires:         {schema.Acquires, schema.Acquires},
+	AcquiresOpened:   {"#do", schema.OpenedAttr("")},
+	AcquiresGained:   {"#dp", schema.GainedAttr("")},
 }
 
 // An Attr has in its lower byte a constant above, or the kind of a field. The upper
@@ -68,6 +80,8 @@ const (
 	usageShard    = 130
 	usageCounters = 131
 	usageLow      = 132
+	diaryOpened   = 133
+	diaryGained   = 134
 	numberShift   = 8
 )
 
@@ -108,6 +122,12 @@ const Fields = len(schema.LimitFields)
 
 // Field is one of the limit's fields, 0 to [Fields]−1.
 func (l Limit) Field(i int) Attr { return l.attr(firstField + byte(i)) }
+
+// Opened is the limit's count of consumed tokens when the open hour of the diary began.
+func (l Limit) Opened() Attr { return l.attr(diaryOpened) }
+
+// Gained is what the limit consumed in the hour that was closed last.
+func (l Limit) Gained() Attr { return l.attr(diaryGained) }
 
 // Usage is the limit's count of whole tokens in a usage snapshot.
 func (l Limit) Usage() Attr { return l.attr(usageCount) }

@@ -108,7 +108,7 @@ func (c *compiler) operation() error {
 	case declareShard:
 		i := c.number()
 		c.shards[i] = c.number()
-	case set, setOnce:
+	case set, setOnce, copied, gained:
 		c.sets.part(c.expand(f))
 	case remove:
 		c.removes.part(c.expand(f))
@@ -122,7 +122,8 @@ func (c *compiler) operation() error {
 
 // expand reads the operands of an operation and puts them into its template.
 func (c *compiler) expand(f form) string {
-	var attrs, values [2]string
+	var attrs [maxAttrs]string
+	var values [2]string
 	for i := range operands[f].attrs {
 		attrs[i] = c.attr()
 	}
@@ -137,6 +138,8 @@ func (c *compiler) expand(f form) string {
 			text.WriteString(attrs[0])
 		case '@':
 			text.WriteString(attrs[1])
+		case '%':
+			text.WriteString(attrs[2])
 		case ':':
 			text.WriteString(values[next])
 			next++
@@ -168,6 +171,10 @@ func (c *compiler) attr() string {
 		alias, name = "#q"+ordinal(i), schema.UsageSequenceAttr(c.shards[i])
 	case usageCounters:
 		alias, name = "#c"+ordinal(i), schema.UsageCountersAttr(c.shards[i])
+	case diaryOpened:
+		alias, name = "#o"+ordinal(i), schema.OpenedAttr(c.limits[i])
+	case diaryGained:
+		alias, name = "#g"+ordinal(i), schema.GainedAttr(c.limits[i])
 	case usageLow:
 		alias, name = "#l"+ordinal(i), schema.UsageLowAttr(c.shards[i])
 	default:

@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 
 	// Memory does no I/O. The plan has no clock and no lock.
 	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store"},
-	"internal/plan":   {"internal/bucket", "store"},
+	"internal/plan":   {"internal/bucket", "internal/diary", "store"},
 	"internal/lane":   {"internal/calls"},
 	"internal/calls":  {},
 	// The order of callers that wait for tokens has no clock and no I/O.
@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// The store on DynamoDB.
-	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/calls", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
+	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/calls", "internal/diary", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
 	"dynamo/admin":               {"store", "dynamo", "dynamo/audit", "dynamo/stream", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/namespace", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "dynamo/internal/plainjson", "internal/schema", sdk + "/..."},
 	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"dynamo/internal/expression": {"dynamo/internal/direct", "store", "internal/schema", sdkDB + "/types"},
 	"dynamo/internal/namespace":  {"store", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/internal/fixture":    {"store", "dynamo", "dynamo/audit", "dynamolite", help + "faults", help + "testbed", "internal/schema", sdk + "/..."},
-	"internal/schema":            {"store", sdkDB + "/types"},
+	"internal/schema":            {"store", "internal/diary", sdkDB + "/types"},
 	// The codes with which AWS refuses credentials.
 	"internal/awsauth": {},
 
