@@ -21,20 +21,24 @@ const turnWidth = 16
 // page cannot be saved, the text grows. A page never changes, so two processes that turn
 // save the same one. The turn of an item with very many limits is a write of its own.
 //
-// Both wait for the store. If the caller must be able to leave, prepare sends nothing and
+// An unread diary is read. All of that waits for the store. If the caller must be able to leave, prepare sends nothing and
 // fails with [calls.ErrApart].
 func (s *Store) prepare(ctx context.Context, b store.Bucket, t *store.Turn) (*turning, error) {
 	if t == nil {
 		return nil, nil
 	}
-	is, wide := &turning{Turn: t}, widthOf(t.Seen) > turnWidth
-	if t.Seen.Diary != nil {
-		is.text = t.Seen.Diary.Text
+	d := t.Seen.Diary
+	if d == nil {
+		d = &store.Diary{}
 	}
-	full := diary.IsFull(is.text)
-	if (full || wide) && calls.MustLeave(ctx) {
+	full, wide := diary.IsFull(d.Text), widthOf(t.Seen) > turnWidth
+	if (full || wide || d.Unread) && calls.MustLeave(ctx) {
 		return nil, calls.ErrApart
 	}
+	if d.Unread {
+		return s.reread(ctx, b, t)
+	}
+	is := &turning{Turn: t, text: d.Text}
 	if full && s.savePage(ctx, b, t.Seen) == nil {
 		is.text = ""
 	}
@@ -45,6 +49,15 @@ func (s *Store) prepare(ctx context.Context, b store.Bucket, t *store.Turn) (*tu
 	is.describe(&w.Write)
 	_, err := w.send(ctx, "turn", nil) // if another one has turned, that is as good
 	return nil, err
+}
+
+// reread is prepare for an image whose diary is unread. Another writer may have turned.
+func (s *Store) reread(ctx context.Context, b store.Bucket, t *store.Turn) (*turning, error) {
+	loaded, err := s.Load(ctx, &store.Load{Bucket: &b, Consistent: true})
+	if err != nil || loaded.Image == nil || loaded.Image.Hour != t.Seen.Hour {
+		return nil, err
+	}
+	return s.prepare(ctx, b, &store.Turn{Seen: loaded.Image, Hour: t.Hour})
 }
 
 // A turning is a turn with the text that the item keeps.

@@ -198,6 +198,9 @@ type Diary struct {
 	// Gone are limits that were removed from the item, whose counts it still has. The next
 	// turn closes and removes these. Past are those that an earlier turn has closed.
 	Gone, Past []string
+	// Unread says that nothing of this is known: the item was turned by a write that did
+	// not return it.
+	Unread bool
 }
 
 // A Turn ends the open hour of an item's diary and begins another one. The hour that ends

@@ -70,8 +70,7 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 }
 
 // AfterRefill is the item as a refill leaves it, if no other client has written since
-// the image, except that it has the diary from before a turn. So the next turn is refused,
-// and brings the diary.
+// the image. If the refill turned, the diary is unread.
 func AfterRefill(r *store.Refill) *store.Image {
 	img := *r.Seen
 	img.RefilledAt = r.RefilledAt
@@ -86,6 +85,9 @@ func AfterRefill(r *store.Refill) *store.Image {
 	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
+	}
+	if r.Turn != nil {
+		img.Hour, img.Diary = r.Turn.Hour, &store.Diary{Unread: true}
 	}
 	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0)
 	img.Limits = make([]store.LimitState, 0, len(r.Changes))

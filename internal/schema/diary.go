@@ -63,7 +63,7 @@ func (s *BucketScan) keep(img, known *store.Image) *store.Diary {
 		}
 	}
 	if known != nil && gone == nil && known.Hour == img.Hour && known.CreatedAt == img.CreatedAt &&
-		(known.Diary == nil || len(known.Diary.Gone) == 0) {
+		(known.Diary == nil || len(known.Diary.Gone) == 0 && !known.Diary.Unread) {
 		return known.Diary
 	}
 	text := s.diary.text

@@ -64,13 +64,14 @@ var mayImport = map[string][]string{
 	"store":             {},
 	"store/storetest":   {".", "store"},
 	"internal/bucket":   {},
+	"internal/diary":    {"store"},
 	"internal/calendar": {"store", "internal/bucket"},
 
 	// The store on DynamoDB.
 	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/calls", "internal/diary", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
 	"dynamo/admin":               {"store", "dynamo", "dynamo/audit", "dynamo/stream", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/namespace", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "dynamo/internal/plainjson", "internal/schema", sdk + "/..."},
-	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
+	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/diary", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/fastclient":          {"dynamo/fastclient/internal/...", "dynamo/internal/direct", "dynamo/internal/plainjson", "internal/calls", sdk + "/..."},
 	"dynamo/internal/direct":     {sdkDB},
@@ -79,7 +80,7 @@ var mayImport = map[string][]string{
 	"dynamo/internal/expression": {"dynamo/internal/direct", "store", "internal/schema", sdkDB + "/types"},
 	"dynamo/internal/namespace":  {"store", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/internal/fixture":    {"store", "dynamo", "dynamo/audit", "dynamolite", help + "faults", help + "testbed", "internal/schema", sdk + "/..."},
-	"internal/schema":            {"store", "internal/diary", sdkDB + "/types"},
+	"internal/schema":            {"internal/diary", "store", sdkDB + "/types"},
 	// The codes with which AWS refuses credentials.
 	"internal/awsauth": {},
 
