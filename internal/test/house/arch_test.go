@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 
 	// The contract, and the arithmetic.
 	"store":             {},
-	"store/storetest":   {".", "store"},
+	"store/storetest":   {".", "store", "internal/diary"},
 	"internal/bucket":   {},
 	"internal/diary":    {"store"},
 	"internal/calendar": {"store", "internal/bucket"},
