@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -31,6 +32,8 @@ type Snapshots struct {
 	ns     string
 	ttl    time.Duration
 	shapes expression.Cache
+	// announced has the months and resources that readers know to have pages.
+	announced sync.Map // announced -> true
 }
 
 // New returns the snapshots of the namespace with the id ns. A write keeps a snapshot

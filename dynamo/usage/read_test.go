@@ -246,17 +246,19 @@ func TestUsageIsReadByKeys(t *testing.T) {
 		requests int64
 		rcu      float64
 	}{
-		// A query for our items and one for the peer's; 12 items are less than 8 KB.
-		"entity and resource": {usage.Query{Entity: "user", Resource: "gpt-4"}, 2, 1.5},
-		// Two more find the resources. The peer's are not queried: there are none.
-		"entity": {usage.Query{Entity: "user"}, 3, 2},
+		// A query for our items and one for the peer's; 12 items are less than 8 KB. Three
+		// more for the months with pages, the bucket's shards, and shard 0.
+		"entity and resource": {usage.Query{Entity: "user", Resource: "gpt-4"}, 5, 2.5},
+		// Two more find the resources. The peer's are not queried: there are none. No bucket is
+		// there to be read.
+		"entity": {usage.Query{Entity: "user"}, 5, 2.5},
 		// The index has the keys; each item is read, half a unit each.
-		"resource": {usage.Query{Resource: "gpt-4"}, 3, 7},
+		"resource": {usage.Query{Resource: "gpt-4"}, 5, 8},
 		// Its second page begins after the first, in the middle of a window.
-		"a later page":    {usage.Query{Resource: "crowded", Cursor: crowded}, 3, 7},
-		"another window":  {usage.Query{Entity: "user", Resource: "gpt-4", Window: usage.Daily}, 2, 1},
-		"another entity":  {usage.Query{Entity: "user-1"}, 1, 0.5},
-		"another of none": {usage.Query{Resource: "gpt"}, 2, 1},
+		"a later page":    {usage.Query{Resource: "crowded", Cursor: crowded}, 5, 8},
+		"another window":  {usage.Query{Entity: "user", Resource: "gpt-4", Window: usage.Daily}, 5, 2.5},
+		"another entity":  {usage.Query{Entity: "user-1"}, 3, 1.5},
+		"another of none": {usage.Query{Resource: "gpt"}, 4, 2},
 	} {
 		c.q.From, c.q.To, c.q.Limit = from, from.AddDate(0, 0, 5), 10
 		before := meter.Totals()
