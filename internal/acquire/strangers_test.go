@@ -15,7 +15,7 @@ func TestStrangersDoNotDriveOutWarmBuckets(t *testing.T) {
 	inWorld(t, limiter.Options{Memory: size}, func(w *world) {
 		w.System(limiter.PerHour("rph", 1_000_000))
 		stranger := 0
-		for round, strangers := range []int{200, 3 * size, 3 * size, 0} {
+		for round, strangers := range []int{600, 3 * size, 3 * size, 0} {
 			for i := range warm {
 				before := w.Meter.Totals().Sum()
 				w.Serve(w.Limiter, ask(fmt.Sprint("warm-", i), "rph", 1))
