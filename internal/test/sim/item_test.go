@@ -98,6 +98,7 @@ type state struct {
 	rf, ttl  int64 // ttl is 0 if the item never expires
 	count    int   // the item's number of shards
 	levels   map[string]level
+	gone     map[string]int64 // what limits have consumed that were removed
 	half     []string // limits with an attribute that is missing or no number
 	life     int      // numbers the items under this key: 1 is the first
 	disabled bool     // a peer stamped the item as disabled
@@ -108,7 +109,7 @@ func readState(it item) *state {
 	if it == nil {
 		return nil
 	}
-	s := &state{rf: number(it["rf"]), count: 1, levels: map[string]level{}}
+	s := &state{rf: number(it["rf"]), count: 1, levels: map[string]level{}, gone: map[string]int64{}}
 	if it["shard_count"] != nil {
 		s.count = int(number(it["shard_count"]))
 	}
@@ -132,6 +133,10 @@ func readState(it item) *state {
 	for name, f := range fields {
 		if _, had := f["tk"]; !had && f["tc"] == 0 {
 			continue // a peer synced the parameters of a limit that the item lacks
+		}
+		if _, counts := f["tc"]; counts && len(f) == 1 {
+			s.gone[name] = f["tc"]
+			continue
 		}
 		for _, want := range []string{"tk", "tc", "cp", "ra", "rp"} {
 			if v, ok := f[want]; !ok || v == noNumber {
