@@ -99,9 +99,11 @@ type state struct {
 	count    int   // the item's number of shards
 	levels   map[string]level
 	gone     map[string]int64 // what limits have consumed that were removed
-	half     []string // limits with an attribute that is missing or no number
-	life     int      // numbers the items under this key: 1 is the first
-	disabled bool     // a peer stamped the item as disabled
+	half     []string         // limits with an attribute that is missing or no number
+	life     int              // numbers the items under this key: 1 is the first
+	open     int64            // the open hour of the diary
+	created  int64            // when the item was made
+	disabled bool             // a peer stamped the item as disabled
 }
 
 // readState reads an item; nil means no item.
@@ -112,6 +114,12 @@ func readState(it item) *state {
 	s := &state{rf: number(it["rf"]), count: 1, levels: map[string]level{}, gone: map[string]int64{}}
 	if it["shard_count"] != nil {
 		s.count = int(number(it["shard_count"]))
+	}
+	if it["dh"] != nil {
+		s.open = number(it["dh"])
+	}
+	if it["created"] != nil {
+		s.created = number(it["created"])
 	}
 	if it["ttl"] != nil {
 		s.ttl = number(it["ttl"])
