@@ -41,7 +41,8 @@ func (c *checker) diarized() {
 			}
 			took := int64(0)
 			for name, is := range r.after.levels {
-				n := is.tc - r.before.counted(name)
+				was, _ := r.before.level(name)
+				n := is.tc - was.tc
 				if name == hidden || n == 0 {
 					continue
 				}

@@ -226,18 +226,10 @@ func (s *state) level(name string) (level, bool) {
 		return level{}, false
 	}
 	l, ok := s.levels[name]
+	if !ok {
+		l.tc = s.gone[name]
+	}
 	return l, ok
-}
-
-// counted is what a limit has consumed, also one that was removed.
-func (s *state) counted(name string) int64 {
-	if l, ok := s.level(name); ok {
-		return l.tc
-	}
-	if s == nil {
-		return 0
-	}
-	return s.gone[name]
 }
 
 // fetch reads a bucket item directly from the engine.
