@@ -34,9 +34,10 @@ func bucketOf(entity string, n int) *diaryItem {
 	return &diaryItem{Bucket: store.Bucket{Entity: entity, Resource: "gpt-4"}, life: 1, shards: 1, hours: hoursUntil(thisHour, n)}
 }
 
-func save(t *testing.T, s *dynamo.Store, d *diaryItem, from, to int) {
+// save saves the first n hours of an item.
+func save(t *testing.T, s *dynamo.Store, d *diaryItem, n int) {
 	t.Helper()
-	if err := s.Usage().Save(t.Context(), usage.Diary{Bucket: d.Bucket, Life: d.life, Text: textOf(d.hours[from:to])}); err != nil {
+	if err := s.Usage().Save(t.Context(), usage.Diary{Bucket: d.Bucket, Life: d.life, Text: textOf(d.hours[:n])}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,7 +58,7 @@ func TestHoursMoveWhileTheyAreRead(t *testing.T) {
 				f.Set(faults.Before(func(*faults.Call) error {
 					if call++; call == moment {
 						f.Set(nil)
-						save(t, s, d, 0, 8)
+						save(t, s, d, 8)
 						d.cut = 8
 						fixture.Put(t, f, d.item(ns))
 					}
@@ -157,6 +158,38 @@ func TestABucketThatTheIndexDoesNotShow(t *testing.T) {
 	}
 }
 
+// Reads of items and pages are strongly consistent if the query asks for it.
+func TestNowReadsConsistently(t *testing.T) {
+	t.Parallel()
+	s, f := fixture.NewStore(t)
+	_, ns := s.Namespace()
+	d := bucketOf("user", 12)
+	save(t, s, d, 2)
+	fixture.Put(t, f, d.item(ns))
+	for _, now := range []bool{false, true} {
+		for _, q := range []usage.Query{{Entity: "user", Resource: "gpt-4"}, {Entity: "user"}, {Resource: "gpt-4"}} {
+			items, pages := 0, 0
+			f.Set(faults.Before(func(c *faults.Call) error {
+				switch {
+				case !c.Consistent():
+				case c.Op == "BatchGetItem":
+					items++
+				case c.Op == "Query":
+					pages++
+				}
+				return nil
+			}))
+			q.Now = now
+			if _, err := s.Usage().Sum(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			if now != (items > 0) || now != (pages > 1) {
+				t.Errorf("%+v: %d consistent reads of items, %d of pages and months", q, items, pages)
+			}
+		}
+	}
+}
+
 // Saving costs a unit for each page, and another one for the first of a month.
 func TestSavingCosts(t *testing.T) {
 	t.Parallel()
@@ -204,7 +237,7 @@ func TestAPageIsAnnouncedFirst(t *testing.T) {
 	}
 	f.Take()
 	f.Set(nil)
-	save(t, s, d, 0, 2)
+	save(t, s, d, 2)
 	if diff := gocmp.Diff([]string{"PutItem"}, f.Ops()); diff != "" {
 		t.Errorf("the second attempt sends (-want +got):\n%s", diff)
 	}
@@ -214,7 +247,7 @@ func TestAPageIsAnnouncedFirst(t *testing.T) {
 		t.Errorf("%v was sent, %v", f.Ops(), err)
 	}
 	f.Set(nil)
-	save(t, s, d, 0, 2)
+	save(t, s, d, 2)
 	if sum, err := s.Usage().Sum(t.Context(), usage.Query{Entity: "user"}); err != nil || sum.Events != 2 {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -235,7 +268,7 @@ func TestPagesExpire(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := bucketOf("user", 2)
-		save(t, s, d, 0, 2)
+		save(t, s, d, 2)
 		_, ns := s.Namespace()
 		page := schema.Page{Bucket: d.Bucket, Life: d.life, Entries: d.hours}
 		for _, k := range []schema.Key{page.Key(ns), schema.PageMonthKey(ns, schema.Month(thisHour))} {
