@@ -8,12 +8,12 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
@@ -184,8 +184,12 @@ func wanted(all []diaryItem, q usage.Query) []usage.Snapshot {
 // bounds.
 func diaryQueries() (queries []usage.Query) {
 	for _, bounds := range [][2]time.Time{
-		{}, {start.AddDate(0, 0, -40), start.AddDate(0, 0, -3)}, {start.AddDate(0, 0, -2), {}}, {{}, start.AddDate(0, -1, 0)},
-		{start.AddDate(1, 0, 0), {}}, {{}, start.AddDate(-1, 0, 0)},
+		{},
+		{start.AddDate(0, 0, -40), start.AddDate(0, 0, -3)},
+		{start.AddDate(0, 0, -2), {}},
+		{{}, start.AddDate(0, -1, 0)},
+		{start.AddDate(1, 0, 0), {}},
+		{{}, start.AddDate(-1, 0, 0)},
 	} {
 		for _, of := range [][2]string{{"user", "gpt-4"}, {"user", ""}, {"", "gpt-4"}, {"a@b:c", "gpt-4/x"}, {"nobody", ""}, {"", "none"}} {
 			for w := usage.Hourly; w <= usage.Monthly; w++ {
@@ -258,7 +262,7 @@ func checkDiaries(t *testing.T, s *dynamo.Store, api dynamo.API, seed uint64, li
 func TestDiariesAreRead(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			f := faults.NewTap(testbed.NewEngine(t, dynamolite.Options{}))
 			projection := dynamo.ProjectKeys

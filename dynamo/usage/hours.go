@@ -35,30 +35,37 @@ type reading struct {
 	*Snapshots
 	q      *Query
 	op     string
-	months []pageMonth // with pages, the newest first; those that the query excludes are left out
+	months []pageMonth // with pages, as far as the query asks for them, the newest first
 
 	// kept is the only block of the query; nil if there are several, or none was read.
 	kept *block
 }
 
-func (s *Snapshots) newReading(ctx context.Context, q *Query) (*reading, error) {
-	r := &reading{Snapshots: s, q: q, op: "read usage of " + q.subject()}
-	months, err := s.pageMonths(ctx, r.op, q.Now)
+func (s *Snapshots) newReading(q *Query) *reading {
+	return &reading{Snapshots: s, q: q, op: "read usage of " + q.subject()}
+}
+
+// readMonths reads the months with pages that the query asks for. It follows each reading of
+// items: the first page of a month may have been written just before an hour was cut from
+// one of them.
+func (r *reading) readMonths(ctx context.Context) error {
+	months, err := r.pageMonths(ctx, r.op, r.q.Now)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	r.months = r.months[:0]
 	for _, m := range months {
-		if q.Resource != "" && !slices.Contains(m.resources, q.Resource) {
-			continue
-		}
-		if q.Resource != "" {
-			m.resources = []string{q.Resource}
+		if r.q.Resource != "" {
+			if !slices.Contains(m.resources, r.q.Resource) {
+				continue
+			}
+			m.resources = []string{r.q.Resource}
 		}
 		if r.asks(m.month) {
 			r.months = append(r.months, m)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // asks reports whether a window of a month may start within the query's bounds.
@@ -82,9 +89,9 @@ type hour struct {
 	diary.Entry
 }
 
-// walk yields the hours of each entity and resource, month by month for a part of the
-// entities, then for the next part: of the months from from on and before to, as far as
-// the query asks for them. older is the newest month before from of which an item has
+// walk yields the hours of each entity and resource in a month, month by month for a part
+// of the entities, then for the next part. It leaves out months before from, months from to
+// on, and what the query does not ask for. older is the newest month before from that has
 // hours; zero if there is none.
 func (r *reading) walk(ctx context.Context, from, to time.Time, yield func(named, []hour)) (older time.Time, err error) {
 	within := func(month time.Time) bool { return !month.Before(from) && month.Before(to) && r.asks(month) }
@@ -99,8 +106,11 @@ func (r *reading) walk(ctx context.Context, from, to time.Time, yield func(named
 			}
 		}
 		for _, m := range r.months {
-			if within(m.month) {
+			switch {
+			case within(m.month):
 				months[m.month] = m.resources
+			case m.month.Before(from) && m.month.After(older):
+				older = m.month
 			}
 		}
 		for month, resources := range months {
@@ -207,6 +217,9 @@ func (r *reading) blocks(ctx context.Context, visit func(*block) error) error {
 		b := &block{after: after, last: last}
 		var err error
 		if b.hours, err = r.items(ctx, keys); err != nil {
+			return err
+		}
+		if err := r.readMonths(ctx); err != nil {
 			return err
 		}
 		if after == "" && last == "" {

@@ -103,11 +103,7 @@ func (s *Snapshots) Read(ctx context.Context, q Query) (Page, error) {
 	if m.scans, err = s.oldScans(ctx, &q, after); err != nil {
 		return Page{}, err
 	}
-	r, err := s.newReading(ctx, &q)
-	if err != nil {
-		return Page{}, err
-	}
-	m.scans = append(m.scans, r.scan(after, q.Limit+1)) // one more tells whether another page follows
+	m.scans = append(m.scans, s.newReading(&q).scan(after, q.Limit+1)) // one more tells whether another page follows
 	var page Page
 	var last schema.Usage
 	for {

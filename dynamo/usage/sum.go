@@ -58,11 +58,7 @@ func (s *Snapshots) Sum(ctx context.Context, q Query) (Summary, error) {
 		}
 		sum.add(u)
 	}
-	r, err := s.newReading(ctx, &q)
-	if err != nil {
-		return Summary{}, err
-	}
-	_, err = r.walk(ctx, time.Time{}, endOfTime, func(of named, hours []hour) { q.windows(of, hours, sum.add) })
+	_, err = s.newReading(&q).walk(ctx, time.Time{}, endOfTime, func(of named, hours []hour) { q.windows(of, hours, sum.add) })
 	if err != nil {
 		return Summary{}, err
 	}

@@ -65,9 +65,6 @@ type newest struct {
 // in which a bucket may have been used lately.
 func (r *reading) scan(after *schema.Usage, most int) *scan {
 	top := r.conn.Clock.Now()
-	if len(r.months) > 0 && r.months[0].month.After(top) {
-		top = r.months[0].month
-	}
 	if !r.q.To.IsZero() && !r.q.To.After(top) {
 		top = r.q.To.Add(-1)
 	}
@@ -108,12 +105,6 @@ func (n *newest) next(ctx context.Context) (next []schema.Usage, done bool, err 
 		n.after = &next[len(next)-1]
 		return next, false, nil
 	}
-	n.to = n.from
-	for _, m := range n.months {
-		if m.month.Before(n.to) && m.month.After(older) {
-			older = m.month
-		}
-	}
-	n.from = older
+	n.from, n.to = older, n.from
 	return next, older.IsZero(), nil
 }

@@ -25,7 +25,8 @@ import (
 func New(a *app.App) *cobra.Command {
 	cmd := app.Group("usage", "Show what entities have consumed, by hour, day or month",
 		newList(a), newSummary(a))
-	cmd.Long = cmd.Short + ".\n\nAn aggregator that reads the table's stream records these figures; without one there are none."
+	cmd.Long = cmd.Short + ".\n\nEach bucket keeps what it consumed in each hour, so the figures reach up to now, with or\n" +
+		"without an aggregator. An aggregator recorded what is older than that."
 	return cmd
 }
 
@@ -46,6 +47,7 @@ func (f *filter) bind(a *app.App, cmd *cobra.Command) {
 	flags.VarP(app.Window(&f.query.Window), "window", "w", "length of the windows, in UTC")
 	flags.Var(app.Named(&f.start), "start", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
 	flags.Var(app.Named(&f.end), "end", "last `time` a window may start; of a date, the whole day")
+	flags.BoolVar(&f.query.Now, "now", false, "count the last second too: strongly consistent reads, which cost twice\nas much")
 	flags.VarP(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "o", "form of results: table, json or csv")
 }
 
@@ -118,8 +120,6 @@ func reason(ctx context.Context, s *dynamo.Store, q usage.Query) (string, error)
 	}
 	acquired, err := hasBucket(ctx, s, asked.Entity, asked.Resource)
 	switch {
-	case errors.Is(err, store.ErrAccessDenied):
-		return "no usage was found: nothing was acquired, the names are spelled otherwise, or no aggregator counts the usage of this table." + aggregators, nil
 	case err != nil:
 		return "", err
 	case acquired:

@@ -82,12 +82,14 @@ func TestTheHotPathIsAllowed(t *testing.T) {
 	}
 }
 
-// An application writes buckets, and nothing else.
+// An application writes buckets and pages with their usage, and nothing else.
 func TestAnApplicationWritesOnlyBuckets(t *testing.T) {
 	t.Parallel()
 	others := accessesThat(t, func(a iamtrace.Access) bool {
-		inBuckets := len(a.LeadingKeys) > 0 && !slices.ContainsFunc(a.LeadingKeys, func(key string) bool { return !strings.Contains(key, "/BUCKET#") })
-		return a.IsWrite() && !inBuckets
+		own := len(a.LeadingKeys) > 0 && !slices.ContainsFunc(a.LeadingKeys, func(key string) bool {
+			return !strings.Contains(key, "/BUCKET#") && !strings.Contains(key, "/USAGE#")
+		})
+		return a.IsWrite() && !own
 	})
 	for _, policy := range []string{"acq", "ns-acq"} {
 		forbids(t, policy, others)
@@ -119,7 +121,7 @@ func TestTheAggregatorsRoleSuffices(t *testing.T) {
 	t.Parallel()
 	allows(
 		t, "aggregator", "lambda.Handler.Handle", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put", "dynamo.OpenID",
-		"admin.Namespaces.NameOf", "usage.Snapshots.Add", "upkeep.Keeper.Double", "upkeep.Keeper.Mend", "upkeep.Keeper.Merge", "upkeep.Keeper.Replenish", "upkeep.Keeper.Shards",
+		"admin.Namespaces.NameOf", "usage.Snapshots.Add", "usage.Snapshots.Save", "upkeep.Keeper.Double", "upkeep.Keeper.Mend", "upkeep.Keeper.Merge", "upkeep.Keeper.Replenish", "upkeep.Keeper.Shards",
 	)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -49,6 +50,15 @@ func usages(w *world) {
 	w.record("usage.Snapshots.Passed", always, func() { w.Must(errOf(snapshots.Passed(w.Context(), delta(now)))) })
 	w.System(hourly)
 	w.acquire(w.Limiter, "key", 1)
+	page := func(entity string) usage.Diary {
+		text := ""
+		for _, hour := range []int32{diary.HourOf(now.UnixMilli()) - 31*24, diary.HourOf(now.UnixMilli())} { // of two months
+			text = diary.Append(text, diary.Entry{Hour: hour, Amounts: []store.Amount{{Milli: 1}}})
+		}
+		return usage.Diary{Bucket: store.Bucket{Entity: entity, Resource: testbed.Resource}, Text: text}
+	}
+	w.record("usage.Snapshots.Save", "of one bucket", func() { w.Must(snapshots.Save(w.Context(), page("key"))) })
+	w.record("usage.Snapshots.Save", "of several", func() { w.Must(snapshots.Save(w.Context(), page("key"), page("key-2"))) })
 	for name, q := range map[string]usage.Query{
 		"of an entity":                 {Entity: "key"},
 		"of a resource":                {Resource: testbed.Resource},
