@@ -59,10 +59,15 @@ func (s *Snapshots) Save(ctx context.Context, all ...Diary) error {
 			pages = append(pages, page)
 		}
 	}
-	if len(pages) == 1 {
-		return s.conn.PutItem(ctx, op, &dynamodb.PutItemInput{Item: pages[0]})
+	if len(all) > 1 {
+		return s.conn.BatchPut(ctx, op, pages)
 	}
-	return s.conn.BatchPut(ctx, op, pages)
+	for _, page := range pages { // a limiter may have no permission for batches
+		if err := s.conn.PutItem(ctx, op, &dynamodb.PutItemInput{Item: page}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pagesOf splits a diary by month.
