@@ -111,6 +111,28 @@ func TestUsageOutlivesItsBucket(t *testing.T) {
 	})
 }
 
+// A peer writes the parameters of a limit that was removed from an item. The limit does not
+// exist by that, and the hour is closed with what it has consumed.
+func TestParametersOfARemovedLimitBlockNoTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.System(limiter.PerDay("rpd", 600), limiter.PerDay("tpd", 600))
+		w.Take(w.Limiter, askAll("user", tokens{"rpd": 1, "tpd": 5}))
+		w.System(limiter.PerDay("rpd", 600))
+		for range 2 { // the second one finds the new configuration
+			time.Sleep(3 * time.Minute)
+			w.Take(w.Limiter, ask("user", "rpd", 1))
+		}
+		w.set("user", 0, map[string]int64{"b_tpd_cp": 600_000, "b_tpd_ra": 600_000, "b_tpd_rp": 86_400_000})
+		for range 2 { // the second one forgets what the limit has gained
+			time.Sleep(2 * time.Hour)
+			w.Take(w.Limiter, ask("user", "rpd", 1))
+		}
+		w.wantUsage("user", "5 map[rpd:5000 tpd:5000]")
+	})
+}
+
 // The shards of a bucket, and its next lives, leave pages of their own.
 func TestLivesAndShardsAreToldApart(t *testing.T) {
 	t.Parallel()
