@@ -111,7 +111,7 @@ func (t *turning) describe(w *expression.Write) {
 	next := firstTurned + len(seen.Limits)
 	for i, name := range seen.Diary.Gone {
 		l := w.Limit(next+i, name)
-		w.Require(l.Capacity().Absent())
+		w.Require(expression.EitherAbsent(l.Tokens(), l.Capacity())) // a peer writes parameters of limits that are not there
 		if !begins {
 			w.SetDifference(l.Gained(), l.Consumed(), l.Opened(), zero)
 		}
@@ -121,7 +121,7 @@ func (t *turning) describe(w *expression.Write) {
 	next += len(seen.Diary.Gone)
 	for i, name := range seen.Diary.Past {
 		l := w.Limit(next+i, name)
-		w.Require(l.Capacity().Absent())
+		w.Require(expression.EitherAbsent(l.Tokens(), l.Capacity()))
 		w.Remove(l.Gained())
 		w.Remove(l.Opened())
 	}

@@ -62,7 +62,7 @@ func (s *Snapshots) Save(ctx context.Context, all ...Diary) error {
 	if len(all) > 1 {
 		return s.conn.BatchPut(ctx, op, pages)
 	}
-	for _, page := range pages { // an application may put items, but may not send batches
+	for _, page := range pages { // a limiter may have no permission for batches
 		if err := s.conn.PutItem(ctx, op, &dynamodb.PutItemInput{Item: page}); err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func TestUsageOfBothKinds(t *testing.T) {
 	d := bucketOf("user", 3)
 	fixture.Put(t, f, d.item(ns))
 	k := usage.Key{Entity: "user", Resource: "gpt-4", Window: usage.Daily, Start: usage.Daily.Start(start)}
-	add(t, s, k, usage.Step{Sequence: "1", Events: 4, Tokens: []store.Amount{{Limit: "rpm", Milli: 500}, {Limit: "old", Milli: 7}}})
+	counted(t, s, f, k, 4, map[string]int64{"rpm": 500, "old": 7})
 	fixture.Put(t, f, peerUsage(ns, k, "daily", 9))
 	for _, q := range []usage.Query{{Entity: "user"}, {Resource: "gpt-4"}} {
 		q.Window, q.Limit = usage.Daily, 1

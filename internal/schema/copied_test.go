@@ -23,10 +23,10 @@ func TestABucketIsCopied(t *testing.T) {
 	t.Parallel()
 	text := func(s string) schema.Item { return schema.Item{schema.PInc: schema.S(s), schema.PGen: n("3")} }
 	for name, changes := range map[string]schema.Item{
-		"no owner":             {},
-		"an incarnation":       text("incarnation"),
-		"a parent":             {schema.ParentID: schema.S("parent")},
-		"both":                 {schema.ParentID: schema.S("parent"), schema.PInc: schema.S("incarnation"), schema.PGen: n("3")},
+		"no owner":       {},
+		"an incarnation": text("incarnation"),
+		"a parent":       {schema.ParentID: schema.S("parent")},
+		"both":           {schema.ParentID: schema.S("parent"), schema.PInc: schema.S("incarnation"), schema.PGen: n("3")},
 		"a diary": {
 			schema.OpenHour: n("480000"), schema.ClosedHour: n("479998"), schema.DiaryText: schema.S("[,rpm]aaaa:1,1;"),
 			schema.GainedAttr(""): n("3"), schema.GainedAttr("rpm"): n("3000"), "b_gone_tc": n("5"),

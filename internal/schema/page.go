@@ -80,15 +80,19 @@ func (p *Page) Key(ns string) Key {
 	}
 }
 
+// TextOf is the text of entries.
+func TextOf(entries []diary.Entry) (text string) {
+	for _, e := range entries {
+		text = diary.Append(text, e)
+	}
+	return text
+}
+
 // EncodePage is the item of a page, which is kept until an instant, for ever if that is
 // zero.
 func EncodePage(ns string, p *Page, expires time.Time) Item {
 	item := p.Key(ns).Item()
-	text := ""
-	for _, e := range p.Entries {
-		text = diary.Append(text, e)
-	}
-	item[EntityID], item[Resource], item[DiaryText] = S(p.Entity), S(p.Resource), S(text)
+	item[EntityID], item[Resource], item[DiaryText] = S(p.Entity), S(p.Resource), S(TextOf(p.Entries))
 	if !expires.IsZero() {
 		item[TTL] = N(expires.Unix())
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// An Attr is an attribute of the item: one of the constants, or a field of a limit or
-// shard that a [Write] has declared.
+// An Attr is an attribute of the item: one of the constants, or a field of a limit that a
+// [Write] has declared.
 type Attr int32
 
-// The attributes that are not of a limit or shard.
+// The attributes that are not of a limit.
 const (
 	RF Attr = iota
 	ShardCount
@@ -23,15 +23,6 @@ const (
 	Incarnation
 	WriteTokens // the balance of the hidden write limit
 	WriteConsumed
-	EntityID
-	Resource
-	Window
-	WindowStart
-	GSI2PK
-	GSI2SK
-	GSI4PK
-	GSI4SK
-	TotalEvents
 	Hour           // that is open in the diary
 	ClosedHour     // that was closed last
 	DiaryText      // of the hours before
@@ -54,15 +45,6 @@ var fixed = [...]struct{ alias, name string }{
 	Incarnation:      {"#pinc", schema.PInc},
 	WriteTokens:      {"#w", schema.WCUTokens},
 	WriteConsumed:    {"#x", schema.WCUConsumed},
-	EntityID:         {schema.EntityID, schema.EntityID},
-	Resource:         {"#resource", schema.Resource},
-	Window:           {"#window", schema.Window},
-	WindowStart:      {schema.WindowStart, schema.WindowStart},
-	GSI2PK:           {schema.GSI2PK, schema.GSI2PK},
-	GSI2SK:           {schema.GSI2SK, schema.GSI2SK},
-	GSI4PK:           {schema.GSI4PK, schema.GSI4PK},
-	GSI4SK:           {schema.GSI4SK, schema.GSI4SK},
-	TotalEvents:      {schema.TotalEvents, schema.TotalEvents},
 	Hour:             {schema.OpenHour, schema.OpenHour},
 	ClosedHour:       {schema.ClosedHour, schema.ClosedHour},
 	DiaryText:        {schema.DiaryText, schema.DiaryText},
@@ -72,20 +54,15 @@ var fixed = [...]struct{ alias, name string }{
 }
 
 // An Attr has in its lower byte a constant above, or the kind of a field. The upper
-// bytes then have the number of the limit or shard.
+// bytes then have the number of the limit.
 const (
-	firstField    = 64 // a bucket's limit: see schema.LimitFields
-	usageCount    = 128
-	usageRest     = 129
-	usageShard    = 130
-	usageCounters = 131
-	usageLow      = 132
-	diaryOpened   = 133
-	diaryGained   = 134
-	numberShift   = 8
+	firstField  = 64 // a bucket's limit: see schema.LimitFields
+	diaryOpened = 128
+	diaryGained = 129
+	numberShift = 8
 )
 
-// numbered reports whether an attribute of a kind belongs to a limit or shard.
+// numbered reports whether an attribute of a kind belongs to a limit.
 func numbered(kind byte) bool { return kind >= firstField }
 
 var (
@@ -128,24 +105,6 @@ func (l Limit) Opened() Attr { return l.attr(diaryOpened) }
 
 // Gained is what the limit consumed in the hour that was closed last.
 func (l Limit) Gained() Attr { return l.attr(diaryGained) }
-
-// Usage is the limit's count of whole tokens in a usage snapshot.
-func (l Limit) Usage() Attr { return l.attr(usageCount) }
-
-// UsageRest is the limit's count of the millitokens that [Limit.Usage] cannot hold.
-func (l Limit) UsageRest() Attr { return l.attr(usageRest) }
-
-// A Shard is a shard of a bucket that a [Write] to a usage snapshot has declared.
-type Shard struct{ subject }
-
-// Sequence identifies the shard's last step that was counted.
-func (s Shard) Sequence() Attr { return s.attr(usageShard) }
-
-// Counters are the shard's counters after that step.
-func (s Shard) Counters() Attr { return s.attr(usageCounters) }
-
-// Low is the state of the shard before the first step that was counted.
-func (s Shard) Low() Attr { return s.attr(usageLow) }
 
 // A subject is a limit or shard by its number in the write.
 type subject struct {

@@ -8,9 +8,7 @@ type form byte
 const (
 	declareLimit form = iota
 	declareWriteLimit
-	declareShard
 	set
-	setOnce
 	copied
 	gained
 	remove
@@ -23,7 +21,6 @@ const (
 	absent
 	absentOrEqual
 	absentOrAbove
-	absentOrFollows
 	eitherAbsent
 	formCount
 )
@@ -31,22 +28,20 @@ const (
 // templates are the texts of operations: "#" stands for the attribute, "@" and "%" for
 // other attributes, and ":" for each value in turn.
 var templates = [formCount]string{
-	set:             "#=:",
-	setOnce:         "#=if_not_exists(#,:)",
-	copied:          "#=if_not_exists(@,:)",
-	gained:          "#=if_not_exists(@,:)-if_not_exists(%,:)",
-	remove:          "#",
-	add:             "# :",
-	equal:           "#=:",
-	atMost:          "# <= :",
-	atLeast:         "# >= :",
-	between:         "# BETWEEN : AND :",
-	exists:          "attribute_exists(#)",
-	absent:          "attribute_not_exists(#)",
-	absentOrEqual:   "(attribute_not_exists(#) OR #=:)",
-	absentOrAbove:   "(attribute_not_exists(#) OR # > :)",
-	absentOrFollows: "(attribute_not_exists(#) OR # < : AND @=:)",
-	eitherAbsent:    "(attribute_not_exists(#) OR attribute_not_exists(@))",
+	set:           "#=:",
+	copied:        "#=if_not_exists(@,:)",
+	gained:        "#=if_not_exists(@,:)-if_not_exists(%,:)",
+	remove:        "#",
+	add:           "# :",
+	equal:         "#=:",
+	atMost:        "# <= :",
+	atLeast:       "# >= :",
+	between:       "# BETWEEN : AND :",
+	exists:        "attribute_exists(#)",
+	absent:        "attribute_not_exists(#)",
+	absentOrEqual: "(attribute_not_exists(#) OR #=:)",
+	absentOrAbove: "(attribute_not_exists(#) OR # > :)",
+	eitherAbsent:  "(attribute_not_exists(#) OR attribute_not_exists(@))",
 }
 
 // operands are the numbers of attributes and values in the templates.
@@ -103,12 +98,6 @@ func (a Attr) AbsentOrEquals(v Value) Condition { return condition(absentOrEqual
 
 // AbsentOrAbove requires that an attribute is absent or greater than a value.
 func (a Attr) AbsentOrAbove(v Value) Condition { return condition(absentOrAbove, a, v) }
-
-// AbsentOrFollows requires that an attribute is absent, or that it is less than a value and
-// that another attribute equals another value.
-func (a Attr) AbsentOrFollows(v Value, other Attr, equal Value) Condition {
-	return Condition{operation{absentOrFollows, [maxAttrs]Attr{a, other}, [2]Value{v, equal}}}
-}
 
 // EitherAbsent requires that one of two attributes is absent.
 func EitherAbsent(a, b Attr) Condition {

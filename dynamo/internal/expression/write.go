@@ -49,22 +49,9 @@ func (w *Write) WriteLimit(i int) Limit {
 	return Limit{subject{w, i}}
 }
 
-// Shard declares shard of a bucket as the shard with number i. Numbers are unique among
-// the shards of a write.
-func (w *Write) Shard(i, shard int) Shard {
-	var room [operationRoom]byte
-	w.key.add(appendNumber(appendNumber(appendForm(room[:0], declareShard, always), i), shard))
-	return Shard{subject{w, i}}
-}
-
 // Set sets an attribute to a value.
 func (w *Write) Set(a Attr, v Value) {
 	w.record(always, operation{set, [maxAttrs]Attr{a}, [2]Value{v}})
-}
-
-// SetOnce sets an attribute to a value if the item does not have the attribute.
-func (w *Write) SetOnce(a Attr, v Value) {
-	w.record(always, operation{setOnce, [maxAttrs]Attr{a}, [2]Value{v}})
 }
 
 // Copy sets an attribute to what another one has before the write, or to a value if the

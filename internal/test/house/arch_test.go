@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/calls", "internal/diary", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
 	"dynamo/admin":               {"store", "dynamo", "dynamo/audit", "dynamo/stream", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/namespace", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "dynamo/internal/plainjson", "internal/schema", sdk + "/..."},
-	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/diary", "internal/schema", sdk + "/..."},
+	"dynamo/usage":               {"store", "dynamo/internal/conn", "internal/diary", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/fastclient":          {"dynamo/fastclient/internal/...", "dynamo/internal/direct", "dynamo/internal/plainjson", "internal/calls", sdk + "/..."},
 	"dynamo/internal/direct":     {sdkDB},
@@ -139,10 +139,10 @@ var mayImport = map[string][]string{
 
 	// What it does.
 	program + "archive":                 {"store", "internal/awsauth", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
-	program + "redrive":                 {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
+	program + "redrive":                 {"store", "aggregator", "dynamo/stream", sdk + "/aws", sdk + "/service/sqs/..."},
 	program + "replay":                  {"store", "internal/bucket"},
 	program + "replay/logs":             {program + "replay", "store"},
-	program + "estimate":                {".", "store", "aggregator", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
+	program + "estimate":                {".", "store", "aggregator", "dynamo", "dynamo/admin", "dynamo/stream", "dynamolite", "internal/diary", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
 	program + "loadtest":                {".", "store", "dynamo", "dynamo/admin", "dynamolite", program + "estimate", program + "drive/...", "internal/schema", program + "loadtest/result", program + "scenario", sdk + "/..."},
 	program + "loadtest/compare":        {"store", program + "loadtest/result"},
 	program + "loadtest/report":         {program + "chart", program + "limitarg", program + "loadtest/result", program + "loadtest/swarm"},

@@ -113,9 +113,9 @@ func (c *checker) diaries() map[hour]*entry {
 					open[""] += number(it["dn"])
 				}
 				if it["dc"] != nil {
-					note(found, hour{id, made, number(it["dc"])}, closed)
+					noteHour(found, hour{id, made, number(it["dc"])}, closed)
 				}
-				note(found, hour{id, made, number(it["dh"])}, open)
+				noteHour(found, hour{id, made, number(it["dh"])}, open)
 			}
 		}
 		if in.ExclusiveStartKey = out.LastEvaluatedKey; in.ExclusiveStartKey == nil {
@@ -133,11 +133,11 @@ func enter(found map[hour]*entry, id bucketID, made int64, text string) {
 		for _, a := range e.Amounts {
 			amounts[a.Limit] = a.Milli
 		}
-		note(found, hour{id, made, int64(e.Hour)}, amounts)
+		noteHour(found, hour{id, made, int64(e.Hour)}, amounts)
 	}
 }
 
-func note(found map[hour]*entry, at hour, amounts map[string]int64) {
+func noteHour(found map[hour]*entry, at hour, amounts map[string]int64) {
 	e := &entry{tokens: map[string]int64{}, events: amounts[""]}
 	for limit, n := range amounts {
 		if limit != "" && n != 0 {

@@ -96,6 +96,7 @@ func (l level) of(shard, n int) level {
 // A state is a bucket item, read with the checker's own code.
 type state struct {
 	rf, ttl  int64 // ttl is 0 if the item never expires
+	hour     int64 // that is open in its diary; 0 if it has none
 	count    int   // the item's number of shards
 	levels   map[string]level
 	gone     map[string]int64 // what limits have consumed that were removed
@@ -124,6 +125,9 @@ func readState(it item) *state {
 	if it["ttl"] != nil {
 		s.ttl = number(it["ttl"])
 	}
+	if it["dh"] != nil {
+		s.hour = number(it["dh"])
+	}
 	fields := map[string]map[string]int64{}
 	for attr, v := range it {
 		rest, ok := strings.CutPrefix(attr, "b_")
@@ -139,11 +143,8 @@ func readState(it item) *state {
 	}
 	s.disabled = it["disabled"] != nil
 	for name, f := range fields {
-		if _, had := f["tk"]; !had && f["tc"] == 0 {
-			continue // a peer synced the parameters of a limit that the item lacks
-		}
-		if _, counts := f["tc"]; counts && len(f) == 1 {
-			s.gone[name] = f["tc"]
+		if _, had := f["tk"]; !had {
+			s.gone[name] = f["tc"] // a peer may have synced the parameters of a limit that the item lacks
 			continue
 		}
 		for _, want := range []string{"tk", "tc", "cp", "ra", "rp"} {

@@ -22,7 +22,7 @@ const (
 // widest has every resource, and a value for every option.
 func widest() deploy.Options {
 	return deploy.Options{
-		Name: "limits", Windows: []string{"hourly", "daily", "monthly"}, UsageRetentionDays: 30, KMSKeyARN: aKey,
+		Name: "limits", UsageRetentionDays: 30, KMSKeyARN: aKey,
 		GSI2Projection: deploy.ProjectAll, LocalIndexes: true, PITRDays: 7, DeletionProtection: true,
 		Capacity:   deploy.Capacity{Provisioned: true, MinRead: 1, MaxRead: 2, MinWrite: 3, MaxWrite: 4, TargetPercent: 50},
 		Aggregator: true, Provisioner: true, Archive: true, Alarms: true, IAM: true,
