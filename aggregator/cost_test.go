@@ -2,6 +2,7 @@ package aggregator_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
-// A bill is the cost of batches of 100 records, all in three windows, index writes
-// included.
+// A bill is the cost of a batch of 100 records, index writes included.
 type bill struct {
 	of       string
 	requests int64
@@ -22,41 +22,27 @@ type bill struct {
 }
 
 var bills = []bill{
-	{"the first batch of a process: the namespace is opened", 5, 3, 9},
-	{"one entity, new windows", 3, 0, 9},
-	{"one entity", 3, 0, 3},
-	{"one entity, of ten limits", 3, 0, 3},
-	{"one entity, delivered again", 3, 0, 3},
-	{"50 acquires of one entity that cascade to another", 6, 0, 6},
-	{"100 entities, new windows", 300, 0, 900},
-	{"100 entities", 300, 0, 300},
+	{"writes, the first batch of a process: the namespace is opened", 2, 3, 0},
+	{"writes", 0, 0, 0},
+	{"writes of 100 entities", 0, 0, 0},
+	{"deletions, the first ones of a month", 5, 0, 101},
+	{"deletions, again", 4, 0, 100},
+	{"deletions of buckets with hours in two months", 10, 0, 202},
 }
 
-// checkBills processes batches and adds up their cost, as the engine measures it. A hundred
-// acquires of one entity may cost a fifth of a write unit each. No batch may send more
-// requests than one read, and a write for each bucket and window.
+// checkBills processes batches and adds up their cost, as the engine measures it. A record
+// of a write costs nothing. A deletion costs the unit of its page, and 25 pages a request.
 func checkBills(w *world, engine *dynamolite.DB) {
 	w.Helper()
-	many := tokens{}
-	limits := []limiter.Limit{limiter.PerDay("rpd", 1_000_000)}
-	for i := range 10 {
-		name := fmt.Sprintf("l%02d", i)
-		limits = append(limits, limiter.PerDay(name, 1_000_000))
-		many[name] = 1
-	}
-	w.System(limits...)
-	w.Entities(limiter.Entity{ID: "team"}, testbed.Child("key", "team"))
+	w.System(limiter.PerDay("rpd", 1_000_000), limiter.PerDay("tpd", 1_000_000))
 	batches := map[string][]stream.Record{}
-	batch := func(of string, n int, take func(i int)) {
+	batch := func(of string, write func()) {
 		w.Helper()
-		for i := range n {
-			take(i)
-		}
+		write()
 		var records []stream.Record
 		for late := time.Now().Add(time.Minute); len(records) < 100 && time.Now().Before(late); {
 			for _, r := range w.drain() {
-				if r.New != nil {
-					r.At = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) // one window, however long the test takes
+				if r.IsOfInterest() {
 					records = append(records, r)
 				}
 			}
@@ -66,20 +52,32 @@ func checkBills(w *world, engine *dynamolite.DB) {
 		}
 		batches[of] = records
 	}
-	one := func(req limiter.Request) func(int) {
-		return func(int) { w.Take(w.Limiter, req) }
+	each := func(of string) func() {
+		return func() {
+			for i := range 100 {
+				w.Take(w.Limiter, askAll(fmt.Sprint(of, i), tokens{"rpd": 1, "tpd": 7}))
+			}
+		}
 	}
-	each := func(i int) { w.Take(w.Limiter, ask(fmt.Sprint("user", i), "rpd", 1)) }
-	batch("the first batch of a process: the namespace is opened", 100, one(ask("first", "rpd", 1)))
-	batch("one entity, new windows", 100, one(ask("user", "rpd", 1)))
-	batch("one entity", 100, one(ask("user", "rpd", 1)))
-	batches["one entity, delivered again"] = batches["one entity"]
-	batch("one entity, of ten limits", 100, one(askAll("user", many)))
-	batch("50 acquires of one entity that cascade to another", 50, one(ask("key", "rpd", 1)))
-	w.process(batches["50 acquires of one entity that cascade to another"])
-	batch("50 acquires of one entity that cascade to another", 50, one(ask("key", "rpd", 1)))
-	batch("100 entities, new windows", 100, each)
-	batch("100 entities", 100, each)
+	one := func() {
+		for range 100 {
+			w.Take(w.Limiter, ask("one", "rpd", 1))
+		}
+	}
+	batch("writes, the first batch of a process: the namespace is opened", one)
+	batch("writes", one)
+	batch("writes of 100 entities", each("user"))
+	batch("deletions, the first ones of a month", func() {
+		for i := range 100 {
+			w.drop(fmt.Sprint("user", i))
+		}
+	})
+	batches["deletions, again"] = batches["deletions, the first ones of a month"]
+	both := slices.Clone(batches["deletions, again"])
+	for i := range both {
+		both[i].Hours = "[,rpd]ahz0:1,1;kg:2,2;" // 736 hours apart
+	}
+	batches["deletions of buckets with hours in two months"] = both
 
 	w.aggregator = w.aggregate(aggregator.Options{})
 	for _, want := range bills {

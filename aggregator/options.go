@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -12,11 +11,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Usage keeps the sums. It must not add a step twice. It recognizes a step by its shard
-// and sequence number. A batch may come twice, and a batch that failed for some records
-// comes again together with others. *[usage.Snapshots] is one.
+// Usage keeps the hours of deleted items. The same hours may come any number of times.
+// *[usage.Snapshots] is one.
 type Usage interface {
-	Add(ctx context.Context, d *usage.Delta) error
+	Save(ctx context.Context, all ...usage.Diary) error
 }
 
 // A Namespace is what the aggregator needs to tend the buckets of one namespace.
@@ -24,7 +22,7 @@ type Namespace struct {
 	// Store is where the aggregator replenishes, doubles, mends and merges buckets; nil leaves
 	// them alone.
 	Store store.Store
-	// Usage keeps the sums; nil counts nothing.
+	// Usage keeps the hours of deleted items; nil loses them.
 	Usage Usage
 	// Close is called once the namespace is forgotten, see Options.Namespaces, and nothing
 	// works on it any more; nil closes nothing.
@@ -47,9 +45,6 @@ type Archive interface {
 
 // Options configure an [Aggregator]. The zero value works.
 type Options struct {
-	// Windows are the windows to sum usage over. Each costs one write for each entity and
-	// resource of a batch; nil is hourly, daily and monthly.
-	Windows []usage.Window
 	// Concurrency is the number of concurrent writes of a batch; 0 is 16.
 	Concurrency int
 	// Namespaces is the number of namespaces to remember; 0 is 1000. The aggregator closes
@@ -57,7 +52,7 @@ type Options struct {
 	Namespaces int
 	// MaxAge is the maximum age of a record for which its bucket is refilled or doubled; 0
 	// is 10 s. Older records show an outdated bucket: while a reader catches up, the
-	// aggregator only counts and mends.
+	// aggregator only saves usage and mends.
 	MaxAge time.Duration
 	// Archive keeps expired audit events; nil drops them. While it fails, Process fails
 	// their records, and Follow delays no other records.
@@ -94,10 +89,6 @@ func (o Options) withDefaults() (Options, error) {
 	); err != nil {
 		return o, err
 	}
-	if o.Windows == nil {
-		o.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
-	}
-	o.Windows = slices.Clone(o.Windows)
 	if o.Concurrency == 0 {
 		o.Concurrency = defaultConcurrency
 	}

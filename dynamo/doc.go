@@ -55,10 +55,14 @@
 //	              ADD a count ±1
 //	afterwards    REMOVE a count         if it is 0 or less
 //
-//	usage snapshot (ENTITY#… #USAGE#…)
-//	usage: Add    SET its identity,      if seq# of each shard is before the first step, or absent
-//	              ttl, seq#…; ADD
-//	              total_events, counters
+//	page of usage (USAGE#{resource}#… {month}#…)
+//	usage: Save   everything             the same hours of an item are the same page
+//
+//	months with pages (USAGE# {month})
+//	usage: Save   ADD a resource; SET    nothing
+//	              ttl
+//
+//	usage snapshot of earlier versions and of the peer (ENTITY#… #USAGE#…)
 //	DeleteEntity  deletes it
 //
 //	records of manifests (SYSTEM# #PROVISIONER…)

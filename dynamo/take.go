@@ -11,7 +11,7 @@ import (
 
 // Take debits a bucket that can afford it, in one conditional update:
 //
-//	ADD    tk −a, tc +a of every limit with an amount, wcu
+//	ADD    tk −a, tc +a of every limit with an amount, wcu; dn
 //	if     tk ≥ a of each, less what it earned since the stamp and may take ahead, and
 //	       below where it would have overflowed by now;
 //	       cp, ra, rp and shard_count are those of the calculation; the limits with
@@ -25,8 +25,14 @@ func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) 
 	if err := checkBucket(t.Bucket); err != nil {
 		return store.Outcome{}, err
 	}
+	turn, err := s.prepare(ctx, t.Bucket, t.Turn)
+	if err != nil {
+		return store.Outcome{}, err
+	}
 	w := newBucketWrite(s, t.Bucket)
+	w.seen = t.Seen
 	describeTake(&w.Write, t)
+	turn.describe(&w.Write)
 	return w.send(ctx, "take", &s.takes)
 }
 
@@ -50,6 +56,7 @@ func describeTake(w *expression.Write, t *store.Take) {
 		w.RequireSecond(expression.RF.Equals(w.Number(":seen", t.Stamp)))
 		w.RequireSecond(expression.WriteTokens.AtLeast(w.Number(":y", schema.WCUCost-t.Earned)))
 	}
+	acquires := false
 	for i := range t.Debits {
 		d := &t.Debits[i]
 		l := w.Limit(i, d.Limit)
@@ -58,6 +65,7 @@ func describeTake(w *expression.Write, t *store.Take) {
 			w.Require(l.Capacity().Exists())
 			continue
 		}
+		acquires = true
 		amount := l.Number('a', d.Milli)
 		w.Add(l.Tokens(), l.Number('d', -d.Milli))
 		w.Add(l.Consumed(), amount)
@@ -78,6 +86,9 @@ func describeTake(w *expression.Write, t *store.Take) {
 		if asks.sinceStamp {
 			w.RequireSecond(l.Tokens().Between(l.Number('l', leastOf(d)-d.Earned), l.Number('m', d.AtMostAtStamp)))
 		}
+	}
+	if acquires {
+		addAcquire(w)
 	}
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
 		w.Require(expression.WriteTokens.Exists())

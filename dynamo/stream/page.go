@@ -163,7 +163,7 @@ type change struct {
 
 // record reads a record. It is odd if a string has escapes, if there are members that are
 // not known, or an identity, as the table's sweep leaves it, or if it is a bucket's and
-// cannot be read.
+// cannot be read or shows a deletion.
 func (r *pageReader) record() (out Record, size int64) {
 	var c change
 	r.object(func(name string) {
@@ -193,7 +193,7 @@ func (r *pageReader) record() (out Record, size int64) {
 	out.Key, out.Namespace = text, schema.NamespaceOf(text[:len(c.key.PK)])
 	if c.key.SK == schema.StateSK {
 		out.Old, out.New = r.image(&c.old, c.hasOld), r.image(&c.new, c.hasNew)
-		r.Odd = r.Odd || !shows(c.event, out.Old, out.New)
+		r.Odd = r.Odd || out.New == nil || !shows(c.event, out.Old, out.New)
 	}
 	return out, c.size
 }
@@ -236,7 +236,7 @@ func (r *pageReader) image(of *schema.BucketScan, there bool) *store.Image {
 	if !there {
 		return nil
 	}
-	img, err := of.Image()
+	img, err := of.Image(nil)
 	if err != nil {
 		r.Odd = true
 		return nil

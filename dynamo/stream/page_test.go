@@ -57,8 +57,10 @@ func oddities() map[string]string {
 		return strings.Replace(inserted, old, is, 1)
 	}
 	return map[string]string{
-		"inserted":             inserted,
-		"removed":              record(7, "REMOVE", "user", `"OldImage":`+image("user", 7)+`,`),
+		"inserted": inserted,
+		"removed":  record(7, "REMOVE", "user", `"OldImage":`+image("user", 7)+`,`),
+		"removed with hours": record(7, "REMOVE", "user", `"OldImage":`+strings.Replace(image("user", 7), `"rf"`,
+			`"dh":{"N":"490000"},"dc":{"N":"489999"},"dp_":{"N":"3"},"dn":{"N":"4"},"dt":{"S":"[,rpm]ahz0:1,1;"},"rf"`, 1)+`,`),
 		"removed by the sweep": strings.TrimSuffix(record(7, "REMOVE", "user", `"OldImage":`+image("user", 7)+`,`), "}") + `,"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}}`,
 		"an expired event": `{"eventID":"e","eventName":"REMOVE","dynamodb":{"Keys":{"PK":{"S":"ns/AUDIT#a"},"SK":{"S":"#AUDIT#1"}},` +
 			`"OldImage":{"details":{"M":{"l":{"L":[{"S":"}\"]"},{"BOOL":true}]}}}},"SequenceNumber":"8"},"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}}`,

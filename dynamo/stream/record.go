@@ -33,6 +33,10 @@ type Record struct {
 	// Old and New are a bucket item before and after the write. They are nil where the
 	// item did not exist, and if the item is not a bucket.
 	Old, New *store.Image
+	// Hours are what a bucket item that was deleted kept of its hours, the open one
+	// included, as the text of a [usage.Diary]. It is "" in other records, and if the item
+	// had no hours.
+	Hours string
 	// ByTTL reports that the item had expired and that the table's own sweep deleted
 	// it.
 	ByTTL bool
@@ -108,6 +112,9 @@ func Decode(r *streamtypes.Record) Record {
 	if out.Err == nil && !shows(r.EventName, out.Old, out.New) {
 		out.Err = errNoImages
 	}
+	if out.Err == nil && out.New == nil {
+		out.Hours, out.Err = hoursOf(r.Dynamodb.OldImage)
+	}
 	if out.Err != nil {
 		out.Old, out.New = nil, nil
 		out.Err = fmt.Errorf("read a %s of %s: %w", r.EventName, out.Key, out.Err)
@@ -125,6 +132,16 @@ func shows(event streamtypes.OperationType, old, now *store.Image) bool {
 	case streamtypes.OperationTypeModify:
 	}
 	return old != nil && now != nil
+}
+
+// hoursOf returns the hours of a bucket item that was deleted. Nothing is added to them any
+// more, so the open one has ended, too (ADR 039).
+func hoursOf(last map[string]streamtypes.AttributeValue) (string, error) {
+	d, err := schema.DecodeDiary(fromStream(last))
+	if err != nil {
+		return "", err
+	}
+	return schema.TextOf(d.Entries()), nil
 }
 
 // bucketFromStream decodes an image of a bucket; nil for nil.

@@ -69,11 +69,6 @@ func UsageSK(resource, window string) string {
 	return UsagePrefix + resource + "#" + UsageWindow(window)
 }
 
-// UsageIndexSK is the GSI2 sort key of a snapshot.
-func UsageIndexSK(window string, start time.Time, entity string) string {
-	return UsageIndexPrefix + UsageWindow(window) + Timestamp(start) + "#" + entity
-}
-
 // UsageWindow is the part of a snapshot's keys that names the length of its window. The
 // peer's keys, with window "", have no such part: there an hour and the day that begins
 // with it share an item.
@@ -170,15 +165,4 @@ func usageTokens(item Item, limit string) (*big.Int, error) {
 		sum.Add(sum, rest)
 	}
 	return sum, nil
-}
-
-// SplitUsage splits an amount of millitokens into whole tokens, rounded towards zero, and
-// the rest.
-func SplitUsage(amount int64) (whole, rest int64) { return amount / milli, amount % milli }
-
-// UsageWindowOf is the window of a snapshot, and its start; ok is false if the start cannot
-// be read.
-func UsageWindowOf(item Item) (window string, start time.Time, ok bool) {
-	start, err := ParseTimestamp(str(item[WindowStart]))
-	return str(item[Window]), start, err == nil
 }

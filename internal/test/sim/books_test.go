@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/diary"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A page is the usage of a resource by an entity in one window.
@@ -26,14 +30,6 @@ func (p page) String() string { return fmt.Sprintf("%s %s from %s", p.bucketKey,
 type entry struct {
 	tokens map[string]int64
 	events int64
-}
-
-// sum is the number of events, and 0 if there is no entry.
-func (e *entry) sum() int64 {
-	if e == nil {
-		return 0
-	}
-	return e.events
 }
 
 func (e *entry) String() string {
@@ -57,11 +53,12 @@ var windows = map[string][2]string{
 }
 
 // consumed returns what the applied writes consumed: a write that took anything of a limit
-// is an event. For an entity that was created again it returns the consumption since then.
-func (c *checker) consumed(since map[string]time.Duration) map[page]*entry {
+// is an event. It belongs to the hour that is open after the write: the writer's own, or a
+// later one if its clock is behind.
+func (c *checker) consumed() map[page]*entry {
 	pages := map[page]*entry{}
 	for _, r := range c.log {
-		if r.failed || r.after == nil || r.at < since[r.id.entity] {
+		if r.failed || r.after == nil || r.after.hour == 0 {
 			continue
 		}
 		moved, took := map[string]int64{}, int64(0)
@@ -74,62 +71,119 @@ func (c *checker) consumed(since map[string]time.Duration) map[page]*entry {
 				}
 			}
 		}
-		if len(moved) == 0 {
-			continue
-		}
-		at := c.start.Add(r.at).UTC()
-		for window, cut := range windows {
-			key := page{r.id.whole(), window, at.Format(cut[0]) + cut[1]}
-			if pages[key] == nil {
-				pages[key] = &entry{tokens: map[string]int64{}}
-			}
-			pages[key].events += took
-			for name, n := range moved {
-				pages[key].tokens[name] += n
-			}
+		if len(moved) > 0 {
+			note(pages, r.id.whole(), r.after.hour, took, moved)
 		}
 	}
 	return pages
 }
 
-// counted returns the usage in the table, read with the checker's own code.
+// note adds what a bucket consumed in an hour to its pages.
+func note(pages map[page]*entry, of bucketKey, hour, events int64, tokens map[string]int64) {
+	at := time.Unix(3600*hour, 0).UTC()
+	for window, cut := range windows {
+		key := page{of, window, at.Format(cut[0]) + cut[1]}
+		if pages[key] == nil {
+			pages[key] = &entry{tokens: map[string]int64{}}
+		}
+		pages[key].events += events
+		for name, n := range tokens {
+			pages[key].tokens[name] += n
+		}
+	}
+}
+
+// An hourOf is an hour of one item.
+type hourOf struct {
+	bucketKey
+
+	shard, life string
+	hour        int64
+}
+
+// counted returns the usage in the table, read with the checker's own code but for the
+// texts of diaries: what buckets keep of their hours, and pages.
 func (w *world) counted() map[page]*entry {
-	pages := map[page]*entry{}
+	hours := map[hourOf][]store.Amount{}
 	in := &dynamodb.ScanInput{TableName: aws.String(tableName), ConsistentRead: aws.Bool(true)}
 	for {
 		out, err := w.db.Scan(context.Background(), in)
 		must(err)
 		for _, it := range out.Items {
 			ns, path, _ := strings.Cut(text(it["PK"]), "/")
-			rest, isUsage := strings.CutPrefix(text(it["SK"]), "#USAGE#")
-			if ns != w.ns || !isUsage {
-				continue
-			}
-			parts := strings.Split(rest, "#")
-			entity, _ := strings.CutPrefix(path, "ENTITY#")
-			e := &entry{tokens: map[string]int64{}}
-			for attr, v := range it {
-				n := number(v)
-				name, isRest := strings.CutSuffix(attr, "#milli")
-				switch {
-				case n == noNumber || attr == "ttl":
-				case attr == "total_events":
-					e.events = n
-				case isRest:
-					e.tokens[name] += n
-				default:
-					e.tokens[attr] += 1000 * n
+			parts := strings.Split(path, "#")
+			switch sk := strings.Split(text(it["SK"]), "#"); {
+			case ns != w.ns:
+			case parts[0] == "BUCKET" && text(it["SK"]) == "#STATE" && it["dh"] != nil:
+				life := "0"
+				if it["created"] != nil {
+					life = strconv.FormatInt(number(it["created"]), 10)
 				}
+				ownHours(hours, hourOf{bucketKey{parts[1], parts[2]}, parts[3], life, 0}, it)
+			case parts[0] == "USAGE" && len(sk) == 5:
+				textHours(hours, hourOf{bucketKey{sk[1], parts[1]}, sk[3], sk[4], 0}, it)
 			}
-			pages[page{bucketKey{entity, parts[0]}, parts[1], parts[2]}] = e
 		}
 		if in.ExclusiveStartKey = out.LastEvaluatedKey; in.ExclusiveStartKey == nil {
-			return pages
+			break
+		}
+	}
+	pages := map[page]*entry{}
+	for of, amounts := range hours {
+		events, tokens := int64(0), map[string]int64{}
+		for _, a := range amounts {
+			if a.Limit == "" {
+				events = a.Milli
+			} else {
+				tokens[a.Limit] = a.Milli
+			}
+		}
+		note(pages, of.bucketKey, of.hour, events, tokens)
+	}
+	return pages
+}
+
+// textHours reads the hours in the text of an item.
+func textHours(hours map[hourOf][]store.Amount, of hourOf, it item) {
+	entries, err := diary.Parse(text(it["dt"]))
+	must(err)
+	for _, e := range entries {
+		of.hour = int64(e.Hour)
+		hours[of] = e.Amounts
+	}
+}
+
+// ownHours reads the hours of a bucket item.
+func ownHours(hours map[hourOf][]store.Amount, of hourOf, it item) {
+	textHours(hours, of, it)
+	zero := func(attr string) int64 {
+		if it[attr] == nil {
+			return 0
+		}
+		return number(it[attr])
+	}
+	add := func(hour int64, limit string, n int64) {
+		of.hour = hour
+		if n != 0 {
+			hours[of] = append(hours[of], store.Amount{Limit: limit, Milli: n})
+		}
+	}
+	for attr := range it {
+		name, isLimit := strings.CutPrefix(attr, "b_")
+		name, isCount := strings.CutSuffix(name, "_tc")
+		gained, isGained := strings.CutPrefix(attr, "dp_")
+		switch {
+		case attr == "dn":
+			add(zero("dh"), "", zero(attr)-zero("do_"))
+		case isLimit && isCount && name != hidden:
+			add(zero("dh"), name, zero(attr)-zero("do_"+name))
+		case isGained && it["dc"] != nil:
+			add(zero("dc"), gained, zero(attr))
 		}
 	}
 }
 
-// books are the sums of usage as text, if aggregators sum it up.
+// books are the usage as text, if aggregators follow.
 func (p *play) books() string {
 	if len(p.followers) == 0 {
 		return ""
@@ -145,21 +199,13 @@ func (p *play) books() string {
 func orderPages(a, b page) int { return compare(a.String(), b.String()) }
 
 // balanced: once the whole stream has been processed, usage equals consumption in every
-// window, whatever came twice, late, or lost its answer. If an operator deleted the entity
-// with its usage, usage is at most the consumption, and at least the consumption since the
-// deletion.
+// window, whatever came twice, late, or lost its answer, and whoever deleted a bucket.
 func (c *checker) balanced() {
-	consumed, since, counted := c.consumed(nil), c.consumed(c.play.remadeBy), c.counted()
+	consumed, counted := c.consumed(), c.counted()
 	all := maps.Clone(consumed)
 	maps.Copy(all, counted)
 	for _, key := range slices.SortedFunc(maps.Keys(all), orderPages) {
 		want, got, id := consumed[key], counted[key], key.shard(0)
-		if _, remade := c.play.remade[key.entity]; remade {
-			if left := since[key]; got.sum() > want.sum() || got.sum() < left.sum() {
-				c.violate("usage", c.now(), &id, "%v: counted are %v, consumed were %v, and %v since it was deleted", key, got, want, left)
-			}
-			continue
-		}
 		if want.String() != got.String() {
 			c.violate("usage", c.now(), &id, "%v: counted are %v, consumed were %v", key, got, want)
 		}

@@ -122,6 +122,7 @@ func check(p *play) {
 	c.sumsUp()
 	c.keptTime()
 	c.emptyLines()
+	c.diarized()
 	if len(p.followers) > 0 {
 		c.balanced()
 	}

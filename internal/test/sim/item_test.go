@@ -96,11 +96,15 @@ func (l level) of(shard, n int) level {
 // A state is a bucket item, read with the checker's own code.
 type state struct {
 	rf, ttl  int64 // ttl is 0 if the item never expires
+	hour     int64 // that is open in its diary; 0 if it has none
 	count    int   // the item's number of shards
 	levels   map[string]level
-	half     []string // limits with an attribute that is missing or no number
-	life     int      // numbers the items under this key: 1 is the first
-	disabled bool     // a peer stamped the item as disabled
+	gone     map[string]int64 // what limits have consumed that were removed
+	half     []string         // limits with an attribute that is missing or no number
+	life     int              // numbers the items under this key: 1 is the first
+	open     int64            // the open hour of the diary
+	created  int64            // when the item was made
+	disabled bool             // a peer stamped the item as disabled
 }
 
 // readState reads an item; nil means no item.
@@ -108,12 +112,21 @@ func readState(it item) *state {
 	if it == nil {
 		return nil
 	}
-	s := &state{rf: number(it["rf"]), count: 1, levels: map[string]level{}}
+	s := &state{rf: number(it["rf"]), count: 1, levels: map[string]level{}, gone: map[string]int64{}}
 	if it["shard_count"] != nil {
 		s.count = int(number(it["shard_count"]))
 	}
+	if it["dh"] != nil {
+		s.open = number(it["dh"])
+	}
+	if it["created"] != nil {
+		s.created = number(it["created"])
+	}
 	if it["ttl"] != nil {
 		s.ttl = number(it["ttl"])
+	}
+	if it["dh"] != nil {
+		s.hour = number(it["dh"])
 	}
 	fields := map[string]map[string]int64{}
 	for attr, v := range it {
@@ -130,8 +143,9 @@ func readState(it item) *state {
 	}
 	s.disabled = it["disabled"] != nil
 	for name, f := range fields {
-		if _, had := f["tk"]; !had && f["tc"] == 0 {
-			continue // a peer synced the parameters of a limit that the item lacks
+		if _, had := f["tk"]; !had {
+			s.gone[name] = f["tc"] // a peer may have synced the parameters of a limit that the item lacks
+			continue
 		}
 		for _, want := range []string{"tk", "tc", "cp", "ra", "rp"} {
 			if v, ok := f[want]; !ok || v == noNumber {

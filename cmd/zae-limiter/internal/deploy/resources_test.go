@@ -139,15 +139,21 @@ func TestTheFiltersAdmitWhatTheAggregatorWorksOn(t *testing.T) {
 		event := slices.IndexFunc(items.Items, func(item map[string]types.AttributeValue) bool {
 			return strings.HasPrefix(schema.KeyOf(item).SK, "#AUDIT#")
 		})
-		_, err = w.Engine.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
-			TableName: aws.String(testbed.Table), Key: schema.KeyOf(items.Items[event]).Item(),
-		})
-		w.Must(err)
+		remove := func(key schema.Key) {
+			_, err := w.Engine.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(testbed.Table), Key: key.Item()})
+			w.Must(err)
+		}
+		remove(schema.KeyOf(items.Items[event]))
+		_, ns := w.Store.Namespace()
+		w.Take(w.Limiter, testbed.Ask("other", "rph", 1))
+		remove(schema.BucketKey(ns, limiter.Bucket{Entity: "other", Resource: testbed.Resource}))
+		look()
+		time.Sleep(23 * time.Hour) // until the bucket has expired; the stream keeps a day
 		look()
 		time.Sleep(90*24*time.Hour + time.Hour) // until the events have expired
 		look()
 		want := map[string]bool{
-			"INSERT bucket": true, "MODIFY bucket": true, "REMOVE event, expired": true,
+			"INSERT bucket": true, "MODIFY bucket": true, "REMOVE bucket": true, "REMOVE bucket, expired": true, "REMOVE event, expired": true,
 			"REMOVE event": false, "INSERT event": false, "INSERT other": false,
 		}
 		for what, admit := range want {

@@ -14,7 +14,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
 // A counting is an aggregator that gets the table's records as its function does on AWS: a call
@@ -30,7 +29,6 @@ type counting struct {
 	records int
 	began   time.Time
 	batches float64
-	buckets map[[2]string]bool
 
 	stop    func()
 	stopped chan struct{}
@@ -45,13 +43,13 @@ type batch struct {
 // follow starts an aggregator.
 func (r *rehearsal) follow(ctx context.Context) *counting {
 	c := &counting{
-		r: r, meter: dynamo.NewMeter(r.engine), next: map[string]*string{}, buckets: map[[2]string]bool{},
+		r: r, meter: dynamo.NewMeter(r.engine), next: map[string]*string{},
 		began:   r.now(),
 		stopped: make(chan struct{}),
 	}
 	stopping, stop := context.WithCancel(ctx)
 	c.stop = stop
-	c.aggregator, c.failed = aggregator.New(c.open, aggregator.Options{Windows: []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}[:r.o.Windows]})
+	c.aggregator, c.failed = aggregator.New(c.open, aggregator.Options{})
 	go func() {
 		defer close(c.stopped)
 		if c.failed == nil {
@@ -74,7 +72,6 @@ func (c *counting) open(ctx context.Context, id string) (of aggregator.Namespace
 func (c *counting) end() error {
 	c.stop()
 	<-c.stopped
-	c.r.counted = float64(len(c.buckets))
 	return c.failed
 }
 
@@ -201,7 +198,6 @@ func (c *counting) spread(records []stream.Record) {
 		c.shards = append(c.shards, batch{})
 	}
 	for _, r := range records {
-		c.buckets[[2]string{r.New.Entity, r.New.Resource}] = true
 		b := &c.shards[int(crc32.ChecksumIEEE([]byte(r.Key)))%len(c.shards)]
 		if len(b.records) == 0 {
 			b.first = c.r.now()

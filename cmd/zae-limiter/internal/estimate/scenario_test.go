@@ -221,11 +221,11 @@ func TestALongLoadIsMultiplied(t *testing.T) {
 	t.Parallel()
 	s := builtin(t, "llm-gateway", time.Minute).Scaled(3 * time.Minute)
 	p := planned(t, s)
-	whole, err := estimate.Scenario(p, estimate.ScenarioOptions{Windows: 1, Cold: true})
+	whole, err := estimate.Scenario(p, estimate.ScenarioOptions{Aggregator: true, Cold: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	part, err := estimate.Scenario(p, estimate.ScenarioOptions{Windows: 1, Cold: true, MaxOperations: 4500})
+	part, err := estimate.Scenario(p, estimate.ScenarioOptions{Aggregator: true, Cold: true, MaxOperations: 4500})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,6 @@ func TestWrongOptionsOfAScenarioAreNamed(t *testing.T) {
 	for field, o := range map[string]estimate.ScenarioOptions{
 		"latency":        {Latency: -1},
 		"config TTL":     {ConfigTTL: -1},
-		"windows":        {Windows: 4},
 		"batch records":  {Function: estimate.Function{BatchRecords: -1}},
 		"max operations": {MaxOperations: -1},
 	} {

@@ -12,7 +12,7 @@ import (
 func TestMetricsAreSumsOfResults(t *testing.T) {
 	t.Parallel()
 	families, err := aggregate.Measure(
-		aggregator.Result{Records: 3, Updates: 2, Refills: 1, Healed: 2, Braked: 1},
+		aggregator.Result{Records: 3, Pages: 2, Refills: 1, Healed: 2, Braked: 1},
 		aggregator.Result{Records: 1, Doublings: 1, Healed: 1, Braked: 4},
 	).Gather()
 	if err != nil {
@@ -31,7 +31,7 @@ func TestMetricsAreSumsOfResults(t *testing.T) {
 	for name, want := range map[string]float64{
 		"zae_limiter_aggregator_stamps_healed_total":   3,
 		"zae_limiter_aggregator_refills_braked_total":  5,
-		"zae_limiter_aggregator_writes_total usage":    2,
+		"zae_limiter_aggregator_writes_total page":     2,
 		"zae_limiter_aggregator_writes_total refill":   1,
 		"zae_limiter_aggregator_writes_total doubling": 1,
 		"zae_limiter_aggregator_writes_total merge":    0,
