@@ -126,10 +126,10 @@ func TestACallThatAsksTooMuchIsNotRetried(t *testing.T) {
 func TestNothingOfAnotherTenantLeaks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.Must(w.Store.SetLimits(t.Context(), limiter.ConfigKey{Entity: "other-tenant", Resource: resource}, []limiter.Limit{limiter.PerHour("budget", 41)}))
+	w.Must(w.Store.SetLimits(t.Context(), limiter.ConfigKey{Entity: "other-tenant", Resource: resource}, []limiter.Limit{limiter.PerHour("budget", 4_100_007)}))
 	w.Entities(limiter.Entity{ID: "other-tenant"}, testbed.Child("alice", "other-tenant"))
 	o := options()
-	o.Consume = map[string]int64{"rpm": 1, "budget": 30}
+	o.Consume = map[string]int64{"rpm": 1, "budget": 3_000_000}
 	conn := serve(t, &service{}, w, o)
 	header, _, err := call(as(t.Context(), "alice"), conn)
 	w.Must(err)
@@ -138,7 +138,7 @@ func TestNothingOfAnotherTenantLeaks(t *testing.T) {
 		t.Errorf("refused by %q", limits)
 	}
 	all := fmt.Sprint(header, trailer, err, status.Convert(err).Proto())
-	for _, secret := range []string{"other-tenant", "alice", "41"} {
+	for _, secret := range []string{"other-tenant", "alice", "4100007"} {
 		if strings.Contains(all, secret) {
 			t.Errorf("%s is in %s", secret, all)
 		}
