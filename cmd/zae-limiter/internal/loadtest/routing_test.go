@@ -15,7 +15,7 @@ import (
 func TestLongRouting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o, _ := options(builtin(t, "routing", 90*time.Second), dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond}})
+		o, _ := options(builtin(t, "routing", 45*time.Second), dynamolite.Options{Latency: dynamolite.Latency{P50: 5 * time.Millisecond}})
 		r := run(t, o)
 		random, sticky := &r.Sides[0], &r.Sides[1]
 		for _, side := range []*result.Side{random, sticky} {
