@@ -12,7 +12,7 @@ import (
 //	1m0h0w1           0 0 * * 1
 //	1h9-17w1-5s500    * 9-17 * * 1-5, scaled by 500 thousandths
 //
-// What cron cannot say has a version of our own. The peer refuses to read it: a limiter that cannot evaluate a renewal
+// Renewals that cron cannot express have a version of our own. The peer refuses to read it: a limiter that cannot evaluate a renewal
 // must not guess. There, E is a day of the month that is clamped to the month's end, and N and T are the months
 // and the anchor of an anniversary:
 //

@@ -60,7 +60,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// What an item of the table cannot hold is an error, and so is what only a later version understands.
+// A code that no version writes is an error. So is a code that only a later version understands.
 func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -261,8 +261,8 @@ func compareSchedules(t *testing.T, zone string, seed uint64, cases int) {
 	}
 }
 
-// What holds of all renewals: every instant is in one period, periods follow each other without gap, the next edge is
-// later, and what is daily renews once on each date.
+// The laws of all renewals: every instant is in one period, periods follow each other without gap, the next edge is
+// later, and a daily quota renews once on each date.
 func TestLaws(t *testing.T) {
 	t.Parallel()
 	for i, zone := range zoneNames(t) {

@@ -156,7 +156,7 @@ func onDate(text [5]string, n int) (entry, error) {
 	return newCron(text, n > shortest)
 }
 
-// clampTo makes a day of the month one that a month of a length has. What is no day of any month stays wrong.
+// clampTo returns the last day of a month of a length for a later day, up to 31. It leaves other numbers as they are.
 func clampTo(n, length int) int {
 	if n > length && n <= 31 {
 		return length

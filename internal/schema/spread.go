@@ -16,8 +16,8 @@ const partitionOfNamespace = "/NAMESPACE#"
 // bucketIndexPKs are the partition keys of an entity's buckets in GSI2 and GSI4. If they are not
 // spread, they are the peer's.
 //
-// Nobody can invent entities that all have one partition key: the hash begins with the random ID of the
-// namespace. Every shard of a bucket has the same keys.
+// The hash begins with the random ID of the namespace. So an attacker cannot invent entities that
+// all have the same partition key. Every shard of a bucket has the same keys.
 func bucketIndexPKs(ns, entity, resource string, isSpread bool) (gsi2, gsi4 string) {
 	if !isSpread {
 		return ResourcePK(ns, resource), ns
