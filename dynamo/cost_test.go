@@ -179,6 +179,23 @@ func (c *till) refuseAs(want error) {
 	fixture.WantErr(c.T, err, want)
 }
 
+// spreadUsers are n users whose buckets are in all partitions of the index, because DynamoDB Local
+// bills no empty query.
+func (c *till) spreadUsers(n int) []string {
+	_, ns := c.store.Namespace()
+	partitions := map[string]bool{}
+	var users []string
+	for i := 0; len(users) < n; i++ {
+		b := store.Bucket{Entity: fmt.Sprintf("user-%d", i), Resource: "gpt-4"}
+		pk := fixture.Notation(schema.EncodeNewBucket(ns, true, &store.Create{Bucket: b})[schema.GSI2PK])
+		if !partitions[pk] || len(partitions) == schema.IndexPartitions {
+			users = append(users, b.Entity)
+		}
+		partitions[pk] = true
+	}
+	return users
+}
+
 // cascade makes the user a child that cascades.
 func (c *till) cascade() {
 	c.Helper()

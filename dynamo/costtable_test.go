@@ -189,10 +189,10 @@ var costs = []cost{
 		c.start()
 		c.available()
 	}},
-	{"top of the 40 buckets of a resource", price{2, 18, 28.5, 0}, nil, func(c *till) {
-		for i := range 40 {
+	{"top of the 40 buckets of a resource", price{2, 18, 28.5, 0}, &price{2, 18, 28, 0}, func(c *till) {
+		for _, user := range c.spreadUsers(40) {
 			c.must(errOf(c.other.Acquire(c.Context(), limiter.Request{
-				Entity: fmt.Sprintf("user-%02d", i), Resource: "gpt-4", Consume: map[string]int64{"rpd": 1},
+				Entity: user, Resource: "gpt-4", Consume: map[string]int64{"rpd": 1},
 			})))
 		}
 		c.start()
