@@ -24,6 +24,7 @@ const (
 	isScheduled // has its own schedule of parameters
 	isQuota     // is reset, by calendar or by duration
 	isGained    // has consumed something in the hour that was closed last
+	isCounted   // has a count of consumed tokens
 )
 
 type limitScan struct {
@@ -286,6 +287,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.Period, ok = v.integer()
 		return ok && 1 <= l.Period && l.Period <= maxPeriodMS
 	case FieldConsumed:
+		l.seen |= isCounted
 		l.Consumed, ok = v.counter()
 		return ok
 	case FieldSched:

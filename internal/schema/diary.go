@@ -56,7 +56,7 @@ func (s *BucketScan) keep(img, known *store.Image) *store.Diary {
 	for l := range limits {
 		switch {
 		case l.seen&(hasTokens|hasCapacity) == hasTokens|hasCapacity || l.Name == WCU || !knownLimit(l.Name):
-		case l.Consumed != 0:
+		case l.seen&isCounted != 0: // 0, too: it may have been more when the hour began
 			gone = append(gone, strings.Clone(l.Name))
 		case l.seen&isGained != 0:
 			past = append(past, strings.Clone(l.Name))

@@ -83,7 +83,7 @@ func (s tender) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 func TestLongBrokenAggregatorsAreSeen(t *testing.T) {
 	t.Parallel()
 	one := odds{followers: 1}
-	wild := odds{followers: 1, throttled: 0.05, lostBefore: 0.02, lostAfter: 0.05, hangs: 0.01}
+	wild := odds{followers: 1, merged: true, hot: true, throttled: 0.05, lostBefore: 0.02, lostAfter: 0.05, hangs: 0.01}
 	saving := func(change func(*usage.Diary)) breakage {
 		return breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, change: change} }}
 	}
@@ -94,21 +94,21 @@ func TestLongBrokenAggregatorsAreSeen(t *testing.T) {
 		odds    odds
 		broken  breakage
 	}{
-		{"what failed is forgotten", "usage", wild, breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, hush: true} }}},
-		{"the open hour is lost", "usage", one, saving(saveEntries(func(all []diary.Entry) []diary.Entry { return all[:len(all)-1] }))},
-		{"usage goes to the next hour", "usage", one, saving(saveEntries(func(all []diary.Entry) []diary.Entry {
+		{"what failed is forgotten", "diary", wild, breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, hush: true} }}},
+		{"the open hour is lost", "diary", one, saving(saveEntries(func(all []diary.Entry) []diary.Entry { return all[:len(all)-1] }))},
+		{"usage goes to the next hour", "diary", one, saving(saveEntries(func(all []diary.Entry) []diary.Entry {
 			for i := range all {
 				all[i].Hour++
 			}
 			return all
 		}))},
-		{"shards are not told apart", "usage", odds{followers: 1, hot: true}, saving(func(d *usage.Diary) { d.Shard = 0 })},
-		{"turns have no lock", "usage", odds{followers: 1, hot: true}, breakage{mangle: func(request any) {
+		{"shards are not told apart", "diary", odds{followers: 1, hot: true}, saving(func(d *usage.Diary) { d.Shard = 0 })},
+		{"turns have no lock", "diary", odds{followers: 1, hot: true}, breakage{mangle: func(request any) {
 			if in, ok := request.(*dynamodb.UpdateItemInput); ok && in.ConditionExpression != nil {
 				in.ConditionExpression = aws.String(strings.Replace(*in.ConditionExpression, "dh=:dc", "attribute_exists(dh)", 1))
 			}
 		}}},
-		{"followers skip", "usage", odds{crash: 0.004, followers: 1, tailed: true}, breakage{mangle: ahead}},
+		{"followers skip", "diary", odds{crash: 0.004, followers: 1, tailed: true}, breakage{mangle: ahead}},
 		{"aggregators refill without the lock", "bucket", odds{followers: 1, hot: true}, tending(func(s limiter.Store) limiter.Store { return lockless{s} })},
 		{"aggregators consume", "usage", one, tending(func(s limiter.Store) limiter.Store {
 			return tender{s, func(r *store.Refill) {

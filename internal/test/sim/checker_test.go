@@ -123,9 +123,6 @@ func check(p *play) {
 	c.keptTime()
 	c.emptyLines()
 	c.diarized()
-	if len(p.followers) > 0 {
-		c.balanced()
-	}
 }
 
 // plumbing is promise P6: no answer contains the hidden limit and no request can name it.

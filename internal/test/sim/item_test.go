@@ -96,13 +96,12 @@ func (l level) of(shard, n int) level {
 // A state is a bucket item, read with the checker's own code.
 type state struct {
 	rf, ttl  int64 // ttl is 0 if the item never expires
-	hour     int64 // that is open in its diary; 0 if it has none
 	count    int   // the item's number of shards
 	levels   map[string]level
 	gone     map[string]int64 // what limits have consumed that were removed
 	half     []string         // limits with an attribute that is missing or no number
 	life     int              // numbers the items under this key: 1 is the first
-	open     int64            // the open hour of the diary
+	open     int64            // the open hour of its diary; 0 if it has none
 	created  int64            // when the item was made
 	disabled bool             // a peer stamped the item as disabled
 }
@@ -124,9 +123,6 @@ func readState(it item) *state {
 	}
 	if it["ttl"] != nil {
 		s.ttl = number(it["ttl"])
-	}
-	if it["dh"] != nil {
-		s.hour = number(it["dh"])
 	}
 	fields := map[string]map[string]int64{}
 	for attr, v := range it {

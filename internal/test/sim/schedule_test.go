@@ -106,7 +106,7 @@ func newPlay(seed uint64, o odds, broken breakage) *play {
 	spot := pick(r, spots...)
 	for i := range p.start {
 		p.start[i], p.spots[i] = at, pick(r, spot, spot, spot, pick(r, spots...))
-		at += pick(r, 5*time.Second, 30*time.Second, 5*time.Minute, 2*time.Hour, 26*time.Hour)
+		at += pick(r, 5*time.Second, 30*time.Second, 5*time.Minute, 2*time.Hour, 26*time.Hour, 75*time.Hour)
 	}
 	return p
 }
