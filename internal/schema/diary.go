@@ -27,6 +27,12 @@ const (
 // acquires.
 func OpenedAttr(limit string) string { return openedPrefix + limit }
 
+// OpenedLimit returns the limit of an attribute that [OpenedAttr] names; not of acquires.
+func OpenedLimit(attr string) (limit string, is bool) {
+	limit, is = strings.CutPrefix(attr, openedPrefix)
+	return limit, is && store.CheckLimitName(limit) == nil
+}
+
 // GainedAttr is the attribute with what a limit consumed in the closed hour, in
 // millitokens. Of the limit "" it is a number of acquires.
 func GainedAttr(limit string) string { return gainedPrefix + limit }
@@ -58,12 +64,12 @@ func (s *BucketScan) keep(img, known *store.Image) *store.Diary {
 		case l.seen&(hasTokens|hasCapacity) == hasTokens|hasCapacity || l.Name == WCU || !knownLimit(l.Name):
 		case l.Consumed != 0:
 			gone = append(gone, strings.Clone(l.Name))
-		case l.seen&isGained != 0:
+		case l.seen&isKept != 0:
 			past = append(past, strings.Clone(l.Name))
 		}
 	}
-	if known != nil && gone == nil && known.Hour == img.Hour && known.CreatedAt == img.CreatedAt &&
-		(known.Diary == nil || len(known.Diary.Gone) == 0 && !known.Diary.Unread) {
+	slices.Sort(past)
+	if known != nil && gone == nil && known.Hour == img.Hour && known.CreatedAt == img.CreatedAt && isRead(known.Diary, past) {
 		return known.Diary
 	}
 	text := s.diary.text
@@ -80,6 +86,14 @@ func (s *BucketScan) keep(img, known *store.Image) *store.Diary {
 		return nil
 	}
 	slices.Sort(gone)
-	slices.Sort(past)
 	return &store.Diary{Text: strings.Clone(text), Gone: gone, Past: past}
+}
+
+// isRead reports whether a known diary, nil if there is nothing to keep, has been read, and has
+// these limits in Past and none in Gone.
+func isRead(known *store.Diary, past []string) bool {
+	if known == nil {
+		return past == nil
+	}
+	return len(known.Gone) == 0 && !known.Unread && slices.Equal(known.Past, past)
 }
