@@ -61,7 +61,7 @@ type Result struct {
 	Healed, Braked int
 	// Archived counts audit events, stored in objects of ArchivedBytes in total.
 	Archived, ArchivedBytes int
-	// Errors are failed refills, doublings, mends and merges. They lose nothing, and no
+	// Errors are failed refills, doublings, mends and merges, and copies without permission. They lose nothing, and no
 	// record is delivered again because of them.
 	Errors int
 	// Lag is the age of the oldest record.

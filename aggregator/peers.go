@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -147,10 +148,14 @@ func (a *Aggregator) followPeers(ctx context.Context, b *batch) {
 	})
 	a.atOnce(len(b.copies), func(i int) {
 		c := b.copies[i]
-		if err := c.peers.SaveDay(ctx, c.entity, c.resource, c.day); err != nil {
+		switch err := c.peers.SaveDay(ctx, c.entity, c.resource, c.day); {
+		case errors.Is(err, store.ErrAccessDenied): // the hours are there, so no record waits for a permission
+			b.tally(func(r *Result) { r.Errors++ })
+			a.o.Logger.WarnContext(ctx, "day of usage was not copied", "entity", c.entity, "resource", c.resource, "error", err)
+		case err != nil:
 			b.fail(c.records, fmt.Errorf("copy a day of usage: %w", err))
-			return
+		default:
+			b.tally(func(r *Result) { r.Days++ })
 		}
-		b.tally(func(r *Result) { r.Days++ })
 	})
 }
