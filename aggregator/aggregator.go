@@ -17,8 +17,9 @@ import (
 type Aggregator struct {
 	o          Options
 	namespaces *namespaces
-	watch      *watch // buckets that may be merged; nil without merging
-	looks      *roll  // last looks at the shards of buckets
+	watch      *watch    // buckets that may be merged; nil without merging
+	looks      *roll     // last looks at the shards of buckets
+	warned     sync.Once // that the Python package's aggregator runs, too
 }
 
 // New makes an aggregator. It does no I/O. It fails with [store.ErrInvalid] if
@@ -50,18 +51,24 @@ type Result struct {
 	Pages int
 	// Refills of items, and Doublings, Mends and Merges of the shards of buckets.
 	Refills, Doublings, Mends, Merges int
+	// Hours were closed for clients of the Python package, and Days copied for its readers.
+	Hours, Days int
+	// PeerUsage counts writes of the Python package's aggregator. Switch it off: what it counts
+	// is in the hours of buckets, too.
+	PeerUsage int
 	// Healed counts items whose stamp lay far ahead and was moved back. Braked counts refills
 	// that were not sent because the store had just throttled the item.
 	Healed, Braked int
 	// Archived counts audit events, stored in objects of ArchivedBytes in total.
 	Archived, ArchivedBytes int
-	// Errors are failed refills, doublings, mends and merges. They lose nothing, and no
+	// Errors are failed refills, doublings, mends and merges, and copies without permission. They lose nothing, and no
 	// record is delivered again because of them.
 	Errors int
 	// Lag is the age of the oldest record.
 	Lag time.Duration
-	// Failed are records whose namespace could not be opened, whose hours were not saved or
-	// whose event was not archived, in the order of the batch. Deliver them again.
+	// Failed are records whose namespace could not be opened, whose hours were not closed or
+	// saved, whose day was not copied or whose event was not archived, in the order of the
+	// batch. Deliver them again.
 	Failed []Failure
 	// Poisoned are records that can never be read, in the order of the batch.
 	Poisoned []Failure
@@ -84,6 +91,7 @@ type Failure struct {
 func (a *Aggregator) Process(ctx context.Context, records []stream.Record) (Result, error) {
 	b := a.sort(ctx, records)
 	a.save(ctx, b)
+	a.followPeers(ctx, b)
 	a.tend(ctx, b)
 	a.mergeQuiet(ctx, b)
 	a.archive(ctx, b)
@@ -138,12 +146,18 @@ func (a *Aggregator) report(ctx context.Context, res *Result) {
 	for _, f := range res.Failed {
 		a.o.Logger.WarnContext(ctx, "record was not processed", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
 	}
+	if res.PeerUsage > 0 {
+		a.warned.Do(func() {
+			a.o.Logger.WarnContext(ctx, "the aggregator of the Python package writes usage to this table, too: switch it off, see docs/python.md")
+		})
+	}
 	level := slog.LevelInfo
 	if res.Buckets+res.Merges+res.Archived+len(res.Failed)+len(res.Poisoned) == 0 {
 		level = slog.LevelDebug // the aggregator's own writes come back as records
 	}
 	a.o.Logger.Log(ctx, level, "batch processed", "records", res.Records, "buckets", res.Buckets, "pages", res.Pages,
 		"refills", res.Refills, "doublings", res.Doublings, "mends", res.Mends, "merges", res.Merges, "errors", res.Errors,
+		"hours", res.Hours, "days", res.Days, "peer_usage", res.PeerUsage,
 		"healed", res.Healed, "braked", res.Braked,
 		"archived", res.Archived, "archived_bytes", res.ArchivedBytes,
 		"failed", len(res.Failed), "poisoned", len(res.Poisoned), "lag_ms", res.Lag.Milliseconds())

@@ -19,7 +19,9 @@ import (
 // look at the records again:
 //
 //	records ──▶ items ──▶ remains    save
-//	        │         └─▶ buckets    tend, and watch.note those with several shards
+//	        │         ├─▶ buckets    tend, and watch.note those with several shards
+//	        │         ├─▶ followed   followPeers, on a table that peers share, and
+//	        │         └─▶ copies     the days that it copies
 //	        └───────────▶ days       archive
 type batch struct {
 	now        time.Time
@@ -27,6 +29,8 @@ type batch struct {
 	namespaces map[string]opened
 	remains    []*remains
 	buckets    []bucket
+	followed   []*followed
+	copies     []*dayCopy
 	days       []*expiry
 
 	mu     sync.Mutex
@@ -126,6 +130,9 @@ func (b *batch) group(archives bool) []item {
 		if !r.At.IsZero() {
 			b.result.Lag = max(b.result.Lag, b.now.Sub(r.At))
 		}
+		if r.PeerUsage {
+			b.result.PeerUsage++
+		}
 		switch img := cmp.Or(r.New, r.Old); {
 		case r.Err != nil:
 			b.poison(i, r.Err)
@@ -196,6 +203,9 @@ func (b *batch) addItem(it *item, ns *namespace) {
 		if ns.Usage != nil && r.Hours != "" {
 			b.addRemains(ns.Usage, i)
 		}
+	}
+	if ns.Peers != nil {
+		b.addFollowed(it, ns)
 	}
 }
 

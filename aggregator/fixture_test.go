@@ -57,7 +57,7 @@ func newWorld(t *testing.T) *world {
 func newWorldOn(t *testing.T, o testbed.Options, streams stream.API) *world {
 	t.Helper()
 	o.Store.Principal = "tester"
-	o.Table = dynamo.TableOptions{Stream: true, Now: o.Store.Now, Principal: o.Store.Principal}
+	o.Table = dynamo.TableOptions{Stream: true, IndexKeys: o.Table.IndexKeys, Now: o.Store.Now, Principal: o.Store.Principal}
 	w := &world{
 		World: testbed.New(t, o), streams: streams, now: o.Store.Now, options: o.Limiter,
 		books: &books{}, after: map[string]string{},
@@ -78,7 +78,11 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Store: s, Usage: &ledger{w.books, s}}, nil
+		ns := aggregator.Namespace{Store: s, Usage: &ledger{w.books, s}}
+		if s.IndexKeys() == dynamo.SharedKeys {
+			ns.Peers = s.Usage()
+		}
+		return ns, nil
 	}, o)
 	w.Must(err)
 	w.Cleanup(a.Close)

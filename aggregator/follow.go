@@ -32,6 +32,7 @@ func (a *Aggregator) take(ctx context.Context, records []stream.Record) (events 
 	ctx = context.WithoutCancel(ctx)
 	b := a.sort(ctx, records)
 	a.save(ctx, b)
+	a.followPeers(ctx, b)
 	a.tend(ctx, b)
 	a.mergeQuiet(ctx, b)
 	for _, d := range b.days {

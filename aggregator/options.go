@@ -17,6 +17,15 @@ type Usage interface {
 	Save(ctx context.Context, all ...usage.Diary) error
 }
 
+// Peers are what the aggregator does for clients of the Python package, and for its readers of
+// usage. *[usage.Snapshots] is one.
+type Peers interface {
+	// Forget forgets the counts of limits that such a client removed.
+	Forget(ctx context.Context, b store.Bucket, hour int32, counts map[string]string) error
+	// SaveDay copies a day's usage to where the package reads it.
+	SaveDay(ctx context.Context, entity, resource string, day time.Time) error
+}
+
 // A Namespace is what the aggregator needs to tend the buckets of one namespace.
 type Namespace struct {
 	// Store is where the aggregator replenishes, doubles, mends and merges buckets; nil leaves
@@ -24,6 +33,9 @@ type Namespace struct {
 	Store store.Store
 	// Usage keeps the hours of deleted items; nil loses them.
 	Usage Usage
+	// Peers is for a table that clients of the Python package share; nil if it is none: then
+	// every writer keeps the diary of its buckets.
+	Peers Peers
 	// Close is called once the namespace is forgotten, see Options.Namespaces, and nothing
 	// works on it any more; nil closes nothing.
 	Close func()

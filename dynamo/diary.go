@@ -57,7 +57,7 @@ func (s *Store) reread(ctx context.Context, b store.Bucket, t *store.Turn) (*tur
 	if err != nil || loaded.Image == nil || loaded.Image.Hour != t.Seen.Hour {
 		return nil, err
 	}
-	return s.prepare(ctx, b, &store.Turn{Seen: loaded.Image, Hour: t.Hour})
+	return s.prepare(ctx, b, &store.Turn{Seen: loaded.Image, Hour: t.Hour, From: t.From})
 }
 
 // A turning is a turn with the text that the item keeps.
@@ -69,7 +69,7 @@ type turning struct {
 // describe states the operations of a turn (ADR 039):
 //
 //	SET    dh; dc, dt; of every count, dp = count − do, do = count
-//	if     dh as seen; the counts exist
+//	if     dh as seen; the counts exist. Counts that are given are at most those of the item
 //
 // The values are those before the write. An item without a diary has gained nothing that
 // is known: its first turn only begins the hour.
@@ -102,8 +102,18 @@ func (t *turning) describe(w *expression.Write) {
 	turn(expression.Acquires, expression.AcquiresOpened, expression.AcquiresGained)
 	for i := range seen.Limits {
 		l := w.Limit(firstTurned+i, seen.Limits[i].Name)
-		w.Require(l.Consumed().Exists()) // a peer removes a limit with its count
-		turn(l.Consumed(), l.Opened(), l.Gained())
+		if t.From == nil {
+			w.Require(l.Consumed().Exists()) // a peer removes a limit with its count
+			turn(l.Consumed(), l.Opened(), l.Gained())
+			continue
+		}
+		was, _ := t.From.Limit(seen.Limits[i].Name)
+		from := l.Number('f', was.Consumed)
+		w.Require(l.Consumed().AtLeast(from))
+		if !begins {
+			w.SetGainUntil(l.Gained(), from, l.Opened(), zero)
+		}
+		w.Set(l.Opened(), from)
 	}
 	if seen.Diary == nil {
 		return

@@ -31,6 +31,8 @@
 //	Adjust   ADD tk, tc, wcu             if tk lies within bounds. A debit: cp, ra, rp, shard_count are as
 //	                                     seen, or cp exists if a peer's features hide the parameters. A
 //	                                     credit: cp and shard_count are as seen, and then a peer's vu, too
+//	usage:        REMOVE do              if dh and do are as the stream showed them
+//	Forget
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)
@@ -64,6 +66,8 @@
 //
 //	usage snapshot of earlier versions and of the peer (ENTITY#… #USAGE#…)
 //	DeleteEntity  deletes it
+//	usage:        everything             if there is none, or ours from an earlier reading
+//	SaveDay
 //
 //	records of manifests (SYSTEM# #PROVISIONER…)
 //	Change-       everything; ADD 1 to   if the version of all records is as seen, and the peer has not

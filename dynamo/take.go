@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
@@ -56,7 +57,6 @@ func describeTake(w *expression.Write, t *store.Take) {
 		w.RequireSecond(expression.RF.Equals(w.Number(":seen", t.Stamp)))
 		w.RequireSecond(expression.WriteTokens.AtLeast(w.Number(":y", schema.WCUCost-t.Earned)))
 	}
-	acquires := false
 	for i := range t.Debits {
 		d := &t.Debits[i]
 		l := w.Limit(i, d.Limit)
@@ -65,7 +65,6 @@ func describeTake(w *expression.Write, t *store.Take) {
 			w.Require(l.Capacity().Exists())
 			continue
 		}
-		acquires = true
 		amount := l.Number('a', d.Milli)
 		w.Add(l.Tokens(), l.Number('d', -d.Milli))
 		w.Add(l.Consumed(), amount)
@@ -87,12 +86,17 @@ func describeTake(w *expression.Write, t *store.Take) {
 			w.RequireSecond(l.Tokens().Between(l.Number('l', leastOf(d)-d.Earned), l.Number('m', d.AtMostAtStamp)))
 		}
 	}
-	if acquires {
-		addAcquire(w)
-	}
+	countAcquire(w, t.Debits)
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
 		w.Require(expression.WriteTokens.Exists())
 		w.Require(expression.WriteTokens.Absent())
+	}
+}
+
+// countAcquire counts a take that takes tokens.
+func countAcquire(w *expression.Write, debits []store.Debit) {
+	if slices.ContainsFunc(debits, func(d store.Debit) bool { return d.Milli != 0 }) {
+		addAcquire(w)
 	}
 }
 

@@ -211,6 +211,11 @@ type Diary struct {
 type Turn struct {
 	Seen *Image
 	Hour int32 // that begins
+	// From, if not nil, has the counts of limits with which the new hour begins: those before
+	// its first write. A limit that it lacks begins with 0. The turn then requires that no
+	// count is below. nil begins the hour with the counts before the write that turns, as every
+	// turn does for acquires.
+	From *Image
 }
 
 // Params are a limit's parameters as a bucket item stores them.

@@ -42,6 +42,9 @@ func (s *oldScan) read(ctx context.Context) (next []schema.Usage, done bool, err
 		if err != nil {
 			return nil, false, err
 		}
+		if it[schema.DayRead] != nil {
+			continue // a copy of what diaries have
+		}
 		if u.Window == s.window && (s.after == nil || order(s.after, &u) < 0) {
 			next = append(next, u)
 		}

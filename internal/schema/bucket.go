@@ -23,7 +23,7 @@ const (
 	hasPeriod
 	isScheduled // has its own schedule of parameters
 	isQuota     // is reset, by calendar or by duration
-	isGained    // has consumed something in the hour that was closed last
+	isKept      // has a count in the diary: of the closed hour, or when the open one began
 	isCounted   // has a count of consumed tokens
 )
 
@@ -142,7 +142,13 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 			s.diary.acquires = gained
 		} else {
 			l := s.limit(limit)
-			l.gained, l.seen = gained, l.seen|isGained
+			l.gained, l.seen = gained, l.seen|isKept
+		}
+		return
+	}
+	if limit, ok := strings.CutPrefix(attr, openedPrefix); ok {
+		if limit != "" {
+			s.limit(limit).seen |= isKept
 		}
 		return
 	}

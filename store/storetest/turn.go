@@ -144,6 +144,28 @@ var turnTests = []test{
 		img = k.mustApply(k.takeAndTurn(img, 1))
 		k.keeps(img, inHour(0, 2, store.Amount{Limit: "rpm", Milli: 5 * milli}))
 	}},
+	{"from counts before the write", func(k *kit) {
+		from := k.create(k.newBucket())
+		img := k.mustTake(store.Amount{Limit: "rpm", Milli: 4 * milli})
+		turn := func(seen, from *store.Image, hour int32) (store.Outcome, error) {
+			t := k.turnTo(seen, hour)
+			t.From = from
+			return k.Adjust(k.Context(), &store.Adjust{Bucket: theBucket, Seen: seen, Turn: t})
+		}
+		next := k.mustApply(turn(from, from, 1)) // the 4 belong to the hour 1, the acquire to the hour 0
+		k.keeps(next, inHour(0, 1))
+		out, err := turn(from, from, 1)
+		k.refused(out, err, next)
+		next = k.mustApply(turn(next, img, 2))
+		k.keeps(next, inHour(0, 1), diary.Entry{Hour: 1, Amounts: []store.Amount{{Limit: "rpm", Milli: 4 * milli}}})
+		ahead := *next
+		ahead.Limits = slices.Clone(ahead.Limits)
+		for i := range ahead.Limits {
+			ahead.Limits[i].Consumed++
+		}
+		out, err = turn(next, &ahead, 3)
+		k.refused(out, err, next)
+	}},
 	{"of as many limits as there may be", func(k *kit) {
 		img := k.newWide(0, 1)
 		for hour := int32(1); hour < 4; hour++ {

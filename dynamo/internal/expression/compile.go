@@ -103,7 +103,7 @@ func (c *compiler) operation() error {
 		return store.CheckLimitName(name)
 	case declareWriteLimit:
 		c.limits[c.number()] = schema.WCU
-	case set, copied, gained:
+	case set, copied, gained, gainedUntil:
 		c.sets.part(c.expand(f))
 	case remove:
 		c.removes.part(c.expand(f))

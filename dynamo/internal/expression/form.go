@@ -11,6 +11,7 @@ const (
 	set
 	copied
 	gained
+	gainedUntil
 	remove
 	add
 	equal
@@ -31,6 +32,7 @@ var templates = [formCount]string{
 	set:           "#=:",
 	copied:        "#=if_not_exists(@,:)",
 	gained:        "#=if_not_exists(@,:)-if_not_exists(%,:)",
+	gainedUntil:   "#=:-if_not_exists(@,:)",
 	remove:        "#",
 	add:           "# :",
 	equal:         "#=:",

@@ -66,6 +66,12 @@ func (w *Write) SetDifference(a, of, less Attr, absent Value) {
 	w.record(always, operation{gained, [maxAttrs]Attr{a, of, less}, [2]Value{absent, absent}})
 }
 
+// SetGainUntil sets an attribute to the difference between a value and an attribute before the
+// write. absent stands for an attribute that the item does not have.
+func (w *Write) SetGainUntil(a Attr, until Value, less Attr, absent Value) {
+	w.record(always, operation{gainedUntil, [maxAttrs]Attr{a, less}, [2]Value{until, absent}})
+}
+
 // Remove removes an attribute.
 func (w *Write) Remove(a Attr) { w.record(always, operation{form: remove, attrs: [maxAttrs]Attr{a}}) }
 

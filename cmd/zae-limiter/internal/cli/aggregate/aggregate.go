@@ -230,6 +230,10 @@ func opener(o dynamo.Options) aggregator.Opener {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Store: s, Usage: s.Usage()}, nil
+		ns := aggregator.Namespace{Store: s, Usage: s.Usage()}
+		if s.IndexKeys() == dynamo.SharedKeys {
+			ns.Peers = s.Usage()
+		}
+		return ns, nil
 	}
 }

@@ -59,4 +59,6 @@ var indirect = []string{
 
 	"usage.Snapshots.AllPages",    // part of a purge
 	"usage.Snapshots.EntityPages", // part of the deletion of an entity
+	"usage.Snapshots.Forget",      // part of aggregator.Aggregator.Process, on a table that the peer shares
+	"usage.Snapshots.SaveDay",     // as Forget
 }

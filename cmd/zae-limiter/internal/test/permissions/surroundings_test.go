@@ -76,7 +76,11 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Store: calls{s}, Usage: s.Usage()}, nil
+		ns := aggregator.Namespace{Store: calls{s}, Usage: s.Usage()}
+		if s.IndexKeys() == dynamo.SharedKeys {
+			ns.Peers = s.Usage()
+		}
+		return ns, nil
 	}, o)
 	w.Must(err)
 	w.Cleanup(a.Close)
