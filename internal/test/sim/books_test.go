@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -58,7 +59,7 @@ var windows = map[string][2]string{
 func (c *checker) consumed() map[page]*entry {
 	pages := map[page]*entry{}
 	for _, r := range c.log {
-		if r.failed || r.after == nil || r.after.hour == 0 {
+		if r.failed || r.after == nil || r.after.hour == 0 || c.isDeleted(r.id.entity, r.after.created) {
 			continue
 		}
 		moved, took := map[string]int64{}, int64(0)
@@ -76,6 +77,28 @@ func (c *checker) consumed() map[page]*entry {
 		}
 	}
 	return pages
+}
+
+// noteDeletion notes when the deletion of an entity began, as the table has it.
+func (w *world) noteDeletion(entity string) {
+	out, err := w.db.GetItem(context.Background(), &dynamodb.GetItemInput{
+		TableName: aws.String(tableName), Key: item{"PK": &types.AttributeValueMemberS{Value: w.ns + "/USAGE##" + entity}, "SK": &types.AttributeValueMemberS{Value: "deleted"}},
+	})
+	must(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deleted == nil {
+		w.deleted = map[string]int64{}
+	}
+	w.deleted[entity] = number(out.Item["deleted_at"])
+}
+
+// isDeleted reports whether a life of a bucket was deleted with its entity: its usage is gone.
+func (w *world) isDeleted(entity string, created int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, is := w.deleted[entity]
+	return is && created <= at
 }
 
 // note adds what a bucket consumed in an hour to its pages.
@@ -118,6 +141,9 @@ func (w *world) counted() map[page]*entry {
 				life := "0"
 				if it["created"] != nil {
 					life = strconv.FormatInt(number(it["created"]), 10)
+				}
+				if made, _ := strconv.ParseInt(life, 10, 64); w.isDeleted(parts[1], made) {
+					continue // a client whose clock is behind made it afterwards
 				}
 				ownHours(hours, hourOf{bucketKey{parts[1], parts[2]}, parts[3], life, 0}, it)
 			case parts[0] == "USAGE" && len(sk) == 5:

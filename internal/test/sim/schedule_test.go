@@ -310,6 +310,7 @@ func (p *play) remake(ctx context.Context, id string) {
 	p.mu.Unlock()
 	_, err := p.admin.store.DeleteEntity(ctx, id)
 	must(err)
+	p.w.noteDeletion(id)
 	p.makeEntity(ctx, id)
 }
 

@@ -38,6 +38,7 @@ type world struct {
 	late sync.WaitGroup
 
 	mu         sync.Mutex
+	deleted    map[string]int64           // when an entity was last deleted, in ms of the operator's clock
 	given      map[time.Duration]bool     // instants already used
 	sent       map[string]int             // number of requests, by the purpose of their stream
 	items      map[bucketID]*state        // their current state in the engine
