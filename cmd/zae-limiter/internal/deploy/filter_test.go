@@ -57,7 +57,7 @@ func TestFewWritesReachTheFunction(t *testing.T) {
 
 // A bucket uses up its hidden write limit. Between four fifths and nine tenths of it, every
 // write reaches the function, which doubles the bucket. So do writes of several shards, and
-// of a bucket that the peer makes.
+// of a bucket that is made full.
 func TestPressureReachesTheFunction(t *testing.T) {
 	t.Parallel()
 	patterns := patternsOf(t, newStack(t, withCode()))
@@ -81,13 +81,10 @@ func TestPressureReachesTheFunction(t *testing.T) {
 		{"MODIFY", "200000", "800000", "1", false},
 		{"MODIFY", "199000", "801000", "1", true},
 		{"MODIFY", "100000", "900000", "1", true},
-		{"MODIFY", "0", "1000000", "1", true},
-		{"MODIFY", "-5000", "1005000", "1", true},
 		{"MODIFY", "999000", "1000", "2", true},
 		{"INSERT", "999000", "1000", "1", false},
 		{"INSERT", "999000", "1000", "4", true},
 		{"INSERT", "1000000", "0", "1", true},
-		{"INSERT", "999000", "0", "1", true},
 		{"MODIFY", "999000", "0", "1", false},
 	} {
 		if got := isAdmitted(patterns, record(c.event, map[string]string{tokens: c.tokens, count: c.count, schema.ShardCount: c.shard})); got != c.want {
