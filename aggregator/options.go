@@ -11,10 +11,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Usage keeps the hours of deleted items. The same hours may come any number of times.
-// *[usage.Snapshots] is one.
+// Usage keeps the hours of deleted items, but not of deleted entities. The same hours may
+// come any number of times. *[usage.Snapshots] is one.
 type Usage interface {
-	Save(ctx context.Context, all ...usage.Diary) error
+	SaveLast(ctx context.Context, all ...usage.Diary) error
 }
 
 // Peers are what the aggregator does for clients of the Python package, and for its readers of

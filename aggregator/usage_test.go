@@ -340,3 +340,39 @@ func TestNoBatchWaitsForAnothersOpener(t *testing.T) {
 		first.Wait()
 	})
 }
+
+// What an operator deletes with an entity stays deleted: its expired bucket, a shard that a
+// merge retired, and its buckets, whether their records come before the deletion, after it
+// or hours later again. What it consumes from then on counts.
+func TestDeletedEntitiesLeaveNoUsage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.System(limiter.PerMinute("rpm", 600))
+		w.Take(w.Limiter, ask("user", "rpm", 1))
+		var records []stream.Record
+		for len(w.Images("user")) > 0 { // until it has expired
+			time.Sleep(time.Hour)
+			records = append(records, w.drain()...)
+		}
+		w.process(records)
+		w.wantUsage("user", "1 map[rpm:1000]")
+		w.Take(w.NewLimiter(w.Store, w.options), ask("user", "rpm", 2))
+		w.doubleTo(2)
+		w.Take(w.Limiter, ask("other", "rpm", 1))
+		time.Sleep(time.Second)
+		_, err := w.Store.DeleteEntity(t.Context(), "user")
+		w.Must(err)
+		w.drop("other")
+		time.Sleep(time.Second)
+		w.Take(w.NewLimiter(w.Store, w.options), ask("user", "rpm", 5))
+		w.drop("user")
+		records = append(records, w.drain()...)
+		for range 2 {
+			w.process(records)
+			w.wantUsage("user", "1 map[rpm:5000]")
+			w.wantUsage("other", "1 map[rpm:1000]")
+			time.Sleep(20 * time.Hour)
+		}
+	})
+}

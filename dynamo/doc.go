@@ -60,6 +60,9 @@
 //	page of usage (USAGE#{resource}#… {month}#…)
 //	usage: Save   everything             the same hours of an item are the same page
 //
+//	deletion of an entity's usage (USAGE##{entity} deleted)
+//	DeleteEntity  everything             nothing; usage: Save reads it before it writes a page
+//
 //	months with pages (USAGE# {month})
 //	usage: Save   ADD a resource; SET    nothing
 //	              ttl

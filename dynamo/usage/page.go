@@ -36,11 +36,29 @@ type Diary struct {
 // The first page of a resource and month that a process saves costs another unit: before
 // it is written, the item that leads readers to it is.
 //
+// Save reads whether the entities were deleted, and leaves out what was deleted with them
+// (see [Snapshots.Forget]).
+//
 // A text that is damaged is saved up to the damage.
 func (s *Snapshots) Save(ctx context.Context, all ...Diary) error {
+	return s.save(ctx, all, s.undeleted)
+}
+
+// SaveLast is Save for items that have gone. It saves nothing if the namespace is being
+// purged, or was: a purge leaves such items, too.
+func (s *Snapshots) SaveLast(ctx context.Context, all ...Diary) error {
+	return s.save(ctx, all, s.unpurged)
+}
+
+// save saves the diaries that are left after a check.
+func (s *Snapshots) save(ctx context.Context, all []Diary, check func(ctx context.Context, op string, all []Diary) ([]Diary, error)) error {
 	op := "save usage"
 	if len(all) == 1 {
 		op += " of " + all[0].Entity + " for " + all[0].Resource
+	}
+	all, err := check(ctx, op, all)
+	if err != nil {
+		return err
 	}
 	var pages []schema.Item
 	at := map[schema.Key]int{}

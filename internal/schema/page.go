@@ -143,6 +143,31 @@ func PageMonthKey(ns string, month time.Time) Key {
 	return Key{PageMonthsPK(ns), month.UTC().Format(pageMonth)}
 }
 
+// DeletionKey is the key of the item that keeps what was deleted with an entity from coming
+// back as pages. It is alone in its partition:
+//
+//	{ns}/USAGE##{entity}  deleted
+func DeletionKey(ns, entity string) Key {
+	return Key{PageMonthsPK(ns) + "#" + entity, "deleted"}
+}
+
+// EncodeDeletion is the item which says that an entity was deleted at an instant, with all
+// lives of its buckets that began until then.
+func EncodeDeletion(ns, entity string, at, expires time.Time) Item {
+	item := DeletionKey(ns, entity).Item()
+	item[EntityID], item[DeletedAt], item[TTL] = S(entity), N(at.UnixMilli()), N(expires.Unix())
+	return item
+}
+
+// DecodeDeletion reads when an entity was deleted, in milliseconds.
+func DecodeDeletion(item Item) (at int64, err error) {
+	at, ok := integer(item[DeletedAt])
+	if !ok {
+		return 0, corrupt(item, DeletedAt, badNumber)
+	}
+	return at, nil
+}
+
 // DecodePageMonth reads the resources that have pages of a month.
 func DecodePageMonth(item Item) (month time.Time, resources []string, err error) {
 	month, err = time.Parse(pageMonth, KeyOf(item).SK)

@@ -249,18 +249,19 @@ func (l *Load) births() Part {
 // an aggregator the last one of each bucket, which every bucket has that expires.
 func (e *Estimate) usage(s split) Part {
 	l := &e.Load
-	const pagesOfRequest = 25
+	const pagesOfRequest, each = 25, 2 // requests: a read whether the entity was deleted, and the write
 	pages := 0.0
 	for _, of := range l.uses(s) {
 		pages += pagesOf(of.buckets, of.each, l.Limits)
 	}
-	p := Part{Name: PartUsage, Requests: pages, Writes: pages}
+	p := Part{Name: PartUsage, Requests: each * pages, Reads: pages, Writes: pages}
 	if l.Aggregator {
 		const perShard = 1000 // write units a second of a partition, and so of a stream shard
 		f := &l.Function
 		streams := max(1, math.Ceil(e.Sum.Writes/perShard))
 		e.Invocations = e.Records / min(float64(f.BatchRecords), max(1, e.Records/streams*(f.BatchWindow+poll).Seconds()))
-		p.Requests += l.NewBuckets / pagesOfRequest
+		p.Requests += each * l.NewBuckets / pagesOfRequest
+		p.Reads += l.NewBuckets * (pagesOfRequest + 1) / pagesOfRequest
 		p.Writes += l.NewBuckets
 	}
 	return p
