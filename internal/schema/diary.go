@@ -35,6 +35,7 @@ func GainedAttr(limit string) string { return gainedPrefix + limit }
 type diaryScan struct {
 	text     string
 	closed   int64
+	bytes    int   // of the item without the text
 	acquires int64 // in the closed hour
 }
 
@@ -81,5 +82,5 @@ func (s *BucketScan) keep(img, known *store.Image) *store.Diary {
 	}
 	slices.Sort(gone)
 	slices.Sort(past)
-	return &store.Diary{Text: strings.Clone(text), Gone: gone, Past: past}
+	return &store.Diary{Text: strings.Clone(text), Room: diary.Room(s.diary.bytes), Gone: gone, Past: past}
 }
