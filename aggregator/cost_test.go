@@ -9,7 +9,9 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
@@ -106,5 +108,110 @@ func TestABatchCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := testbed.NewEngine(t, dynamolite.Options{})
 		checkBills(newWorldOn(t, testbed.Options{API: engine}, engine), engine)
+	})
+}
+
+// A pattern is traffic of entities that are used alike. The acquires of an entity are equally far
+// apart, and those of different entities fall between each other.
+type pattern struct {
+	name     string
+	entities int
+	every    time.Duration // between two acquires of an entity
+	acquires int           // of each entity
+	limits   int           // of a bucket
+	most     float64       // write units of usage an acquire
+}
+
+// The bounds of what usage costs. An aggregator adds nothing for buckets that live.
+var patterns = []pattern{
+	{"many in one hour", 1, time.Second, 3000, 4, 0},
+	{"every minute, one", 1, time.Minute, 5000, 2, 0.01},
+	{"every minute, many", 300, time.Minute, 150, 2, 0.01},
+	{"every hour, one", 1, time.Hour, 2000, 2, 0.06},
+	{"every hour, many", 300, time.Hour, 100, 2, 0.06},
+	{"every hour, one with four limits", 1, time.Hour, 2000, 4, 0.12},
+	{"every day, one", 1, 24 * time.Hour, 1000, 2, 0.12},
+	{"every day, many", 300, 24 * time.Hour, 100, 2, 0.12},
+	{"every day, one with four limits", 1, 24 * time.Hour, 1000, 4, 0.15},
+}
+
+// What usage costs is what is billed beyond decisions: one unit an acquire, and three more
+// when a bucket is made.
+func TestUsageCosts(t *testing.T) {
+	t.Parallel()
+	for _, p := range patterns {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, p.check)
+		})
+	}
+}
+
+// TestLongUsageCosts is the same with 10,000 entities.
+func TestLongUsageCosts(t *testing.T) {
+	for _, p := range []pattern{
+		{"every minute", 10_000, time.Minute, 30, 2, 0.01},
+		{"every hour", 10_000, time.Hour, 42, 2, 0.06},
+		{"every day", 10_000, 24 * time.Hour, 42, 2, 0.12},
+	} {
+		t.Run(p.name, func(t *testing.T) { synctest.Test(t, p.check) })
+	}
+}
+
+func (p pattern) check(t *testing.T) {
+	w := testbed.New(t, testbed.Options{})
+	s := w.Open(dynamo.Options{UsageTTL: -1})
+	l := w.NewLimiter(s, limiter.Options{})
+	var limits []limiter.Limit
+	consume := tokens{}
+	for i, tokens := range []int64{1, 850, 120, 1}[:p.limits] {
+		name := []string{"rpm", "tpm", "tpm-out", "rpd"}[i]
+		limits = append(limits, limiter.PerMinute(name, 1_000_000))
+		consume[name] = tokens
+	}
+	w.System(limits...)
+	billed := w.Engine.Ledger()
+	for i := range p.acquires * p.entities {
+		w.Serve(l, askAll(fmt.Sprint("user", i%p.entities), consume))
+		time.Sleep(p.every / time.Duration(p.entities))
+	}
+	const makes = 3 // index entries
+	units := w.Engine.Ledger().Since(billed).Total().WriteUnits
+	acquires := float64(p.acquires * p.entities)
+	each := (units - acquires - float64(makes*p.entities)) / acquires
+	t.Logf("%-34s %7d entities: %.4f write units of usage an acquire", p.name, p.entities, each)
+	if each < 0 || each > p.most {
+		t.Errorf("usage costs %.4f write units an acquire, want at most %v", each, p.most)
+	}
+	sum, err := s.Usage().Sum(t.Context(), usage.Query{Resource: testbed.Resource, Window: usage.Daily, Now: true})
+	w.Must(err)
+	if sum.Events != int64(acquires) {
+		t.Errorf("%d acquires are counted, want %v", sum.Events, acquires)
+	}
+}
+
+// A bucket that is used once and expires costs one unit of usage, and the month one more.
+func TestUsageOfStrangersCosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const strangers, makes, month = 300, 4, 1
+		engine := testbed.NewEngine(t, dynamolite.Options{})
+		w := newWorldOn(t, testbed.Options{API: engine}, engine)
+		w.System(limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 90_000))
+		billed := engine.Ledger()
+		for i := range strangers {
+			w.Serve(w.Limiter, askAll(fmt.Sprint("user", i), tokens{"rpm": 1, "tpm": 850}))
+		}
+		w.process(w.drain())
+		time.Sleep(50 * time.Hour)
+		w.process(w.drain())
+		if got := engine.Ledger().Since(billed).Total().WriteUnits; got != makes*strangers+strangers+month {
+			t.Errorf("%v write units for %d strangers", got, strangers)
+		}
+		sum, err := w.Store.Usage().Sum(t.Context(), usage.Query{Resource: testbed.Resource, Window: usage.Daily})
+		w.Must(err)
+		if sum.Events != strangers {
+			t.Errorf("%d acquires are counted, want %d", sum.Events, strangers)
+		}
 	})
 }

@@ -20,8 +20,8 @@ type Usage interface {
 // Peers are what the aggregator does for clients of the Python package, and for its readers of
 // usage. *[usage.Snapshots] is one.
 type Peers interface {
-	// Forget forgets the counts of limits that such a client removed.
-	Forget(ctx context.Context, b store.Bucket, hour int32, counts map[string]string) error
+	// Restart forgets the counts of limits that such a client removed.
+	Restart(ctx context.Context, b store.Bucket, hour int32, counts map[string]string) error
 	// SaveDay copies a day's usage to where the package reads it.
 	SaveDay(ctx context.Context, entity, resource string, day time.Time) error
 }

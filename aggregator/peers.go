@@ -125,7 +125,7 @@ func (a *Aggregator) followPeers(ctx context.Context, b *batch) {
 	a.atOnce(len(b.followed), func(i int) {
 		f := b.followed[i]
 		for _, r := range f.restarts {
-			if err := f.peers.Forget(ctx, r.Bucket, r.hour, r.counts); err != nil {
+			if err := f.peers.Restart(ctx, r.Bucket, r.hour, r.counts); err != nil {
 				b.fail([]int{r.record}, err)
 			}
 		}

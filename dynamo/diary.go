@@ -17,7 +17,8 @@ const turnWidth = 16
 // prepare makes a write ready to turn the diary of an item, and returns the turn that the
 // write itself makes; nil if none. It is called before the write is described.
 //
-// A full text is saved first: it becomes a page, and the item begins another text. If the
+// A full text is saved first: it becomes a page, and the item begins another text. It is full
+// earlier where it would make the item cost one more unit each write. If the
 // page cannot be saved, the text grows. A page never changes, so two processes that turn
 // save the same one. The turn of an item with very many limits is a write of its own.
 //
@@ -31,7 +32,7 @@ func (s *Store) prepare(ctx context.Context, b store.Bucket, t *store.Turn) (*tu
 	if d == nil {
 		d = &store.Diary{}
 	}
-	full, wide := diary.IsFull(d.Text), widthOf(t.Seen) > turnWidth
+	full, wide := diary.IsFull(d.Text, d.Room), widthOf(t.Seen) > turnWidth
 	if (full || wide || d.Unread) && calls.MustLeave(ctx) {
 		return nil, calls.ErrApart
 	}

@@ -193,8 +193,10 @@ func (s *LimitState) ConsumedSince(earlier *LimitState) int64 { return s.Consume
 // A Diary is what a bucket item gained in the hours before the open one (ADR 039). It is
 // immutable while that hour is open.
 type Diary struct {
-	// Text has the closed hours, as package diary writes them.
+	// Text has the closed hours, as package diary writes them. Room is how long it may be for
+	// the item to cost no more units.
 	Text string
+	Room int
 	// Gone are limits that were removed from the item, whose counts it still has. The next
 	// turn closes and removes these. Past are those that an earlier turn has closed.
 	Gone, Past []string

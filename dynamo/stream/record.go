@@ -39,7 +39,7 @@ type Record struct {
 	Hours string
 	// Restarts are the limits of a bucket item that lost their counts in the write, or got new
 	// ones, although the diary has older counts of them, as numbers: a peer removes a limit
-	// with its count, and leaves the diary alone. See [usage.Snapshots.Forget].
+	// with its count, and leaves the diary alone. See [usage.Snapshots.Restart].
 	Restarts map[string]string
 	// PeerUsage reports that the write is one of the peer's aggregator to a usage snapshot.
 	PeerUsage bool

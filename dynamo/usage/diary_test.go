@@ -2,13 +2,13 @@ package usage_test
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,13 +40,11 @@ type diaryItem struct {
 // item returns the item as it is in the table.
 func (d *diaryItem) item(ns string) schema.Item {
 	it := schema.BucketKey(ns, d.Bucket).Item()
-	shard := fmt.Sprintf("#%d", d.Shard)
-	for name, v := range map[string]string{
-		schema.GSI2PK: schema.ResourcePK(ns, d.Resource), schema.GSI2SK: schema.BucketIndexPrefix + d.Entity + shard,
-		schema.GSI3PK: schema.EntityPK(ns, d.Entity), schema.GSI3SK: schema.ResourceBucketPrefix(d.Resource) + shard[1:],
-		schema.GSI4PK: ns, schema.GSI4SK: "BUCKET#" + d.Entity + "#" + d.Resource + shard,
-	} {
-		it[name] = schema.S(v)
+	isSpread := d.Entity != "user-1" // a table may have buckets with keys of both kinds
+	for name, v := range schema.EncodeNewBucket(ns, isSpread, &store.Create{Bucket: d.Bucket}) {
+		if strings.HasPrefix(name, "GSI") {
+			it[name] = v
+		}
 	}
 	it[schema.Created], it[schema.ShardCount], it[schema.RF] = schema.N(d.life), schema.N(int64(d.shards)), schema.N(d.life)
 	n := len(d.hours)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -232,7 +230,7 @@ func (r *reading) blocks(ctx context.Context, visit func(*block) error) error {
 		keys = append(keys, schema.BucketKey(r.ns, store.Bucket{Entity: r.q.Entity, Resource: r.q.Resource}))
 	}
 	entity := ""
-	err := r.conn.Query(ctx, r.op, r.buckets(), func(it schema.Item) error {
+	err := r.eachBucket(ctx, func(it schema.Item) error {
 		k := schema.KeyOf(it)
 		_, b, ok := schema.ParseBucketPK(k.PK)
 		if !ok {
@@ -252,16 +250,18 @@ func (r *reading) blocks(ctx context.Context, visit func(*block) error) error {
 	return next("")
 }
 
-// buckets lists the bucket items of the query, by entity if it has none. The index lags
+// eachBucket lists the bucket items of the query, by entity if it has none. The index lags
 // behind.
-func (r *reading) buckets() *dynamodb.QueryInput {
-	switch {
-	case r.q.Entity == "":
-		return conn.IndexQuery(schema.GSI2, schema.ResourcePK(r.ns, r.q.Resource), schema.BucketIndexPrefix)
-	case r.q.Resource == "":
-		return conn.IndexQuery(schema.GSI3, schema.EntityPK(r.ns, r.q.Entity), schema.BucketIndexPrefix)
+func (r *reading) eachBucket(ctx context.Context, each func(schema.Item) error) error {
+	if r.q.Entity == "" {
+		pks := schema.ResourceIndexPKs(r.ns, r.q.Resource)
+		return r.conn.QueryMerged(ctx, r.op, schema.GSI2, pks, schema.BucketIndexPrefix, each)
 	}
-	return conn.IndexQuery(schema.GSI3, schema.EntityPK(r.ns, r.q.Entity), schema.ResourceBucketPrefix(r.q.Resource))
+	prefix := schema.BucketIndexPrefix
+	if r.q.Resource != "" {
+		prefix = schema.ResourceBucketPrefix(r.q.Resource)
+	}
+	return r.conn.Query(ctx, r.op, conn.IndexQuery(schema.GSI3, schema.EntityPK(r.ns, r.q.Entity), prefix), each)
 }
 
 // items reads bucket items, and those of their shards that the index does not show yet. It

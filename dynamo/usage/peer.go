@@ -64,14 +64,14 @@ func (s *Snapshots) SaveDay(ctx context.Context, entity, resource string, day ti
 	return err
 }
 
-// Forget removes from the diary of a bucket item the counts with which the open hour began, by
+// Restart removes from the diary of a bucket item the counts with which the open hour began, by
 // limit: those of limits that a peer removed with their own counts, see
 // [stream.Record.Restarts]. When such a limit comes back, it counts from 0, and the difference
 // to a forgotten count would be far below 0.
 //
 // What the limit gained in the open hour before is lost. The item must have the open hour and
-// the counts that were seen, so Forget may be repeated: a turn since then has set new ones.
-func (s *Snapshots) Forget(ctx context.Context, b store.Bucket, hour int32, counts map[string]string) error {
+// the counts that were seen, so Restart may be repeated: a turn since then has set new ones.
+func (s *Snapshots) Restart(ctx context.Context, b store.Bucket, hour int32, counts map[string]string) error {
 	var errs []error
 	for limit, count := range counts {
 		err := s.conn.UpdateItem(ctx, "restart "+limit+" in the diary of "+b.Entity+" for "+b.Resource, &dynamodb.UpdateItemInput{

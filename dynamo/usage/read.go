@@ -84,8 +84,8 @@ type Page struct {
 // A query by entity reads for each month the pages of the entity, and a query by entity
 // alone sends a request for each resource of the namespace that has pages of the month. A
 // query by resource alone reads all pages of a month, and the buckets of the resource, for
-// each page of snapshots, because they are not in the order of time. It holds about 1,000
-// buckets at a time.
+// each page of snapshots, because they are not in the order of time. It finds the buckets in
+// 17 partitions of an index. It holds about 1,000 buckets at a time.
 func (s *Snapshots) Read(ctx context.Context, q Query) (Page, error) {
 	if q.Limit < 0 || q.Limit > MaxLimit {
 		return Page{}, &store.ValidationError{

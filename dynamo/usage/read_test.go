@@ -252,13 +252,13 @@ func TestUsageIsReadByKeys(t *testing.T) {
 		// Two more find the resources. The peer's are not queried: there are none. No bucket is
 		// there to be read.
 		"entity": {usage.Query{Entity: "user"}, 5, 3},
-		// The index has the keys; each item is read, half a unit each.
-		"resource": {usage.Query{Resource: "gpt-4"}, 5, 8},
+		// The index has the keys; each item is read, half a unit each. Buckets are in 17 partitions.
+		"resource": {usage.Query{Resource: "gpt-4"}, 21, 16},
 		// Its second page begins after the first, in the middle of a window.
-		"a later page":    {usage.Query{Resource: "crowded", Cursor: crowded}, 5, 8},
+		"a later page":    {usage.Query{Resource: "crowded", Cursor: crowded}, 21, 16},
 		"another window":  {usage.Query{Entity: "user", Resource: "gpt-4", Window: usage.Daily}, 5, 2.5},
 		"another entity":  {usage.Query{Entity: "user-1"}, 3, 1.5},
-		"another of none": {usage.Query{Resource: "gpt"}, 4, 2},
+		"another of none": {usage.Query{Resource: "gpt"}, 20, 10},
 	} {
 		c.q.From, c.q.To, c.q.Limit = from, from.AddDate(0, 0, 5), 10
 		before := meter.Totals()

@@ -45,6 +45,13 @@ const (
 )
 
 const (
+	kilobyte = 1024
+	// growth is by how many bytes the rest of an item may grow until the next turn: counts get
+	// more digits. Two bytes are the name of the text.
+	growth = 16
+)
+
+const (
 	milliPerToken = 1000
 	base          = 36
 	dot           = "." // begins an amount of millitokens
@@ -58,9 +65,16 @@ func HourOf(ms int64) int32 {
 // Start returns the start of an hour.
 func Start(hour int32) time.Time { return time.Unix(int64(hour)*int64(time.Hour/time.Second), 0).UTC() }
 
-// IsFull reports whether a text should be saved and cut.
-func IsFull(text string) bool {
-	return len(text) >= fullBytes || strings.Count(text, ";") >= fullEntries
+// Room is how long a text may be in an item that has so many bytes without it. A write costs
+// a unit for each started KB of its item, so a text is to begin no other one.
+func Room(itemBytes int) int {
+	used := itemBytes + growth
+	return min(fullBytes, (used+kilobyte-1)/kilobyte*kilobyte-used)
+}
+
+// IsFull reports whether a text should be saved and cut, if there is so much [Room].
+func IsFull(text string, room int) bool {
+	return text != "" && len(text) >= room || strings.Count(text, ";") >= fullEntries
 }
 
 // Append returns a text with an entry at its end. It leaves out amounts of 0, amounts of

@@ -19,6 +19,8 @@ import (
 
 const monday = 495_020 // an hour
 
+var roomy = diary.Room(0)
+
 func entry(hour int32, acquires, rpm, tpm int64) diary.Entry {
 	return diary.Entry{Hour: hour, Amounts: []store.Amount{{Limit: "", Milli: acquires}, {Limit: "rpm", Milli: rpm}, {Limit: "tpm", Milli: tpm}}}
 }
@@ -94,25 +96,37 @@ func TestSize(t *testing.T) {
 
 func fullAfter(distance int32, acquires, tokens int64) (hours int32) {
 	text := ""
-	for ; !diary.IsFull(text); hours++ {
+	for ; !diary.IsFull(text, roomy); hours++ {
 		text = diary.Append(text, entry(monday+hours*distance, acquires, acquires*1000, tokens))
 	}
 	return hours
+}
+
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	for bytes, want := range map[int]int{0: 160, 400: 160, 848: 160, 849: 159, 1000: 8, 1008: 0, 1009: 160, 1872: 160, 2000: 32} {
+		if got := diary.Room(bytes); got != want {
+			t.Errorf("an item of %d bytes has room for %d, want %d", bytes, got, want)
+		}
+	}
 }
 
 func TestFull(t *testing.T) { // counts allocations, so not parallel
 	one := []store.Amount{{Limit: "", Milli: 1}}
 	text := ""
 	for i := range int32(32) {
-		if diary.IsFull(text) {
+		if diary.IsFull(text, roomy) {
 			t.Fatalf("full with %d hours and %d bytes", i, len(text))
 		}
 		text = diary.Append(text, diary.Entry{Hour: monday + i, Amounts: one})
 	}
-	if !diary.IsFull(text) || !diary.IsFull(strings.Repeat("x", 160)) || diary.IsFull(strings.Repeat("x", 159)) {
+	if !diary.IsFull(text, roomy) || !diary.IsFull(strings.Repeat("x", 160), roomy) || diary.IsFull(strings.Repeat("x", 159), roomy) {
 		t.Error("a text is full with 32 hours or 160 bytes")
 	}
-	if n := testing.AllocsPerRun(100, func() { diary.IsFull(text) }); n != 0 {
+	if !diary.IsFull("xx", 2) || diary.IsFull("x", 2) || diary.IsFull("", 0) {
+		t.Error("a text is full if the item has no more room, but not if it is empty")
+	}
+	if n := testing.AllocsPerRun(100, func() { diary.IsFull(text, roomy) }); n != 0 {
 		t.Errorf("IsFull allocates %.0f times", n)
 	}
 }

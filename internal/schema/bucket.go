@@ -127,6 +127,9 @@ type BucketScan struct {
 
 // Read reads an attribute.
 func (s *BucketScan) Read(attr string, v Scalar) {
+	if attr != DiaryText {
+		s.diary.bytes += len(attr) + v.size()
+	}
 	if name, field, ok := splitLimitAttr(attr); ok {
 		if l := s.limit(name); !l.decode(field, v) && (l.bad == "" || attr < l.bad) {
 			l.bad = attr

@@ -41,6 +41,7 @@ func GainedAttr(limit string) string { return gainedPrefix + limit }
 type diaryScan struct {
 	text     string
 	closed   int64
+	bytes    int   // of the item without the text
 	acquires int64 // in the closed hour
 }
 
@@ -94,7 +95,7 @@ func (s *BucketScan) keep(img, known *store.Image) *store.Diary {
 	if text == "" && gone == nil && past == nil {
 		return nil
 	}
-	return &store.Diary{Text: strings.Clone(text), Gone: gone, Past: past}
+	return &store.Diary{Text: strings.Clone(text), Room: diary.Room(s.diary.bytes), Gone: gone, Past: past}
 }
 
 // isRead reports whether a known diary, nil if there is nothing to keep, has been read, and has

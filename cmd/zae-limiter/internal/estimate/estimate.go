@@ -252,7 +252,7 @@ func (e *Estimate) usage(s split) Part {
 	const pagesOfRequest, each = 25, 2 // requests: a read whether the entity was deleted, and the write
 	pages := 0.0
 	for _, of := range l.uses(s) {
-		pages += pagesOf(of.buckets, of.each, l.Limits)
+		pages += pagesOf(of.buckets, of.each, l.Limits, l.ItemBytes)
 	}
 	p := Part{Name: PartUsage, Requests: each * pages, Reads: pages, Writes: pages}
 	if l.Aggregator {
@@ -273,12 +273,12 @@ const poll = 250 * time.Millisecond
 
 // pagesOf are the pages a second of buckets that are used at a rate each. A text with hours of
 // two months makes two.
-func pagesOf(buckets, rate float64, limits int) float64 {
+func pagesOf(buckets, rate float64, limits, itemBytes int) float64 {
 	if buckets == 0 || rate == 0 {
 		return 0
 	}
 	const month = 730
-	hours := hoursOfPage(limits, rate)
+	hours := hoursOfPage(limits, itemBytes, rate)
 	lasts := (hours - 1) / hoursUsed(rate)
 	return buckets * hoursUsed(rate) / time.Hour.Seconds() / hours * (1 + min(1, lasts/month))
 }
@@ -288,14 +288,15 @@ func hoursUsed(rate float64) float64 { return 1 - math.Exp(-rate*time.Hour.Secon
 
 // hoursOfPage are the hours that fill the text of a bucket, on average of some texts of random
 // hours. A request takes one token of the first limit, and hundreds of the others.
-func hoursOfPage(limits int, rate float64) float64 {
+func hoursOfPage(limits, itemBytes int, rate float64) float64 {
+	room := diary.Room(itemBytes + countBytes*(limits+1))
 	const tokens, texts, epoch, farthest = 300, 50, 490_000, 1_000_000
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // an estimate is to repeat
 	mean := rate * time.Hour.Seconds()
 	entries := 0.0
 	for range texts {
 		hour := int32(epoch)
-		for text := ""; !diary.IsFull(text); entries++ {
+		for text := ""; !diary.IsFull(text, room); entries++ {
 			hour += 1 + int32(min(farthest, random.ExpFloat64()/mean))
 			requests := used(random, mean)
 			e := diary.Entry{Hour: hour, Amounts: []store.Amount{{Milli: requests}}}
@@ -313,6 +314,9 @@ func hoursOfPage(limits int, rate float64) float64 {
 }
 
 const milli = 1000 // millitokens of a token
+
+// countBytes are the bytes of the diary's two attributes of a count, of a limit or of acquires.
+const countBytes = 19
 
 // used draws the requests of an hour that has any.
 func used(random *rand.Rand, mean float64) int64 {

@@ -187,7 +187,7 @@ func (r *rehearsal) month() *Estimate {
 		Shards: r.shards, Records: b.records / seconds, Invocations: b.batches / seconds, StoredBytes: r.stored,
 	}
 	// A short load fills no pages.
-	pages := pagesOf(r.buckets, (b.operations-b.refused)/seconds/max(1, r.buckets), r.limits)
+	pages := pagesOf(r.buckets, (b.operations-b.refused)/seconds/max(1, r.buckets), r.limits, r.bytes)
 	b.of[causeUsage] = Cost{Requests: pages * seconds, Writes: pages * seconds}
 	e.StoredBytes += pagesKept(pages, r.o.Retention)
 	e.Sum.Name = "sum"

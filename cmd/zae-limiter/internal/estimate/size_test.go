@@ -7,7 +7,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/estimate"
@@ -67,25 +66,6 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 		for _, l := range limits {
 			names = append(names, l.Name)
 		}
-		within(t, "bytes of an item", float64(estimate.ItemBytes(entity, resource, parent, names)), float64(sizeOf(t, got.Item)), estimate.RatesAccuracy)
+		within(t, "bytes of an item", float64(estimate.ItemBytes(entity, resource, parent, names)), float64(schema.ItemSize(got.Item)), estimate.RatesAccuracy)
 	}
-}
-
-// sizeOf are the bytes of an item by DynamoDB's rules.
-func sizeOf(t *testing.T, item map[string]types.AttributeValue) (bytes int) {
-	t.Helper()
-	for name, value := range item {
-		switch v := value.(type) {
-		case *types.AttributeValueMemberS:
-			bytes += len(name) + len(v.Value)
-		case *types.AttributeValueMemberN: // two digits a byte, without zeros at the ends, and one byte
-			digits := strings.Trim(strings.TrimLeft(v.Value, "-"), "0")
-			bytes += len(name) + (len(digits)+1)/2 + 1
-		case *types.AttributeValueMemberBOOL:
-			bytes += len(name) + 1
-		default:
-			t.Fatalf("attribute %s is a %T", name, v)
-		}
-	}
-	return bytes
 }
