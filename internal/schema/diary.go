@@ -62,7 +62,7 @@ func (s *BucketScan) removed() (gone, past []string) {
 	for l := range s.scanned {
 		switch {
 		case l.seen&(hasTokens|hasCapacity) == hasTokens|hasCapacity || l.Name == WCU || !knownLimit(l.Name):
-		case l.seen&isCounted != 0: // 0, too: it may have been more when the hour began
+		case l.Consumed != 0, l.seen&(isCounted|isKept) == isCounted|isKept: // 0 now, and more when the hour began
 			gone = append(gone, strings.Clone(l.Name))
 		case l.seen&isKept != 0:
 			past = append(past, strings.Clone(l.Name))
