@@ -47,7 +47,7 @@ func (a *Aggregator) Close() { a.namespaces.close() }
 type Result struct {
 	Records int // in the batch, including those that it ignores
 	Buckets int // bucket items that the records are about
-	// Pages are deleted items whose hours were saved as usage.
+	// Pages are deleted items whose hours were saved as usage, unless their entity was deleted.
 	Pages int
 	// Refills of items, and Doublings, Mends and Merges of the shards of buckets.
 	Refills, Doublings, Mends, Merges int

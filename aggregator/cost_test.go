@@ -21,15 +21,16 @@ type bill struct {
 	of       string
 	requests int64
 	rcu, wcu float64
+	local    float64 // rcu as DynamoDB Local has it, which bills nothing for keys without an item
 }
 
 var bills = []bill{
-	{"writes, the first batch of a process: the namespace is opened", 2, 3, 0},
-	{"writes", 0, 0, 0},
-	{"writes of 100 entities", 0, 0, 0},
-	{"deletions, the first ones of a month", 9, 104, 101},
-	{"deletions, again", 8, 104, 100},
-	{"deletions of buckets with hours in two months", 14, 104, 202},
+	{"writes, the first batch of a process: the namespace is opened", 2, 3, 0, 3},
+	{"writes", 0, 0, 0, 0},
+	{"writes of 100 entities", 0, 0, 0, 0},
+	{"deletions, the first ones of a month", 9, 104, 101, 4},
+	{"deletions, again", 8, 104, 100, 4},
+	{"deletions of buckets with hours in two months", 14, 104, 202, 4},
 }
 
 // checkBills processes batches and adds up their cost, as the engine measures it. A record
@@ -82,15 +83,18 @@ func checkBills(w *world, engine *dynamolite.DB) {
 	}
 	batches["deletions of buckets with hours in two months"] = both
 
-	w.aggregator = w.aggregate(aggregator.Options{})
+	w.aggregator = w.aggregate(aggregator.Options{Concurrency: 1}) // or several requests announce the same month
 	for _, want := range bills {
+		if engine == nil {
+			want.rcu = want.local
+		}
 		before, billed := w.Meter.Totals(), dynamolite.Ledger(nil)
 		if engine != nil {
 			billed = engine.Ledger()
 		}
 		w.process(batches[want.of])
 		used := w.Meter.Totals().Sub(before).Sum()
-		got := bill{want.of, used.Requests, used.RCU, used.WCU}
+		got := bill{want.of, used.Requests, used.RCU, used.WCU, want.local}
 		w.Logf("%-55s %3d requests %4.1f RCU %5.1f WCU", got.of, got.requests, got.rcu, got.wcu)
 		if got != want {
 			w.Errorf("%+v, want %+v", got, want)
