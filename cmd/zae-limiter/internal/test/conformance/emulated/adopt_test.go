@@ -128,14 +128,14 @@ func (c *caller) leaves(n int64) {
 	}
 }
 
-// awaitUsage waits until the aggregator has counted this.
+// awaitUsage waits until the usage of the user is this.
 func (c *caller) awaitUsage(want counted) {
 	c.t.Helper()
 	awaitCount(c.t, opened(c.t, dynamodb.NewFromConfig(c.cloud.Config()), c.table), "user", want)
 }
 
 // serves fails the test unless the stack is in order, the last n tokens are granted and then
-// no more, and the aggregator counts them.
+// no more, and the aggregator saves usage.
 func (c *caller) serves(n int, want counted) {
 	c.t.Helper()
 	if _, code := c.run("status", "--name", c.table); code != 0 {
@@ -146,6 +146,8 @@ func (c *caller) serves(n int, want counted) {
 		c.t.Errorf("more than the limit: exit code %d", code)
 	}
 	c.awaitUsage(want)
+	db := dynamodb.NewFromConfig(c.cloud.Config())
+	awaitLastPage(c.t, db, c.table, opened(c.t, db, c.table), "gone", 2)
 	var repeated outcome
 	c.must(&repeated, "deploy", "--name", c.table, "--adopt-table", "--yes")
 	if len(repeated.Changes) > 0 {
