@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,12 +10,16 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/estimate"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Of the writes to ordinary buckets, only few reach the function.
+// Of the writes to ordinary buckets, only few reach the function, and those are what an estimate
+// counts.
 func TestFewWritesReachTheFunction(t *testing.T) {
 	t.Parallel()
 	patterns := patternsOf(t, newStack(t, withCode()))
@@ -28,6 +33,7 @@ func TestFewWritesReachTheFunction(t *testing.T) {
 		{"once a minute", limiter.PerMinute("rpm", 600), time.Minute, 0},
 		{"1 a second, of 10 a second", limiter.PerMinute("rpm", 600), time.Second, 0.12},
 		{"50 a second, of 100 a second", limiter.PerSecond("rps", 100), 20 * time.Millisecond, 0.12},
+		{"1,000 a second, of far more", limiter.PerSecond("rps", 1_000_000), time.Millisecond, 0.12},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			const acquires = 900 // a page of the stream
@@ -43,8 +49,12 @@ func TestFewWritesReachTheFunction(t *testing.T) {
 					continue
 				}
 				buckets++
-				if isAdmitted(patterns, asLambda(&r)) {
+				reaches := isAdmitted(patterns, asLambda(&r))
+				if reaches {
 					admitted++
+				}
+				if decoded := stream.DecodeAll([]streamtypes.Record{r}); reaches != estimate.Reaches(&decoded[0]) {
+					t.Errorf("record %d reaches the function: %v, but it is priced otherwise", buckets, reaches)
 				}
 			}
 			t.Logf("%s: of %d writes to buckets, %d reach the function: %.0f for a million", load.name, buckets, admitted, 1e6*float64(admitted)/float64(max(1, buckets)))
@@ -71,6 +81,13 @@ func TestPressureReachesTheFunction(t *testing.T) {
 		}
 		return asLambda(r)
 	}
+	number := func(text string) int {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 	tokens, count := schema.LimitAttr(schema.WCU, schema.FieldTokens), schema.LimitAttr(schema.WCU, schema.FieldConsumed)
 	for _, c := range []struct {
 		event                streamtypes.OperationType
@@ -89,6 +106,10 @@ func TestPressureReachesTheFunction(t *testing.T) {
 	} {
 		if got := isAdmitted(patterns, record(c.event, map[string]string{tokens: c.tokens, count: c.count, schema.ShardCount: c.shard})); got != c.want {
 			t.Errorf("%+v is admitted: %v", c, got)
+		}
+		image := store.Image{ShardCount: number(c.shard), Writes: store.LimitState{Tokens: int64(number(c.tokens))}}
+		if got := estimate.Reaches(&stream.Record{New: &image}); got != c.want {
+			t.Errorf("%+v is priced: %v", c, got)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestABillIsUnitsTimesPrices(t *testing.T) {
 	if even := (b.Provisioned-rest)*estimate.Utilization/b.BreakEven + rest; !near(even, b.OnDemand) {
 		t.Errorf("at a use of %v provisioned costs %v, on demand %v", b.BreakEven, even, b.OnDemand)
 	}
-	if text := strings.Join(b.Advice, "\n"); !strings.Contains(text, "1092 bytes") || !strings.Contains(text, "provisioned capacity is cheaper") {
+	if text := strings.Join(b.Advice, "\n"); !strings.Contains(text, "1381 bytes") || !strings.Contains(text, "provisioned capacity is cheaper") {
 		t.Errorf("advice:\n%s", text)
 	}
 }

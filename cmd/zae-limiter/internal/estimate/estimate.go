@@ -17,10 +17,9 @@ type Estimate struct {
 	Parts []Part `json:"parts"` // load by cause
 	Sum   Part   `json:"sum"`   // the sum of all parts
 	// Shards are the shards that the busiest bucket needs.
-	Shards int `json:"hottest_bucket_shards"`
-	// Records are stream records of buckets a second, and Invocations calls of the function.
-	Records     float64 `json:"stream_records_per_second"`
-	Invocations float64 `json:"function_calls_per_second"` // calls of the aggregator per second
+	Shards  int     `json:"hottest_bucket_shards"`
+	Records     float64 `json:"stream_records_per_second"` // records of buckets in the stream per second
+	Invocations float64 `json:"function_calls_per_second"` // calls of the aggregator's function per second, which few records reach
 	// StoredBytes are the items of buckets and usage.
 	StoredBytes float64 `json:"stored_bytes"`
 }
@@ -73,8 +72,9 @@ func New(l Load) (*Estimate, error) {
 	for _, p := range e.Parts {
 		e.Records += p.applied
 	}
-	usage := e.usage(s)
+	usage := l.usage(s)
 	e.add(usage)
+	e.Invocations = e.calls(s)
 	e.Shards = l.shards()
 	e.StoredBytes = l.stored(usage.Writes)
 	return e, nil
@@ -247,8 +247,7 @@ func (l *Load) births() Part {
 
 // usage are the pages of buckets: one when a bucket has been used in so many hours, and with
 // an aggregator the last one of each bucket, which every bucket has that expires.
-func (e *Estimate) usage(s split) Part {
-	l := &e.Load
+func (l *Load) usage(s split) Part {
 	const pagesOfRequest, each = 25, 2 // requests: a read whether the entity was deleted, and the write
 	pages := 0.0
 	for _, of := range l.uses(s) {
@@ -256,15 +255,25 @@ func (e *Estimate) usage(s split) Part {
 	}
 	p := Part{Name: PartUsage, Requests: each * pages, Reads: pages, Writes: pages}
 	if l.Aggregator {
-		const perShard = 1000 // write units a second of a partition, and so of a stream shard
-		f := &l.Function
-		streams := max(1, math.Ceil(e.Sum.Writes/perShard))
-		e.Invocations = e.Records / min(float64(f.BatchRecords), max(1, e.Records/streams*(f.BatchWindow+poll).Seconds()))
 		p.Requests += each * l.NewBuckets / pagesOfRequest
 		p.Reads += l.NewBuckets * (pagesOfRequest + 1) / pagesOfRequest
 		p.Writes += l.NewBuckets
 	}
 	return p
+}
+
+// calls are the calls of the aggregator's function a second. The record of each bucket that expires
+// reaches it. Of the writes to a bucket that has one shard, only those to a busy one do.
+func (e *Estimate) calls(s split) float64 {
+	l := &e.Load
+	if !l.Aggregator {
+		return 0
+	}
+	const perShard = 1000 // write units a second of a partition, and so of a stream shard
+	b, f := &l.busy, &l.Function
+	records := l.NewBuckets + b.hot.reached + s.others*b.each.reached + s.limited*b.limited.reached + float64(l.Parents)*b.parent.reached
+	streams := max(1, math.Ceil(e.Sum.Writes/perShard))
+	return records / min(float64(f.BatchRecords), max(1, records/streams*(f.BatchWindow+poll).Seconds()))
 }
 
 // poll is the time between two reads of a stream: a batch window begins with the read of its first
@@ -289,7 +298,7 @@ func hoursUsed(rate float64) float64 { return 1 - math.Exp(-rate*time.Hour.Secon
 // hoursOfPage are the hours that fill the text of a bucket, on average of some texts of random
 // hours. A request takes one token of the first limit, and hundreds of the others.
 func hoursOfPage(limits, itemBytes int, rate float64) float64 {
-	room := diary.Room(itemBytes + countBytes*(limits+1))
+	room := diary.Room(itemBytes)
 	const tokens, texts, epoch, farthest = 300, 50, 490_000, 1_000_000
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // an estimate is to repeat
 	mean := rate * time.Hour.Seconds()
@@ -314,9 +323,6 @@ func hoursOfPage(limits, itemBytes int, rate float64) float64 {
 }
 
 const milli = 1000 // millitokens of a token
-
-// countBytes are the bytes of the diary's two attributes of a count, of a limit or of acquires.
-const countBytes = 19
 
 // used draws the requests of an hour that has any.
 func used(random *rand.Rand, mean float64) int64 {

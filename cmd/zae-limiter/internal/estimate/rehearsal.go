@@ -198,6 +198,7 @@ func (r *rehearsal) spent() book {
 	b.of[causeAdmitted] = b.of[causeAdmitted].plus(costOf(r.bare.Totals().Sum()), 1)
 	if r.usage != nil {
 		b.of[causeUsage], b.batches = costOf(r.usage.meter.Totals().Sum()), r.usage.batches
+		b.reached = float64(r.usage.records)
 	}
 	return b
 }

@@ -90,3 +90,28 @@ func pagesOf(t *testing.T, perHour float64, limits, buckets, hours int) float64 
 	t.Logf("%.1f hours of a page", inPages/pages)
 	return pages + others*pages/inPages
 }
+
+// Buckets that expire, and those of several shards, call the function. Others do not.
+func TestFewRecordsCallTheFunction(t *testing.T) {
+	t.Parallel()
+	const window = 5.25 // seconds
+	for _, c := range []struct {
+		name        string
+		load        estimate.Load
+		least, most float64 // calls a second
+	}{
+		{"ordinary buckets", estimate.Load{Rate: 100, Aggregator: true}, 0, 0},
+		{"buckets that expire", estimate.Load{Rate: 100, NewBuckets: 10, Aggregator: true}, 1 / window, 1 / window},
+		{"the same, without an aggregator", estimate.Load{Rate: 100, NewBuckets: 10}, 0, 0},
+		{"a bucket of several shards", estimate.Load{Rate: 2000, Buckets: 1, Limits: 1, Latency: ms, Aggregator: true}, 1, 40},
+	} {
+		e, err := estimate.New(c.load)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %v calls a second, %d shards", c.name, e.Invocations, e.Shards)
+		if e.Invocations < c.least*0.999 || e.Invocations > c.most*1.001 {
+			t.Errorf("%s: %v calls a second, want %v to %v", c.name, e.Invocations, c.least, c.most)
+		}
+	}
+}

@@ -188,7 +188,8 @@ func (o *options) Run(ctx context.Context) error {
 	if err := a.Follow(ctx, f); err != nil {
 		return err
 	}
-	return o.print(m.totals())
+	t := m.totals()
+	return o.app.Print(t, t.write)
 }
 
 // openArchive opens the archive of flags, nil if there is none. It checks access to the
@@ -204,15 +205,19 @@ func openArchive(ctx context.Context, a *app.App, flags *app.ArchiveFlags, store
 	return a.Archive(ctx, flags, namespaces.NameOf)
 }
 
-// print sums up what was done.
-func (o *options) print(t totals) error {
-	return o.app.Print(t, func(w *strings.Builder) {
-		fmt.Fprintf(w, "%d records: %d pages of usage, %d refills, %d doublings, %d mends, %d merges, %d audit events archived; %d failed, %d cannot be read, %d errors\n",
-			t.Records, t.Pages, t.Refills, t.Doublings, t.Mends, t.Merges, t.Archived, t.Failed, t.Poisoned, t.Errors)
-		if t.Gaps > 0 {
-			fmt.Fprintf(w, "%s: what buckets consumed that expired meanwhile is missing from usage. Run the command without long breaks\n", gaps(t.Gaps))
-		}
-	})
+// write sums up what was done.
+func (t *totals) write(w *strings.Builder) {
+	fmt.Fprintf(w, "%d records: %d pages of usage, %d refills, %d doublings, %d mends, %d merges, %d audit events archived; %d failed, %d cannot be read, %d errors\n",
+		t.Records, t.Pages, t.Refills, t.Doublings, t.Mends, t.Merges, t.Archived, t.Failed, t.Poisoned, t.Errors)
+	if t.Hours+t.Days > 0 {
+		fmt.Fprintf(w, "For the Python package: %d hours closed, %d days copied\n", t.Hours, t.Days)
+	}
+	if t.PeerUsage > 0 {
+		fmt.Fprintf(w, "The aggregator of the Python package wrote usage to this table, too, %d times. Switch it off: what it counts is in the hours of buckets, too\n", t.PeerUsage)
+	}
+	if t.Gaps > 0 {
+		fmt.Fprintf(w, "%s: what buckets consumed that expired meanwhile is missing from usage. Run the command without long breaks\n", gaps(t.Gaps))
+	}
 }
 
 // gaps tells how often the command found records gone.

@@ -25,7 +25,8 @@ import (
 func New(a *app.App) *cobra.Command {
 	cmd := app.Group("usage", "Show what entities have consumed, by hour, day or month",
 		newList(a), newSummary(a))
-	cmd.Long = cmd.Short + ".\n\nAn aggregator that reads the table's stream records these figures; without one there are none."
+	cmd.Long = cmd.Short + ".\n\nEach bucket keeps what it consumed in each hour, so the figures reach up to now. An aggregator\n" +
+		"saves what buckets leave that expire. Without one, the last hours of such buckets are missing."
 	return cmd
 }
 
@@ -46,6 +47,7 @@ func (f *filter) bind(a *app.App, cmd *cobra.Command) {
 	flags.VarP(app.Window(&f.query.Window), "window", "w", "length of the windows, in UTC")
 	flags.Var(app.Named(&f.start), "start", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
 	flags.Var(app.Named(&f.end), "end", "last `time` a window may start; of a date, the whole day")
+	flags.BoolVar(&f.query.Now, "now", false, "count the last second too: strongly consistent reads, which cost twice\nas much")
 	flags.VarP(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "o", "form of results: table, json or csv")
 }
 

@@ -45,8 +45,6 @@ func hoursOf(entity string, at time.Time) usage.Diary {
 func usages(w *world) {
 	now := time.Now()
 	snapshots := w.Store.Usage()
-	w.record("usage.Snapshots.Save", always, func() { w.Must(snapshots.Save(w.Context(), hoursOf("key", now))) })
-	w.record("usage.Snapshots.Save", "of several buckets", func() { w.Must(snapshots.Save(w.Context(), hoursOf("key", now), hoursOf("other", now))) })
 	w.System(hourly)
 	w.acquire(w.Limiter, "key", 1)
 	page := func(entity string) usage.Diary {
@@ -58,6 +56,11 @@ func usages(w *world) {
 	}
 	w.record("usage.Snapshots.Save", "of one bucket", func() { w.Must(snapshots.Save(w.Context(), page("key"))) })
 	w.record("usage.Snapshots.Save", "of several", func() { w.Must(snapshots.Save(w.Context(), page("key"), page("key-2"))) })
+	w.record("usage.Snapshots.SaveLast", always, func() { w.Must(snapshots.SaveLast(w.Context(), page("key"))) })
+	image := w.Images("key")[0]
+	w.record("usage.Snapshots.Restart", always, func() {
+		w.Must(snapshots.Restart(w.Context(), image.Bucket, image.Hour, map[string]string{hourly.Name: "1000"}))
+	})
 	for name, q := range map[string]usage.Query{
 		"of an entity":                 {Entity: "key"},
 		"of a resource":                {Resource: testbed.Resource},
