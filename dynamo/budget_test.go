@@ -1,7 +1,7 @@
 package dynamo_test
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +24,7 @@ func TestTheDiaryGivesWay(t *testing.T) {
 		units  float64 // of a write
 		hours  int     // of a page, at least
 	}{{1, 1, 25}, {2, 1, 20}, {3, 1, 16}, {4, 1, 6}, {5, 1, 1}, {6, 2, 6}, {7, 2, 6}} {
-		t.Run(fmt.Sprint(c.limits), func(t *testing.T) {
+		t.Run(strconv.Itoa(c.limits), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := testbed.New(t, testbed.Options{})
