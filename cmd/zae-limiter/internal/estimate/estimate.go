@@ -17,7 +17,7 @@ type Estimate struct {
 	Parts []Part `json:"parts"` // load by cause
 	Sum   Part   `json:"sum"`   // the sum of all parts
 	// Shards are the shards that the busiest bucket needs.
-	Shards  int     `json:"hottest_bucket_shards"`
+	Shards      int     `json:"hottest_bucket_shards"`
 	Records     float64 `json:"stream_records_per_second"` // records of buckets in the stream per second
 	Invocations float64 `json:"function_calls_per_second"` // calls of the aggregator's function per second, which few records reach
 	// StoredBytes are the items of buckets and usage.
