@@ -17,7 +17,7 @@ type Estimate struct {
 	Parts []Part `json:"parts"` // load by cause
 	Sum   Part   `json:"sum"`   // the sum of all parts
 	// Shards are the shards that the busiest bucket needs.
-	Shards  int     `json:"hottest_bucket_shards"`
+	Shards      int     `json:"hottest_bucket_shards"`
 	Records     float64 `json:"stream_records_per_second"` // records of buckets in the stream per second
 	Invocations float64 `json:"function_calls_per_second"` // calls of the aggregator's function per second, which few records reach
 	// StoredBytes are the items of buckets and usage.
@@ -248,15 +248,15 @@ func (l *Load) births() Part {
 // usage are the pages of buckets: one when a bucket has been used in so many hours, and with
 // an aggregator the last one of each bucket, which every bucket has that expires.
 func (l *Load) usage(s split) Part {
-	const pagesOfRequest, each = 25, 2 // requests: a read whether the entity was deleted, and the write
+	const atOnce = 25 // last pages in a request
 	pages := 0.0
 	for _, of := range l.uses(s) {
 		pages += pagesOf(of.buckets, of.each, l.Limits, l.ItemBytes)
 	}
-	p := Part{Name: PartUsage, Requests: each * pages, Reads: pages, Writes: pages}
+	p := Part{Name: PartUsage, Requests: requestsOfPage * pages, Reads: pages, Writes: pages}
 	if l.Aggregator {
-		p.Requests += each * l.NewBuckets / pagesOfRequest
-		p.Reads += l.NewBuckets * (pagesOfRequest + 1) / pagesOfRequest
+		p.Requests += requestsOfPage * l.NewBuckets / atOnce
+		p.Reads += l.NewBuckets * (atOnce + 1) / atOnce
 		p.Writes += l.NewBuckets
 	}
 	return p
@@ -275,6 +275,9 @@ func (e *Estimate) calls(s split) float64 {
 	streams := max(1, math.Ceil(e.Sum.Writes/perShard))
 	return records / min(float64(f.BatchRecords), max(1, records/streams*(f.BatchWindow+poll).Seconds()))
 }
+
+// requestsOfPage are a read whether the entity was deleted, and the write.
+const requestsOfPage = 2
 
 // poll is the time between two reads of a stream: a batch window begins with the read of its first
 // record.

@@ -188,7 +188,7 @@ func (r *rehearsal) month() *Estimate {
 	}
 	// A short load fills no pages.
 	pages := pagesOf(r.buckets, (b.operations-b.refused)/seconds/max(1, r.buckets), r.limits, r.bytes)
-	b.of[causeUsage] = Cost{Requests: pages * seconds, Writes: pages * seconds}
+	b.of[causeUsage] = Cost{Requests: requestsOfPage * pages * seconds, Writes: pages * seconds, Reads: pages * seconds}
 	e.StoredBytes += pagesKept(pages, r.o.Retention)
 	e.Sum.Name = "sum"
 	for _, c := range b.costs() {

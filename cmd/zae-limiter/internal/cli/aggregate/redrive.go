@@ -35,10 +35,8 @@ queue has messages that name ranges of the table's stream. The command reads eac
 the stream, which keeps records for 24 hours, processes it, and deletes the message only
 then. You may run it again: it counts nothing twice.
 
-Where the function has counted later records of the same bucket, it has counted what was
-missing with them. So the command leaves some steps out, and reports how many. Usage is exact
-afterwards, but for what a bucket consumed within the range before it was deleted or lost a
-limit there.
+Buckets in use keep their usage themselves. What is saved from a range is the usage of buckets
+that were deleted in it. Usage is exact afterwards, whatever the function did with later records.
 
 The command keeps some messages, with one of these states:
   expired     the stream no longer has the range; --discard-expired deletes the message
