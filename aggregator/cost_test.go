@@ -151,12 +151,12 @@ func TestUsageCosts(t *testing.T) {
 	}
 }
 
-// TestLongUsageCosts is the same with 10,000 entities.
+// TestLongUsageCosts is the same with 1,000 entities.
 func TestLongUsageCosts(t *testing.T) {
 	for _, p := range []pattern{
-		{"every minute", 10_000, time.Minute, 30, 2, 0.01},
-		{"every hour", 10_000, time.Hour, 42, 2, 0.06},
-		{"every day", 10_000, 24 * time.Hour, 42, 2, 0.12},
+		{"every minute", 1000, time.Minute, 30, 2, 0.01},
+		{"every hour", 1000, time.Hour, 42, 2, 0.06},
+		{"every day", 1000, 24 * time.Hour, 42, 2, 0.12},
 	} {
 		t.Run(p.name, func(t *testing.T) { synctest.Test(t, p.check) })
 	}
