@@ -136,23 +136,7 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		}
 		return
 	}
-	if limit, ok := strings.CutPrefix(attr, gainedPrefix); ok {
-		gained, ok := v.counter()
-		if !ok && (s.bad == "" || attr < s.bad) {
-			s.bad = attr
-		}
-		if limit == "" {
-			s.diary.acquires = gained
-		} else {
-			l := s.limit(limit)
-			l.gained, l.seen = gained, l.seen|isKept
-		}
-		return
-	}
-	if limit, ok := strings.CutPrefix(attr, openedPrefix); ok {
-		if limit != "" {
-			s.limit(limit).seen |= isKept
-		}
+	if s.readKept(attr, v) {
 		return
 	}
 	switch attr {
@@ -170,6 +154,31 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 	if !decodeBucketAttr(&s.img, attr, v) && (s.bad == "" || attr < s.bad) {
 		s.bad = attr
 	}
+}
+
+// readKept reads an attribute in which the diary keeps a count; false if it is none.
+func (s *BucketScan) readKept(attr string, v Scalar) bool {
+	if limit, ok := strings.CutPrefix(attr, openedPrefix); ok {
+		if limit != "" {
+			s.limit(limit).seen |= isKept
+		}
+		return true
+	}
+	limit, ok := strings.CutPrefix(attr, gainedPrefix)
+	if !ok {
+		return false
+	}
+	gained, ok := v.counter()
+	if !ok && (s.bad == "" || attr < s.bad) {
+		s.bad = attr
+	}
+	if limit == "" {
+		s.diary.acquires = gained
+		return true
+	}
+	l := s.limit(limit)
+	l.gained, l.seen = gained, l.seen|isKept
+	return true
 }
 
 // limit returns the limit with a name.
