@@ -136,6 +136,15 @@ var turnTests = []test{
 			k.Errorf("left of removed limits: %v, %v", img.Diary.Gone, img.Diary.Past)
 		}
 	}},
+	{"a removed limit is closed, also if its count has fallen to 0", func(k *kit) {
+		img := k.create(k.newBucket())
+		img = k.mustApply(k.takeAndTurn(img, 1))
+		img = k.mustApply(k.takeAndTurn(img, 2))
+		img = k.mustAdjust(img, store.Delta{Limit: "rpm", Tokens: 2 * milli, Consumed: -2 * milli, AtMost: rpm.Capacity - 2*milli})
+		img = k.mustApply(k.Refill(k.Context(), refill(img, store.Change{Limit: "rpm", Kind: store.RemoveLimit})))
+		img = k.mustApply(k.Take(k.Context(), &store.Take{Bucket: theBucket, Now: k.now, Debits: debitsOf(store.Amount{Limit: "tpm", Milli: 1}), Turn: k.turnTo(img, 3)}))
+		k.keeps(img, inHour(1, 1, store.Amount{Limit: "rpm", Milli: milli}), inHour(2, 1, store.Amount{Limit: "rpm", Milli: -milli}))
+	}},
 	{"a limit that comes back goes on", func(k *kit) {
 		img := k.create(k.newBucket())
 		k.mustTake(store.Amount{Limit: "rpm", Milli: 3 * milli})
