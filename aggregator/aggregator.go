@@ -17,8 +17,9 @@ import (
 type Aggregator struct {
 	o          Options
 	namespaces *namespaces
-	watch      *watch // buckets that may be merged; nil without merging
-	looks      *roll  // last looks at the shards of buckets
+	watch      *watch    // buckets that may be merged; nil without merging
+	looks      *roll     // last looks at the shards of buckets
+	warned     sync.Once // that the Python package's aggregator runs, too
 }
 
 // New makes an aggregator. It does no I/O. It fails with [store.ErrInvalid] if
@@ -46,22 +47,28 @@ func (a *Aggregator) Close() { a.namespaces.close() }
 type Result struct {
 	Records int // in the batch, including those that it ignores
 	Buckets int // bucket items that the records are about
-	// Updates of usage sums, Refills of items, and Doublings, Mends and Merges of the
-	// shards of buckets.
-	Updates, Refills, Doublings, Mends, Merges int
+	// Pages are deleted items whose hours were saved as usage, unless their entity was deleted.
+	Pages int
+	// Refills of items, and Doublings, Mends and Merges of the shards of buckets.
+	Refills, Doublings, Mends, Merges int
+	// Hours were closed for clients of the Python package, and Days copied for its readers.
+	Hours, Days int
+	// PeerUsage counts writes of the Python package's aggregator. Switch it off: what it counts
+	// is in the hours of buckets, too.
+	PeerUsage int
 	// Healed counts items whose stamp lay far ahead and was moved back. Braked counts refills
 	// that were not sent because the store had just throttled the item.
 	Healed, Braked int
 	// Archived counts audit events, stored in objects of ArchivedBytes in total.
 	Archived, ArchivedBytes int
-	// Errors are failed refills, doublings, mends and merges. They lose nothing, and no
+	// Errors are failed refills, doublings, mends and merges, and copies without permission. They lose nothing, and no
 	// record is delivered again because of them.
 	Errors int
 	// Lag is the age of the oldest record.
 	Lag time.Duration
-	// Failed are records whose usage was not counted, or not all of it, or whose event was
-	// not archived, in the order of the batch. Deliver them again, before later records of
-	// the same items.
+	// Failed are records whose namespace could not be opened, whose hours were not closed or
+	// saved, whose day was not copied or whose event was not archived, in the order of the
+	// batch. Deliver them again.
 	Failed []Failure
 	// Poisoned are records that can never be read, in the order of the batch.
 	Poisoned []Failure
@@ -74,32 +81,32 @@ type Failure struct {
 	Err          error
 }
 
-// Process processes a batch of records. It makes at most one write for each entity,
-// resource and window of usage, and one for each bucket item that is worth a refill. It
-// also makes the writes that double or merge a bucket, and one archive object for each day
-// of expired audit events.
+// Process processes a batch of records. It saves the hours of deleted items, some at a time,
+// and makes one write for each bucket item that is worth a refill. It also makes the writes
+// that double or merge a bucket, and one archive object for each day of expired audit events.
 //
 // Without records, Process does what is due for earlier records. A failure does not stop
 // the rest. The error is the context's, if the context has ended; the result counts the
 // completed work in any case.
 func (a *Aggregator) Process(ctx context.Context, records []stream.Record) (Result, error) {
 	b := a.sort(ctx, records)
-	a.count(ctx, b)
+	a.save(ctx, b)
+	a.followPeers(ctx, b)
 	a.tend(ctx, b)
 	a.mergeQuiet(ctx, b)
 	a.archive(ctx, b)
 	return a.tell(ctx, b), ctx.Err()
 }
 
-// count adds up what the batch consumed.
-func (a *Aggregator) count(ctx context.Context, b *batch) {
-	a.atOnce(len(b.sums), func(i int) {
-		s := b.sums[i]
-		if err := s.usage.Add(ctx, &s.delta); err != nil {
-			b.fail(s.records, fmt.Errorf("add the usage of %s of %s: %w", s.delta.Resource, s.delta.Entity, err))
+// save saves the last pages of usage of the items that were deleted (ADR 039).
+func (a *Aggregator) save(ctx context.Context, b *batch) {
+	a.atOnce(len(b.remains), func(i int) {
+		m := b.remains[i]
+		if err := m.usage.SaveLast(ctx, m.diaries...); err != nil {
+			b.fail(m.records, fmt.Errorf("save the usage of deleted buckets: %w", err))
 			return
 		}
-		b.tally(func(r *Result) { r.Updates++ })
+		b.tally(func(r *Result) { r.Pages += len(m.diaries) })
 	})
 }
 
@@ -139,12 +146,18 @@ func (a *Aggregator) report(ctx context.Context, res *Result) {
 	for _, f := range res.Failed {
 		a.o.Logger.WarnContext(ctx, "record was not processed", "event_id", f.ID, "sequence", f.Sequence, "error", f.Err)
 	}
+	if res.PeerUsage > 0 {
+		a.warned.Do(func() {
+			a.o.Logger.WarnContext(ctx, "the aggregator of the Python package writes usage to this table, too: switch it off, see docs/python.md")
+		})
+	}
 	level := slog.LevelInfo
 	if res.Buckets+res.Merges+res.Archived+len(res.Failed)+len(res.Poisoned) == 0 {
 		level = slog.LevelDebug // the aggregator's own writes come back as records
 	}
-	a.o.Logger.Log(ctx, level, "batch processed", "records", res.Records, "buckets", res.Buckets, "updates", res.Updates,
+	a.o.Logger.Log(ctx, level, "batch processed", "records", res.Records, "buckets", res.Buckets, "pages", res.Pages,
 		"refills", res.Refills, "doublings", res.Doublings, "mends", res.Mends, "merges", res.Merges, "errors", res.Errors,
+		"hours", res.Hours, "days", res.Days, "peer_usage", res.PeerUsage,
 		"healed", res.Healed, "braked", res.Braked,
 		"archived", res.Archived, "archived_bytes", res.ArchivedBytes,
 		"failed", len(res.Failed), "poisoned", len(res.Poisoned), "lag_ms", res.Lag.Milliseconds())

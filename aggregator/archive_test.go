@@ -239,7 +239,7 @@ func TestAnArchiveThatFails(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
-		if len(res.Poisoned) != 2 || len(failed) != 3 || res.Archived != 1 || res.ArchivedBytes != 10 || res.Updates != 3 {
+		if len(res.Poisoned) != 2 || len(failed) != 3 || res.Archived != 1 || res.ArchivedBytes != 10 {
 			t.Errorf("%+v", res)
 		}
 		for i, id := range []string{"one", "two"} {
@@ -293,7 +293,7 @@ func TestFollowingAnArchiveThatFails(t *testing.T) {
 			w.Take(w.Limiter, ask(fmt.Sprint("user-", i), "rpm", 5))
 		}
 		var calls atomic.Int64
-		w.books.fail = func(*usage.Delta) error {
+		w.books.fail = func([]usage.Diary) error {
 			if calls.Add(1) <= 50 {
 				return errors.New("not now")
 			}

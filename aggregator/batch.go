@@ -18,22 +18,25 @@ import (
 // A batch is the records of one call as work. Each list has one consumer, which does not
 // look at the records again:
 //
-//	records ──▶ items ──▶ sums       count
-//	        │         └─▶ buckets    tend, and watch.note those with several shards
+//	records ──▶ items ──▶ remains    save
+//	        │         ├─▶ buckets    tend, and watch.note those with several shards
+//	        │         ├─▶ followed   followPeers, on a table that peers share, and
+//	        │         └─▶ copies     the days that it copies
 //	        └───────────▶ days       archive
 type batch struct {
 	now        time.Time
 	records    []stream.Record
 	namespaces map[string]opened
-	sums       []*sum
+	remains    []*remains
 	buckets    []bucket
+	followed   []*followed
+	copies     []*dayCopy
 	days       []*expiry
 
 	mu     sync.Mutex
 	result Result  // of the work done so far, without Failed
 	failed []error // by record; nil while no record has failed
 
-	sumOf    map[sumKey]*sum
 	bucketOf map[itemKey]int
 }
 
@@ -44,12 +47,16 @@ type opened struct {
 	err error
 }
 
-// A sum is what the batch adds to one sum of usage, for all limits and shards.
-type sum struct {
-	delta   usage.Delta
-	records []int // one for each step
+// Remains are the hours of deleted items of one namespace, saved together.
+type remains struct {
+	ns      string
 	usage   Usage
+	diaries []usage.Diary
+	records []int // one for each diary
 }
+
+// mostRemains is how many items one request of DynamoDB writes.
+const mostRemains = 25
 
 // A bucket is the items of a batch that are shards of one bucket.
 type bucket struct {
@@ -86,12 +93,6 @@ type itemKey struct {
 	store.Bucket
 }
 
-type sumKey struct {
-	ns, entity, resource string
-	window               usage.Window
-	start                int64
-}
-
 // sort makes work of records. It opens their namespaces, which stay in use until tell. It
 // drops the records of a namespace that does not exist, and fails those of one that cannot
 // be opened.
@@ -99,8 +100,6 @@ func (a *Aggregator) sort(ctx context.Context, records []stream.Record) *batch {
 	b := &batch{now: a.o.Now(), records: records, namespaces: map[string]opened{}}
 	b.result.Records = len(records)
 	items := b.group(a.o.Archive != nil)
-	sums := len(items) * len(a.o.Windows)
-	b.sums, b.sumOf = make([]*sum, 0, sums), make(map[sumKey]*sum, sums)
 	b.buckets, b.bucketOf = make([]bucket, 0, len(items)), make(map[itemKey]int, len(items))
 	for i := range items {
 		it := &items[i]
@@ -115,7 +114,7 @@ func (a *Aggregator) sort(ctx context.Context, records []stream.Record) *batch {
 			b.fail(it.records, ns.err)
 		case !ns.missing:
 			b.result.Buckets++
-			b.addItem(it, ns.namespace, a.o.Windows)
+			b.addItem(it, ns.namespace)
 		}
 	}
 	return b
@@ -130,6 +129,9 @@ func (b *batch) group(archives bool) []item {
 		r := &b.records[i]
 		if !r.At.IsZero() {
 			b.result.Lag = max(b.result.Lag, b.now.Sub(r.At))
+		}
+		if r.PeerUsage {
+			b.result.PeerUsage++
 		}
 		switch img := cmp.Or(r.New, r.Old); {
 		case r.Err != nil:
@@ -180,9 +182,9 @@ func (b *batch) order(it *item) {
 	it.last, it.at = last.New, last.At
 }
 
-// addItem adds the work of an item: what its writes consumed, to the sums, and its upkeep,
-// to its bucket.
-func (b *batch) addItem(it *item, ns *namespace, windows []usage.Window) {
+// addItem adds the work of an item: its hours, if it was deleted, and its upkeep, to its
+// bucket.
+func (b *batch) addItem(it *item, ns *namespace) {
 	key := it.itemKey
 	key.Shard = 0
 	at, known := b.bucketOf[key]
@@ -195,28 +197,29 @@ func (b *batch) addItem(it *item, ns *namespace, windows []usage.Window) {
 	bk.add(it)
 	for _, i := range it.records {
 		r := &b.records[i]
-		tokens, counted := consumed(r.Old, r.New)
-		it.expect(tokens, counted)
+		it.expect(consumed(r.Old, r.New))
 		bk.uneven = bk.uneven || r.Old != nil && r.New != nil && r.Old.ShardCount != r.New.ShardCount
 		bk.anew = bk.anew || isMadeByPeer(r)
-		if ns.Usage == nil || tokens == nil && !usage.Restarts(r.Old, r.New) {
-			continue
-		}
-		step := usage.Step{Shard: it.Shard, Sequence: r.Sequence, Events: events(tokens), Tokens: tokens, Before: r.Old, After: r.New}
-		for _, window := range windows {
-			start := window.Start(r.At)
-			key := sumKey{it.ns, it.Entity, it.Resource, window, start.Unix()}
-			s := b.sumOf[key]
-			if s == nil {
-				s = &sum{usage: ns.Usage, records: make([]int, 0, len(it.records))}
-				s.delta.Steps = make([]usage.Step, 0, len(it.records))
-				s.delta.Key = usage.Key{Entity: it.Entity, Resource: it.Resource, Window: window, Start: start}
-				b.sumOf[key] = s
-				b.sums = append(b.sums, s)
-			}
-			s.delta.Steps, s.records = append(s.delta.Steps, step), append(s.records, i)
+		if ns.Usage != nil && r.Hours != "" {
+			b.addRemains(ns.Usage, i)
 		}
 	}
+	if ns.Peers != nil {
+		b.addFollowed(it, ns)
+	}
+}
+
+// addRemains adds the hours of a deleted item, whose record is i.
+func (b *batch) addRemains(to Usage, i int) {
+	r := &b.records[i]
+	k := slices.IndexFunc(b.remains, func(m *remains) bool { return m.ns == r.Namespace && len(m.diaries) < mostRemains })
+	if k < 0 {
+		k = len(b.remains)
+		b.remains = append(b.remains, &remains{ns: r.Namespace, usage: to})
+	}
+	m := b.remains[k]
+	m.diaries = append(m.diaries, usage.Diary{Bucket: r.Old.Bucket, Life: r.Old.CreatedAt, Text: r.Hours})
+	m.records = append(m.records, i)
 }
 
 // add adds an item to its bucket.
@@ -247,14 +250,6 @@ func consumed(before, after *store.Image) (amounts []store.Amount, counted bool)
 		}
 	}
 	return amounts, after.Writes.Consumed != before.Writes.Consumed
-}
-
-// events is 1 for a write that took tokens of any limit.
-func events(amounts []store.Amount) int64 {
-	if slices.ContainsFunc(amounts, func(a store.Amount) bool { return a.Milli > 0 }) {
-		return 1
-	}
-	return 0
 }
 
 // isMadeByPeer reports whether a record shows a shard 0 that a peer created as the only

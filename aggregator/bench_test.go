@@ -3,10 +3,8 @@ package aggregator_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -19,13 +17,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // nobody accepts usage and keeps nothing.
 type nobody struct{ calls atomic.Int64 }
 
-func (n *nobody) Add(context.Context, *usage.Delta) error {
+func (n *nobody) SaveLast(context.Context, ...usage.Diary) error {
 	n.calls.Add(1)
 	return nil
 }
@@ -128,29 +125,7 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(float64(counts.calls.Load())/float64(b.N), "writes/op")
 }
 
-// One sum of usage, with one step, on an engine in the same process.
-func BenchmarkAddUsage(b *testing.B) {
-	db, _ := stocked(b, 1, 1)
-	s, err := dynamo.Open(b.Context(), dynamo.Options{API: db, Table: table})
-	if err != nil {
-		b.Fatal(err)
-	}
-	tokens := []store.Amount{{Limit: "rpm", Milli: 1_000}, {Limit: "tpm", Milli: 100_000}}
-	d := usage.Delta{
-		Key:   usage.Key{Entity: "user", Resource: "gpt-4", Window: usage.Daily, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
-		Steps: []usage.Step{{Events: 1, Tokens: tokens}},
-	}
-	b.ReportAllocs()
-	for n := 1_000_000_000_000_000_000; b.Loop(); n++ {
-		d.Steps[0].Sequence = strconv.Itoa(n)
-		if err := s.Usage().Add(b.Context(), &d); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// Following the stream of an engine in the same process, from reading to the sums of usage:
-// three writes for each bucket of a page, which produce records too.
+// Following the stream of an engine in the same process.
 func BenchmarkFollow(b *testing.B) {
 	const records = 40_000
 	for _, buckets := range []int{1, 10, 100, 1_000} {
@@ -207,7 +182,7 @@ func TestABatchIsCheap(t *testing.T) {
 	db, arn := stocked(t, 200, 100)
 	page := ofBuckets(pages(t, db, arn), 100)
 	a := unattended(t, db, &nobody{})
-	const most = 32 // allocations for each record and its three sums, under the race detector
+	const most = 24 // allocations for each record, under the race detector
 	got := testing.AllocsPerRun(20, func() {
 		if _, err := a.Process(t.Context(), stream.DecodeAll(page)); err != nil {
 			t.Fatal(err)

@@ -2,61 +2,51 @@ package aggregator_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
-// A bill is the cost of batches of 100 records, all in three windows, index writes
-// included.
+// A bill is the cost of a batch of 100 records, index writes included.
 type bill struct {
 	of       string
 	requests int64
 	rcu, wcu float64
+	local    float64 // rcu as DynamoDB Local has it, which bills nothing for keys without an item
 }
 
 var bills = []bill{
-	{"the first batch of a process: the namespace is opened", 5, 3, 9},
-	{"one entity, new windows", 3, 0, 9},
-	{"one entity", 3, 0, 3},
-	{"one entity, of ten limits", 3, 0, 3},
-	{"one entity, delivered again", 3, 0, 3},
-	{"50 acquires of one entity that cascade to another", 6, 0, 6},
-	{"100 entities, new windows", 300, 0, 900},
-	{"100 entities", 300, 0, 300},
+	{"writes, the first batch of a process: the namespace is opened", 2, 3, 0, 3},
+	{"writes", 0, 0, 0, 0},
+	{"writes of 100 entities", 0, 0, 0, 0},
+	{"deletions, the first ones of a month", 9, 104, 101, 4},
+	{"deletions, again", 8, 104, 100, 4},
+	{"deletions of buckets with hours in two months", 14, 104, 202, 4},
 }
 
-// checkBills processes batches and adds up their cost, as the engine measures it. A hundred
-// acquires of one entity may cost a fifth of a write unit each. No batch may send more
-// requests than one read, and a write for each bucket and window.
+// checkBills processes batches and adds up their cost, as the engine measures it. A record
+// of a write costs nothing. A deletion costs the unit of its page, and a read: was its entity
+// deleted? 25 of them share a request of each kind, and the read of the namespace.
 func checkBills(w *world, engine *dynamolite.DB) {
 	w.Helper()
-	many := tokens{}
-	limits := []limiter.Limit{limiter.PerDay("rpd", 1_000_000)}
-	for i := range 10 {
-		name := fmt.Sprintf("l%02d", i)
-		limits = append(limits, limiter.PerDay(name, 1_000_000))
-		many[name] = 1
-	}
-	w.System(limits...)
-	w.Entities(limiter.Entity{ID: "team"}, testbed.Child("key", "team"))
+	w.System(limiter.PerDay("rpd", 1_000_000), limiter.PerDay("tpd", 1_000_000))
 	batches := map[string][]stream.Record{}
-	batch := func(of string, n int, take func(i int)) {
+	batch := func(of string, write func()) {
 		w.Helper()
-		for i := range n {
-			take(i)
-		}
+		write()
 		var records []stream.Record
 		for late := time.Now().Add(time.Minute); len(records) < 100 && time.Now().Before(late); {
 			for _, r := range w.drain() {
-				if r.New != nil {
-					r.At = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) // one window, however long the test takes
+				if r.IsOfInterest() {
 					records = append(records, r)
 				}
 			}
@@ -66,30 +56,45 @@ func checkBills(w *world, engine *dynamolite.DB) {
 		}
 		batches[of] = records
 	}
-	one := func(req limiter.Request) func(int) {
-		return func(int) { w.Take(w.Limiter, req) }
+	each := func(of string) func() {
+		return func() {
+			for i := range 100 {
+				w.Take(w.Limiter, askAll(fmt.Sprint(of, i), tokens{"rpd": 1, "tpd": 7}))
+			}
+		}
 	}
-	each := func(i int) { w.Take(w.Limiter, ask(fmt.Sprint("user", i), "rpd", 1)) }
-	batch("the first batch of a process: the namespace is opened", 100, one(ask("first", "rpd", 1)))
-	batch("one entity, new windows", 100, one(ask("user", "rpd", 1)))
-	batch("one entity", 100, one(ask("user", "rpd", 1)))
-	batches["one entity, delivered again"] = batches["one entity"]
-	batch("one entity, of ten limits", 100, one(askAll("user", many)))
-	batch("50 acquires of one entity that cascade to another", 50, one(ask("key", "rpd", 1)))
-	w.process(batches["50 acquires of one entity that cascade to another"])
-	batch("50 acquires of one entity that cascade to another", 50, one(ask("key", "rpd", 1)))
-	batch("100 entities, new windows", 100, each)
-	batch("100 entities", 100, each)
+	one := func() {
+		for range 100 {
+			w.Take(w.Limiter, ask("one", "rpd", 1))
+		}
+	}
+	batch("writes, the first batch of a process: the namespace is opened", one)
+	batch("writes", one)
+	batch("writes of 100 entities", each("user"))
+	batch("deletions, the first ones of a month", func() {
+		for i := range 100 {
+			w.drop(fmt.Sprint("user", i))
+		}
+	})
+	batches["deletions, again"] = batches["deletions, the first ones of a month"]
+	both := slices.Clone(batches["deletions, again"])
+	for i := range both {
+		both[i].Hours = "[,rpd]ahz0:1,1;kg:2,2;" // 736 hours apart
+	}
+	batches["deletions of buckets with hours in two months"] = both
 
-	w.aggregator = w.aggregate(aggregator.Options{})
+	w.aggregator = w.aggregate(aggregator.Options{Concurrency: 1}) // or several requests announce the same month
 	for _, want := range bills {
+		if engine == nil {
+			want.rcu = want.local
+		}
 		before, billed := w.Meter.Totals(), dynamolite.Ledger(nil)
 		if engine != nil {
 			billed = engine.Ledger()
 		}
 		w.process(batches[want.of])
 		used := w.Meter.Totals().Sub(before).Sum()
-		got := bill{want.of, used.Requests, used.RCU, used.WCU}
+		got := bill{want.of, used.Requests, used.RCU, used.WCU, want.local}
 		w.Logf("%-55s %3d requests %4.1f RCU %5.1f WCU", got.of, got.requests, got.rcu, got.wcu)
 		if got != want {
 			w.Errorf("%+v, want %+v", got, want)
@@ -107,5 +112,110 @@ func TestABatchCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := testbed.NewEngine(t, dynamolite.Options{})
 		checkBills(newWorldOn(t, testbed.Options{API: engine}, engine), engine)
+	})
+}
+
+// A pattern is traffic of entities that are used alike. The acquires of an entity are equally far
+// apart, and those of different entities fall between each other.
+type pattern struct {
+	name     string
+	entities int
+	every    time.Duration // between two acquires of an entity
+	acquires int           // of each entity
+	limits   int           // of a bucket
+	most     float64       // write units of usage an acquire
+}
+
+// The bounds of what usage costs. An aggregator adds nothing for buckets that live.
+var patterns = []pattern{
+	{"many in one hour", 1, time.Second, 3000, 4, 0},
+	{"every minute, one", 1, time.Minute, 5000, 2, 0.01},
+	{"every minute, many", 300, time.Minute, 150, 2, 0.01},
+	{"every hour, one", 1, time.Hour, 2000, 2, 0.06},
+	{"every hour, many", 300, time.Hour, 100, 2, 0.06},
+	{"every hour, one with four limits", 1, time.Hour, 2000, 4, 0.12},
+	{"every day, one", 1, 24 * time.Hour, 1000, 2, 0.12},
+	{"every day, many", 300, 24 * time.Hour, 100, 2, 0.12},
+	{"every day, one with four limits", 1, 24 * time.Hour, 1000, 4, 0.15},
+}
+
+// What usage costs is what is billed beyond decisions: one unit an acquire, and three more
+// when a bucket is made.
+func TestUsageCosts(t *testing.T) {
+	t.Parallel()
+	for _, p := range patterns {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, p.check)
+		})
+	}
+}
+
+// TestLongUsageCosts is the same with 1,000 entities.
+func TestLongUsageCosts(t *testing.T) {
+	for _, p := range []pattern{
+		{"every minute", 1000, time.Minute, 30, 2, 0.01},
+		{"every hour", 1000, time.Hour, 42, 2, 0.06},
+		{"every day", 1000, 24 * time.Hour, 42, 2, 0.12},
+	} {
+		t.Run(p.name, func(t *testing.T) { synctest.Test(t, p.check) })
+	}
+}
+
+func (p pattern) check(t *testing.T) {
+	w := testbed.New(t, testbed.Options{})
+	s := w.Open(dynamo.Options{UsageTTL: -1})
+	l := w.NewLimiter(s, limiter.Options{})
+	var limits []limiter.Limit
+	consume := tokens{}
+	for i, tokens := range []int64{1, 850, 120, 1}[:p.limits] {
+		name := []string{"rpm", "tpm", "tpm-out", "rpd"}[i]
+		limits = append(limits, limiter.PerMinute(name, 1_000_000))
+		consume[name] = tokens
+	}
+	w.System(limits...)
+	billed := w.Engine.Ledger()
+	for i := range p.acquires * p.entities {
+		w.Serve(l, askAll(fmt.Sprint("user", i%p.entities), consume))
+		time.Sleep(p.every / time.Duration(p.entities))
+	}
+	const makes = 3 // index entries
+	units := w.Engine.Ledger().Since(billed).Total().WriteUnits
+	acquires := float64(p.acquires * p.entities)
+	each := (units - acquires - float64(makes*p.entities)) / acquires
+	t.Logf("%-34s %7d entities: %.4f write units of usage an acquire", p.name, p.entities, each)
+	if each < 0 || each > p.most {
+		t.Errorf("usage costs %.4f write units an acquire, want at most %v", each, p.most)
+	}
+	sum, err := s.Usage().Sum(t.Context(), usage.Query{Resource: testbed.Resource, Window: usage.Daily, Now: true})
+	w.Must(err)
+	if sum.Events != int64(acquires) {
+		t.Errorf("%d acquires are counted, want %v", sum.Events, acquires)
+	}
+}
+
+// A bucket that is used once and expires costs one unit of usage, and the month one more.
+func TestUsageOfStrangersCosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const strangers, makes, month = 300, 4, 1
+		engine := testbed.NewEngine(t, dynamolite.Options{})
+		w := newWorldOn(t, testbed.Options{API: engine}, engine)
+		w.System(limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 90_000))
+		billed := engine.Ledger()
+		for i := range strangers {
+			w.Serve(w.Limiter, askAll(fmt.Sprint("user", i), tokens{"rpm": 1, "tpm": 850}))
+		}
+		w.process(w.drain())
+		time.Sleep(50 * time.Hour)
+		w.process(w.drain())
+		if got := engine.Ledger().Since(billed).Total().WriteUnits; got != makes*strangers+strangers+month {
+			t.Errorf("%v write units for %d strangers", got, strangers)
+		}
+		sum, err := w.Store.Usage().Sum(t.Context(), usage.Query{Resource: testbed.Resource, Window: usage.Daily})
+		w.Must(err)
+		if sum.Events != strangers {
+			t.Errorf("%d acquires are counted, want %d", sum.Events, strangers)
+		}
 	})
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -30,7 +29,7 @@ const (
 	denseBuckets = 50
 )
 
-// Following a dense stream, from reading to the sums of usage: of an engine in the same
+// Following a dense stream: of an engine in the same
 // process, and through the clients of an engine in another one. CPU time is that of the
 // process that follows, so the engine's is in the first only.
 func BenchmarkDense(b *testing.B) {
@@ -127,8 +126,8 @@ func serve(t *testing.T, records string) {
 	_ = dynamolite.NewHandler(db, dynamolite.HandlerOptions{}).Serve(ctx, l)
 }
 
-// A stream of another process is counted through the clients. In that process, the test
-// serves the stream.
+// A stream of another process is processed through the clients, all of it. In that process,
+// the test serves the stream.
 func TestFollowThroughClients(t *testing.T) {
 	if records := os.Getenv(serveVariable); records != "" {
 		serve(t, records)
@@ -137,20 +136,12 @@ func TestFollowThroughClients(t *testing.T) {
 	const records = 500
 	api, streams := serveStocked(t, records)
 	follow(t, api, streams, records)
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: api, Table: table})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, err := s.Usage().Sum(t.Context(), usage.Query{Resource: "gpt-4", Window: usage.Monthly})
-	if err != nil || sum.Events != records {
-		t.Errorf("counted %d acquires, %v; want %d", sum.Events, err, records)
-	}
 }
 
 // A dense batch takes few allocations for each record: a record's amounts, and its share of
 // the lists. The writes are not part of it.
 func TestADenseBatchIsCheap(t *testing.T) {
-	const records, most = 1000, 3500 // under the race detector; 2,275 without
+	const records, most = 1000, 3300 // under the race detector; 1,820 without
 	db, arn := stocked(t, records+denseBuckets, denseBuckets)
 	var batch []stream.Record
 	for _, r := range stream.DecodeAll(pages(t, db, arn)) {

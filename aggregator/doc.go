@@ -1,5 +1,6 @@
 // Package aggregator does the work behind the requests (ADR 020). It reads the records of a
-// table's stream, sums up usage, and refills buckets before their users have to. It
+// table's stream, saves the usage of deleted buckets, and refills buckets before their users
+// have to. It
 // doubles the shards of buckets whose write rate approaches what one partition takes,
 // and merges them when the rate has dropped. It passes expired audit events to an
 // archive, if there is one. It does not depend on the source of the records:
@@ -9,25 +10,17 @@
 //   - Package aggregator/lambda is the function that AWS Lambda calls with records.
 //   - [Aggregator.Process] accepts records from any caller.
 //
-// # What is counted
+// # Usage
 //
-// A bucket item counts all that was ever consumed of each limit, less what was
-// returned. The difference between the two images of a record is what one write
-// consumed; for a new item, it is the item's whole count. It belongs to the window of
-// the record's own time, which has a precision of one second. The hidden write limit is
-// never counted. Merging counts nothing twice: deleting an item consumes nothing, and
-// the item that takes over its tokens does not take over its count.
-//
-// A write is one event if it consumed anything of any limit. Where callers of a
-// process share writes (limiter.Options.InFlight), there are fewer events than
-// acquires: a record cannot show how many callers one write served. Token counts are
-// exact in any case.
+// A bucket item keeps what was consumed of it in each hour. The record of its deletion shows
+// all of that, and the aggregator saves it as the item's last page ([Usage]). So usage is
+// exact whatever other records the stream has lost. It makes no difference who deleted the
+// item: the table on its expiry, an operator, or a merge.
 //
 // # Repeated delivery
 //
-// Streams deliver at least once. Within a batch a record counts once. Across batches
-// [Usage] prevents double counting: each record is a step of its own, identified by its
-// shard and sequence number, so that [Usage] recognizes steps that it has added.
+// Streams deliver at least once. Work that is done again has no further effect: a page is
+// the same page, and refills, doublings and merges are conditional writes.
 //
 // # Memory
 //

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
@@ -55,7 +57,7 @@ func newWorld(t *testing.T) *world {
 func newWorldOn(t *testing.T, o testbed.Options, streams stream.API) *world {
 	t.Helper()
 	o.Store.Principal = "tester"
-	o.Table = dynamo.TableOptions{Stream: true, Now: o.Store.Now, Principal: o.Store.Principal}
+	o.Table = dynamo.TableOptions{Stream: true, IndexKeys: o.Table.IndexKeys, Now: o.Store.Now, Principal: o.Store.Principal}
 	w := &world{
 		World: testbed.New(t, o), streams: streams, now: o.Store.Now, options: o.Limiter,
 		books: &books{}, after: map[string]string{},
@@ -67,7 +69,7 @@ func newWorldOn(t *testing.T, o testbed.Options, streams stream.API) *world {
 	return w
 }
 
-// aggregate makes an aggregator that counts in the world's table.
+// aggregate makes an aggregator of the world's table.
 func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 	w.Helper()
 	o.Rand = w.options.Rand
@@ -76,7 +78,11 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Store: s, Usage: &ledger{w.books, s}}, nil
+		ns := aggregator.Namespace{Store: s, Usage: &ledger{w.books, s}}
+		if s.IndexKeys() == dynamo.SharedKeys {
+			ns.Peers = s.Usage()
+		}
+		return ns, nil
 	}, o)
 	w.Must(err)
 	w.Cleanup(a.Close)
@@ -120,38 +126,52 @@ func (w *world) process(records []stream.Record) aggregator.Result {
 	return res
 }
 
-// books check what is counted.
+// books check what is saved.
 type books struct {
 	mu sync.Mutex
-	// fail, if not nil, returns the error for a delta, nil if there is none.
-	fail  func(*usage.Delta) error
+	// fail, if not nil, returns the error for diaries, nil if there is none.
+	fail  func([]usage.Diary) error
 	calls int
 }
 
-func (b *books) note(d *usage.Delta) error {
+func (b *books) note(all []usage.Diary) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls++
 	if b.fail == nil {
 		return nil
 	}
-	return b.fail(d)
+	return b.fail(all)
 }
 
-// A ledger counts in a store, unless the books make it fail.
+// A ledger saves in a store, unless the books make it fail.
 type ledger struct {
 	*books
 	store *dynamo.Store
 }
 
-func (l *ledger) Add(ctx context.Context, d *usage.Delta) error {
-	if err := l.note(d); err != nil {
+func (l *ledger) SaveLast(ctx context.Context, all ...usage.Diary) error {
+	if err := l.note(all); err != nil {
 		return err
 	}
-	return l.store.Usage().Add(ctx, d)
+	return l.store.Usage().SaveLast(ctx, all...)
 }
 
-// total is what a store has counted of an entity in windows of a kind, as text.
+// drop deletes the buckets of entities, as the table does on expiry.
+func (w *world) drop(entities ...string) {
+	w.Helper()
+	_, ns := w.Store.Namespace()
+	for _, entity := range entities {
+		for _, img := range w.Images(entity) {
+			_, err := w.API.BatchWriteItem(w.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+				table: {{DeleteRequest: &types.DeleteRequest{Key: schema.BucketKey(ns, img.Bucket).Item()}}},
+			}})
+			w.Must(err)
+		}
+	}
+}
+
+// total is the usage of an entity in windows of a kind, as text.
 func (w *world) total(s *dynamo.Store, q usage.Query) string {
 	w.Helper()
 	sum, err := s.Usage().Sum(w.Context(), q)

@@ -31,7 +31,8 @@ func (a *Aggregator) take(ctx context.Context, records []stream.Record) (events 
 	// timeouts.
 	ctx = context.WithoutCancel(ctx)
 	b := a.sort(ctx, records)
-	a.count(ctx, b)
+	a.save(ctx, b)
+	a.followPeers(ctx, b)
 	a.tend(ctx, b)
 	a.mergeQuiet(ctx, b)
 	for _, d := range b.days {

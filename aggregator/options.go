@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -12,11 +11,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Usage keeps the sums. It must not add a step twice. It recognizes a step by its shard
-// and sequence number. A batch may come twice, and a batch that failed for some records
-// comes again together with others. *[usage.Snapshots] is one.
+// Usage keeps the hours of deleted items, but not of deleted entities. The same hours may
+// come any number of times. *[usage.Snapshots] is one.
 type Usage interface {
-	Add(ctx context.Context, d *usage.Delta) error
+	SaveLast(ctx context.Context, all ...usage.Diary) error
+}
+
+// Peers are what the aggregator does for clients of the Python package, and for its readers of
+// usage. *[usage.Snapshots] is one.
+type Peers interface {
+	// Restart forgets the counts of limits that such a client removed.
+	Restart(ctx context.Context, b store.Bucket, hour int32, counts map[string]string) error
+	// SaveDay copies a day's usage to where the package reads it.
+	SaveDay(ctx context.Context, entity, resource string, day time.Time) error
 }
 
 // A Namespace is what the aggregator needs to tend the buckets of one namespace.
@@ -24,8 +31,11 @@ type Namespace struct {
 	// Store is where the aggregator replenishes, doubles, mends and merges buckets; nil leaves
 	// them alone.
 	Store store.Store
-	// Usage keeps the sums; nil counts nothing.
+	// Usage keeps the hours of deleted items; nil loses them.
 	Usage Usage
+	// Peers is for a table that clients of the Python package share; nil if it is none: then
+	// every writer keeps the diary of its buckets.
+	Peers Peers
 	// Close is called once the namespace is forgotten, see Options.Namespaces, and nothing
 	// works on it any more; nil closes nothing.
 	Close func()
@@ -47,9 +57,6 @@ type Archive interface {
 
 // Options configure an [Aggregator]. The zero value works.
 type Options struct {
-	// Windows are the windows to sum usage over. Each costs one write for each entity and
-	// resource of a batch; nil is hourly, daily and monthly.
-	Windows []usage.Window
 	// Concurrency is the number of concurrent writes of a batch; 0 is 16.
 	Concurrency int
 	// Namespaces is the number of namespaces to remember; 0 is 1000. The aggregator closes
@@ -57,7 +64,7 @@ type Options struct {
 	Namespaces int
 	// MaxAge is the maximum age of a record for which its bucket is refilled or doubled; 0
 	// is 10 s. Older records show an outdated bucket: while a reader catches up, the
-	// aggregator only counts and mends.
+	// aggregator only saves usage and mends.
 	MaxAge time.Duration
 	// Archive keeps expired audit events; nil drops them. While it fails, Process fails
 	// their records, and Follow delays no other records.
@@ -94,10 +101,6 @@ func (o Options) withDefaults() (Options, error) {
 	); err != nil {
 		return o, err
 	}
-	if o.Windows == nil {
-		o.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
-	}
-	o.Windows = slices.Clone(o.Windows)
 	if o.Concurrency == 0 {
 		o.Concurrency = defaultConcurrency
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +21,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // traffic does every kind of consumption and return, at a fixed interval.
@@ -69,159 +67,152 @@ func (w *world) counted(entity string) map[string]int64 {
 	return all
 }
 
-// wantBooks checks the sums of an entity against what its items have counted.
+// wantBooks checks the usage of an entity against what its items have counted.
 func (w *world) wantBooks(events int, entity string) {
 	w.Helper()
-	want := fmt.Sprint(events, w.counted(entity))
+	w.wantUsage(entity, fmt.Sprint(events, w.counted(entity)))
+}
+
+func (w *world) wantUsage(entity, want string) {
+	w.Helper()
 	for _, window := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
-		if got := w.total(w.Store, usage.Query{Entity: entity, Window: window}); got != want {
-			w.Errorf("%s, window %d: %s counted, %s consumed", entity, window, got, want)
+		if got := w.total(w.Store, usage.Query{Entity: entity, Window: window, Now: true}); got != want {
+			w.Errorf("%s, window %d: the usage is %s, %s consumed", entity, window, got, want)
 		}
 	}
 }
 
-// Usage is what users consumed, from the first acquire on, less what they returned. The
-// peer does not count the record of a new bucket (its defect 9).
-func TestUsageIsWhatWasConsumed(t *testing.T) {
+// Usage outlives its bucket, all of it: the hours in the item's text, the closed one and the
+// open one. The table deletes the buckets when they expire.
+func TestUsageOutlivesItsBucket(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.traffic(time.Second)
-		w.process(w.drain())
-		w.wantBooks(70, "user") // 60 acquires and 10 adjustments upwards
-		w.wantBooks(30, "key")
-		w.wantBooks(30, "team")
-		if got := w.total(w.Store, usage.Query{Entity: "user", Window: usage.Daily}); strings.Contains(got, schema.WCU) {
-			t.Errorf("the hidden limit is counted: %s", got)
+		want := map[string]string{}
+		w.traffic(5 * time.Minute)
+		for entity, events := range map[string]int{"user": 70, "key": 30, "team": 30} { // 60 acquires of the user, and 10 adjustments upwards
+			want[entity] = fmt.Sprint(events, w.counted(entity))
+			w.wantUsage(entity, want[entity])
 		}
-	})
-}
-
-// An item is created without consumption, as by a doubling, where another one was deleted.
-// Its counters begin at 0 again, and give nothing back.
-func TestCountersThatRestartGiveNothingBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		_, ns := w.Store.Namespace()
-		var item *store.Image
-		sequence := 0
-		change := func(after *store.Image) stream.Record {
-			sequence++
-			r := stream.Record{Namespace: ns, Sequence: strconv.Itoa(sequence), At: time.Now(), Old: item, New: after}
-			item = after
-			return r
-		}
-		image := func(writes, consumed int64) *store.Image {
-			img := &store.Image{Bucket: store.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1}, ShardCount: 2}
-			img.Writes.Consumed, img.Limits = 1000*writes, []store.LimitState{{Name: "rpm", Consumed: 1000 * consumed}}
-			return img
-		}
-		b := usageOnly(w)
-		for _, r := range []stream.Record{
-			change(image(1, 4)), change(image(2, 5)), change(nil), change(image(9, 0)), change(image(10, 1)), change(image(11, 3)),
-		} {
-			if res, err := b.Process(t.Context(), []stream.Record{r}); err != nil || len(res.Failed) > 0 {
-				t.Fatalf("%+v, %v", res, err)
+		records := w.drain()
+		for entity := range want {
+			for len(w.Images(entity)) > 0 {
+				time.Sleep(time.Hour)
+				records = append(records, w.drain()...) // the stream keeps a record for a day
 			}
 		}
-		if got := w.total(w.Store, usage.Query{Entity: "user", Window: usage.Daily}); got != "4 map[rpm:8000]" {
-			t.Errorf("counted are %s", got)
+		w.wantUsage("user", "nothing")
+		if res := w.process(records); res.Pages != 3 || w.books.calls != 1 {
+			t.Errorf("%d saved in %d calls", res.Pages, w.books.calls)
+		}
+		for entity := range want {
+			w.wantUsage(entity, want[entity])
 		}
 	})
 }
 
-// usageOnly is an aggregator that counts usage, and does nothing to buckets.
-func usageOnly(w *world) *aggregator.Aggregator {
-	w.Helper()
-	a, err := aggregator.New(func(ctx context.Context, id string) (aggregator.Namespace, error) {
-		s, err := dynamo.OpenID(ctx, w.StoreOptions(dynamo.Options{}), id)
-		if err != nil {
-			return aggregator.Namespace{}, err
+// A peer writes the parameters of a limit that was removed from an item. The limit does not
+// exist by that, and the hour is closed with what it has consumed.
+func TestParametersOfARemovedLimitBlockNoTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.System(limiter.PerDay("rpd", 600), limiter.PerDay("tpd", 600))
+		w.Take(w.Limiter, askAll("user", tokens{"rpd": 1, "tpd": 5}))
+		w.System(limiter.PerDay("rpd", 600))
+		for range 2 { // the second one finds the new configuration
+			time.Sleep(3 * time.Minute)
+			w.Take(w.Limiter, ask("user", "rpd", 1))
 		}
-		return aggregator.Namespace{Usage: s.Usage()}, nil
-	}, aggregator.Options{Now: w.now})
-	w.Must(err)
-	return a
+		w.set("user", 0, map[string]int64{"b_tpd_cp": 600_000, "b_tpd_ra": 600_000, "b_tpd_rp": 86_400_000})
+		for range 2 { // the second one forgets what the limit has gained
+			time.Sleep(2 * time.Hour)
+			w.Take(w.Limiter, ask("user", "rpd", 1))
+		}
+		w.wantUsage("user", "5 map[rpd:5000 tpd:5000]")
+	})
 }
 
-// The last minute of a year and the first of the next: consumption belongs to the time when
-// it took place, not to the time of the bucket's last refill (the peer's defect 9).
-func TestWindowsAreOfTheRecordsOwnTime(t *testing.T) {
+// The shards of a bucket, and its next lives, leave pages of their own.
+func TestLivesAndShardsAreToldApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.System(limiter.PerDay("rpd", 1_000_000))
-		time.Sleep(time.Until(time.Date(2000, 12, 31, 23, 59, 58, 0, time.UTC)))
-		w.Take(w.Limiter, ask("user", "rpd", 900_000)) // the rest does not overflow, so that no later take moves the stamp
-		time.Sleep(3 * time.Second)
-		w.Take(w.Limiter, ask("user", "rpd", 10))
-		time.Sleep(12 * time.Hour)
-		w.Take(w.Limiter, ask("user", "rpd", 3))
-		w.process(w.drain())
-		year := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
-		for _, c := range []struct {
-			window usage.Window
-			start  time.Time
-			want   string
-		}{
-			{usage.Hourly, year.Add(-time.Hour), "1 map[rpd:900000000]"},
-			{usage.Daily, year.AddDate(0, 0, -1), "1 map[rpd:900000000]"},
-			{usage.Monthly, year.AddDate(0, -1, 0), "1 map[rpd:900000000]"},
-			{usage.Hourly, year, "1 map[rpd:10000]"},
-			{usage.Hourly, year.Add(12 * time.Hour), "1 map[rpd:3000]"},
-			{usage.Daily, year, "2 map[rpd:13000]"},
-			{usage.Monthly, year, "2 map[rpd:13000]"},
-		} {
-			if got := w.total(w.Store, usage.Query{Entity: "user", Window: c.window, From: c.start, To: c.start.Add(1)}); got != c.want {
-				t.Errorf("window %d from %v: %s, want %s", c.window, c.start, got, c.want)
+		total := int64(0)
+		for i := range int64(3) {
+			w.Take(w.Limiter, ask("user", "rpd", 900_000+i))
+			w.doubleTo(4)
+			l := w.NewLimiter(w.Store, limiter.Options{})
+			for range 20 {
+				w.Take(l, ask("user", "rpd", 1))
 			}
-		}
-	})
-}
-
-// One write for each sum, whatever its number of records and limits (the peer's defect 11).
-func TestABatchWritesEachSumOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.System(limiter.PerMinute("rpm", 6000), limiter.PerMinute("tpm", 90_000))
-		for range 100 {
-			w.Take(w.Limiter, askAll("user", tokens{"rpm": 1, "tpm": 10}))
-		}
-		if res := w.process(w.drain()); w.books.calls != 3 || res.Updates != 3 {
-			t.Errorf("%d calls, %d updates for 100 records of one entity in 3 windows", w.books.calls, res.Updates)
-		}
-	})
-}
-
-// If a write fails, only the records in it fail (the peer's defect 13). Delivered again,
-// they count once.
-func TestWhatCannotBeWrittenFailsItsRecords(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.System(limiter.PerMinute("rpm", 600))
-		for range 5 {
-			w.Take(w.Limiter, ask("alice", "rpm", 1))
-			w.Take(w.Limiter, ask("bob", "rpm", 2))
+			total += w.counted("user")["rpd"]
+			w.drop("user")
+			time.Sleep(time.Second)
 		}
 		records := w.drain()
+		for range 2 { // the second time shows the same
+			if res := w.process(records); res.Pages < 3*2 {
+				t.Errorf("%d saved", res.Pages)
+			}
+			w.wantUsage("user", fmt.Sprintf("63 map[rpd:%d]", total))
+		}
+	})
+}
+
+// Pages are written 25 at a time.
+func TestLastPagesAreSavedTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		records := w.crowd(60)
+		if res := w.process(records); w.books.calls != 3 || res.Pages != 60 {
+			t.Errorf("%d calls, %d saved for 60 items", w.books.calls, res.Pages)
+		}
+	})
+}
+
+// crowd returns the records of the deletion of that many buckets.
+func (w *world) crowd(n int) (records []stream.Record) {
+	w.Helper()
+	w.System(limiter.PerMinute("rpm", 600))
+	for i := range n {
+		w.Take(w.Limiter, ask(fmt.Sprint("user", i), "rpm", 1))
+	}
+	w.drain()
+	for i := range n {
+		w.drop(fmt.Sprint("user", i))
+	}
+	for _, r := range w.drain() {
+		if r.Old != nil && r.New == nil {
+			records = append(records, r)
+		}
+	}
+	if len(records) != n {
+		w.Fatalf("%d deletions, want %d", len(records), n)
+	}
+	return records
+}
+
+// If pages cannot be saved, the records of their items fail, and no others (the peer's
+// defect 13). Delivered again, they are saved.
+func TestWhatCannotBeSavedFailsItsRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		records := w.crowd(30)
+		w.Take(w.Limiter, ask("alice", "rpm", 1))
+		records = append(records, w.drain()...)
 		broken := errors.New("the table is on fire")
-		w.books.fail = func(d *usage.Delta) error {
-			if d.Entity == "bob" && d.Window == usage.Daily {
+		w.books.fail = func(all []usage.Diary) error {
+			if slices.ContainsFunc(all, func(d usage.Diary) bool { return d.Entity == records[27].Old.Entity }) {
 				return broken
 			}
 			return nil
 		}
 		res, err := w.aggregator.Process(t.Context(), records)
 		w.Must(err)
-		want := []int{}
-		for i, r := range records {
-			if r.New != nil && r.New.Entity == "bob" {
-				want = append(want, i)
-			}
-		}
 		got := []int{}
 		for _, f := range res.Failed {
 			got = append(got, f.Index)
@@ -229,13 +220,14 @@ func TestWhatCannotBeWrittenFailsItsRecords(t *testing.T) {
 				t.Errorf("failure %+v", f)
 			}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("failed %v, want %v", got, want)
+		if want := []int{25, 26, 27, 28, 29}; !slices.Equal(got, want) || res.Pages != 25 {
+			t.Errorf("failed %v, want %v; %d saved", got, want, res.Pages)
 		}
 		w.books.fail = nil
 		w.process(records)
-		w.wantBooks(5, "alice")
-		w.wantBooks(5, "bob")
+		for i := range 30 {
+			w.wantUsage(fmt.Sprint("user", i), "1 map[rpm:1000]")
+		}
 	})
 }
 
@@ -289,7 +281,10 @@ func TestNamespacesAreKeptApart(t *testing.T) {
 			w.Take(w.NewLimiter(s, limiter.Options{}), ask("user", "rpm", int64(i+1)))
 		}
 		w.Must(namespaces.Delete(t.Context(), "gone"))
-		w.process(w.drain())
+		time.Sleep(50 * time.Hour) // the buckets expire
+		if res := w.process(w.drain()); res.Pages != 2 {
+			t.Errorf("%d saved", res.Pages)
+		}
 		for name, want := range map[string]string{"blue": "1 map[rpm:1000]", "green": "1 map[rpm:2000]", "": "nothing"} {
 			if got := w.total(w.Open(dynamo.Options{Namespace: name}), usage.Query{Entity: "user", Window: usage.Daily}); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
@@ -343,5 +338,41 @@ func TestNoBatchWaitsForAnothersOpener(t *testing.T) {
 			t.Errorf("%v and %v failed after %v", err, res.Failed, time.Since(start))
 		}
 		first.Wait()
+	})
+}
+
+// What an operator deletes with an entity stays deleted: its expired bucket, a shard that a
+// merge retired, and its buckets, whether their records come before the deletion, after it
+// or hours later again. What it consumes from then on counts.
+func TestDeletedEntitiesLeaveNoUsage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.System(limiter.PerMinute("rpm", 600))
+		w.Take(w.Limiter, ask("user", "rpm", 1))
+		var records []stream.Record
+		for len(w.Images("user")) > 0 { // until it has expired
+			time.Sleep(time.Hour)
+			records = append(records, w.drain()...)
+		}
+		w.process(records)
+		w.wantUsage("user", "1 map[rpm:1000]")
+		w.Take(w.NewLimiter(w.Store, w.options), ask("user", "rpm", 2))
+		w.doubleTo(2)
+		w.Take(w.Limiter, ask("other", "rpm", 1))
+		time.Sleep(time.Second)
+		_, err := w.Store.DeleteEntity(t.Context(), "user")
+		w.Must(err)
+		w.drop("other")
+		time.Sleep(time.Second)
+		w.Take(w.NewLimiter(w.Store, w.options), ask("user", "rpm", 5))
+		w.drop("user")
+		records = append(records, w.drain()...)
+		for range 2 {
+			w.process(records)
+			w.wantUsage("user", "1 map[rpm:5000]")
+			w.wantUsage("other", "1 map[rpm:1000]")
+			time.Sleep(20 * time.Hour)
+		}
 	})
 }

@@ -22,21 +22,28 @@ func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	if err := checkBucket(a.Bucket); err != nil {
 		return store.Outcome{}, err
 	}
+	turn, err := s.prepare(ctx, a.Bucket, a.Turn)
+	if err != nil {
+		return store.Outcome{}, err
+	}
 	w := newBucketWrite(s, a.Bucket)
+	w.seen = a.Seen
 	describeAdjust(&w.Write, a)
+	turn.describe(&w.Write)
 	return w.send(ctx, "adjust", &s.adjusts)
 }
 
 // describeAdjust states the operations of an adjustment.
 func describeAdjust(w *expression.Write, a *store.Adjust) {
 	debitWrite(w)
-	credits := false
+	credits, acquires := false, false
 	for i := range a.Deltas {
 		d := &a.Deltas[i]
 		l := w.Limit(i, d.Limit)
 		consumed, most := l.Number('a', d.Consumed), l.Number('h', d.AtMost)
 		w.Add(l.Tokens(), l.Number('d', d.Tokens))
 		w.Add(l.Consumed(), consumed)
+		acquires = acquires || d.Consumed > 0
 		switch {
 		case d.Pinned:
 			w.Require(l.Tokens().Equals(most))
@@ -59,6 +66,9 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		default:
 			w.Require(l.Capacity().Exists())
 		}
+	}
+	if acquires {
+		addAcquire(w)
 	}
 	if credits || a.Seen.IsEvaluable() {
 		requireShardCount(w, a.Seen.ShardCount)

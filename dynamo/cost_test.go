@@ -271,11 +271,11 @@ func checkCostOfLimits(t *testing.T, api dynamo.API) {
 		}
 		c.must(c.admin.SetSystem(t.Context(), limits, ""))
 		c.must(errOf(c.limiter.Acquire(t.Context(), req)))
-		size := dynamo.ItemSize(fixture.Get(t, api, schema.BucketKey(ns, b)))
+		size := schema.ItemSize(fixture.Get(t, api, schema.BucketKey(ns, b)))
 		c.start()
 		c.must(errOf(c.limiter.Acquire(t.Context(), req)))
 		got := c.cost(func(*till) {})
-		sizes[n] = max(size, dynamo.ItemSize(fixture.Get(t, api, schema.BucketKey(ns, b))))
+		sizes[n] = max(size, schema.ItemSize(fixture.Get(t, api, schema.BucketKey(ns, b))))
 		if want := (price{1, 1, 0, float64((sizes[n] + 1023) / 1024)}); got != want {
 			t.Errorf("an acquire of %d limits, on an item of %d bytes, costs %v, want %v", n, sizes[n], got, want)
 		}

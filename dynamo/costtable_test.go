@@ -301,7 +301,7 @@ var costs = []cost{
 		c.start()
 		c.must(c.store.DeleteLimits(c.Context(), k))
 	}},
-	{"delete an entity with a bucket and limits of its own", price{8, 8, 3.5, 25}, &price{8, 8, 2.5, 37}, func(c *till) {
+	{"delete an entity with a bucket and limits of its own", price{10, 10, 4.5, 26}, &price{10, 10, 2.5, 38}, func(c *till) {
 		c.audited()
 		fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "user"})
 		c.must(c.admin.SetLimits(c.Context(), store.ConfigKey{Entity: "user", Resource: "gpt-4"}, costLimits))

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -193,29 +191,6 @@ func (r random) pair() *store.Pair {
 	return p
 }
 
-func (r random) usage() *usage.Delta {
-	d := &usage.Delta{Key: usage.Key{Entity: "key", Resource: "gpt", Start: start.Truncate(time.Hour)}}
-	shards, limits := r.IntN(3), r.names()
-	if r.IntN(4) == 0 {
-		shards = 32
-	}
-	if r.IntN(4) == 0 {
-		for i := range 30 {
-			limits = append(limits, "z"+strconv.Itoa(i))
-		}
-	}
-	for range 1 + r.IntN(3) {
-		for shard := range shards + 1 {
-			step := usage.Step{Shard: shard % 32, Sequence: strconv.FormatInt(r.number(), 10), Events: 1}
-			for _, limit := range limits {
-				step.Tokens = append(step.Tokens, store.Amount{Limit: limit, Milli: 1000*r.Int64N(1e6) + r.Int64N(2)})
-			}
-			d.Steps = append(d.Steps, step)
-		}
-	}
-	return d
-}
-
 // A described is one write as it was sent.
 type described struct {
 	Update, Condition string
@@ -256,7 +231,6 @@ func write(ctx context.Context, s *dynamo.Store, r random) func() error {
 		func() error { _, err := s.Refill(ctx, r.refill()); return err },
 		func() error { _, err := s.Adjust(ctx, r.adjust()); return err },
 		func() error { _, err := s.Merge(ctx, []*store.Pair{r.pair()}); return err },
-		func() error { return s.Usage().Add(ctx, r.usage()) },
 	}
 	return sends[r.IntN(len(sends))]
 }

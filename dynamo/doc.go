@@ -31,6 +31,8 @@
 //	Adjust   ADD tk, tc, wcu             if tk lies within bounds. A debit: cp, ra, rp, shard_count are as
 //	                                     seen, or cp exists if a peer's features hide the parameters. A
 //	                                     credit: cp and shard_count are as seen, and then a peer's vu, too
+//	usage:        REMOVE do              if dh and do are as the stream showed them
+//	Forget
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)
@@ -55,11 +57,20 @@
 //	              ADD a count ±1
 //	afterwards    REMOVE a count         if it is 0 or less
 //
-//	usage snapshot (ENTITY#… #USAGE#…)
-//	usage: Add    SET its identity,      if seq# of each shard is before the first step, or absent
-//	              ttl, seq#…; ADD
-//	              total_events, counters
+//	page of usage (USAGE#{resource}#… {month}#…)
+//	usage: Save   everything             the same hours of an item are the same page
+//
+//	deletion of an entity's usage (USAGE##{entity} deleted)
+//	DeleteEntity  everything             nothing; usage: Save reads it before it writes a page
+//
+//	months with pages (USAGE# {month})
+//	usage: Save   ADD a resource; SET    nothing
+//	              ttl
+//
+//	usage snapshot of earlier versions and of the peer (ENTITY#… #USAGE#…)
 //	DeleteEntity  deletes it
+//	usage:        everything             if there is none, or ours from an earlier reading
+//	SaveDay
 //
 //	records of manifests (SYSTEM# #PROVISIONER…)
 //	Change-       everything; ADD 1 to   if the version of all records is as seen, and the peer has not

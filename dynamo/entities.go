@@ -173,7 +173,9 @@ func (s *Store) Children(ctx context.Context, parent string) ([]*store.Entity, e
 
 // DeleteEntity deletes everything of an entity except its audit events, its record
 // last. It returns the number of items deleted. It fails with [store.ErrNotFound] if
-// there was nothing to delete.
+// there was nothing to delete. To find the pages with the entity's usage, it sends a request
+// for each month and resource that has pages. For two days, an item keeps the usage of the
+// deleted buckets from coming back ([usage.Snapshots.Forget]).
 //
 // Each level of its configuration is deleted together with an event of its own, and the
 // record with the event of the entity's deletion. If there is no record, another item
@@ -204,6 +206,16 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 		return 0, err
 	}
 	doomed := append(records, buckets...)
+	if err = s.usage.Forget(ctx, op, id); err != nil {
+		return 0, err
+	}
+	err = s.usage.EntityPages(ctx, op, id, func(it item) error {
+		doomed = append(doomed, schema.KeyOf(it))
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
 	var configs []store.ConfigKey
 	var last *schema.Key
 	for _, k := range own {

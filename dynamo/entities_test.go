@@ -16,6 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -185,6 +187,35 @@ func TestDeleteEntityDeletesAllButAudit(t *testing.T) {
 		_, err = s.DeleteEntity(t.Context(), "user")
 		fixture.WantErr(t, err, store.ErrNotFound)
 	})
+}
+
+// The pages with usage of an entity are in no index.
+func TestDeleteEntityDeletesItsPages(t *testing.T) {
+	t.Parallel()
+	s, f := fixture.NewStore(t)
+	_, ns := s.Namespace()
+	page := func(entity, resource string) schema.Key {
+		b := store.Bucket{Entity: entity, Resource: resource}
+		entry := diary.Entry{Hour: diary.HourOf(fixture.Start.UnixMilli()), Amounts: []store.Amount{{Milli: 1}}}
+		if err := s.Usage().Save(t.Context(), usage.Diary{Bucket: b, Text: diary.Append("", entry)}); err != nil {
+			t.Fatal(err)
+		}
+		p := schema.Page{Bucket: b, Entries: []diary.Entry{entry}}
+		return p.Key(ns)
+	}
+	own := []schema.Key{page("user", "gpt-4"), page("user", "a/b")}
+	other := page("user2", "gpt-4")
+	if n, err := s.DeleteEntity(t.Context(), "user"); n != len(own) || err != nil {
+		t.Errorf("%d items deleted, %v", n, err)
+	}
+	for _, k := range own {
+		if fixture.Get(t, f, k) != nil {
+			t.Errorf("left over: %s", k)
+		}
+	}
+	if fixture.Get(t, f, other) == nil {
+		t.Errorf("%s of another entity is gone", other)
+	}
 }
 
 // checkBatches checks that deletes came in chunks of 25 at most, the record last.

@@ -1,7 +1,6 @@
 package dynamo_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -34,7 +34,7 @@ func TestEntityIDsAreOfAllForms(t *testing.T) {
 	for _, id := range []string{"with-bucket-", "with-bucket.", "with-bucket0", "with-bucket:a", "with-bucket@a", "with-bucketZ", "with-bucketz"} {
 		fixture.PutBucket(t, s, db, id, "gpt-4", 0, 1)
 	}
-	addUsage(t, s, "with-usage", time.Hour, 1)
+	addUsage(t, s, db, "with-usage", time.Hour, 1)
 	fixture.SetLimits(t, s, store.ConfigKey{Resource: "resource"}, rpm)
 	want := []string{
 		"with-bucket", "with-bucket-", "with-bucket.", "with-bucket0", "with-bucket:a", "with-bucket@a", "with-bucketZ", "with-bucketz",
@@ -72,7 +72,7 @@ func TestEntityIDsSendFewRequests(t *testing.T) {
 	for i := range 3 {
 		id := fmt.Sprintf("busy-%d", i)
 		want = append(want, id)
-		addUsage(t, s, id, time.Hour, 250)
+		addUsage(t, s, tap, id, time.Hour, 250)
 	}
 	tap.Take()
 	wantIDs(t, s, "", want...)
@@ -80,7 +80,7 @@ func TestEntityIDsSendFewRequests(t *testing.T) {
 		t.Errorf("%d requests, want 21", n)
 	}
 	for i := range 2 * dynamo.MaxEntityIDRequests {
-		addUsage(t, s, fmt.Sprintf("key-%02d", i), time.Hour, 100)
+		addUsage(t, s, tap, fmt.Sprintf("key-%02d", i), time.Hour, 100)
 	}
 	tap.Take()
 	got, err := s.EntityIDs(t.Context(), "")
@@ -96,17 +96,12 @@ func TestEntityIDsSendFewRequests(t *testing.T) {
 }
 
 // addUsage makes hourly snapshots of an entity.
-func addUsage(t *testing.T, s *dynamo.Store, entity string, step time.Duration, n int) {
+func addUsage(t *testing.T, s *dynamo.Store, api dynamo.API, entity string, step time.Duration, n int) {
 	t.Helper()
+	_, ns := s.Namespace()
 	for i := range n {
 		start := usage.Hourly.Start(fixture.Start.Add(time.Duration(i) * step))
-		err := s.Usage().Add(context.Background(), &usage.Delta{
-			Key:   usage.Key{Entity: entity, Resource: "gpt-4", Window: usage.Hourly, Start: start},
-			Steps: []usage.Step{{Sequence: "1", Events: 1}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fixture.Put(t, api, fixture.OldUsage(ns, &schema.Usage{Entity: entity, Resource: "gpt-4", Window: "hourly", Start: start, Events: 1}))
 	}
 }
 

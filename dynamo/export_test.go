@@ -1,13 +1,6 @@
 package dynamo
 
-import (
-	"time"
-
-	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
-)
-
-// ItemSize is internal.
-var ItemSize = conn.ItemSize
+import "time"
 
 // CompareReleases compares two version strings; ok is false if one is invalid.
 func CompareReleases(a, b string) (order int, ok bool) {

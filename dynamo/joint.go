@@ -40,7 +40,7 @@ func (s *Store) Gather(ctx context.Context, refills []*store.Refill) (store.Join
 	writes := make([]types.TransactWriteItem, len(refills))
 	named := make(map[store.Bucket]bool, len(refills))
 	for i, r := range refills {
-		update, err := s.refillUpdate(r)
+		update, err := s.refillUpdate(ctx, r)
 		if err != nil {
 			return store.Joint{}, err
 		}
@@ -56,12 +56,17 @@ func (s *Store) Gather(ctx context.Context, refills []*store.Refill) (store.Join
 }
 
 // refillUpdate is the refill as a part of a transaction.
-func (s *Store) refillUpdate(r *store.Refill) (*types.Update, error) {
+func (s *Store) refillUpdate(ctx context.Context, r *store.Refill) (*types.Update, error) {
 	if err := checkRefill(r); err != nil {
+		return nil, err
+	}
+	turn, err := s.prepare(ctx, r.Bucket, r.Turn)
+	if err != nil {
 		return nil, err
 	}
 	var w expression.Write
 	describeRefill(&w, r)
+	turn.describe(&w)
 	sh, err := w.Shape(s.refillCache(r))
 	if err != nil {
 		return nil, err
@@ -111,7 +116,7 @@ func (s *Store) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	}})
 	op := "bear " + schema.BucketKey(s.ns, b.Bucket).PK
 	if b.Donor != nil {
-		update, err := s.refillUpdate(b.Donor)
+		update, err := s.refillUpdate(ctx, b.Donor)
 		if err != nil {
 			return store.Joint{}, err
 		}

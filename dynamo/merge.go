@@ -33,7 +33,7 @@ func (s *Store) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, er
 		if err := checkPair(p, named); err != nil {
 			return store.Joint{}, err
 		}
-		survives, err := s.refillUpdate(p.Survivor)
+		survives, err := s.refillUpdate(ctx, p.Survivor)
 		if err != nil {
 			return store.Joint{}, err
 		}

@@ -18,7 +18,7 @@ import (
 //	SET    rf; ttl; cp, ra, rp of changed limits; new limits whole; the owner;
 //	       shard_count
 //	REMOVE vu, ttl, removed limits whole
-//	ADD    tk earned − debit, tc + debit, wcu alike
+//	ADD    tk earned − debit, tc + debit, wcu alike; dn
 //	if     rf, vu and shard_count as seen; disabled as seen;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
@@ -46,8 +46,14 @@ func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	if err := checkRefill(r); err != nil {
 		return store.Outcome{}, err
 	}
+	turn, err := s.prepare(ctx, r.Bucket, r.Turn)
+	if err != nil {
+		return store.Outcome{}, err
+	}
 	w := newBucketWrite(s, r.Bucket)
+	w.seen = r.Seen
 	describeRefill(&w.Write, r)
+	turn.describe(&w.Write)
 	return w.send(ctx, "refill", s.refillCache(r))
 }
 
@@ -103,6 +109,9 @@ func describeRefill(w *expression.Write, r *store.Refill) {
 	describeItem(w, r)
 	describeOwner(w, r.Owner, r.Seen)
 	terse := len(r.Changes) > tersely
+	if slices.ContainsFunc(r.Changes, func(c store.Change) bool { return c.Debit > 0 }) {
+		addAcquire(w)
+	}
 	describeChange(w, w.WriteLimit(len(r.Changes)), r, &r.Writes, terse)
 	for i := range r.Changes {
 		c := &r.Changes[i]
@@ -212,7 +221,9 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 		describeFill(w, l, c)
 	case c.Kind == store.RemoveLimit:
 		for i := range expression.Fields {
-			w.Remove(l.Field(i))
+			if l.Field(i) != l.Consumed() { // the diary still closes what it has consumed
+				w.Remove(l.Field(i))
+			}
 		}
 	case c.Kind == store.AddLimit:
 		describeAddition(w, l, c, terse)
@@ -232,7 +243,7 @@ func describeAddition(w *expression.Write, l expression.Limit, c *store.Change, 
 	p := newParameters(l, &c.Params)
 	p.set(w, l)
 	w.Set(l.Tokens(), l.Number('d', c.Earned-c.Debit))
-	w.Set(l.Consumed(), l.Number('a', c.Debit))
+	w.Add(l.Consumed(), l.Number('a', c.Debit)) // it may have been on the item before
 	if terse {
 		w.Require(l.Capacity().Absent())
 	} else {

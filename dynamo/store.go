@@ -173,6 +173,15 @@ func (s *Store) Immediate() bool { return s.conn.Immediate() }
 // Usage returns the usage snapshots of the store's namespace.
 func (s *Store) Usage() *usage.Snapshots { return s.usage }
 
+// IndexKeys says which index keys the store's new buckets get. With [SharedKeys], clients of the
+// Python package may use the table, too.
+func (s *Store) IndexKeys() IndexKeys {
+	if s.isSpread {
+		return SpreadKeys
+	}
+	return SharedKeys
+}
+
 // Namespace returns the name and the id of the store's namespace.
 func (s *Store) Namespace() (name, id string) { return s.name, s.ns }
 

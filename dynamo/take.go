@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
@@ -11,7 +12,7 @@ import (
 
 // Take debits a bucket that can afford it, in one conditional update:
 //
-//	ADD    tk −a, tc +a of every limit with an amount, wcu
+//	ADD    tk −a, tc +a of every limit with an amount, wcu; dn
 //	if     tk ≥ a of each, less what it earned since the stamp and may take ahead, and
 //	       below where it would have overflowed by now;
 //	       cp, ra, rp and shard_count are those of the calculation; the limits with
@@ -25,8 +26,14 @@ func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) 
 	if err := checkBucket(t.Bucket); err != nil {
 		return store.Outcome{}, err
 	}
+	turn, err := s.prepare(ctx, t.Bucket, t.Turn)
+	if err != nil {
+		return store.Outcome{}, err
+	}
 	w := newBucketWrite(s, t.Bucket)
+	w.seen = t.Seen
 	describeTake(&w.Write, t)
+	turn.describe(&w.Write)
 	return w.send(ctx, "take", &s.takes)
 }
 
@@ -79,9 +86,17 @@ func describeTake(w *expression.Write, t *store.Take) {
 			w.RequireSecond(l.Tokens().Between(l.Number('l', leastOf(d)-d.Earned), l.Number('m', d.AtMostAtStamp)))
 		}
 	}
+	countAcquire(w, t.Debits)
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
 		w.Require(expression.WriteTokens.Exists())
 		w.Require(expression.WriteTokens.Absent())
+	}
+}
+
+// countAcquire counts a take that takes tokens.
+func countAcquire(w *expression.Write, debits []store.Debit) {
+	if slices.ContainsFunc(debits, func(d store.Debit) bool { return d.Milli != 0 }) {
+		addAcquire(w)
 	}
 }
 

@@ -21,6 +21,7 @@ type bucketWrite struct {
 	expression.Write
 	store  *Store
 	bucket store.Bucket
+	seen   *store.Image // on which the write was worked out, nil if unknown
 	pk     string
 	shape  *expression.Shape
 	op     string       // in errors
@@ -120,7 +121,7 @@ func (w *bucketWrite) AppendTo(body []byte) []byte {
 
 // Meet decodes the item. The names of its limits are those of the shape.
 func (w *bucketWrite) Meet(item []direct.Attribute) {
-	w.image, w.err = schema.DecodeBucketFrom(item, scalarOf, w.bucket, w.shape.Limits)
+	w.image, w.err = schema.DecodeBucketFrom(item, scalarOf, w.bucket, w.shape.Limits, w.seen)
 }
 
 // scalarOf returns an attribute as package schema takes it.

@@ -140,6 +140,10 @@ type Image struct {
 	// item's owner was copied.
 	ParentGeneration int64
 	Incarnation      string
+	// Hour is the hour that is open in the item's diary, in hours since the Unix epoch; 0 if
+	// the item has no diary. Diary is what the next [Turn] has to keep, nil if nothing.
+	Hour  int32
+	Diary *Diary
 	// Writes is the hidden write limit of the item.
 	Writes LimitState
 	// Limits are the item's limits by name, in order, [Image.Writes] excluded.
@@ -186,6 +190,36 @@ type LimitState struct {
 // one, in millitokens.
 func (s *LimitState) ConsumedSince(earlier *LimitState) int64 { return s.Consumed - earlier.Consumed }
 
+// A Diary is what a bucket item gained in the hours before the open one (ADR 039). It is
+// immutable while that hour is open.
+type Diary struct {
+	// Text has the closed hours, as package diary writes them. Room is how long it may be for
+	// the item to cost no more units.
+	Text string
+	Room int
+	// Gone are limits that were removed from the item, whose counts it still has. The next
+	// turn closes and removes these. Past are those that an earlier turn has closed.
+	Gone, Past []string
+	// Unread says that nothing of this is known: the item was turned by a write that did
+	// not return it.
+	Unread bool
+}
+
+// A Turn ends the open hour of an item's diary and begins another one. The hour that ends
+// gets what the counters gained in it, and the consumption of the write that turns belongs
+// to the new hour. It requires that the open hour is still that of Seen, and that the
+// limits of Seen are there. A write whose clock is behind the open hour turns nothing:
+// its consumption belongs to the open hour.
+type Turn struct {
+	Seen *Image
+	Hour int32 // that begins
+	// From, if not nil, has the counts of limits with which the new hour begins: those before
+	// its first write. A limit that it lacks begins with 0. The turn then requires that no
+	// count is below. nil begins the hour with the counts before the write that turns, as every
+	// turn does for acquires.
+	From *Image
+}
+
 // Params are a limit's parameters as a bucket item stores them.
 type Params struct {
 	Capacity int64 // millitokens
@@ -227,6 +261,10 @@ type Take struct {
 	ShardCount int
 	// Since, if not 0, is the oldest stamp that the item may have, unless it has Stamp.
 	Since int64
+	// Seen is the image on which the debits were worked out; nil if that is not known.
+	Seen *Image
+	// Turn, if not nil, also turns to another hour.
+	Turn *Turn
 	// Stamp, if not 0, is a stamp since which each limit has earned its debit's Earned,
 	// and the hidden write limit has earned Earned. While the item has that stamp, each
 	// balance needs to suffice only together with that amount, and AtMostAtStamp bounds it.
@@ -291,6 +329,7 @@ type Refill struct {
 	ShardCount int
 	// Owner, if not nil, replaces the owner that the item has copied.
 	Owner *Owner
+	Turn  *Turn // as in [Take]
 }
 
 // A Change is what a [Refill] does to one limit. The balance changes by Earned less
@@ -416,6 +455,7 @@ type Adjust struct {
 	Bucket
 	Seen   *Image
 	Deltas []Delta // by limit name
+	Turn   *Turn   // as in [Take]
 }
 
 // A Delta is what an [Adjust] does to one limit.

@@ -3,8 +3,7 @@
 //
 // Its event source mapping needs FunctionResponseTypes ReportBatchItemFailures. The
 // function's answer names the failed records, and Lambda delivers everything from the first
-// of them again. Records that were already counted are recognized by their sequence number
-// and count once.
+// of them again. Doing their work again has no further effect.
 //
 // The answer also names records that cannot be read, so that they reach the mapping's
 // destination for failures. Give the mapping such a destination and a MaximumRetryAttempts.
@@ -159,7 +158,7 @@ type directive struct {
 var metrics = []metric{
 	{"BatchSize", "Count"},
 	{"Lag", "Milliseconds"},
-	{"UsageUpdates", "Count"},
+	{"Pages", "Count"},
 	{"Refills", "Count"},
 	{"Doublings", "Count"},
 	{"Mends", "Count"},
@@ -180,7 +179,7 @@ type line struct {
 	Table     string `json:"Table"`
 	BatchSize int    `json:"BatchSize"`
 	Lag       int64  `json:"Lag"`
-	Updates   int    `json:"UsageUpdates"`
+	Pages     int    `json:"Pages"`
 	Refills   int    `json:"Refills"`
 	Doublings int    `json:"Doublings"`
 	Mends     int    `json:"Mends"`
@@ -194,7 +193,7 @@ type line struct {
 
 func (h *Handler) measure(r *aggregator.Result) error {
 	l := line{
-		Table: h.o.Table, BatchSize: r.Records, Lag: r.Lag.Milliseconds(), Updates: r.Updates, Refills: r.Refills,
+		Table: h.o.Table, BatchSize: r.Records, Lag: r.Lag.Milliseconds(), Pages: r.Pages, Refills: r.Refills,
 		Doublings: r.Doublings, Mends: r.Mends, Merges: r.Merges, Archived: r.Archived, Bytes: r.ArchivedBytes, Errors: r.Errors, Failed: len(r.Failed), Poisoned: len(r.Poisoned),
 	}
 	l.AWS.Timestamp = h.o.Now().UnixMilli()

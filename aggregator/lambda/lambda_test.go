@@ -18,18 +18,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
-// An event as AWS Lambda sends it: two acquires of two users, one item that no version can
+// An event as AWS Lambda sends it: two deletions of buckets of two users, one item that no version can
 // read, an entity's record, and an expired audit event.
 const event = `{"Records": [
- {"eventID": "1", "eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "100000000000000000001",
+ {"eventID": "1", "eventName": "REMOVE", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "100000000000000000001",
   "Keys": {"PK": {"S": "ns1/BUCKET#alice#gpt-4#0"}, "SK": {"S": "#STATE"}},
-  "NewImage": {"PK": {"S": "ns1/BUCKET#alice#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"}, "cascade": {"BOOL": false},
+  "OldImage": {"PK": {"S": "ns1/BUCKET#alice#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"}, "created": {"N": "1690000000000"}, "dh": {"N": "472222"}, "dn": {"N": "1"},
    "b_rpm_tk": {"N": "59000"}, "b_rpm_cp": {"N": "60000"}, "b_rpm_ra": {"N": "60000"}, "b_rpm_rp": {"N": "60000"}, "b_rpm_tc": {"N": "1000"}}}},
- {"eventID": "2", "eventName": "MODIFY", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000.5, "SequenceNumber": "100000000000000000002",
-  "Keys": {"PK": {"S": "ns1/BUCKET#bob#gpt-4#0"}, "SK": {"S": "#STATE"}},
-  "OldImage": {"PK": {"S": "ns1/BUCKET#bob#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"},
-   "b_rpm_tk": {"N": "59000"}, "b_rpm_cp": {"N": "60000"}, "b_rpm_ra": {"N": "60000"}, "b_rpm_rp": {"N": "60000"}, "b_rpm_tc": {"N": "1000"}},
-  "NewImage": {"PK": {"S": "ns1/BUCKET#bob#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"},
+ {"eventID": "2", "eventName": "REMOVE", "eventSource": "aws:dynamodb", "userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"},
+  "dynamodb": {"ApproximateCreationDateTime": 1700000000.5, "SequenceNumber": "100000000000000000002",
+  "Keys": {"PK": {"S": "ns2/BUCKET#bob#gpt-4#0"}, "SK": {"S": "#STATE"}},
+  "OldImage": {"PK": {"S": "ns2/BUCKET#bob#gpt-4#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"}, "dh": {"N": "472222"}, "dn": {"N": "3"}, "do_": {"N": "2"},
+   "do_rpm": {"N": "1000"}, "dc": {"N": "472220"}, "dp_": {"N": "2"}, "dp_rpm": {"N": "1000"}, "dt": {"S": "[,rpm]a4d6:1=;"},
    "b_rpm_tk": {"N": "54000"}, "b_rpm_cp": {"N": "60000"}, "b_rpm_ra": {"N": "60000"}, "b_rpm_rp": {"N": "60000"}, "b_rpm_tc": {"N": "6000"}}}},
  {"eventID": "3", "eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "100000000000000000003",
   "Keys": {"PK": {"S": "ns1/BUCKET#eve#gpt-4#0"}, "SK": {"S": "#STATE"}},
@@ -43,32 +43,32 @@ const event = `{"Records": [
   "OldImage": {"PK": {"S": "ns1/AUDIT#alice"}, "SK": {"S": "#AUDIT#1"}, "details": {"M": {"all": {"L": [{"BOOL": true}, {"N": "1"}, {"SS": ["a"]}, {"NS": ["1"]}, {"B": "AQ=="}, {"BS": ["AQ=="]}]}}}}}}
 ]}`
 
-// sums is the usage that a handler has counted.
-type sums struct {
+// pages are the hours that a handler has saved.
+type pages struct {
 	mu   sync.Mutex
 	fail string
 	got  []string
 }
 
-func (u *sums) Add(_ context.Context, d *usage.Delta) error {
+func (u *pages) SaveLast(_ context.Context, all ...usage.Diary) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if d.Entity == u.fail {
-		return errors.New("not now")
-	}
-	for _, s := range d.Steps {
-		u.got = append(u.got, fmt.Sprintf("%s %d %s %d %v", d.Entity, d.Start.Unix(), s.Sequence, s.Events, s.Tokens))
+	for _, d := range all {
+		if d.Entity == u.fail {
+			return errors.New("not now")
+		}
+		u.got = append(u.got, fmt.Sprintf("%s %d %s", d.Entity, d.Life, d.Text))
 	}
 	slices.Sort(u.got)
 	return nil
 }
 
-func handle(t *testing.T, u *sums, metrics *bytes.Buffer) []string {
+func handle(t *testing.T, u *pages, metrics *bytes.Buffer) []string {
 	t.Helper()
 	now := func() time.Time { return time.Unix(1700000007, 0) }
 	a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
 		return aggregator.Namespace{Usage: u}, nil
-	}, aggregator.Options{Windows: []usage.Window{usage.Daily}, Now: now})
+	}, aggregator.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,16 +92,16 @@ func handle(t *testing.T, u *sums, metrics *bytes.Buffer) []string {
 func TestAnEvent(t *testing.T) {
 	t.Parallel()
 	var metrics bytes.Buffer
-	u := &sums{fail: "bob"}
+	u := &pages{fail: "bob"}
 	failed := handle(t, u, &metrics)
 	if want := []string{"100000000000000000002", "100000000000000000003"}; !slices.Equal(failed, want) {
 		t.Errorf("failed %v, want %v", failed, want)
 	}
-	if want := []string{"alice 1699920000 100000000000000000001 1 [{rpm 1000}]"}; !slices.Equal(u.got, want) {
+	if want := []string{"alice 1690000000000 [,rpm]a4da:1=;"}; !slices.Equal(u.got, want) {
 		t.Errorf("got %q, want %q", u.got, want)
 	}
-	u = &sums{}
-	if failed = handle(t, u, &metrics); len(failed) != 1 || len(u.got) != 2 || u.got[1] != "bob 1699920000 100000000000000000002 1 [{rpm 5000}]" {
+	u = &pages{}
+	if failed = handle(t, u, &metrics); len(failed) != 1 || len(u.got) != 2 || u.got[1] != "bob 0 [,rpm]a4d6:1=;2:2,1;2:1,5;" {
 		t.Errorf("failed %v, got %q", failed, u.got)
 	}
 }
@@ -110,7 +110,7 @@ func TestAnEvent(t *testing.T) {
 func TestMetricsAreInTheEmbeddedFormat(t *testing.T) {
 	t.Parallel()
 	var metrics bytes.Buffer
-	handle(t, &sums{fail: "bob"}, &metrics)
+	handle(t, &pages{fail: "bob"}, &metrics)
 	var got struct {
 		AWS struct {
 			Timestamp         int64
@@ -141,7 +141,7 @@ func TestMetricsAreInTheEmbeddedFormat(t *testing.T) {
 	if d.Namespace != lambda.DefaultNamespace || len(declared) != len(values)-2 {
 		t.Errorf("%+v of %v", d, values)
 	}
-	for name, want := range map[string]float64{"BatchSize": 5, "Lag": 7000, "UsageUpdates": 1, "FailedRecords": 1, "PoisonedRecords": 1, "Refills": 0, "Merges": 0} {
+	for name, want := range map[string]float64{"BatchSize": 5, "Lag": 7000, "Pages": 1, "FailedRecords": 1, "PoisonedRecords": 1, "Refills": 0, "Merges": 0} {
 		if declared[name] != want {
 			t.Errorf("%s is %v, want %v", name, declared[name], want)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -59,8 +60,8 @@ type Purged struct {
 // [ErrNamespaceInUse] if a name leads to the namespace or limiters write to it.
 //
 // Purge first marks the namespace; from then on it cannot be recovered. A purge that was
-// interrupted continues when it is called again. Passes over the index of namespaces
-// delete items until one finds none. A scan of the whole table then finds items that are
+// interrupted continues when it is called again. Passes over the index of namespaces, and
+// over the pages with usage, delete items until one finds none. A scan of the whole table then finds items that are
 // not in the index. The record of the ID goes last, with the audit event; the event
 // belongs to the table and survives.
 //
@@ -208,9 +209,14 @@ func (p *purge) empty(ctx context.Context) error {
 	return fmt.Errorf("%s: %w: items came back after each of %d passes; stop its clients, then purge it again", p.op, ErrNamespaceInUse, purgePasses)
 }
 
-// indexed reads the keys that the index of namespaces has.
+// indexed reads the keys that the index of namespaces has, and those of pages with usage,
+// which are in no index.
 func (p *purge) indexed(ctx context.Context, yield func(schema.Item) error) error {
-	return p.conn.QueryMerged(ctx, p.op, schema.GSI4, schema.NamespaceIndexPKs(p.done.ID), "", yield)
+	err := p.conn.QueryMerged(ctx, p.op, schema.GSI4, schema.NamespaceIndexPKs(p.done.ID), "", yield)
+	if err != nil {
+		return err
+	}
+	return usage.New(p.conn, p.done.ID, 0).AllPages(ctx, p.op, yield)
 }
 
 // scanned reads the keys of the whole table that begin with the ID. It finds items

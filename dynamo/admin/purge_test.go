@@ -18,6 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -53,6 +55,13 @@ func newTenancy(t *testing.T) *tenancy {
 	fixture.SetLimits(t, w.store, store.ConfigKey{Resource: "gpt-4"}, []store.Limit{{Name: "rpm", Capacity: 10, Amount: 10, Period: time.Minute}})
 	for i := range 30 {
 		fixture.PutBucket(t, w.store, w.Table, fmt.Sprintf("user-%d", i), "gpt-4", 0, 1)
+	}
+	for i := range 30 {
+		hour := diary.HourOf(fixture.Start.UnixMilli()) + int32(100*i) // of several months
+		w.must(w.store.Usage().Save(t.Context(), usage.Diary{
+			Bucket: store.Bucket{Entity: fmt.Sprintf("user-%d", i), Resource: []string{"gpt-4", "a/b"}[i%2]},
+			Text:   diary.Append("", diary.Entry{Hour: hour, Amounts: []store.Amount{{Milli: 1}}}),
+		}))
 	}
 	fixture.Put(t, w.Table, schema.Item{"PK": schema.S(w.ns.ID + "/SYSTEM#"), "SK": schema.S("#PROVISIONER"), "state": schema.S("{}")})
 	return w
@@ -103,6 +112,26 @@ func (w *tenancy) wantStates(want ...admin.OrphanState) {
 	}
 	if !slices.Equal(got, want) {
 		w.Errorf("orphans are %q, want %q", got, want)
+	}
+}
+
+// The index and the months find all items but one, so one scan finds that one, and another
+// one finds nothing.
+func TestAPurgeFindsPagesWithoutAScan(t *testing.T) {
+	t.Parallel()
+	w := newTenancy(t)
+	w.must(w.namespaces.Delete(t.Context(), tenant))
+	w.Take()
+	left := -1
+	w.Set(faults.Before(func(c *faults.Call) error {
+		if c.Op == "Scan" && left < 0 {
+			left = len(w.left())
+		}
+		return nil
+	}))
+	done, err := w.purge(admin.PurgeOptions{Quiet: -1})
+	if err != nil || left != 1 || len(w.left()) != 0 {
+		t.Errorf("%+v, %v: the scan had %d items to find, and %q is left", done, err, left, w.left())
 	}
 }
 

@@ -48,8 +48,6 @@ type Restored struct {
 	// Enabled are the settings that a restoration loses, and which the new table has
 	// again: "TTL", "stream", "PITR", "tags", "deletion protection".
 	Enabled []string
-	// Marks counts the usage snapshots of open windows whose marks were removed.
-	Marks int
 }
 
 // Restore makes a new table from a backup or from an instant of this one, and waits until
@@ -57,10 +55,6 @@ type Restored struct {
 // live, stream, point-in-time recovery, tags and deletion protection. It takes the
 // settings from this table as it is now. If this table is gone, Restore enables time to
 // live, and the stream as the backup recorded it.
-//
-// The stream of the new table numbers its records anew. So Restore also removes the marks
-// of the old stream from the usage snapshots of open windows. Otherwise an aggregator could take new records for counted ones. Start no aggregator on the new table
-// before Restore is done.
 //
 // Restore never writes to an existing table. With Resume, it writes to a table that AWS
 // reports as restored from this table. It fails with [store.ErrExists] if the new table exists, and
@@ -96,17 +90,11 @@ func (t *Table) Restore(ctx context.Context, r Restore) (Restored, error) {
 	return done, nil
 }
 
-// complete removes the marks of the old stream and applies the settings, in this order: a
-// stream of the new table shows that the marks are its own.
+// complete applies the settings.
 func (t *Table) complete(ctx context.Context, op string, s *settings, done *Restored) error {
 	now, err := t.Describe(ctx)
 	if err != nil {
 		return err
-	}
-	if now.StreamView == "" {
-		if done.Marks, err = t.resetMarks(ctx, op); err != nil {
-			return err
-		}
 	}
 	return t.apply(ctx, op, s, now, done)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -173,8 +172,7 @@ func (v *vault) UpdateContinuousBackups(_ context.Context, in *dynamodb.UpdateCo
 	return &dynamodb.UpdateContinuousBackupsOutput{}, nil
 }
 
-// furnish gives the table settings that a restoration loses, and usage of two days, of
-// which one has ended.
+// furnish gives the table settings that a restoration loses.
 func (v *vault) furnish(t *testing.T) {
 	t.Helper()
 	v.pitr[table] = 7
@@ -191,13 +189,6 @@ func (v *vault) furnish(t *testing.T) {
 	must(err)
 	_, err = v.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String(table), DeletionProtectionEnabled: aws.Bool(true)})
 	must(err)
-	s := fixture.OpenStore(t, v.db)
-	for _, at := range []time.Time{fixture.Start.AddDate(0, 0, -2), fixture.Start} {
-		must(s.Usage().Add(t.Context(), &usage.Delta{
-			Key:   usage.Key{Entity: "user", Resource: "gpt-4", Window: usage.Daily, Start: usage.Daily.Start(at)},
-			Steps: []usage.Step{{Sequence: "900000000000000000000", Events: 1}, {Shard: 3, Sequence: "900000000000000000001", Events: 1}},
-		}))
-	}
 }
 
 func TestARestorationGivesBackWhatItLoses(t *testing.T) {
@@ -216,7 +207,7 @@ func TestARestorationGivesBackWhatItLoses(t *testing.T) {
 		v.furnish(t)
 		a := newTable(t, v)
 		done, err := a.Restore(t.Context(), r(a))
-		want := admin.Restored{Table: "restored", Enabled: []string{"TTL", "PITR", "tags", "stream", "deletion protection"}, Marks: 1}
+		want := admin.Restored{Table: "restored", Enabled: []string{"TTL", "PITR", "tags", "stream", "deletion protection"}}
 		if diff := cmp.Diff(want, done); err != nil || diff != "" {
 			t.Errorf("%s: %v, (-want +got):\n%s", name, err, diff)
 		}
@@ -224,7 +215,7 @@ func TestARestorationGivesBackWhatItLoses(t *testing.T) {
 	}
 }
 
-// wantSame compares the settings of the restored table, and that it counts anew.
+// wantSame compares the settings of the restored table.
 func (v *vault) wantSame(t *testing.T) {
 	t.Helper()
 	into, err := admin.New(admin.Options{API: v, Table: "restored", Now: fixture.Now, Poll: time.Millisecond})
@@ -234,33 +225,6 @@ func (v *vault) wantSame(t *testing.T) {
 	d, err := into.Describe(t.Context())
 	if err != nil || d.Expiry != "ENABLED" || d.StreamView != "NEW_AND_OLD_IMAGES" || d.Recovery.Days != 7 || d.Tags["team"] != "a" || !d.DeletionProtection {
 		t.Errorf("restored as %+v, %v", d, err)
-	}
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: v, Table: "restored", Now: fixture.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	items, err := v.items(t.Context(), "restored")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, it := range items {
-		if _, at, ok := schema.UsageWindowOf(it); !ok || !at.Equal(usage.Daily.Start(fixture.Start)) {
-			continue
-		}
-		for _, mark := range []string{schema.UsageSequenceAttr(3), schema.UsageCountersAttr(3), schema.UsageLowAttr(3)} {
-			if it[mark] != nil {
-				t.Errorf("the open window still has %s", mark)
-			}
-		}
-	}
-	// The first record of the new stream has a lower number than the marks had.
-	key := usage.Key{Entity: "user", Resource: "gpt-4", Window: usage.Daily, Start: usage.Daily.Start(fixture.Start)}
-	if err := s.Usage().Add(t.Context(), &usage.Delta{Key: key, Steps: []usage.Step{{Sequence: "100000000000000000000", Events: 1}}}); err != nil {
-		t.Fatal(err)
-	}
-	sum, err := s.Usage().Sum(t.Context(), usage.Query{Entity: "user", Window: usage.Daily, From: key.Start})
-	if err != nil || sum.Events != 3 {
-		t.Errorf("%d events are counted, %v, want 3", sum.Events, err)
 	}
 }
 
@@ -281,9 +245,9 @@ func TestARestorationThatWasInterruptedIsResumed(t *testing.T) {
 		t.Errorf("resumed: %+v, %v, want %q", done, err, want)
 	}
 	v.wantSame(t)
-	// The new stream runs: a third call changes nothing, not even marks.
+	// The new stream runs: a third call changes nothing.
 	done, err = a.Restore(t.Context(), admin.Restore{Into: "restored", Resume: true})
-	if err != nil || len(done.Enabled) > 0 || done.Marks > 0 {
+	if err != nil || len(done.Enabled) > 0 {
 		t.Errorf("resumed again: %+v, %v", done, err)
 	}
 }

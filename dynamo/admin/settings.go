@@ -5,16 +5,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -138,51 +135,4 @@ func (t *Table) update(ctx context.Context, op string, in *dynamodb.UpdateTableI
 		return err
 	}
 	return t.awaitActive(ctx, op)
-}
-
-// resetMarks removes the marks of another stream from the usage snapshots of the windows
-// that have not ended. It scans the table.
-func (t *Table) resetMarks(ctx context.Context, op string) (reset int, err error) {
-	now := t.conn.Clock.Now()
-	err = t.conn.Scan(ctx, op, &dynamodb.ScanInput{
-		FilterExpression: aws.String("begins_with(SK, :usage)"), ConsistentRead: aws.Bool(true),
-		ExpressionAttributeValues: schema.Item{":usage": schema.S(schema.UsagePrefix)},
-	}, func(it schema.Item) error {
-		marks := schema.UsageMarks(it)
-		if len(marks) == 0 || !isOpen(it, now) {
-			return nil
-		}
-		reset++
-		for part := range slices.Chunk(marks, marksOfRequest) {
-			if err := t.removeAttributes(ctx, op, schema.KeyOf(it), part); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return reset, err
-}
-
-// marksOfRequest is how many attributes one request removes: its expression may have 4 KB.
-const marksOfRequest = 300
-
-// removeAttributes removes attributes from an item, if it exists.
-func (t *Table) removeAttributes(ctx context.Context, op string, key schema.Key, attrs []string) error {
-	names, aliases := make(map[string]string, len(attrs)), make([]string, len(attrs))
-	for i, attr := range attrs {
-		aliases[i] = "#a" + strconv.Itoa(i)
-		names[aliases[i]] = attr
-	}
-	return t.conn.UpdateItem(ctx, op, &dynamodb.UpdateItemInput{
-		Key: key.Item(), ExpressionAttributeNames: names,
-		UpdateExpression: aws.String("REMOVE " + strings.Join(aliases, ", ")), ConditionExpression: aws.String("attribute_exists(PK)"),
-	})
-}
-
-// isOpen reports whether the window of a usage snapshot has not ended. One that cannot be
-// read counts as open. An hour is added, because a stream may deliver late.
-func isOpen(it schema.Item, now time.Time) bool {
-	window, start, ok := schema.UsageWindowOf(it)
-	w, err := usage.ParseWindow(window)
-	return !ok || err != nil || w.End(start).Add(time.Hour).After(now)
 }

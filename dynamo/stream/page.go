@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,7 +164,8 @@ type change struct {
 
 // record reads a record. It is odd if a string has escapes, if there are members that are
 // not known, or an identity, as the table's sweep leaves it, or if it is a bucket's and
-// cannot be read.
+// cannot be read, shows a deletion, or shows that a limit came or went. It is odd, too, if it is
+// a usage snapshot whose key has the peer's form.
 func (r *pageReader) record() (out Record, size int64) {
 	var c change
 	r.object(func(name string) {
@@ -193,7 +195,9 @@ func (r *pageReader) record() (out Record, size int64) {
 	out.Key, out.Namespace = text, schema.NamespaceOf(text[:len(c.key.PK)])
 	if c.key.SK == schema.StateSK {
 		out.Old, out.New = r.image(&c.old, c.hasOld), r.image(&c.new, c.hasNew)
-		r.Odd = r.Odd || !shows(c.event, out.Old, out.New)
+		r.Odd = r.Odd || out.New == nil || !shows(c.event, out.Old, out.New) || out.Old != nil && !hasSameLimits(out.Old, out.New)
+	} else if u, isUsage := schema.ParseUsageKey(c.key); isUsage && u.Peer {
+		r.Odd = true // the mark says whose it is
 	}
 	return out, c.size
 }
@@ -230,13 +234,18 @@ func (r *pageReader) change(c *change, member string) {
 	}
 }
 
+// hasSameLimits reports whether two images have limits of the same names.
+func hasSameLimits(a, b *store.Image) bool {
+	return slices.EqualFunc(a.Limits, b.Limits, func(l, m store.LimitState) bool { return l.Name == m.Name })
+}
+
 // image returns the image of a bucket, nil if it is not there. It is odd if it cannot be
 // read: the SDK's way says why.
 func (r *pageReader) image(of *schema.BucketScan, there bool) *store.Image {
 	if !there {
 		return nil
 	}
-	img, err := of.Image()
+	img, err := of.Image(nil)
 	if err != nil {
 		r.Odd = true
 		return nil

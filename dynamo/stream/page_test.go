@@ -57,12 +57,18 @@ func oddities() map[string]string {
 		return strings.Replace(inserted, old, is, 1)
 	}
 	return map[string]string{
-		"inserted":             inserted,
-		"removed":              record(7, "REMOVE", "user", `"OldImage":`+image("user", 7)+`,`),
+		"inserted": inserted,
+		"removed":  record(7, "REMOVE", "user", `"OldImage":`+image("user", 7)+`,`),
+		"removed with hours": record(7, "REMOVE", "user", `"OldImage":`+strings.Replace(image("user", 7), `"rf"`,
+			`"dh":{"N":"490000"},"dc":{"N":"489999"},"dp_":{"N":"3"},"dn":{"N":"4"},"dt":{"S":"[,rpm]ahz0:1,1;"},"rf"`, 1)+`,`),
 		"removed by the sweep": strings.TrimSuffix(record(7, "REMOVE", "user", `"OldImage":`+image("user", 7)+`,`), "}") + `,"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}}`,
 		"an expired event": `{"eventID":"e","eventName":"REMOVE","dynamodb":{"Keys":{"PK":{"S":"ns/AUDIT#a"},"SK":{"S":"#AUDIT#1"}},` +
 			`"OldImage":{"details":{"M":{"l":{"L":[{"S":"}\"]"},{"BOOL":true}]}}}},"SequenceNumber":"8"},"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}}`,
-		"usage":              instead(`"SK":{"S":"#STATE"},"PK"`, `"SK":{"S":"#USAGE#gpt-4#daily#x"},"PK"`),
+		"usage": instead(`"SK":{"S":"#STATE"},"PK"`, `"SK":{"S":"#USAGE#gpt-4#daily#x"},"PK"`),
+		"usage of the peer": `{"eventID":"e","eventName":"MODIFY","dynamodb":{"Keys":{"PK":{"S":"ns/ENTITY#a"},"SK":{"S":"#USAGE#gpt-4#2026-01-01T00:00:00Z"}},` +
+			`"NewImage":{"rpm":{"N":"2"}},"OldImage":{"rpm":{"N":"1"}},"SequenceNumber":"8"}}`,
+		"a limit that the peer removed": record(7, "MODIFY", "user", `"NewImage":`+
+			strings.Replace(strings.ReplaceAll(image("user", 8), `"b_rpm_`, `"b_rpm.was_`), `"rf"`, `"dh":{"N":"490000"},"do_rpm":{"N":"3"},"rf"`, 1)+`,"OldImage":`+image("user", 7)+`,`),
 		"without an image":   record(7, "MODIFY", "user", ""),
 		"empty images":       record(7, "MODIFY", "user", `"NewImage":{},"OldImage":{},`),
 		"another event":      instead("INSERT", "RESTORE"),

@@ -33,6 +33,16 @@ type Record struct {
 	// Old and New are a bucket item before and after the write. They are nil where the
 	// item did not exist, and if the item is not a bucket.
 	Old, New *store.Image
+	// Hours are what a bucket item that was deleted kept of its hours, the open one
+	// included, as the text of a [usage.Diary]. It is "" in other records, and if the item
+	// had no hours.
+	Hours string
+	// Restarts are the limits of a bucket item that lost their counts in the write, or got new
+	// ones, although the diary has older counts of them, as numbers: a peer removes a limit
+	// with its count, and leaves the diary alone. See [usage.Snapshots.Restart].
+	Restarts map[string]string
+	// PeerUsage reports that the write is one of the peer's aggregator to a usage snapshot.
+	PeerUsage bool
 	// ByTTL reports that the item had expired and that the table's own sweep deleted
 	// it.
 	ByTTL bool
@@ -44,9 +54,10 @@ type Record struct {
 	Err error
 }
 
-// IsOfInterest reports whether the record holds a bucket, an expired item or an error.
+// IsOfInterest reports whether the record holds a bucket, an expired item, a write of the peer's
+// aggregator or an error.
 func (r *Record) IsOfInterest() bool {
-	return r.Old != nil || r.New != nil || r.Item != nil || r.Err != nil
+	return r.Old != nil || r.New != nil || r.Item != nil || r.PeerUsage || r.Err != nil
 }
 
 // CompareSequences orders two sequence numbers: it is negative if a comes before b.
@@ -100,6 +111,7 @@ func Decode(r *streamtypes.Record) Record {
 			out.Item = fromStream(r.Dynamodb.OldImage)
 			maps.Copy(out.Item, fromStream(r.Dynamodb.Keys))
 		}
+		out.PeerUsage = isPeerUsage(key, r)
 		return out
 	}
 	if out.Old, out.Err = bucketFromStream(r.Dynamodb.OldImage); out.Err == nil {
@@ -107,6 +119,12 @@ func Decode(r *streamtypes.Record) Record {
 	}
 	if out.Err == nil && !shows(r.EventName, out.Old, out.New) {
 		out.Err = errNoImages
+	}
+	if out.Err == nil && out.Old != nil && out.New != nil && out.New.Hour != 0 {
+		out.Restarts = restarts(r.Dynamodb.OldImage, r.Dynamodb.NewImage)
+	}
+	if out.Err == nil && out.New == nil {
+		out.Hours, out.Err = hoursOf(r.Dynamodb.OldImage)
 	}
 	if out.Err != nil {
 		out.Old, out.New = nil, nil
@@ -125,6 +143,45 @@ func shows(event streamtypes.OperationType, old, now *store.Image) bool {
 	case streamtypes.OperationTypeModify:
 	}
 	return old != nil && now != nil
+}
+
+// hoursOf returns the hours of a bucket item that was deleted. Nothing is added to them any
+// more, so the open one has ended, too (ADR 039).
+func hoursOf(last map[string]streamtypes.AttributeValue) (string, error) {
+	d, err := schema.DecodeDiary(fromStream(last))
+	if err != nil {
+		return "", err
+	}
+	return schema.TextOf(d.Entries()), nil
+}
+
+// restarts returns the counts in the diary that belong to limits whose own counts came or went.
+func restarts(before, after map[string]streamtypes.AttributeValue) (found map[string]string) {
+	for attr, v := range after {
+		limit, is := schema.OpenedLimit(attr)
+		if !is {
+			continue
+		}
+		count := schema.LimitAttr(limit, schema.FieldConsumed)
+		if _, had := before[count]; had == (after[count] != nil) {
+			continue
+		}
+		if found == nil {
+			found = map[string]string{}
+		}
+		found[limit] = scalarFromStream(v).Text
+	}
+	return found
+}
+
+// isPeerUsage reports whether a record shows a write to a usage snapshot whose key is of the
+// peer's form that is not one of ours: each of ours sets another mark.
+func isPeerUsage(key schema.Key, r *streamtypes.Record) bool {
+	if u, ok := schema.ParseUsageKey(key); !ok || !u.Peer || r.EventName == streamtypes.OperationTypeRemove {
+		return false
+	}
+	mark := scalarFromStream(r.Dynamodb.NewImage[schema.DayRead]).Text
+	return mark == "" || mark == scalarFromStream(r.Dynamodb.OldImage[schema.DayRead]).Text
 }
 
 // bucketFromStream decodes an image of a bucket; nil for nil.

@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,53 @@ func TestRecordsOfABucket(t *testing.T) {
 			}
 			if r.ID == "" || i > 0 && stream.CompareSequences(got[i-1].Sequence, r.Sequence) >= 0 {
 				t.Errorf("record %d has the ID %q and the sequence number %s", i, r.ID, r.Sequence)
+			}
+		}
+	})
+}
+
+// A deletion shows all hours of an item: those in its text, the closed one, and the open one
+// up to the end. So a last page is exact, whatever else the stream has lost.
+func TestADeletionShowsAllHours(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newStreamed(t)
+		s := fixture.OpenStore(t, db)
+		_, ns := s.Namespace()
+		name := aws.String(table)
+		for i, last := range []struct {
+			text, want string
+			err        bool
+		}{
+			{"", "", false}, // an item without a diary
+			{"[,rpm]jz28:1=;", "[,rpm]jz28:1=;2=;3,4;", false},
+			{"[,rpm]jz28:1=;#", "", true},
+		} {
+			fixture.PutBucket(t, s, db, "user", "gpt-4", i, 8)
+			key := schema.BucketKey(ns, store.Bucket{Entity: "user", Resource: "gpt-4", Shard: i})
+			it := fixture.Get(t, db, key)
+			if i > 0 {
+				const hour = 19*36*36*36 + 35*36*36 + 2*36 + 8
+				it[schema.DiaryText], it[schema.ClosedHour], it[schema.OpenHour] = schema.S(last.text), schema.N(hour+1), schema.N(hour+2)
+				it[schema.GainedAttr("")], it[schema.GainedAttr("rpm")] = schema.N(2), schema.N(2000)
+				it[schema.Acquires], it[schema.OpenedAttr("")] = schema.N(6), schema.N(3)
+				it[schema.LimitAttr("rpm", schema.FieldConsumed)], it[schema.OpenedAttr("rpm")] = schema.N(7000), schema.N(3000)
+			}
+			fixture.Put(t, db, it)
+			if _, err := db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: name, Key: key.Item()}); err != nil {
+				t.Fatal(err)
+			}
+			all := stream.DecodeAll(records(t, db, db))
+			got := all[slices.IndexFunc(all, func(r stream.Record) bool {
+				return r.Key == key.String() && (r.Err != nil || r.Old != nil && r.New == nil)
+			})]
+			if got.Hours != last.want || (got.Err != nil) != last.err {
+				t.Errorf("shard %d: hours %q, %v; want %q", i, got.Hours, got.Err, last.want)
+			}
+			for _, r := range all {
+				if r.New != nil && r.Hours != "" {
+					t.Errorf("a write shows the hours %q", r.Hours)
+				}
 			}
 		}
 	})

@@ -2,21 +2,34 @@ package usage
 
 import (
 	"context"
-	"strings"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A merge brings the snapshots of several scans into the order of [order].
 type merge struct{ scans []*scan }
 
-// next returns the next snapshot, nil after the last one.
+// A scan is a part of what a query asks for, in the order of [order]. It is read on demand.
+type scan struct {
+	// read returns snapshots that follow those of the call before; done reports that these
+	// are the last ones.
+	read   func(context.Context) (next []schema.Usage, done bool, err error)
+	buffer []schema.Usage
+	done   bool
+}
+
+// fill reads until there is a snapshot, or none are left.
+func (s *scan) fill(ctx context.Context) (err error) {
+	for len(s.buffer) == 0 && !s.done {
+		if s.buffer, s.done, err = s.read(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next returns the next snapshot, nil after the last one. It adds up those that several
+// scans have of one window: the stream counted one part of it, and the diary the other.
 func (m *merge) next(ctx context.Context) (*schema.Usage, error) {
 	var first *scan
 	for _, s := range m.scans {
@@ -32,204 +45,15 @@ func (m *merge) next(ctx context.Context) (*schema.Usage, error) {
 	}
 	u := &first.buffer[0]
 	first.buffer = first.buffer[1:]
+	for _, s := range m.scans {
+		if len(s.buffer) > 0 && order(&s.buffer[0], u) == 0 {
+			also := &s.buffer[0]
+			s.buffer = s.buffer[1:]
+			u.Events += also.Events
+			for _, a := range also.Tokens {
+				addTokens(u, a.Limit, a.Milli)
+			}
+		}
+	}
 	return u, nil
-}
-
-// A scan reads a range of keys in the order of [order]. It is read page by
-// page, on demand.
-type scan struct {
-	conn   *conn.Conn
-	op     string
-	in     *dynamodb.QueryInput
-	window string
-	after  *schema.Usage // the last snapshot of the page before; nil on the first page
-
-	buffer []schema.Usage
-	done   bool // the last page has been read
-}
-
-// fill reads pages until there is a snapshot, or none are left.
-func (s *scan) fill(ctx context.Context) error {
-	for len(s.buffer) == 0 && !s.done {
-		out, err := conn.Call(ctx, s.conn, s.op, s.conn.API.Query, s.in)
-		if err != nil {
-			return err
-		}
-		s.in.ExclusiveStartKey, s.done = out.LastEvaluatedKey, len(out.LastEvaluatedKey) == 0
-		items := out.Items
-		if s.in.IndexName != nil {
-			if items, err = s.whole(ctx, items); err != nil {
-				return err
-			}
-		}
-		for _, it := range items {
-			u, err := schema.DecodeUsage(it)
-			if err != nil {
-				return err
-			}
-			if u.Window == s.window && (s.after == nil || order(s.after, &u) < 0) {
-				s.buffer = append(s.buffer, u)
-			}
-		}
-	}
-	return nil
-}
-
-// whole reads from the table the items behind the entries of an index, because an index
-// may project only its keys. It leaves out items that no longer exist.
-func (s *scan) whole(ctx context.Context, entries []schema.Item) ([]schema.Item, error) {
-	keys := make([]schema.Key, len(entries))
-	for i, entry := range entries {
-		keys[i] = schema.KeyOf(entry)
-	}
-	found, err := s.conn.BatchGet(ctx, s.op, keys, false)
-	if err != nil {
-		return nil, err
-	}
-	items := make([]schema.Item, 0, len(keys))
-	for _, k := range keys {
-		if it, there := found[k]; there {
-			items = append(items, it)
-		}
-	}
-	return items, nil
-}
-
-// afterHash sorts after "#", and before every other character of a name.
-const afterHash = "$"
-
-// A keyRange is the part of a query that bounds keys.
-type keyRange struct {
-	*Query
-	after *schema.Usage
-}
-
-// newMerge returns the snapshots that a query asks for. They begin
-// at q's cursor. q's limit is the number of snapshots of a request, 0 for as many as
-// fit a page.
-func (s *Snapshots) newMerge(ctx context.Context, q Query) (*merge, error) {
-	after, err := q.check()
-	if err != nil {
-		return nil, err
-	}
-	m, bounds := &merge{}, keyRange{&q, after}
-	add := func(in *dynamodb.QueryInput) {
-		in.TableName, in.ScanIndexForward = s.conn.Table, aws.Bool(false)
-		if q.Limit > 0 {
-			// One more tells whether another page follows, and one may be the cursor's
-			// own.
-			in.Limit = aws.Int32(int32(q.Limit + 2)) //nolint:mnd,gosec // bounded by MaxLimit
-		}
-		m.scans = append(m.scans, &scan{
-			conn: s.conn, op: "read usage of " + q.subject(), in: in, window: q.Window.String(), after: after,
-		})
-	}
-	if q.Entity == "" {
-		for _, form := range []string{q.Window.String(), peerForm} {
-			in := conn.IndexQuery(schema.GSI2, schema.ResourcePK(s.ns, q.Resource), "")
-			if bounds.apply(in, "GSI2SK", schema.UsageIndexPrefix+schema.UsageWindow(form)) {
-				add(in)
-			}
-		}
-		return m, nil
-	}
-	uses := []use{{q.Resource, true}}
-	if q.Resource == "" {
-		if uses, err = s.uses(ctx, q.Entity); err != nil {
-			return nil, err
-		}
-	}
-	for _, u := range uses {
-		for _, form := range []string{q.Window.String(), peerForm} {
-			in := s.own(q.Entity)
-			if (form != peerForm || u.peer) && bounds.apply(in, "SK", schema.UsageSK(u.resource, form)) {
-				add(in)
-			}
-		}
-	}
-	return m, nil
-}
-
-// peerForm stands for the window in keys of the peer's form, which name no window.
-const peerForm = ""
-
-func (q *Query) subject() string {
-	switch {
-	case q.Entity == "":
-		return "all for " + q.Resource
-	case q.Resource == "":
-		return q.Entity
-	}
-	return q.Entity + " for " + q.Resource
-}
-
-// own queries the partition of an entity.
-func (s *Snapshots) own(entity string) *dynamodb.QueryInput {
-	return &dynamodb.QueryInput{
-		TableName: s.conn.Table, KeyConditionExpression: aws.String("PK = :pk"),
-		ExpressionAttributeValues: schema.Item{":pk": schema.S(schema.EntityPK(s.ns, entity))},
-	}
-}
-
-// apply bounds a query by the times and the cursor. prefix is the part of its sort keys
-// before the start of the window. apply reports whether the bounds are not empty.
-func (b keyRange) apply(in *dynamodb.QueryInput, sk, prefix string) bool {
-	from, to := prefix, prefix+":" // ":" sorts after every digit
-	if !b.From.IsZero() {
-		from += schema.Timestamp(nextSecond(b.From))
-	}
-	if !b.To.IsZero() {
-		to = prefix + schema.Timestamp(nextSecond(b.To).Add(-time.Second)) + afterHash
-	}
-	if b.after != nil {
-		last := prefix + schema.Timestamp(b.after.Start)
-		if b.Entity == "" {
-			last += "#" + b.after.Entity
-		}
-		to = min(to, last)
-	}
-	*in.KeyConditionExpression += " AND " + sk + " BETWEEN :from AND :to"
-	in.ExpressionAttributeValues[":from"], in.ExpressionAttributeValues[":to"] = schema.S(from), schema.S(to)
-	return from <= to
-}
-
-// nextSecond returns the first whole second at or after t: windows start on one.
-func nextSecond(t time.Time) time.Time {
-	if cut := t.Truncate(time.Second); cut.Before(t) {
-		return cut.Add(time.Second)
-	}
-	return t
-}
-
-// A use is a resource of which an entity has snapshots; peer reports whether a peer
-// wrote some of them.
-type use struct {
-	resource string
-	peer     bool
-}
-
-// uses finds the resources of which an entity has snapshots. From each resource, it
-// skips to the first key beyond all keys of that resource. If a resource has keys of
-// the peer's form, its first key is one, because there a digit follows the resource.
-func (s *Snapshots) uses(ctx context.Context, entity string) ([]use, error) {
-	var found []use
-	for from := schema.UsagePrefix; ; {
-		in := s.own(entity)
-		*in.KeyConditionExpression += " AND SK BETWEEN :from AND :to"
-		in.ExpressionAttributeValues[":from"] = schema.S(from)
-		in.ExpressionAttributeValues[":to"] = schema.S(strings.TrimSuffix(schema.UsagePrefix, "#") + afterHash)
-		in.ProjectionExpression, in.Limit = aws.String("PK, SK"), aws.Int32(1)
-		out, err := conn.Call(ctx, s.conn, "list resources used by "+entity,
-			s.conn.API.Query, in)
-		if err != nil || len(out.Items) == 0 {
-			return found, err
-		}
-		key := schema.KeyOf(out.Items[0])
-		u, ok := schema.ParseUsageKey(key)
-		if !ok {
-			return nil, &store.CorruptError{Key: key.String(), Attr: schema.SK, Reason: "it is not the key of a usage snapshot"}
-		}
-		found = append(found, use{u.Resource, u.Peer})
-		from = schema.UsagePrefix + u.Resource + afterHash
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +35,8 @@ type Query struct {
 	Limit int
 	// Cursor is [Page.Next] of the page before, "" for the first page.
 	Cursor string
+	// Now asks for strongly consistent reads, which cost twice as much; see [Snapshots.Read].
+	Now bool
 }
 
 // A Snapshot is what an entity consumed of a resource in one window.
@@ -64,12 +65,27 @@ type Page struct {
 }
 
 // Read reads a page of usage snapshots, the newest windows first. Of windows that
-// start together, it orders entities and resources descending. Reads are eventually
-// consistent. The result includes the peer's snapshots, by the window that they name.
+// start together, it orders entities and resources descending.
 //
-// Windows and times bound the keys that are read. But of the peer's snapshots, the
-// query also reads those of other windows. A query by entity alone first finds the
-// entity's resources, with one request for each.
+// It reads what buckets consumed up to now: the hours that are open, those that buckets
+// keep, and those in pages. Reads are eventually consistent, so what was consumed in the
+// last second may be missing. With [Query.Now], everything is there that was consumed
+// before the call, with two exceptions:
+//
+//   - A bucket that was made less than about a second ago, unless the query names an entity
+//     and a resource. Other queries find buckets through an index that lags behind.
+//   - An item that has gone, until its last page is written.
+//
+// A window that is open counts so far. The result includes the snapshots that the table's
+// stream counted before buckets kept diaries, and the peer's snapshots, by the window that
+// they name. A window that the stream and diaries counted in parts is one snapshot; the
+// peer's are snapshots of their own.
+//
+// A query by entity reads for each month the pages of the entity, and a query by entity
+// alone sends a request for each resource of the namespace that has pages of the month. A
+// query by resource alone reads all pages of a month, and the buckets of the resource, for
+// each page of snapshots, because they are not in the order of time. It finds the buckets in
+// 17 partitions of an index. It holds about 1,000 buckets at a time.
 func (s *Snapshots) Read(ctx context.Context, q Query) (Page, error) {
 	if q.Limit < 0 || q.Limit > MaxLimit {
 		return Page{}, &store.ValidationError{
@@ -79,14 +95,19 @@ func (s *Snapshots) Read(ctx context.Context, q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = DefaultLimit
 	}
-	r, err := s.newMerge(ctx, q)
+	after, err := q.check()
 	if err != nil {
 		return Page{}, err
 	}
+	var m merge
+	if m.scans, err = s.oldScans(ctx, &q, after); err != nil {
+		return Page{}, err
+	}
+	m.scans = append(m.scans, s.newReading(&q).scan(after, q.Limit+1)) // one more tells whether another page follows
 	var page Page
 	var last schema.Usage
 	for {
-		u, err := r.next(ctx)
+		u, err := m.next(ctx)
 		switch {
 		case err != nil:
 			return Page{}, err
@@ -107,87 +128,6 @@ func snapshotOf(u *schema.Usage, w Window) Snapshot {
 		s.Tokens = append(s.Tokens, Amount(a))
 	}
 	return s
-}
-
-// A Summary is the sum of snapshots.
-//
-// A request of an entity that cascades is in the snapshots of the entity and in those of
-// its parent, because both have consumed. So a sum over all entities of a resource counts
-// it twice. A snapshot does not tell which of an entity's requests cascaded to it.
-type Summary struct {
-	Snapshots int
-	Windows   int // in which there was a snapshot
-	Entities  int // that have a snapshot
-	Events    int64
-	// First and Last are the starts of the first and the last window; zero if there is
-	// no snapshot.
-	First, Last time.Time
-	Limits      []Total // by name
-}
-
-// A Total is the consumption of one limit.
-type Total struct {
-	Limit   string
-	Windows int      // the windows in which a snapshot names the limit
-	Total   *big.Int // millitokens
-	Average *big.Int // millitokens for each of the windows, rounded towards zero
-}
-
-// Sum adds up all snapshots that a query asks for; it ignores the query's
-// Limit and Cursor. It reads them as [Snapshots.Read] does, page by page.
-func (s *Snapshots) Sum(ctx context.Context, q Query) (Summary, error) {
-	q.Limit, q.Cursor = 0, ""
-	r, err := s.newMerge(ctx, q)
-	if err != nil {
-		return Summary{}, err
-	}
-	var sum Summary
-	totals := map[string]*Total{}
-	counted := map[string]time.Time{} // by limit: the window that was counted last
-	entities := map[string]bool{}
-	for {
-		u, err := r.next(ctx)
-		if err != nil {
-			return Summary{}, err
-		}
-		if u == nil {
-			break
-		}
-		if sum.Snapshots == 0 {
-			sum.Last = u.Start
-		}
-		if sum.Snapshots == 0 || !u.Start.Equal(sum.First) { // the snapshots of a window follow each other
-			sum.Windows++
-		}
-		sum.First = u.Start
-		sum.Snapshots++
-		entities[u.Entity] = true
-		sum.Events += u.Events
-		for _, a := range u.Tokens {
-			if totals[a.Limit] == nil {
-				totals[a.Limit] = &Total{Limit: a.Limit, Total: new(big.Int)}
-			}
-			t := totals[a.Limit]
-			if t.Windows == 0 || !u.Start.Equal(counted[a.Limit]) {
-				t.Windows++
-				counted[a.Limit] = u.Start
-			}
-			t.Total.Add(t.Total, a.Milli)
-		}
-	}
-	sum.Entities = len(entities)
-	sum.Limits = averaged(totals)
-	return sum, nil
-}
-
-// averaged returns totals by limit, with their averages.
-func averaged(totals map[string]*Total) (limits []Total) {
-	for _, t := range totals {
-		t.Average = new(big.Int).Quo(t.Total, big.NewInt(int64(t.Windows)))
-		limits = append(limits, *t)
-	}
-	slices.SortFunc(limits, func(a, b Total) int { return cmp.Compare(a.Limit, b.Limit) })
-	return limits
 }
 
 // check validates a query, except its limit, and decodes its cursor; after is nil if

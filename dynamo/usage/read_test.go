@@ -66,7 +66,7 @@ func writeUsage(t *testing.T, s *dynamo.Store, api dynamo.API) (all []written) {
 						by = 0 // the peer has one item for all three
 					}
 					if by != 1 {
-						add(t, s, u.Key, usage.Step{Sequence: "1", Events: 1, Tokens: []store.Amount{{Limit: "rpm", Milli: 1000 * int64(n+10)}}})
+						counted(t, s, api, u.Key, 1, map[string]int64{"rpm": 1000 * int64(n+10)})
 						all = append(all, written{u, false})
 					}
 					if by != 0 {
@@ -230,11 +230,11 @@ func TestUsageIsReadByKeys(t *testing.T) {
 	for hour := range 24 * 40 {
 		k := hourly("user")
 		k.Start = noon.Add(time.Duration(hour) * time.Hour)
-		add(t, s, k, step(0, 1, 1000))
+		counted(t, s, db, k, 1, map[string]int64{"tpm": 1000})
 	}
 	from := noon.AddDate(0, 0, 20)
 	for i := range 100 {
-		add(t, s, usage.Key{Entity: fmt.Sprintf("user-%02d", i), Resource: "crowded", Start: from}, step(0, 1, 1000))
+		counted(t, s, db, usage.Key{Entity: fmt.Sprintf("user-%02d", i), Resource: "crowded", Start: from}, 1, map[string]int64{"tpm": 1000})
 	}
 	page, err := s.Usage().Read(t.Context(), usage.Query{Resource: "crowded", Limit: 80})
 	if err != nil {
@@ -246,17 +246,19 @@ func TestUsageIsReadByKeys(t *testing.T) {
 		requests int64
 		rcu      float64
 	}{
-		// A query for our items and one for the peer's; 12 items are less than 8 KB.
-		"entity and resource": {usage.Query{Entity: "user", Resource: "gpt-4"}, 2, 1.5},
-		// Two more find the resources. The peer's are not queried: there are none.
-		"entity": {usage.Query{Entity: "user"}, 3, 2},
-		// The index has the keys; each item is read, half a unit each.
-		"resource": {usage.Query{Resource: "gpt-4"}, 3, 7},
+		// A query for our items and one for the peer's; 12 items are less than 12 KB. Three
+		// more for the months with pages, the bucket's shards, and shard 0.
+		"entity and resource": {usage.Query{Entity: "user", Resource: "gpt-4"}, 5, 3},
+		// Two more find the resources. The peer's are not queried: there are none. No bucket is
+		// there to be read.
+		"entity": {usage.Query{Entity: "user"}, 5, 3},
+		// The index has the keys; each item is read, half a unit each. Buckets are in 17 partitions.
+		"resource": {usage.Query{Resource: "gpt-4"}, 21, 16},
 		// Its second page begins after the first, in the middle of a window.
-		"a later page":    {usage.Query{Resource: "crowded", Cursor: crowded}, 3, 7},
-		"another window":  {usage.Query{Entity: "user", Resource: "gpt-4", Window: usage.Daily}, 2, 1},
-		"another entity":  {usage.Query{Entity: "user-1"}, 1, 0.5},
-		"another of none": {usage.Query{Resource: "gpt"}, 2, 1},
+		"a later page":    {usage.Query{Resource: "crowded", Cursor: crowded}, 21, 16},
+		"another window":  {usage.Query{Entity: "user", Resource: "gpt-4", Window: usage.Daily}, 5, 2.5},
+		"another entity":  {usage.Query{Entity: "user-1"}, 3, 1.5},
+		"another of none": {usage.Query{Resource: "gpt"}, 20, 10},
 	} {
 		c.q.From, c.q.To, c.q.Limit = from, from.AddDate(0, 0, 5), 10
 		before := meter.Totals()
@@ -273,8 +275,8 @@ func TestUsageIsReadByKeys(t *testing.T) {
 func TestUsageThatExpiresMeanwhile(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
-	add(t, s, hourly("user"), step(0, 1, 1000))
-	add(t, s, hourly("user-1"), step(0, 1, 1000))
+	counted(t, s, f, hourly("user"), 1, nil)
+	counted(t, s, f, hourly("user-1"), 1, nil)
 	f.Set(faults.Before(func(c *faults.Call) error {
 		if c.Op == "BatchGetItem" {
 			_, err := s.DeleteEntity(t.Context(), "user")
@@ -292,10 +294,10 @@ func TestUsageThatExpiresMeanwhile(t *testing.T) {
 func TestUsageQueriesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
-	add(t, s, hourly("user"), step(0, 1, 1000))
+	counted(t, s, f, hourly("user"), 1, nil)
 	k := hourly("user")
 	k.Start = k.Start.Add(time.Hour)
-	add(t, s, k, step(0, 1, 1000))
+	counted(t, s, f, k, 1, nil)
 	page, err := s.Usage().Read(t.Context(), usage.Query{Entity: "user", Limit: 1})
 	if err != nil || page.Next == "" {
 		t.Fatalf("next %q, %v", page.Next, err)

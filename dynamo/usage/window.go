@@ -31,6 +31,11 @@ func ParseWindow(s string) (Window, error) {
 	return 0, &store.ValidationError{Field: "window", Value: s, Reason: `give "hourly", "daily" or "monthly"`}
 }
 
+func (w Window) check() error {
+	_, err := ParseWindow(w.String())
+	return err
+}
+
 // String returns "hourly", "daily" or "monthly".
 func (w Window) String() string {
 	if int(w) < len(windowNames) {

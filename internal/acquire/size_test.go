@@ -44,7 +44,7 @@ func newPlainStore(n int) *plainStore {
 	items := make([]plainItem, n)
 	for i := range items {
 		b, now := store.Bucket{Entity: entityName(i), Resource: "gpt-4"}, time.Now()
-		items[i].image = store.Image{ShardCount: 1, RefilledAt: now.UnixMilli(), ExpiresAt: now.Add(time.Hour).Unix()}
+		items[i].image = store.Image{ShardCount: 1, RefilledAt: now.UnixMilli(), ExpiresAt: now.Add(time.Hour).Unix(), Hour: int32(now.Unix() / 3600)} //nolint:gosec,mnd // hours fit
 		items[i].image.Writes = store.LimitState{Name: "wcu", Tokens: plan.WriteParams.Capacity, Params: plan.WriteParams}
 		for k, l := range s.limits {
 			items[i].limits[k] = store.LimitState{Name: l.Name, Tokens: l.Params().Capacity, Params: l.Params()}
@@ -123,7 +123,7 @@ func inUse(tb testing.TB) (heap, resident int64) {
 //
 // Not parallel: all tests share the heap.
 func TestARememberedBucketIsSmall(t *testing.T) {
-	const most = 800 // 781 were measured
+	const most = 800 // 797 were measured
 	n := *sizeBuckets
 	s := newPlainStore(n)
 	l, err := limiter.New(s, limiter.Options{Memory: n})

@@ -365,8 +365,13 @@ func TestWaitWithoutWaitingCostsWhatAcquireCosts(t *testing.T) { // not parallel
 	w.System(limiter.PerSecond("rps", 1_000_000))
 	req := ask("user", "rps", 1)
 	w.Take(w.Limiter, req)
-	acquire := testing.AllocsPerRun(200, func() { w.Must(errOf(w.Acquire(w.Context(), req))) })
-	if wait := testing.AllocsPerRun(200, func() { w.Must(errOf(w.Wait(w.Context(), req))) }); wait > acquire {
+	// The engine, in the same process, allocates more as counts grow: acquires are measured
+	// before and after.
+	count := func(do func() error) float64 { return testing.AllocsPerRun(200, func() { w.Must(do()) }) }
+	acquire := func() error { return errOf(w.Acquire(w.Context(), req)) }
+	before := count(acquire)
+	wait := count(func() error { return errOf(w.Wait(w.Context(), req)) })
+	if acquire := max(before, count(acquire)); wait > acquire {
 		w.Errorf("%v allocations, an acquire makes %v", wait, acquire)
 	}
 }

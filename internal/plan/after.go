@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // ImageOf returns the item that the create would make.
 func ImageOf(n *store.Create) *store.Image {
 	img := &store.Image{
-		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, CreatedAt: n.Now, ExpiresAt: n.ExpiresAt,
+		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, CreatedAt: n.Now, ExpiresAt: n.ExpiresAt, Hour: diary.HourOf(n.Now),
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		Writes: stateOf(&n.Writes),
@@ -69,7 +70,7 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 }
 
 // AfterRefill is the item as a refill leaves it, if no other client has written since
-// the image.
+// the image. If the refill turned, the diary is unread.
 func AfterRefill(r *store.Refill) *store.Image {
 	img := *r.Seen
 	img.RefilledAt = r.RefilledAt
@@ -84,6 +85,9 @@ func AfterRefill(r *store.Refill) *store.Image {
 	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
+	}
+	if r.Turn != nil {
+		img.Hour, img.Diary = r.Turn.Hour, &store.Diary{Unread: true}
 	}
 	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0)
 	img.Limits = make([]store.LimitState, 0, len(r.Changes))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -66,7 +67,7 @@ func (d *Debit) repairs(img *store.Image) *Wanted {
 
 // Take is the write that debits an item as it is.
 func (d *Debit) Take(img *store.Image, now int64) *store.Take {
-	t := &store.Take{Bucket: d.Bucket, Now: now, Debits: make([]store.Debit, 0, len(d.Amounts))}
+	t := &store.Take{Bucket: d.Bucket, Now: now, Seen: img, Turn: TurnOf(img, now), Debits: make([]store.Debit, 0, len(d.Amounts))}
 	if img.IsEvaluable() {
 		t.ShardCount = img.ShardCount
 	}
@@ -110,7 +111,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 		at = max(now, img.RefilledAt+1)
 	}
 	r = &store.Refill{
-		Bucket: img.Bucket, Seen: img,
+		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now),
 		RefilledAt: at,
 		Lapse:      img.HasValidUntil && img.ValidUntil <= now,
 		Changes:    make([]store.Change, 0, len(img.Limits)+1),
@@ -137,6 +138,9 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 		if repair.Owner != OwnerOf(img) {
 			r.Owner = &repair.Owner
 		}
+	}
+	if slices.ContainsFunc(r.Changes, func(c store.Change) bool { return c.Kind == store.AddLimit }) {
+		r.Turn = nil // a limit that comes back is still in the diary; the next write turns
 	}
 	r.Expiry = RefillExpiry(r, expires, now, multiplier)
 	AsFull(r, now)

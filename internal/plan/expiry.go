@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -31,7 +32,30 @@ func RefillExpiry(r *store.Refill, expires bool, now, multiplier int64) store.Ex
 		}
 		life = max(life, LifeOf(&s, r.Shard, count, multiplier))
 	}
+	if isUsedAgain(r.Seen, now) {
+		life = max(life, earnedLife)
+	}
 	return store.Expiry{Change: true, At: ExpiresAt(life, now, multiplier)}
+}
+
+// A bucket that is created again costs four write units: the item and three index entries.
+// To keep its kilobyte for a month costs a tenth of that. So a bucket that was used in two
+// hours of its life is kept for a month of silence, and its diary with it. One that was used
+// in one hour only is kept for two days and an hour: that costs a hundredth, and whoever
+// comes once a day is known on the second day (ADR 040).
+const (
+	firstLife  = 49 * 3_600_000      // in milliseconds
+	earnedLife = 32 * 24 * 3_600_000 // in milliseconds
+)
+
+// isUsedAgain reports whether a write to an item comes in a later hour than its creation, or
+// than its last accrual if the time of its creation is unknown.
+func isUsedAgain(img *store.Image, now int64) bool {
+	since := img.CreatedAt
+	if since == 0 {
+		since = img.RefilledAt
+	}
+	return diary.HourOf(now) > diary.HourOf(since)
 }
 
 // LifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the
@@ -50,11 +74,11 @@ func LifeOf(s *store.LimitState, shard, count int, multiplier int64) int64 {
 }
 
 // ExpiresAt is when the sweep may delete a bucket that is last written now. It is kept
-// for life, but at least for the life of the hidden write limit. It is 0, never, if
+// for life, but at least for that of a bucket that was used once. It is 0, never, if
 // multiplier is negative.
 func ExpiresAt(life, now, multiplier int64) int64 {
 	if multiplier < 0 {
 		return 0
 	}
-	return now/store.Milli + max(life, WriteParams.Period*multiplier)/store.Milli
+	return now/store.Milli + max(life, firstLife)/store.Milli
 }

@@ -17,7 +17,7 @@ import (
 // written. How much of it was earned since it ran dry is unknown.
 func Healed(img *store.Image, now, multiplier int64) *store.Refill {
 	r := &store.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: now,
+		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: now,
 		Writes:  pressingWrite(img),
 		Changes: make([]store.Change, 0, len(img.Limits)),
 	}

@@ -59,7 +59,7 @@ func PairsOf(images, before []*store.Image, now, multiplier int64) []*store.Pair
 func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store.Pair {
 	at := max(now, survivor.RefilledAt+1, retired.RefilledAt+1)
 	r := &store.Refill{
-		Bucket: survivor.Bucket, Seen: survivor, RefilledAt: at, ShardCount: survivor.ShardCount / 2,
+		Bucket: survivor.Bucket, Seen: survivor, Turn: TurnOf(survivor, now), RefilledAt: at, ShardCount: survivor.ShardCount / 2,
 		Changes: make([]store.Change, 0, len(survivor.Limits)),
 	}
 	r.Writes, _ = WritesChange(survivor, at, true)

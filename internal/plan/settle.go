@@ -66,7 +66,7 @@ func (d *Debit) Owes(img *store.Image) bool {
 //	this process   image: 8 of 10, returns 5 ──────────── writes +2 ──▶ 4; it should be 7
 //	another one                        takes 6 ──▶ 2
 func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
-	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: make([]store.Delta, 0, len(d.Amounts))}
+	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), Deltas: make([]store.Delta, 0, len(d.Amounts))}
 	for _, m := range d.Amounts {
 		s, _ := img.Limit(m.Limit)
 		delta := store.Delta{Limit: m.Limit, Tokens: -min(m.Milli, max(0, s.Tokens+MaxDebt)), Consumed: m.Milli, AtMost: CeilingOf(img, &s, now)}

@@ -31,7 +31,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		at = max(now, at)
 	}
 	donor := &store.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: at, Loose: loose, ShardCount: count,
+		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: at, Loose: loose, ShardCount: count,
 		Writes:  pressingWrite(img),
 		Changes: make([]store.Change, 0, len(img.Limits)),
 	}
@@ -94,7 +94,7 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 // Tighten gives a larger count to a shard whose sibling already exists.
 func Tighten(img *store.Image, count int, now int64) *store.Refill {
 	r := &store.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: max(now, img.RefilledAt), ShardCount: count,
+		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: max(now, img.RefilledAt), ShardCount: count,
 		Writes: pressingWrite(img), Changes: make([]store.Change, 0, len(img.Limits)),
 	}
 	for i := range img.Limits {

@@ -115,7 +115,7 @@ func (d *Debit) RefillAtStamp(img *store.Image, now int64) *store.Refill {
 		return nil
 	}
 	r := &store.Refill{
-		Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt,
+		Bucket: img.Bucket, Seen: img, Turn: t.Turn, RefilledAt: img.RefilledAt,
 		Writes:  store.Change{Limit: store.WriteLimit, Debit: WriteCost, AtLeast: WriteCost - t.Earned, AtMost: math.MaxInt64},
 		Changes: make([]store.Change, 0, len(t.Debits)),
 	}

@@ -2,9 +2,11 @@ package schema
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -21,11 +23,15 @@ const (
 	hasPeriod
 	isScheduled // has its own schedule of parameters
 	isQuota     // is reset, by calendar or by duration
+	isKept      // has a count in the diary: of the closed hour, or when the open one began
+	isCounted   // has a count of consumed tokens
 )
 
 type limitScan struct {
 	store.LimitState
-	seen uint8
+	seen uint16
+	// gained is what the limit consumed in the hour that was closed last.
+	gained int64
 	// bad is an unreadable attribute, the first by name. It matters only if the limit
 	// exists.
 	bad string
@@ -65,18 +71,19 @@ func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Ima
 	for attr, v := range item {
 		s.Read(attr, scalar(v))
 	}
-	return s.Image()
+	return s.Image(nil)
 }
 
 // DecodeBucketFrom is [DecodeBucket] for attributes, each of another name, whose strings
 // change after the call: it keeps copies of them. Instead of a copy it keeps a part of
-// asked, or one of the limits' names, if that is equal.
-func DecodeBucketFrom[A any](attributes []A, scalar func(*A) (name string, _ Scalar), asked store.Bucket, names []string) (*store.Image, error) {
+// asked, one of the limits' names, or the diary of known, an image of the same bucket or
+// nil, if that is equal.
+func DecodeBucketFrom[A any](attributes []A, scalar func(*A) (name string, _ Scalar), asked store.Bucket, names []string, known *store.Image) (*store.Image, error) {
 	var s BucketScan
 	for i := range attributes {
 		s.Read(scalar(&attributes[i]))
 	}
-	img, err := s.Image()
+	img, err := s.Image(known)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +118,7 @@ type BucketScan struct {
 	img   store.Image
 	hasRF bool
 	bad   string // an unreadable attribute of the item as a whole, the first by name
+	diary diaryScan
 
 	limits [typicalLimits]limitScan
 	used   int
@@ -119,10 +127,16 @@ type BucketScan struct {
 
 // Read reads an attribute.
 func (s *BucketScan) Read(attr string, v Scalar) {
+	if attr != DiaryText {
+		s.diary.bytes += len(attr) + v.size()
+	}
 	if name, field, ok := splitLimitAttr(attr); ok {
 		if l := s.limit(name); !l.decode(field, v) && (l.bad == "" || attr < l.bad) {
 			l.bad = attr
 		}
+		return
+	}
+	if s.readKept(attr, v) {
 		return
 	}
 	switch attr {
@@ -132,10 +146,39 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		s.key.SK = v.str()
 	case RF:
 		s.hasRF = true
+	case ClosedHour:
+		s.diary.closed, _ = v.integer()
+	case DiaryText:
+		s.diary.text = v.str()
 	}
 	if !decodeBucketAttr(&s.img, attr, v) && (s.bad == "" || attr < s.bad) {
 		s.bad = attr
 	}
+}
+
+// readKept reads an attribute in which the diary keeps a count; false if it is none.
+func (s *BucketScan) readKept(attr string, v Scalar) bool {
+	if limit, ok := strings.CutPrefix(attr, openedPrefix); ok {
+		if limit != "" {
+			s.limit(limit).seen |= isKept
+		}
+		return true
+	}
+	limit, ok := strings.CutPrefix(attr, gainedPrefix)
+	if !ok {
+		return false
+	}
+	gained, ok := v.counter()
+	if !ok && (s.bad == "" || attr < s.bad) {
+		s.bad = attr
+	}
+	if limit == "" {
+		s.diary.acquires = gained
+		return true
+	}
+	l := s.limit(limit)
+	l.gained, l.seen = gained, l.seen|isKept
+	return true
 }
 
 // limit returns the limit with a name.
@@ -160,8 +203,9 @@ func (s *BucketScan) limit(name string) *limitScan {
 	return &s.more[len(s.more)-1]
 }
 
-// Image returns the bucket, as [DecodeBucket] does.
-func (s *BucketScan) Image() (*store.Image, error) {
+// Image returns the bucket, as [DecodeBucket] does. known, if not nil, is an earlier image
+// of the same bucket; the image shares its diary if that is equal.
+func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 	corrupt := func(attr, reason string) error {
 		return &store.CorruptError{Key: s.key.String(), Attr: strings.Clone(attr), Reason: reason}
 	}
@@ -176,6 +220,9 @@ func (s *BucketScan) Image() (*store.Image, error) {
 	}
 	img := s.img
 	img.Bucket, img.ShardCount = bucket, max(img.ShardCount, 1)
+	if img.Hour != 0 {
+		img.Diary = s.keep(&img, known)
+	}
 	limits, damaged, reason := gather(&img, append(s.limits[:s.used], s.more...))
 	if reason != "" {
 		return nil, corrupt(damaged, reason)
@@ -198,6 +245,13 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 		return ok && img.RefilledAt >= 0
 	case Created:
 		img.CreatedAt, ok = v.integer()
+		return ok
+	case OpenHour:
+		n, ok := v.integer()
+		img.Hour = int32(max(0, min(n, math.MaxInt32))) //nolint:gosec // in range
+		return ok
+	case ClosedHour:
+		_, ok := v.integer()
 		return ok
 	case ShardCount:
 		n, ok := v.integer()
@@ -251,6 +305,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.Period, ok = v.integer()
 		return ok && 1 <= l.Period && l.Period <= maxPeriodMS
 	case FieldConsumed:
+		l.seen |= isCounted
 		l.Consumed, ok = v.counter()
 		return ok
 	case FieldSched:
@@ -312,7 +367,7 @@ func knownLimit(name string) bool { return name == WCU || store.CheckLimitName(n
 func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	path := bucketPath(c.Bucket)
 	shard := path[len(bucketPrefix)+len(c.Entity)+1+len(c.Resource):]
-	item := make(Item, 19+5*(len(c.Limits)+1))
+	item := make(Item, 21+5*(len(c.Limits)+1))
 	item[PK], item[SK] = S(ns+"/"+path), S(StateSK)
 	item[EntityID], item[Resource] = S(c.Entity), S(c.Resource)
 	gsi2, gsi4 := bucketIndexPKs(ns, c.Entity, c.Resource, isSpread)
@@ -320,6 +375,10 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	item[GSI3PK], item[GSI3SK] = S(EntityPK(ns, c.Entity)), S(bucketPrefix+c.Resource+shard)
 	putGSI4(item, gsi4, path)
 	item[RF], item[Created] = N(c.Now), N(c.Now)
+	item[OpenHour] = N(int64(diary.HourOf(c.Now)))
+	if slices.ContainsFunc(c.Limits, func(l store.NewLimit) bool { return l.Consumed > 0 }) {
+		item[Acquires] = N(1)
+	}
 	item[ShardCount], item[Cascade] = N(int64(c.ShardCount)), Bool(c.Owner.Cascade)
 	if c.Owner.Parent != "" {
 		item[ParentID] = S(c.Owner.Parent)

@@ -23,10 +23,14 @@ func TestABucketIsCopied(t *testing.T) {
 	t.Parallel()
 	text := func(s string) schema.Item { return schema.Item{schema.PInc: schema.S(s), schema.PGen: n("3")} }
 	for name, changes := range map[string]schema.Item{
-		"no owner":             {},
-		"an incarnation":       text("incarnation"),
-		"a parent":             {schema.ParentID: schema.S("parent")},
-		"both":                 {schema.ParentID: schema.S("parent"), schema.PInc: schema.S("incarnation"), schema.PGen: n("3")},
+		"no owner":       {},
+		"an incarnation": text("incarnation"),
+		"a parent":       {schema.ParentID: schema.S("parent")},
+		"both":           {schema.ParentID: schema.S("parent"), schema.PInc: schema.S("incarnation"), schema.PGen: n("3")},
+		"a diary": {
+			schema.OpenHour: n("480000"), schema.ClosedHour: n("479998"), schema.DiaryText: schema.S("[,rpm]aaaa:1,1;"),
+			schema.GainedAttr(""): n("3"), schema.GainedAttr("rpm"): n("3000"), "b_gone_tc": n("5"),
+		},
 		"a limit of long name": {"b_long_name_tk": n("1"), "b_long_name_cp": n("2"), "b_long_name_ra": n("3"), "b_long_name_rp": n("4")},
 	} {
 		for from, asked := range map[string]store.Bucket{"asked for": {Entity: "user-1", Resource: "gpt-4"}, "another": {}} {
@@ -44,7 +48,7 @@ func TestABucketIsCopied(t *testing.T) {
 				}
 				got, err := schema.DecodeBucketFrom(all, func(a *lent) (string, schema.Scalar) {
 					return lend(a.name), schema.Scalar{Kind: a.kind, Text: lend(a.text)}
-				}, asked, []string{"rpm"})
+				}, asked, []string{"rpm"}, nil)
 				for _, a := range all {
 					clear(a.name)
 					clear(a.text)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -78,7 +79,7 @@ func image(c *store.Create) *store.Image {
 		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 	}
 	img := &store.Image{
-		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, CreatedAt: c.Now, ExpiresAt: c.ExpiresAt,
+		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: diary.HourOf(c.Now),
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
 		Writes: state(c.Writes),

@@ -29,7 +29,6 @@ func TestKeys(t *testing.T) {
 		{schema.KeyOf(schema.BucketKey("ns1", b).Item()), schema.BucketKey("ns1", b)},
 		{schema.UsageKey("ns1", "e", "a/b:c", "daily", leapDay), schema.Key{"ns1/ENTITY#e", "#USAGE#a/b:c#daily#2024-02-29T00:00:00Z"}},
 		{schema.UsageKey("ns1", "e", "r", "", leapDay), schema.Key{"ns1/ENTITY#e", "#USAGE#r#2024-02-29T00:00:00Z"}},
-		{schema.Key{"", schema.UsageIndexSK("monthly", leapDay, "e")}, schema.Key{"", "USAGE#monthly#2024-02-29T00:00:00Z#e"}},
 	} {
 		if c.got != c.want {
 			t.Errorf("got key %q, want %q", c.got, c.want)

@@ -9,7 +9,10 @@ import (
 )
 
 // DecodeResourceRegistry lists the resources that have configuration, sorted.
-func DecodeResourceRegistry(item Item) []string {
+func DecodeResourceRegistry(item Item) []string { return resourcesIn(item) }
+
+// resourcesIn is the set of resources that an item has, sorted.
+func resourcesIn(item Item) []string {
 	set, ok := item[Resources].(*types.AttributeValueMemberSS)
 	if !ok || set == nil {
 		return nil

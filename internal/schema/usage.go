@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ const (
 	Window      = "window"       // S: hourly, daily or monthly
 	WindowStart = "window_start" // S, see [Timestamp]
 	TotalEvents = "total_events" // N
+	// DayRead, S, is in the snapshots that [EncodeDay] makes of diaries: when the diaries were
+	// read, in milliseconds, as text of one length. The peer takes no text for a count.
+	DayRead = "#day"
 )
 
 // UsagePrefix begins the sort key of every usage snapshot, in the partition of
@@ -67,11 +71,6 @@ func UsageKey(ns, entity, resource, window string, start time.Time) Key {
 // end with the start of the window.
 func UsageSK(resource, window string) string {
 	return UsagePrefix + resource + "#" + UsageWindow(window)
-}
-
-// UsageIndexSK is the GSI2 sort key of a snapshot.
-func UsageIndexSK(window string, start time.Time, entity string) string {
-	return UsageIndexPrefix + UsageWindow(window) + Timestamp(start) + "#" + entity
 }
 
 // UsageWindow is the part of a snapshot's keys that names the length of its window. The
@@ -155,6 +154,25 @@ func DecodeUsage(item Item) (Usage, error) {
 	return u, nil
 }
 
+// EncodeDay is the snapshot of a day in the peer's form, for the peer to read: whole tokens,
+// rounded down, and no window in the key. read is the instant at which the diaries were read,
+// in milliseconds.
+func EncodeDay(ns string, u *Usage, read int64, expires time.Time) Item {
+	at := Timestamp(u.Start)
+	item := UsageKey(ns, u.Entity, u.Resource, "", u.Start).Item()
+	item[EntityID], item[Resource], item[Window], item[WindowStart] = S(u.Entity), S(u.Resource), S(u.Window), S(at)
+	item[GSI2PK], item[GSI2SK] = S(ResourcePK(ns, u.Resource)), S(UsageIndexPrefix+at+"#"+u.Entity)
+	putGSI4(item, ns, EntityPK(ns, u.Entity))
+	item[TotalEvents], item[DayRead] = N(u.Events), S(fmt.Sprintf("%016d", read))
+	for _, a := range u.Tokens {
+		item[UsageAttr(a.Limit)] = &types.AttributeValueMemberN{Value: new(big.Int).Div(a.Milli, big.NewInt(milli)).String()}
+	}
+	if !expires.IsZero() {
+		item[TTL] = N(expires.Unix())
+	}
+	return item
+}
+
 // usageTokens is the usage of a limit in a snapshot, in millitokens.
 func usageTokens(item Item, limit string) (*big.Int, error) {
 	sum, ok := whole(item[UsageAttr(limit)])
@@ -170,15 +188,4 @@ func usageTokens(item Item, limit string) (*big.Int, error) {
 		sum.Add(sum, rest)
 	}
 	return sum, nil
-}
-
-// SplitUsage splits an amount of millitokens into whole tokens, rounded towards zero, and
-// the rest.
-func SplitUsage(amount int64) (whole, rest int64) { return amount / milli, amount % milli }
-
-// UsageWindowOf is the window of a snapshot, and its start; ok is false if the start cannot
-// be read.
-func UsageWindowOf(item Item) (window string, start time.Time, ok bool) {
-	start, err := ParseTimestamp(str(item[WindowStart]))
-	return str(item[Window]), start, err == nil
 }

@@ -2,7 +2,6 @@ package schema_test
 
 import (
 	"math/big"
-	"strings"
 	"testing"
 	"time"
 
@@ -60,40 +59,13 @@ func TestUsageAttributesAreApart(t *testing.T) {
 	}
 	for _, attr := range []string{
 		"PK", "SK", "GSI2PK", "GSI2SK", "GSI4PK", "GSI4SK", "entity_id", "resource", "window", "window_start", "ttl", "total_events",
-		schema.UsageSequenceAttr(0), schema.UsageSequenceAttr(31), "rpm#od",
+		"seq#0", "at#31", "low#1", "rpm#od", // of shards, in snapshots of earlier versions
 	} {
 		claim(attr, "the snapshot")
 	}
 	for _, limit := range []string{"ttl", "window", "resource", "PK", "GSI2SK", "seq", "rpm", "rpm.milli", "milli", "od"} {
 		claim(schema.UsageAttr(limit), limit)
 		claim(schema.UsageRestAttr(limit), limit)
-	}
-}
-
-func TestSequenceNumbersComparePadded(t *testing.T) {
-	t.Parallel()
-	last := ""
-	for _, s := range []string{"0", "9", "10", "300000000000000499659", "4421584500000000017450439091", strings.Repeat("9", 40)} {
-		padded, ok := schema.PadSequence(s)
-		if !ok || padded <= last || len(padded) != 40 {
-			t.Errorf("%s is padded as %q after %q", s, padded, last)
-		}
-		last = padded
-	}
-	for _, s := range []string{"", "-1", "1a", strings.Repeat("9", 41)} {
-		if padded, ok := schema.PadSequence(s); ok {
-			t.Errorf("%q is padded as %q", s, padded)
-		}
-	}
-}
-
-// The parts add up, and the rests of opposite changes cancel each other.
-func TestSplitUsage(t *testing.T) {
-	t.Parallel()
-	for _, c := range [][3]int64{{0, 0, 0}, {999, 0, 999}, {1500, 1, 500}, {-1500, -1, -500}, {-999, 0, -999}, {3000, 3, 0}} {
-		if whole, rest := schema.SplitUsage(c[0]); whole != c[1] || rest != c[2] {
-			t.Errorf("%d is split into %d and %d", c[0], whole, rest)
-		}
 	}
 }
 

@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	for name, tests := range map[string][]test{
 		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Repair": repairTests,
 		"Create": createTests, "Adjust": adjustTests,
-		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Invalid": invalidTests,
+		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Turn": turnTests, "Invalid": invalidTests,
 		"As many limits as there may be": mostLimitsTests,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func imageOf(c *store.Create) *store.Image {
 		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 	}
 	img := &store.Image{
-		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, CreatedAt: c.Now, ExpiresAt: c.ExpiresAt,
+		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: int32(c.Now / 3_600_000), //nolint:gosec // hours fit
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
 		Writes: state(c.Writes),

@@ -62,10 +62,23 @@ func (c *Conn) BatchGet(ctx context.Context, op string, keys []schema.Key, consi
 
 // BatchDelete deletes items, as [Conn.BatchGet] reads them.
 func (c *Conn) BatchDelete(ctx context.Context, op string, keys []schema.Key) error {
-	pending := make([]types.WriteRequest, len(keys))
+	writes := make([]types.WriteRequest, len(keys))
 	for i, k := range keys {
-		pending[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.Item()}}
+		writes[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.Item()}}
 	}
+	return c.batchWrite(ctx, op, writes)
+}
+
+// BatchPut writes items, each of another key, as [Conn.BatchGet] reads them.
+func (c *Conn) BatchPut(ctx context.Context, op string, items []schema.Item) error {
+	writes := make([]types.WriteRequest, len(items))
+	for i, it := range items {
+		writes[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
+	}
+	return c.batchWrite(ctx, op, writes)
+}
+
+func (c *Conn) batchWrite(ctx context.Context, op string, pending []types.WriteRequest) error {
 	for attempt := 0; len(pending) > 0; {
 		n := min(len(pending), maxBatchWrite)
 		out, err := Call(ctx, c, op, c.API.BatchWriteItem, &dynamodb.BatchWriteItemInput{

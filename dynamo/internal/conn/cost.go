@@ -2,8 +2,6 @@ package conn
 
 import (
 	"errors"
-	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -104,71 +102,7 @@ func value(f *float64) float64 {
 func FailureUnits(err error) float64 {
 	const kb, transactional = 1024, 2
 	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
-		return float64(max(1, (ItemSize(failed.Item)+kb-1)/kb))
+		return float64(max(1, (schema.ItemSize(failed.Item)+kb-1)/kb))
 	}
 	return float64(transactional * len(Cancellation(err)))
-}
-
-// ItemSize returns the size of an item by DynamoDB's rules, in bytes.
-func ItemSize(it schema.Item) int {
-	n := 0
-	for name, v := range it {
-		n += len(name) + valueSize(v)
-	}
-	return n
-}
-
-func valueSize(v types.AttributeValue) int {
-	const container, element = 3, 1
-	n := 0
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		n = len(v.Value)
-	case *types.AttributeValueMemberN:
-		n = numberSize(v.Value)
-	case *types.AttributeValueMemberB:
-		n = len(v.Value)
-	case *types.AttributeValueMemberSS:
-		for _, s := range v.Value {
-			n += len(s)
-		}
-	case *types.AttributeValueMemberNS:
-		for _, s := range v.Value {
-			n += numberSize(s)
-		}
-	case *types.AttributeValueMemberBS:
-		for _, b := range v.Value {
-			n += len(b)
-		}
-	case *types.AttributeValueMemberL:
-		n = container
-		for _, e := range v.Value {
-			n += element + valueSize(e)
-		}
-	case *types.AttributeValueMemberM:
-		n = container + element*len(v.Value) + ItemSize(v.Value)
-	default: // BOOL, NULL
-		n = 1
-	}
-	return n
-}
-
-// numberSize is one byte for each pair of digits from the first significant digit to
-// the last, one for the exponent, and one for a sign. Pairs are counted from the
-// decimal point.
-func numberSize(s string) int {
-	mantissa, exponent, _ := strings.Cut(strings.ToUpper(s), "E")
-	shift, _ := strconv.Atoi(exponent) // "" is 0, and DynamoDB returns no other
-	size := 1
-	if strings.HasPrefix(mantissa, "-") {
-		size = 2
-	}
-	whole, fraction, _ := strings.Cut(strings.TrimLeft(mantissa, "+-"), ".")
-	digits := whole + fraction
-	first, last := strings.IndexAny(digits, "123456789"), strings.LastIndexAny(digits, "123456789")
-	if first < 0 {
-		return 1
-	}
-	pair := func(digit int) int { return (len(whole) - 1 - digit + shift) >> 1 }
-	return size + pair(first) - pair(last) + 1
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// An Attr is an attribute of the item: one of the constants, or a field of a limit or
-// shard that a [Write] has declared.
+// An Attr is an attribute of the item: one of the constants, or a field of a limit that a
+// [Write] has declared.
 type Attr int32
 
-// The attributes that are not of a limit or shard.
+// The attributes that are not of a limit.
 const (
 	RF Attr = iota
 	ShardCount
@@ -23,15 +23,12 @@ const (
 	Incarnation
 	WriteTokens // the balance of the hidden write limit
 	WriteConsumed
-	EntityID
-	Resource
-	Window
-	WindowStart
-	GSI2PK
-	GSI2SK
-	GSI4PK
-	GSI4SK
-	TotalEvents
+	Hour           // that is open in the diary
+	ClosedHour     // that was closed last
+	DiaryText      // of the hours before
+	Acquires       // ever
+	AcquiresOpened // when the open hour began
+	AcquiresGained // in the closed hour
 )
 
 // fixed has the aliases and names of the constants. An alias that equals the name needs
@@ -48,30 +45,24 @@ var fixed = [...]struct{ alias, name string }{
 	Incarnation:      {"#pinc", schema.PInc},
 	WriteTokens:      {"#w", schema.WCUTokens},
 	WriteConsumed:    {"#x", schema.WCUConsumed},
-	EntityID:         {schema.EntityID, schema.EntityID},
-	Resource:         {"#resource", schema.Resource},
-	Window:           {"#window", schema.Window},
-	WindowStart:      {schema.WindowStart, schema.WindowStart},
-	GSI2PK:           {schema.GSI2PK, schema.GSI2PK},
-	GSI2SK:           {schema.GSI2SK, schema.GSI2SK},
-	GSI4PK:           {schema.GSI4PK, schema.GSI4PK},
-	GSI4SK:           {schema.GSI4SK, schema.GSI4SK},
-	TotalEvents:      {schema.TotalEvents, schema.TotalEvents},
+	Hour:             {schema.OpenHour, schema.OpenHour},
+	ClosedHour:       {schema.ClosedHour, schema.ClosedHour},
+	DiaryText:        {schema.DiaryText, schema.DiaryText},
+	Acquires:         {schema.Acquires, schema.Acquires},
+	AcquiresOpened:   {"#do", schema.OpenedAttr("")},
+	AcquiresGained:   {"#dp", schema.GainedAttr("")},
 }
 
 // An Attr has in its lower byte a constant above, or the kind of a field. The upper
-// bytes then have the number of the limit or shard.
+// bytes then have the number of the limit.
 const (
-	firstField    = 64 // a bucket's limit: see schema.LimitFields
-	usageCount    = 128
-	usageRest     = 129
-	usageShard    = 130
-	usageCounters = 131
-	usageLow      = 132
-	numberShift   = 8
+	firstField  = 64 // a bucket's limit: see schema.LimitFields
+	diaryOpened = 128
+	diaryGained = 129
+	numberShift = 8
 )
 
-// numbered reports whether an attribute of a kind belongs to a limit or shard.
+// numbered reports whether an attribute of a kind belongs to a limit.
 func numbered(kind byte) bool { return kind >= firstField }
 
 var (
@@ -109,23 +100,11 @@ const Fields = len(schema.LimitFields)
 // Field is one of the limit's fields, 0 to [Fields]−1.
 func (l Limit) Field(i int) Attr { return l.attr(firstField + byte(i)) }
 
-// Usage is the limit's count of whole tokens in a usage snapshot.
-func (l Limit) Usage() Attr { return l.attr(usageCount) }
+// Opened is the limit's count of consumed tokens when the open hour of the diary began.
+func (l Limit) Opened() Attr { return l.attr(diaryOpened) }
 
-// UsageRest is the limit's count of the millitokens that [Limit.Usage] cannot hold.
-func (l Limit) UsageRest() Attr { return l.attr(usageRest) }
-
-// A Shard is a shard of a bucket that a [Write] to a usage snapshot has declared.
-type Shard struct{ subject }
-
-// Sequence identifies the shard's last step that was counted.
-func (s Shard) Sequence() Attr { return s.attr(usageShard) }
-
-// Counters are the shard's counters after that step.
-func (s Shard) Counters() Attr { return s.attr(usageCounters) }
-
-// Low is the state of the shard before the first step that was counted.
-func (s Shard) Low() Attr { return s.attr(usageLow) }
+// Gained is what the limit consumed in the hour that was closed last.
+func (l Limit) Gained() Attr { return l.attr(diaryGained) }
 
 // A subject is a limit or shard by its number in the write.
 type subject struct {

@@ -3,7 +3,6 @@ package expression
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -24,7 +23,7 @@ type Shape struct {
 // compile makes the text of a key.
 func compile(key string) (*Shape, error) {
 	c := compiler{
-		rest: key, names: make(map[string]string), limits: make(map[int]string), shards: make(map[int]int),
+		rest: key, names: make(map[string]string), limits: make(map[int]string),
 		sets: clause{separator: ","}, removes: clause{separator: ","}, adds: clause{separator: ","},
 	}
 	for i := range c.conditions {
@@ -74,7 +73,6 @@ type compiler struct {
 	names               map[string]string
 	limits              map[int]string // names by number
 	named               []string       // limits that are not hidden
-	shards              map[int]int    // shards by number
 	sets, removes, adds clause
 	conditions          [second + 1]clause
 }
@@ -105,10 +103,7 @@ func (c *compiler) operation() error {
 		return store.CheckLimitName(name)
 	case declareWriteLimit:
 		c.limits[c.number()] = schema.WCU
-	case declareShard:
-		i := c.number()
-		c.shards[i] = c.number()
-	case set, setOnce:
+	case set, copied, gained, gainedUntil:
 		c.sets.part(c.expand(f))
 	case remove:
 		c.removes.part(c.expand(f))
@@ -122,7 +117,8 @@ func (c *compiler) operation() error {
 
 // expand reads the operands of an operation and puts them into its template.
 func (c *compiler) expand(f form) string {
-	var attrs, values [2]string
+	var attrs [maxAttrs]string
+	var values [2]string
 	for i := range operands[f].attrs {
 		attrs[i] = c.attr()
 	}
@@ -137,6 +133,8 @@ func (c *compiler) expand(f form) string {
 			text.WriteString(attrs[0])
 		case '@':
 			text.WriteString(attrs[1])
+		case '%':
+			text.WriteString(attrs[2])
 		case ':':
 			text.WriteString(values[next])
 			next++
@@ -160,16 +158,10 @@ func (c *compiler) attr() string {
 	i := c.number()
 	var alias, name string
 	switch kind {
-	case usageCount:
-		alias, name = "#t"+strconv.Itoa(i), schema.UsageAttr(c.limits[i])
-	case usageRest:
-		alias, name = "#m"+strconv.Itoa(i), schema.UsageRestAttr(c.limits[i])
-	case usageShard:
-		alias, name = "#q"+ordinal(i), schema.UsageSequenceAttr(c.shards[i])
-	case usageCounters:
-		alias, name = "#c"+ordinal(i), schema.UsageCountersAttr(c.shards[i])
-	case usageLow:
-		alias, name = "#l"+ordinal(i), schema.UsageLowAttr(c.shards[i])
+	case diaryOpened:
+		alias, name = "#o"+ordinal(i), schema.OpenedAttr(c.limits[i])
+	case diaryGained:
+		alias, name = "#g"+ordinal(i), schema.GainedAttr(c.limits[i])
 	default:
 		field := int(kind - firstField)
 		alias, name = "#"+string(rune('A'+field))+ordinal(i), schema.LimitAttr(c.limits[i], schema.LimitFields[field])

@@ -36,35 +36,32 @@ func TestText(t *testing.T) {
 	t.Parallel()
 	got, _ := done(t, new(expression.Cache), func(w *expression.Write) {
 		stamp := w.Number(":rf", 1)
-		w.Add(expression.TotalEvents, stamp)
+		w.Add(expression.Acquires, stamp)
 		w.Set(expression.RF, stamp)
 		w.Require(expression.RF.AtMost(stamp))
 		w.RequireFirst(expression.ShardCount.Exists())
 		w.RequireFirst(expression.ShardCount.AtLeast(stamp))
 		w.RequireSecond(expression.ShardCount.Equals(stamp))
 		w.Remove(expression.TTL)
-		hidden, l, s := w.WriteLimit(70), w.Limit(0, "a.b"), w.Shard(12, 31)
+		hidden, l := w.WriteLimit(70), w.Limit(0, "a.b")
 		w.Add(hidden.Tokens(), hidden.Number('d', 1))
 		w.Require(expression.EitherAbsent(l.Tokens(), l.Capacity()))
 		w.Require(l.Tokens().Between(l.Number('l', 1), l.Number('h', 2)))
-		w.Add(l.Usage(), l.Number('t', 2))
-		w.Add(l.UsageRest(), l.Number('m', 2))
-		w.Set(s.Sequence(), s.Text('f', "1"))
+		w.Copy(l.Opened(), l.Consumed(), stamp)
+		w.SetDifference(l.Gained(), l.Consumed(), l.Opened(), stamp)
 		w.Require(expression.RF.AbsentOrAbove(stamp))
 		w.Require(expression.RF.AbsentOrEquals(stamp))
-		w.SetOnce(s.Low(), s.Text('g', "2"))
-		w.Require(s.Sequence().AbsentOrFollows(stamp, s.Counters(), s.Text('h', "3")))
 		w.Require(expression.TTL.Absent())
 	})
 	want := &expression.Shape{
-		Update: "SET #rf=:rf,#qc=:Fc,#lc=if_not_exists(#lc,:Gc) REMOVE #ttl ADD total_events :rf,#A18 :D18,#t0 :T0,#m0 :M0",
+		Update: "SET #rf=:rf,#o0=if_not_exists(#E0,:rf),#g0=if_not_exists(#E0,:rf)-if_not_exists(#o0,:rf) REMOVE #ttl ADD dn :rf,#A18 :D18",
 		Condition: "#rf <= :rf AND (attribute_not_exists(#A0) OR attribute_not_exists(#B0)) AND #A0 BETWEEN :L0 AND :H0 AND " +
 			"(attribute_not_exists(#rf) OR #rf > :rf) AND (attribute_not_exists(#rf) OR #rf=:rf) AND " +
-			"(attribute_not_exists(#qc) OR #qc < :rf AND #cc=:Hc) AND attribute_not_exists(#ttl) AND " +
+			"attribute_not_exists(#ttl) AND " +
 			"(attribute_exists(#sc) AND #sc >= :rf OR #sc=:rf)",
 		Names: map[string]string{
 			"#rf": "rf", "#sc": "shard_count", "#ttl": "ttl", "#A18": "b_wcu_tk", "#A0": "b_a.b_tk", "#B0": "b_a.b_cp",
-			"#t0": "a.b", "#m0": "a.b#milli", "#qc": "seq#31", "#cc": "at#31", "#lc": "low#31",
+			"#E0": "b_a.b_tc", "#o0": "do_a.b", "#g0": "dp_a.b",
 		},
 		Limits: []string{"a.b"},
 	}
@@ -138,8 +135,6 @@ func TestKeysDiffer(t *testing.T) {
 			w.Limit(0, "a")
 			w.Require(w.WriteLimit(0).Tokens().Exists())
 		},
-		func(w *expression.Write) { w.Require(w.Shard(0, 1).Sequence().Exists()) },
-		func(w *expression.Write) { w.Require(w.Shard(0, 2).Sequence().Exists()) },
 	} {
 		// A key with a longer beginning does not fit the memory on the stack.
 		for _, before := range []int{0, 30, 300} {

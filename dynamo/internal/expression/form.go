@@ -8,9 +8,10 @@ type form byte
 const (
 	declareLimit form = iota
 	declareWriteLimit
-	declareShard
 	set
-	setOnce
+	copied
+	gained
+	gainedUntil
 	remove
 	add
 	equal
@@ -21,45 +22,48 @@ const (
 	absent
 	absentOrEqual
 	absentOrAbove
-	absentOrFollows
 	eitherAbsent
 	formCount
 )
 
-// templates are the texts of operations: "#" stands for the attribute, "@" for another
-// attribute, and ":" for each value in turn.
+// templates are the texts of operations: "#" stands for the attribute, "@" and "%" for
+// other attributes, and ":" for each value in turn.
 var templates = [formCount]string{
-	set:             "#=:",
-	setOnce:         "#=if_not_exists(#,:)",
-	remove:          "#",
-	add:             "# :",
-	equal:           "#=:",
-	atMost:          "# <= :",
-	atLeast:         "# >= :",
-	between:         "# BETWEEN : AND :",
-	exists:          "attribute_exists(#)",
-	absent:          "attribute_not_exists(#)",
-	absentOrEqual:   "(attribute_not_exists(#) OR #=:)",
-	absentOrAbove:   "(attribute_not_exists(#) OR # > :)",
-	absentOrFollows: "(attribute_not_exists(#) OR # < : AND @=:)",
-	eitherAbsent:    "(attribute_not_exists(#) OR attribute_not_exists(@))",
+	set:           "#=:",
+	copied:        "#=if_not_exists(@,:)",
+	gained:        "#=if_not_exists(@,:)-if_not_exists(%,:)",
+	gainedUntil:   "#=:-if_not_exists(@,:)",
+	remove:        "#",
+	add:           "# :",
+	equal:         "#=:",
+	atMost:        "# <= :",
+	atLeast:       "# >= :",
+	between:       "# BETWEEN : AND :",
+	exists:        "attribute_exists(#)",
+	absent:        "attribute_not_exists(#)",
+	absentOrEqual: "(attribute_not_exists(#) OR #=:)",
+	absentOrAbove: "(attribute_not_exists(#) OR # > :)",
+	eitherAbsent:  "(attribute_not_exists(#) OR attribute_not_exists(@))",
 }
 
 // operands are the numbers of attributes and values in the templates.
 var operands = func() (of [formCount]struct{ attrs, values int }) {
 	for f, text := range templates {
 		if strings.Contains(text, "#") {
-			of[f].attrs = 1 + strings.Count(text, "@")
+			of[f].attrs = 1 + strings.Count(text, "@") + strings.Count(text, "%")
 		}
 		of[f].values = strings.Count(text, ":")
 	}
 	return of
 }()
 
+// maxAttrs is the most attributes of an operation.
+const maxAttrs = 3
+
 // An operation is a form with its operands.
 type operation struct {
 	form   form
-	attrs  [2]Attr
+	attrs  [maxAttrs]Attr
 	values [2]Value
 }
 
@@ -67,7 +71,7 @@ type operation struct {
 type Condition struct{ operation }
 
 func condition(f form, a Attr, v Value) Condition {
-	return Condition{operation{f, [2]Attr{a}, [2]Value{v}}}
+	return Condition{operation{f, [maxAttrs]Attr{a}, [2]Value{v}}}
 }
 
 // Equals requires that an attribute equals a value.
@@ -82,7 +86,7 @@ func (a Attr) AtLeast(v Value) Condition { return condition(atLeast, a, v) }
 // Between requires that an attribute lies between two values. It is one operator, and
 // the server rejects bounds in the wrong order.
 func (a Attr) Between(low, high Value) Condition {
-	return Condition{operation{between, [2]Attr{a}, [2]Value{low, high}}}
+	return Condition{operation{between, [maxAttrs]Attr{a}, [2]Value{low, high}}}
 }
 
 // Exists requires that the item has an attribute.
@@ -97,13 +101,7 @@ func (a Attr) AbsentOrEquals(v Value) Condition { return condition(absentOrEqual
 // AbsentOrAbove requires that an attribute is absent or greater than a value.
 func (a Attr) AbsentOrAbove(v Value) Condition { return condition(absentOrAbove, a, v) }
 
-// AbsentOrFollows requires that an attribute is absent, or that it is less than a value and
-// that another attribute equals another value.
-func (a Attr) AbsentOrFollows(v Value, other Attr, equal Value) Condition {
-	return Condition{operation{absentOrFollows, [2]Attr{a, other}, [2]Value{v, equal}}}
-}
-
 // EitherAbsent requires that one of two attributes is absent.
 func EitherAbsent(a, b Attr) Condition {
-	return Condition{operation{form: eitherAbsent, attrs: [2]Attr{a, b}}}
+	return Condition{operation{form: eitherAbsent, attrs: [maxAttrs]Attr{a, b}}}
 }

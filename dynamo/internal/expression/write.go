@@ -49,27 +49,36 @@ func (w *Write) WriteLimit(i int) Limit {
 	return Limit{subject{w, i}}
 }
 
-// Shard declares shard of a bucket as the shard with number i. Numbers are unique among
-// the shards of a write.
-func (w *Write) Shard(i, shard int) Shard {
-	var room [operationRoom]byte
-	w.key.add(appendNumber(appendNumber(appendForm(room[:0], declareShard, always), i), shard))
-	return Shard{subject{w, i}}
+// Set sets an attribute to a value.
+func (w *Write) Set(a Attr, v Value) {
+	w.record(always, operation{set, [maxAttrs]Attr{a}, [2]Value{v}})
 }
 
-// Set sets an attribute to a value.
-func (w *Write) Set(a Attr, v Value) { w.record(always, operation{set, [2]Attr{a}, [2]Value{v}}) }
+// Copy sets an attribute to what another one has before the write, or to a value if the
+// item does not have that.
+func (w *Write) Copy(a, from Attr, absent Value) {
+	w.record(always, operation{copied, [maxAttrs]Attr{a, from}, [2]Value{absent}})
+}
 
-// SetOnce sets an attribute to a value if the item does not have the attribute.
-func (w *Write) SetOnce(a Attr, v Value) {
-	w.record(always, operation{setOnce, [2]Attr{a}, [2]Value{v}})
+// SetDifference sets an attribute to the difference of two others before the write. A value
+// stands for one that the item does not have.
+func (w *Write) SetDifference(a, of, less Attr, absent Value) {
+	w.record(always, operation{gained, [maxAttrs]Attr{a, of, less}, [2]Value{absent, absent}})
+}
+
+// SetGainUntil sets an attribute to the difference between a value and an attribute before the
+// write. absent stands for an attribute that the item does not have.
+func (w *Write) SetGainUntil(a Attr, until Value, less Attr, absent Value) {
+	w.record(always, operation{gainedUntil, [maxAttrs]Attr{a, less}, [2]Value{until, absent}})
 }
 
 // Remove removes an attribute.
-func (w *Write) Remove(a Attr) { w.record(always, operation{form: remove, attrs: [2]Attr{a}}) }
+func (w *Write) Remove(a Attr) { w.record(always, operation{form: remove, attrs: [maxAttrs]Attr{a}}) }
 
 // Add adds a value to a number.
-func (w *Write) Add(a Attr, v Value) { w.record(always, operation{add, [2]Attr{a}, [2]Value{v}}) }
+func (w *Write) Add(a Attr, v Value) {
+	w.record(always, operation{add, [maxAttrs]Attr{a}, [2]Value{v}})
+}
 
 // Require makes a condition a part of the write's condition. All parts must hold.
 func (w *Write) Require(c Condition) { w.record(always, c.operation) }

@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 
 	// Memory does no I/O. The plan has no clock and no lock.
 	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store"},
-	"internal/plan":   {"internal/bucket", "store"},
+	"internal/plan":   {"internal/bucket", "internal/diary", "store"},
 	"internal/lane":   {"internal/calls"},
 	"internal/calls":  {},
 	// The order of callers that wait for tokens has no clock and no I/O.
@@ -62,15 +62,16 @@ var mayImport = map[string][]string{
 
 	// The contract, and the arithmetic.
 	"store":             {},
-	"store/storetest":   {".", "store"},
+	"store/storetest":   {".", "store", "internal/diary"},
 	"internal/bucket":   {},
 	"internal/calendar": {},
+	"internal/diary":    {"store"},
 
 	// The store on DynamoDB.
-	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/calls", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
+	"dynamo":                     {"store", "dynamo/audit", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/direct", "dynamo/internal/expression", "dynamo/internal/namespace", "internal/bucket", "internal/calls", "internal/diary", "internal/process", "internal/schema", "internal/upkeep", sdk + "/..."},
 	"dynamo/admin":               {"store", "dynamo", "dynamo/audit", "dynamo/stream", "dynamo/usage", "dynamo/internal/conn", "dynamo/internal/namespace", "internal/schema", sdk + "/..."},
 	"dynamo/stream":              {"store", "dynamo", "dynamo/audit", "dynamo/internal/conn", "dynamo/internal/plainjson", "internal/schema", sdk + "/..."},
-	"dynamo/usage":               {"store", "dynamo/internal/conn", "dynamo/internal/expression", "internal/schema", sdk + "/..."},
+	"dynamo/usage":               {"store", "dynamo/internal/conn", "internal/diary", "internal/schema", sdk + "/..."},
 	"dynamo/audit":               {"store", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/fastclient":          {"dynamo/fastclient/internal/...", "dynamo/internal/direct", "dynamo/internal/plainjson", "internal/calls", sdk + "/..."},
 	"dynamo/internal/direct":     {sdkDB},
@@ -79,7 +80,7 @@ var mayImport = map[string][]string{
 	"dynamo/internal/expression": {"dynamo/internal/direct", "store", "internal/schema", sdkDB + "/types"},
 	"dynamo/internal/namespace":  {"store", "dynamo/audit", "dynamo/internal/conn", "internal/schema", sdk + "/..."},
 	"dynamo/internal/fixture":    {"store", "dynamo", "dynamo/audit", "dynamolite", help + "faults", help + "testbed", "internal/schema", sdk + "/..."},
-	"internal/schema":            {"store", sdkDB + "/types"},
+	"internal/schema":            {"internal/diary", "store", sdkDB + "/types"},
 	// The codes with which AWS refuses credentials.
 	"internal/awsauth": {},
 
@@ -106,7 +107,7 @@ var mayImport = map[string][]string{
 	engine + "differential": {},
 
 	// Packages that run on a store.
-	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "internal/process", "internal/upkeep", lru},
+	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "internal/diary", "internal/process", "internal/upkeep", lru},
 	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 
 	// Servers and clients of every protocol.
@@ -138,10 +139,10 @@ var mayImport = map[string][]string{
 
 	// What it does.
 	program + "archive":                 {"store", "internal/awsauth", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
-	program + "redrive":                 {"store", "aggregator", "dynamo/stream", "dynamo/usage", sdk + "/aws", sdk + "/service/sqs/..."},
+	program + "redrive":                 {"store", "aggregator", "dynamo/stream", sdk + "/aws", sdk + "/service/sqs/..."},
 	program + "replay":                  {"store", "internal/bucket"},
 	program + "replay/logs":             {program + "replay", "store"},
-	program + "estimate":                {".", "store", "aggregator", "dynamo", "dynamo/admin", "dynamo/stream", "dynamo/usage", "dynamolite", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
+	program + "estimate":                {".", "store", "aggregator", "dynamo", "dynamo/admin", "dynamo/stream", "dynamolite", "internal/diary", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
 	program + "loadtest":                {".", "store", "dynamo", "dynamo/admin", "dynamolite", program + "estimate", program + "drive/...", "internal/schema", program + "loadtest/result", program + "scenario", sdk + "/..."},
 	program + "loadtest/compare":        {"store", program + "loadtest/result"},
 	program + "loadtest/report":         {program + "chart", program + "limitarg", program + "loadtest/result", program + "loadtest/swarm"},

@@ -3,7 +3,6 @@ package sim_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,43 +15,42 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// bookkeeper changes what is counted, and may hide failures.
+// bookkeeper changes what is saved, and may hide failures.
 type bookkeeper struct {
 	aggregator.Usage
 
-	change func(*usage.Delta)
+	change func(*usage.Diary)
 	hush   bool // reports no failure
 }
 
-func (b bookkeeper) Add(ctx context.Context, d *usage.Delta) error {
-	changed := *d
-	changed.Steps = slices.Clone(d.Steps)
-	if b.change != nil {
-		b.change(&changed)
+func (b bookkeeper) SaveLast(ctx context.Context, all ...usage.Diary) error {
+	changed := slices.Clone(all)
+	for i := range changed {
+		if b.change != nil {
+			b.change(&changed[i])
+		}
 	}
-	err := b.Usage.Add(ctx, &changed)
+	err := b.Usage.SaveLast(ctx, changed...)
 	if b.hush {
 		return nil
 	}
 	return err
 }
 
-// unconditional counts everything, even twice.
-func unconditional(request any) {
-	in, ok := usageUpdate(request)
-	if !ok {
-		return
+// saveEntries changes the hours of a diary.
+func saveEntries(change func([]diary.Entry) []diary.Entry) func(*usage.Diary) {
+	return func(d *usage.Diary) {
+		entries, err := diary.Parse(d.Text)
+		must(err)
+		d.Text = ""
+		for _, e := range change(entries) {
+			d.Text = diary.Append(d.Text, e)
+		}
 	}
-	in.ConditionExpression = nil
-	maps.DeleteFunc(in.ExpressionAttributeValues, func(name string, _ types.AttributeValue) bool { return name[1] == 'F' })
-}
-
-func usageUpdate(request any) (*dynamodb.UpdateItemInput, bool) {
-	in, ok := request.(*dynamodb.UpdateItemInput)
-	return in, ok && strings.HasPrefix(text(in.Key["SK"]), "#USAGE#")
 }
 
 // ahead makes a follower's checkpoint point past its real position.
@@ -85,8 +83,8 @@ func (s tender) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 func TestLongBrokenAggregatorsAreSeen(t *testing.T) {
 	t.Parallel()
 	one := odds{followers: 1}
-	wild := odds{followers: 1, throttled: 0.05, lostBefore: 0.02, lostAfter: 0.05, hangs: 0.01}
-	counting := func(change func(*usage.Delta)) breakage {
+	wild := odds{followers: 1, merged: true, hot: true, throttled: 0.05, lostBefore: 0.02, lostAfter: 0.05, hangs: 0.01}
+	saving := func(change func(*usage.Diary)) breakage {
 		return breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, change: change} }}
 	}
 	tending := func(f func(limiter.Store) limiter.Store) breakage { return breakage{tender: f} }
@@ -96,26 +94,21 @@ func TestLongBrokenAggregatorsAreSeen(t *testing.T) {
 		odds    odds
 		broken  breakage
 	}{
-		{"batches count twice", "usage", one, breakage{mangle: unconditional}},
-		{"a lost answer counts twice", "usage", odds{lostAfter: 0.1, followers: 1}, breakage{mangle: unconditional}},
-		{"what failed is forgotten", "usage", wild, breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, hush: true} }}},
-		{"returns are not counted", "usage", one, counting(func(d *usage.Delta) {
-			for i := range d.Steps {
-				d.Steps[i].Tokens = slices.DeleteFunc(slices.Clone(d.Steps[i].Tokens), func(a store.Amount) bool { return a.Milli < 0 })
+		{"what failed is forgotten", "diary", wild, breakage{usage: func(u aggregator.Usage) aggregator.Usage { return bookkeeper{Usage: u, hush: true} }}},
+		{"the open hour is lost", "diary", one, saving(saveEntries(func(all []diary.Entry) []diary.Entry { return all[:len(all)-1] }))},
+		{"usage goes to the next hour", "diary", one, saving(saveEntries(func(all []diary.Entry) []diary.Entry {
+			for i := range all {
+				all[i].Hour++
 			}
-		})},
-		{"limits count as events", "usage", one, counting(func(d *usage.Delta) {
-			for i := range d.Steps {
-				d.Steps[i].Events *= int64(len(d.Steps[i].Tokens))
-			}
-		})},
-		{"usage goes to the next window", "usage", one, counting(func(d *usage.Delta) { d.Start = d.Window.End(d.Start) })},
-		{"writes are counted", "usage", one, breakage{mangle: func(request any) {
-			if in, ok := usageUpdate(request); ok {
-				in.UpdateExpression = aws.String(*in.UpdateExpression + ", " + hidden + " :n")
+			return all
+		}))},
+		{"shards are not told apart", "diary", odds{followers: 1, hot: true}, saving(func(d *usage.Diary) { d.Shard = 0 })},
+		{"turns have no lock", "diary", odds{followers: 1, hot: true}, breakage{mangle: func(request any) {
+			if in, ok := request.(*dynamodb.UpdateItemInput); ok && in.ConditionExpression != nil {
+				in.ConditionExpression = aws.String(strings.Replace(*in.ConditionExpression, "dh=:dc", "attribute_exists(dh)", 1))
 			}
 		}}},
-		{"followers skip", "usage", odds{crash: 0.004, followers: 1, tailed: true}, breakage{mangle: ahead}},
+		{"followers skip", "diary", odds{crash: 0.004, followers: 1, tailed: true}, breakage{mangle: ahead}},
 		{"aggregators refill without the lock", "bucket", odds{followers: 1, hot: true}, tending(func(s limiter.Store) limiter.Store { return lockless{s} })},
 		{"aggregators consume", "usage", one, tending(func(s limiter.Store) limiter.Store {
 			return tender{s, func(r *store.Refill) {

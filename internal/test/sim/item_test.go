@@ -98,9 +98,12 @@ type state struct {
 	rf, ttl  int64 // ttl is 0 if the item never expires
 	count    int   // the item's number of shards
 	levels   map[string]level
-	half     []string // limits with an attribute that is missing or no number
-	life     int      // numbers the items under this key: 1 is the first
-	disabled bool     // a peer stamped the item as disabled
+	gone     map[string]int64 // what limits have consumed that were removed
+	half     []string         // limits with an attribute that is missing or no number
+	life     int              // numbers the items under this key: 1 is the first
+	open     int64            // the open hour of its diary; 0 if it has none
+	created  int64            // when the item was made
+	disabled bool             // a peer stamped the item as disabled
 }
 
 // readState reads an item; nil means no item.
@@ -108,9 +111,15 @@ func readState(it item) *state {
 	if it == nil {
 		return nil
 	}
-	s := &state{rf: number(it["rf"]), count: 1, levels: map[string]level{}}
+	s := &state{rf: number(it["rf"]), count: 1, levels: map[string]level{}, gone: map[string]int64{}}
 	if it["shard_count"] != nil {
 		s.count = int(number(it["shard_count"]))
+	}
+	if it["dh"] != nil {
+		s.open = number(it["dh"])
+	}
+	if it["created"] != nil {
+		s.created = number(it["created"])
 	}
 	if it["ttl"] != nil {
 		s.ttl = number(it["ttl"])
@@ -130,8 +139,9 @@ func readState(it item) *state {
 	}
 	s.disabled = it["disabled"] != nil
 	for name, f := range fields {
-		if _, had := f["tk"]; !had && f["tc"] == 0 {
-			continue // a peer synced the parameters of a limit that the item lacks
+		if _, had := f["tk"]; !had {
+			s.gone[name] = f["tc"] // a peer may have synced the parameters of a limit that the item lacks
+			continue
 		}
 		for _, want := range []string{"tk", "tc", "cp", "ra", "rp"} {
 			if v, ok := f[want]; !ok || v == noNumber {

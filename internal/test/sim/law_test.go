@@ -100,6 +100,7 @@ func (c *checker) legal(r *write) {
 		switch {
 		case !has: // removed completely
 		case !had:
+			is.tc -= was.tc // it may have been there before
 			legalOpening(name, is, bad)
 		case name == hidden:
 			cost := int64(1000)

@@ -54,7 +54,7 @@ func (c *checker) neverOver(key bucketKey) {
 				continue
 			}
 			if !had {
-				was = level{tk: is.cp, cp: is.cp, ra: is.ra, rp: is.rp}
+				was = level{tk: is.cp, tc: was.tc, cp: is.cp, ra: is.ra, rp: is.rp}
 			}
 			f := c.flowOf(r, was, is, had)
 			// The whole limit applies.

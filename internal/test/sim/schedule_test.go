@@ -92,22 +92,21 @@ type play struct {
 	cast    []*client // all clients so far, in order of birth
 	configs map[limiter.ConfigKey][]limiter.Limit
 	changes []configChange // to configs, in order
-	// remade is when an operator first deleted an entity to create it again, and remadeBy
-	// when the last re-creation ended.
-	remade, remadeBy map[string]time.Duration
+	// remade is when an operator first deleted an entity to create it again.
+	remade map[string]time.Duration
 }
 
 func newPlay(seed uint64, o odds, broken breakage) *play {
 	w := newWorld(seed, o)
 	w.broken = broken
-	p := &play{w: w, configs: map[limiter.ConfigKey][]limiter.Limit{}, remade: map[string]time.Duration{}, remadeBy: map[string]time.Duration{}}
+	p := &play{w: w, configs: map[limiter.ConfigKey][]limiter.Limit{}, remade: map[string]time.Duration{}}
 	r := w.dice.stream("play")
 	p.ttl = pick(r, -1, 2*time.Second, 10*time.Second, time.Minute)
 	at := 15 * time.Second
 	spot := pick(r, spots...)
 	for i := range p.start {
 		p.start[i], p.spots[i] = at, pick(r, spot, spot, spot, pick(r, spots...))
-		at += pick(r, 5*time.Second, 30*time.Second, 5*time.Minute, 2*time.Hour, 26*time.Hour)
+		at += pick(r, 5*time.Second, 30*time.Second, 5*time.Minute, 2*time.Hour, 26*time.Hour, 75*time.Hour)
 	}
 	return p
 }
@@ -311,9 +310,6 @@ func (p *play) remake(ctx context.Context, id string) {
 	p.mu.Unlock()
 	_, err := p.admin.store.DeleteEntity(ctx, id)
 	must(err)
-	p.mu.Lock()
-	p.remadeBy[id] = p.w.now()
-	p.mu.Unlock()
 	p.makeEntity(ctx, id)
 }
 

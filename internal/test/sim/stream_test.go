@@ -148,7 +148,7 @@ func (f *follower) observe(r aggregator.Result) {
 	defer f.mu.Unlock()
 	t := &f.total
 	t.Records += r.Records
-	t.Updates += r.Updates
+	t.Pages += r.Pages
 	t.Refills += r.Refills
 	t.Doublings += r.Doublings
 	t.Mends += r.Mends
@@ -160,8 +160,8 @@ func (f *follower) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := &f.total
-	return fmt.Sprintf("%s: %d records, %d updates, %d refills, %d doublings, %d mends, %d errors, %d failed",
-		f.name, t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Errors, len(t.Failed))
+	return fmt.Sprintf("%s: %d records, %d pages, %d refills, %d doublings, %d mends, %d errors, %d failed",
+		f.name, t.Records, t.Pages, t.Refills, t.Doublings, t.Mends, t.Errors, len(t.Failed))
 }
 
 // begin starts an aggregator process. It finds its namespace by the id in the records, with

@@ -221,11 +221,15 @@ func (w *world) readLocked(ctx context.Context, id bucketID, before *state) *sta
 	return after
 }
 
+// level returns the state of a limit. One that was removed has what it has consumed.
 func (s *state) level(name string) (level, bool) {
 	if s == nil {
 		return level{}, false
 	}
 	l, ok := s.levels[name]
+	if !ok {
+		l.tc = s.gone[name]
+	}
 	return l, ok
 }
 

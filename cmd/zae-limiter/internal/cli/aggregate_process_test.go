@@ -28,7 +28,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// A taken has a table of a served engine, after ten acquires.
+// A taken has a table of a served engine, after ten acquires, whose bucket was then deleted.
 type taken struct {
 	*process
 	client *dynamodb.Client
@@ -56,6 +56,11 @@ func newTaken(t *testing.T, bin string) *taken {
 		p.must(err)
 		p.must(lease.Commit(t.Context()))
 	}
+	_, ns := w.store.Namespace()
+	_, err = w.client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+		TableName: aws.String(streamed), Key: schema.BucketKey(ns, limiter.Bucket{Entity: "user", Resource: "gpt-4"}).Item(),
+	})
+	p.must(err)
 	return w
 }
 
@@ -69,7 +74,7 @@ func (w *taken) spoil() {
 	w.must(err)
 }
 
-// used returns what usage counts for the user today.
+// used returns what was saved of the user's usage.
 func (w *taken) used() (events, milli int64) {
 	w.Helper()
 	sum, err := w.store.Usage().Sum(w.Context(), usage.Query{Entity: "user", Window: usage.Daily})
@@ -195,7 +200,7 @@ func (w *taken) run(out io.Writer, env []string, args ...string) (end func() err
 }
 
 // On AWS Lambda, the program processes the delivered records, answers with the records that
-// failed, and counts nothing twice.
+// failed, and saves usage.
 func servesLambda(t *testing.T, bin string) {
 	t.Helper()
 	w := newTaken(t, bin)
@@ -208,7 +213,7 @@ func servesLambda(t *testing.T, bin string) {
 	// Lambda starts the program without arguments, as a stack has it.
 	w.run(output, []string{
 		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(lambda.URL, "http://"), "_HANDLER=aggregator", "TABLE_NAME=" + streamed,
-		"SNAPSHOT_WINDOWS=hourly, daily ", "SNAPSHOT_TTL_DAYS=7", "ENABLE_ARCHIVAL=false", "LOG_LEVEL=info", "AWS_ENDPOINT_URL_DYNAMODB=" + w.url,
+		"SNAPSHOT_TTL_DAYS=7", "ENABLE_ARCHIVAL=false", "LOG_LEVEL=info", "AWS_ENDPOINT_URL_DYNAMODB=" + w.url,
 	}, bin)
 	var failed []string
 	for range api.events {
@@ -241,11 +246,11 @@ func followsOverHTTP(t *testing.T, bin string) {
 	output := newLines()
 	end := w.aggregate(bin, output, nil, "--poll", "5ms")
 	output.await(`"msg":"following"`)
-	output.await(`"msg":"batch processed".*"updates":3`)
+	output.await(`"msg":"batch processed".*"pages":1`)
 	if err := end(); err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
-	output.await(`3 usage updates, .* 0 failed`)
+	output.await(`1 pages of usage, .* 0 failed`)
 	if events, milli := w.used(); events != 10 || milli != 30_000 {
 		t.Errorf("%d events, %d millitokens", events, milli)
 	}

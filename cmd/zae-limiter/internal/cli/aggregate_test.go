@@ -21,6 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
 // lines is a log that a test can read while the program writes it.
@@ -75,6 +76,23 @@ func fetch(t *testing.T, url string) string {
 	return string(body)
 }
 
+// deleteBuckets deletes all buckets, as the table does when they expire.
+func deleteBuckets(t *testing.T, engine *dynamolite.DB) {
+	t.Helper()
+	name := aws.String("zae-limiter")
+	out, err := engine.Scan(t.Context(), &dynamodb.ScanInput{TableName: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range out.Items {
+		if key := schema.KeyOf(it); key.SK == schema.StateSK {
+			if _, err := engine.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: name, Key: key.Item()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // streaming is a limiter on a new table with a stream.
 func streaming(t *testing.T, engine *dynamolite.DB) *limiter.Limiter {
 	t.Helper()
@@ -114,20 +132,21 @@ func TestAggregate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	deleteBuckets(t, engine)
 	ctx, stop := context.WithCancel(t.Context())
 	var stdout bytes.Buffer
 	stderr, code := newLines(), make(chan int, 1)
 	go func() {
 		code <- cli.Run(ctx, cli.Options{
-			Args:  []string{"aggregate", "--poll", "5ms", "--metrics-addr", "127.0.0.1:0", "--windows", "hourly, daily", "--output", "json"},
+			Args:  []string{"aggregate", "--poll", "5ms", "--metrics-addr", "127.0.0.1:0", "--output", "json"},
 			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: stderr, Getenv: func(string) string { return "" },
 			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
 		})
 	}()
 	url := stderr.await(`"url":"([^"]*)"`)
-	stderr.await(`"msg":"batch processed".*"updates":2`)
+	stderr.await(`"msg":"batch processed".*"pages":1`)
 	metrics := fetch(t, url)
-	if !strings.Contains(metrics, `zae_limiter_aggregator_writes_total{kind="usage"} 2`) {
+	if !strings.Contains(metrics, `zae_limiter_aggregator_writes_total{kind="page"} 1`) {
 		t.Errorf("metrics:\n%s", metrics)
 	}
 	for path, want := range map[string]string{"/healthz": `{"status":"ok"}` + "\n", "/livez": "ok\n"} {
@@ -143,7 +162,7 @@ func TestAggregate(t *testing.T) {
 		t.Error(err)
 	}
 	var sum map[string]int
-	if err := json.Unmarshal(stdout.Bytes(), &sum); err != nil || sum["usage_updates"] != 2 || sum["failed_records"] != 0 {
+	if err := json.Unmarshal(stdout.Bytes(), &sum); err != nil || sum["usage_pages"] != 1 || sum["failed_records"] != 0 {
 		t.Errorf("printed %s: %v", &stdout, err)
 	}
 }
@@ -187,7 +206,7 @@ func TestAggregateTellsOfGaps(t *testing.T) {
 			return stdout.String()
 		}
 	}
-	const processed, lost = `"msg":"batch processed".*"updates":3`, `"level":"ERROR","msg":"stream records were dropped before they were read, and are lost"`
+	const processed, lost = `"msg":"batch processed".*"buckets":1`, `"level":"ERROR","msg":"stream records were dropped before they were read, and are lost"`
 
 	use(3)
 	stderr, end := follow()
@@ -200,7 +219,7 @@ func TestAggregateTellsOfGaps(t *testing.T) {
 	stderr, end = follow()
 	stderr.await(lost)
 	stderr.await(processed)
-	if printed := end(); !regexp.MustCompile(`\nRecords were lost (once|\d+ times), because the stream dropped them before they were read: usage is incomplete. Run the command without long breaks, or keep the stream longer\n$`).MatchString(printed) {
+	if printed := end(); !regexp.MustCompile(`\nRecords were lost (once|\d+ times), because the stream dropped them before they were read: what buckets consumed that expired meanwhile is missing from usage. Run the command without long breaks\n$`).MatchString(printed) {
 		t.Errorf("printed %q", printed)
 	}
 

@@ -9,9 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/function"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
 // envHandler is the setting Handler of a function, as AWS Lambda passes it on.
@@ -47,10 +45,6 @@ const archivePrefix = "audit"
 // peer's.
 func aggregatorArgs(getenv func(string) string) ([]string, error) {
 	env := environment(getenv)
-	windows, err := windowsOf(env.get("SNAPSHOT_WINDOWS", "hourly,daily"))
-	if err != nil {
-		return nil, err
-	}
 	table, level, err := env.tableAndLevel()
 	if err != nil {
 		return nil, err
@@ -60,7 +54,7 @@ func aggregatorArgs(getenv func(string) string) ([]string, error) {
 		return nil, fmt.Errorf("invalid $SNAPSHOT_TTL_DAYS %q: give a number of days, at least 1", days)
 	}
 	args := []string{
-		"aggregate", "--table", table, "--windows", windows, "--usage-retention-days", days, "--log-level", level,
+		"aggregate", "--table", table, "--usage-retention-days", days, "--log-level", level,
 	}
 	switch archival := strings.ToLower(env.get("ENABLE_ARCHIVAL", "false")); archival {
 	case "false":
@@ -133,13 +127,4 @@ func (e environment) level() (string, error) {
 		return "", fmt.Errorf("invalid $LOG_LEVEL %q: choose from debug, info, warn, error", level)
 	}
 	return level, nil
-}
-
-// windowsOf checks a list of windows, and writes it without spaces.
-func windowsOf(text string) (string, error) {
-	var windows []usage.Window
-	if err := app.Windows(&windows).Set(text); err != nil {
-		return "", fmt.Errorf("invalid $SNAPSHOT_WINDOWS %q: %w", text, err)
-	}
-	return strings.Join(app.WindowNames(windows), ","), nil
 }

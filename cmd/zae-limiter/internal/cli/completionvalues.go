@@ -7,7 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -92,7 +91,6 @@ var (
 		"shape":                free,
 		"side":                 commaList(sides()...),
 		"skip":                 free,
-		"snapshot-windows":     commaList(windows()...),
 		"start":                free,
 		"stream-bytes":         free,
 		"subnet-ids":           free,
@@ -104,7 +102,6 @@ var (
 		"to-time":              free,
 		"url":                  free,
 		"vpc-id":               free,
-		"windows":              commaList(windows()...),
 		"worker-image":         free,
 		"zone":                 free,
 	}
@@ -146,11 +143,6 @@ var (
 		"namespace register NAME": free,
 	}
 )
-
-// windows are the names of windows of usage.
-func windows() []string {
-	return []string{usage.Hourly.String(), usage.Daily.String(), usage.Monthly.String()}
-}
 
 // sides are the names of the systems that carry out a load.
 func sides() []string {

@@ -35,6 +35,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -412,29 +413,22 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 
 func used(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 3 {
-		ts.Fatalf("usage: used ENTITY RESOURCE TIME LIMIT=MILLITOKENS… [hourly]")
-	}
-	last := usage.Monthly
-	if args[len(args)-1] == usage.Hourly.String() { // an aggregator of --windows hourly
-		last, args = usage.Hourly, args[:len(args)-1]
+		ts.Fatalf("usage: used ENTITY RESOURCE TIME LIMIT=MILLITOKENS…")
 	}
 	w := worldOf(ts)
 	at, err := time.Parse(time.RFC3339, args[2])
 	ts.Check(err)
 	w.uses++
-	step := usage.Step{Sequence: strconv.Itoa(w.uses), Events: 1}
+	e := diary.Entry{Hour: diary.HourOf(at.UnixMilli()), Amounts: []store.Amount{{Milli: 1}}}
 	for _, arg := range args[3:] {
 		limit, amount, _ := strings.Cut(arg, "=")
 		tokens, err := strconv.ParseInt(amount, 10, 64)
 		ts.Check(err)
-		step.Tokens = append(step.Tokens, store.Amount{Limit: limit, Milli: tokens})
+		e.Amounts = append(e.Amounts, store.Amount{Limit: limit, Milli: tokens})
 	}
-	store, err := dynamo.Open(context.Background(), dynamo.Options{API: w.meter, Table: "zae-limiter", Now: w.now})
+	s, err := dynamo.Open(context.Background(), dynamo.Options{API: w.meter, Table: "zae-limiter", Now: w.now})
 	ts.Check(err)
-	for window := usage.Hourly; window <= last; window++ {
-		ts.Check(store.Usage().Add(context.Background(), &usage.Delta{
-			Key:   usage.Key{Entity: args[0], Resource: args[1], Window: window, Start: window.Start(at)},
-			Steps: []usage.Step{step},
-		}))
-	}
+	ts.Check(s.Usage().Save(context.Background(), usage.Diary{
+		Bucket: store.Bucket{Entity: args[0], Resource: args[1]}, Life: int64(w.uses), Text: diary.Append("", e),
+	}))
 }

@@ -25,7 +25,7 @@ var wrongUsage = map[string][]string{
 	"deploy": {
 		"", "-y --name 1x", "-y --name a_b", "-y --local dir", "-y --arch sparc", "-y --gsi2-projection some",
 		"-y --lambda-memory 5", "-y --lambda-timeout 0", "-y --lambda-timeout 901", "-y --lambda-log-level loud", "-y --log-retention-days 2",
-		"-y --reserved-concurrency -1", "-y --merge-quiet 1ms", "-y --merge-quiet -1s", "-y --snapshot-windows weekly", "-y --snapshot-windows hourly,hourly",
+		"-y --reserved-concurrency -1", "-y --merge-quiet 1ms", "-y --merge-quiet -1s",
 		"-y --usage-retention-days 3651", "-y --audit-retention-days 0", "-y --audit-archive-glacier-days 0",
 		"-y --pitr-recovery-days 0", "-y --pitr-recovery-days 36", "-y --kms-key nope", "-y --tag novalue", "-y --tag a=1 --tag a=2", "-y --tag aws:a=1",
 		"-y --min-read-capacity 9 --max-read-capacity 8", "-y --target-utilization 91", "-y --alarm-sns-topic nope", "-y --lambda-duration-threshold-pct 101",
@@ -60,7 +60,7 @@ var wrongUsage = map[string][]string{
 	"limits import":       {"", "-f <>"},
 	"limits export":       {"--manifest a;b", "--name other"},
 	"limits cfn-template": {"", "-f <>"},
-	"aggregate":           {"--windows weekly", "--poll -1s", "--archive nope", "--merge-quiet 1ms", "--usage-retention-days 0", "--log-level loud"},
+	"aggregate":           {"--poll -1s", "--archive nope", "--merge-quiet 1ms", "--usage-retention-days 0", "--log-level loud"},
 	"audit set-retention": {"", "0", "many"},
 	"system set-defaults": {"", "--limit rpm", "--limit rpm:x", "--limit wcu:5"},
 	"table enable-stream": {"-n a;b"},

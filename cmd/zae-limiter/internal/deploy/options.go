@@ -49,7 +49,6 @@ type Options struct {
 	// name of a function leaves 45, and 53 without a provisioner.
 	Name string
 
-	Windows            []string // each costs one write for each entity and resource of a batch
 	UsageRetentionDays int
 	// AuditRetentionDays 0 leaves the setting of the table as it is. The deployer writes it to
 	// the table: it is no parameter.

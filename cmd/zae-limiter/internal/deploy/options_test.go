@@ -66,8 +66,6 @@ func TestABadOptionIsNamed(t *testing.T) {
 		{"Name", func(o *deploy.Options) { o.Name = "ab" }},
 		{"Name", func(o *deploy.Options) { o.Name = strings.Repeat("a", 46) }},
 		{"Name", func(o *deploy.Options) { o.Name, o.Provisioner = strings.Repeat("a", 54), false }},
-		{"Windows", func(o *deploy.Options) { o.Windows = []string{"hourly", "hourly"} }},
-		{"Windows", func(o *deploy.Options) { o.Windows = nil }},
 		{"Capacity.MaxRead", func(o *deploy.Options) { o.Capacity.MinRead, o.Capacity.MaxRead = 7, 6 }},
 		{"Capacity.MaxWrite", func(o *deploy.Options) { o.Capacity.MinWrite, o.Capacity.MaxWrite = 7, 6 }},
 		{"LogRetentionDays", func(o *deploy.Options) { o.LogRetentionDays = 2 }},
@@ -207,7 +205,7 @@ func TestOptionsComeFromAStackOfThePeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := with(func(o *deploy.Options) {
-		o.Name, o.Windows, o.UsageRetentionDays, o.TimeoutSeconds, o.DurationAlarmPercent = "limits", []string{"hourly", "daily"}, 30, 120, 50
+		o.Name, o.UsageRetentionDays, o.TimeoutSeconds, o.DurationAlarmPercent = "limits", 30, 120, 50
 		o.Archive, o.RoleNameFormat, o.PolicyNameFormat, o.Tags = false, "team-{}", "{}-core", map[string]string{"team": "core"}
 	})
 	if diff := cmp.Diff(want, got); diff != "" {

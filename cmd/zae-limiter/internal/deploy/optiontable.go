@@ -35,13 +35,8 @@ var OptionTable = option.Table[Options]{
 	// Usage
 	{Name: "Name", Of: func(o *Options) any { return &o.Name }, Flag: "name", Check: (*Options).checkName},
 	{
-		Name: "Windows", Of: func(o *Options) any { return &o.Windows }, Parameter: "SnapshotWindows", Default: "hourly,daily",
-		Values: []string{"hourly", "daily", "monthly"}, Rule: windowsRule, Check: (*Options).checkWindows,
-		Flag: "snapshot-windows", Text: "`windows` of usage: hourly, daily, monthly {default}",
-	},
-	{
 		Name: "UsageRetentionDays", Of: func(o *Options) any { return &o.UsageRetentionDays }, Parameter: "SnapshotRetentionDays", Default: "90", Min: 1, Max: maxDays,
-		Flag: "usage-retention-days", Text: "`days` for which usage is kept after its window, {bounds} {default}",
+		Flag: "usage-retention-days", Text: "`days` for which usage is kept after its month, {bounds} {default}",
 	},
 	{
 		Name: "AuditRetentionDays", Of: func(o *Options) any { return &o.AuditRetentionDays }, Min: 1, Max: maxDays,
@@ -235,8 +230,7 @@ var OptionTable = option.Table[Options]{
 }
 
 const (
-	windowsRule = "give some of hourly, daily and monthly, each once"
-	roleRule    = "give the ARN of a role, arn:aws:iam::ACCOUNT:role/NAME"
+	roleRule = "give the ARN of a role, arn:aws:iam::ACCOUNT:role/NAME"
 
 	percent = 100
 	second  = 1000 // milliseconds

@@ -271,11 +271,15 @@ func TestTheFunctionsHaveWhatTheyCallAndNoMore(t *testing.T) {
 		{"AggregatorRole", "UpdateItem", "ns1/BUCKET#a#r#0", true}, // refill
 		{"AggregatorRole", "PutItem", "ns1/BUCKET#a#r#1", true},    // double
 		{"AggregatorRole", "DeleteItem", "ns1/BUCKET#a#r#1", true}, // merge
-		{"AggregatorRole", "UpdateItem", "ns1/ENTITY#a", true},     // usage
-		{"AggregatorRole", "BatchGetItem", "ns1/ENTITY#a", true},   // configuration
-		{"AggregatorRole", "GetItem", "_/SYSTEM#", true},           // names of namespaces
-		{"AggregatorRole", "ConditionCheckItem", "ns1/B", true},    // parts of transactions
+		{"AggregatorRole", "UpdateItem", "ns1/USAGE#", true},       // months with usage
+		{"AggregatorRole", "PutItem", "ns1/USAGE#r#7", true},       // last pages
+		{"AggregatorRole", "BatchWriteItem", "ns1/USAGE#r#7", true},
+		{"AggregatorRole", "BatchGetItem", "ns1/ENTITY#a", true}, // configuration
+		{"AggregatorRole", "GetItem", "_/SYSTEM#", true},         // names of namespaces
+		{"AggregatorRole", "ConditionCheckItem", "ns1/B", true},  // parts of transactions
 		{"AggregatorRole", "PutItem", "ns1/ENTITY#a", false},
+		{"AggregatorRole", "UpdateItem", "ns1/ENTITY#a", false},
+		{"AggregatorRole", "DeleteItem", "ns1/USAGE#r#7", false},
 		{"AggregatorRole", "DeleteItem", "ns1/ENTITY#a", false},
 		{"AggregatorRole", "UpdateItem", "ns1/SYSTEM#", false},
 		{"AggregatorRole", "UpdateItem", "_/SYSTEM#", false},

@@ -38,14 +38,14 @@ func New(o Options) (*Spec, error) {
 		return nil, err
 	}
 	o.Version = cmp.Or(o.Version, "unknown")
-	o.Windows, o.Tags = slices.Clone(o.Windows), maps.Clone(o.Tags)
+	o.Tags = maps.Clone(o.Tags)
 	return &Spec{o}, nil
 }
 
 // Options returns the options.
 func (s *Spec) Options() Options {
 	o := s.o
-	o.Windows, o.Tags = slices.Clone(o.Windows), maps.Clone(o.Tags)
+	o.Tags = maps.Clone(o.Tags)
 	return o
 }
 

@@ -101,18 +101,6 @@ func (o *Options) checkName() error {
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 func isDigit(r rune) bool  { return r >= '0' && r <= '9' }
 
-func (o *Options) checkWindows() error {
-	if len(o.Windows) == 0 {
-		return invalid("Windows", "", windowsRule)
-	}
-	for i, w := range o.Windows {
-		if slices.Contains(o.Windows[:i], w) {
-			return invalid("Windows", w, windowsRule)
-		}
-	}
-	return nil
-}
-
 // checkBatchWindow checks the rule of Lambda for mappings of a stream.
 func (o *Options) checkBatchWindow() error {
 	if o.BatchWindow > 0 || o.BatchSize <= maxBatchWithoutWindow {

@@ -95,7 +95,6 @@ func (e *Estimate) advice(b *Bill) (all []string) {
 		}
 	}
 	percent := func(name string) float64 { return b.share(name) * 100 }
-	say(b.share(PartUsage) > much, "usage is %.0f %% of the bill: fewer windows, or larger batches (a longer batch window), cost less", percent(PartUsage))
 	say(b.share(PartContention)+b.share(PartRefused) > much && l.Processes > 1,
 		"retries and refusals are %.0f %%: send the requests of an entity to one process, so that it knows the bucket", percent(PartContention)+percent(PartRefused))
 	say(b.share(PartConfig) > much, "comparisons are %.0f %%: a longer ConfigTTL, or fewer processes for each entity, cost less", percent(PartConfig))

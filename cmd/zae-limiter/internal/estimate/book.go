@@ -33,7 +33,8 @@ var causeNames = [causes]string{
 type book struct {
 	of      [causes]Cost
 	records float64 // writes to bucket items that were applied
-	batches float64 // calls of the aggregator's function
+	reached float64 // records that reached the aggregator's function
+	batches float64 // calls of the function
 
 	operations, refused float64
 }
@@ -46,6 +47,7 @@ func (b *book) plus(other *book, times float64) {
 		b.of[i] = b.of[i].plus(other.of[i], times)
 	}
 	b.records += times * other.records
+	b.reached += times * other.reached
 	b.batches += times * other.batches
 	b.operations += times * other.operations
 	b.refused += times * other.refused

@@ -13,6 +13,7 @@ type busy struct {
 	writes, retries float64 // writes of admitted requests, and those that were repeated
 	refused         float64 // writes for refused requests
 	reads           float64 // read units of looks before a write
+	reached         float64 // records that reach the aggregator's function
 	shards          int
 }
 
@@ -75,7 +76,7 @@ func (l *Load) rehearsed(rate float64, limit store.Limit) (busy, error) {
 	if err != nil {
 		return busy{}, err
 	}
-	o := ScenarioOptions{Latency: l.Latency, ConfigTTL: l.ConfigTTL}
+	o := ScenarioOptions{Latency: l.Latency, ConfigTTL: l.ConfigTTL, Aggregator: l.Aggregator, Function: l.Function}
 	if err := o.complete(); err != nil {
 		return busy{}, err
 	}
@@ -87,6 +88,7 @@ func (l *Load) rehearsed(rate float64, limit store.Limit) (busy, error) {
 	return busy{
 		writes: of[causeAdmitted].Writes * per, retries: of[causeContention].Writes * per, refused: of[causeRefused].Writes * per,
 		reads: (of[causeContention].Reads + of[causeRefused].Reads) * per, shards: r.shards,
+		reached: r.measured.reached * per,
 	}, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"hash/crc32"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,11 +16,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
-// A counting is an aggregator that gets the table's records as its function does on AWS: a call
-// when a batch is full, or when its first record is as old as the batch window.
+// A counting is an aggregator that gets the table's records as its function does on AWS: those that
+// pass the filters, with a call when a batch is full, or when its first record is as old as the
+// batch window.
 type counting struct {
 	r          *rehearsal
 	aggregator *aggregator.Aggregator
@@ -27,10 +29,10 @@ type counting struct {
 	next map[string]*string
 	// shards are the batches that fill up, by stream shard: AWS has one for each partition.
 	shards  []batch
-	records int
-	began   time.Time
-	batches float64
-	buckets map[[2]string]bool
+	records int       // that pass the filters
+	batches float64   // calls of the function
+	writes  int       // to items
+	began   time.Time // of the counting
 
 	stop    func()
 	stopped chan struct{}
@@ -45,13 +47,13 @@ type batch struct {
 // follow starts an aggregator.
 func (r *rehearsal) follow(ctx context.Context) *counting {
 	c := &counting{
-		r: r, meter: dynamo.NewMeter(r.engine), next: map[string]*string{}, buckets: map[[2]string]bool{},
+		r: r, meter: dynamo.NewMeter(r.engine), next: map[string]*string{},
 		began:   r.now(),
 		stopped: make(chan struct{}),
 	}
 	stopping, stop := context.WithCancel(ctx)
 	c.stop = stop
-	c.aggregator, c.failed = aggregator.New(c.open, aggregator.Options{Windows: []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}[:r.o.Windows]})
+	c.aggregator, c.failed = aggregator.New(c.open, aggregator.Options{})
 	go func() {
 		defer close(c.stopped)
 		if c.failed == nil {
@@ -74,7 +76,6 @@ func (c *counting) open(ctx context.Context, id string) (of aggregator.Namespace
 func (c *counting) end() error {
 	c.stop()
 	<-c.stopped
-	c.r.counted = float64(len(c.buckets))
 	return c.failed
 }
 
@@ -130,7 +131,7 @@ func (c *counting) deliver(ctx context.Context, b *batch, isLast bool) error {
 	return nil
 }
 
-// read reads what was written to buckets since the last time, in the order of the writes.
+// read reads what was written since the last time, in the order of the writes.
 func (c *counting) read(ctx context.Context) error {
 	arn, shards, err := c.describe(ctx)
 	if err != nil {
@@ -169,8 +170,9 @@ func (c *counting) drain(ctx context.Context, shard string) (records []stream.Re
 		if c.next[shard] = page.NextShardIterator; len(page.Records) == 0 {
 			break
 		}
+		c.writes += len(page.Records)
 		for _, r := range stream.DecodeAll(page.Records) {
-			if r.New != nil {
+			if Reaches(&r) {
 				records = append(records, r)
 			}
 		}
@@ -191,17 +193,26 @@ func (c *counting) describe(ctx context.Context) (arn *string, shards []streamty
 	return arn, d.StreamDescription.Shards, nil
 }
 
+// Reaches reports whether a bucket's record passes the filters of the stack's event source mapping:
+// that of a deletion, of several shards, or of a hidden write limit whose stored number begins
+// with 1 (ADR 020).
+func Reaches(r *stream.Record) bool {
+	if r.New == nil {
+		return r.Old != nil
+	}
+	return r.New.ShardCount != 1 || strings.HasPrefix(strconv.FormatInt(r.New.Writes.Tokens, 10), "1")
+}
+
 // spread adds records to the batches of the stream shards. A partition takes so many writes a
 // second, and has a stream shard.
 func (c *counting) spread(records []stream.Record) {
 	const perPartition = 1000
 	c.records += len(records)
 	seconds := max(1, c.r.now().Sub(c.began).Seconds())
-	for partitions := 1 + int(float64(c.records)/seconds/perPartition); len(c.shards) < partitions; {
+	for partitions := 1 + int(float64(c.writes)/seconds/perPartition); len(c.shards) < partitions; {
 		c.shards = append(c.shards, batch{})
 	}
 	for _, r := range records {
-		c.buckets[[2]string{r.New.Entity, r.New.Resource}] = true
 		b := &c.shards[int(crc32.ChecksumIEEE([]byte(r.Key)))%len(c.shards)]
 		if len(b.records) == 0 {
 			b.first = c.r.now()

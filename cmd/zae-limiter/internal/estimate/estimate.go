@@ -1,8 +1,13 @@
 package estimate
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/diary"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // An Estimate is what a load costs a second, and where. Units are DynamoDB's write and
@@ -12,10 +17,9 @@ type Estimate struct {
 	Parts []Part `json:"parts"` // load by cause
 	Sum   Part   `json:"sum"`   // the sum of all parts
 	// Shards are the shards that the busiest bucket needs.
-	Shards int `json:"hottest_bucket_shards"`
-	// Records are stream records of buckets a second, and Invocations calls of the function.
-	Records     float64 `json:"stream_records_per_second"`
-	Invocations float64 `json:"function_calls_per_second"` // calls of the aggregator per second
+	Shards      int     `json:"hottest_bucket_shards"`
+	Records     float64 `json:"stream_records_per_second"` // records of buckets in the stream per second
+	Invocations float64 `json:"function_calls_per_second"` // calls of the aggregator's function per second, which few records reach
 	// StoredBytes are the items of buckets and usage.
 	StoredBytes float64 `json:"stored_bytes"`
 }
@@ -68,9 +72,11 @@ func New(l Load) (*Estimate, error) {
 	for _, p := range e.Parts {
 		e.Records += p.applied
 	}
-	e.add(e.usage(s))
+	usage := l.usage(s)
+	e.add(usage)
+	e.Invocations = e.calls(s)
 	e.Shards = l.shards()
-	e.StoredBytes = l.stored(s)
+	e.StoredBytes = l.stored(usage.Writes)
 	return e, nil
 }
 
@@ -239,45 +245,106 @@ func (l *Load) births() Part {
 	return p
 }
 
-// usage are the writes of an aggregator: one for each bucket and window in a batch, and two
-// more when a window begins.
-func (e *Estimate) usage(s split) Part {
+// usage are the pages of buckets: one when a bucket has been used in so many hours, and with
+// an aggregator the last one of each bucket, which every bucket has that expires.
+func (l *Load) usage(s split) Part {
+	const atOnce = 25 // last pages in a request
+	pages := 0.0
+	for _, of := range l.uses(s) {
+		pages += pagesOf(of.buckets, of.each, l.Limits, l.ItemBytes)
+	}
+	p := Part{Name: PartUsage, Requests: requestsOfPage * pages, Reads: pages, Writes: pages}
+	if l.Aggregator {
+		p.Requests += requestsOfPage * l.NewBuckets / atOnce
+		p.Reads += l.NewBuckets * (atOnce + 1) / atOnce
+		p.Writes += l.NewBuckets
+	}
+	return p
+}
+
+// calls are the calls of the aggregator's function a second. The record of each bucket that expires
+// reaches it. Of the writes to a bucket that has one shard, only those to a busy one do.
+func (e *Estimate) calls(s split) float64 {
 	l := &e.Load
-	if l.Windows == 0 {
-		return Part{Name: PartUsage}
+	if !l.Aggregator {
+		return 0
 	}
 	const perShard = 1000 // write units a second of a partition, and so of a stream shard
-	f := &l.Function
+	b, f := &l.busy, &l.Function
+	records := l.NewBuckets + b.hot.reached + s.others*b.each.reached + s.limited*b.limited.reached + float64(l.Parents)*b.parent.reached
 	streams := max(1, math.Ceil(e.Sum.Writes/perShard))
-	records := min(float64(f.BatchRecords), max(1, e.Records/streams*(f.BatchWindow+poll).Seconds()))
-	e.Invocations = e.Records / records
-	batch := 0.0 // different buckets in a batch
-	for _, of := range l.uses(s) {
-		batch += of.buckets * (1 - math.Exp(-records*of.each/(s.admitted*(1+l.Cascade))))
-	}
-	w := float64(l.Windows)
-	writes := e.Invocations * min(batch, records) * w
-	opened := 0.0
-	for i := range l.Windows {
-		const units = 2
-		opened += units * l.active(s, windows[i]) / windows[i].Seconds()
-	}
-	return Part{Name: PartUsage, Requests: writes, Writes: writes + opened}
+	return records / min(float64(f.BatchRecords), max(1, records/streams*(f.BatchWindow+poll).Seconds()))
 }
+
+// requestsOfPage are a read whether the entity was deleted, and the write.
+const requestsOfPage = 2
 
 // poll is the time between two reads of a stream: a batch window begins with the read of its first
 // record.
 const poll = 250 * time.Millisecond
 
-// windows are those that an aggregator counts: hour, day and month.
-var windows = [...]time.Duration{time.Hour, 24 * time.Hour, 730 * time.Hour}
-
-// active are the buckets, parents included, that are used in a window.
-func (l *Load) active(s split, window time.Duration) (n float64) {
-	for _, of := range l.uses(s) {
-		n += of.buckets * (1 - math.Exp(-of.each*window.Seconds()))
+// pagesOf are the pages a second of buckets that are used at a rate each. A text with hours of
+// two months makes two.
+func pagesOf(buckets, rate float64, limits, itemBytes int) float64 {
+	if buckets == 0 || rate == 0 {
+		return 0
 	}
-	return n
+	const month = 730
+	hours := hoursOfPage(limits, itemBytes, rate)
+	lasts := (hours - 1) / hoursUsed(rate)
+	return buckets * hoursUsed(rate) / time.Hour.Seconds() / hours * (1 + min(1, lasts/month))
+}
+
+// hoursUsed is the share of the hours in which a bucket is used.
+func hoursUsed(rate float64) float64 { return 1 - math.Exp(-rate*time.Hour.Seconds()) }
+
+// hoursOfPage are the hours that fill the text of a bucket, on average of some texts of random
+// hours. A request takes one token of the first limit, and hundreds of the others.
+func hoursOfPage(limits, itemBytes int, rate float64) float64 {
+	room := diary.Room(itemBytes)
+	const tokens, texts, epoch, farthest = 300, 50, 490_000, 1_000_000
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // an estimate is to repeat
+	mean := rate * time.Hour.Seconds()
+	entries := 0.0
+	for range texts {
+		hour := int32(epoch)
+		for text := ""; !diary.IsFull(text, room); entries++ {
+			hour += 1 + int32(min(farthest, random.ExpFloat64()/mean))
+			requests := used(random, mean)
+			e := diary.Entry{Hour: hour, Amounts: []store.Amount{{Milli: requests}}}
+			for i := range limits {
+				each := int64(1)
+				if i > 0 {
+					each = tokens + int64(i)
+				}
+				e.Amounts = append(e.Amounts, store.Amount{Limit: fmt.Sprintf("l%02d", i), Milli: requests * each * milli})
+			}
+			text = diary.Append(text, e)
+		}
+	}
+	return entries / texts
+}
+
+const milli = 1000 // millitokens of a token
+
+// used draws the requests of an hour that has any.
+func used(random *rand.Rand, mean float64) int64 {
+	const few, many = 0.01, 100
+	switch {
+	case mean < few:
+		return 1
+	case mean > many:
+		return int64(mean)
+	}
+	for {
+		n := int64(0)
+		for sum := random.ExpFloat64(); sum <= mean; sum += random.ExpFloat64() {
+			n++
+		}
+		if n > 0 {
+			return n
+		}
+	}
 }
 
 // shards are the shards of the busiest bucket: a power of two, each with at most four
@@ -292,20 +359,24 @@ func (l *Load) shards() int {
 	return n
 }
 
-// Bytes that are stored: those of a usage item, and those that an item costs beside its own.
-const overhead, usageItem = 200, 400
+// Bytes that are stored: those of a page, and those that an item costs beside its own, for
+// itself and for its index entries.
+const page, overhead, indexed = 400, 100, 100
 
-// stored are the bytes of bucket and usage items, with 100 bytes of overhead each and as
-// much for index entries.
-func (l *Load) stored(s split) float64 {
+// stored are the bytes of bucket items, and of pages of usage while they are kept. Usage of a
+// month expires together.
+func (l *Load) stored(pages float64) float64 {
 	buckets := float64(l.Buckets)
 	if l.Cascade > 0 {
 		buckets += float64(l.Parents)
 	}
-	bytes := buckets * float64(l.ItemBytes+overhead)
-	for i := range l.Windows {
-		kept := l.Retention.Seconds()/windows[i].Seconds() + 1
-		bytes += l.active(s, windows[i]) * kept * (usageItem + overhead)
-	}
-	return bytes
+	return buckets*float64(l.ItemBytes+overhead+indexed) + pagesKept(pages, l.Retention)
 }
+
+// pagesKept are the bytes of pages, of which there are so many a second.
+func pagesKept(pages float64, retention time.Duration) float64 {
+	return pages * (retention + halfMonth).Seconds() * (page + overhead)
+}
+
+// halfMonth is how long a page waits on average for the end of its month.
+const halfMonth = 365 * time.Hour

@@ -9,7 +9,7 @@ import (
 
 // CheckSum carries out a scenario whole, and compares what was booked with the engine's ledger.
 func CheckSum(p *scenario.Plan) error {
-	o := ScenarioOptions{Windows: 1}
+	o := ScenarioOptions{Aggregator: true}
 	if err := o.complete(); err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func CheckSum(p *scenario.Plan) error {
 }
 
 // Billed is what the measured part of a load costs a second, and its requests.
-type Billed struct{ Requests, Refused, Writes, Reads, Usage float64 }
+type Billed struct{ Requests, Refused, Writes, Reads float64 }
 
 // BilledOf carries out a scenario whole. Each operation goes to a random limiter.
 func BilledOf(p *scenario.Plan, o ScenarioOptions) (b Billed, err error) {
@@ -42,11 +42,7 @@ func BilledOf(p *scenario.Plan, o ScenarioOptions) (b Billed, err error) {
 		return b, err
 	}
 	m, seconds := &r.measured, p.Duration().Seconds()
-	for i, c := range m.of {
-		if i == causeUsage {
-			b.Usage = c.Writes / seconds
-			continue
-		}
+	for _, c := range m.of {
 		b.Writes, b.Reads = b.Writes+c.Writes/seconds, b.Reads+c.Reads/seconds
 	}
 	b.Requests, b.Refused = m.operations/seconds, m.refused/seconds

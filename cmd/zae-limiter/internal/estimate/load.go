@@ -38,8 +38,8 @@ type Load struct {
 	// ConfigTTL is the limiter's time to live of configuration; default a minute.
 	ConfigTTL time.Duration
 
-	// Windows is the number of usage windows that an aggregator counts; 0 is no aggregator.
-	Windows int
+	// Aggregator means that an aggregator reads the table's stream.
+	Aggregator bool
 	// Retention is how long usage is kept; default 90 days.
 	Retention time.Duration
 	// Function are the assumptions on the aggregator's function.
@@ -111,10 +111,7 @@ func (l *Load) validate() error {
 	if err := l.validateNumbers(); err != nil {
 		return err
 	}
-	const maxWindows = 3
 	switch {
-	case l.Windows < 0 || l.Windows > maxWindows:
-		return invalid("windows", float64(l.Windows), "give from 0 to 3")
 	case !(l.NewBuckets >= 0 && l.NewBuckets <= l.Rate):
 		return invalid("new buckets", l.NewBuckets, "give from 0 to the rate, a second")
 	case l.Refused > l.RefusedOf:

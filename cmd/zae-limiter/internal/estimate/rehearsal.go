@@ -67,7 +67,8 @@ type rehearsed struct {
 	shards  int     // of the bucket with the most
 	bytes   int     // of the largest item of a bucket
 	stored  float64 // bytes of all buckets
-	counted float64 // buckets with usage
+	buckets float64 // items of buckets
+	limits  int     // of the bucket with the most
 }
 
 const (
@@ -99,7 +100,7 @@ func (r *rehearsal) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.actor.Close()) }()
-	if r.o.Windows > 0 {
+	if r.o.Aggregator {
 		r.usage = r.follow(ctx)
 		defer r.usage.close()
 	}
@@ -107,7 +108,7 @@ func (r *rehearsal) run() (err error) {
 		return err
 	}
 	if r.usage != nil {
-		time.Sleep(r.o.Function.BatchWindow) // the aggregator counts what this took
+		time.Sleep(r.o.Function.BatchWindow) // the aggregator reads what this wrote
 	}
 	r.setUp = r.spent()
 	var warm book
@@ -126,7 +127,7 @@ func (r *rehearsal) run() (err error) {
 
 // register makes the table and the namespace, and what the load needs before its buckets.
 func (r *rehearsal) register(ctx context.Context) error {
-	options := dynamo.TableOptions{Name: table, Stream: r.o.Windows > 0, KeepExpired: true} // as in a run
+	options := dynamo.TableOptions{Name: table, Stream: r.o.Aggregator, KeepExpired: true} // as in a run
 	if r.side == scenario.Bare {
 		options.GSI2Projection = dynamo.ProjectAll
 	}
@@ -197,6 +198,7 @@ func (r *rehearsal) spent() book {
 	b.of[causeAdmitted] = b.of[causeAdmitted].plus(costOf(r.bare.Totals().Sum()), 1)
 	if r.usage != nil {
 		b.of[causeUsage], b.batches = costOf(r.usage.meter.Totals().Sum()), r.usage.batches
+		b.reached = float64(r.usage.records)
 	}
 	return b
 }
@@ -277,8 +279,9 @@ func (r *rehearsal) look(ctx context.Context) error {
 				names = append(names, images[0].Limits[i].Name)
 			}
 			bytes := ItemBytes(images[0].Entity, resource.Name, parents[images[0].Entity], names)
-			r.bytes, r.shards = max(r.bytes, bytes), max(r.shards, len(images))
-			r.stored += float64(len(images) * (bytes + overhead))
+			r.bytes, r.shards, r.limits = max(r.bytes, bytes), max(r.shards, len(images)), max(r.limits, len(names))
+			r.buckets += float64(len(images))
+			r.stored += float64(len(images) * (bytes + overhead + indexed))
 		}
 	}
 	return nil

@@ -19,8 +19,8 @@ type ScenarioOptions struct {
 	Cold bool
 	// ConfigTTL is the limiters' time to live of configuration; default a minute.
 	ConfigTTL time.Duration
-	// Windows is the number of usage windows that an aggregator counts; 0 is no aggregator.
-	Windows int
+	// Aggregator means that an aggregator reads the table's stream.
+	Aggregator bool
 	// Retention is how long usage is kept; default 90 days.
 	Retention time.Duration
 	// Function are the assumptions on the aggregator's function.
@@ -102,7 +102,7 @@ func Scenario(p *scenario.Plan, o ScenarioOptions) (*Run, error) {
 // complete fills in the defaults and checks the options.
 func (o *ScenarioOptions) complete() error {
 	l := Load{
-		Rate: 1, Latency: o.Latency, ConfigTTL: o.ConfigTTL, Windows: o.Windows, Retention: o.Retention, Function: o.Function,
+		Rate: 1, Latency: o.Latency, ConfigTTL: o.ConfigTTL, Aggregator: o.Aggregator, Retention: o.Retention, Function: o.Function,
 	}
 	l.fill()
 	if err := l.validate(); err != nil {
@@ -186,15 +186,10 @@ func (r *rehearsal) month() *Estimate {
 		Load:   Load{Processes: r.p.Limiters, ItemBytes: r.bytes, Function: r.o.Function},
 		Shards: r.shards, Records: b.records / seconds, Invocations: b.batches / seconds, StoredBytes: r.stored,
 	}
-	// A usage item costs a unit, and two more when its window begins. A short load begins the
-	// windows of all its buckets; a month begins each once.
-	const begun = 2
-	b.of[causeUsage].Writes = b.of[causeUsage].Requests
-	for i := range r.o.Windows {
-		b.of[causeUsage].Writes += begun * r.counted * seconds / max(windows[i].Seconds(), seconds)
-		kept := r.o.Retention.Seconds()/windows[i].Seconds() + 1
-		e.StoredBytes += r.counted * kept * (usageItem + overhead)
-	}
+	// A short load fills no pages.
+	pages := pagesOf(r.buckets, (b.operations-b.refused)/seconds/max(1, r.buckets), r.limits, r.bytes)
+	b.of[causeUsage] = Cost{Requests: requestsOfPage * pages * seconds, Writes: pages * seconds, Reads: pages * seconds}
+	e.StoredBytes += pagesKept(pages, r.o.Retention)
 	e.Sum.Name = "sum"
 	for _, c := range b.costs() {
 		e.add(Part{Name: c.Name, Requests: c.Requests / seconds, Writes: c.Writes / seconds, Reads: c.Reads / seconds})

@@ -1,12 +1,12 @@
 package estimate
 
-// ItemBytes are about the bytes of a bucket's item: those of its names, which are in keys
-// and indexes, and of numbers of a usual length. The name parent is "" for an entity that
-// does not cascade.
+// ItemBytes are about the bytes of a bucket's item that has been used in several hours, without the
+// text of its diary: those of its names, which are in keys and indexes, and of numbers of a
+// usual length. The name parent is "" for an entity that does not cascade.
 func ItemBytes(entity, resource, parent string, limits []string) int {
 	const (
-		base, copies     = 264, 5 // names of an entity and a resource are in five attributes
-		perLimit, fields = 37, 5  // each limit has five attributes
+		base, copies     = 301, 5 // names of an entity and a resource are in five attributes
+		perLimit, fields = 49, 7  // each limit has seven attributes, two of them of the diary
 		owner            = 50
 	)
 	bytes := base + copies*(len(entity)+len(resource))

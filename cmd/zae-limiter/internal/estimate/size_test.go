@@ -1,13 +1,13 @@
 package estimate_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/estimate"
@@ -16,12 +16,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// The size of an item decides how many units each write costs.
+// The size of an item decides how many units each write costs. The items have been used in three
+// hours, so they have all attributes.
 func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 	t.Parallel()
-	w := testbed.New(t, testbed.Options{})
-	_, ns := w.Store.Namespace()
-	for i, c := range []struct {
+	for _, c := range []struct {
 		entity, resource int // length of the name
 		limits           int
 		name             int // length of the names of limits
@@ -34,58 +33,47 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 		{8, 20, 12, 4, false, false},
 		{15, 5, 20, 2, false, true},
 	} {
-		entity, resource := strings.Repeat("e", c.entity), strings.Repeat("r", c.resource)
-		var limits []store.Limit
-		for i := range c.limits {
-			limits = append(limits, limiter.PerMinute(strings.Repeat("l", c.name-1)+string(rune('a'+i)), 1000))
-		}
-		parent := ""
+		entity, resource, parent := strings.Repeat("e", c.entity), strings.Repeat("r", c.resource), ""
 		if c.parent {
-			parent = fmt.Sprint("parent-", i)
-			for _, e := range []store.Entity{{ID: parent}, {ID: entity, Parent: parent, Cascade: true}} {
-				_, err := w.Store.CreateEntity(t.Context(), e)
-				w.Must(err)
-			}
+			parent = "parent-1"
 		}
+		var names []string
+		var limits []store.Limit
 		consume := map[string]int64{}
-		for _, l := range limits {
-			consume[l.Name] = 1
+		for i := range c.limits {
+			name := strings.Repeat("l", c.name-1) + string(rune('a'+i))
+			names = append(names, name)
+			limits = append(limits, limiter.PerMinute(name, 1000))
+			consume[name] = 1
 		}
 		key := store.ConfigKey{Resource: resource}
 		if c.own {
 			key.Entity = entity
 		}
-		w.Must(w.Store.SetLimits(t.Context(), key, limits))
-		lease, err := w.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: resource, Consume: consume})
-		w.Must(err)
-		w.Must(lease.Commit(t.Context()))
-		got, err := w.Engine.GetItem(t.Context(), &dynamodb.GetItemInput{
-			TableName: aws.String(testbed.Table), Key: schema.BucketKey(ns, store.Bucket{Entity: entity, Resource: resource}).Item(),
+		synctest.Test(t, func(t *testing.T) {
+			w := testbed.New(t, testbed.Options{})
+			if c.parent {
+				for _, e := range []store.Entity{{ID: parent}, {ID: entity, Parent: parent, Cascade: true}} {
+					_, err := w.Store.CreateEntity(t.Context(), e)
+					w.Must(err)
+				}
+			}
+			w.Must(w.Store.SetLimits(t.Context(), key, limits))
+			for range 3 {
+				_, err := w.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: resource, Consume: consume})
+				w.Must(err)
+				time.Sleep(time.Hour)
+			}
+			_, ns := w.Store.Namespace()
+			got, err := w.Engine.GetItem(t.Context(), &dynamodb.GetItemInput{
+				TableName: aws.String(testbed.Table), Key: schema.BucketKey(ns, store.Bucket{Entity: entity, Resource: resource}).Item(),
+			})
+			w.Must(err)
+			if _, has := got.Item[schema.DiaryText]; !has {
+				t.Fatal("the item has no diary")
+			}
+			delete(got.Item, schema.DiaryText)
+			within(t, "bytes of an item", float64(estimate.ItemBytes(entity, resource, parent, names)), float64(schema.ItemSize(got.Item)), estimate.RatesAccuracy)
 		})
-		w.Must(err)
-		names := make([]string, 0, len(limits))
-		for _, l := range limits {
-			names = append(names, l.Name)
-		}
-		within(t, "bytes of an item", float64(estimate.ItemBytes(entity, resource, parent, names)), float64(sizeOf(t, got.Item)), estimate.RatesAccuracy)
 	}
-}
-
-// sizeOf are the bytes of an item by DynamoDB's rules.
-func sizeOf(t *testing.T, item map[string]types.AttributeValue) (bytes int) {
-	t.Helper()
-	for name, value := range item {
-		switch v := value.(type) {
-		case *types.AttributeValueMemberS:
-			bytes += len(name) + len(v.Value)
-		case *types.AttributeValueMemberN: // two digits a byte, without zeros at the ends, and one byte
-			digits := strings.Trim(strings.TrimLeft(v.Value, "-"), "0")
-			bytes += len(name) + (len(digits)+1)/2 + 1
-		case *types.AttributeValueMemberBOOL:
-			bytes += len(name) + 1
-		default:
-			t.Fatalf("attribute %s is a %T", name, v)
-		}
-	}
-	return bytes
 }

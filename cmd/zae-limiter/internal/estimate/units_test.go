@@ -36,7 +36,7 @@ type trial struct {
 
 // billed carries a trial out, and returns what it cost a second, by the engine's ledger, and the load
 // that it was.
-func billed(t *testing.T, tr *trial, windows int) (b estimate.Billed, l estimate.Load) {
+func billed(t *testing.T, tr *trial) (b estimate.Billed, l estimate.Load) {
 	t.Helper()
 	call := scenario.Call{Weight: 1}
 	for _, limit := range tr.limits {
@@ -59,11 +59,11 @@ func billed(t *testing.T, tr *trial, windows int) (b estimate.Billed, l estimate
 			Arrival: scenario.Arrival{Stages: []scenario.Stage{{FromRate: tr.rate, ToRate: tr.rate}}, Poisson: true, Clients: clients},
 		}},
 	})
-	b, err := estimate.BilledOf(p, estimate.ScenarioOptions{Latency: 5 * ms, Windows: windows})
+	b, err := estimate.BilledOf(p, estimate.ScenarioOptions{Latency: 5 * ms})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Rate, l.Processes, l.Buckets, l.Parents, l.Limits, l.Latency, l.Windows = b.Requests, tr.processes, tr.buckets, tr.parents, len(tr.limits), 5*ms, windows
+	l.Rate, l.Processes, l.Buckets, l.Parents, l.Limits, l.Latency = b.Requests, tr.processes, tr.buckets, tr.parents, len(tr.limits), 5*ms
 	if tr.parents > 0 {
 		l.Cascade = 1
 	}
@@ -98,7 +98,7 @@ func TestUnitsAreThoseOfTheLedger(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b, l := billed(t, &c.trial, 0)
+			b, l := billed(t, &c.trial)
 			l.Used = c.used
 			e, err := estimate.New(l)
 			if err != nil {

@@ -24,7 +24,7 @@ func TestRedriveOfAQueueOfMoto(t *testing.T) {
 	})
 	created, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("dlq")})
 	w.Must(err)
-	for _, r := range w.acquires(12) {
+	for _, r := range w.deletions(12) {
 		w.send(r)
 	}
 	w.messages = append(w.messages, &queued{body: "hello"})

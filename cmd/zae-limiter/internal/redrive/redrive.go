@@ -3,12 +3,9 @@
 // no records, only their place in the stream. This package reads that place while the
 // stream lives, which is 24 hours, and gives the records to an aggregator.
 //
-// If the aggregator has counted later records of the same shard of a bucket, it has counted
-// what was missing with them, from the item's counters. So the package reports how many
-// steps it left out. Usage is exact afterwards, but for what an item consumed within the
-// range before it was deleted or lost a limit there (docs/design/usage.md). The package processes messages
-// in the order of the stream, so that most steps are counted one by one and not as a
-// difference.
+// Doing work again that was done has no further effect. What is lost without a redrive is
+// the usage of buckets that were deleted in the range, and expired audit events. A limiter
+// makes up for the rest.
 package redrive
 
 import (
@@ -19,7 +16,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -28,7 +24,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -49,7 +44,7 @@ const (
 	receiveBatch = 10 // messages in a request, SQS's limit
 	// hidden is how long received messages stay hidden from other readers. A run that is
 	// killed leaves them hidden for that time. If a run takes longer, another run may
-	// process the same messages, which counts nothing twice.
+	// process the same messages, which does no harm.
 	hidden = 15 * time.Minute
 	// showTime bounds the request that makes a message visible again.
 	showTime = 5 * time.Second
@@ -121,10 +116,8 @@ type Outcome struct {
 	Deleted   bool
 	// Records are those of the range, Unreadable of them cannot be read.
 	Records, Unreadable int
-	// Updates counts writes to usage sums. Passed counts the steps of sums that were left
-	// out, because they had been counted, or what they consumed with a later step.
-	Updates, Passed int
-	Archived        int
+	// Pages are deleted buckets whose usage was saved.
+	Pages, Archived int
 	Err             error // why the message was kept; nil if it was processed
 }
 
@@ -138,7 +131,7 @@ type message struct {
 // Run receives messages until the queue gives no more, or Max of them, and processes them
 // in the order of the stream. It returns an outcome for each, in that order. It makes
 // messages that it keeps visible again. A message is deleted only after its range was
-// processed; if the deletion fails, the next run finds that everything is counted.
+// processed; if the deletion fails, the next run does the same again.
 //
 // The error is that of receiving, or the context's; failures of messages are outcomes.
 func Run(ctx context.Context, o Options) ([]Outcome, error) {
@@ -149,7 +142,7 @@ func Run(ctx context.Context, o Options) ([]Outcome, error) {
 	r.o.Max = cmp.Or(o.Max, DefaultMax)
 	var err error
 	o.Aggregator.Quiet = -1 // a run is too short to know what is quiet
-	if r.aggregator, err = aggregator.New(r.open, o.Aggregator); err != nil {
+	if r.aggregator, err = aggregator.New(o.Open, o.Aggregator); err != nil {
 		return nil, err
 	}
 	defer r.aggregator.Close()
@@ -169,40 +162,6 @@ func Run(ctx context.Context, o Options) ([]Outcome, error) {
 type run struct {
 	o          Options
 	aggregator *aggregator.Aggregator
-	passed     atomic.Int64
-}
-
-// open opens a namespace, whose usage tells which steps it passes over.
-func (r *run) open(ctx context.Context, id string) (aggregator.Namespace, error) {
-	ns, err := r.o.Open(ctx, id)
-	if sums, ok := ns.Usage.(passer); ok && err == nil {
-		ns.Usage = &watchedUsage{sums, &r.passed}
-	}
-	return ns, err
-}
-
-// A passer is a usage that knows what it would leave out.
-type passer interface {
-	aggregator.Usage
-	Passed(ctx context.Context, d *usage.Delta) (int, error)
-}
-
-type watchedUsage struct {
-	passer
-	passed *atomic.Int64
-}
-
-// Add counts the steps that are left out.
-func (w *watchedUsage) Add(ctx context.Context, d *usage.Delta) error {
-	n, err := w.Passed(ctx, d)
-	if err != nil {
-		return err
-	}
-	if err := w.passer.Add(ctx, d); err != nil {
-		return err
-	}
-	w.passed.Add(int64(n))
-	return nil
 }
 
 // receive receives all messages before any is processed, so that they can be ordered.
@@ -309,9 +268,8 @@ func (r *run) process(ctx context.Context, out *Outcome) {
 		out.State = Readable
 		return
 	}
-	r.passed.Store(0)
 	res, err := r.aggregator.Process(ctx, records)
-	out.Updates, out.Archived, out.Unreadable, out.Passed = res.Updates, res.Archived, len(res.Poisoned), int(r.passed.Load())
+	out.Pages, out.Archived, out.Unreadable = res.Pages, res.Archived, len(res.Poisoned)
 	switch {
 	case len(res.Failed) > 0:
 		out.State, out.Err = Failed, fmt.Errorf("%d of %d records were not processed: %w", len(res.Failed), len(records), res.Failed[0].Err)

@@ -38,13 +38,11 @@ type options struct {
 	level   string
 	archive app.ArchiveFlags
 	changed func(flag string) bool
-
-	kinds []usage.Window
 }
 
-const about = `Follow the stream of a table: sum up usage, refill buckets before their users need
-the tokens, double the shards of the most written buckets, and merge the shards of
-quiet buckets. The command runs until it is interrupted, and resumes where it stopped.
+const about = `Follow the stream of a table: save the usage of buckets that expire, refill buckets
+before their users need the tokens, double the shards of the most written buckets, and
+merge the shards of quiet buckets. The command runs until it is interrupted, and resumes where it stopped.
 It keeps its position in the table, but not how long each bucket has been quiet.
 Run one instance at a time: a second one repeats all the work, which costs money and
 changes nothing.
@@ -81,9 +79,7 @@ func New(a *app.App) *cobra.Command {
 			"  zae-limiter aggregate --endpoint-url http://localhost:8000 --metrics-addr 127.0.0.1:9464",
 	})
 	f := cmd.Flags()
-	o.kinds = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
-	f.Var(app.Windows(&o.kinds), "windows", "windows to sum usage over; each costs one write for each\nentity and resource")
-	f.IntVar(&o.keep, "usage-retention-days", defaultKeep, "`days` for which usage is kept after its window")
+	f.IntVar(&o.keep, "usage-retention-days", defaultKeep, "`days` for which usage is kept after its month")
 	f.StringVar(&o.reader, "reader", stream.DefaultReader, "`name` under which the command keeps its position")
 	f.DurationVar(&o.poll, "poll", stream.DefaultPoll, "how long to wait before reading a stream shard again once\nits end was reached; longer waits make larger batches")
 	o.archive.Bind(cmd)
@@ -153,7 +149,7 @@ func (o *options) Run(ctx context.Context) error {
 		return err
 	}
 	a, err := aggregator.New(opener(store), aggregator.Options{
-		Windows: o.kinds, Quiet: o.quiet, Archive: keeper, Observe: m.observe, Now: o.app.Now, Logger: log,
+		Quiet: o.quiet, Archive: keeper, Observe: m.observe, Now: o.app.Now, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -192,7 +188,8 @@ func (o *options) Run(ctx context.Context) error {
 	if err := a.Follow(ctx, f); err != nil {
 		return err
 	}
-	return o.print(m.totals())
+	t := m.totals()
+	return o.app.Print(t, t.write)
 }
 
 // openArchive opens the archive of flags, nil if there is none. It checks access to the
@@ -208,15 +205,19 @@ func openArchive(ctx context.Context, a *app.App, flags *app.ArchiveFlags, store
 	return a.Archive(ctx, flags, namespaces.NameOf)
 }
 
-// print sums up what was done.
-func (o *options) print(t totals) error {
-	return o.app.Print(t, func(w *strings.Builder) {
-		fmt.Fprintf(w, "%d records: %d usage updates, %d refills, %d doublings, %d mends, %d merges, %d audit events archived; %d failed, %d cannot be read, %d errors\n",
-			t.Records, t.Updates, t.Refills, t.Doublings, t.Mends, t.Merges, t.Archived, t.Failed, t.Poisoned, t.Errors)
-		if t.Gaps > 0 {
-			fmt.Fprintf(w, "%s: usage is incomplete. Run the command without long breaks, or keep the stream longer\n", gaps(t.Gaps))
-		}
-	})
+// write sums up what was done.
+func (t *totals) write(w *strings.Builder) {
+	fmt.Fprintf(w, "%d records: %d pages of usage, %d refills, %d doublings, %d mends, %d merges, %d audit events archived; %d failed, %d cannot be read, %d errors\n",
+		t.Records, t.Pages, t.Refills, t.Doublings, t.Mends, t.Merges, t.Archived, t.Failed, t.Poisoned, t.Errors)
+	if t.Hours+t.Days > 0 {
+		fmt.Fprintf(w, "For the Python package: %d hours closed, %d days copied\n", t.Hours, t.Days)
+	}
+	if t.PeerUsage > 0 {
+		fmt.Fprintf(w, "The aggregator of the Python package wrote usage to this table, too, %d times. Switch it off: what it counts is in the hours of buckets, too\n", t.PeerUsage)
+	}
+	if t.Gaps > 0 {
+		fmt.Fprintf(w, "%s: what buckets consumed that expired meanwhile is missing from usage. Run the command without long breaks\n", gaps(t.Gaps))
+	}
 }
 
 // gaps tells how often the command found records gone.
@@ -234,6 +235,10 @@ func opener(o dynamo.Options) aggregator.Opener {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Store: s, Usage: s.Usage()}, nil
+		ns := aggregator.Namespace{Store: s, Usage: s.Usage()}
+		if s.IndexKeys() == dynamo.SharedKeys {
+			ns.Peers = s.Usage()
+		}
+		return ns, nil
 	}
 }

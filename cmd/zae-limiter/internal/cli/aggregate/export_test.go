@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,18 @@ import (
 func NewHealth(now func() time.Time, poll time.Duration) (check http.Handler, progress func(shard string, ended bool)) {
 	h := newHealthCheck(now, poll)
 	return h, h.progress
+}
+
+// Totals is what the command prints after some results.
+func Totals(results ...aggregator.Result) string {
+	m := newMeasures()
+	for i := range results {
+		m.observe(results[i])
+	}
+	var w strings.Builder
+	t := m.totals()
+	t.write(&w)
+	return w.String()
 }
 
 // Measure returns the metrics after some results.

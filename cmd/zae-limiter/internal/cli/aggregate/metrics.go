@@ -19,11 +19,14 @@ import (
 type totals struct {
 	Batches   int `json:"batches"` // batches of records
 	Records   int `json:"records"`
-	Updates   int `json:"usage_updates"`
-	Refills   int `json:"refills"`   // buckets refilled ahead of clients
-	Doublings int `json:"doublings"` // buckets whose shards were doubled
-	Mends     int `json:"mends"`     // buckets repaired
-	Merges    int `json:"merges"`    // buckets whose shards were merged
+	Pages     int `json:"usage_pages"`       // deleted buckets whose usage was saved
+	Hours     int `json:"hours_closed"`      // hours of buckets, closed for clients of the Python package
+	Days      int `json:"days_copied"`       // days of usage, copied for readers of the Python package
+	PeerUsage int `json:"peer_usage_writes"` // writes of the Python package's aggregator, which is to be switched off
+	Refills   int `json:"refills"`           // buckets refilled ahead of clients
+	Doublings int `json:"doublings"`         // buckets whose shards were doubled
+	Mends     int `json:"mends"`             // buckets repaired
+	Merges    int `json:"merges"`            // buckets whose shards were merged
 	Archived  int `json:"archived_events"`
 	Bytes     int `json:"archived_bytes"` // size of the archived objects
 	Failed    int `json:"failed_records"`
@@ -59,7 +62,7 @@ func newMeasures() *measures {
 			Name: "zae_limiter_aggregator_lag_seconds", Help: "Age of the oldest record of the last batch.",
 		}),
 		done: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "zae_limiter_aggregator_writes_total", Help: "Writes by kind: usage updates, refills, doublings, mends, merges.",
+			Name: "zae_limiter_aggregator_writes_total", Help: "Writes by kind: pages of usage of deleted buckets, hours closed and days copied for the Python package, refills, doublings, mends, merges.",
 		}, []string{"kind"}),
 		wrong: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "zae_limiter_aggregator_errors_total", Help: "Errors by kind: records failed, records that cannot be read, buckets not tended.",
@@ -81,7 +84,7 @@ func newMeasures() *measures {
 		}),
 	}
 	m.registry.MustRegister(m.batch, m.lag, m.done, m.wrong, m.archived, m.bytes, m.gaps, m.healed, m.braked)
-	for _, kind := range []string{"usage", "refill", "doubling", "mend", "merge"} {
+	for _, kind := range []string{"page", "hour", "day", "refill", "doubling", "mend", "merge"} {
 		m.done.WithLabelValues(kind) // creates the series before the first write of its kind
 	}
 	for _, kind := range []string{"failed", "poisoned", "tending"} {
@@ -100,7 +103,9 @@ func (m *measures) observe(r aggregator.Result) {
 		m.lag.Set(r.Lag.Seconds())
 		s.Batches++
 	}
-	m.done.WithLabelValues("usage").Add(float64(r.Updates))
+	m.done.WithLabelValues("page").Add(float64(r.Pages))
+	m.done.WithLabelValues("hour").Add(float64(r.Hours))
+	m.done.WithLabelValues("day").Add(float64(r.Days))
 	m.done.WithLabelValues("refill").Add(float64(r.Refills))
 	m.done.WithLabelValues("doubling").Add(float64(r.Doublings))
 	m.done.WithLabelValues("mend").Add(float64(r.Mends))
@@ -113,7 +118,10 @@ func (m *measures) observe(r aggregator.Result) {
 	m.wrong.WithLabelValues("poisoned").Add(float64(len(r.Poisoned)))
 	m.wrong.WithLabelValues("tending").Add(float64(r.Errors))
 	s.Records += r.Records
-	s.Updates += r.Updates
+	s.Pages += r.Pages
+	s.Hours += r.Hours
+	s.Days += r.Days
+	s.PeerUsage += r.PeerUsage
 	s.Refills += r.Refills
 	s.Doublings += r.Doublings
 	s.Mends += r.Mends

@@ -35,10 +35,8 @@ queue has messages that name ranges of the table's stream. The command reads eac
 the stream, which keeps records for 24 hours, processes it, and deletes the message only
 then. You may run it again: it counts nothing twice.
 
-Where the function has counted later records of the same bucket, it has counted what was
-missing with them. So the command leaves some steps out, and reports how many. Usage is exact
-afterwards, but for what a bucket consumed within the range before it was deleted or lost a
-limit there.
+Buckets in use keep their usage themselves. What is saved from a range is the usage of buckets
+that were deleted in it. Usage is exact afterwards, whatever the function did with later records.
 
 The command keeps some messages, with one of these states:
   expired     the stream no longer has the range; --discard-expired deletes the message
@@ -157,9 +155,8 @@ type outcome struct {
 	State      redrive.State `json:"state"`
 	Deleted    bool          `json:"deleted"` // the message was removed from the queue
 	Records    int           `json:"records"`
-	Unreadable int           `json:"unreadable"` // records that cannot be read
-	Updates    int           `json:"usage_updates"`
-	Passed     int           `json:"steps_counted_before"` // steps that usage had counted before
+	Unreadable int           `json:"unreadable"`  // records that cannot be read
+	Pages      int           `json:"usage_pages"` // deleted buckets whose usage was saved
 	Archived   int           `json:"archived_events"`
 	Message    string        `json:"message,omitempty"`
 }
@@ -181,7 +178,7 @@ func (o *redriveOptions) report(outcomes []redrive.Outcome, err error) error {
 	for i := range outcomes {
 		r := &outcomes[i]
 		views[i] = outcome{
-			r.MessageID, r.Range.Shard, r.Range.First, r.Range.Last, r.State, r.Deleted, r.Records, r.Unreadable, r.Updates, r.Passed, r.Archived, "",
+			r.MessageID, r.Range.Shard, r.Range.First, r.Range.Last, r.State, r.Deleted, r.Records, r.Unreadable, r.Pages, r.Archived, "",
 		}
 		if r.Err != nil {
 			views[i].Message = r.Err.Error()
@@ -214,9 +211,9 @@ func writeOutcomes(w *strings.Builder, views []outcome) {
 	}
 	rows := make([][]string, len(views))
 	for i, v := range views {
-		rows[i] = []string{v.ID, string(v.State), strconv.FormatBool(v.Deleted), limitarg.Grouped(v.Records), limitarg.Grouped(v.Updates), limitarg.Grouped(v.Passed)}
+		rows[i] = []string{v.ID, string(v.State), strconv.FormatBool(v.Deleted), limitarg.Grouped(v.Records), limitarg.Grouped(v.Pages)}
 	}
-	app.Table(w, []string{"MESSAGE", "STATE", "DELETED", "RECORDS", "UPDATES", "COUNTED BEFORE"}, rows)
+	app.Table(w, []string{"MESSAGE", "STATE", "DELETED", "RECORDS", "PAGES"}, rows)
 	for _, v := range views {
 		if v.Message != "" {
 			fmt.Fprintf(w, "%s: %s\n", v.ID, v.Message)

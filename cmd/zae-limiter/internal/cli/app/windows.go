@@ -2,8 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -57,46 +55,3 @@ func (w *window) Type() string { return strings.Join(w.Words(), "|") }
 
 // Words are the words that the flag accepts, for completion.
 func (*window) Words() []string { return WindowNames(allWindows) }
-
-// Windows is the value of a flag for several windows of usage, each once, between commas or in
-// repeated flags. The target has the default.
-func Windows(target *[]usage.Window) pflag.Value { return &windows{target: target} }
-
-type windows struct {
-	target *[]usage.Window
-	given  bool
-}
-
-// String has the names between commas.
-func (w *windows) String() string {
-	if w.target == nil {
-		return ""
-	}
-	return strings.Join(WindowNames(*w.target), ",")
-}
-
-// Set reads windows. The first ones replace the default.
-func (w *windows) Set(s string) error {
-	if !w.given {
-		*w.target = nil
-	}
-	w.given = true
-	for name := range strings.SplitSeq(s, ",") {
-		of, err := windowOf(strings.TrimSpace(name))
-		if err != nil {
-			return fmt.Errorf("%w, several between commas", err)
-		}
-		if slices.Contains(*w.target, of) {
-			return fmt.Errorf("%v was given before: name each window once", of)
-		}
-		*w.target = append(*w.target, of)
-	}
-	slices.Sort(*w.target)
-	return nil
-}
-
-// Type is that of other flags with several strings.
-func (*windows) Type() string { return "strings" }
-
-// IsCumulative says that the flag takes several windows.
-func (*windows) IsCumulative() bool { return true }

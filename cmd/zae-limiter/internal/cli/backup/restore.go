@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,8 +27,6 @@ func newRestore(a *app.App) *cobra.Command {
 		Long: "Restore the table into a new one, from a backup or as it was at a time, and wait until it is\n" +
 			"ready. The command then gives the new table what a restoration loses: time to live, stream,\n" +
 			"point-in-time recovery, tags and deletion protection. It never writes to a live table.\n\n" +
-			"The new table has a new stream. So the command also removes the marks by which an aggregator\n" +
-			"knows what it has counted. Start no aggregator on the new table before the command ends.\n" +
 			"docs/backup.md says how to switch over.",
 		Example: "  zae-limiter backup restore limits-restored --table limits --to-time 2026-01-02T15:04:05Z\n" +
 			"  zae-limiter backup restore limits-before --table limits --backup ARN",
@@ -72,7 +69,6 @@ func (o *restoreOptions) Validate() (err error) {
 type restoredView struct {
 	Table   string   `json:"table_name"`
 	Enabled []string `json:"enabled_again"` // settings that a restore loses, and that are enabled again
-	Marks   int      `json:"marks_removed"` // usage snapshots whose marks were removed
 }
 
 // Run restores the table.
@@ -89,9 +85,9 @@ func (o *restoreOptions) Run(ctx context.Context) error {
 	if enabled == nil {
 		enabled = []string{}
 	}
-	return o.app.Print(restoredView{done.Table, enabled, done.Marks}, func(w *strings.Builder) {
+	return o.app.Print(restoredView{done.Table, enabled}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "table %s is ready\n", done.Table)
-		app.Fields(w, "Enabled again", strings.Join(enabled, ", "), "Usage snapshots without marks", strconv.Itoa(done.Marks))
+		app.Fields(w, "Enabled again", strings.Join(enabled, ", "))
 		fmt.Fprintf(w, "Next: zae-limiter check -n %s, then switch programs and the aggregator to it (docs/backup.md)\n", done.Table)
 	})
 }

@@ -19,16 +19,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/estimate"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type options struct {
-	app     *app.App
-	load    estimate.Load
-	rate    rate
-	windows []usage.Window
-	prices  string // file
+	app    *app.App
+	load   estimate.Load
+	rate   rate
+	prices string // file
 
 	file, name string // of the scenario
 	duration   time.Duration
@@ -60,8 +58,8 @@ func New(a *app.App) *cobra.Command {
 		Short: "Work out what a load costs",
 		Long:  about,
 		Example: "  zae-limiter estimate --rate 1000/s --limits 2 --cascade 0.5 --refused 0.1 \\\n" +
-			"    --processes 20 --windows hourly,daily\n" +
-			"  zae-limiter estimate --scenario llm-gateway --latency 3ms --windows hourly,daily\n" +
+			"    --processes 20 --aggregator\n" +
+			"  zae-limiter estimate --scenario llm-gateway --latency 3ms --aggregator\n" +
 			"  zae-limiter estimate --file load.yaml --duration 10m",
 	})
 	o.bind(cmd.Flags())
@@ -90,7 +88,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 	f.Float64Var(&l.NewBuckets, "new-buckets", 0, "`number` of buckets used for the first time, a second")
 	f.DurationVar(&l.Latency, "latency", 5*time.Millisecond, "time that a request takes; callers of one process share writes, and\nusers of a scenario wait for its end")
 	f.DurationVar(&l.ConfigTTL, "config-ttl", time.Minute, "the limiter's ConfigTTL")
-	f.Var(app.Windows(&o.windows), "windows", "usage `windows` that an aggregator counts: hourly, daily, monthly\n(default no aggregator)")
+	f.BoolVar(&l.Aggregator, "aggregator", false, "an aggregator reads the table's stream")
 	f.DurationVar(&l.Retention, "usage-ttl", 90*24*time.Hour, "how long usage is kept")
 	f.DurationVar(&l.Function.BatchWindow, "batch-window", 5*time.Second, "how long a call of the aggregator waits for its records")
 	f.IntVar(&l.Function.BatchRecords, "batch-records", 100, "`number` of records of a call at most")
@@ -127,12 +125,6 @@ func (o *options) Validate() error {
 		return err
 	}
 	o.load.Rate = float64(o.rate)
-	for i, w := range o.windows {
-		if int(w) != i { // the model counts the first windows of their order
-			return fmt.Errorf("invalid --windows %s: give hourly, or hourly,daily, or hourly,daily,monthly", strings.Join(app.WindowNames(o.windows), ","))
-		}
-	}
-	o.load.Windows = len(o.windows)
 	for _, name := range []string{
 		"processes", "buckets", "hot", "parents", "refused-of", "used", "limits", "item-bytes", "latency", "config-ttl", "usage-ttl",
 		"batch-window", "batch-records", "function-memory", "function-duration",

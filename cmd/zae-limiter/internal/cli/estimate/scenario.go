@@ -18,7 +18,7 @@ import (
 // ofScenario are the flags that a scenario may have besides those that say which one it is.
 // The scenario itself says the rest.
 var ofScenario = []string{
-	"latency", "config-ttl", "windows", "usage-ttl", "batch-window", "batch-records", "function-memory", "function-duration", "prices",
+	"latency", "config-ttl", "aggregator", "usage-ttl", "batch-window", "batch-records", "function-memory", "function-duration", "prices",
 	"duration", "cold", "scenario", "file",
 }
 
@@ -110,7 +110,7 @@ func (o *options) runScenario(ctx context.Context, prices *estimate.Prices) erro
 	l := &o.load
 	r, err := app.Await(ctx, func() (*estimate.Run, error) {
 		return estimate.Scenario(o.plan, estimate.ScenarioOptions{
-			Latency: l.Latency, Cold: o.cold, ConfigTTL: l.ConfigTTL, Windows: l.Windows, Retention: l.Retention, Function: l.Function,
+			Latency: l.Latency, Cold: o.cold, ConfigTTL: l.ConfigTTL, Aggregator: l.Aggregator, Retention: l.Retention, Function: l.Function,
 		})
 	})
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/option"
-	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -27,7 +26,6 @@ type Flags[O any] struct {
 	given O // what flags say; of an option with words, its word
 	// opposites are the values of the flags that are the opposites of others.
 	opposites map[string]*bool
-	windows   []usage.Window
 	tags      Tags
 }
 
@@ -59,11 +57,7 @@ func (f *Flags[O]) bind(r *option.Row[O], help string) {
 			f.set.StringVar(v, r.Flag, "", help)
 		}
 	case *[]string:
-		if r.Values != nil {
-			f.set.Var(app.Windows(&f.windows), r.Flag, help)
-		} else {
-			f.set.StringSliceVar(v, r.Flag, nil, help)
-		}
+		f.set.StringSliceVar(v, r.Flag, nil, help)
 	case *time.Duration:
 		f.set.DurationVar(v, r.Flag, 0, help)
 	case *map[string]string:
@@ -99,7 +93,7 @@ func (f *Flags[O]) apply(r *option.Row[O], o *O) {
 		}
 		put(r.Of(o), value)
 	case *[]string:
-		list := app.WindowNames(f.windows)
+		list := make([]string, 0, len(*given))
 		for _, item := range *given {
 			list = append(list, strings.TrimSpace(item))
 		}

@@ -25,7 +25,8 @@ import (
 func New(a *app.App) *cobra.Command {
 	cmd := app.Group("usage", "Show what entities have consumed, by hour, day or month",
 		newList(a), newSummary(a))
-	cmd.Long = cmd.Short + ".\n\nAn aggregator that reads the table's stream records these figures; without one there are none."
+	cmd.Long = cmd.Short + ".\n\nEach bucket keeps what it consumed in each hour, so the figures reach up to now. An aggregator\n" +
+		"saves what buckets leave that expire. Without one, the last hours of such buckets are missing."
 	return cmd
 }
 
@@ -46,6 +47,7 @@ func (f *filter) bind(a *app.App, cmd *cobra.Command) {
 	flags.VarP(app.Window(&f.query.Window), "window", "w", "length of the windows, in UTC")
 	flags.Var(app.Named(&f.start), "start", "first `time` a window may start, 2006-01-02 or 2006-01-02T15:04:05Z")
 	flags.Var(app.Named(&f.end), "end", "last `time` a window may start; of a date, the whole day")
+	flags.BoolVar(&f.query.Now, "now", false, "count the last second too: strongly consistent reads, which cost twice\nas much")
 	flags.VarP(app.Choice(&a.Flags.Output, app.OutputTable, app.OutputJSON, outputCSV), "output", "o", "form of results: table, json or csv")
 }
 
@@ -95,9 +97,6 @@ func reason(ctx context.Context, s *dynamo.Store, q usage.Query) (string, error)
 		{func(like *usage.Query) { like.From, like.To = time.Time{}, time.Time{} }, func(u *usage.Snapshot) string {
 			return "there is none from --start to --end; the newest window with usage starts at " + u.Start.Format(time.RFC3339)
 		}},
-		{func(like *usage.Query) { like.Window = usage.Hourly }, otherWindow},
-		{func(like *usage.Query) { like.Window = usage.Daily }, otherWindow},
-		{func(like *usage.Query) { like.Window = usage.Monthly }, otherWindow},
 		{func(like *usage.Query) { like.Resource = "" }, func(u *usage.Snapshot) string {
 			return fmt.Sprintf("entity %s has no usage of resource %s; it has some of %s", asked.Entity, asked.Resource, u.Resource)
 		}},
@@ -116,19 +115,14 @@ func reason(ctx context.Context, s *dynamo.Store, q usage.Query) (string, error)
 		}
 		asked.From, asked.To = time.Time{}, time.Time{} // there is none of any time
 	}
-	acquired, err := hasBucket(ctx, s, asked.Entity, asked.Resource)
-	switch {
-	case errors.Is(err, store.ErrAccessDenied):
-		return "no usage was found: nothing was acquired, the names are spelled otherwise, or no aggregator counts the usage of this table." + aggregators, nil
+	switch acquired, err := hasBucket(ctx, s, asked.Entity, asked.Resource); {
 	case err != nil:
 		return "", err
 	case acquired:
-		return "no usage was found, and something was acquired: no aggregator has counted it yet, or the counts have expired." + aggregators, nil
+		return "no usage was found, and there is a bucket: only clients of the Python package have used it, or nothing was consumed", nil
 	}
 	return "no usage was found: nothing was acquired lately, or the names are spelled otherwise", nil
 }
-
-const aggregators = " An aggregator is zae-limiter aggregate, or a function that zae-limiter deploy makes; zae-limiter status shows that one"
 
 // hasBucket reports whether an entity, a resource or the two together have a bucket. The first
 // acquire makes it, and the policy of a reader permits to look.
@@ -143,10 +137,6 @@ func hasBucket(ctx context.Context, s *dynamo.Store, entity, resource string) (b
 	return slices.ContainsFunc(all, func(r dynamo.EntityResource) bool {
 		return r.Shards > 0 && (resource == "" || resource == r.Resource)
 	}), err
-}
-
-func otherWindow(u *usage.Snapshot) string {
-	return "none of this window was counted; there is some with --window " + u.Window.String()
 }
 
 // milli is the number of millitokens in a token.

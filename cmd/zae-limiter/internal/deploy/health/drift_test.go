@@ -14,11 +14,11 @@ func TestWhatSomebodyChangedInAFunctionIsFound(t *testing.T) {
 	t.Parallel()
 	const sum = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of hello
 	const key = "functions/" + sum + ".zip"
-	parameters := map[string]string{"CodeKey": key, "LambdaMemorySize": "256", "LambdaTimeout": "60", "Architecture": "arm64", "LogLevel": "info", "SnapshotWindows": "hourly"}
+	parameters := map[string]string{"CodeKey": key, "LambdaMemorySize": "256", "LambdaTimeout": "60", "Architecture": "arm64", "LogLevel": "info", "SnapshotRetentionDays": "90"}
 	code := func() stack.Function {
 		return stack.Function{
 			SHA256: sum, Handler: "aggregator", Runtime: "provided.al2023", Architecture: "arm64", MemoryMB: 256, TimeoutS: 60,
-			Environment: map[string]string{"TABLE_NAME": "limits", "LOG_LEVEL": "info", "SNAPSHOT_WINDOWS": "hourly"},
+			Environment: map[string]string{"TABLE_NAME": "limits", "LOG_LEVEL": "info", "SNAPSHOT_TTL_DAYS": "90"},
 		}
 	}
 	for name, c := range map[string]struct {
@@ -32,7 +32,7 @@ func TestWhatSomebodyChangedInAFunctionIsFound(t *testing.T) {
 		"memory":      {func(c *stack.Function) { c.MemoryMB = 128 }, "the memory in MB of the function is 128, and not 256 as the stack says"},
 		"timeout":     {func(c *stack.Function) { c.TimeoutS = 3 }, "the timeout in seconds of the function is 3, and not 60 as the stack says"},
 		"environment": {func(c *stack.Function) { c.Environment["TABLE_NAME"] = "other" }, "the variable TABLE_NAME of the function is other, and not limits as the stack says"},
-		"windows":     {func(c *stack.Function) { delete(c.Environment, "SNAPSHOT_WINDOWS") }, "the variable SNAPSHOT_WINDOWS of the function is , and not hourly as the stack says"},
+		"retention":   {func(c *stack.Function) { delete(c.Environment, "SNAPSHOT_TTL_DAYS") }, "the variable SNAPSHOT_TTL_DAYS of the function is , and not 90 as the stack says"},
 	} {
 		has := code()
 		c.change(&has)

@@ -70,7 +70,7 @@ func (s *Stack) Function(handler string) Function {
 	}
 	f.MemoryMB, f.TimeoutS = number(p["LambdaMemorySize"]), number(p["LambdaTimeout"])
 	maps.Copy(f.Environment, map[string]string{
-		"SNAPSHOT_WINDOWS": p["SnapshotWindows"], "SNAPSHOT_TTL_DAYS": p["SnapshotRetentionDays"], "ZAEL_MERGE_QUIET": p["MergeQuiet"],
+		"SNAPSHOT_TTL_DAYS": p["SnapshotRetentionDays"], "ZAEL_MERGE_QUIET": p["MergeQuiet"],
 		"ZAE_LIMITER_SCHEMA_VERSION": p["SchemaVersion"], "ENABLE_ARCHIVAL": p["EnableAuditArchival"], "ARCHIVE_BUCKET_NAME": s.Outputs[OutputArchive],
 	})
 	return f

@@ -72,6 +72,7 @@ var attacks = []struct {
 	// The resources of another stack in the account.
 	{"dynamodb:Query", otherTableARN + "/index/GSI3", []string{"ns1/ENTITY#one"}, nil},
 	{"dynamodb:UpdateItem dynamodb:PutItem dynamodb:DeleteItem", otherTableARN, []string{"ns1/ENTITY#one"}, nil},
+	{"dynamodb:UpdateItem dynamodb:PutItem dynamodb:BatchWriteItem", otherTableARN, []string{"ns1/USAGE#gpt-4#1"}, nil},
 	{"dynamodb:GetRecords dynamodb:GetShardIterator dynamodb:DescribeStream", otherTableARN + "/stream/2026-01-02T03:04:05.678", nil, nil},
 	{"sqs:SendMessage sqs:ReceiveMessage sqs:DeleteMessage sqs:ChangeMessageVisibility sqs:GetQueueAttributes", "arn:aws:sqs:eu-west-1:123456789012:limits2-aggregator-dlq", nil, nil},
 	{"s3:PutObject s3:GetObject", "arn:aws:s3:::trail2/audit/year=2026/x", nil, nil},

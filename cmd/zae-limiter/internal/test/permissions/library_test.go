@@ -56,4 +56,9 @@ var indirect = []string{
 	"audit.Trail.",  // part of the calls of dynamo.Store and admin.Namespaces
 	"dynamo.Meter.", // passes on the requests of others
 	"Observers.",    // is told what a limiter does
+
+	"usage.Snapshots.AllPages",    // part of a purge
+	"usage.Snapshots.EntityPages", // part of the deletion of an entity
+	"usage.Snapshots.Forget",      // part of aggregator.Aggregator.Process, on a table that the peer shares
+	"usage.Snapshots.SaveDay",     // as Forget
 }

@@ -104,7 +104,7 @@ func entities(w *world) {
 	w.double("key")
 	w.Must(s.SetLimits(ctx, store.ConfigKey{Entity: "key", Resource: testbed.Resource}, []limiter.Limit{hourly}))
 	w.Must(s.SetLimits(ctx, store.ConfigKey{Entity: "key", Resource: store.DefaultResource}, []limiter.Limit{hourly}))
-	w.count(time.Now())
+	w.save(time.Now())
 	w.stored("Entity", always, func() error { return errOf(s.Entity(ctx, "key")) })
 	w.stored("Children", always, func() error { return errOf(s.Children(ctx, "project")) })
 	w.stored("Entities", always, func() error { return errOf(s.Entities(ctx, dynamo.EntityQuery{})) })

@@ -3,6 +3,8 @@ package permissions_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,32 +25,42 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// count adds to an entity's usage.
-func (w *world) count(at time.Time) {
+// save writes a page of an entity's usage.
+func (w *world) save(at time.Time) {
 	w.Helper()
-	w.Must(w.Store.Usage().Add(w.Context(), delta(at)))
+	w.Must(w.Store.Usage().Save(w.Context(), hoursOf("key", at)))
 }
 
-func delta(at time.Time) *usage.Delta {
-	return &usage.Delta{
-		Key:   usage.Key{Entity: "key", Resource: testbed.Resource, Window: usage.Hourly, Start: usage.Hourly.Start(at)},
-		Steps: []usage.Step{{Sequence: "1", Events: 1, Tokens: []store.Amount{{Limit: "rph", Milli: 1000}}}},
-	}
+func hoursOf(entity string, at time.Time) usage.Diary {
+	e := diary.Entry{Hour: diary.HourOf(at.UnixMilli()), Amounts: []store.Amount{{Milli: 1}, {Limit: "rph", Milli: 1000}}}
+	return usage.Diary{Bucket: store.Bucket{Entity: entity, Resource: testbed.Resource}, Text: diary.Append("", e)}
 }
 
 // usages has the calls about usage.
 func usages(w *world) {
 	now := time.Now()
 	snapshots := w.Store.Usage()
-	w.record("usage.Snapshots.Add", always, func() { w.Must(snapshots.Add(w.Context(), delta(now))) })
-	w.record("usage.Snapshots.Add", "it was counted before", func() { w.Must(snapshots.Add(w.Context(), delta(now))) })
-	w.record("usage.Snapshots.Passed", always, func() { w.Must(errOf(snapshots.Passed(w.Context(), delta(now)))) })
 	w.System(hourly)
 	w.acquire(w.Limiter, "key", 1)
+	page := func(entity string) usage.Diary {
+		text := ""
+		for _, hour := range []int32{diary.HourOf(now.UnixMilli()) - 31*24, diary.HourOf(now.UnixMilli())} { // of two months
+			text = diary.Append(text, diary.Entry{Hour: hour, Amounts: []store.Amount{{Milli: 1}}})
+		}
+		return usage.Diary{Bucket: store.Bucket{Entity: entity, Resource: testbed.Resource}, Text: text}
+	}
+	w.record("usage.Snapshots.Save", "of one bucket", func() { w.Must(snapshots.Save(w.Context(), page("key"))) })
+	w.record("usage.Snapshots.Save", "of several", func() { w.Must(snapshots.Save(w.Context(), page("key"), page("key-2"))) })
+	w.record("usage.Snapshots.SaveLast", always, func() { w.Must(snapshots.SaveLast(w.Context(), page("key"))) })
+	image := w.Images("key")[0]
+	w.record("usage.Snapshots.Restart", always, func() {
+		w.Must(snapshots.Restart(w.Context(), image.Bucket, image.Hour, map[string]string{hourly.Name: "1000"}))
+	})
 	for name, q := range map[string]usage.Query{
 		"of an entity":                 {Entity: "key"},
 		"of a resource":                {Resource: testbed.Resource},
@@ -67,7 +79,11 @@ func (w *world) aggregate(o aggregator.Options) *aggregator.Aggregator {
 		if err != nil {
 			return aggregator.Namespace{}, err
 		}
-		return aggregator.Namespace{Store: calls{s}, Usage: s.Usage()}, nil
+		ns := aggregator.Namespace{Store: calls{s}, Usage: s.Usage()}
+		if s.IndexKeys() == dynamo.SharedKeys {
+			ns.Peers = s.Usage()
+		}
+		return ns, nil
 	}, o)
 	w.Must(err)
 	w.Cleanup(a.Close)
@@ -113,7 +129,7 @@ func aggregation(w *world) {
 		w.record(batch, name, func() {
 			result, err := a.Process(w.Context(), records)
 			w.Must(err)
-			sum.Updates += result.Updates
+			sum.Pages += result.Pages
 			sum.Refills += result.Refills
 			sum.Doublings += result.Doublings
 			sum.Mends += result.Mends
@@ -125,7 +141,7 @@ func aggregation(w *world) {
 	take("nothing about buckets")
 	w.Take(w.Limiter, testbed.AskAll("user", tokens{"rps": 400, "rph": 1}))
 	time.Sleep(time.Second)
-	take("usage and a refill")
+	take("a refill")
 	w.use("user")
 	take("a doubling")
 	w.remove("user", 1)
@@ -137,7 +153,12 @@ func aggregation(w *world) {
 		w.acquire(w.limiter(), "user", 1)
 		take("shards are quiet")
 	}
-	if sum.Updates == 0 || sum.Refills == 0 || sum.Doublings == 0 || sum.Mends == 0 || sum.Merges == 0 || sum.Errors > 0 {
+	for _, entity := range []string{"gone", "left"} {
+		w.acquire(w.limiter(), entity, 1)
+		w.remove(entity, 0)
+	}
+	take("buckets were deleted")
+	if sum.Pages == 0 || sum.Refills == 0 || sum.Doublings == 0 || sum.Mends == 0 || sum.Merges == 0 || sum.Errors > 0 {
 		w.Errorf("not everything was done: %+v", sum)
 	}
 }
@@ -196,34 +217,28 @@ func delivered(w *world) {
 	w.System(hourly)
 	h := lambda.New(w.aggregate(aggregator.Options{}), lambda.Options{})
 	_, ns := w.Store.Namespace()
-	w.record("lambda.Handler.Handle", always, func() { w.Must(errOf(h.Handle(w.Context(), debit(ns)))) })
+	w.record("lambda.Handler.Handle", always, func() { w.Must(errOf(h.Handle(w.Context(), deletion(ns)))) })
 	if sum, err := w.Store.Usage().Sum(w.Context(), usage.Query{Entity: "user"}); err != nil || sum.Snapshots == 0 {
 		w.Errorf("%d snapshots, %v", sum.Snapshots, err)
 	}
 }
 
-// debit is an event with one record: a token was taken from a bucket.
-func debit(ns string) events.DynamoDBEvent {
+// deletion is an event with one record: a bucket expired.
+func deletion(ns string) events.DynamoDBEvent {
 	now := time.Now()
-	image := func(tokens, consumed string) map[string]events.DynamoDBAttributeValue {
-		item := map[string]events.DynamoDBAttributeValue{
-			"PK": events.NewStringAttribute(ns + "/BUCKET#user#gpt-4#0"), "SK": events.NewStringAttribute("#STATE"),
-			"entity_id": events.NewStringAttribute("user"), "resource": events.NewStringAttribute("gpt-4"),
-		}
-		for name, n := range map[string]string{
-			"rf": "1000", "shard_count": "1", "b_rph_tk": tokens, "b_rph_cp": "3600000", "b_rph_ra": "3600000", "b_rph_rp": "3600000", "b_rph_tc": consumed,
-			"b_wcu_tk": "900000", "b_wcu_cp": "1000000", "b_wcu_ra": "1000000", "b_wcu_rp": "1000", "b_wcu_tc": "0",
-		} {
-			item[name] = events.NewNumberAttribute(n)
-		}
-		return item
+	key := map[string]events.DynamoDBAttributeValue{"PK": events.NewStringAttribute(ns + "/BUCKET#user#gpt-4#0"), "SK": events.NewStringAttribute("#STATE")}
+	last := maps.Clone(key)
+	for name, n := range map[string]string{
+		"rf": "1000", "shard_count": "1", "b_rph_tk": "3599000", "b_rph_cp": "3600000", "b_rph_ra": "3600000", "b_rph_rp": "3600000", "b_rph_tc": "1000",
+		"b_wcu_tk": "900000", "b_wcu_cp": "1000000", "b_wcu_ra": "1000000", "b_wcu_rp": "1000", "b_wcu_tc": "0",
+		"dh": strconv.FormatInt(now.Unix()/3600, 10), "dn": "1",
+	} {
+		last[name] = events.NewNumberAttribute(n)
 	}
 	return events.DynamoDBEvent{Records: []events.DynamoDBEventRecord{{
-		EventID: "1", EventName: "MODIFY",
+		EventID: "1", EventName: "REMOVE",
 		Change: events.DynamoDBStreamRecord{
-			ApproximateCreationDateTime: events.SecondsEpochTime{Time: now}, SequenceNumber: strings.Repeat("1", 21),
-			Keys:     map[string]events.DynamoDBAttributeValue{"PK": events.NewStringAttribute(ns + "/BUCKET#user#gpt-4#0"), "SK": events.NewStringAttribute("#STATE")},
-			OldImage: image("3600000", "0"), NewImage: image("3599000", "1000"),
+			ApproximateCreationDateTime: events.SecondsEpochTime{Time: now}, SequenceNumber: strings.Repeat("1", 21), Keys: key, OldImage: last,
 		},
 	}}}
 }

@@ -42,7 +42,7 @@ func livesAndDies(t *testing.T, cloud *peers.LocalStack) {
 	}
 	store := opened(t, db, name)
 	take(t, store, "user", 5)
-	awaitUsage(t, store, 5)
+	awaitLastPage(t, db, name, store, "gone", 5)
 	if _, code := op.run("status", "--name", name); code != 0 {
 		t.Errorf("status of a stack in order: exit code %d", code)
 	}
@@ -68,8 +68,7 @@ func livesAndDies(t *testing.T, cloud *peers.LocalStack) {
 	if after := op.function(name + "-aggregator"); after.code == before.code || after.memory != 512 || len(repaired.Changes) > 0 || len(repaired.Repaired) != 1 {
 		t.Errorf("the function is %+v after a repair, and was %+v; the upgrade says %+v", after, before, repaired)
 	}
-	take(t, store, "user", 3)
-	awaitUsage(t, store, 8)
+	awaitLastPage(t, db, name, store, "gone-later", 3)
 
 	archive := made.Outputs["AuditArchiveBucketName"]
 	op.must(new(struct{}), "delete", "--name", name, "--yes")
@@ -80,8 +79,8 @@ func livesAndDies(t *testing.T, cloud *peers.LocalStack) {
 		t.Errorf("the stack exists after it was deleted: exit code %d", code)
 	}
 	take(t, opened(t, db, name), "user", 1) // the table stays, with all that it has
-	if got, err := usageOf(t.Context(), store, "user"); err != nil || got.Events != 8 {
-		t.Errorf("usage after the deletion of the stack: %+v, %v", got, err)
+	for entity, n := range map[string]int64{"user": 6, "gone": 5, "gone-later": 3} {
+		awaitCount(t, store, entity, counted{Events: n, Tokens: 3 * n})
 	}
 	if _, err := s3.NewFromConfig(cloud.Config(), pathStyle).HeadBucket(t.Context(), &s3.HeadBucketInput{Bucket: aws.String(archive)}); err != nil {
 		t.Errorf("the archive %q is gone: %v", archive, err)

@@ -19,6 +19,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
 // patience bounds every wait for something that happens in another process.
@@ -113,10 +114,24 @@ func usageOf(ctx context.Context, store *dynamo.Store, entity string) (counted, 
 	return c, nil
 }
 
-// awaitUsage waits until the usage of the entity user is that of n calls of take.
-func awaitUsage(t *testing.T, store *dynamo.Store, n int64) {
+// drop deletes the bucket of an entity, as the table does when it expires.
+func drop(t *testing.T, db *dynamodb.Client, table string, store *dynamo.Store, entity string) {
 	t.Helper()
-	awaitCount(t, store, "user", counted{Events: n, Tokens: 3 * n})
+	_, ns := store.Namespace()
+	if _, err := db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+		TableName: &table, Key: schema.BucketKey(ns, limiter.Bucket{Entity: entity, Resource: "gpt-4"}).Item(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitLastPage uses an entity n times and drops its bucket. Then it waits until the
+// aggregator has saved the usage: nothing else has it.
+func awaitLastPage(t *testing.T, db *dynamodb.Client, table string, store *dynamo.Store, entity string, n int) {
+	t.Helper()
+	take(t, store, entity, n)
+	drop(t, db, table, store, entity)
+	awaitCount(t, store, entity, counted{Events: int64(n), Tokens: 3 * int64(n)})
 }
 
 // awaitCount waits until the usage of an entity is as wanted.
