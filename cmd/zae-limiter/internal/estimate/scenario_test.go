@@ -94,7 +94,8 @@ func (c comparison) add(t *testing.T, p *scenario.Plan) {
 		t.Fatal(err)
 	}
 	// Users that do not think acquire again at once. The order of goroutines says how many
-	// share a write, and so how many operations a second has: what one of them costs is compared.
+	// share a write, and so how many operations a second has. Where they share all writes, a second
+	// costs the same; where they share none, an operation does: both are compared with the bill.
 	scale := 1.0
 	if slices.ContainsFunc(p.Classes, acquiresAtOnce) {
 		scale = float64(d.operations) / r.Operations
@@ -103,7 +104,7 @@ func (c comparison) add(t *testing.T, p *scenario.Plan) {
 		}
 	}
 	primed, load := sumOf(r.SetUp[1:]), sumOf(r.Load)
-	load.Writes, load.Reads = scale*load.Writes, scale*load.Reads
+	load.Writes, load.Reads = between(load.Writes, scale*load.Writes, d.load.writes), between(load.Reads, scale*load.Reads, d.load.reads)
 	const read = 0.2 // the price of a read unit in write units
 	for name, of := range map[string]pair{
 		operations: {scale * r.Operations, float64(d.operations)}, refusals: {r.Refused, float64(d.refused)},
@@ -117,6 +118,9 @@ func (c comparison) add(t *testing.T, p *scenario.Plan) {
 	}
 	t.Logf("%s: %v", p.Sides[0], c)
 }
+
+// between returns what of the interval between a and b is nearest to x.
+func between(a, b, x float64) float64 { return min(max(x, min(a, b)), max(a, b)) }
 
 // Names of the quantities that an estimate and a bill have in common.
 const (
