@@ -112,9 +112,12 @@ func (r random) refill() *store.Refill {
 	names := r.names()
 	f := &store.Refill{
 		Seen: r.image(names), RefilledAt: r.number(), Loose: r.IntN(4) == 0, Writes: r.change(schema.WCU),
-		Expiry: store.Expiry{Change: r.flip()}, Lapse: r.flip(),
+		Expiry: store.Expiry{Change: r.flip()}, Validity: store.Validity{Change: r.flip()},
 	}
 	f.Bucket = f.Seen.Bucket
+	if f.Validity.Change {
+		f.Validity.Until = r.maybe()
+	}
 	if f.Expiry.Change {
 		f.Expiry.At = r.maybe()
 	}

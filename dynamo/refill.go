@@ -15,7 +15,7 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; cp, ra, rp of changed limits; new limits whole; the owner;
+//	SET    rf; ttl; vu; cp, ra, rp of changed limits; new limits whole; the owner;
 //	       shard_count
 //	REMOVE vu, ttl, removed limits whole
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn
@@ -156,7 +156,10 @@ func describeItem(w *expression.Write, r *store.Refill) {
 	} else {
 		w.Require(expression.ValidUntil.Absent())
 	}
-	if r.Lapse {
+	switch {
+	case r.Validity.Until != 0:
+		w.Set(expression.ValidUntil, w.Number(":until", r.Validity.Until))
+	case r.Validity.Change:
 		w.Remove(expression.ValidUntil)
 	}
 	requireShardCount(w, r.Seen.ShardCount)
@@ -216,6 +219,10 @@ func describeOwner(w *expression.Write, o *store.Owner, seen *store.Image) {
 // describeChange states what a refill does to one limit. A terse one needs fewer
 // operators.
 func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change, terse bool) {
+	if c.Renews {
+		w.Remove(l.Grant())
+		w.Remove(l.TopUp())
+	}
 	switch {
 	case r.FullSince != 0:
 		describeFill(w, l, c)
@@ -227,14 +234,32 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 		}
 	case c.Kind == store.AddLimit:
 		describeAddition(w, l, c, terse)
+		setRenewal(w, l, r.Seen, c)
 	default:
 		if c.Kind == store.SetParams {
 			p := newParameters(l, &c.Params)
 			p.set(w, l)
+			setRenewal(w, l, r.Seen, c)
 		}
 		w.Add(l.Tokens(), l.Number('d', c.Earned-c.Debit))
 		addDebit(w, l, c)
 		requireBalance(w, l, c)
+	}
+}
+
+// setRenewal makes a limit the quota that it is to be, or no quota. Where a peer has written a
+// default for all limits of an item, a limit that is no quota says so.
+func setRenewal(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+	was, _ := seen.Limit(c.Limit)
+	switch code, zone := schema.EncodeRenewal(c.Params.Renewal); {
+	case c.Params.Renewal == was.Renewal && c.Kind == store.SetParams:
+	case c.Params.Renewal != nil:
+		w.Set(l.Renewal(), l.Text('z', code))
+		w.Set(expression.Zone, w.Text(":tz", zone))
+	case seen.DefaultRenewal != nil:
+		w.Set(l.Renewal(), l.Text('z', schema.NoSchedule))
+	case was.Renewal != nil:
+		w.Remove(l.Renewal())
 	}
 }
 

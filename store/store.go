@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // A Store keeps buckets and configuration. The limiter decides; the store carries out
@@ -123,10 +125,14 @@ type Image struct {
 	// ExpiresAt is when the sweep may delete the item, in seconds since the Unix epoch;
 	// 0 is never.
 	ExpiresAt int64
-	// ValidUntil is when the item's parameters lapse, if HasValidUntil. A peer writes 0
-	// to request one write that trims every balance.
+	// ValidUntil is when the item's parameters lapse, if HasValidUntil: the end of the
+	// periods of its quotas, see [ValidUntil]. A peer writes 0 to request one write that
+	// trims every balance.
 	ValidUntil    int64
 	HasValidUntil bool
+	// DefaultRenewal is that of each limit of the item which has none of its own; only a peer
+	// writes one.
+	DefaultRenewal *Renewal
 	// Disabled is an operator's switch: no tokens may be acquired.
 	Disabled bool
 	// Features are those of a peer that the item uses. An item that is not
@@ -183,6 +189,11 @@ type LimitState struct {
 	// because the count has no end. Only the difference between two images of an item
 	// has a meaning. It is exact, by wrap-around, within 64 bits.
 	Consumed int64
+	// Grant is the number of shards among which a quota was divided when the shard's balance
+	// was renewed, if it is not ShardCount; 0 otherwise. TopUp is what an operator has added
+	// to the shard's part of the quota, in millitokens. Both end with the period.
+	Grant int
+	TopUp int64
 	Params
 }
 
@@ -222,14 +233,39 @@ type Turn struct {
 
 // Params are a limit's parameters as a bucket item stores them.
 type Params struct {
-	Capacity int64 // millitokens
-	Amount   int64 // millitokens earned every Period
-	Period   int64 // milliseconds
+	Capacity int64    // millitokens
+	Amount   int64    // millitokens earned every Period
+	Period   int64    // milliseconds
+	Renewal  *Renewal // of a quota, whose Amount is 0
 }
+
+// A Renewal says when a quota renews. It is made by [ParseRenewal]. Two Renewals that are
+// written alike are the same pointer.
+type Renewal = calendar.Renewal
 
 // Params are the limit's parameters as a bucket item stores them.
 func (l Limit) Params() Params {
+	if l.Renews != nil {
+		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews}
+	}
 	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds()}
+}
+
+// quotaPeriod is the refill period that an item has of a quota. It means nothing.
+const quotaPeriod = time.Second
+
+// ValidUntil is the end of the first period that ends after an instant, of the quotas among
+// the limits of a bucket; 0 if none is a quota. Until then an item's parameters are valid. So a
+// take meets a balance of the period in which it comes: its condition is ValidUntil.
+func ValidUntil[L any](at int64, limits []L, params func(*L) Params) (until int64) {
+	for i := range limits {
+		if r := params(&limits[i]).Renewal; r != nil {
+			if next := r.Next(at); until == 0 || next < until {
+				until = next
+			}
+		}
+	}
+	return until
 }
 
 // An Outcome is the answer to a conditional write.
@@ -246,6 +282,9 @@ type Outcome struct {
 type Amount struct {
 	Limit string
 	Milli int64 // millitokens
+	// Until is, for a credit of a quota, the end of the period in which the amount was
+	// debited. The credit does not reach the balance of a later period. 0 is no end.
+	Until int64
 }
 
 // A Take debits every amount, and one token of the hidden write limit. It requires that
@@ -323,8 +362,9 @@ type Refill struct {
 	Writes  Change
 	Changes []Change // by limit name; limits without one are left alone
 	Expiry  Expiry
-	// Lapse removes ValidUntil: this write does the trim that a peer requested.
-	Lapse bool
+	// Validity changes ValidUntil: the write begins a period, or does the trim that a peer
+	// requested.
+	Validity Validity
 	// ShardCount, if not 0, replaces the item's number of shards.
 	ShardCount int
 	// Owner, if not nil, replaces the owner that the item has copied.
@@ -346,6 +386,8 @@ type Change struct {
 	// land between image and write without losing accrual or lifting the balance above
 	// the capacity. [AddLimit] does not use them.
 	AtLeast, AtMost int64
+	// Renews ends the Grant and the TopUp of a quota: the write begins a period.
+	Renews bool
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
@@ -369,6 +411,13 @@ type Expiry struct {
 	At     int64 // seconds since the Unix epoch; 0 is never
 }
 
+// A Validity changes when the parameters of a bucket item lapse. The zero Validity changes
+// nothing.
+type Validity struct {
+	Change bool
+	Until  int64 // in milliseconds since the Unix epoch; 0 is never
+}
+
 // An Owner is what a bucket item copies from its entity's record.
 type Owner struct {
 	Cascade     bool
@@ -386,6 +435,7 @@ type Create struct {
 	Writes     NewLimit   // the hidden write limit
 	Owner      Owner
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
+	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
 }
 
 // A NewLimit is a limit of a bucket being created.
@@ -455,7 +505,10 @@ type Adjust struct {
 	Bucket
 	Seen   *Image
 	Deltas []Delta // by limit name
-	Turn   *Turn   // as in [Take]
+	// Before, if not 0, is the instant before which the item's stamp must lie: a credit is of
+	// a period that ends then.
+	Before int64
+	Turn   *Turn // as in [Take]
 }
 
 // A Delta is what an [Adjust] does to one limit.

@@ -35,12 +35,12 @@ func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p
 		s := &img.Limits[i]
 		held[i] = s.Tokens
 		if img.IsEvaluable() {
-			held[i] = ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
+			held[i] = ShareOf(img, s).Balance(s.Tokens, img.RefilledAt, now)
 		}
 	}
 	least := make([]int64, len(held)) // what the write must leave, unless it serves one caller
 	for i := range least {
-		part := ShareOf(img, img.Limits[i].Params)
+		part := ShareOf(img, &img.Limits[i])
 		most := (held[i] + part.Earned(now, now+p.Delay)) / p.Part
 		least[i] = held[i] - max(most, part.Earned(now, now+p.Turn))
 	}
@@ -52,7 +52,7 @@ func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p
 		})
 	}
 	isShort := func(i int, a store.Amount) bool {
-		return held[i]+AheadOf(ShareOf(img, img.Limits[i].Params), a.Milli, now, p.Ahead) < a.Milli
+		return held[i]+AheadOf(ShareOf(img, &img.Limits[i]), a.Milli, now, p.Ahead) < a.Milli
 	}
 	isBeyondPace := func(i int, a store.Amount) bool { return held[i]-a.Milli < least[i] }
 	admitted := make([]T, 0, len(crowd))

@@ -26,9 +26,9 @@ func Healed(img *store.Image, now, multiplier int64) *store.Refill {
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		early := min(max(0, s.Tokens), ShareOf(img, s.Params).Earned(now, img.RefilledAt))
+		early := min(max(0, s.Tokens), ShareOf(img, s).Earned(now, img.RefilledAt))
 		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
 	}
-	r.Expiry = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier)
+	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return r
 }

@@ -24,12 +24,12 @@ import (
 // So the condition also holds if other clients have meanwhile made the same write.
 func AsFull(r *store.Refill, now int64) {
 	img := r.Seen
-	if r.Lapse || r.Owner != nil {
+	if isAskedToTrim(img, now) || r.Owner != nil {
 		return
 	}
 	took, full := int64(0), true
 	eachChange(r, func(ch *store.Change, s *store.LimitState, l bucket.Limit) {
-		if ch.Kind != store.KeepParams || l.Balance(s.Tokens, img.RefilledAt, now) < l.Capacity {
+		if ch.Kind != store.KeepParams || l.Balance(s.Tokens, img.RefilledAt, now) < ceilingAt(img, s, now) {
 			full = false
 			return
 		}
@@ -49,7 +49,7 @@ func AsFull(r *store.Refill, now int64) {
 	}
 	r.FullSince = since
 	eachChange(r, func(ch *store.Change, s *store.LimitState, l bucket.Limit) {
-		ch.Earned = l.Capacity + min(0, ch.Debit) // a credit finds no room
+		ch.Earned = ceilingAt(img, s, now) + min(0, ch.Debit) // a credit finds no room
 		ch.AtLeast, ch.AtMost = leastFull(l, since, now), math.MaxInt64
 		ch.Params = s.Params
 	})
@@ -70,7 +70,7 @@ func eachChange(r *store.Refill, f func(*store.Change, *store.LimitState, bucket
 		if i < len(img.Limits) {
 			s = &img.Limits[i]
 		}
-		f(&r.Changes[i], s, ShareOf(img, s.Params))
+		f(&r.Changes[i], s, ShareOf(img, s))
 	}
 }
 

@@ -131,6 +131,14 @@ func Lacks(img *store.Image, amounts []store.Amount) bool {
 	})
 }
 
+// IsPast reports whether the amounts have a credit of a quota that renewed since: the item's
+// balance is of a later period.
+func IsPast(amounts []store.Amount, img *store.Image, s *store.LimitState) bool {
+	return s.Renewal != nil && slices.ContainsFunc(amounts, func(a store.Amount) bool {
+		return a.Limit == s.Name && a.Until != 0 && a.Until <= img.RefilledAt
+	})
+}
+
 // AmountOf is what amounts have of a limit, 0 if they do not name it.
 func AmountOf(amounts []store.Amount, limit string) int64 {
 	for _, a := range amounts {

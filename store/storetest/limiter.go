@@ -151,7 +151,9 @@ func (u *user) family() {
 	u.must(errOf(u.CreateEntity(u.Context(), store.Entity{ID: "user-1", Parent: "project", Cascade: true})))
 }
 
-var limiterTests = []limiterTest{
+var limiterTests = slices.Concat(requestTests, quotaTests)
+
+var requestTests = []limiterTest{
 	{"takes from a bucket made at need", Real, func(u *user) {
 		u.system(daily("rpd", 100), daily("tpd", 5000))
 		u.holds("user-1", map[string]int64{"rpd": 100, "tpd": 5000})
