@@ -89,7 +89,7 @@ func jsonOf(s *Status) statusJSON {
 	}
 	return statusJSON{
 		ResetsAt: resets,
-		Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name,
+		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
 		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
 		RetrySeconds: seconds, RetryMillis: millis,

@@ -30,7 +30,9 @@ func validityOf(r *store.Refill) store.Validity {
 
 // NextPeriod is when the first of the periods ends that an item's balances are of; 0 if no limit
 // is a quota.
-func NextPeriod(img *store.Image) int64 { return store.ValidUntil(img.RefilledAt, img.Limits, paramsOf) }
+func NextPeriod(img *store.Image) int64 {
+	return store.ValidUntil(img.RefilledAt, img.Limits, paramsOf)
+}
 
 // PeriodEnd is when the period ends that an item's balance of a limit is of; 0 if the limit is no
 // quota.
