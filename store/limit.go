@@ -53,6 +53,19 @@ type Limit struct {
 	Renews *Renewal
 }
 
+// String says in words what the limit allows, like "rpm: 100 every 1m0s" or
+// "rpd: 1000 each day in Europe/Berlin".
+func (l Limit) String() string {
+	if l.Renews != nil {
+		return fmt.Sprintf("%s: %d each %s in %s", l.Name, l.Capacity, l.Renews, l.Renews.Zone())
+	}
+	text := fmt.Sprintf("%s: %d every %v", l.Name, l.Amount, l.Period)
+	if l.Capacity != l.Amount {
+		text += fmt.Sprintf(", at most %d at once", l.Capacity)
+	}
+	return text
+}
+
 // Validate reports the first field that is out of bounds, as a
 // [*ValidationError].
 func (l Limit) Validate() error {

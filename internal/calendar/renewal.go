@@ -72,6 +72,9 @@ func (r *Renewal) Window(opened, t int64) Period {
 	return r.Period(t)
 }
 
+// Equal reports whether two Renewals are the same. It is == as a method, for packages that compare structs by reflection.
+func (r *Renewal) Equal(other *Renewal) bool { return r == other }
+
 // Session is the length of a session in milliseconds. It is 0 for a calendar.
 func (r *Renewal) Session() int64 { return r.session }
 

@@ -217,7 +217,7 @@ var requestTests = []limiterTest{
 				u.Limiter = newLimiter(u.T, u.Store)
 			}
 			if s := u.acquire("user-1", one("rpd", 0)).Statuses(); s[0].Limit != limits[0] {
-				u.Errorf("level %d has %+v, the bucket %+v", i, limits[0], s[0].Limit)
+				u.Errorf("level %d has %v, the bucket %v", i, limits[0], s[0].Limit)
 			}
 		}
 	}},
