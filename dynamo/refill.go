@@ -15,9 +15,10 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; vu; cp, ra, rp of changed limits; new limits whole; the owner;
-//	       shard_count
-//	REMOVE vu, ttl, removed limits whole
+//	SET    rf; ttl; vu; cp, ra, rp, rsched of changed limits; sched_tz; new limits whole;
+//	       the owner; shard_count
+//	REMOVE vu, ttl, removed limits whole; gc, tu of quotas that begin a period; rsched of
+//	       limits that are no quotas any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn
 //	if     rf, vu and shard_count as seen; disabled as seen;
 //	       tk of every limit within the bounds that keep what it earned whole
@@ -112,6 +113,7 @@ func describeRefill(w *expression.Write, r *store.Refill) {
 	if slices.ContainsFunc(r.Changes, func(c store.Change) bool { return c.Debit > 0 }) {
 		addAcquire(w)
 	}
+	setZone(w, r)
 	describeChange(w, w.WriteLimit(len(r.Changes)), r, &r.Writes, terse)
 	for i := range r.Changes {
 		c := &r.Changes[i]
@@ -247,15 +249,26 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 	}
 }
 
+// setZone sets the time zone of the quotas that a refill adds or changes. An item has one zone,
+// and so have the quotas of a level.
+func setZone(w *expression.Write, r *store.Refill) {
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		if renewal := c.Params.Renewal; renewal != nil && (c.Kind == store.AddLimit || c.Kind == store.SetParams) {
+			w.Set(expression.Zone, w.Text(":tz", renewal.Zone()))
+			return
+		}
+	}
+}
+
 // setRenewal makes a limit the quota that it is to be, or no quota. Where a peer has written a
 // default for all limits of an item, a limit that is no quota says so.
 func setRenewal(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
 	was, _ := seen.Limit(c.Limit)
-	switch code, zone := schema.EncodeRenewal(c.Params.Renewal); {
+	switch code, _ := schema.EncodeRenewal(c.Params.Renewal); {
 	case c.Params.Renewal == was.Renewal && c.Kind == store.SetParams:
 	case c.Params.Renewal != nil:
 		w.Set(l.Renewal(), l.Text('z', code))
-		w.Set(expression.Zone, w.Text(":tz", zone))
 	case seen.DefaultRenewal != nil:
 		w.Set(l.Renewal(), l.Text('z', schema.NoSchedule))
 	case was.Renewal != nil:

@@ -283,7 +283,7 @@ type Amount struct {
 	Limit string
 	Milli int64 // millitokens
 	// Until is, for a credit of a quota, the end of the period in which the amount was
-	// debited. The credit does not reach the balance of a later period. 0 is no end.
+	// debited. The credit does not reach the balance of another period. 0 is of no quota.
 	Until int64
 }
 
@@ -386,7 +386,8 @@ type Change struct {
 	// land between image and write without losing accrual or lifting the balance above
 	// the capacity. [AddLimit] does not use them.
 	AtLeast, AtMost int64
-	// Renews ends the Grant and the TopUp of a quota: the write begins a period.
+	// Renews ends the Grant and the TopUp of a quota: the write begins a period, or gives the
+	// shard another share.
 	Renews bool
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
@@ -465,8 +466,8 @@ type Pair struct {
 	// number of shards.
 	Survivor *Refill
 	// Retired is the image of the deleted shard. The shard must still have the image's
-	// stamp, number of shards and parameters. It must be neither disabled nor have a
-	// ValidUntil, and must hold no more of any limit than the image.
+	// stamp, number of shards, parameters and ValidUntil. It must not be disabled, and must hold
+	// no more of any limit than the image.
 	Retired *Image
 	// AtLeast is the least that the retired shard must still hold of each limit of
 	// Retired, in order.

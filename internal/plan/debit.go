@@ -146,6 +146,26 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	return r, 0, short && !d.Settling
 }
 
+// edited is what a limit of an item is at an instant under other parameters, or under its own: the
+// shard's part, the most that the balance may then be, and what changes the balance.
+//
+// The item has earned by its old parameters until then. What was consumed of a quota in its period
+// is consumed of the quota that replaces it: no sequence of edits gives anything back. So the
+// difference of the two shares is added or taken, whatever a peer granted. A quota that shrinks below what was consumed is owed the rest.
+func edited(img *store.Image, s *store.LimitState, next store.Params, now int64) (part bucket.Limit, capacity, delta int64, clamped bool) {
+	old, after := ShareOf(img, s), *s
+	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
+	if Renewed(img, s, now) {
+		old.Capacity = old.Renewed
+		after.Grant, after.TopUp = 0, 0
+	}
+	after.Params = next
+	if part = ShareOf(img, &after); s.Renewal != nil && next.Renewal != nil {
+		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
+	}
+	return part, min(part.Capacity, old.Capacity), delta, clamped
+}
+
 // change is what the refill does to a limit of the item.
 func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, now int64) store.Change {
 	ch := store.Change{Limit: s.Name, Debit: AmountOf(d.Amounts, s.Name)}
@@ -160,26 +180,13 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 			return ch
 		}
 	}
-	// The item has earned at the old rate up to now.
-	old := ShareOf(img, s)
-	delta, clamped := old.Refill(s.Tokens, img.RefilledAt, now)
-	before := ceilingAt(img, s, now)
-	after := *s
-	after.Params = next
-	capacity := ceilingAt(img, &after, now)
-	if s.Renewal != nil && next.Renewal != nil {
-		// What was consumed of the old quota in its period is consumed of the new one: no sequence
-		// of edits gives anything back. A quota that shrinks below what was consumed is owed the rest.
-		delta += capacity - before
-	} else {
-		capacity = min(capacity, before)
-	}
-	ch.Renews = isGranted(s) && Renewed(img, s, now)
+	_, capacity, delta, clamped := edited(img, s, next, now)
+	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
 	credit := max(0, -ch.Debit)
-	if credit > 0 && IsPast(d.Amounts, img, s) {
+	if isElsewhere(d.Amounts, img, s) {
 		delta -= credit
 	}
 	if room := capacity - s.Tokens - delta; credit > room {
@@ -200,7 +207,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
 	case ch.Debit > 0 && !d.Settling:
-		ch.AtLeast = ch.Debit - delta - AheadOf(old, ch.Debit, now, d.Ahead)
+		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
 	return ch
 }

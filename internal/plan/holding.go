@@ -62,19 +62,8 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 	case ok && (w == nil || w.Params() == s.Params):
 		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt}, s.Params, true
 	case ok:
-		// As the write that repairs it: see [Debit.change].
-		earned := ShareOf(img, &s).Balance(s.Tokens, img.RefilledAt, now)
-		before := ceilingAt(img, &s, now)
-		if Renewed(img, &s, now) {
-			s.Grant, s.TopUp = 0, 0
-		}
-		wasQuota := s.Renewal != nil
-		s.Params = w.Params()
-		part := ShareOf(img, &s)
-		if wasQuota && s.Renewal != nil {
-			earned += part.Capacity - before
-		}
-		return Holding{part, min(earned, part.Capacity), max(now, img.RefilledAt)}, w.Params(), true
+		part, capacity, delta, _ := edited(img, &s, w.Params(), now) // as the write that repairs it
+		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt)}, w.Params(), true
 	case w != nil:
 		part := Share(w.Params(), img.Shard, img.ShardCount)
 		return Holding{part, part.Capacity, now}, w.Params(), true

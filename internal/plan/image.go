@@ -53,9 +53,10 @@ func HasQuota(i *store.Image) bool {
 	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Renewal != nil })
 }
 
-// isAskedToTrim reports whether a peer has asked for a write that trims every balance.
+// isAskedToTrim reports whether a peer has asked for a write that trims every balance of an item without
+// quotas.
 func isAskedToTrim(i *store.Image, now int64) bool {
-	return i.HasValidUntil && i.ValidUntil <= now && (i.ValidUntil <= i.RefilledAt || !HasQuota(i))
+	return i.HasValidUntil && i.ValidUntil <= now
 }
 
 // CascadeOf is the entity to which an image cascades, "" if none.

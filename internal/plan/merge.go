@@ -76,7 +76,7 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 		given := ShareOf(retired, t).Balance(least, retired.RefilledAt, at)
 		part := ShareOf(survivor, s)
 		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
-		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
+		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned, Renews: s.Renewal != nil}
 		if clamped && earlier == nil {
 			ch.AtLeast = s.Tokens // a take in between would make room that the cut leaves empty
 		}

@@ -22,14 +22,17 @@ import (
 // for every limit, which implies balance + earned(stamp, now) ≥ capacity. As far as
 // the image tells, since lies several times as far back as the limits took to fill.
 // So the condition also holds if other clients have meanwhile made the same write.
+//
+// A quota that was taken from is not full until it renews, and the write that renews it is locked by
+// the stamp: another one may have renewed it, or topped it up. So a bucket with a quota is left alone.
 func AsFull(r *store.Refill, now int64) {
 	img := r.Seen
-	if isAskedToTrim(img, now) || r.Owner != nil {
+	if isAskedToTrim(img, now) || HasQuota(img) || r.Owner != nil {
 		return
 	}
 	took, full := int64(0), true
 	eachChange(r, func(ch *store.Change, s *store.LimitState, l bucket.Limit) {
-		if ch.Kind != store.KeepParams || l.Balance(s.Tokens, img.RefilledAt, now) < ceilingAt(img, s, now) {
+		if ch.Kind != store.KeepParams || l.Balance(s.Tokens, img.RefilledAt, now) < l.Capacity {
 			full = false
 			return
 		}
@@ -49,7 +52,7 @@ func AsFull(r *store.Refill, now int64) {
 	}
 	r.FullSince = since
 	eachChange(r, func(ch *store.Change, s *store.LimitState, l bucket.Limit) {
-		ch.Earned = ceilingAt(img, s, now) + min(0, ch.Debit) // a credit finds no room
+		ch.Earned = l.Capacity + min(0, ch.Debit) // a credit finds no room
 		ch.AtLeast, ch.AtMost = leastFull(l, since, now), math.MaxInt64
 		ch.Params = s.Params
 	})

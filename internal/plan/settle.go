@@ -16,10 +16,11 @@ func SplitOff(amounts []store.Amount, img *store.Image, now int64) (here, over [
 	}
 	here = make([]store.Amount, 0, len(amounts))
 	for _, a := range amounts {
-		if s, ok := img.Limit(a.Limit); ok && a.Milli < 0 && !(s.Renewal != nil && a.Until != 0 && a.Until <= now) {
+		s, ok := img.Limit(a.Limit)
+		if ok && a.Milli < 0 && !isElsewhere(amounts, img, &s) && !Renewed(img, &s, now) {
 			part := ShareOf(img, &s)
 			if rest := -a.Milli - part.Room(part.Balance(s.Tokens, img.RefilledAt, now), -a.Milli); rest > 0 {
-				over = append(over, store.Amount{Limit: a.Limit, Milli: -rest})
+				over = append(over, store.Amount{Limit: a.Limit, Milli: -rest, Until: a.Until})
 				a.Milli += rest
 			}
 		}
@@ -67,8 +68,8 @@ func (d *Debit) Owes(img *store.Image) bool {
 //	this process   image: 8 of 10, returns 5 ──────────── writes +2 ──▶ 4; it should be 7
 //	another one                        takes 6 ──▶ 2
 //
-// A credit of a quota returns to the period in which it was taken. In a later one it counts as
-// returned, and does not reach the balance.
+// A credit of a quota returns to the period in which it was taken. In another one, or under another
+// calendar, it counts as returned, and does not reach the balance.
 func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), Deltas: make([]store.Delta, 0, len(d.Amounts))}
 	for _, m := range d.Amounts {
@@ -78,11 +79,11 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 		if m.Milli < 0 {
 			part := ShareOf(img, &s)
 			delta.Tokens = part.Room(s.Tokens, -m.Milli)
-			if IsPast(d.Amounts, img, &s) {
+			if isElsewhere(d.Amounts, img, &s) {
 				a.Deltas = append(a.Deltas, store.Delta{Limit: m.Limit, Consumed: m.Milli, AtMost: math.MaxInt64})
 				continue
 			}
-			if s.Renewal != nil && m.Until != 0 && (a.Before == 0 || m.Until < a.Before) {
+			if s.Renewal != nil && (a.Before == 0 || m.Until < a.Before) {
 				a.Before = m.Until
 			}
 			delta.AtMost = part.Capacity - delta.Tokens

@@ -46,19 +46,14 @@ func WholeOf(s *store.LimitState) bucket.Limit { return Share(s.Params, 0, 1) }
 // for the period of its stamp, and its share of the next one.
 func ShareOf(i *store.Image, s *store.LimitState) bucket.Limit {
 	l := Share(s.Params, i.Shard, i.ShardCount)
+	if s.Renewal == nil {
+		return l
+	}
 	if s.Grant != 0 {
 		l.Capacity = Share(s.Params, i.Shard, s.Grant).Capacity
 	}
 	l.Capacity += s.TopUp
 	return l
-}
-
-// ceilingAt is the most that an item may hold of a limit at an instant.
-func ceilingAt(i *store.Image, s *store.LimitState, now int64) int64 {
-	if l := ShareOf(i, s); !Renewed(i, s, now) {
-		return l.Capacity
-	}
-	return Share(s.Params, i.Shard, i.ShardCount).Capacity
 }
 
 // Renewed reports whether a limit of an item is a quota that has begun a period since the

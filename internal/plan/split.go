@@ -60,7 +60,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
 	}
-	donor.Validity = validityOf(donor)
+	donor.Expiry, donor.Validity = RefillExpiry(donor, img.ExpiresAt != 0, now, multiplier), validityOf(donor)
 	b.ValidUntil = store.ValidUntil(at, img.Limits, paramsOf)
 	if img.ExpiresAt != 0 {
 		b.ExpiresAt = ExpiresAt(life, now, multiplier)
@@ -77,18 +77,25 @@ func renewedAny(img *store.Image, now int64) bool {
 func paramsOf(s *store.LimitState) store.Params { return s.Params }
 
 // narrow is the change of a shard's limit that gives away given tokens and cuts the
-// limit to the share of another count.
+// limit to the share of another count. A grant that the item has of its own count is for the share
+// that it leaves.
 func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
-	capacity := Share(s.Params, img.Shard, count).Capacity
-	if isGranted(s) {
-		capacity = ShareOf(img, s).Capacity
-	}
+	capacity := narrowed(img, s, count, img.RefilledAt)
 	trimmed := max(0, s.Tokens-given-capacity)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
+	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed, Renews: s.Renewal != nil && !isGranted(s)}
 	if given > 0 {
 		ch.AtLeast = given + trimmed
 	}
 	return ch
+}
+
+// narrowed is the most that a shard may hold of a limit at an instant under another count. What a peer
+// granted or added for a period stays until it ends.
+func narrowed(img *store.Image, s *store.LimitState, count int, now int64) int64 {
+	if isGranted(s) && !Renewed(img, s, now) {
+		return ShareOf(img, s).Capacity
+	}
+	return Share(s.Params, img.Shard, count).Capacity
 }
 
 // give is the change of a shard's limit that refills it and gives away given tokens.
@@ -106,7 +113,7 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 }
 
 // Tighten gives a larger count to a shard whose sibling already exists.
-func Tighten(img *store.Image, count int, now int64) *store.Refill {
+func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 	r := &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: max(now, img.RefilledAt), ShardCount: count,
 		Writes: pressingWrite(img), Changes: make([]store.Change, 0, len(img.Limits)),
@@ -114,12 +121,12 @@ func Tighten(img *store.Image, count int, now int64) *store.Refill {
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		earned, _ := ShareOf(img, s).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
-		over := max(0, s.Tokens+earned-Share(s.Params, img.Shard, count).Capacity)
+		over := max(0, s.Tokens+earned-narrowed(img, s, count, r.RefilledAt))
 		r.Changes = append(r.Changes, store.Change{
-			Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens, Renews: isGranted(s) && Renewed(img, s, r.RefilledAt),
+			Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens, Renews: s.Renewal != nil && (!isGranted(s) || Renewed(img, s, r.RefilledAt)),
 		})
 	}
-	r.Validity = validityOf(r)
+	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return r
 }
 

@@ -131,11 +131,11 @@ func Lacks(img *store.Image, amounts []store.Amount) bool {
 	})
 }
 
-// IsPast reports whether the amounts have a credit of a quota that renewed since: the item's
-// balance is of a later period.
-func IsPast(amounts []store.Amount, img *store.Image, s *store.LimitState) bool {
+// isElsewhere reports whether the amounts have a credit that does not return to an item's balance
+// of a quota: it was debited in another period, or of another calendar.
+func isElsewhere(amounts []store.Amount, img *store.Image, s *store.LimitState) bool {
 	return s.Renewal != nil && slices.ContainsFunc(amounts, func(a store.Amount) bool {
-		return a.Limit == s.Name && a.Until != 0 && a.Until <= img.RefilledAt
+		return a.Limit == s.Name && a.Milli < 0 && a.Until != s.Renewal.Next(img.RefilledAt)
 	})
 }
 
