@@ -334,7 +334,7 @@ func (l *ledger) replace() bool {
 	for i := range is.Limits {
 		s := &is.Limits[i]
 		if old, ok := was.Limit(s.Name); ok && s.Renewal != nil && plan.PeriodEnd(is, s.Name) == plan.PeriodEnd(was, s.Name) {
-			l.slack[lawPeriod{s.Name, plan.PeriodEnd(is, s.Name)}] -= min(lack(was, &old), lack(was, &store.LimitState{Params: old.Params}))
+			l.slack[lawPeriod{s.Name, plan.PeriodEnd(is, s.Name)}] -= min(lack(was, &old), lack(is, &store.LimitState{Params: s.Params}))
 		}
 	}
 	return true

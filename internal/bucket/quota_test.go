@@ -133,7 +133,7 @@ func FuzzQuotaWaitIsExact(f *testing.F) {
 	seedQuotas(f)
 	f.Fuzz(func(t *testing.T, which uint8, capacity, renewed, tokens, from, to, need int64) {
 		q := newQuota(t, which, capacity, renewed, epoch2023)
-		tokens, need = validTokens(tokens), within(need, 0, maxMilli)
+		tokens, need = validTokens(tokens), within(need, 1, maxMilli)
 		at, now := q.about(from), q.about(to)
 
 		ms, ok := q.Wait(tokens, at, now, need)
