@@ -106,9 +106,7 @@ func (r random) image(names []string) *store.Image {
 	if r.IntN(3) == 0 {
 		i.Features = store.Quota
 	}
-	if r.IntN(4) == 0 {
-		i.DefaultRenewal = calendars[0]
-	}
+	i.RenewsByDefault = r.IntN(4) == 0
 	for _, name := range names {
 		i.Limits = append(i.Limits, store.LimitState{Name: name, Params: r.params(), Tokens: r.number()})
 	}

@@ -269,7 +269,7 @@ func setRenewal(w *expression.Write, l expression.Limit, seen *store.Image, c *s
 	case c.Params.Renewal == was.Renewal && c.Kind == store.SetParams:
 	case c.Params.Renewal != nil:
 		w.Set(l.Renewal(), l.Text('z', code))
-	case seen.DefaultRenewal != nil:
+	case seen.RenewsByDefault:
 		w.Set(l.Renewal(), l.Text('z', schema.NoSchedule))
 	case was.Renewal != nil:
 		w.Remove(l.Renewal())

@@ -130,9 +130,9 @@ type Image struct {
 	// trims every balance.
 	ValidUntil    int64
 	HasValidUntil bool
-	// DefaultRenewal is that of each limit of the item which has none of its own; only a peer
-	// writes one.
-	DefaultRenewal *Renewal
+	// RenewsByDefault says that limits of the item renew which do not say so themselves; only a
+	// peer writes that.
+	RenewsByDefault bool
 	// Disabled is an operator's switch: no tokens may be acquired.
 	Disabled bool
 	// Features are those of a peer that the item uses. An item that is not

@@ -339,9 +339,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 // among them, and the features of the limits. reason says why an
 // attribute of a limit is damaged.
 func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
-	if s.renews != "" {
-		img.DefaultRenewal, _ = calendar.Decode(s.renews, s.zone)
-	}
+	img.RenewsByDefault = s.renews != ""
 	slices.SortFunc(limits, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	exist = limits[:0]
 	for i := range limits {

@@ -142,7 +142,7 @@ func TestDecodeBucket(t *testing.T) {
 		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule }},
 		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*store.Image) {}},
 		"reset schedule": {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) {
-			i.Features, i.DefaultRenewal = store.Quota, renewal("day", "UTC")
+			i.Features, i.RenewsByDefault = store.Quota, true
 		}},
 		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
 		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
