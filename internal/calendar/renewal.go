@@ -14,7 +14,9 @@ type Renewal struct {
 	entries []entry
 	session int64 // milliseconds; 0: a calendar
 	code    string
-	last    atomic.Pointer[Period] // that was asked for: nearly all questions are about the current one
+	// last is the period that was asked for last: nearly all questions are about the current one. Another one costs
+	// 0.3 to 1.3 µs and 16 bytes. That is so for the first write of a bucket in a period only.
+	last atomic.Pointer[Period]
 }
 
 // An entry is one source of edges: [cron] or [anniversary].

@@ -45,7 +45,13 @@ const (
 // IsPlain reports whether an item takes debits as it is. It must not be disabled, not
 // use a peer's feature, not have a ValidUntil but the end of a quota's period, and not have expired.
 func IsPlain(i *store.Image, now int64) bool {
-	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || HasQuota(i) && i.ValidUntil > now) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
+	return wasPlain(i, now) && (!i.HasValidUntil || i.ValidUntil > now)
+}
+
+// wasPlain reports whether an item has not expired, and took debits as it is at its stamp. A quota
+// may have begun a period since.
+func wasPlain(i *store.Image, now int64) bool {
+	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || HasQuota(i) && i.ValidUntil > i.RefilledAt) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
 }
 
 // HasQuota reports whether a limit of an item renews by a calendar.

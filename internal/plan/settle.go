@@ -16,10 +16,13 @@ func SplitOff(amounts []store.Amount, img *store.Image, now int64) (here, over [
 	}
 	here = make([]store.Amount, 0, len(amounts))
 	for _, a := range amounts {
-		s, ok := img.Limit(a.Limit)
-		if ok && a.Milli < 0 && !isElsewhere(amounts, img, &s) && !Renewed(img, &s, now) {
-			part := ShareOf(img, &s)
-			if rest := -a.Milli - part.Room(part.Balance(s.Tokens, img.RefilledAt, now), -a.Milli); rest > 0 {
+		if s, ok := img.Limit(a.Limit); ok && a.Milli < 0 && (s.Renewal == nil || now < a.Until) {
+			room := int64(0) // on a shard that has not begun the credit's period, which then begins full
+			if !isElsewhere(amounts, img, &s) {
+				part := ShareOf(img, &s)
+				room = part.Room(part.Balance(s.Tokens, img.RefilledAt, now), -a.Milli)
+			}
+			if rest := -a.Milli - room; rest > 0 {
 				over = append(over, store.Amount{Limit: a.Limit, Milli: -rest, Until: a.Until})
 				a.Milli += rest
 			}
