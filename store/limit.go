@@ -138,9 +138,45 @@ func ValidateLimits(limits []Limit) error {
 // a name of the IANA time zone database; "" is UTC. The error is a [*ValidationError].
 func ParseRenewal(text, zone string) (*Renewal, error) {
 	r, err := calendar.Parse(text, zone)
-	var e *calendar.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*calendar.Error](err); ok {
 		return nil, &ValidationError{Field: "renewal: " + e.Field, Value: e.Value, Reason: e.Reason + ": " + e.Advice}
 	}
 	return r, err
+}
+
+// Params are a limit's parameters as a bucket item stores them.
+type Params struct {
+	Capacity int64    // millitokens
+	Amount   int64    // millitokens earned every Period
+	Period   int64    // milliseconds
+	Renewal  *Renewal // of a quota, whose Amount is 0
+}
+
+// A Renewal says when a quota renews. It is made by [ParseRenewal]. Two Renewals that are
+// written alike are the same pointer.
+type Renewal = calendar.Renewal
+
+// Params are the limit's parameters as a bucket item stores them.
+func (l Limit) Params() Params {
+	if l.Renews != nil {
+		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews}
+	}
+	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds()}
+}
+
+// quotaPeriod is the refill period that an item has of a quota. It means nothing.
+const quotaPeriod = time.Second
+
+// ValidUntil is the end of the first period that ends after an instant, of the quotas among
+// the limits of a bucket; 0 if none is a quota. Until then an item's parameters are valid. So a
+// take meets a balance of the period in which it comes: its condition is ValidUntil.
+func ValidUntil[L any](at int64, limits []L, params func(*L) Params) (until int64) {
+	for i := range limits {
+		if r := params(&limits[i]).Renewal; r != nil {
+			if next := r.Next(at); until == 0 || next < until {
+				until = next
+			}
+		}
+	}
+	return until
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // A Store keeps buckets and configuration. The limiter decides; the store carries out
@@ -229,43 +227,6 @@ type Turn struct {
 	// count is below. nil begins the hour with the counts before the write that turns, as every
 	// turn does for acquires.
 	From *Image
-}
-
-// Params are a limit's parameters as a bucket item stores them.
-type Params struct {
-	Capacity int64    // millitokens
-	Amount   int64    // millitokens earned every Period
-	Period   int64    // milliseconds
-	Renewal  *Renewal // of a quota, whose Amount is 0
-}
-
-// A Renewal says when a quota renews. It is made by [ParseRenewal]. Two Renewals that are
-// written alike are the same pointer.
-type Renewal = calendar.Renewal
-
-// Params are the limit's parameters as a bucket item stores them.
-func (l Limit) Params() Params {
-	if l.Renews != nil {
-		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews}
-	}
-	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds()}
-}
-
-// quotaPeriod is the refill period that an item has of a quota. It means nothing.
-const quotaPeriod = time.Second
-
-// ValidUntil is the end of the first period that ends after an instant, of the quotas among
-// the limits of a bucket; 0 if none is a quota. Until then an item's parameters are valid. So a
-// take meets a balance of the period in which it comes: its condition is ValidUntil.
-func ValidUntil[L any](at int64, limits []L, params func(*L) Params) (until int64) {
-	for i := range limits {
-		if r := params(&limits[i]).Renewal; r != nil {
-			if next := r.Next(at); until == 0 || next < until {
-				until = next
-			}
-		}
-	}
-	return until
 }
 
 // An Outcome is the answer to a conditional write.

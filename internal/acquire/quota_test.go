@@ -2,8 +2,8 @@ package acquire_test
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,7 +17,7 @@ import (
 func TestAQuotaOfShardsIsOneQuota(t *testing.T) {
 	const seeds = 30
 	for seed := range uint64(seeds) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
 				r := rand.New(rand.NewPCG(seed, 11)) //nolint:gosec // a seed is a history
 				day, err := limiter.ParseRenewal("day at 06:30", "Europe/Berlin")

@@ -29,8 +29,8 @@ type quota struct {
 	edges []int64 // of its calendar, of many periods, found one by one
 }
 
-// newQuota folds numbers into a quota, and lists the edges about an instant.
-func newQuota(t *testing.T, which uint8, capacity, renewed, about int64) quota {
+// newQuota folds numbers into a quota, and lists edges.
+func newQuota(t *testing.T, which uint8, capacity, renewed int64) quota {
 	t.Helper()
 	c := calendars[int(which)%len(calendars)]
 	r, err := calendar.Parse(c.spec, c.zone)
@@ -43,7 +43,7 @@ func newQuota(t *testing.T, which uint8, capacity, renewed, about int64) quota {
 		t.Fatal(err)
 	}
 	const many = 40
-	edge := about
+	edge := int64(epoch2023)
 	for range many / 2 {
 		edge = fresh.Period(edge).Start - 1
 	}
@@ -101,7 +101,7 @@ func seedQuotas(f *testing.F) {
 func FuzzQuotaAgreesWithTheWalk(f *testing.F) {
 	seedQuotas(f)
 	f.Fuzz(func(t *testing.T, which uint8, capacity, renewed, tokens, from, to, need int64) {
-		q := newQuota(t, which, capacity, renewed, epoch2023)
+		q := newQuota(t, which, capacity, renewed)
 		tokens, need = validTokens(tokens), within(need, 0, maxMilli)
 		at, now := q.about(from), q.about(to)
 
@@ -132,7 +132,7 @@ func FuzzQuotaAgreesWithTheWalk(f *testing.F) {
 func FuzzQuotaWaitIsExact(f *testing.F) {
 	seedQuotas(f)
 	f.Fuzz(func(t *testing.T, which uint8, capacity, renewed, tokens, from, to, need int64) {
-		q := newQuota(t, which, capacity, renewed, epoch2023)
+		q := newQuota(t, which, capacity, renewed)
 		tokens, need = validTokens(tokens), within(need, 1, maxMilli)
 		at, now := q.about(from), q.about(to)
 
@@ -167,7 +167,7 @@ func FuzzQuotaPathDoesNotMatter(f *testing.F) {
 		f.Add(i, int64(100_000), int64(100_000), int64(-90_000), []byte{21, 22, 61, 0, 1, 2, 3, 4, 20, 250, 19, 18})
 	}
 	f.Fuzz(func(t *testing.T, which uint8, capacity, renewed, tokens int64, script []byte) {
-		q := newQuota(t, which, capacity, renewed, epoch2023)
+		q := newQuota(t, which, capacity, renewed)
 		tokens, at := min(validTokens(tokens), q.Capacity), q.about(within(int64(len(script)), 0, 1<<40))
 		start, first, whole := tokens, at, q
 		for _, b := range script {
@@ -191,7 +191,7 @@ func FuzzQuotaSharesSumToTheQuota(f *testing.F) {
 		f.Add(i, int64(100_003), int64(99_999), uint8(7))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, capacity, renewed int64, shards uint8) {
-		q, n := newQuota(t, which, capacity, renewed, epoch2023), int(within(int64(shards), 1, 32))
+		q, n := newQuota(t, which, capacity, renewed), int(within(int64(shards), 1, 32))
 		held, full := num(0), num(0)
 		for i := range n {
 			part, low, high := q.Share(i, n), q.Share(i, 2*n), q.Share(i+n, 2*n)
