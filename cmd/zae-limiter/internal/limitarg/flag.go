@@ -16,7 +16,7 @@ type Limits []store.Limit
 
 // Set reads more limits. Their names must be new.
 func (v *Limits) Set(s string) error {
-	for part := range strings.SplitSeq(s, ",") {
+	for _, part := range split(s) {
 		l, err := Parse(part)
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (v *Limits) String() string {
 }
 
 // Type is the value's name in help.
-func (*Limits) Type() string { return "name:rate[/period][:burst]" }
+func (*Limits) Type() string { return "name:rate[/period][:burst]|name:tokens@when[@zone]" }
 
 // IsCumulative says that the flag takes several limits.
 func (*Limits) IsCumulative() bool { return true }

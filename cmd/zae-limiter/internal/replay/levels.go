@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -76,11 +77,6 @@ func levelsOf(entity, resource string) [4]store.ConfigKey {
 	}
 }
 
-// arithmetic is a limit of a bucket of one shard.
-func arithmetic(l *store.Limit) bucket.Limit {
-	return bucket.Limit{Capacity: l.Capacity * store.Milli, Amount: l.Amount * store.Milli, Period: l.Period.Milliseconds()}
-}
-
 // A rule is one limit of a level, and what it did.
 type rule struct {
 	key   store.ConfigKey
@@ -98,7 +94,7 @@ func newRules(l Levels, costs []string) rules {
 	for key, limits := range l {
 		for _, limit := range limits {
 			all[key] = append(all[key], &rule{
-				key: key, limit: limit, held: arithmetic(&limit), cost: slices.Index(costs, limit.Name), tally: newTally(),
+				key: key, limit: limit, held: plan.Share(limit.Params(), 0, 1), cost: slices.Index(costs, limit.Name), tally: newTally(),
 			})
 		}
 	}
