@@ -36,10 +36,9 @@ type statusView struct {
 	// Requested is what the request asked of this limit, in tokens.
 	Requested int64 `json:"requested"`
 	// Exceeded says that this limit refuses the request.
-	Exceeded   bool   `json:"exceeded"`
-	RetryAfter *int64 `json:"retry_after_ms"`
-	// ResetsAt is when the period of a quota ends.
-	ResetsAt time.Time `json:"resets_at,omitzero"`
+	Exceeded   bool      `json:"exceeded"`
+	RetryAfter *int64    `json:"retry_after_ms"`
+	ResetsAt   time.Time `json:"resets_at,omitzero"`
 }
 
 func statusViewOf(s *limiter.Status) statusView {

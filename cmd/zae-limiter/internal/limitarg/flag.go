@@ -39,7 +39,7 @@ func (v *Limits) String() string {
 }
 
 // Type is the value's name in help.
-func (*Limits) Type() string { return "name:rate[/period][:burst]|name:tokens@when[@zone]" }
+func (*Limits) Type() string { return "name:rate[/period][:burst]" }
 
 // IsCumulative says that the flag takes several limits.
 func (*Limits) IsCumulative() bool { return true }
