@@ -1,9 +1,6 @@
 package estimate
 
-import (
-	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/store"
-)
+import "github.com/zeroae/zae-limiter-go/store"
 
 // ItemBytes are about the bytes of a bucket's item that has been used in several hours, without the
 // text of its diary: those of its names, which are in keys and indexes, and of numbers of a
@@ -25,8 +22,8 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		l := &limits[i]
 		bytes += perLimit + fields*len(l.Name)
 		if l.Renews != nil {
-			var code string
-			code, zone = schema.EncodeRenewal(l.Renews)
+			code, _ := l.Renews.Encode() // no limit is a session
+			zone = l.Renews.Zone()
 			bytes += perQuota + len(l.Name) + len(code)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -77,6 +76,12 @@ func levelsOf(entity, resource string) [4]store.ConfigKey {
 	}
 }
 
+// arithmetic is a limit of a bucket of one shard.
+func arithmetic(l *store.Limit) bucket.Limit {
+	p := l.Params()
+	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal, Renewed: p.Capacity}
+}
+
 // A rule is one limit of a level, and what it did.
 type rule struct {
 	key   store.ConfigKey
@@ -94,7 +99,7 @@ func newRules(l Levels, costs []string) rules {
 	for key, limits := range l {
 		for _, limit := range limits {
 			all[key] = append(all[key], &rule{
-				key: key, limit: limit, held: plan.Share(limit.Params(), 0, 1), cost: slices.Index(costs, limit.Name), tally: newTally(),
+				key: key, limit: limit, held: arithmetic(&limit), cost: slices.Index(costs, limit.Name), tally: newTally(),
 			})
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -211,7 +210,7 @@ func (r *Replayer) together(ctx context.Context, chosen map[*rule]store.Limit) (
 			if !ok {
 				limit = one.limit
 			}
-			changed[one] = &rule{limit: limit, held: plan.Share(limit.Params(), 0, 1), cost: one.cost}
+			changed[one] = &rule{limit: limit, held: arithmetic(&limit), cost: one.cost}
 		}
 	}
 	accounts := make([]*account, len(r.ordered))
@@ -318,7 +317,7 @@ func (s *search) begin() {
 	t := &s.trial
 	t.value, t.refused = s.next(), 0
 	l := s.with(t.value)
-	t.held = plan.Share(l.Params(), 0, 1)
+	t.held = arithmetic(&l)
 	for i := range t.balances {
 		t.balances[i] = balance{tokens: t.held.Capacity}
 	}
