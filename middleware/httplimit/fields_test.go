@@ -87,12 +87,11 @@ func TestAQuotasWindowIsItsPeriod(t *testing.T) {
 		t.Fatal(err)
 	}
 	inBubble(t, httplimit.Options{XHeaders: true}, nil, func(s *server) {
-		for _, period := range []struct{ days, hours time.Duration }{{31, 0}, {31, 0}, {29, 0}, {31, -1}} { // clocks change on 26 March 2000
-			window := 24*time.Hour*period.days + time.Hour*period.hours
+		for _, period := range []struct{ days, hours int64 }{{31, 0}, {31, 0}, {29, 0}, {31, -1}} { // clocks change on 26 March 2000
 			end := time.UnixMilli(renews.Next(time.Now().UnixMilli()))
 			time.Sleep(1500 * time.Millisecond)
 			left := strconv.FormatInt(int64((time.Until(end)+time.Second-1)/time.Second), 10)
-			policy := `"requests";q=2;w=` + strconv.FormatInt(int64(window/time.Second), 10)
+			policy := `"requests";q=2;w=` + strconv.FormatInt((24*period.days+period.hours)*3600, 10)
 			s.want(s.get(), http.StatusNoContent, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=1;t=` + left, "X-RateLimit-Limit": "2", "X-RateLimit-Reset": left})
 			s.want(s.get(), http.StatusNoContent, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=0;t=` + left})
 			s.want(s.get(), http.StatusTooManyRequests, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=0;t=` + left, "Retry-After": left})

@@ -58,7 +58,7 @@ func TestParseAndDisplay(t *testing.T) {
 }
 
 // renewal is one that the test knows to be valid.
-func renewal(t testing.TB, words, zone string) *limiter.Renewal {
+func renewal(t *testing.T, words, zone string) *limiter.Renewal {
 	t.Helper()
 	r, err := limiter.ParseRenewal(words, zone)
 	if err != nil {

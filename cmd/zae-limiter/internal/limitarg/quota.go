@@ -55,8 +55,9 @@ func displayQuota(l store.Limit) string {
 // ends the limit only where the name of another one, and its colon, follow.
 func split(s string) (limits []string) {
 	for part := range strings.SplitSeq(s, ",") {
-		name, _, isLimit := strings.Cut(part, ":")
-		if n := len(limits); n > 0 && strings.Contains(limits[n-1], "@") && !(isLimit && store.CheckLimitName(name) == nil) {
+		name, _, hasColon := strings.Cut(part, ":")
+		begins := hasColon && store.CheckLimitName(name) == nil
+		if n := len(limits); n > 0 && strings.Contains(limits[n-1], "@") && !begins {
 			limits[n-1] += "," + part
 			continue
 		}

@@ -155,8 +155,10 @@ func TestDigestsOfQuotas(t *testing.T) {
 	}
 	digests := map[string]bool{}
 	for _, l := range []store.Limit{
-		{Name: "q", Capacity: 7, Renews: renewal(t, "day", "")}, {Name: "q", Capacity: 7, Renews: renewal(t, "day", "Asia/Tokyo")},
-		{Name: "q", Capacity: 7, Renews: renewal(t, "month", "")}, {Name: "q", Capacity: 8, Renews: renewal(t, "day", "")},
+		{Name: "q", Capacity: 7, Renews: renewal(t, "day", "")},
+		{Name: "q", Capacity: 7, Renews: renewal(t, "day", "Asia/Tokyo")},
+		{Name: "q", Capacity: 7, Renews: renewal(t, "month", "")},
+		{Name: "q", Capacity: 8, Renews: renewal(t, "day", "")},
 	} {
 		digests[manifest.DigestOf([]store.Limit{l})] = true
 	}

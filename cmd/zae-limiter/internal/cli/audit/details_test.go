@@ -33,8 +33,8 @@ func TestDetailsAreReadable(t *testing.T) {
 			entry("30 6 * * *", "Europe/Berlin"), entry("0 0 15 * *", "Europe/Berlin"),
 		}}),
 		`limits="rpd:7@month from last day@Asia/Tokyo"`: quota(map[string]any{"renews": "month from last day", "zone": "Asia/Tokyo"}),
-		`limits={capacity=7 name=rpd refill_amount=0 refill_period_seconds=1 reset_schedule={cron="L L L L L" tz=UTC}}`: quota(map[string]any{
-			"reset_schedule": []any{entry("L L L L L", "UTC")},
+		`limits={capacity=7 name=rpd refill_amount=0 refill_period_seconds=1 reset_schedule={cron="0 0 L * *" tz=UTC}}`: quota(map[string]any{
+			"reset_schedule": []any{entry("0 0 L * *", "UTC")},
 		}),
 		`limits={capacity=7 name=rpd refill_amount=0 refill_period_seconds=1 reset_after_seconds=18000}`: quota(map[string]any{"reset_after_seconds": int64(18000)}),
 		`a="" b="x y" c="k=v" d="1,2" e="[]" f="q\"q" g=key-1 h=null i=true j=1.5`: {
