@@ -69,8 +69,8 @@ type statusJSON struct {
 	Resource      string   `json:"resource"`
 	Limit         string   `json:"limit_name"`
 	Capacity      int64    `json:"capacity"`
-	Amount        int64    `json:"refill_amount"`
-	PeriodSeconds int64    `json:"refill_period_seconds"`
+	Amount        int64    `json:"refill_amount,omitempty"` // of a rate, which never has 0
+	PeriodSeconds int64    `json:"refill_period_seconds,omitempty"`
 	Available     int64    `json:"available"`
 	Requested     int64    `json:"requested"`
 	Exceeded      bool     `json:"exceeded"`

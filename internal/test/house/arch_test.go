@@ -140,7 +140,7 @@ var mayImport = map[string][]string{
 	// What it does.
 	program + "archive":                 {"store", "internal/awsauth", "dynamo/audit", sdk + "/aws", sdk + "/service/s3/..."},
 	program + "redrive":                 {"store", "aggregator", "dynamo/stream", sdk + "/aws", sdk + "/service/sqs/..."},
-	program + "replay":                  {"store", "internal/bucket"},
+	program + "replay":                  {"store", program + "limitarg", "internal/bucket"},
 	program + "replay/logs":             {program + "replay", "store"},
 	program + "estimate":                {".", "store", "aggregator", "dynamo", "dynamo/admin", "dynamo/stream", "dynamolite", "internal/diary", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
 	program + "loadtest":                {".", "store", "dynamo", "dynamo/admin", "dynamolite", program + "estimate", program + "drive/...", "internal/schema", program + "loadtest/result", program + "scenario", sdk + "/..."},
