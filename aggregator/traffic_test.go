@@ -13,7 +13,6 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
-	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -210,27 +209,6 @@ func TestTrafficIgnoresWhatIsNoWrite(t *testing.T) {
 			feed(t, a, wrote(100+shard, nil, item("wide", shard, 1024, 1)))
 		}
 		wantTraffic(t, a, fmt.Sprintf("/0: %d writes, 500 left, 0 doublings, 0 throttles", 3+store.MaxShards))
-	})
-}
-
-// Writes of the aggregator that the table throttles are counted for the bucket.
-func TestThrottlesOfUpkeepAreCounted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.System(limiter.PerSecond("rps", 600))
-		w.Take(w.Limiter, ask("user", "rps", 400))
-		records := w.drain()
-		time.Sleep(time.Second)
-		w.API = faults.Wrap(w.API, faults.Throttle(func(store.Bucket) error { return faults.BusyTable() }))
-		w.aggregator = w.aggregate(aggregator.Options{})
-		if res, err := w.aggregator.Process(t.Context(), records); err != nil || res.Errors != 1 {
-			t.Fatalf("%+v, %v", res, err)
-		}
-		time.Sleep(time.Minute)
-		if got := w.aggregator.Traffic(); got.Other.Throttles != 1 {
-			t.Errorf("%+v", got)
-		}
 	})
 }
 
