@@ -37,6 +37,9 @@ type limitScan struct {
 	bad string
 }
 
+// exists reports whether the item has the limit.
+func (l *limitScan) exists() bool { return l.seen&(hasTokens|hasCapacity) == hasTokens|hasCapacity }
+
 // typicalLimits is the number of limits up to which decoding allocates only the image and
 // its limits.
 const typicalLimits = 8
@@ -330,7 +333,7 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 	exist = limits[:0]
 	for i := range limits {
 		l := &limits[i]
-		if l.seen&(hasTokens|hasCapacity) != hasTokens|hasCapacity || !knownLimit(l.Name) {
+		if !l.exists() || !knownLimit(l.Name) {
 			continue
 		}
 		switch {
