@@ -103,7 +103,7 @@ func (a *Aggregator) Process(ctx context.Context, records []stream.Record) (Resu
 func (a *Aggregator) save(ctx context.Context, b *batch) {
 	a.atOnce(len(b.remains), func(i int) {
 		m := b.remains[i]
-		if err := m.usage.SaveLast(ctx, m.diaries...); err != nil {
+		if err := m.usage.Save(ctx, m.diaries...); err != nil {
 			b.fail(m.records, fmt.Errorf("save the usage of deleted buckets: %w", err))
 			return
 		}

@@ -16,7 +16,7 @@ import (
 // Usage keeps the hours of deleted items, but not of deleted entities. The same hours may
 // come any number of times. *[usage.Snapshots] is one.
 type Usage interface {
-	SaveLast(ctx context.Context, all ...usage.Diary) error
+	Save(ctx context.Context, all ...usage.Diary) error
 }
 
 // Peers are what the aggregator does for clients of the Python package, and for its readers of

@@ -50,7 +50,7 @@ type pages struct {
 	got  []string
 }
 
-func (u *pages) SaveLast(_ context.Context, all ...usage.Diary) error {
+func (u *pages) Save(_ context.Context, all ...usage.Diary) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, d := range all {
