@@ -19,6 +19,7 @@ type Aggregator struct {
 	namespaces *namespaces
 	watch      *watch    // buckets that may be merged; nil without merging
 	looks      *roll     // last looks at the shards of buckets
+	traffic    *traffic  // of the busiest buckets
 	warned     sync.Once // that the Python package's aggregator runs, too
 }
 
@@ -32,7 +33,7 @@ func New(open Opener, o Options) (*Aggregator, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Aggregator{o: o, namespaces: newNamespaces(open, o), looks: newRoll()}
+	a := &Aggregator{o: o, namespaces: newNamespaces(open, o), looks: newRoll(), traffic: newTraffic(o.Busiest, o.MaxAge)}
 	if o.Quiet > 0 {
 		a.watch = newWatch(o.Quiet)
 	}
@@ -102,7 +103,7 @@ func (a *Aggregator) Process(ctx context.Context, records []stream.Record) (Resu
 func (a *Aggregator) save(ctx context.Context, b *batch) {
 	a.atOnce(len(b.remains), func(i int) {
 		m := b.remains[i]
-		if err := m.usage.SaveLast(ctx, m.diaries...); err != nil {
+		if err := m.usage.Save(ctx, m.diaries...); err != nil {
 			b.fail(m.records, fmt.Errorf("save the usage of deleted buckets: %w", err))
 			return
 		}

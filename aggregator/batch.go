@@ -218,7 +218,7 @@ func (b *batch) addRemains(to Usage, i int) {
 		b.remains = append(b.remains, &remains{ns: r.Namespace, usage: to})
 	}
 	m := b.remains[k]
-	m.diaries = append(m.diaries, usage.Diary{Bucket: r.Old.Bucket, Life: r.Old.CreatedAt, Text: r.Hours})
+	m.diaries = append(m.diaries, usage.Diary{Bucket: r.Old.Bucket, Life: r.Old.CreatedAt, Text: r.Hours, Gone: true})
 	m.records = append(m.records, i)
 }
 

@@ -1,11 +1,19 @@
 package aggregator_test
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
@@ -13,6 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
@@ -116,7 +126,7 @@ func TestABatchCosts(t *testing.T) {
 }
 
 // A pattern is traffic of entities that are used alike. The acquires of an entity are equally far
-// apart, and those of different entities fall between each other.
+// apart, and those of different entities fall between each other, a few at the same instant.
 type pattern struct {
 	name     string
 	entities int
@@ -151,16 +161,22 @@ func TestUsageCosts(t *testing.T) {
 	}
 }
 
-// TestLongUsageCosts is the same with 1,000 entities.
+var usageEntities = flag.Int("usage.entities", 200, "entities of the long test of what usage costs")
+
+// TestLongUsageCosts is the same with many entities, until each has written two pages. Those that
+// are used every minute are fewer, and write one.
 func TestLongUsageCosts(t *testing.T) {
 	for _, p := range []pattern{
-		{"every minute", 1000, time.Minute, 30, 2, 0.01},
-		{"every hour", 1000, time.Hour, 42, 2, 0.06},
-		{"every day", 1000, 24 * time.Hour, 42, 2, 0.12},
+		{"every minute", max(*usageEntities/100, 1), time.Minute, 1300, 2, 0.002},
+		{"every hour", *usageEntities, time.Hour, 42, 2, 0.06},
+		{"every day", *usageEntities, 24 * time.Hour, 42, 2, 0.12},
 	} {
 		t.Run(p.name, func(t *testing.T) { synctest.Test(t, p.check) })
 	}
 }
+
+// together is how many entities are used at an instant, if there are as many.
+const together = 4
 
 func (p pattern) check(t *testing.T) {
 	w := testbed.New(t, testbed.Options{})
@@ -175,10 +191,21 @@ func (p pattern) check(t *testing.T) {
 	}
 	w.System(limits...)
 	billed := w.Engine.Ledger()
-	for i := range p.acquires * p.entities {
-		w.Serve(l, askAll(fmt.Sprint("user", i%p.entities), consume))
-		time.Sleep(p.every / time.Duration(p.entities))
+	workers := min(p.entities, together)
+	var all sync.WaitGroup
+	for first := range workers {
+		all.Go(func() {
+			for i := first; i < p.acquires*p.entities; i += workers {
+				lease, err := l.Acquire(t.Context(), askAll(fmt.Sprint("user", i%p.entities), consume))
+				if err == nil {
+					err = lease.Commit(t.Context())
+				}
+				w.Check(err)
+				time.Sleep(p.every * time.Duration(workers) / time.Duration(p.entities))
+			}
+		})
 	}
+	all.Wait()
 	const makes = 3 // index entries
 	units := w.Engine.Ledger().Since(billed).Total().WriteUnits
 	acquires := float64(p.acquires * p.entities)
@@ -191,6 +218,70 @@ func (p pattern) check(t *testing.T) {
 	w.Must(err)
 	if sum.Events != int64(acquires) {
 		t.Errorf("%d acquires are counted, want %v", sum.Events, acquires)
+	}
+}
+
+// Of processes that share a bucket, one turns, and the turns of those that meet it at that moment
+// are refused: a refused write costs a unit. Each process that meets a full text saves it.
+func TestUsageOfProcessesCosts(t *testing.T) {
+	t.Parallel()
+	const processes, hours = 8, 20
+	for _, p := range []struct {
+		name  string
+		every time.Duration // between two acquires of a process
+		apart time.Duration // between two processes
+		most  float64       // write units of usage an acquire
+	}{
+		{"every minute, one after another", time.Minute, time.Minute / processes, 0.02},
+		{"every 4 minutes, at once", 4 * time.Minute, 0, 0.08},
+		{"every 4 minutes, one after another", 4 * time.Minute, 4 * time.Minute / processes, 0.08},
+		{"every hour, one after another", time.Hour, time.Hour / processes, 0.06},
+		{"every hour, at once", time.Hour, 0, 0.06},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var refused atomic.Int64 // turns
+				countRefused := faults.On(faults.After(func(c *faults.Call, err error) error {
+					in := c.Input.(*dynamodb.UpdateItemInput)
+					var failed *types.ConditionalCheckFailedException
+					if strings.Contains(*in.UpdateExpression, schema.OpenHour+"=:") && errors.As(err, &failed) {
+						refused.Add(1)
+					}
+					return err
+				}), "UpdateItem")
+				engine := testbed.NewEngine(t, dynamolite.Options{})
+				w := testbed.New(t, testbed.Options{API: faults.Wrap(engine, faults.Latency(5*time.Millisecond), countRefused)})
+				w.System(limiter.PerMinute("rpm", 1_000_000), limiter.PerMinute("tpm", 1_000_000))
+				w.Serve(w.Limiter, ask("user", "rpm", 1))
+				each, before := int(hours*time.Hour/p.every), w.Meter.Totals()
+				var all sync.WaitGroup
+				for i := range processes {
+					l := w.NewLimiter(w.Open(dynamo.Options{UsageTTL: -1}), limiter.Options{})
+					all.Go(func() {
+						time.Sleep(time.Duration(i) * p.apart)
+						for range each {
+							if _, err := l.Acquire(t.Context(), askAll("user", tokens{"rpm": 1, "tpm": 850})); err != nil {
+								t.Error(err)
+							}
+							time.Sleep(p.every)
+						}
+					})
+				}
+				all.Wait()
+				pages := w.Meter.Totals().Sub(before)["PutItem"].WCU
+				used := (pages + float64(refused.Load())) / float64(processes*each)
+				t.Logf("%-35s %.2f refused turns an hour, %v pages, %.4f write units of usage an acquire", p.name, float64(refused.Load())/hours, pages, used)
+				if n := refused.Load(); n > processes*hours || used > p.most {
+					t.Errorf("%d refused turns in %d hours, and %.4f units an acquire, want at most %v", n, hours, used, p.most)
+				}
+				sum, err := w.Store.Usage().Sum(t.Context(), usage.Query{Entity: "user", Resource: testbed.Resource, Now: true})
+				w.Must(err)
+				if sum.Events != int64(processes*each+1) || sum.Windows < hours {
+					t.Errorf("%d acquires are counted in %d hours, want %d in %d", sum.Events, sum.Windows, processes*each+1, hours)
+				}
+			})
+		})
 	}
 }
 

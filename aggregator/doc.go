@@ -26,7 +26,8 @@
 //
 // Memory is bounded by the batch, by the remembered namespaces (Options.Namespaces),
 // and by the buckets that the limiter of each remembers. The aggregator also keeps the
-// 10,000 sharded buckets most recently seen, with their counts at the last read.
+// 10,000 sharded buckets most recently seen, with their counts at the last read, and the
+// traffic of 256 buckets ([Traffic]).
 // Nothing else of a record outlives [Aggregator.Process]. When a process ends, or the
 // environment of a function, it forgets how long each bucket has been quiet. Nothing is
 // merged where AWS Lambda replaces environments more often than every [Options].Quiet,

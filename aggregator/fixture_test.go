@@ -150,11 +150,11 @@ type ledger struct {
 	store *dynamo.Store
 }
 
-func (l *ledger) SaveLast(ctx context.Context, all ...usage.Diary) error {
+func (l *ledger) Save(ctx context.Context, all ...usage.Diary) error {
 	if err := l.note(all); err != nil {
 		return err
 	}
-	return l.store.Usage().SaveLast(ctx, all...)
+	return l.store.Usage().Save(ctx, all...)
 }
 
 // drop deletes the buckets of entities, as the table does on expiry.

@@ -147,4 +147,4 @@ func TestNamespacesAreForgotten(t *testing.T) {
 // A usageFunc is called for each request.
 type usageFunc func()
 
-func (f usageFunc) SaveLast(context.Context, ...usage.Diary) error { f(); return nil }
+func (f usageFunc) Save(context.Context, ...usage.Diary) error { f(); return nil }

@@ -3,7 +3,9 @@ package aggregator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -14,7 +16,7 @@ import (
 // Usage keeps the hours of deleted items, but not of deleted entities. The same hours may
 // come any number of times. *[usage.Snapshots] is one.
 type Usage interface {
-	SaveLast(ctx context.Context, all ...usage.Diary) error
+	Save(ctx context.Context, all ...usage.Diary) error
 }
 
 // Peers are what the aggregator does for clients of the Python package, and for its readers of
@@ -78,6 +80,9 @@ type Options struct {
 	// Memory is the number of buckets of a namespace that the aggregator remembers. Default
 	// 100,000.
 	Memory int
+	// Busiest is the number of buckets that [Traffic] tells by shard, at most 256; 0 is
+	// [DefaultBusiest].
+	Busiest int
 	// TTLMultiplier sets when an idle bucket expires, as that of a limiter does. Default 7;
 	// negative keeps every bucket.
 	TTLMultiplier int
@@ -97,9 +102,15 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if err := cmp.Or(
 		store.CheckNotNegative("Concurrency", o.Concurrency), store.CheckNotNegative("Namespaces", o.Namespaces), store.CheckNotNegative("MaxAge", o.MaxAge),
-		store.CheckNotNegative("Memory", o.Memory),
+		store.CheckNotNegative("Memory", o.Memory), store.CheckNotNegative("Busiest", o.Busiest),
 	); err != nil {
 		return o, err
+	}
+	if o.Busiest > trafficPlaces {
+		return o, &store.ValidationError{Field: "Busiest", Value: strconv.Itoa(o.Busiest), Reason: fmt.Sprintf("give at most %d", trafficPlaces)}
+	}
+	if o.Busiest == 0 {
+		o.Busiest = DefaultBusiest
 	}
 	if o.Concurrency == 0 {
 		o.Concurrency = defaultConcurrency

@@ -2,15 +2,19 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// tend keeps the buckets of a batch in order.
+// tend keeps the buckets of a batch in order, and counts their traffic.
 func (a *Aggregator) tend(ctx context.Context, b *batch) {
+	a.traffic.note(b)
 	a.atOnce(len(b.buckets), func(i int) {
 		if bk := &b.buckets[i]; bk.keeper != nil {
 			a.tendBucket(ctx, b, bk)
@@ -21,20 +25,23 @@ func (a *Aggregator) tend(ctx context.Context, b *batch) {
 // tendBucket mends the shards of a bucket if they disagree or may disagree. Otherwise it
 // doubles them if one is pressed, and refills those that are worth it.
 func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucket) {
-	failed := func(err error) {
+	failed := func(key itemKey, err error) {
 		b.tally(func(r *Result) { r.Errors++ })
+		if errors.Is(err, store.ErrThrottled) {
+			a.traffic.throttled(key)
+		}
 		a.o.Logger.WarnContext(ctx, "bucket was not tended", "entity", bk.Entity, "resource", bk.Resource, "error", err)
 	}
 	if bk.uneven {
 		if err := bk.keeper.Mend(ctx, bk.Bucket); err != nil {
-			failed(err)
+			failed(bk.itemKey, err)
 		} else {
 			b.tally(func(r *Result) { r.Mends++ })
 		}
 		return // the records no longer describe its shards
 	}
 	if err := a.lookForSiblings(ctx, b, bk); err != nil {
-		failed(err)
+		failed(bk.itemKey, err)
 	}
 	for _, it := range bk.items {
 		if b.now.Sub(it.at) > a.o.MaxAge || it.last == nil {
@@ -42,7 +49,7 @@ func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucket) {
 		}
 		doubled, err := bk.keeper.Double(ctx, it.last, it.at)
 		if err != nil {
-			failed(err)
+			failed(it.itemKey, err)
 		}
 		if doubled {
 			b.tally(func(r *Result) { r.Doublings++ })
@@ -52,7 +59,7 @@ func (a *Aggregator) tendBucket(ctx context.Context, b *batch, bk *bucket) {
 		}
 		switch replenished, err := bk.keeper.Replenish(ctx, it.last, it.next); {
 		case err != nil:
-			failed(err)
+			failed(it.itemKey, err)
 		case replenished:
 			b.tally(func(r *Result) { r.Refills++ })
 		}

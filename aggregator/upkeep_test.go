@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // set writes attributes of a shard without the store, as a peer does.
@@ -317,23 +318,33 @@ func TestShardsThatDisagreeAreMended(t *testing.T) {
 	})
 }
 
-// A bucket that cannot be tended is counted as an error, and no record fails.
+// A bucket that cannot be tended is counted as an error, and no record fails. If the table
+// throttled it, its traffic says so.
 func TestWhatCannotBeTendedFailsNoRecord(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.System(limiter.PerSecond("rps", 600))
-		w.Take(w.Limiter, ask("user", "rps", 400))
-		records := w.drain()
-		time.Sleep(time.Second)
-		w.API = faults.Wrap(w.API, faults.When((*faults.Call).NamesBuckets, faults.On(faults.Fail(errors.New("connection refused")), faults.UpdateItem)))
-		w.aggregator = w.aggregate(aggregator.Options{})
-		res, err := w.aggregator.Process(t.Context(), records)
-		w.Must(err)
-		if res.Errors != 1 || len(res.Failed) != 0 {
-			t.Errorf("%+v", res)
-		}
-	})
+	for throttles, fault := range []faults.Hook{
+		faults.When((*faults.Call).NamesBuckets, faults.On(faults.Fail(errors.New("connection refused")), faults.UpdateItem)),
+		faults.Throttle(func(store.Bucket) error { return faults.BusyTable() }),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.System(limiter.PerSecond("rps", 600))
+			w.Take(w.Limiter, ask("user", "rps", 400))
+			records := w.drain()
+			time.Sleep(time.Second)
+			w.API = faults.Wrap(w.API, fault)
+			w.aggregator = w.aggregate(aggregator.Options{})
+			res, err := w.aggregator.Process(t.Context(), records)
+			w.Must(err)
+			if res.Errors != 1 || len(res.Failed) != 0 {
+				t.Errorf("%+v", res)
+			}
+			time.Sleep(time.Minute)
+			if got := w.aggregator.Traffic().Other.Throttles; got != throttles {
+				t.Errorf("%d throttles, want %d", got, throttles)
+			}
+		})
+	}
 }
 
 // A shard 0 that a peer created beside existing siblings learns their number, whichever of

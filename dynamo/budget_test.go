@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -66,4 +67,24 @@ func TestTheDiaryGivesWay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A warm write does not read the diary that its caller knows.
+func TestAKnownDiaryIsNotReadAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := testbed.New(t, testbed.Options{})
+		w.System(limiter.PerMinute("rpm", 100_000))
+		for range 3 {
+			w.Serve(w.Limiter, testbed.Ask("user", "rpm", 1))
+			time.Sleep(time.Hour)
+		}
+		seen := w.Images("user")[0]
+		out, err := w.Store.Take(t.Context(), &store.Take{
+			Bucket: seen.Bucket, Now: time.Now().UnixMilli(), Seen: seen, Debits: []store.Debit{{Amount: store.Amount{Limit: "rpm", Milli: 1000}, AtMost: math.MaxInt64, AtMostAtStamp: math.MaxInt64}},
+		})
+		if err != nil || !out.Applied || seen.Diary == nil || out.Image.Diary != seen.Diary {
+			t.Errorf("%+v, %v; seen %+v", out, err, seen)
+		}
+	})
 }

@@ -120,20 +120,15 @@ func (t *turning) describe(w *expression.Write) {
 		return
 	}
 	next := firstTurned + len(seen.Limits)
-	for i, name := range seen.Diary.Gone {
-		l := w.Limit(next+i, name)
+	for i, is := range seen.Diary.Removed {
+		l := w.Limit(next+i, is.Name)
 		w.Require(expression.EitherAbsent(l.Tokens(), l.Capacity())) // a peer writes parameters of limits that are not there
-		if !begins {
+		if is.IsOpen {
 			w.SetDifference(l.Gained(), l.Consumed(), l.Opened(), zero)
+			w.Remove(l.Consumed())
+		} else {
+			w.Remove(l.Gained())
 		}
-		w.Remove(l.Consumed())
-		w.Remove(l.Opened())
-	}
-	next += len(seen.Diary.Gone)
-	for i, name := range seen.Diary.Past {
-		l := w.Limit(next+i, name)
-		w.Require(expression.EitherAbsent(l.Tokens(), l.Capacity()))
-		w.Remove(l.Gained())
 		w.Remove(l.Opened())
 	}
 }
@@ -147,7 +142,7 @@ func widthOf(img *store.Image) int {
 	if img.Diary == nil {
 		return len(img.Limits)
 	}
-	return len(img.Limits) + len(img.Diary.Gone) + len(img.Diary.Past)
+	return len(img.Limits) + len(img.Diary.Removed)
 }
 
 // savePage saves what the diary of an image has to keep as a page.

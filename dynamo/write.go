@@ -91,7 +91,7 @@ func (w *bucketWrite) exchange(ctx context.Context) (store.Outcome, error) {
 	case err != nil:
 		return s.refused(w.op, w.bucket, err)
 	case out != nil:
-		w.image, w.err = schema.DecodeBucket(out.Attributes)
+		w.image, w.err = schema.DecodeBucketAfter(out.Attributes, w.seen)
 	}
 	return store.Outcome{Applied: applied, Image: w.image}, w.err
 }

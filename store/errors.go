@@ -20,8 +20,9 @@ var (
 	// ErrThrottled: the store rejected the request for its rate; nothing was applied.
 	ErrThrottled = errors.New("store throttled the request")
 	// ErrHotPartition: the store rejected the request because of the rate on the one
-	// partition that holds the item. More shards relieve that partition. The error is
-	// always ErrThrottled too.
+	// partition that holds the item. More shards relieve that partition if the item is
+	// busy; the partitions of an on-demand table that has yet to grow throttle all items.
+	// The error is always ErrThrottled too.
 	ErrHotPartition = errors.New("partition of the item is too busy")
 	// ErrConflict: other writes came first at every attempt; nothing was applied.
 	ErrConflict = errors.New("conflicting writes")

@@ -206,12 +206,19 @@ type Diary struct {
 	// the item to cost no more units.
 	Text string
 	Room int
-	// Gone are limits that were removed from the item, whose counts it still has. The next
-	// turn closes and removes these. Past are those that an earlier turn has closed.
-	Gone, Past []string
+	// Removed are limits that the item no longer has, by name, of which it has something.
+	Removed []RemovedLimit
 	// Unread says that nothing of this is known: the item was turned by a write that did
 	// not return it.
 	Unread bool
+}
+
+// A RemovedLimit is a limit that was removed from a bucket item.
+type RemovedLimit struct {
+	Name string
+	// IsOpen says that the item still has its count. The next turn closes and removes it. That
+	// of a limit that is not open removes the rest.
+	IsOpen bool
 }
 
 // A Turn ends the open hour of an item's diary and begins another one. The hour that ends

@@ -14,6 +14,7 @@ package lambda
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -34,8 +35,9 @@ const DefaultNamespace = "ZaeLimiter/Aggregator"
 type Options struct {
 	// Table is the dimension of the metrics.
 	Table string
-	// Metrics receives a line for each batch in CloudWatch's embedded metric format; nil
-	// writes none. CloudWatch receives what a function writes to standard output.
+	// Metrics receives a line for each batch, and one for each minute of traffic, in
+	// CloudWatch's embedded metric format; nil writes none. CloudWatch receives what a function
+	// writes to standard output.
 	Metrics io.Writer
 	// Namespace is the CloudWatch namespace of the metrics; "" is [DefaultNamespace].
 	Namespace string
@@ -62,7 +64,8 @@ type Handler struct {
 	aggregator *aggregator.Aggregator
 	o          Options
 
-	mu sync.Mutex // guards lines of metrics
+	mu   sync.Mutex // guards lines of metrics
+	told time.Time  // the end of the last minute whose traffic was written
 }
 
 // New makes a handler that passes records to an aggregator.
@@ -83,7 +86,7 @@ func (h *Handler) Handle(ctx context.Context, e events.DynamoDBEvent) (events.Dy
 	for _, f := range slices.Concat(res.Failed, res.Poisoned) {
 		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: f.Sequence})
 	}
-	return out, h.measure(&res)
+	return out, errors.Join(h.measure(&res), h.measureTraffic())
 }
 
 // record converts a record to the types of the streams' API.
@@ -170,42 +173,57 @@ var metrics = []metric{
 	{"PoisonedRecords", "Count"},
 }
 
-// A line is the result of one batch, in the embedded metric format.
-type line struct {
+// A header begins a line in the embedded metric format.
+type header struct {
 	AWS struct {
 		Timestamp  int64       `json:"Timestamp"` // milliseconds
 		Directives []directive `json:"CloudWatchMetrics"`
 	} `json:"_aws"`
-	Table     string `json:"Table"`
-	BatchSize int    `json:"BatchSize"`
-	Lag       int64  `json:"Lag"`
-	Pages     int    `json:"Pages"`
-	Refills   int    `json:"Refills"`
-	Doublings int    `json:"Doublings"`
-	Mends     int    `json:"Mends"`
-	Merges    int    `json:"Merges"`
-	Archived  int    `json:"ArchivedEvents"`
-	Bytes     int    `json:"ArchivedBytes"`
-	Errors    int    `json:"Errors"`
-	Failed    int    `json:"FailedRecords"`
-	Poisoned  int    `json:"PoisonedRecords"`
+	Table string `json:"Table"`
+}
+
+// header is that of a line whose metrics have the table as their only dimension.
+func (h *Handler) header(at time.Time, metrics []metric) (head header) {
+	head.AWS.Timestamp = at.UnixMilli()
+	head.AWS.Directives = []directive{{Namespace: h.o.Namespace, Dimensions: [][]string{{"Table"}}, Metrics: metrics}}
+	head.Table = h.o.Table
+	return head
+}
+
+// A line is the result of one batch.
+type line struct {
+	header
+	BatchSize int   `json:"BatchSize"`
+	Lag       int64 `json:"Lag"`
+	Pages     int   `json:"Pages"`
+	Refills   int   `json:"Refills"`
+	Doublings int   `json:"Doublings"`
+	Mends     int   `json:"Mends"`
+	Merges    int   `json:"Merges"`
+	Archived  int   `json:"ArchivedEvents"`
+	Bytes     int   `json:"ArchivedBytes"`
+	Errors    int   `json:"Errors"`
+	Failed    int   `json:"FailedRecords"`
+	Poisoned  int   `json:"PoisonedRecords"`
 }
 
 func (h *Handler) measure(r *aggregator.Result) error {
-	l := line{
-		Table: h.o.Table, BatchSize: r.Records, Lag: r.Lag.Milliseconds(), Pages: r.Pages, Refills: r.Refills,
+	return h.write(&line{
+		header: h.header(h.o.Now(), metrics), BatchSize: r.Records, Lag: r.Lag.Milliseconds(), Pages: r.Pages, Refills: r.Refills,
 		Doublings: r.Doublings, Mends: r.Mends, Merges: r.Merges, Archived: r.Archived, Bytes: r.ArchivedBytes, Errors: r.Errors, Failed: len(r.Failed), Poisoned: len(r.Poisoned),
-	}
-	l.AWS.Timestamp = h.o.Now().UnixMilli()
-	l.AWS.Directives = []directive{{Namespace: h.o.Namespace, Dimensions: [][]string{{"Table"}}, Metrics: metrics}}
-	text, err := json.Marshal(&l)
+	})
+}
+
+// write writes a line.
+func (h *Handler) write(line any) error {
+	text, err := json.Marshal(line)
 	if err == nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		_, err = h.o.Metrics.Write(append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("write the metrics of a batch: %w", err)
+		return fmt.Errorf("write metrics: %w", err)
 	}
 	return nil
 }

@@ -19,7 +19,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamo/stream"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
@@ -371,5 +373,38 @@ func TestCheckFindsWhatDoesNotFit(t *testing.T) {
 		if !slices.ContainsFunc(r.Warnings, func(f admin.Finding) bool { return strings.Contains(f.What, want) }) {
 			t.Errorf("no warning says %q: %+v", want, r.Warnings)
 		}
+	}
+}
+
+// The aggregator of the Python package counts usage of a resource of which this library keeps pages.
+func TestCheckFindsASecondAggregator(t *testing.T) {
+	t.Parallel()
+	tap := &faults.Slot{}
+	api, db := newHooked(t, tap.Apply)
+	s := fixture.OpenStore(t, db)
+	_, ns := s.Namespace()
+	warns := func() bool {
+		r, err := newTable(t, api).Check(t.Context(), dynamo.DefaultNamespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(r.Warnings, func(f admin.Finding) bool { return strings.Contains(f.What, "counts twice") })
+	}
+	text := diary.Append("", diary.Entry{Hour: diary.HourOf(fixture.Start.UnixMilli()), Amounts: []store.Amount{{Milli: 1}}})
+	if err := s.Usage().Save(t.Context(), usage.Diary{Bucket: store.Bucket{Entity: "user", Resource: "gpt-4"}, Text: text}); err != nil {
+		t.Fatal(err)
+	}
+	if warns() {
+		t.Error("a warning without a second aggregator")
+	}
+	day := schema.EncodeDay(ns, &schema.Usage{Entity: "user", Resource: "gpt-4", Window: "daily", Start: fixture.Start.Truncate(24 * time.Hour)}, 0, time.Time{})
+	delete(day, schema.DayRead) // as the package's own aggregator writes it
+	fixture.Put(t, db, day)
+	if !warns() {
+		t.Error("no warning")
+	}
+	tap.Set(faults.On(faults.Fail(denied("Query")), faults.Query))
+	if warns() {
+		t.Error("a warning without permission to look")
 	}
 }

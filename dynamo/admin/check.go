@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -46,6 +47,7 @@ func (t *Table) Check(ctx context.Context, namespace string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.checkPeer(ctx, r, id)
 	r.Permissions = t.try(ctx, id)
 	if d.StreamARN != "" && t.o.Streams != nil {
 		r.Permissions = append(r.Permissions, t.tryStream(ctx, d.StreamARN)...)
@@ -103,7 +105,7 @@ func (r *Report) checkUpkeep() {
 	}
 	switch {
 	case r.StreamView == "":
-		r.warn("zae-limiter table enable-stream", "the table has no stream: there is no usage, and no aggregator can work")
+		r.warn("zae-limiter table enable-stream", "the table has no stream: no aggregator can work, and usage lacks the last hours of buckets that expire")
 	case r.StreamView != string(streamView):
 		r.warn("disable the stream, then zae-limiter table enable-stream", "the stream shows %s, and an aggregator needs %s", r.StreamView, streamView)
 	}
@@ -133,6 +135,18 @@ func (t *Table) checkNamespace(ctx context.Context, r *Report, name string) (id 
 		return n.ID, nil
 	}
 	return "none", nil
+}
+
+// checkPeer looks for the aggregator of the Python package. Without permission to read usage, it
+// finds nothing.
+func (t *Table) checkPeer(ctx context.Context, r *Report, namespace string) {
+	resources, err := usage.New(t.conn, namespace, -1).PeerCounts(ctx)
+	if err != nil && !errors.Is(err, store.ErrAccessDenied) {
+		r.warn("", "the search for a second aggregator failed: %v", err)
+	}
+	for _, resource := range resources {
+		r.warn("switch that aggregator off", "usage of %s counts twice: the aggregator of the Python package counts what buckets keep, too", resource)
+	}
 }
 
 // judge turns refused permissions into findings.

@@ -37,7 +37,7 @@ func ExampleTable_Check() {
 	}
 	// Output:
 	// compatible: true
-	// the table has no stream: there is no usage, and no aggregator can work
+	// the table has no stream: no aggregator can work, and usage lacks the last hours of buckets that expire
 	// try: zae-limiter table enable-stream
 }
 

@@ -189,7 +189,7 @@ func bucketFromStream(image map[string]streamtypes.AttributeValue) (*store.Image
 	if len(image) == 0 {
 		return nil, nil
 	}
-	return schema.DecodeBucketAs(image, scalarFromStream)
+	return schema.DecodeBucketAs(image, scalarFromStream, nil)
 }
 
 func scalarFromStream(v streamtypes.AttributeValue) schema.Scalar {

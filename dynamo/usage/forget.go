@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -40,53 +41,51 @@ func (s *Snapshots) Forget(ctx context.Context, op, entity string) error {
 	return s.conn.PutItem(ctx, op, &dynamodb.PutItemInput{Item: schema.EncodeDeletion(s.ns, entity, now, now.Add(forgetFor))})
 }
 
-// undeleted returns the diaries whose entities were not deleted since their lives began.
-func (s *Snapshots) undeleted(ctx context.Context, op string, all []Diary) ([]Diary, error) {
-	found, err := s.conn.BatchGet(ctx, op, s.deletions(all), true)
+// undeleted returns the diaries whose entities were not deleted since their lives began. It
+// leaves out items that have gone with their namespace: a purge writes that before it lists
+// what it deletes, and lists again until nothing is left.
+//
+// The namespace is read for items that have gone only: all limiters would read that one item.
+func (s *Snapshots) undeleted(ctx context.Context, op string, all []Diary) (kept []Diary, err error) {
+	keys := make([]schema.Key, 0, len(all)+1)
+	haveGone := false
+	for i := range all {
+		keys = append(keys, schema.DeletionKey(s.ns, all[i].Entity))
+		haveGone = haveGone || all[i].Gone
+	}
+	own := schema.NamespaceIDKey(s.ns)
+	if haveGone {
+		keys = append(keys, own)
+	}
+	found, err := s.conn.BatchGet(ctx, op, keys, true)
 	if err != nil {
 		return nil, err
 	}
-	return s.without(found, all)
-}
-
-// unpurged is undeleted, and returns none if the namespace is being purged, or was. A purge
-// writes that before it lists what it deletes, and lists again until nothing is left.
-func (s *Snapshots) unpurged(ctx context.Context, op string, all []Diary) ([]Diary, error) {
-	own := schema.NamespaceIDKey(s.ns)
-	found, err := s.conn.BatchGet(ctx, op, append(s.deletions(all), own), true)
-	if err != nil || found[own] == nil {
-		return nil, err
+	isPurged := false
+	if haveGone {
+		if isPurged, err = purged(found[own]); err != nil {
+			return nil, err
+		}
 	}
-	ns, err := schema.DecodeNamespace(found[own])
-	if err != nil || ns.Status == schema.StatusPurging {
-		return nil, err
-	}
-	return s.without(found, all)
-}
-
-// deletions are the keys of the items that tell of deletions of the entities.
-func (s *Snapshots) deletions(all []Diary) []schema.Key {
-	keys := make([]schema.Key, len(all))
 	for i := range all {
-		keys[i] = schema.DeletionKey(s.ns, all[i].Entity)
-	}
-	return keys
-}
-
-// without returns diaries without those that were deleted.
-func (s *Snapshots) without(deleted map[schema.Key]schema.Item, all []Diary) ([]Diary, error) {
-	kept := make([]Diary, 0, len(all))
-	for i := range all {
-		if deletion, is := deleted[schema.DeletionKey(s.ns, all[i].Entity)]; is {
-			at, err := schema.DecodeDeletion(deletion)
-			if err != nil {
+		deleted := int64(math.MinInt64)
+		if deletion, is := found[keys[i]]; is {
+			if deleted, err = schema.DecodeDeletion(deletion); err != nil {
 				return nil, err
 			}
-			if all[i].Life <= at {
-				continue
-			}
 		}
-		kept = append(kept, all[i])
+		if all[i].Life > deleted && (!isPurged || !all[i].Gone) {
+			kept = append(kept, all[i])
+		}
 	}
 	return kept, nil
+}
+
+// purged reports whether a namespace is being purged, or was.
+func purged(record schema.Item) (bool, error) {
+	if record == nil {
+		return true, nil
+	}
+	ns, err := schema.DecodeNamespace(record)
+	return ns.Status == schema.StatusPurging, err
 }

@@ -23,9 +23,9 @@ func wantEvents(t *testing.T, s *dynamo.Store, what, entity string, want int64) 
 	}
 }
 
-// lived is a page of an entity's bucket that was made at an instant.
+// lived is the last page of an entity's bucket that was made at an instant.
 func lived(entity string, at time.Time) usage.Diary {
-	return usage.Diary{Bucket: store.Bucket{Entity: entity, Resource: "gpt-4"}, Life: at.UnixMilli(), Text: textOf(hoursUntil(thisHour, 3))}
+	return usage.Diary{Bucket: store.Bucket{Entity: entity, Resource: "gpt-4"}, Life: at.UnixMilli(), Text: textOf(hoursUntil(thisHour, 3)), Gone: true}
 }
 
 // The record of a bucket comes after the deletion of its entity, and again hours later. A
@@ -34,8 +34,8 @@ func TestWhatWasDeletedStaysDeleted(t *testing.T) {
 	t.Parallel()
 	s, _ := fixture.NewStore(t)
 	old, again := lived("user", start.Add(-time.Hour)), lived("user", start.Add(time.Minute))
-	unknown := old
-	unknown.Life = 0
+	unknown, remembered := old, old
+	unknown.Life, remembered.Gone = 0, false
 	other := lived("user-1", start.Add(-time.Hour))
 	save := func(save func() error) {
 		t.Helper()
@@ -43,18 +43,18 @@ func TestWhatWasDeletedStaysDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	save(func() error { return s.Usage().SaveLast(t.Context(), old) })
+	save(func() error { return s.Usage().Save(t.Context(), old) })
 	wantEvents(t, s, "before", "user", 3)
 	if n, err := s.DeleteEntity(t.Context(), "user"); n != 1 || err != nil {
 		t.Fatalf("%d deleted, %v", n, err)
 	}
 	for range 2 {
-		save(func() error { return s.Usage().SaveLast(t.Context(), old, other, unknown) })
-		save(func() error { return s.Usage().Save(t.Context(), old) })
+		save(func() error { return s.Usage().Save(t.Context(), old, other, unknown) })
+		save(func() error { return s.Usage().Save(t.Context(), remembered) })
 		wantEvents(t, s, "after", "user", 0)
 		wantEvents(t, s, "after", "user-1", 3)
 	}
-	save(func() error { return s.Usage().SaveLast(t.Context(), old, again) })
+	save(func() error { return s.Usage().Save(t.Context(), old, again) })
 	wantEvents(t, s, "used again", "user", 3)
 }
 
@@ -64,7 +64,7 @@ func TestWhatHasGoneIsDeleted(t *testing.T) {
 	s, _ := fixture.NewStore(t)
 	_, err := s.DeleteEntity(t.Context(), "user")
 	fixture.WantErr(t, err, store.ErrNotFound)
-	if err := s.Usage().SaveLast(t.Context(), lived("user", start.Add(-time.Hour))); err != nil {
+	if err := s.Usage().Save(t.Context(), lived("user", start.Add(-time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	wantEvents(t, s, "after", "user", 0)
@@ -86,7 +86,7 @@ func TestADeletionRacesWithTheRecord(t *testing.T) {
 			if call++; call-1 == moment {
 				last = moment
 				f.Set(nil)
-				return s.Usage().SaveLast(t.Context(), page)
+				return s.Usage().Save(t.Context(), page)
 			}
 			return nil
 		}))
@@ -123,7 +123,7 @@ func TestAPurgeLeavesNoPages(t *testing.T) {
 	}
 	save := func(entity string) {
 		t.Helper()
-		if err := s.Usage().SaveLast(t.Context(), lived(entity, start)); err != nil {
+		if err := s.Usage().Save(t.Context(), lived(entity, start)); err != nil {
 			t.Fatal(err)
 		}
 	}

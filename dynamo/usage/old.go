@@ -20,9 +20,11 @@ type oldScan struct {
 	conn   *conn.Conn
 	op     string
 	in     *dynamodb.QueryInput
-	window string
+	window string        // anyWindow for all
 	after  *schema.Usage // the last snapshot of the page before; nil on the first page
 }
+
+const anyWindow = ""
 
 // read reads a page.
 func (s *oldScan) read(ctx context.Context) (next []schema.Usage, done bool, err error) {
@@ -45,7 +47,7 @@ func (s *oldScan) read(ctx context.Context) (next []schema.Usage, done bool, err
 		if it[schema.DayRead] != nil {
 			continue // a copy of what diaries have
 		}
-		if u.Window == s.window && (s.after == nil || order(s.after, &u) < 0) {
+		if (s.window == anyWindow || u.Window == s.window) && (s.after == nil || order(s.after, &u) < 0) {
 			next = append(next, u)
 		}
 	}

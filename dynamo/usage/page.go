@@ -23,6 +23,9 @@ type Diary struct {
 	// items of one key apart.
 	Life int64
 	Text string // see package diary
+	// Gone says that the item has gone. It is not saved if the namespace is being purged, or
+	// was: a purge leaves such items, too.
+	Gone bool
 }
 
 // Save writes diaries to pages of usage, one for each month of each item. A page costs one
@@ -41,22 +44,11 @@ type Diary struct {
 //
 // A text that is damaged is saved up to the damage.
 func (s *Snapshots) Save(ctx context.Context, all ...Diary) error {
-	return s.save(ctx, all, s.undeleted)
-}
-
-// SaveLast is Save for items that have gone. It saves nothing if the namespace is being
-// purged, or was: a purge leaves such items, too.
-func (s *Snapshots) SaveLast(ctx context.Context, all ...Diary) error {
-	return s.save(ctx, all, s.unpurged)
-}
-
-// save saves the diaries that are left after a check.
-func (s *Snapshots) save(ctx context.Context, all []Diary, check func(ctx context.Context, op string, all []Diary) ([]Diary, error)) error {
 	op := "save usage"
 	if len(all) == 1 {
 		op += " of " + all[0].Entity + " for " + all[0].Resource
 	}
-	all, err := check(ctx, op, all)
+	all, err := s.undeleted(ctx, op, all)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -88,4 +89,34 @@ func (s *Snapshots) Restart(ctx context.Context, b store.Bucket, hour int32, cou
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// PeerCounts returns the resources that the peer's aggregator has counted in the last hour, of
+// those with pages: their buckets keep the same usage, so sums count it twice. It reads the
+// newest snapshots of each resource.
+func (s *Snapshots) PeerCounts(ctx context.Context) (resources []string, err error) {
+	const op, newest, recent = "look for usage that is counted twice", 10, time.Hour
+	since := s.conn.Clock.Now().Add(-recent)
+	bounds := keyRange{Query: &Query{From: Daily.Start(since)}}
+	months, err := s.pageMonths(ctx, op, false)
+	if err != nil || len(months) == 0 {
+		return nil, err
+	}
+	for _, resource := range months[0].resources {
+		in := conn.IndexQuery(schema.GSI2, schema.ResourcePK(s.ns, resource), "")
+		bounds.apply(in, "GSI2SK", schema.UsageIndexPrefix)
+		in.TableName, in.ScanIndexForward, in.Limit = s.conn.Table, aws.Bool(false), aws.Int32(newest)
+		scan := &oldScan{conn: s.conn, op: op, in: in, window: anyWindow}
+		found, _, err := scan.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(found, func(u schema.Usage) bool {
+			w, err := ParseWindow(u.Window)
+			return err == nil && w.End(u.Start).After(since)
+		}) {
+			resources = append(resources, resource)
+		}
+	}
+	return resources, nil
 }

@@ -265,7 +265,7 @@ func TestAnUnshardedBucketThatIsThrottledProbesForShards(t *testing.T) {
 	})
 }
 
-// A hot partition makes its bucket double in the background, at most once a second,
+// A hot partition makes its bucket double in the background, at most four times a second,
 // until the partition is no longer hot. The bucket never has more than 32 shards.
 func TestLongAHotPartitionDoublesItsBucket(t *testing.T) {
 	var log captured
@@ -273,16 +273,16 @@ func TestLongAHotPartitionDoublesItsBucket(t *testing.T) {
 		w.plant("user", hourly, 1, 3_000_000)
 		w.Take(w.Limiter, ask("user", "rph", 1))
 		driverOf(w.Limiter).Settle()
-		// Every partition takes 20 writes a second.
+		// Every partition takes 15 writes in a tenth of a second.
 		var mu sync.Mutex
-		second, writes := time.Now(), make(map[int]int)
+		tenth, writes := time.Now(), make(map[int]int)
 		hot := func(shard int) error {
 			mu.Lock()
 			defer mu.Unlock()
-			if time.Since(second) >= time.Second {
-				second, writes = time.Now(), make(map[int]int)
+			if time.Since(tenth) >= 100*time.Millisecond {
+				tenth, writes = time.Now(), make(map[int]int)
 			}
-			if writes[shard]++; writes[shard] > 20 {
+			if writes[shard]++; writes[shard] > 15 {
 				return faults.HotPartition()
 			}
 			return nil
@@ -291,7 +291,7 @@ func TestLongAHotPartitionDoublesItsBucket(t *testing.T) {
 		start := time.Now()
 		doubled := make(map[int]time.Duration)
 		served := 0
-		for i := 0; time.Since(start) < 18*time.Second; i++ {
+		for i := 0; time.Since(start) < 6*time.Second; i++ {
 			lease, err := w.Acquire(w.Context(), ask("user", "rph", 0))
 			if err == nil {
 				served++
@@ -299,8 +299,8 @@ func TestLongAHotPartitionDoublesItsBucket(t *testing.T) {
 			} else if !errors.Is(err, limiter.ErrThrottled) {
 				w.Fatal(err)
 			}
-			time.Sleep(2 * time.Millisecond)
-			if i%25 > 0 {
+			time.Sleep(200 * time.Microsecond)
+			if i%250 > 0 {
 				continue
 			}
 			if n := len(w.Images("user")); doubled[n] == 0 {

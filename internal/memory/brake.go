@@ -14,6 +14,7 @@ type brake struct {
 	tested time.Duration // nothing else is sent before this, because one request was sent
 	pulled time.Duration // when it was pulled for the last time
 	held   time.Duration // claims send nothing before this, because a doubling needs the partition
+	before time.Duration // when it was pulled for the last time but one; 0 if never
 }
 
 // Bounds of a brake's interval, and how long a brake remembers a throttle.
@@ -57,7 +58,8 @@ func (b *brake) pull(sent, up time.Duration, draw func(int64) int64) {
 		return
 	}
 	b.delay = min(MaxBrake, max(MinBrake, 2*b.delay))
-	b.until, b.pulled = up+b.delay/2+time.Duration(draw(int64(b.delay/2)))+1, up
+	b.until = up + b.delay/2 + time.Duration(draw(int64(b.delay/2))) + 1
+	b.before, b.pulled = b.pulled, up
 }
 
 // Hold keeps claims from writing to the shards that were throttled just now until an

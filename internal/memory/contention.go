@@ -103,6 +103,9 @@ const (
 	// fullWritesPerSecond. A partition takes 1,000, refused writes included, which the
 	// item does not count.
 	easyWritesPerSecond, fullWritesPerSecond = 450, 825
+	// leastLoad is the load of an item from which throttles double its bucket, in writes a
+	// second. It is what a partition serves of items of 8 KB.
+	leastLoad = 125
 )
 
 // isShared reports whether other processes write to the item, too, which is one of so many
@@ -154,6 +157,23 @@ func (c *contention) measure(count int64, up time.Duration) {
 		c.load = float64(count-c.counted) / took.Seconds()
 		c.countedAt, c.counted = up, count
 	}
+}
+
+// IsOverloaded reports whether more shards help a shard whose partition throttles (ADR 043):
+// it has throttled twice since the last doubling, and the item takes many writes. All of that
+// was seen within a second.
+func (a *Account) IsOverloaded(i int, up time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.knownLocked(i)
+	if s == nil || s.brake == nil {
+		return false
+	}
+	since := up - contentionMemory
+	if a.rare != nil {
+		since = max(since, a.rare.grewAt)
+	}
+	return min(s.brake.before, s.contention.countedAt) > since && s.contention.load >= leastLoad
 }
 
 // IsSharedShard reports whether other processes write to a shard, too.

@@ -98,8 +98,8 @@ type Process struct {
 	Logger     *slog.Logger
 	Rand       func(n int64) int64
 	Counts     Counts
-	// OnHotPartition is called after the partition of a bucket's item has throttled a
-	// write. It must be set before the first write.
+	// OnHotPartition is called after the partition of a busy item of a bucket has throttled
+	// a write. It must be set before the first write.
 	OnHotPartition func(ctx context.Context, acct *memory.Account, b store.Bucket)
 
 	unwatch func()

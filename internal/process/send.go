@@ -81,9 +81,10 @@ func (p *Process) noteThrottled(ctx context.Context, acct *memory.Account, of []
 	p.noteHotPartition(ctx, acct, of[0], err)
 }
 
-// noteHotPartition reports a bucket if the partition of one of its items throttles.
+// noteHotPartition reports a bucket if more shards help: the partition of one of its items throttles,
+// and the item is busy (ADR 043).
 func (p *Process) noteHotPartition(ctx context.Context, acct *memory.Account, b store.Bucket, err error) {
-	if errors.Is(err, store.ErrHotPartition) {
+	if errors.Is(err, store.ErrHotPartition) && acct.IsOverloaded(b.Shard, p.Uptime()) {
 		p.OnHotPartition(ctx, acct, b)
 	}
 }

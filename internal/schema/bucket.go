@@ -41,6 +41,9 @@ type limitScan struct {
 	bad string
 }
 
+// exists reports whether the item has the limit.
+func (l *limitScan) exists() bool { return l.seen&(hasTokens|hasCapacity) == hasTokens|hasCapacity }
+
 // typicalLimits is the number of limits up to which decoding allocates only the image and
 // its limits.
 const typicalLimits = 8
@@ -66,16 +69,22 @@ const leastBalance = -8 * maxMilli
 //
 // [store.Image.Writes] has no name if the item lacks the hidden limit. The window of a
 // limit that is no longer a quota is a leftover, not a feature.
-func DecodeBucket(item Item) (*store.Image, error) { return DecodeBucketAs(item, scalarOf) }
+func DecodeBucket(item Item) (*store.Image, error) { return DecodeBucketAs(item, scalarOf, nil) }
 
-// DecodeBucketAs is [DecodeBucket] for items of other types than the data plane's: scalar
+// DecodeBucketAfter is [DecodeBucket] for an item of which an image is known, or nil. It keeps the
+// diary of known if that is equal: reading one takes as long as the rest of an item.
+func DecodeBucketAfter(item Item, known *store.Image) (*store.Image, error) {
+	return DecodeBucketAs(item, scalarOf, known)
+}
+
+// DecodeBucketAs is [DecodeBucketAfter] for items of other types than the data plane's: scalar
 // returns the content of a value.
-func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar) (*store.Image, error) {
+func DecodeBucketAs[V any](item map[string]V, scalar func(V) Scalar, known *store.Image) (*store.Image, error) {
 	var s BucketScan
 	for attr, v := range item {
 		s.Read(attr, scalar(v))
 	}
-	return s.Image(nil)
+	return s.Image(known)
 }
 
 // DecodeBucketFrom is [DecodeBucket] for attributes, each of another name, whose strings
@@ -344,7 +353,7 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 	exist = limits[:0]
 	for i := range limits {
 		l := &limits[i]
-		if l.seen&(hasTokens|hasCapacity) != hasTokens|hasCapacity || !knownLimit(l.Name) {
+		if !l.exists() || !knownLimit(l.Name) {
 			continue
 		}
 		switch {

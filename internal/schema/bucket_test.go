@@ -366,23 +366,48 @@ func TestDecodersTakeAnything(t *testing.T) { law(t, decodeLaw) }
 
 func FuzzDecodersTakeAnything(f *testing.F) { fuzz(f, decodeLaw) }
 
+// keptHours are attributes with hours of a diary.
+var keptHours = schema.Item{
+	schema.OpenHour: n("480000"), schema.ClosedHour: n("479999"), schema.Acquires: n("99"), schema.OpenedAttr(""): n("97"), schema.GainedAttr(""): n("4"),
+	schema.OpenedAttr("rpm"): n("7000"), schema.GainedAttr("rpm"): n("3000"),
+	schema.DiaryText: schema.S("[,rpm]a66j:1o=;1o=;2o=;3o=;4o=;5o=;6o=;7o=;8o=;9o=;ao=;bo=;"),
+}
+
 func TestDecodeBucketAllocates(t *testing.T) {
-	item := peerItem(t, stateKey)
-	if got := testing.AllocsPerRun(100, func() {
-		if _, err := schema.DecodeBucket(item); err != nil {
-			t.Fatal(err)
+	kept := edited(t, keptHours)
+	known, err := schema.DecodeBucket(kept)
+	if err != nil || known.Diary == nil {
+		t.Fatal(known, err)
+	}
+	for name, item := range map[string]schema.Item{"no diary": peerItem(t, stateKey), "a known diary": kept} {
+		if got := testing.AllocsPerRun(100, func() {
+			if _, err := schema.DecodeBucketAfter(item, known); err != nil {
+				t.Fatal(err)
+			}
+		}); got > 2 {
+			t.Errorf("%s: %.0f allocations, want the image and its limits", name, got)
 		}
-	}); got > 2 {
-		t.Errorf("%.0f allocations, want the image and its limits", got)
 	}
 }
 
 func BenchmarkDecodeBucket(b *testing.B) {
-	item := peerItem(b, stateKey)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := schema.DecodeBucket(item); err != nil {
-			b.Fatal(err)
-		}
+	kept := edited(b, keptHours)
+	known, err := schema.DecodeBucket(kept)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		item  schema.Item
+		known *store.Image
+	}{{"no diary", peerItem(b, stateKey), nil}, {"a known diary", kept, known}, {"another diary", kept, nil}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := schema.DecodeBucketAfter(c.item, c.known); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"maps"
 	"testing"
 	"unsafe"
 
@@ -17,6 +18,23 @@ type lent struct {
 }
 
 func lend(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// decodeLent decodes an item, and then overwrites it.
+func decodeLent(item schema.Item, asked store.Bucket, names []string, known *store.Image) (*store.Image, error) {
+	var all []lent
+	for attr, v := range item {
+		s := schema.ScalarOf(v)
+		all = append(all, lent{[]byte(attr), []byte(s.Text), s.Kind})
+	}
+	img, err := schema.DecodeBucketFrom(all, func(a *lent) (string, schema.Scalar) {
+		return lend(a.name), schema.Scalar{Kind: a.kind, Text: lend(a.text)}
+	}, asked, names, known)
+	for _, a := range all {
+		clear(a.name)
+		clear(a.text)
+	}
+	return img, err
+}
 
 // An image has no string of the memory from which it was decoded.
 func TestABucketIsCopied(t *testing.T) {
@@ -41,22 +59,55 @@ func TestABucketIsCopied(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var all []lent
-				for attr, v := range item {
-					s := schema.ScalarOf(v)
-					all = append(all, lent{[]byte(attr), []byte(s.Text), s.Kind})
-				}
-				got, err := schema.DecodeBucketFrom(all, func(a *lent) (string, schema.Scalar) {
-					return lend(a.name), schema.Scalar{Kind: a.kind, Text: lend(a.text)}
-				}, asked, []string{"rpm"}, nil)
-				for _, a := range all {
-					clear(a.name)
-					clear(a.text)
-				}
+				got, err := decodeLent(item, asked, []string{"rpm"}, nil)
 				if diff := cmp.Diff(want, got); err != nil || diff != "" {
 					t.Errorf("%v (-want +got):\n%s", err, diff)
 				}
 			})
 		}
+	}
+}
+
+// The diary of a known image is kept as long as it is that of the item.
+func TestAKnownDiaryIsKept(t *testing.T) {
+	t.Parallel()
+	decode := func(item schema.Item, known *store.Image) *store.Image {
+		t.Helper()
+		img, err := decodeLent(item, store.Bucket{}, nil, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return img
+	}
+	kept := schema.Item{schema.OpenHour: n("480000"), schema.ClosedHour: n("479998"), schema.GainedAttr("rpm"): n("3000")}
+	open, closed := schema.Item{"b_gone_tc": n("5")}, schema.Item{schema.GainedAttr("gone"): n("5")}
+	none := schema.Item{}
+	for name, c := range map[string]struct {
+		first, then schema.Item
+		isKept      bool
+	}{
+		"unchanged":                         {none, none, true},
+		"a limit was removed":               {none, open, false},
+		"a removed limit is still there":    {open, open, true},
+		"a removed limit was closed":        {open, closed, false},
+		"a closed limit is still there":     {closed, closed, true},
+		"the last of a limit has gone":      {closed, none, false},
+		"another hour":                      {none, schema.Item{schema.OpenHour: n("480001")}, false},
+		"another item":                      {none, schema.Item{schema.Created: n("480001")}, false},
+		"another hour, and a removed limit": {open, schema.Item{"b_gone_tc": n("5"), schema.OpenHour: n("480001")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			with := func(changes schema.Item) schema.Item {
+				item := edited(t, kept)
+				maps.Copy(item, changes)
+				return item
+			}
+			known := decode(with(c.first), nil)
+			got := decode(with(c.then), known)
+			if diff := cmp.Diff(decode(with(c.then), nil), got); diff != "" || (got.Diary == known.Diary) != c.isKept {
+				t.Errorf("kept: %v (-want +got):\n%s", got.Diary == known.Diary, diff)
+			}
+		})
 	}
 }

@@ -56,30 +56,24 @@ func (s *BucketScan) scanned(yield func(*limitScan) bool) {
 	}
 }
 
-// removed returns the limits that the item lacks, in order: those whose count it still has, and
-// those of which only the diary has something.
-func (s *BucketScan) removed() (gone, past []string) {
+// removed returns the limits that the item lacks and of which it has something, by name.
+func (s *BucketScan) removed() (removed []store.RemovedLimit) {
 	for l := range s.scanned {
-		switch {
-		case l.seen&(hasTokens|hasCapacity) == hasTokens|hasCapacity || l.Name == WCU || !knownLimit(l.Name):
-		case l.Consumed != 0, l.seen&(isCounted|isKept) == isCounted|isKept: // 0 now, and more when the hour began
-			gone = append(gone, strings.Clone(l.Name))
-		case l.seen&isKept != 0:
-			past = append(past, strings.Clone(l.Name))
+		if l.exists() || l.Name == WCU || !knownLimit(l.Name) || l.seen&isKept == 0 && l.Consumed == 0 {
+			continue
 		}
+		removed = append(removed, store.RemovedLimit{Name: strings.Clone(l.Name), IsOpen: l.seen&isCounted != 0})
 	}
-	slices.Sort(gone)
-	slices.Sort(past)
-	return gone, past
+	slices.SortFunc(removed, func(a, b store.RemovedLimit) int { return strings.Compare(a.Name, b.Name) })
+	return removed
 }
 
 // keep returns what the next turn of the item has to keep; nil if nothing. It is read before
-// the limits that exist are picked out. The diary changes with the open hour only, and with
-// the limits that have gone. So the diary of a known image of the same hour is returned, if
-// none has gone.
+// the limits that exist are picked out. The diary changes with the open hour and the
+// limits that were removed only. So the diary of a known image is returned, if these are equal.
 func (s *BucketScan) keep(img, known *store.Image) *store.Diary {
-	gone, past := s.removed()
-	if known != nil && gone == nil && known.Hour == img.Hour && known.CreatedAt == img.CreatedAt && isRead(known.Diary, past) {
+	removed := s.removed()
+	if known != nil && known.Hour == img.Hour && known.CreatedAt == img.CreatedAt && isRead(known.Diary, removed) {
 		return known.Diary
 	}
 	text := s.diary.text
@@ -92,17 +86,17 @@ func (s *BucketScan) keep(img, known *store.Image) *store.Diary {
 		slices.SortFunc(amounts, func(a, b store.Amount) int { return strings.Compare(a.Limit, b.Limit) })
 		text = diary.Append(text, diary.Entry{Hour: int32(s.diary.closed), Amounts: amounts}) //nolint:gosec // hours fit
 	}
-	if text == "" && gone == nil && past == nil {
+	if text == "" && removed == nil {
 		return nil
 	}
-	return &store.Diary{Text: strings.Clone(text), Room: diary.Room(s.diary.bytes), Gone: gone, Past: past}
+	return &store.Diary{Text: strings.Clone(text), Room: diary.Room(s.diary.bytes), Removed: removed}
 }
 
 // isRead reports whether a known diary, nil if there is nothing to keep, has been read, and has
-// these limits in Past and none in Gone.
-func isRead(known *store.Diary, past []string) bool {
+// these removed limits.
+func isRead(known *store.Diary, removed []store.RemovedLimit) bool {
 	if known == nil {
-		return past == nil
+		return removed == nil
 	}
-	return len(known.Gone) == 0 && !known.Unread && slices.Equal(known.Past, past)
+	return !known.Unread && slices.Equal(known.Removed, removed)
 }

@@ -23,9 +23,9 @@ const turnAttempts = 4
 //	this process                                     from: the old image ── turns to 10
 //
 // Every writer of a turn requires the open hour that it saw, so a turn that is repeated, or that
-// comes after another writer's, is refused and changes nothing. If an item has counted less than
-// from, it is another item of the same key, or its clients have returned tokens. Then the
-// hour begins with the counts at the turn. Turn reports whether it turned the item.
+// comes after another writer's, is refused and changes nothing. If an item refuses the counts of
+// from, it is another item of the same key, or its clients have returned tokens or removed a
+// limit. Then the hour begins with the counts at the turn. Turn reports whether it turned the item.
 func (k *Keeper) Turn(ctx context.Context, img *store.Image, hour int32, from *store.Image) (bool, error) {
 	what := process.OpOn(img.Bucket, "close the hour")
 	return process.InTime(ctx, k.process, what, func(ctx context.Context) (bool, error) {
@@ -38,9 +38,6 @@ func (d *Driver) turn(ctx context.Context, acct *memory.Account, img *store.Imag
 		if img == nil || len(img.Limits) == 0 || img.Hour >= hour {
 			return false, nil
 		}
-		if from != nil && hasCountedLess(img, from) {
-			from = nil
-		}
 		m := d.Moment()
 		a := &store.Adjust{Bucket: img.Bucket, Seen: img, Turn: &store.Turn{Seen: img, Hour: hour, From: from}}
 		out, err := d.Send(ctx, acct, img.Bucket, memory.StampUse{}, m, func(ctx context.Context) (store.Outcome, error) { return d.Store.Adjust(ctx, a) })
@@ -50,17 +47,10 @@ func (d *Driver) turn(ctx context.Context, acct *memory.Account, img *store.Imag
 		if out.Applied {
 			return true, nil
 		}
+		if out.Image != nil && out.Image.Hour == img.Hour {
+			from = nil // nobody has turned: the item does not have these counts
+		}
 		img = out.Image
 	}
 	return false, fmt.Errorf("%s: %w", process.OpOn(img.Bucket, "close the hour"), store.ErrConflict)
-}
-
-// hasCountedLess reports whether some limit of an item has counted less than another image says.
-func hasCountedLess(img, than *store.Image) bool {
-	for i := range img.Limits {
-		if was, _ := than.Limit(img.Limits[i].Name); img.Limits[i].Consumed < was.Consumed {
-			return true
-		}
-	}
-	return false
 }

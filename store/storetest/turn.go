@@ -132,8 +132,8 @@ var turnTests = []test{
 			}
 			k.keeps(img, want...)
 		}
-		if len(img.Diary.Gone)+len(img.Diary.Past) > 0 {
-			k.Errorf("left of removed limits: %v, %v", img.Diary.Gone, img.Diary.Past)
+		if len(img.Diary.Removed) > 0 {
+			k.Errorf("left of removed limits: %v", img.Diary.Removed)
 		}
 	}},
 	{"a removed limit is closed, also if its count has fallen to 0", func(k *kit) {

@@ -156,7 +156,8 @@ func codeOf(err error) string {
 }
 
 // isHotPartition reports whether the request was throttled for the rate at one
-// partition of the table. That is a shard's own limit, which more shards relieve. An
+// partition of the table. That is a shard's own limit, which more shards relieve if the shard
+// is busy; DynamoDB names it, too, where an on-demand table has yet to grow (ADR 043). An
 // index partition is shared with other buckets, and the limits of a table or an account
 // with all buckets: more shards relieve none of these. The reasons of a cancelled
 // transaction do not tell them apart.

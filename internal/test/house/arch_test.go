@@ -107,7 +107,7 @@ var mayImport = map[string][]string{
 	engine + "differential": {},
 
 	// Packages that run on a store.
-	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "internal/diary", "internal/process", "internal/upkeep", lru},
+	"aggregator":        {"store", "dynamo/audit", "dynamo/stream", "dynamo/usage", "internal/diary", "internal/plan", "internal/process", "internal/upkeep", lru},
 	"aggregator/lambda": {"aggregator", "dynamo/stream", sdk + "/service/dynamodbstreams/types"},
 
 	// Servers and clients of every protocol.

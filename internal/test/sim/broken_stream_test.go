@@ -27,14 +27,14 @@ type bookkeeper struct {
 	hush   bool // reports no failure
 }
 
-func (b bookkeeper) SaveLast(ctx context.Context, all ...usage.Diary) error {
+func (b bookkeeper) Save(ctx context.Context, all ...usage.Diary) error {
 	changed := slices.Clone(all)
 	for i := range changed {
 		if b.change != nil {
 			b.change(&changed[i])
 		}
 	}
-	err := b.Usage.SaveLast(ctx, changed...)
+	err := b.Usage.Save(ctx, changed...)
 	if b.hush {
 		return nil
 	}

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -136,10 +138,12 @@ func TestAggregate(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var stdout bytes.Buffer
 	stderr, code := newLines(), make(chan int, 1)
+	var ahead atomic.Int64
 	go func() {
 		code <- cli.Run(ctx, cli.Options{
 			Args:  []string{"aggregate", "--poll", "5ms", "--metrics-addr", "127.0.0.1:0", "--output", "json"},
 			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: stderr, Getenv: func(string) string { return "" },
+			Now:     func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 			Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return engine, nil },
 		})
 	}()
@@ -148,6 +152,10 @@ func TestAggregate(t *testing.T) {
 	metrics := fetch(t, url)
 	if !strings.Contains(metrics, `zae_limiter_aggregator_writes_total{kind="page"} 1`) {
 		t.Errorf("metrics:\n%s", metrics)
+	}
+	ahead.Store(int64(time.Minute))
+	if metrics := fetch(t, url); !strings.Contains(metrics, `zae_limiter_aggregator_shard_writes_left{entity="_other",`) {
+		t.Errorf("a minute later:\n%s", metrics)
 	}
 	for path, want := range map[string]string{"/healthz": `{"status":"ok"}` + "\n", "/livez": "ok\n"} {
 		if got := fetch(t, strings.Replace(url, "/metrics", path, 1)); got != want {

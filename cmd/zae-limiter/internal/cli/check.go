@@ -20,7 +20,8 @@ func newCheck(a *app.App) *cobra.Command {
 		Use:   "check",
 		Short: "Check whether this program works with the table, and what permissions are missing",
 		Long: "Check whether this program works with the table: versions, keys, indexes and their\n" +
-			"projections, expiry, stream, point-in-time recovery, and the namespace of --namespace.\n\n" +
+			"projections, expiry, stream, point-in-time recovery, a second aggregator, and the namespace\n" +
+			"of --namespace.\n\n" +
 			"The command also tries each operation with the present credentials, and names the IAM\n" +
 			"actions that are refused. It writes nothing: reads ask for keys that do not exist, and writes\n" +
 			"have conditions that cannot hold. The trial of BatchWriteItem, which has no conditions,\n" +

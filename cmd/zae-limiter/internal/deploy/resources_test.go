@@ -365,35 +365,50 @@ var amazonsMetrics = map[string][]string{
 	"AWS/SQS":    {"ApproximateNumberOfMessagesVisible"},
 }
 
-// ownMetrics are the metrics that the aggregator writes for a batch.
+// ownMetrics are the metrics that the aggregator writes for a batch, and for a minute.
 func ownMetrics(t *testing.T) (namespace string, names []string) {
 	t.Helper()
+	now := time.Unix(1_700_000_000, 0)
+	clock := func() time.Time { return now }
 	a, err := aggregator.New(func(context.Context, string) (aggregator.Namespace, error) {
 		return aggregator.Namespace{}, nil
-	}, aggregator.Options{})
+	}, aggregator.Options{Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var w bytes.Buffer
-	if _, err := lambda.New(a, lambda.Options{Table: "limits", Metrics: &w}).Handle(t.Context(), events.DynamoDBEvent{}); err != nil {
+	h := lambda.New(a, lambda.Options{Table: "limits", Metrics: &w, Now: clock})
+	var write events.DynamoDBEvent
+	if err := json.Unmarshal([]byte(`{"Records": [{"eventID": "1", "eventName": "INSERT", "dynamodb": {"ApproximateCreationDateTime": 1700000000, "SequenceNumber": "1",
+		"Keys": {"PK": {"S": "ns/BUCKET#user#api#0"}, "SK": {"S": "#STATE"}},
+		"NewImage": {"PK": {"S": "ns/BUCKET#user#api#0"}, "SK": {"S": "#STATE"}, "rf": {"N": "1700000000000"}}}}]}`), &write); err != nil {
 		t.Fatal(err)
 	}
-	var line struct {
-		AWS struct {
-			CloudWatchMetrics []struct {
-				Namespace string
-				Metrics   []struct{ Name string }
-			}
-		} `json:"_aws"`
+	for _, e := range []events.DynamoDBEvent{write, {}} {
+		if _, err := h.Handle(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
 	}
-	if err := json.Unmarshal(w.Bytes(), &line); err != nil {
-		t.Fatal(err)
+	for lines := json.NewDecoder(&w); lines.More(); {
+		var line struct {
+			AWS struct {
+				CloudWatchMetrics []struct {
+					Namespace string
+					Metrics   []struct{ Name string }
+				}
+			} `json:"_aws"`
+		}
+		if err := lines.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		declared := line.AWS.CloudWatchMetrics[0]
+		namespace = declared.Namespace
+		for _, m := range declared.Metrics {
+			names = append(names, m.Name)
+		}
 	}
-	declared := line.AWS.CloudWatchMetrics[0]
-	for _, m := range declared.Metrics {
-		names = append(names, m.Name)
-	}
-	return declared.Namespace, names
+	return namespace, names
 }
 
 func TestTheDashboardShowsMetricsThatExist(t *testing.T) {
@@ -413,7 +428,7 @@ func TestTheDashboardShowsMetricsThatExist(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.properties("Dashboard")["DashboardBody"].(string)), &body); err != nil {
 		t.Fatal(err)
 	}
-	if len(body.Widgets) != 6 {
+	if len(body.Widgets) != 7 {
 		t.Errorf("%d widgets", len(body.Widgets))
 	}
 	for _, widget := range body.Widgets {

@@ -55,7 +55,7 @@ func shapes() map[string]deploy.Options {
 // The template keeps some room for the next resource.
 func TestTheTemplateFits(t *testing.T) {
 	t.Parallel()
-	const room = 900
+	const room = 600
 	for name, o := range shapes() {
 		if n := len(newSpec(t, o).Template()); n > deploy.MaxTemplateBytes-room {
 			t.Errorf("%s: the template has %d bytes, of %d that CloudFormation takes without %d for what is to come", name, n, deploy.MaxTemplateBytes, room)

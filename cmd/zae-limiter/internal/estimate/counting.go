@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -29,10 +30,10 @@ type counting struct {
 	next map[string]*string
 	// shards are the batches that fill up, by stream shard: AWS has one for each partition.
 	shards  []batch
-	records int       // that pass the filters
-	batches float64   // calls of the function
-	writes  int       // to items
-	began   time.Time // of the counting
+	records atomic.Int64 // that pass the filters
+	batches atomic.Int64 // calls of the function
+	writes  int          // to items
+	began   time.Time    // of the counting
 
 	stop    func()
 	stopped chan struct{}
@@ -121,7 +122,7 @@ func (c *counting) deliver(ctx context.Context, b *batch, isLast bool) error {
 			return nil
 		}
 		n := min(len(b.records), f.BatchRecords)
-		c.batches++
+		c.batches.Add(1)
 		if _, err := c.aggregator.Process(ctx, b.records[:n]); err != nil {
 			return err
 		}
@@ -207,7 +208,7 @@ func Reaches(r *stream.Record) bool {
 // second, and has a stream shard.
 func (c *counting) spread(records []stream.Record) {
 	const perPartition = 1000
-	c.records += len(records)
+	c.records.Add(int64(len(records)))
 	seconds := max(1, c.r.now().Sub(c.began).Seconds())
 	for partitions := 1 + int(float64(c.writes)/seconds/perPartition); len(c.shards) < partitions; {
 		c.shards = append(c.shards, batch{})

@@ -197,8 +197,8 @@ func (r *rehearsal) spent() book {
 	b := r.recorder.spent()
 	b.of[causeAdmitted] = b.of[causeAdmitted].plus(costOf(r.bare.Totals().Sum()), 1)
 	if r.usage != nil {
-		b.of[causeUsage], b.batches = costOf(r.usage.meter.Totals().Sum()), r.usage.batches
-		b.reached = float64(r.usage.records)
+		b.of[causeUsage], b.batches = costOf(r.usage.meter.Totals().Sum()), float64(r.usage.batches.Load())
+		b.reached = float64(r.usage.records.Load())
 	}
 	return b
 }

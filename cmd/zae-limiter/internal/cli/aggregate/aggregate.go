@@ -166,6 +166,7 @@ func (o *options) Run(ctx context.Context) error {
 	if now == nil {
 		now = time.Now
 	}
+	m.registry.MustRegister(newTraffic(a.Traffic, now))
 	health := newHealthCheck(now, o.poll)
 	f, err := stream.NewFollower(stream.Options{
 		API: store.API, Table: store.Table, Now: store.Now, Logger: store.Logger, Timeout: store.Timeout,

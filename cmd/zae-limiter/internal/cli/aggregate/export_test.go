@@ -36,3 +36,10 @@ func Measure(results ...aggregator.Result) prometheus.Gatherer {
 	}
 	return m.registry
 }
+
+// GatherTraffic returns the metrics of the traffic.
+func GatherTraffic(last func() aggregator.Traffic, now func() time.Time) prometheus.Gatherer {
+	r := prometheus.NewRegistry()
+	r.MustRegister(newTraffic(last, now))
+	return r
+}

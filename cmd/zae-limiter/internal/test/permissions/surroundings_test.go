@@ -56,7 +56,10 @@ func usages(w *world) {
 	}
 	w.record("usage.Snapshots.Save", "of one bucket", func() { w.Must(snapshots.Save(w.Context(), page("key"))) })
 	w.record("usage.Snapshots.Save", "of several", func() { w.Must(snapshots.Save(w.Context(), page("key"), page("key-2"))) })
-	w.record("usage.Snapshots.SaveLast", always, func() { w.Must(snapshots.SaveLast(w.Context(), page("key"))) })
+	gone := page("key")
+	gone.Gone = true
+	w.record("usage.Snapshots.Save", "of one that has gone", func() { w.Must(snapshots.Save(w.Context(), gone)) })
+	w.record("usage.Snapshots.PeerCounts", always, func() { w.Must(errOf(snapshots.PeerCounts(w.Context()))) })
 	image := w.Images("key")[0]
 	w.record("usage.Snapshots.Restart", always, func() {
 		w.Must(snapshots.Restart(w.Context(), image.Bucket, image.Hour, map[string]string{hourly.Name: "1000"}))
