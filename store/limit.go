@@ -139,7 +139,11 @@ func ValidateLimits(limits []Limit) error {
 func ParseRenewal(text, zone string) (*Renewal, error) {
 	r, err := calendar.Parse(text, zone)
 	if e, ok := errors.AsType[*calendar.Error](err); ok {
-		return nil, &ValidationError{Field: "renewal: " + e.Field, Value: e.Value, Reason: e.Reason + ": " + e.Advice}
+		field := "renewal"
+		if e.Field != field {
+			field += ": " + e.Field // a part of it
+		}
+		return nil, &ValidationError{Field: field, Value: e.Value, Reason: e.Reason + ": " + e.Advice}
 	}
 	return r, err
 }

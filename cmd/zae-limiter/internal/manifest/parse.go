@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/yamlfile"
@@ -248,7 +249,7 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 			r.Items(p, func(_ int, item place) {
 				zone := "UTC"
 				r.Fields(item, map[string]func(place){
-					"cron": func(p place) { patterns = append(patterns, r.text(p)) },
+					"cron": func(p place) { patterns = append(patterns, r.cron(p)) },
 					"tz":   func(p place) { zone = r.text(p) },
 				})
 				if zones = append(zones, zone); item.IsMapping() && !item.Has("cron") {
@@ -272,6 +273,16 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 		l.Renews = r.renewal(strings.Join(patterns, ";"), zones[0], at, at)
 	}
 	return l
+}
+
+// cron reads five fields of cron. The peer refuses words.
+func (r *reader) cron(p place) string {
+	s, ok := r.Text(p)
+	fields := strings.Fields(s)
+	if ok && (len(fields) != 5 || strings.ContainsFunc(fields[0], unicode.IsLetter)) {
+		r.Find(p, "give five fields of cron, \"0 0 * * *\" for instance, not %q; for words write quota and renews instead", s)
+	}
+	return s
 }
 
 // renewal reads when a quota renews. at and in are the places of the words and of the zone.

@@ -138,6 +138,19 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
+// The package's form has cron only: words, and several entries in one, are refused, as the package
+// refuses them.
+func TestAResetScheduleHasNoWords(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"day", "week from monday at 06:30", "0 0 * * *; 0 0 1 * *", "3 months since 2026-01-31T10:00:00Z", "0 0 * *"} {
+		_, err := manifest.Parse("f", []byte("namespace: a\nsystem: {limits: {q: {capacity: 5, reset_schedule: [{cron: "+words+"}]}}}\n"))
+		want := `f:2:60: system.limits.q.reset_schedule[0].cron: give five fields of cron, "0 0 * * *" for instance, not "` + words + `"; for words write quota and renews instead`
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // A digest tells quotas apart, and one of rates is what earlier versions wrote.
 func TestDigestsOfQuotas(t *testing.T) {
 	t.Parallel()
@@ -211,7 +224,7 @@ func TestFindings(t *testing.T) {
 		"a limit of nothing": {"namespace: a\nsystem: {limits: {rpm: {capacity: 5, refill_amount: 0}}}\n", `f:2:53: system.limits.rpm.refill_amount: give a whole number from 1 to 1000000000000000, not "0"`},
 		"quota of nothing":   {"namespace: a\nsystem: {limits: {q: {quota: 0, renews: day}}}\n", `f:2:30: system.limits.q.quota: give a whole number from 1 to 1000000000000000, not "0"`},
 		"quota without":      {"namespace: a\nsystem: {limits: {q: {quota: 5}, r: {renews: day}}}\n", "f:2:22: system.limits.q: renews is missing: give renews: day, for instance\nf:2:37: system.limits.r: the quota is missing: give quota: 1000, for instance"},
-		"unknown calendar":   {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: daily}}}\n", `f:2:41: system.limits.q.renews: invalid renewal: renewal "daily": it is not understood: write day, week from monday, month, month from day 31, month from last day, year, year from 29 february, month since 2026-01-31T10:00:00Z, each also with a time like at 06:30; or five fields of cron`},
+		"unknown calendar":   {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: daily}}}\n", `f:2:41: system.limits.q.renews: invalid renewal "daily": it is not understood: write day, week from monday, month, month from day 31, month from last day, year, year from 29 february, month since 2026-01-31T10:00:00Z, each also with a time like at 06:30; or five fields of cron`},
 		"unknown zone":       {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: day, zone: Berlin}}}\n", `f:2:52: system.limits.q.zone: invalid renewal: zone "Berlin": it is not a name of the IANA time zone database, as this machine knows it: give a name like Europe/Berlin or UTC`},
 		"a session":          {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: session 5h}}}\n", `f:2:18: system.limits: invalid limit q: renewal "session 5h": this version has no session quotas: give days, weeks, months or a pattern`},
 		"two zones":          {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: day}, r: {quota: 5, renews: day, zone: Asia/Tokyo}}}\n", `f:2:18: system.limits: invalid limits "q in UTC, r in Asia/Tokyo": give all quotas of a level the same time zone`},
