@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -16,9 +17,9 @@ import (
 // only if the item is still the one seen:
 //
 //	SET    rf; ttl; vu; cp, ra, rp, rsched of changed limits; sched_tz; new limits whole;
-//	       the owner; shard_count
-//	REMOVE vu, ttl, removed limits whole; gc, tu of quotas that begin a period; rsched of
-//	       limits that are no quotas any more
+//	       the owner; shard_count; gc of quotas that get another share
+//	REMOVE vu, ttl, removed limits whole; tu of quotas that get another share; rsched, gc, tu
+//	       of limits that are no quotas any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn
 //	if     rf, vu and shard_count as seen; disabled as seen;
 //	       tk of every limit within the bounds that keep what it earned whole
@@ -221,10 +222,7 @@ func describeOwner(w *expression.Write, o *store.Owner, seen *store.Image) {
 // describeChange states what a refill does to one limit. A terse one needs fewer
 // operators.
 func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change, terse bool) {
-	if c.Renews {
-		w.Remove(l.Grant())
-		w.Remove(l.TopUp())
-	}
+	describeGrant(w, l, r, c)
 	switch {
 	case r.FullSince != 0:
 		describeFill(w, l, c)
@@ -246,6 +244,26 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 		w.Add(l.Tokens(), l.Number('d', c.Earned-c.Debit))
 		addDebit(w, l, c)
 		requireBalance(w, l, c)
+	}
+}
+
+// describeGrant makes a quota's grant the share that it has after a refill, without a top-up. The
+// item says among how many shards the quota was divided, as a peer's do. A peer that doubles the bucket
+// guesses it otherwise from the balance, and makes tokens if less than a half is left.
+func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
+	was, _ := r.Seen.Limit(c.Limit)
+	next := was.Renewal
+	if c.Kind == store.SetParams || c.Kind == store.AddLimit {
+		next = c.Params.Renewal
+	}
+	switch {
+	case c.Kind == store.RemoveLimit:
+	case next != nil && (c.Renews || was.Renewal == nil):
+		w.Set(l.Grant(), l.Number('g', int64(cmp.Or(r.ShardCount, r.Seen.ShardCount))))
+		w.Remove(l.TopUp())
+	case next == nil && was.Renewal != nil:
+		w.Remove(l.Grant())
+		w.Remove(l.TopUp())
 	}
 }
 

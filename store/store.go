@@ -355,7 +355,7 @@ type Change struct {
 	// the capacity. [AddLimit] does not use them.
 	AtLeast, AtMost int64
 	// Renews ends the Grant and the TopUp of a quota: the write begins a period, or gives the
-	// shard another share.
+	// shard another share. A limit that becomes a quota has neither.
 	Renews bool
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.

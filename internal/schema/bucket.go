@@ -444,14 +444,14 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	if c.ValidUntil != 0 {
 		item[ValidUntil] = N(c.ValidUntil)
 	}
-	putLimit(item, &c.Writes)
+	putLimit(item, &c.Writes, c.ShardCount)
 	for i := range c.Limits {
-		putLimit(item, &c.Limits[i])
+		putLimit(item, &c.Limits[i], c.ShardCount)
 	}
 	return item
 }
 
-func putLimit(item Item, l *store.NewLimit) {
+func putLimit(item Item, l *store.NewLimit, shards int) {
 	item[LimitAttr(l.Limit, FieldTokens)] = N(l.Tokens)
 	item[LimitAttr(l.Limit, FieldCapacity)] = N(l.Capacity)
 	item[LimitAttr(l.Limit, FieldAmount)] = N(l.Amount)
@@ -460,5 +460,6 @@ func putLimit(item Item, l *store.NewLimit) {
 	if l.Renewal != nil {
 		code, zone := EncodeRenewal(l.Renewal)
 		item[LimitAttr(l.Limit, FieldRSched)], item[SchedTZ] = S(code), S(zone)
+		item[LimitAttr(l.Limit, FieldGrantCount)] = N(int64(shards))
 	}
 }

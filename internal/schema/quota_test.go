@@ -151,7 +151,7 @@ func TestANewQuotaIsWrittenAsThePeerWritesIt(t *testing.T) {
 		ValidUntil: 1_700_006_400_000,
 		Writes:     store.NewLimit{NamedParams: store.NamedParams{Limit: schema.WCU, Params: store.Params{Capacity: 1e6, Amount: 1e6, Period: 1000}}, Tokens: 1e6},
 	}
-	peers := peersQuotas(t, schema.Item{schema.RSched: nil, "b_rpd_rsched": schema.S("1m0h0"), "b_rpd_gc": nil})
+	peers := peersQuotas(t, schema.Item{schema.RSched: nil, "b_rpd_rsched": schema.S("1m0h0")})
 	for _, limit := range []string{"rpm", "sess"} {
 		for _, field := range schema.LimitFields {
 			delete(peers, schema.LimitAttr(limit, field))

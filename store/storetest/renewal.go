@@ -123,7 +123,7 @@ var renewalTests = []test{
 		img := k.newQuota()
 		quota := img.Limits[0].Params
 		b := k.halves(img)
-		b.Limits[0].Params, b.ValidUntil = quota, img.ValidUntil
+		b.Limits[0].Params, b.ValidUntil, b.Donor.Changes[0].Renews = quota, img.ValidUntil, true
 		k.bears(b, gave(img, 25*milli, 2))
 		shards, err := k.Buckets(k.Context(), theBucket.Entity, theBucket.Resource, 2)
 		if err != nil {
@@ -131,6 +131,8 @@ var renewalTests = []test{
 		}
 		other := with(shards[1], func(i *store.Image) { i.ValidUntil++ })
 		k.apart(joins(shards[0], other), []store.Refusal{{}, {Refused: true, Image: shards[1]}}, shards...)
-		k.merges(halved(shards), joined(shards[0], shards[1]))
+		pairs := halved(shards)
+		pairs[0].Survivor.Changes[0].Renews = true
+		k.merges(pairs, joined(shards[0], shards[1]))
 	}},
 }

@@ -1,0 +1,5 @@
+//go:build conformance
+
+package conformance_test
+
+var quotaConfigCases, quotaEditCases, quotaClockCases []interopCase
