@@ -383,12 +383,13 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 }
 
 // decodeRenewal reads when a limit renews, if it does; false if this version cannot evaluate that.
-// A grant among as many shards as the item has is none.
+// A limit of no amount that does not renew earns nothing: a peer leaves it behind that takes the last quota
+// off a level, and the next repair removes it. A grant among as many shards as the item has is none.
 func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	renews := cmp.Or(l.renews, s.renews)
 	if renews == "" || renews == NoSchedule {
 		l.Grant, l.TopUp = 0, 0
-		return l.Amount != 0 && l.seen&isSession == 0
+		return l.seen&isSession == 0
 	}
 	if l.Grant == max(s.img.ShardCount, 1) {
 		l.Grant = 0

@@ -148,9 +148,7 @@ func TestDecodeBucket(t *testing.T) {
 		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
 		"schedule and reset": {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule | store.Quota }},
 		"left-over window":   {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
-		"no rate": {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) {
-			i.Features, i.Limits[0].Amount = store.Quota, 0
-		}},
+		"no rate":                   {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) { i.Limits[0].Amount = 0 }},
 		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
 		"capacity without balance":  {schema.Item{"b_rpm_tk": nil, "b_rpm_ra": n("?")}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
 		"no limits":                 {schema.Item{"b_rpm_cp": nil, "b_tpm_tk": nil}, func(i *store.Image) { i.Limits = nil }},

@@ -51,8 +51,8 @@ func TestPeersQuotas(t *testing.T) {
 		"an unknown zone":         {with(withoutSession, schema.Item{schema.SchedTZ: schema.S("Mars/Olympus")}), nil, nil, true},
 		"an unknown encoding":     {with(withoutSession, schema.Item{schema.RSched: schema.S("2m0h0")}), nil, nil, true},
 		"an unknown override":     {with(withoutSession, schema.Item{"b_sess_rsched": schema.S("2m0h0")}), day, nil, true},
-		"a quota that opts out":   {with(withoutSession, schema.Item{"b_sess_rsched": schema.S("-")}), day, nil, true},
-		"neither rate nor period": {with(withoutSession, schema.Item{schema.RSched: nil}), nil, nil, true},
+		"a quota that opts out":   {with(withoutSession, schema.Item{"b_sess_rsched": schema.S("-")}), day, nil, false},
+		"neither rate nor period": {with(withoutSession, schema.Item{schema.RSched: nil}), nil, nil, false},
 		"a rate by the default":   {with(withoutSession, schema.Item{"b_rpm_rsched": nil}), day, day, true},
 		"a session beside it":     {with(withoutSession, schema.Item{"b_sess_rsa": n("18000")}), day, nil, true},
 	} {

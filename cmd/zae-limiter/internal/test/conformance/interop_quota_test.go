@@ -46,10 +46,9 @@ func (b *both) quota(name string, tokens int64, words, zone string) limiter.Limi
 	return limiter.Quota(name, tokens, renews)
 }
 
-// noon is noon of the day after tomorrow, and midnight is when the day ends.
+// noon is noon of a Wednesday in the future, and midnight is when the day ends.
 func noon() (noon, midnight time.Time) {
-	day := time.Now().UTC().Truncate(24 * time.Hour)
-	return day.Add(60 * time.Hour), day.Add(72 * time.Hour)
+	return time.Date(2030, time.June, 12, 12, 0, 0, 0, time.UTC), time.Date(2030, time.June, 13, 0, 0, 0, 0, time.UTC)
 }
 
 // daily gives the system a quota of 100 tokens a day, rpd, beside a rate, sets the clocks to noon,

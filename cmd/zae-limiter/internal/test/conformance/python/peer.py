@@ -91,11 +91,11 @@ class Peer:
         """Sets the clock ahead of the machine's."""
         clock.ahead = ahead
 
-    def differs(self, method, limits, where):
-        """How the limits that a method returns differ from those given; "" if they do not."""
+    def differs(self, getter, limits, where):
+        """How the limits that a getter returns differ from those given; "" if they do not."""
         def named(some):
             return {one.name: one for one in some}
-        got, want = named(getattr(self.repository, method)(**where)), named(limits)
+        got, want = named(getattr(self.repository, getter)(**where)), named(limits)
         return "" if got == want else f"{got}, want {want}"
 
     def connect(self, table, region, endpoint, namespace):

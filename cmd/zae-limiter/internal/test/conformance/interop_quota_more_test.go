@@ -1,5 +1,0 @@
-//go:build conformance
-
-package conformance_test
-
-var quotaConfigCases, quotaEditCases, quotaClockCases []interopCase
