@@ -144,10 +144,10 @@ func TestDecodeBucket(t *testing.T) {
 		"reset schedule": {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) {
 			i.Features, i.RenewsByDefault = store.Quota, true
 		}},
-		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
-		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
-		"schedule and reset": {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule | store.Quota }},
-		"left-over window":   {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
+		"own reset":                 {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
+		"session":                   {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
+		"schedule and reset":        {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule | store.Quota }},
+		"left-over window":          {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
 		"no rate":                   {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) { i.Limits[0].Amount = 0 }},
 		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
 		"capacity without balance":  {schema.Item{"b_rpm_tk": nil, "b_rpm_ra": n("?")}, func(i *store.Image) { i.Limits = i.Limits[1:] }},

@@ -10,7 +10,7 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		base, copies     = 301, 5 // names of an entity and a resource are in five attributes
 		perLimit, fields = 49, 7  // each limit has seven attributes, two of them of the diary
 		owner            = 50
-		perQuota         = 9  // the name of its calendar's attribute, without the limit's
+		perQuota, texts  = 16, 2 // the names of its calendar's and its grant's attributes, without the limit's
 		perZone          = 18 // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
@@ -24,7 +24,7 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		if l.Renews != nil {
 			code, _ := l.Renews.Encode() // no limit is a session
 			zone = l.Renews.Zone()
-			bytes += perQuota + len(l.Name) + len(code)
+			bytes += perQuota + texts*len(l.Name) + len(code)
 		}
 	}
 	if zone != "" {

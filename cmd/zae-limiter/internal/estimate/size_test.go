@@ -34,7 +34,7 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 		{8, 20, 12, 4, false, false, ""},
 		{15, 5, 20, 2, false, true, ""},
 		{15, 5, 1, 3, false, false, "Europe/Berlin"},
-		{15, 5, 20, 2, false, true, "UTC"},
+		{15, 5, 18, 2, false, true, "UTC"},
 	} {
 		entity, resource, parent := strings.Repeat("e", c.entity), strings.Repeat("r", c.resource), ""
 		if c.parent {

@@ -118,5 +118,12 @@ var quotaConfigCases = []interopCase{
 		}
 		b.books("user", "gpt-4", "rpd", 100, 10)
 	}},
+	{"Go refuses a quota that never renews, which Python accepts", func(b *both) {
+		spec := args{"name": "rpd", "capacity": 100, "refill_amount": 0, "refill_period_seconds": 1, "reset": []string{"* * * * *"}}
+		b.py.call("set_resource_defaults", args{"resource": "gpt-4", "limits": []args{spec}}, nil)
+		if _, err := b.Acquire(b.Context(), request("user", "gpt-4", args{"rpd": 1})); !errors.Is(err, limiter.ErrUnsupported) {
+			b.Errorf("%v, want %v", err, limiter.ErrUnsupported)
+		}
+	}},
 	{"a default of the item, and a limit that opts out", (*both).itemDefault},
 }

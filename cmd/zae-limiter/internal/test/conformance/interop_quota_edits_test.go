@@ -92,6 +92,16 @@ var quotaEditCases = []interopCase{
 		b.takes(theirs, 190)
 		b.exhausted(hour.Add(2 * time.Hour))
 	}},
+	{"Python gives a quota a calendar that has renewed since the last write", func(b *both) {
+		midnight := b.owned()
+		hour := midnight.Add(-6 * time.Hour)
+		b.at(hour.Add(30 * time.Minute))
+		b.edits(b.quota("rpd", 100, "0 * * * *", "UTC"), limiter.PerMinute("rpm", 6000))
+		ours, theirs := b.sides("Go")
+		b.takes(ours, 60) // full again, as for Python: the item does not say that it was edited
+		b.takes(theirs, 40)
+		b.exhausted(hour.Add(time.Hour))
+	}},
 	{"Python makes a quota a rate, and a quota again", func(b *both) {
 		midnight := b.owned()
 		b.edits(perDay("rpd", 100), limiter.PerMinute("rpm", 6000))

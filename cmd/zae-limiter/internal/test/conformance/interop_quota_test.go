@@ -99,7 +99,7 @@ func (b *both) isRefused(rpd int, available int64, end time.Time) {
 			Kind      string
 			Capacity  int64
 			Available int64
-			ResetsAt  int64 `json:"resets_at_ms"`
+			ResetsAt  int64   `json:"resets_at_ms"`
 			WaitMS    float64 `json:"retry_after_seconds"`
 		}
 	}
@@ -177,6 +177,28 @@ func (b *both) number(shard int, attr string) int64 {
 	return n
 }
 
+// expires checks that an item outlives its period, and what happens if it is used after it has expired, and
+// before it is swept.
+func (b *both) expires(maker, renewer string) {
+	b.Helper()
+	midnight := b.daily()
+	makes, _ := b.sides(maker)
+	b.takes(makes, 70)
+	end := time.Unix(b.number(0, schema.TTL), 0)
+	if end.Before(midnight.AddDate(0, 0, 1)) {
+		b.Errorf("the item of a day that ends at %v expires at %v", midnight, end)
+	}
+	after := end.Add(time.Hour)
+	b.at(after)
+	one, other := b.sides(renewer)
+	b.takes(one, 60)
+	b.takes(other, 40)
+	b.exhausted(after.UTC().Truncate(24 * time.Hour).AddDate(0, 0, 1))
+	if again := time.Unix(b.number(0, schema.TTL), 0); !again.After(end.AddDate(0, 0, 1)) {
+		b.Errorf("the item expires at %v, as before", again)
+	}
+}
+
 // A held lease is settled after the period of its tokens.
 func (b *both) credits(renewer string, adjust int) {
 	b.Helper()
@@ -211,6 +233,7 @@ func (b *both) credits(renewer string, adjust int) {
 // quotaPeriodCases test a bucket of one shard over several periods.
 var quotaPeriodCases = slices.Concat(
 	cross("a shared quota", (*both).shares),
+	cross("an expired item", (*both).expires),
 	[]interopCase{
 		{"credits of a period that Python has renewed", func(b *both) { b.credits("Python", -30) }},
 		{"credits of a period that Go has renewed", func(b *both) { b.credits("Go", -30) }},
