@@ -478,6 +478,12 @@ func (l *ledger) see() (before, after []*store.Image) {
 		if err != nil || !img.IsEvaluable() {
 			l.Fatal(img, err)
 		}
+		for k := range img.Limits { // a peer guesses what it does not find
+			s := &img.Limits[k]
+			if _, says := out.Item[schema.LimitAttr(s.Name, schema.FieldGrantCount)]; says != (s.Renewal != nil) {
+				l.Fatalf("%s of shard %d, %+v, has a grant: %v", s.Name, i, s.Params, says)
+			}
+		}
 		if was != nil && was.Writes.Consumed == img.Writes.Consumed && was.RefilledAt == img.RefilledAt && was.ValidUntil == img.ValidUntil && was.HasValidUntil == img.HasValidUntil && was.ShardCount == img.ShardCount {
 			continue
 		}
