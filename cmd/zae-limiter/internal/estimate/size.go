@@ -11,7 +11,7 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		perLimit, fields = 49, 7  // each limit has seven attributes, two of them of the diary
 		owner            = 50
 		perQuota, texts  = 16, 2 // the names of its calendar's and its grant's attributes, without the limit's
-		perZone          = 18 // the names of the zone and of the end of the period, and that end
+		perZone          = 18    // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
 	if parent != "" {

@@ -48,7 +48,17 @@ func (b *both) begins(d day) (ours, theirs side) {
 	return ours, theirs
 }
 
-var quotaClockCases = []interopCase{
+// isOver checks that nothing is left of a period.
+func (b *both) isOver(sides ...side) {
+	b.Helper()
+	for _, s := range sides {
+		if !s.take(1) {
+			b.Errorf("%s admits more than 100 in a period", s.name)
+		}
+	}
+}
+
+var quotaDayCases = []interopCase{
 	{"a day without midnight: Python alone does not renew", func(b *both) {
 		_, theirs := b.begins(skipped)
 		b.at(skipped.edge.Add(time.Hour))
@@ -59,15 +69,13 @@ var quotaClockCases = []interopCase{
 	{"a day without midnight: Go renews, and Python goes on", func(b *both) {
 		ours, theirs := b.begins(skipped)
 		b.at(skipped.edge.Add(-time.Minute))
-		if ours.take(50) == false {
+		if !ours.take(50) {
 			b.Error("Go renewed a minute early")
 		}
 		b.at(skipped.edge)
 		b.takes(ours, 50)
 		b.takes(theirs, 50)
-		if !ours.take(1) || !theirs.take(1) {
-			b.Error("more than 100 in a period")
-		}
+		b.isOver(ours, theirs)
 		b.rpdConsumed(160)
 	}},
 	{"a day without midnight: what Python takes before Go is of the old period", func(b *both) {
@@ -75,9 +83,7 @@ var quotaClockCases = []interopCase{
 		b.at(skipped.edge)
 		b.takes(theirs, 40)
 		b.takes(ours, 100)
-		if !ours.take(1) || !theirs.take(1) {
-			b.Error("more than 100 in a period")
-		}
+		b.isOver(ours, theirs)
 	}},
 	{"a day without midnight: Go renews although Python's vu is later", func(b *both) {
 		ours, theirs := b.begins(skipped)
@@ -88,18 +94,14 @@ var quotaClockCases = []interopCase{
 		b.takes(ours, 10)
 		b.takes(theirs, 40)
 		b.takes(ours, 50)
-		if !ours.take(1) || !theirs.take(1) {
-			b.Error("more than 100 in a period")
-		}
+		b.isOver(ours, theirs)
 	}},
 	{"a day with two midnights: Go renews once", func(b *both) {
 		ours, _ := b.begins(repeated)
 		b.at(repeated.edge)
 		b.takes(ours, 100)
 		b.at(repeated.twice)
-		if !ours.take(1) {
-			b.Error("Go renewed twice")
-		}
+		b.isOver(ours)
 	}},
 	{"a day with two midnights: Python alone renews twice", func(b *both) {
 		_, theirs := b.begins(repeated)
@@ -116,9 +118,7 @@ var quotaClockCases = []interopCase{
 		b.takes(ours, 50)
 		b.at(repeated.twice)
 		b.takes(theirs, 50)
-		if !ours.take(1) || !theirs.take(1) {
-			b.Error("more than 100 in a period")
-		}
+		b.isOver(ours, theirs)
 	}},
 	{"a day with two midnights: after Go's first write, Python does not renew", func(b *both) {
 		ours, theirs := b.begins(repeated)
@@ -127,18 +127,14 @@ var quotaClockCases = []interopCase{
 		b.at(repeated.twice)
 		b.takes(ours, 10)
 		b.takes(theirs, 40)
-		if !ours.take(1) || !theirs.take(1) {
-			b.Error("more than 100 in a period")
-		}
+		b.isOver(ours, theirs)
 	}},
 	{"a month without its day: Go renews once, however long nobody came", func(b *both) {
 		ours, theirs := b.begins(short)
 		b.at(time.Date(2029, time.March, 15, 0, 0, 0, 0, time.UTC)) // 43 days after the edge
 		b.takes(ours, 60)
 		b.takes(theirs, 40)
-		if !ours.take(1) || !theirs.take(1) {
-			b.Error("more than 100 in a period")
-		}
+		b.isOver(ours, theirs)
 	}},
 	{"a month without its day: Python alone loses the edge", func(b *both) {
 		_, theirs := b.begins(short)

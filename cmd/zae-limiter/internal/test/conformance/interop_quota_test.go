@@ -15,27 +15,13 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
 
 // TestQuotaInteroperation tests the Python peer and this library on calendar quotas. Cases set the
 // clocks of both ahead.
 func TestQuotaInteroperation(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) *peers.Local{
-		"on DynamoDB Local":    func(t *testing.T) *peers.Local { t.Helper(); return peers.DynamoDBLocal(t) },
-		"on zae-limiter local": func(t *testing.T) *peers.Local { t.Helper(); return &serve(t, "--data", t.TempDir()).Local },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			py := tables(t, start(t))
-			for _, cases := range [][]interopCase{quotaConfigCases, quotaPeriodCases, quotaShardCases, quotaEditCases, quotaClockCases} {
-				for _, c := range cases {
-					t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
-				}
-			}
-		})
-	}
+	onBoth(t, quotaConfigCases, quotaPeriodCases, quotaShardCases, quotaEditCases, quotaDayCases)
 }
 
 // quota is a quota that renews when words say, in a zone.
@@ -193,7 +179,7 @@ func (b *both) expires(maker, renewer string) {
 	one, other := b.sides(renewer)
 	b.takes(one, 60)
 	b.takes(other, 40)
-	b.exhausted(after.UTC().Truncate(24 * time.Hour).AddDate(0, 0, 1))
+	b.exhausted(after.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1))
 	if again := time.Unix(b.number(0, schema.TTL), 0); !again.After(end.AddDate(0, 0, 1)) {
 		b.Errorf("the item expires at %v, as before", again)
 	}
