@@ -474,8 +474,8 @@ type Adjust struct {
 	Bucket
 	Seen   *Image
 	Deltas []Delta // by limit name
-	// Before, if not 0, is the instant before which the item's stamp must lie: a credit is of
-	// a period that ends then.
+	// Before, if not 0, is the instant before which the item's stamp must lie, and it must not
+	// have been moved back since Seen: a credit is of the period of Seen, which ends then.
 	Before int64
 	Turn   *Turn // as in [Take]
 }
