@@ -98,7 +98,7 @@ func TestQuotasOverAnyWrites(t *testing.T) {
 
 var lawWrites = map[string]func(*ledger) bool{
 	"time": (*ledger).pass, "edit": (*ledger).edit, "take": (*ledger).take, "refill": (*ledger).refill, "settle": (*ledger).settle, "return": (*ledger).giveBack,
-	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace,
+	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal,
 }
 
 // clock is the time by a process's clock.
@@ -427,7 +427,9 @@ func (l *ledger) grant() bool {
 	}
 	among := rapid.SampledFrom([]int{img.ShardCount, 1}).Draw(l.T, "among")
 	l.patch(img.Bucket, fmt.Sprintf("SET %s = :v", schema.LimitAttr(img.Limits[k].Name, schema.FieldGrantCount)), schema.Item{":v": schema.N(int64(among))})
-	l.known[img.Shard] = l.known[img.Shard][:len(l.known[img.Shard])-1] // the same write as another image
+	for n := len(l.known[img.Shard]); n > 0 && l.last(img.Shard) != nil && l.last(img.Shard).RefilledAt == img.RefilledAt; n-- {
+		l.known[img.Shard] = l.known[img.Shard][:n-1] // the same write as another image
+	}
 	l.see()
 	return true
 }
