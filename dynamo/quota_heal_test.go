@@ -52,7 +52,7 @@ func (l *ledger) heal() bool {
 			if s.Tokens > 0 || s.Tokens > old.Tokens {
 				l.Fatalf("%s comes back to a period with %d, and had %d", s.Name, s.Tokens, old.Tokens)
 			}
-			l.slack[lawPeriod{s.Name, end}] -= plan.Share(s.Params, img.Shard, out.Image.ShardCount).Capacity + s.TopUp
+			l.slack[lawPeriod{s.Name, end}] -= capacity(out.Image, s)
 		}
 	}
 	return crossed

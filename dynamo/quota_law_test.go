@@ -59,7 +59,16 @@ type lawLease struct {
 
 // lack is what a shard lacks of being full in its period.
 func lack(img *store.Image, s *store.LimitState) int64 {
-	return plan.Share(s.Params, img.Shard, img.ShardCount).Capacity + s.TopUp - s.Tokens
+	return capacity(img, s) - s.Tokens
+}
+
+// capacity is a shard's share of a quota, and what it was topped up by.
+func capacity(img *store.Image, s *store.LimitState) int64 {
+	share := plan.Share(s.Params, img.Shard, img.ShardCount).Capacity
+	if s.Granted != nil {
+		share += s.Granted.TopUp
+	}
+	return share
 }
 
 // P11 at each write: over any period of a quota, its shards admit what it says. A quota that
@@ -438,8 +447,8 @@ func (l *ledger) grant() bool {
 func (l *ledger) ungranted() {
 	for i := range l.known {
 		for k := 0; l.last(i) != nil && k < len(l.last(i).Limits); k++ {
-			if s := &l.last(i).Limits[k]; s.Grant != 0 {
-				l.Fatalf("%s of shard %d of %d has a grant of %d", s.Name, i, l.last(i).ShardCount, s.Grant)
+			if s := &l.last(i).Limits[k]; s.Granted != nil && s.Granted.Shards != 0 {
+				l.Fatalf("%s of shard %d of %d has a grant of %d", s.Name, i, l.last(i).ShardCount, s.Granted.Shards)
 			}
 		}
 	}
