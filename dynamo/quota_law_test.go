@@ -59,7 +59,16 @@ type lawLease struct {
 
 // lack is what a shard lacks of being full in its period.
 func lack(img *store.Image, s *store.LimitState) int64 {
-	return plan.Share(s.Params, img.Shard, img.ShardCount).Capacity + s.TopUp - s.Tokens
+	return capacity(img, s) - s.Tokens
+}
+
+// capacity is a shard's share of a quota, and what it was topped up by.
+func capacity(img *store.Image, s *store.LimitState) int64 {
+	share := plan.Share(s.Params, img.Shard, img.ShardCount).Capacity
+	if s.Granted != nil {
+		share += s.Granted.TopUp
+	}
+	return share
 }
 
 // P11 at each write: over any period of a quota, its shards admit what it says. A quota that
@@ -98,7 +107,7 @@ func TestQuotasOverAnyWrites(t *testing.T) {
 
 var lawWrites = map[string]func(*ledger) bool{
 	"time": (*ledger).pass, "edit": (*ledger).edit, "take": (*ledger).take, "refill": (*ledger).refill, "settle": (*ledger).settle, "return": (*ledger).giveBack,
-	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace,
+	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal,
 }
 
 // clock is the time by a process's clock.
@@ -427,7 +436,9 @@ func (l *ledger) grant() bool {
 	}
 	among := rapid.SampledFrom([]int{img.ShardCount, 1}).Draw(l.T, "among")
 	l.patch(img.Bucket, fmt.Sprintf("SET %s = :v", schema.LimitAttr(img.Limits[k].Name, schema.FieldGrantCount)), schema.Item{":v": schema.N(int64(among))})
-	l.known[img.Shard] = l.known[img.Shard][:len(l.known[img.Shard])-1] // the same write as another image
+	for n := len(l.known[img.Shard]); n > 0 && l.last(img.Shard) != nil && l.last(img.Shard).RefilledAt == img.RefilledAt; n-- {
+		l.known[img.Shard] = l.known[img.Shard][:n-1] // the same write as another image
+	}
 	l.see()
 	return true
 }
@@ -436,8 +447,8 @@ func (l *ledger) grant() bool {
 func (l *ledger) ungranted() {
 	for i := range l.known {
 		for k := 0; l.last(i) != nil && k < len(l.last(i).Limits); k++ {
-			if s := &l.last(i).Limits[k]; s.Grant != 0 {
-				l.Fatalf("%s of shard %d of %d has a grant of %d", s.Name, i, l.last(i).ShardCount, s.Grant)
+			if s := &l.last(i).Limits[k]; s.Granted != nil && s.Granted.Shards != 0 {
+				l.Fatalf("%s of shard %d of %d has a grant of %d", s.Name, i, l.last(i).ShardCount, s.Granted.Shards)
 			}
 		}
 	}

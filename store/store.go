@@ -187,12 +187,20 @@ type LimitState struct {
 	// because the count has no end. Only the difference between two images of an item
 	// has a meaning. It is exact, by wrap-around, within 64 bits.
 	Consumed int64
-	// Grant is the number of shards among which a quota was divided when the shard's balance
-	// was renewed, if it is not ShardCount; 0 otherwise. TopUp is what an operator has added
-	// to the shard's part of the quota, in millitokens. Both end with the period.
-	Grant int
-	TopUp int64
+	// Granted is what a peer or an operator made of the shard's part of a quota until its period
+	// ends; nil, as on nearly every item, if the part is the share.
+	Granted *Granted
 	Params
+}
+
+// Granted is a part of a quota that is not the shard's share, until the period ends. It is
+// immutable.
+type Granted struct {
+	// Shards is the number of shards among which the quota was divided when the shard's balance
+	// was renewed, if it is not ShardCount; 0 otherwise.
+	Shards int
+	// TopUp is what an operator has added since, in millitokens.
+	TopUp int64
 }
 
 // ConsumedSince is how much was consumed between an earlier image of the limit and this
@@ -354,8 +362,8 @@ type Change struct {
 	// land between image and write without losing accrual or lifting the balance above
 	// the capacity. [AddLimit] does not use them.
 	AtLeast, AtMost int64
-	// Renews ends the Grant and the TopUp of a quota: the write begins a period, or gives the
-	// shard another share. A limit that becomes a quota has neither.
+	// Renews ends what a shard was Granted of a quota: the write begins a period, or gives the
+	// shard another share. A limit that becomes a quota has no grant.
 	Renews bool
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
@@ -474,8 +482,8 @@ type Adjust struct {
 	Bucket
 	Seen   *Image
 	Deltas []Delta // by limit name
-	// Before, if not 0, is the instant before which the item's stamp must lie: a credit is of
-	// a period that ends then.
+	// Before, if not 0, is the instant before which the item's stamp must lie, and it must not
+	// have been moved back since Seen: a credit is of the period of Seen, which ends then.
 	Before int64
 	Turn   *Turn // as in [Take]
 }

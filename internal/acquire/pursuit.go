@@ -183,6 +183,8 @@ func (p *pursuit) carry(ctx context.Context, next plan.Step) (done bool, err err
 		return true, p.disabled()
 	case plan.Unsupported: // it cannot tell whether the item has what the claim names
 		return true, unsupported(c.Bucket, cmp.Or(p.img.Features, c.Terms.Configured.Features))
+	case plan.OtherZone:
+		return true, c.Terms.Target.OtherZone(p.img)
 	case plan.Done:
 	}
 	p.end()

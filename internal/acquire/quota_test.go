@@ -4,11 +4,13 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A quota whose bucket is doubled and merged answers as one whose bucket has one shard: it admits
@@ -78,4 +80,30 @@ func TestAQuotaOfShardsIsOneQuota(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Limits that come with requests do not change the time zone of quotas that came with others.
+func TestRequestsHaveQuotasOfOneZone(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		quota := func(name, zone string) limiter.Limit {
+			renews, err := limiter.ParseRenewal("day", zone)
+			w.Must(err)
+			return limiter.Quota(name, 10, renews)
+		}
+		berlin, tokyo := quota("rpd", "Europe/Berlin"), quota("tpd", "Asia/Tokyo")
+		w.Take(w.Limiter, with(ask("user", "rpd", 3), berlin))
+		_, err := w.Acquire(w.Context(), with(ask("user", "tpd", 1), tokyo))
+		e := (*limiter.ValidationError)(nil)
+		if !errors.As(err, &e) || !strings.Contains(e.Value, "Europe/Berlin") || !strings.Contains(e.Value, "Asia/Tokyo") {
+			t.Errorf("a quota of another zone: %v", err)
+		}
+		if img := w.Images("user")[0]; len(img.Limits) != 1 || img.Limits[0].Renewal != berlin.Renews || img.Limits[0].Tokens != 7*store.Milli {
+			t.Errorf("the item became %+v", img.Limits)
+		}
+		w.Take(w.Limiter, with(ask("user", "tpd", 1), quota("tpd", "Europe/Berlin")))
+		w.Take(w.Limiter, with(ask("user", "rpm", 1), limiter.PerMinute("rpm", 5)))
+		w.System(tokyo)
+		w.InvalidateConfig()
+		w.Take(w.Limiter, ask("user", "tpd", 1))
+	})
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -41,8 +42,9 @@ func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p
 	least := make([]int64, len(held)) // what the write must leave, unless it serves one caller
 	for i := range least {
 		part := ShareOf(img, &img.Limits[i])
-		most := (held[i] + part.Earned(now, now+p.Delay)) / p.Part
-		least[i] = held[i] - max(most, part.Earned(now, now+p.Turn))
+		// A quota that renews in the meantime earns without bound: all that it holds may go.
+		most := (held[i] + min(part.Earned(now, now+p.Delay), math.MaxInt64-max(0, held[i]))) / p.Part
+		least[i] = held[i] - min(max(most, part.Earned(now, now+p.Turn)), math.MaxInt64+min(0, held[i]))
 	}
 	// some reports whether one of the amounts would leave too little of its limit.
 	some := func(asked []store.Amount, isTooMuch func(i int, a store.Amount) bool) bool {

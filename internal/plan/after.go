@@ -37,7 +37,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.Grant, s.TopUp = 0, 0
+			s.Granted = nil
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name {
@@ -122,7 +122,7 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 		s.Consumed = 0
 	}
 	if ch.Renews {
-		s.Grant, s.TopUp = 0, 0
+		s.Granted = nil
 	}
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params = ch.Params

@@ -157,7 +157,7 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
 	if Renewed(img, s, now) {
 		old.Capacity = old.Renewed
-		after.Grant, after.TopUp = 0, 0
+		after.Granted = nil
 	}
 	after.Params = next
 	if part = ShareOf(img, &after); s.Renewal != nil && next.Renewal != nil {

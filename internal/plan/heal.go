@@ -12,6 +12,10 @@ import (
 // excess that was admitted is at most what the client with the fast clock took: one
 // capacity.
 //
+// A quota that began a period early comes back to the earlier period empty. What it owed there is forgiven,
+// as it would be at the edge; what it holds there is nothing, so the earlier period admits no more. What was
+// admitted early is one amount at most, besides the amount that the edge will bring.
+//
 // Takes may land in between; the item then owes what they took. Credits in between
 // refuse the write. The hidden write limit becomes full, as if nothing had been
 // written. How much of it was earned since it ran dry is unknown.

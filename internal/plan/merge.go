@@ -25,7 +25,7 @@ func AreMergeable(images []*store.Image, now int64) bool {
 
 // isGranted reports whether a shard's part of a quota is another one than its share, until the
 // period ends: a peer doubled the bucket, or somebody has topped it up.
-func isGranted(s *store.LimitState) bool { return s.Grant != 0 || s.TopUp != 0 }
+func isGranted(s *store.LimitState) bool { return s.Granted != nil }
 
 // PairsOf returns the pairs of the images of all shards. before are the images of the
 // attempt before, if that was refused.

@@ -49,10 +49,12 @@ func ShareOf(i *store.Image, s *store.LimitState) bucket.Limit {
 	if s.Renewal == nil {
 		return l
 	}
-	if s.Grant != 0 {
-		l.Capacity = Share(s.Params, i.Shard, s.Grant).Capacity
+	if s.Granted != nil {
+		if s.Granted.Shards != 0 {
+			l.Capacity = Share(s.Params, i.Shard, s.Granted.Shards).Capacity
+		}
+		l.Capacity += s.Granted.TopUp
 	}
-	l.Capacity += s.TopUp
 	return l
 }
 

@@ -34,6 +34,8 @@ type limitScan struct {
 	// renews is when the limit renews, as the item has it for the limit alone; "" if it has
 	// nothing.
 	renews string
+	// granted is what the item has, for a quota.
+	granted store.Granted
 	// gained is what the limit consumed in the hour that was closed last.
 	gained int64
 	// bad is an unreadable attribute, the first by name. It matters only if the limit
@@ -335,11 +337,11 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.seen |= isSession
 	case FieldGrantCount:
 		n, ok := v.integer()
-		l.Grant = int(max(n, 0))
+		l.granted.Shards = int(max(n, 0))
 		return ok && n <= MaxShards
 	case FieldToppedUp:
-		l.TopUp, ok = v.integer()
-		return ok && 0 <= l.TopUp && l.TopUp <= maxMilli
+		l.granted.TopUp, ok = v.integer()
+		return ok && 0 <= l.granted.TopUp && l.granted.TopUp <= maxMilli
 	}
 	return true
 }
@@ -388,17 +390,20 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	renews := cmp.Or(l.renews, s.renews)
 	if renews == "" || renews == NoSchedule {
-		l.Grant, l.TopUp = 0, 0
 		return l.seen&isSession == 0
-	}
-	if l.Grant == max(s.img.ShardCount, 1) {
-		l.Grant = 0
 	}
 	r, err := calendar.Decode(renews, s.zone)
 	if err != nil || l.Amount != 0 || l.seen&isSession != 0 {
 		return false
 	}
 	l.Renewal = r
+	if l.granted.Shards == max(s.img.ShardCount, 1) {
+		l.granted.Shards = 0
+	}
+	if l.granted != (store.Granted{}) {
+		granted := l.granted
+		l.Granted = &granted
+	}
 	return true
 }
 

@@ -110,13 +110,16 @@ var renewalTests = []test{
 		out, err := k.Refill(k.Context(), refill(img, c))
 		k.applied(out, err, with(img, func(i *store.Image) { refilled(i); earn(i, "rpm", 50*milli) }))
 	}},
-	{"credits an item whose stamp is before the end of the period, and no other", func(k *kit) {
+	{"credits an item whose stamp is of the period, and no other", func(k *kit) {
 		img := k.newQuota()
 		for _, before := range []int64{img.RefilledAt - 1, img.RefilledAt} {
 			out, err := k.Adjust(k.Context(), &store.Adjust{Bucket: theBucket, Seen: img, Deltas: []store.Delta{credits(milli)}, Before: before})
 			k.refused(out, err, img)
 		}
-		out, err := k.Adjust(k.Context(), &store.Adjust{Bucket: theBucket, Seen: img, Deltas: []store.Delta{credits(milli)}, Before: img.RefilledAt + 1})
+		ahead := with(img, func(i *store.Image) { i.RefilledAt++ })
+		out, err := k.Adjust(k.Context(), &store.Adjust{Bucket: theBucket, Seen: ahead, Deltas: []store.Delta{credits(milli)}, Before: img.RefilledAt + 2})
+		k.refused(out, err, img)
+		out, err = k.Adjust(k.Context(), &store.Adjust{Bucket: theBucket, Seen: img, Deltas: []store.Delta{credits(milli)}, Before: img.RefilledAt + 1})
 		k.applied(out, err, with(img, func(i *store.Image) { debit(i, "rpm", -milli); written(i) }))
 	}},
 	{"splits a shard with a quota, and merges it again", func(k *kit) {

@@ -34,6 +34,9 @@ func (c *checker) outlasts(r *write) {
 		if got := l.balance(b.rf, by); name != hidden && got < l.cp {
 			c.violate("expiry", r.at, &r.id, "%s holds %d of %d when the item expires, %d s after it was stamped", name, got, l.cp, b.ttl-b.rf/1000)
 		}
+		if l.renews != nil && l.renews.next(l.renews.next(b.rf)) > by {
+			c.violate("expiry", r.at, &r.id, "the item expires before the next period of %s ends", name)
+		}
 	}
 }
 
