@@ -50,7 +50,7 @@ type Limit struct {
 	// Period is a whole number of seconds, at least one.
 	Period time.Duration
 	// Renews, if not nil, makes the limit a quota. Amount and Period are then 0.
-	Renews *Renewal
+	Renews *Renewal // ADR 044
 }
 
 // String says in words what the limit allows, like "rpm: 100 every 1m0s" or
