@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -406,7 +407,9 @@ type Owner struct {
 // A Create makes a bucket item, if there is none.
 type Create struct {
 	Bucket
-	Now        int64
+	Now int64 // when the item is made
+	// RefilledAt is the stamp; 0 is Now. A shard gets that of its sibling, which is older.
+	RefilledAt int64
 	ShardCount int
 	Limits     []NewLimit // by limit name
 	Writes     NewLimit   // the hidden write limit
@@ -414,6 +417,9 @@ type Create struct {
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
 	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
 }
+
+// Stamp is the stamp of the item.
+func (c *Create) Stamp() int64 { return cmp.Or(c.RefilledAt, c.Now) }
 
 // A NewLimit is a limit of a bucket being created.
 type NewLimit struct {

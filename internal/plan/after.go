@@ -11,7 +11,7 @@ import (
 // ImageOf returns the item that the create would make.
 func ImageOf(n *store.Create) *store.Image {
 	img := &store.Image{
-		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Now, CreatedAt: n.Now, ExpiresAt: n.ExpiresAt, Hour: diary.HourOf(n.Now),
+		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Stamp(), CreatedAt: n.Now, ExpiresAt: n.ExpiresAt, Hour: diary.HourOf(n.Now),
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,

@@ -44,3 +44,22 @@ func TestAWholeSetHasEachShardAtItsNumber(t *testing.T) {
 		})
 	}
 }
+
+// A shard that is lost and made again from the same stamp of its sibling is another item: usage
+// of the two must not count as one.
+func TestShardsOfOneStampHaveTheirOwnTime(t *testing.T) {
+	t.Parallel()
+	sibling := item(10_000, now-500, func(img *store.Image) { img.ShardCount = 2 })
+	for name, b := range map[string]*store.Birth{
+		"a doubling": plan.Split(sibling, 2, 4, false, now, 7),
+		"an orphan":  plan.Orphan(sibling, 1, 3, 4, now, 7),
+	} {
+		img := plan.ImageOf(&b.Create)
+		if img.CreatedAt != now {
+			t.Errorf("%s: made at %d, want %d", name, img.CreatedAt, now)
+		}
+		if b.Donor != nil && img.RefilledAt != sibling.RefilledAt {
+			t.Errorf("%s: its stamp is %d, its sibling's %d", name, img.RefilledAt, sibling.RefilledAt)
+		}
+	}
+}

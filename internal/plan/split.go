@@ -41,7 +41,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	}
 	b := &store.Birth{
 		Create: store.Create{
-			Bucket: store.Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: at, ShardCount: count,
+			Bucket: store.Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: now, RefilledAt: at, ShardCount: count,
 			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: OwnerOf(img),
 		},
 		Donor: donor, Sibling: img.Shard,
@@ -134,7 +134,7 @@ func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 // another one's limits, and opens empty.
 func Orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
 	b := Split(like, born, count, false, now, multiplier)
-	b.Donor, b.Sibling, b.Now = nil, sibling, now // it accrues from now on
+	b.Donor, b.Sibling, b.RefilledAt = nil, sibling, now // it accrues from now on
 	b.ValidUntil = store.ValidUntil(now, like.Limits, paramsOf)
 	for i := range b.Limits {
 		b.Limits[i].Tokens = 0

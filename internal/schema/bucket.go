@@ -432,7 +432,7 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	item[GSI2PK], item[GSI2SK] = S(gsi2), S(bucketPrefix+c.Entity+shard)
 	item[GSI3PK], item[GSI3SK] = S(EntityPK(ns, c.Entity)), S(bucketPrefix+c.Resource+shard)
 	putGSI4(item, gsi4, path)
-	item[RF], item[Created] = N(c.Now), N(c.Now)
+	item[RF], item[Created] = N(c.Stamp()), N(c.Now)
 	item[OpenHour] = N(int64(diary.HourOf(c.Now)))
 	if slices.ContainsFunc(c.Limits, func(l store.NewLimit) bool { return l.Consumed > 0 }) {
 		item[Acquires] = N(1)

@@ -78,6 +78,7 @@ func creates(t *rapid.T) *store.Create {
 	c := &store.Create{
 		Bucket:     buckets(t),
 		Now:        instants.Draw(t, "now"),
+		RefilledAt: instants.Draw(t, "stamp"),
 		ShardCount: rapid.IntRange(1, schema.MaxShards).Draw(t, "shards"),
 		Writes:     newLimit(t, schema.WCU, nil),
 		Owner:      store.Owner{Cascade: rapid.Bool().Draw(t, "cascade")},
@@ -106,7 +107,7 @@ func image(c *store.Create) *store.Image {
 		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 	}
 	img := &store.Image{
-		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: diary.HourOf(c.Now),
+		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Stamp(), CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: diary.HourOf(c.Now),
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
 		ValidUntil: c.ValidUntil, HasValidUntil: c.ValidUntil != 0,

@@ -100,7 +100,7 @@ func imageOf(c *store.Create) *store.Image {
 		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
 	}
 	img := &store.Image{
-		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Now, CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: int32(c.Now / 3_600_000), //nolint:gosec // hours fit
+		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Stamp(), CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: int32(c.Now / 3_600_000), //nolint:gosec // hours fit
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
 		ValidUntil: c.ValidUntil, HasValidUntil: c.ValidUntil != 0,
