@@ -13,14 +13,7 @@ func (l *ledger) stray() bool {
 	img := l.any()
 	d := &plan.Debit{Bucket: img.Bucket, Amounts: l.amounts(img), Pressing: true}
 	ahead := rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 40 * 24 * time.Hour}).Draw(l.T, "ahead")
-	r, _, short := d.Refill(img, l.clock()+ahead.Milliseconds(), lawMultiplier)
-	if short {
-		return false
-	}
-	out, err := l.store.Refill(l.Context(), r)
-	l.check(out.Applied, err)
-	l.admitted(out, d.Amounts, true)
-	return out.Applied
+	return l.refillAt(img, d, l.clock()+ahead.Milliseconds())
 }
 
 // heal moves a stamp back that is far ahead. A period that was left comes back empty: what it had

@@ -215,7 +215,12 @@ func (l *ledger) refill() bool {
 	if rapid.Bool().Draw(l.T, "repairs") {
 		d.Repair = &l.wanted
 	}
-	r, _, short := d.Refill(img, l.clock(), lawMultiplier)
+	return l.refillAt(img, d, l.clock())
+}
+
+// refillAt refills and debits by a clock.
+func (l *ledger) refillAt(img *store.Image, d *plan.Debit, now int64) bool {
+	r, _, short := d.Refill(img, now, lawMultiplier)
 	if short {
 		return false
 	}

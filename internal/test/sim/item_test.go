@@ -80,6 +80,9 @@ type level struct {
 	tk, tc     int64 // millitokens held, and consumed less returned
 	cp, ra, rp int64
 	renews     *recurrence // of a quota
+	// granted is among how many shards a quota was divided when it was last renewed; 0 is among as
+	// many as there are. full is what a shard holds from the next edge on.
+	granted, full int64
 	// life counts the times the limit was put on the item: 1 is the first.
 	life int
 }
@@ -99,10 +102,14 @@ func levelOf(l limiter.Limit) level {
 // of is shard number's part of a limit divided among n shards. It has every n-th millitoken
 // of the capacity, counted from its own number; a longer period divides the rate.
 func (l level) of(shard, n int) level {
-	if n > 1 {
-		l.cp = (l.cp - int64(shard) + int64(n) - 1) / int64(n)
-		l.rp *= int64(n)
+	part := func(n int64) int64 { return (l.cp - int64(shard) + n - 1) / n }
+	l.full = part(int64(n))
+	if l.renews != nil && l.granted != 0 {
+		l.cp = part(l.granted)
+	} else {
+		l.cp = l.full
 	}
+	l.rp *= int64(n)
 	return l
 }
 
@@ -170,6 +177,7 @@ func readState(it item) *state {
 			if l.renews = recurrenceOf(code, text(it["sched_tz"])); l.renews == nil || l.ra != 0 {
 				s.half = append(s.half, name+".rsched")
 			}
+			l.granted = f["gc"]
 		}
 		s.levels[name] = l
 	}

@@ -27,7 +27,7 @@ func (l level) earned(a, b int64) int64 {
 // balance is what a limit holds at an instant.
 func (l level) balance(rf, now int64) int64 {
 	if l.renewed(rf, now) {
-		return l.cp
+		return l.full
 	}
 	return min(l.cp, l.tk+l.earned(rf, now))
 }
@@ -37,7 +37,7 @@ func (l level) balance(rf, now int64) int64 {
 func (l level) carried(rf, now int64, next level) int64 {
 	held := l.balance(rf, now)
 	if l.renews != nil && next.renews != nil {
-		held += next.cp - l.cp
+		held += next.full - l.full
 	}
 	return min(held, next.cp)
 }

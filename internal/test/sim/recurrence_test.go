@@ -6,7 +6,6 @@ import (
 	"sort"
 	"sync"
 	"time"
-
 	_ "time/tzdata"
 
 	limiter "github.com/zeroae/zae-limiter-go"
