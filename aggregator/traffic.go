@@ -77,7 +77,8 @@ func (a *Aggregator) Traffic() Traffic { return a.traffic.read(a.o.Now()) }
 // Here a bucket without a place gets that of the bucket with the lowest score, and its score
 // (the algorithm Space-Saving). A score is never below the writes of the minute, and the
 // lowest is at most the mean. So each bucket with more than 1/256 of a minute's writes has a
-// place at the end. What it counted before it lost an earlier one is among the others.
+// place at the end. A bucket that loses its place leaves its counts to
+// Traffic.Other.
 type traffic struct {
 	most   int           // buckets to tell by shard
 	maxAge time.Duration // of records

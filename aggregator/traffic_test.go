@@ -104,7 +104,7 @@ func TestTrafficCountsWritesWithoutRecords(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 		}
 		wantTraffic(t, a, "/0: 0 writes, 1000 left, 0 doublings, 0 throttles", "user/0: 1000 writes, 500 left, 0 doublings, 0 throttles")
-		// What was written between the minutes belongs to neither.
+		// Neither minute has the writes between them.
 		feed(t, a, wrote(2_000, item("user", 0, 1, 1_999), item("user", 0, 1, 2_000)))
 		wantTraffic(t, a, "/0: 1 writes, 500 left, 0 doublings, 0 throttles")
 		// After a pause, a minute is as long as before.
@@ -144,7 +144,7 @@ func TestADoublingIsCountedOnce(t *testing.T) {
 	})
 }
 
-// What is left is the balance at the record's instant: what was stored, and what the limit
+// The writes left are the balance at the record's instant: the stored balance, and what the limit
 // earned since the stamp, up to its capacity.
 func TestWritesLeft(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 
 var usageEntities = flag.Int("usage.entities", 3000, "entities of the long test of what reading usage costs")
 
-// What a read of a resource costs, whose entities have each a bucket with 16 hours and a page
-// with 20 hours of the month. A hundred buckets share a request. A thousand share the requests
+// A read of a resource has its cost. Each entity has a bucket with 16 hours and a page with 20
+// hours of the month. A hundred buckets share a request. A thousand share the requests
 // for their pages, of which each partition has a part.
 func TestLongReadsOfAResourceCost(t *testing.T) {
 	const hours, inPage, batch = 36, 20, 25

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// The peer's aggregator counts twice what buckets keep. What it counted before it was switched
-// off does not, nor do copies of our days.
+// The peer's aggregator counts twice what buckets keep. Its counts from before it was switched
+// off do not count twice, nor do copies of our days.
 func TestPeerCounts(t *testing.T) {
 	t.Parallel()
 	hour, today := usage.Hourly.Start(start), usage.Daily.Start(start)

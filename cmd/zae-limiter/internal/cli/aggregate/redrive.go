@@ -35,8 +35,8 @@ queue has messages that name ranges of the table's stream. The command reads eac
 the stream, which keeps records for 24 hours, processes it, and deletes the message only
 then. You may run it again: it counts nothing twice.
 
-Buckets in use keep their usage themselves. What is saved from a range is the usage of buckets
-that were deleted in it. Usage is exact afterwards, whatever the function did with later records.
+Buckets in use keep their usage themselves. The command saves the usage of buckets that were
+deleted in a range. Usage is exact afterwards, whatever the function did with later records.
 
 The command keeps some messages, with one of these states:
   expired     the stream no longer has the range; --discard-expired deletes the message
