@@ -74,8 +74,16 @@ func TestRotationFailsNoCall(t *testing.T) {
 				t.Error(err)
 			}
 			got := d.taken(t)
-			if len(got) != callers*calls+1 || got[0] != "FIRST" || !slices.Contains(got[rotates:], "SECOND") || slices.Contains(got[rotates+2*callers:], "FIRST") {
-				t.Errorf("signed by %v", got)
+			// A caller may have signed one request with the old ones, which arrives late, and wait for an
+			// answer that the machine gave before.
+			late := 0
+			for _, by := range got[min(rotates, len(got)):] {
+				if by == "FIRST" {
+					late++
+				}
+			}
+			if len(got) != callers*calls+1 || got[0] != "FIRST" || got[len(got)-1] != "SECOND" || late > 2*callers {
+				t.Errorf("%d signed by old credentials after the rotation: %v", late, got)
 			}
 		})
 	}
