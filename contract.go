@@ -14,6 +14,8 @@ type (
 	Bucket = store.Bucket
 	// A Limit is a token bucket's configuration.
 	Limit = store.Limit
+	// A Renewal says when a quota renews; [ParseRenewal] makes it.
+	Renewal = store.Renewal
 	// An Entity is a consumer; it may have a parent and cascade to it.
 	Entity = store.Entity
 	// A Config is what one level of configuration sets.

@@ -97,3 +97,40 @@ func TestRetryAfterInWholeSeconds(t *testing.T) {
 		}
 	}
 }
+
+// A quota has no refill in JSON, and says when it renews, as in the peer's error body.
+func TestAQuotaInJSON(t *testing.T) {
+	t.Parallel()
+	month, err := limiter.ParseRenewal("month", "Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resets := time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		status  limiter.Status
+		has     []string
+		hasNone []string
+	}{
+		{limiter.Status{Limit: limiter.Quota("q", 5, month), ResetsAt: resets, ResetsIn: time.Hour}, []string{"capacity", "resets_at_ms"}, []string{"refill_amount", "refill_period_seconds"}},
+		{limiter.Status{Limit: limiter.PerMinute("q", 5)}, []string{"capacity", "refill_amount", "refill_period_seconds"}, []string{"resets_at_ms"}},
+	} {
+		text, err := json.Marshal(tt.status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body map[string]any
+		if err := json.Unmarshal(text, &body); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range tt.has {
+			if body[name] == nil {
+				t.Errorf("%s lacks %s", text, name)
+			}
+		}
+		for _, name := range tt.hasNone {
+			if _, has := body[name]; has {
+				t.Errorf("%s has %s", text, name)
+			}
+		}
+	}
+}

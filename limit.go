@@ -38,6 +38,26 @@ func PerDay(name string, rate int64, opts ...LimitOption) Limit {
 	return Custom(name, rate, 24*time.Hour, opts...)
 }
 
+// Quota is a limit of amount tokens for each period of a calendar: when a period begins, the
+// quota is renewed as a whole, and it earns nothing until the next one. See [ParseRenewal].
+func Quota(name string, amount int64, renews *Renewal) Limit {
+	return Limit{Name: name, Capacity: amount, Renews: renews}
+}
+
+// ParseRenewal reads when a quota renews, in the time zone of an IANA name; "" is UTC. One or
+// several of these, separated by ";":
+//
+//	day                    at midnight
+//	week from monday
+//	month                  on its first day
+//	month from day 31      on its last day, where it is shorter
+//	month from last day
+//	year from 29 february  on the 28th in other years
+//	0 9 * * mon            five fields of cron
+//
+// All but the last may end in a time: "day at 06:30". The error is a [*ValidationError].
+func ParseRenewal(text, zone string) (*Renewal, error) { return store.ParseRenewal(text, zone) }
+
 // Custom is a limit of amount tokens every period. The period is a whole number of
 // seconds.
 func Custom(name string, amount int64, period time.Duration, opts ...LimitOption) Limit {

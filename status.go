@@ -41,6 +41,10 @@ type Status struct {
 	// have returned make it shorter. [Limiter.TimeUntilAvailable] always asks the
 	// store.
 	RetryAfter time.Duration
+	// ResetsAt is when a quota's period ends, by the clock of the store, and ResetsIn how long
+	// that was after the decision. Both are zero if the limit is no quota.
+	ResetsAt time.Time
+	ResetsIn time.Duration
 }
 
 // RetryAfterSeconds is RetryAfter in whole seconds, rounded up, as the header Retry-After
@@ -65,20 +69,27 @@ type statusJSON struct {
 	Resource      string   `json:"resource"`
 	Limit         string   `json:"limit_name"`
 	Capacity      int64    `json:"capacity"`
-	Amount        int64    `json:"refill_amount"`
-	PeriodSeconds int64    `json:"refill_period_seconds"`
+	Amount        int64    `json:"refill_amount,omitempty"` // of a rate, which never has 0
+	PeriodSeconds int64    `json:"refill_period_seconds,omitempty"`
 	Available     int64    `json:"available"`
 	Requested     int64    `json:"requested"`
 	Exceeded      bool     `json:"exceeded"`
 	RetrySeconds  *float64 `json:"retry_after_seconds"`
 	RetryMillis   *int64   `json:"retry_after_ms"`
+	ResetsAt      *int64   `json:"resets_at_ms,omitempty"`
 }
 
 // jsonOf is a status in JSON; the wait is null if it is [Never].
 func jsonOf(s *Status) statusJSON {
 	seconds, millis := jsonWait(s.RetryAfter)
+	var resets *int64
+	if !s.ResetsAt.IsZero() {
+		ms := s.ResetsAt.UnixMilli()
+		resets = &ms
+	}
 	return statusJSON{
-		Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name,
+		ResetsAt: resets,
+		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
 		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
 		RetrySeconds: seconds, RetryMillis: millis,
@@ -253,6 +264,10 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(params, a.Limit),
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
+	if r := params.Renewal; r != nil {
+		end := r.Next(now)
+		st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond
+	}
 	if !c.Granted && a.Milli > 0 {
 		for _, i := range unseen {
 			parts = append(parts, plan.Holding{Limit: plan.Share(params, i, len(shards)), At: now})
@@ -266,6 +281,9 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 // limitOf is p as users see it: whole tokens, and whole seconds where the stored values
 // are whole.
 func limitOf(p store.Params, name string) Limit {
+	if p.Renewal != nil {
+		return Limit{Name: name, Capacity: max(1, p.Capacity/milli), Renews: p.Renewal}
+	}
 	return Limit{
 		Name: name, Capacity: max(1, p.Capacity/milli), Amount: p.Amount / milli,
 		Period: time.Duration(p.Period) * time.Millisecond,

@@ -322,8 +322,12 @@ func (l *Limiter) due(refusal *ExceededError) time.Duration {
 // longestEarned is the longest time that earnedIn tells.
 const longestEarned time.Duration = math.MaxInt64 / 4
 
-// earnedIn is the time in which a limit earns tokens.
-func earnedIn(limit *Limit, tokens int64) time.Duration {
+// earnedIn is the time in which a limit earns tokens. A quota earns them all when it renews.
+func earnedIn(s *Status, tokens int64) time.Duration {
+	limit := &s.Limit
+	if limit.Renews != nil {
+		return s.ResetsIn
+	}
 	ns := float64(tokens) / float64(max(1, limit.Amount)) * float64(limit.Period)
 	return time.Duration(min(ns, float64(longestEarned))).Truncate(time.Millisecond)
 }
@@ -340,10 +344,11 @@ func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
 		first := min(ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}], math.MaxInt64/4)
 		switch missing := first + s.Requested - s.Available; {
 		case first == 0 || s.RetryAfter == Never || missing <= 0:
+		case s.Exceeded && s.Limit.Renews != nil && first+s.Requested <= s.Limit.Capacity: // all get theirs when it renews
 		case s.Exceeded:
-			s.RetryAfter = min(s.RetryAfter, Never-1-longestEarned) + earnedIn(&s.Limit, first)
+			s.RetryAfter = min(s.RetryAfter, Never-1-longestEarned) + earnedIn(s, first)
 		default:
-			s.Exceeded, s.RetryAfter = true, earnedIn(&s.Limit, missing)
+			s.Exceeded, s.RetryAfter = true, earnedIn(s, missing)
 		}
 	}
 	return late

@@ -40,7 +40,22 @@ func (r random) maybe() int64 {
 func (r random) number() int64 { return r.Int64N(1e12) + 1 }
 
 func (r random) params() store.Params {
-	return store.Params{Capacity: r.number(), Amount: r.number(), Period: r.number()}
+	p := store.Params{Capacity: r.number(), Amount: r.number(), Period: r.number()}
+	if r.IntN(3) == 0 {
+		p.Amount, p.Renewal = 0, calendars[r.IntN(len(calendars))]
+	}
+	return p
+}
+
+// calendars are of quotas.
+var calendars = [...]*store.Renewal{calendar("day"), calendar("month from last day")}
+
+func calendar(words string) *store.Renewal {
+	r, err := store.ParseRenewal(words, "Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	return r
 }
 
 // names returns up to four limit names, in order.
@@ -91,6 +106,7 @@ func (r random) image(names []string) *store.Image {
 	if r.IntN(3) == 0 {
 		i.Features = store.Quota
 	}
+	i.RenewsByDefault = r.IntN(4) == 0
 	for _, name := range names {
 		i.Limits = append(i.Limits, store.LimitState{Name: name, Params: r.params(), Tokens: r.number()})
 	}
@@ -98,7 +114,7 @@ func (r random) image(names []string) *store.Image {
 }
 
 func (r random) change(name string) store.Change {
-	c := store.Change{Limit: name, Earned: r.number(), Debit: r.maybe(), AtLeast: r.number(), AtMost: r.number(), Params: r.params()}
+	c := store.Change{Limit: name, Earned: r.number(), Debit: r.maybe(), AtLeast: r.number(), AtMost: r.number(), Params: r.params(), Renews: r.IntN(4) == 0}
 	switch r.IntN(3) {
 	case 0:
 		c.AtLeast = c.AtMost
@@ -112,9 +128,12 @@ func (r random) refill() *store.Refill {
 	names := r.names()
 	f := &store.Refill{
 		Seen: r.image(names), RefilledAt: r.number(), Loose: r.IntN(4) == 0, Writes: r.change(schema.WCU),
-		Expiry: store.Expiry{Change: r.flip()}, Lapse: r.flip(),
+		Expiry: store.Expiry{Change: r.flip()}, Validity: store.Validity{Change: r.flip()},
 	}
 	f.Bucket = f.Seen.Bucket
+	if f.Validity.Change {
+		f.Validity.Until = r.maybe()
+	}
 	if f.Expiry.Change {
 		f.Expiry.At = r.maybe()
 	}
@@ -167,7 +186,7 @@ func (r random) refill() *store.Refill {
 
 func (r random) adjust() *store.Adjust {
 	names := r.names()
-	a := &store.Adjust{Seen: r.image(names)}
+	a := &store.Adjust{Seen: r.image(names), Before: r.maybe()}
 	a.Bucket = a.Seen.Bucket
 	for _, name := range names {
 		d := store.Delta{Limit: name, Tokens: r.number(), Consumed: r.number(), AtMost: r.number(), Covered: r.flip(), Pinned: r.flip()}

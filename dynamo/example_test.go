@@ -56,7 +56,7 @@ func ExampleStore_SetLimits() {
 		panic(err)
 	}
 	fmt.Println(config.Limits)
-	// Output: [{rpm 100 100 1m0s}]
+	// Output: [rpm: 100 every 1m0s]
 }
 
 // Without the limits of a level, the next level holds.
@@ -92,8 +92,8 @@ func ExampleStore_DeleteLimits() {
 	}
 	show()
 	// Output:
-	// entity_resource [{rpm 500 500 1m0s}]
-	// resource [{rpm 100 100 1m0s}]
+	// entity_resource [rpm: 500 every 1m0s]
+	// resource [rpm: 100 every 1m0s]
 }
 
 // SetSystem says what holds for every entity and resource without limits of its own, and
@@ -112,7 +112,7 @@ func ExampleStore_SetSystem() {
 		panic(err)
 	}
 	fmt.Println(config.Limits, config.OnUnavailable)
-	// Output: [{rpm 60 60 1m0s}] allow
+	// Output: [rpm: 60 every 1m0s] allow
 }
 
 // Each change of limits has an event, which names the principal.

@@ -17,7 +17,7 @@ import (
 //	UPDATE  the survivor       what [Store.Refill] does, under the same condition
 //	DELETE  the retired shard  if rf, shard_count and cp, ra, rp of every limit are as seen, tk of
 //	                           each lies between its AtLeast and the balance seen, and it has
-//	                           neither disabled nor vu
+//	                           the vu seen and no disabled
 //
 // Refusals are in that order, pair by pair. Errors are as for [Store.Gather].
 func (s *Store) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
@@ -97,7 +97,11 @@ func describeRetirement(w *expression.Write, p *store.Pair) {
 	w.Require(expression.RF.Equals(w.Number(":seen", img.RefilledAt)))
 	w.Require(expression.ShardCount.Equals(w.Number(":sc", int64(img.ShardCount))))
 	w.Require(expression.Disabled.Absent())
-	w.Require(expression.ValidUntil.Absent())
+	if p.Retired.HasValidUntil {
+		w.Require(expression.ValidUntil.Equals(w.Number(":vu", p.Retired.ValidUntil)))
+	} else {
+		w.Require(expression.ValidUntil.Absent())
+	}
 	for i := range img.Limits {
 		seen := &img.Limits[i]
 		l := w.Limit(i, seen.Name)

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,9 +16,10 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; cp, ra, rp of changed limits; new limits whole; the owner;
-//	       shard_count
-//	REMOVE vu, ttl, removed limits whole
+//	SET    rf; ttl; vu; cp, ra, rp, rsched of changed limits; sched_tz; new limits whole;
+//	       the owner; shard_count; gc of quotas that get another share
+//	REMOVE vu, ttl, removed limits whole; tu of quotas that get another share; rsched, gc, tu
+//	       of limits that are no quotas any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn
 //	if     rf, vu and shard_count as seen; disabled as seen;
 //	       tk of every limit within the bounds that keep what it earned whole
@@ -112,6 +114,7 @@ func describeRefill(w *expression.Write, r *store.Refill) {
 	if slices.ContainsFunc(r.Changes, func(c store.Change) bool { return c.Debit > 0 }) {
 		addAcquire(w)
 	}
+	setZone(w, r)
 	describeChange(w, w.WriteLimit(len(r.Changes)), r, &r.Writes, terse)
 	for i := range r.Changes {
 		c := &r.Changes[i]
@@ -156,7 +159,10 @@ func describeItem(w *expression.Write, r *store.Refill) {
 	} else {
 		w.Require(expression.ValidUntil.Absent())
 	}
-	if r.Lapse {
+	switch {
+	case r.Validity.Until != 0:
+		w.Set(expression.ValidUntil, w.Number(":until", r.Validity.Until))
+	case r.Validity.Change:
 		w.Remove(expression.ValidUntil)
 	}
 	requireShardCount(w, r.Seen.ShardCount)
@@ -216,6 +222,7 @@ func describeOwner(w *expression.Write, o *store.Owner, seen *store.Image) {
 // describeChange states what a refill does to one limit. A terse one needs fewer
 // operators.
 func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change, terse bool) {
+	describeGrant(w, l, r, c)
 	switch {
 	case r.FullSince != 0:
 		describeFill(w, l, c)
@@ -227,14 +234,63 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 		}
 	case c.Kind == store.AddLimit:
 		describeAddition(w, l, c, terse)
+		setRenewal(w, l, r.Seen, c)
 	default:
 		if c.Kind == store.SetParams {
 			p := newParameters(l, &c.Params)
 			p.set(w, l)
+			setRenewal(w, l, r.Seen, c)
 		}
 		w.Add(l.Tokens(), l.Number('d', c.Earned-c.Debit))
 		addDebit(w, l, c)
 		requireBalance(w, l, c)
+	}
+}
+
+// describeGrant makes a quota's grant the share that it has after a refill, without a top-up. The
+// item says among how many shards the quota was divided, as a peer's do. A peer that doubles the bucket
+// guesses it otherwise from the balance, and makes tokens if less than a half is left.
+func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
+	was, _ := r.Seen.Limit(c.Limit)
+	next := was.Renewal
+	if c.Kind == store.SetParams || c.Kind == store.AddLimit {
+		next = c.Params.Renewal
+	}
+	switch {
+	case c.Kind == store.RemoveLimit:
+	case next != nil && (c.Renews || was.Renewal == nil):
+		w.Set(l.Grant(), l.Number('g', int64(cmp.Or(r.ShardCount, r.Seen.ShardCount))))
+		w.Remove(l.TopUp())
+	case next == nil && was.Renewal != nil:
+		w.Remove(l.Grant())
+		w.Remove(l.TopUp())
+	}
+}
+
+// setZone sets the time zone of the quotas that a refill adds or changes. An item has one zone,
+// and so have the quotas of a level.
+func setZone(w *expression.Write, r *store.Refill) {
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		if renewal := c.Params.Renewal; renewal != nil && (c.Kind == store.AddLimit || c.Kind == store.SetParams) {
+			w.Set(expression.Zone, w.Text(":tz", renewal.Zone()))
+			return
+		}
+	}
+}
+
+// setRenewal makes a limit the quota that it is to be, or no quota. Where a peer has written a
+// default for all limits of an item, a limit that is no quota says so.
+func setRenewal(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+	was, _ := seen.Limit(c.Limit)
+	switch code, _ := schema.EncodeRenewal(c.Params.Renewal); {
+	case c.Params.Renewal == was.Renewal && c.Kind == store.SetParams:
+	case c.Params.Renewal != nil:
+		w.Set(l.Renewal(), l.Text('z', code))
+	case seen.RenewsByDefault:
+		w.Set(l.Renewal(), l.Text('z', schema.NoSchedule))
+	case was.Renewal != nil:
+		w.Remove(l.Renewal())
 	}
 }
 

@@ -151,7 +151,7 @@ func (w *plot) write(ctx context.Context, kind string) (store.Outcome, error) {
 func (w *plot) refill() *store.Refill {
 	const token = 1000
 	return &store.Refill{
-		Bucket: plantedBucket, Seen: w.seen, RefilledAt: plantedAt + 1, Lapse: w.seen.HasValidUntil && w.seen.ValidUntil <= plantedAt,
+		Bucket: plantedBucket, Seen: w.seen, RefilledAt: plantedAt + 1, Validity: store.Validity{Change: w.seen.HasValidUntil && w.seen.ValidUntil <= plantedAt},
 		Writes:  store.Change{Limit: schema.WCU, Debit: token, AtLeast: token, AtMost: 100_000},
 		Changes: []store.Change{{Limit: "rpm", Earned: token, AtLeast: 0, AtMost: 99_000}},
 	}

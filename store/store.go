@@ -124,10 +124,14 @@ type Image struct {
 	// ExpiresAt is when the sweep may delete the item, in seconds since the Unix epoch;
 	// 0 is never.
 	ExpiresAt int64
-	// ValidUntil is when the item's parameters lapse, if HasValidUntil. A peer writes 0
-	// to request one write that trims every balance.
+	// ValidUntil is when the item's parameters lapse, if HasValidUntil: the end of the
+	// periods of its quotas, see [ValidUntil]. A peer writes 0 to request one write that
+	// trims every balance.
 	ValidUntil    int64
 	HasValidUntil bool
+	// RenewsByDefault says that limits of the item renew which do not say so themselves; only a
+	// peer writes that.
+	RenewsByDefault bool
 	// Disabled is an operator's switch: no tokens may be acquired.
 	Disabled bool
 	// Features are those of a peer that the item uses. An item that is not
@@ -184,7 +188,20 @@ type LimitState struct {
 	// because the count has no end. Only the difference between two images of an item
 	// has a meaning. It is exact, by wrap-around, within 64 bits.
 	Consumed int64
+	// Granted is what a peer or an operator made of the shard's part of a quota until its period
+	// ends; nil, as on nearly every item, if the part is the share.
+	Granted *Granted
 	Params
+}
+
+// Granted is a part of a quota that is not the shard's share, until the period ends. It is
+// immutable.
+type Granted struct {
+	// Shards is the number of shards among which the quota was divided when the shard's balance
+	// was renewed, if it is not ShardCount; 0 otherwise.
+	Shards int
+	// TopUp is what an operator has added since, in millitokens.
+	TopUp int64
 }
 
 // ConsumedSince is how much was consumed between an earlier image of the limit and this
@@ -228,18 +245,6 @@ type Turn struct {
 	From *Image
 }
 
-// Params are a limit's parameters as a bucket item stores them.
-type Params struct {
-	Capacity int64 // millitokens
-	Amount   int64 // millitokens earned every Period
-	Period   int64 // milliseconds
-}
-
-// Params are the limit's parameters as a bucket item stores them.
-func (l Limit) Params() Params {
-	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds()}
-}
-
 // An Outcome is the answer to a conditional write.
 type Outcome struct {
 	// Applied says that the write took place.
@@ -254,6 +259,9 @@ type Outcome struct {
 type Amount struct {
 	Limit string
 	Milli int64 // millitokens
+	// Until is, for a credit of a quota, the end of the period in which the amount was
+	// debited. The credit does not reach the balance of another period. 0 is of no quota.
+	Until int64
 }
 
 // A Take debits every amount, and one token of the hidden write limit. It requires that
@@ -331,8 +339,9 @@ type Refill struct {
 	Writes  Change
 	Changes []Change // by limit name; limits without one are left alone
 	Expiry  Expiry
-	// Lapse removes ValidUntil: this write does the trim that a peer requested.
-	Lapse bool
+	// Validity changes ValidUntil: the write begins a period, or does the trim that a peer
+	// requested.
+	Validity Validity
 	// ShardCount, if not 0, replaces the item's number of shards.
 	ShardCount int
 	// Owner, if not nil, replaces the owner that the item has copied.
@@ -354,6 +363,9 @@ type Change struct {
 	// land between image and write without losing accrual or lifting the balance above
 	// the capacity. [AddLimit] does not use them.
 	AtLeast, AtMost int64
+	// Renews ends what a shard was Granted of a quota: the write begins a period, or gives the
+	// shard another share. A limit that becomes a quota has no grant.
+	Renews bool
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
@@ -377,6 +389,13 @@ type Expiry struct {
 	At     int64 // seconds since the Unix epoch; 0 is never
 }
 
+// A Validity changes when the parameters of a bucket item lapse. The zero Validity changes
+// nothing.
+type Validity struct {
+	Change bool
+	Until  int64 // in milliseconds since the Unix epoch; 0 is never
+}
+
 // An Owner is what a bucket item copies from its entity's record.
 type Owner struct {
 	Cascade     bool
@@ -396,6 +415,7 @@ type Create struct {
 	Writes     NewLimit   // the hidden write limit
 	Owner      Owner
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
+	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
 }
 
 // Stamp is the stamp of the item.
@@ -428,8 +448,8 @@ type Pair struct {
 	// number of shards.
 	Survivor *Refill
 	// Retired is the image of the deleted shard. The shard must still have the image's
-	// stamp, number of shards and parameters. It must be neither disabled nor have a
-	// ValidUntil, and must hold no more of any limit than the image.
+	// stamp, number of shards, parameters and ValidUntil. It must not be disabled, and must hold
+	// no more of any limit than the image.
 	Retired *Image
 	// AtLeast is the least that the retired shard must still hold of each limit of
 	// Retired, in order.
@@ -468,7 +488,10 @@ type Adjust struct {
 	Bucket
 	Seen   *Image
 	Deltas []Delta // by limit name
-	Turn   *Turn   // as in [Take]
+	// Before, if not 0, is the instant before which the item's stamp must lie, and it must not
+	// have been moved back since Seen: a credit is of the period of Seen, which ends then.
+	Before int64
+	Turn   *Turn // as in [Take]
 }
 
 // A Delta is what an [Adjust] does to one limit.

@@ -60,7 +60,9 @@ func (s *Settler) adjust(ctx context.Context, img *store.Image, deltas []store.A
 		return s.adjustAlone(ctx, acct, img, deltas)
 	}
 	defer ln.Leave(s.places)
-	crowd := ln.Along(t, mostShared, func(other *Claim) bool { return !plan.Lacks(img, other.Terms.Amounts) })
+	crowd := ln.Along(t, mostShared, func(other *Claim) bool {
+		return !plan.Lacks(img, other.Terms.Amounts) && plan.AreOfOnePeriod(deltas, other.Terms.Amounts)
+	})
 	if len(crowd) > 1 {
 		ctx = s.Detach(ctx) // the write belongs to no single caller
 	}

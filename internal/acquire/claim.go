@@ -136,7 +136,8 @@ func UnknownToAll(child, parent *Claim) []string {
 	return slices.DeleteFunc(slices.Clone(child.Terms.Unknown), func(name string) bool { return !slices.Contains(parent.Terms.Unknown, name) })
 }
 
-// addTo adds amounts to a sum, which is ordered by limit name.
+// addTo adds amounts to a sum, which is ordered by limit name. A credit of several periods
+// counts as one of the first.
 func addTo(sum, amounts []store.Amount) []store.Amount {
 	for _, a := range amounts {
 		i, found := slices.BinarySearchFunc(sum, a.Limit, func(s store.Amount, name string) int { return strings.Compare(s.Limit, name) })
@@ -144,6 +145,9 @@ func addTo(sum, amounts []store.Amount) []store.Amount {
 			sum = slices.Insert(sum, i, store.Amount{Limit: a.Limit})
 		}
 		sum[i].Milli += a.Milli
+		if a.Until != 0 && (sum[i].Until == 0 || a.Until < sum[i].Until) {
+			sum[i].Until = a.Until
+		}
 	}
 	return sum
 }

@@ -183,6 +183,8 @@ func (p *pursuit) carry(ctx context.Context, next plan.Step) (done bool, err err
 		return true, p.disabled()
 	case plan.Unsupported: // it cannot tell whether the item has what the claim names
 		return true, unsupported(c.Bucket, cmp.Or(p.img.Features, c.Terms.Configured.Features))
+	case plan.OtherZone:
+		return true, c.Terms.Target.OtherZone(p.img)
 	case plan.Done:
 	}
 	p.end()
@@ -463,12 +465,13 @@ func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 	var life int64
 	for _, limit := range c.Terms.Target.Limits {
 		p := limit.Params()
-		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, multiplier))
+		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, now, multiplier))
 		n.Limits = append(n.Limits, store.NewLimit{
 			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
 			Tokens:      p.Capacity,
 		})
 	}
+	n.ValidUntil = store.ValidUntil(now, n.Limits, func(l *store.NewLimit) store.Params { return l.Params })
 	if c.Terms.Target.Expires {
 		n.ExpiresAt = plan.ExpiresAt(life, now, multiplier)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -184,7 +185,7 @@ func (wr *writer) double(ctx context.Context, acct *account, b store.Bucket, lef
 // after wait. It doubles the bucket if that helps. It returns nil after the wait, if it
 // can do no more.
 func (wr *writer) doubleOrWait(ctx context.Context, acct *account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
-	if count := acct.ShardCount(); count >= store.MaxShards || img.IsEvaluable() && !img.HasValidUntil && acct.MayDouble(wr.Uptime(), memory.DoublingPause) {
+	if count := acct.ShardCount(); count >= store.MaxShards || plan.IsPlain(img, img.RefilledAt) && acct.MayDouble(wr.Uptime(), memory.DoublingPause) {
 		if changed, err := wr.double(ctx, acct, img.Bucket, left); changed || err != nil {
 			return cmp.Or(err, errShardsChanged)
 		}

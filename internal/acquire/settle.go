@@ -45,16 +45,15 @@ func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int6
 		}
 		for j := 0; diff < 0 && j < len(t.parts); j++ {
 			if back := min(-diff, max(0, t.parts[j].written[i])); back > 0 {
-				deltas[j] = append(deltas[j], store.Amount{Limit: t.Entries[i].Limit, Milli: -back})
+				deltas[j] = append(deltas[j], store.Amount{Limit: t.Entries[i].Limit, Milli: -back, Until: plan.PeriodEnd(t.parts[j].image, t.Entries[i].Limit)})
 				diff += back
 			}
 		}
 	}
 	if len(more) > 0 {
 		for _, p := range s.allotDebits(ctx, t.parts[0].image, more) {
-			j := slices.IndexFunc(t.parts, func(q part) bool { return q.image.Shard == p.Image.Shard })
-			if j < 0 {
-				j = len(t.parts)
+			j := t.find(p.Image)
+			if j == len(t.parts) {
 				t.add(p.Image)
 				deltas = append(deltas, nil)
 			}

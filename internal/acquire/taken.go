@@ -45,7 +45,7 @@ type Entry struct {
 	Due   int64 // what a settlement that leaves the lease open is to leave debited
 }
 
-// A part is what a request took of one shard.
+// A part is what a request took of one shard, in one period of each of its quotas.
 type part struct {
 	image   *store.Image // the shard as last written or seen
 	written []int64      // for each entry, the amount debited in the store, in millitokens
@@ -79,12 +79,23 @@ func (t *Taken) Absorb(c *Claim) {
 
 // of returns the part of a shard, and makes it if nothing was taken of the shard yet.
 func (t *Taken) of(img *store.Image) *part {
-	i := slices.IndexFunc(t.parts, func(p part) bool { return p.image.Shard == img.Shard })
-	if i < 0 {
-		i = len(t.parts)
+	i := t.find(img)
+	if i == len(t.parts) {
 		t.add(img)
 	}
 	return &t.parts[i]
+}
+
+// find returns the number of the part of a shard, in the periods of its quotas; the number of
+// parts if there is none. What was taken in another period is another part: it must not be
+// returned to this one.
+func (t *Taken) find(img *store.Image) int {
+	for i := range t.parts {
+		if p := t.parts[i].image; p.Shard == img.Shard && plan.NextPeriod(p) == plan.NextPeriod(img) {
+			return i
+		}
+	}
+	return len(t.parts)
 }
 
 // add makes a part.

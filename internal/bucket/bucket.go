@@ -14,6 +14,13 @@
 // lost to rounding and there is no remainder to store, however often one
 // shared stamp is moved for some other limit's sake.
 //
+// # Quotas
+//
+// A limit with a Renewal is a quota: it earns nothing until its period ends, and is full
+// from then on, however much it owed. The stamp says of which period the balance is. So all
+// methods have for a quota the meaning that they have for other limits: of whatever lies
+// between two instants, one end of a period or many, the bucket is full once.
+//
 // # State
 //
 // A bucket is two numbers that the caller keeps: tokens, which may be negative
@@ -26,12 +33,14 @@
 // Results are exact for capacities and amounts up to 10^18 millitokens, periods
 // up to 3.2·10^13 ms (10^9 s over 32 shards) and balances down to −9·10^18;
 // where a result could leave an int64 its method says what happens. No argument
-// panics. A limit whose Amount or Period is not positive earns nothing.
+// panics. A limit whose Amount or Period is not positive earns nothing, unless it is a quota.
 package bucket
 
 import (
 	"math"
 	"math/bits"
+
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // A Limit is what one shard of a bucket may hold and earn.
@@ -39,6 +48,11 @@ type Limit struct {
 	Capacity int64 // millitokens, at least 1
 	Amount   int64 // millitokens earned every Period; 0 earns nothing
 	Period   int64 // milliseconds, at least 1
+	// Renewal, if not nil, makes the limit a quota, which has neither Amount nor Period. It
+	// is a calendar, not a session. Renewed is what the quota holds from the end of the period
+	// on; Capacity is the most that it holds until then.
+	Renewal *calendar.Renewal
+	Renewed int64
 }
 
 // Share returns what one shard of a limit divided among shards may hold and
@@ -56,19 +70,25 @@ func (l Limit) Share(shard, shards int) Limit {
 		return l
 	}
 	n := int64(shards)
-	share := Limit{Capacity: l.Capacity / n, Amount: l.Amount, Period: math.MaxInt64}
-	if int64(shard) < l.Capacity%n {
-		share.Capacity++
-	}
+	share := Limit{Capacity: part(l.Capacity, int64(shard), n), Amount: l.Amount, Period: math.MaxInt64, Renewal: l.Renewal, Renewed: part(l.Renewed, int64(shard), n)}
 	if l.Period <= math.MaxInt64/n {
 		share.Period = l.Period * n
 	}
 	return share
 }
 
+// part is how many of the numbers 0 to whole−1 are shard modulo shards.
+func part(whole, shard, shards int64) int64 {
+	if shard < whole%shards {
+		return whole/shards + 1
+	}
+	return whole / shards
+}
+
 // Earned is the number of millitokens that accrue after from and up to to:
 // never negative, 0 unless to is later than from, math.MaxInt64 if there are
-// more than that.
+// more than that. Of a quota that renews in between it is math.MaxInt64: as much as
+// any balance lacks.
 func (l Limit) Earned(from, to int64) int64 {
 	return int64(min(l.earned(from, to), math.MaxInt64))
 }
@@ -118,6 +138,8 @@ func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
 	switch {
 	case need <= 0:
 		return 0, true
+	case l.Renewal != nil:
+		return l.waitForRenewal(tokens, at, now, need)
 	case need > l.Capacity:
 		return 0, false
 	case tokens >= need:
@@ -141,7 +163,23 @@ func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
 	if e > distance(at, math.MaxInt64) {
 		return 0, false
 	}
-	end := int64(uint64(at) + e)
+	return waitUntil(int64(uint64(at)+e), now)
+}
+
+// waitForRenewal is Wait for a quota.
+func (l Limit) waitForRenewal(tokens, at, now, need int64) (ms int64, ok bool) {
+	end := l.Renewal.Next(at)
+	switch {
+	case end > now && min(tokens, l.Capacity) >= need:
+		return 0, true
+	case need > l.Renewed:
+		return 0, false
+	}
+	return waitUntil(end, now)
+}
+
+// waitUntil is the wait for an instant; not ok if it does not fit an int64.
+func waitUntil(end, now int64) (ms int64, ok bool) {
 	if end <= now {
 		return 0, true
 	}
@@ -162,6 +200,9 @@ func (l Limit) Room(tokens, credit int64) int64 {
 // fill is Balance, and whether the balance is other than tokens plus what was
 // earned.
 func (l Limit) fill(tokens, at, now int64) (balance int64, clamped bool) {
+	if l.Renewal != nil && l.renews(at, now) {
+		return l.Renewed, true
+	}
 	if tokens > l.Capacity {
 		return l.Capacity, true
 	}
@@ -175,7 +216,12 @@ func (l Limit) fill(tokens, at, now int64) (balance int64, clamped bool) {
 // earned is Earned, cut at math.MaxUint64: enough to tell that any two int64
 // balances are bridged.
 func (l Limit) earned(from, to int64) uint64 {
-	if to <= from || l.Amount <= 0 || l.Period <= 0 {
+	switch {
+	case to <= from:
+		return 0
+	case l.Renewal != nil && l.renews(from, to):
+		return math.MaxUint64
+	case l.Renewal != nil || l.Amount <= 0 || l.Period <= 0:
 		return 0
 	}
 	// ⌊to·ra/P⌋ − ⌊from·ra/P⌋ = ⌊((to−from)·ra + from·ra mod P) / P⌋: unlike the
@@ -190,6 +236,9 @@ func (l Limit) earned(from, to int64) uint64 {
 	quotient, _ := bits.Div64(hi, lo, period)
 	return quotient
 }
+
+// renews reports whether a quota begins a period after from and up to to.
+func (l Limit) renews(from, to int64) bool { return to > from && l.Renewal.Next(from) <= to }
 
 // phase is at·Amount mod Period, from 0 to Period−1 before the epoch too: how
 // far past its last grid line the limit is. Amount and Period are positive.

@@ -23,25 +23,23 @@ var questions = []struct{ name, spec, zone string }{
 // beforeLeapDay is an instant between the leap days of 2096 and 2104, the farthest from each other.
 var beforeLeapDay = time.Date(2100, 3, 1, 12, 34, 56, 0, time.UTC).UnixMilli()
 
+// BenchmarkPeriod is a question about the period that was asked for last, and about another one.
 func BenchmarkPeriod(b *testing.B) {
-	ask(b, func(r *calendar.Renewal, at int64) bool { return r.Period(at).End > at })
-}
-
-func BenchmarkNext(b *testing.B) {
-	ask(b, func(r *calendar.Renewal, at int64) bool { return r.Next(at) > at })
-}
-
-// ask asks a question about each of the specifications.
-func ask(b *testing.B, question func(r *calendar.Renewal, at int64) bool) {
-	b.Helper()
-	for _, q := range questions {
-		b.Run(q.name, func(b *testing.B) {
-			r := parse(b, q.spec, q.zone)
-			b.ReportAllocs()
-			for at := beforeLeapDay; b.Loop(); at++ {
-				if !question(r, at) {
-					b.Fatal(at)
-				}
+	const apart = -100 * 366 * 24 * 3_600_000 // longer than any period of the questions
+	for name, step := range map[string]int64{"same": 0, "other": apart} {
+		b.Run(name, func(b *testing.B) {
+			for _, q := range questions {
+				b.Run(q.name, func(b *testing.B) {
+					r := parse(b, q.spec, q.zone)
+					b.ReportAllocs()
+					at, next := beforeLeapDay, beforeLeapDay+step
+					for b.Loop() {
+						if r.Period(at).End <= at {
+							b.Fatal(at)
+						}
+						at, next = next, at
+					}
+				})
 			}
 		})
 	}
@@ -72,12 +70,16 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// No question allocates.
+// No question about the last period allocates, and one about another period allocates once, to remember it.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
 	for _, q := range questions {
 		r := parse(t, q.spec, q.zone)
 		if n := testing.AllocsPerRun(100, func() { r.Period(beforeLeapDay); r.Next(beforeLeapDay); r.Window(0, beforeLeapDay) }); n != 0 {
 			t.Errorf("%s: a question allocates %v times", q.spec, n)
+		}
+		const apart = 100 * 366 * 24 * 3_600_000
+		if n := testing.AllocsPerRun(100, func() { r.Period(beforeLeapDay - apart); r.Period(beforeLeapDay) }); n > 2 {
+			t.Errorf("%s: two questions about different periods allocate %v times", q.spec, n)
 		}
 		compact, _ := r.Encode()
 		if n := testing.AllocsPerRun(100, func() { _, _ = calendar.Decode(compact, q.zone) }); n != 0 {

@@ -111,6 +111,7 @@ func Decode(compact, zone string) (*Renewal, error) {
 	if r := renewals.find(key{compact, zone}); r != nil {
 		return r, nil
 	}
+	compact, zone = strings.Clone(compact), strings.Clone(zone) // the caller may use their memory again
 	z, err := LoadZone(zone)
 	if err != nil {
 		return nil, err

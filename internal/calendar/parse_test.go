@@ -54,6 +54,13 @@ func TestParse(t *testing.T) {
 		if compact != tt.compact || !ok || r.ForPeer() != strings.HasPrefix(tt.compact, "1") {
 			t.Errorf("%q is stored as %q, %t, for the peer %t; want %q", tt.text, compact, ok, r.ForPeer(), tt.compact)
 		}
+		patterns := r.Patterns()
+		if (len(patterns) > 0) != r.ForPeer() {
+			t.Errorf("%q: the patterns are %q", tt.text, patterns)
+		}
+		if r.ForPeer() && parse(t, strings.Join(patterns, ";"), "Europe/Berlin") != r {
+			t.Errorf("%q: the patterns %q are another renewal", tt.text, patterns)
+		}
 		if again, err := calendar.Decode(compact, "Europe/Berlin"); again != r {
 			t.Errorf("%q: decoded from %q to %v, %v: want the same pointer", tt.text, compact, again, err)
 		}

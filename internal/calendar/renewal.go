@@ -3,6 +3,7 @@ package calendar
 import (
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // A Renewal says when a quota renews: at the edges of one or several entries in a zone, or, for a session, a fixed time
@@ -13,6 +14,9 @@ type Renewal struct {
 	entries []entry
 	session int64 // milliseconds; 0: a calendar
 	code    string
+	// last is the period that was asked for last: nearly all questions are about the current one. Another one costs
+	// 0.3 to 1.3 µs and 16 bytes. That is so for the first write of a bucket in a period only.
+	last atomic.Pointer[Period]
 }
 
 // An entry is one source of edges: [cron] or [anniversary].
@@ -47,25 +51,19 @@ func (r *Renewal) Period(t int64) Period {
 		return Period{t, t + r.session}
 	}
 	t = within(t)
+	if p := r.last.Load(); p != nil && p.Start <= t && t < p.End {
+		return *p
+	}
 	p := Period{Start: r.edgeUpTo(r.entries[0], t), End: r.edgeAfter(r.entries[0], t)}
 	for _, e := range r.entries[1:] {
 		p.Start, p.End = max(p.Start, r.edgeUpTo(e, t)), min(p.End, r.edgeAfter(e, t))
 	}
+	r.last.Store(&p)
 	return p
 }
 
 // Next returns the end of [Renewal.Period]: the first instant after t at which the quota renews.
-func (r *Renewal) Next(t int64) int64 {
-	if r.session != 0 {
-		return t + r.session
-	}
-	t = within(t)
-	next := r.edgeAfter(r.entries[0], t)
-	for _, e := range r.entries[1:] {
-		next = min(next, r.edgeAfter(e, t))
-	}
-	return next
-}
+func (r *Renewal) Next(t int64) int64 { return r.Period(t).End }
 
 // Window is the period of a use at t, if the last session began at opened: that session until it has ended, and a new one
 // afterwards. For a calendar it is [Renewal.Period].
@@ -75,6 +73,9 @@ func (r *Renewal) Window(opened, t int64) Period {
 	}
 	return r.Period(t)
 }
+
+// Equal reports whether two Renewals are the same. It is == as a method, for packages that compare structs by reflection.
+func (r *Renewal) Equal(other *Renewal) bool { return r == other }
 
 // Session is the length of a session in milliseconds. It is 0 for a calendar.
 func (r *Renewal) Session() int64 { return r.session }

@@ -234,6 +234,20 @@ func (r *Renewal) String() string {
 	return strings.Join(texts, "; ")
 }
 
+// Patterns writes the renewal as the Python package does: five fields of cron for each entry. There are none if the
+// package cannot evaluate the renewal, or it is a session.
+func (r *Renewal) Patterns() (patterns []string) {
+	if !r.ForPeer() {
+		return nil
+	}
+	for _, e := range r.entries {
+		if c, ok := e.(*cron); ok {
+			patterns = append(patterns, c.fieldsText())
+		}
+	}
+	return patterns
+}
+
 // sessionText writes seconds in the largest unit that leaves no rest.
 func sessionText(seconds int64) string {
 	for _, unit := range []struct {

@@ -274,8 +274,8 @@ func (a *Account) Predicted(img *store.Image, m Moment) *store.Image {
 	guess.Limits = slices.Clone(img.Limits)
 	for i := range guess.Limits {
 		l := &guess.Limits[i]
-		part := plan.ShareOf(img, l.Params)
-		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.Now); was < part.Capacity/2 {
+		part := plan.ShareOf(img, l)
+		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.Now); was < part.Capacity/2 && l.Renewal == nil {
 			l.Tokens = was - part.Earned(img.RefilledAt, m.Now)
 		}
 	}

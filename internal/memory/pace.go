@@ -17,10 +17,11 @@ func plentyOf(part bucket.Limit, ask int64) int64 {
 }
 
 // scarcityPause is the pause of a writer that asks for an amount of a limit, in
-// milliseconds. It is 0 at a plentiful balance, and longest at an empty one.
+// milliseconds. It is 0 at a plentiful balance, and longest at an empty one. A quota earns
+// nothing during a pause.
 func scarcityPause(part bucket.Limit, balance, ask int64) float64 {
 	plenty := plentyOf(part, ask)
-	if balance >= plenty {
+	if balance >= plenty || part.Renewal != nil {
 		return 0
 	}
 	longest := int64(longestPauseMillis)
@@ -39,7 +40,7 @@ func (s *shard) pause(amounts []store.Amount, ahead bool) float64 {
 	pause := longestPauseMillis * min(1, max(0, (k.load-easyWritesPerSecond)/(fullWritesPerSecond-easyWritesPerSecond)))
 	for _, a := range amounts {
 		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 && !ahead {
-			part := plan.ShareOf(s.img, l.Params)
+			part := plan.ShareOf(s.img, &l)
 			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seen.Now+k.delay), a.Milli))
 		}
 	}
@@ -96,7 +97,7 @@ func (a *Account) Lacked(shard int, amounts []store.Amount, m Moment) (spread ti
 		if !ok || amount.Milli <= 0 {
 			continue
 		}
-		part := plan.ShareOf(s.img, l.Params)
+		part := plan.ShareOf(s.img, &l)
 		missing, _ := part.Wait(l.Tokens, s.img.RefilledAt, s.seen.Now, amount.Milli)
 		if missing <= 0 || !plan.IsSlow(part, amount.Milli, LongestAhead.Milliseconds()) {
 			continue
@@ -133,7 +134,7 @@ func (a *Account) poolLocked(amount store.Amount, up time.Duration) pool {
 			continue
 		}
 		if l, ok := img.Limit(amount.Limit); ok {
-			part := plan.ShareOf(img, l.Params)
+			part := plan.ShareOf(img, &l)
 			p.limit = plan.WholeOf(&l)
 			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.knownLocked(i).seen.Now))
 			p.plenty += max(amount.Milli, plentyOf(part, amount.Milli))

@@ -139,7 +139,7 @@ func TestWhatASharedItemHoldsByNow(t *testing.T) {
 		share(acct, start)
 		by := func(img *store.Image) int64 {
 			l, _ := img.Limit("rpm")
-			return plan.ShareOf(img, l.Params).Balance(l.Tokens, img.RefilledAt, later.Now) / milli
+			return plan.ShareOf(img, &l).Balance(l.Tokens, img.RefilledAt, later.Now) / milli
 		}
 		if got := by(acct.Predicted(img, later)); got != want {
 			t.Errorf("%d tokens are predicted to be %d, want %d", held, got, want)

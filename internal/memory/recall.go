@@ -68,7 +68,7 @@ func (a *Account) heldLocked(k int, now, amount, ahead int64) (held int64, ok bo
 			return 0, false
 		}
 		s := &img.Limits[k]
-		part := plan.ShareOf(img, s.Params)
+		part := plan.ShareOf(img, s)
 		held += max(0, part.Balance(s.Tokens, img.RefilledAt, now)+plan.AheadOf(part, amount, now, ahead))
 	}
 	return held, true

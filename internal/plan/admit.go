@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -35,14 +36,15 @@ func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p
 		s := &img.Limits[i]
 		held[i] = s.Tokens
 		if img.IsEvaluable() {
-			held[i] = ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
+			held[i] = ShareOf(img, s).Balance(s.Tokens, img.RefilledAt, now)
 		}
 	}
 	least := make([]int64, len(held)) // what the write must leave, unless it serves one caller
 	for i := range least {
-		part := ShareOf(img, img.Limits[i].Params)
-		most := (held[i] + part.Earned(now, now+p.Delay)) / p.Part
-		least[i] = held[i] - max(most, part.Earned(now, now+p.Turn))
+		part := ShareOf(img, &img.Limits[i])
+		// A quota that renews in the meantime earns without bound: all that it holds may go.
+		most := (held[i] + min(part.Earned(now, now+p.Delay), math.MaxInt64-max(0, held[i]))) / p.Part
+		least[i] = held[i] - min(max(most, part.Earned(now, now+p.Turn)), math.MaxInt64+min(0, held[i]))
 	}
 	// some reports whether one of the amounts would leave too little of its limit.
 	some := func(asked []store.Amount, isTooMuch func(i int, a store.Amount) bool) bool {
@@ -52,7 +54,7 @@ func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p
 		})
 	}
 	isShort := func(i int, a store.Amount) bool {
-		return held[i]+AheadOf(ShareOf(img, img.Limits[i].Params), a.Milli, now, p.Ahead) < a.Milli
+		return held[i]+AheadOf(ShareOf(img, &img.Limits[i]), a.Milli, now, p.Ahead) < a.Milli
 	}
 	isBeyondPace := func(i int, a store.Amount) bool { return held[i]-a.Milli < least[i] }
 	admitted := make([]T, 0, len(crowd))

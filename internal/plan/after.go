@@ -14,6 +14,7 @@ func ImageOf(n *store.Create) *store.Image {
 		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Stamp(), CreatedAt: n.Now, ExpiresAt: n.ExpiresAt, Hour: diary.HourOf(n.Now),
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
+		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,
 		Writes: stateOf(&n.Writes),
 	}
 	for i := range n.Limits {
@@ -34,7 +35,10 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 	img.Limits = slices.Clone(i.Limits)
 	for k := range img.Limits {
 		s := &img.Limits[k]
-		s.Tokens = ShareOf(i, s.Params).Balance(s.Tokens, i.RefilledAt, now)
+		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
+		if Renewed(i, s, now) {
+			s.Granted = nil
+		}
 		for _, a := range amounts {
 			if a.Limit == s.Name {
 				s.Tokens -= a.Milli
@@ -62,7 +66,10 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 		if behind != nil {
 			tokens += behind[i]
 		}
-		if ms, ok := ShareOf(img, s.Params).Wait(tokens+1, img.RefilledAt, max(now, img.RefilledAt), 1); ok {
+		if s.Renewal != nil {
+			continue // nothing is taken ahead of a quota
+		}
+		if ms, ok := ShareOf(img, &s).Wait(tokens+1, img.RefilledAt, max(now, img.RefilledAt), 1); ok {
 			at = max(at, now+min(ms, ahead))
 		}
 	}
@@ -80,8 +87,8 @@ func AfterRefill(r *store.Refill) *store.Image {
 	if r.Expiry.Change {
 		img.ExpiresAt = r.Expiry.At
 	}
-	if r.Lapse {
-		img.HasValidUntil, img.ValidUntil = false, 0
+	if r.Validity.Change {
+		img.HasValidUntil, img.ValidUntil = r.Validity.Until != 0, r.Validity.Until
 	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
@@ -113,6 +120,9 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	}
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
+	}
+	if ch.Renews {
+		s.Granted = nil
 	}
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params = ch.Params

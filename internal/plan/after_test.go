@@ -13,7 +13,7 @@ func TestAfterARefillNoLapsedValidityIsLeft(t *testing.T) {
 	for _, lapse := range []bool{true, false} {
 		seen := item(10_000, now, func(img *store.Image) { img.HasValidUntil, img.ValidUntil = true, now })
 
-		after := plan.AfterRefill(&store.Refill{Seen: seen, RefilledAt: now + 1, Lapse: lapse})
+		after := plan.AfterRefill(&store.Refill{Seen: seen, RefilledAt: now + 1, Validity: store.Validity{Change: lapse}})
 
 		if after.HasValidUntil == lapse || (after.ValidUntil == 0) != lapse {
 			t.Errorf("lapse %t: valid until %d, %t", lapse, after.ValidUntil, after.HasValidUntil)

@@ -103,6 +103,6 @@ func CoversTwice(img *store.Image, amounts []store.Amount, now int64) bool {
 	}
 	return !slices.ContainsFunc(amounts, func(a store.Amount) bool {
 		s, ok := img.Limit(a.Limit)
-		return ok && a.Milli > 0 && ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)/2 < a.Milli
+		return ok && a.Milli > 0 && ShareOf(img, &s).Balance(s.Tokens, img.RefilledAt, now)/2 < a.Milli
 	})
 }

@@ -43,18 +43,18 @@ func AheadOf(part bucket.Limit, amount, now, ahead int64) int64 {
 func EarnedTimes(img *store.Image, amounts []store.Amount, ms int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, a := range amounts {
-		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 {
-			least = min(least, ShareOf(img, s.Params).Earned(0, ms)/a.Milli)
+		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 && s.Renewal == nil {
+			least = min(least, ShareOf(img, &s).Earned(0, ms)/a.Milli)
 		}
 	}
 	return least
 }
 
 // IsSlow reports whether a share of a limit earns too few of an amount in a time, in
-// milliseconds, for several processes to take them ahead.
+// milliseconds, for several processes to take them ahead. A quota earns nothing.
 func IsSlow(part bucket.Limit, amount, ahead int64) bool {
 	const amounts = 8
-	return part.Earned(0, ahead/amounts) < amount
+	return part.Renewal != nil || part.Earned(0, ahead/amounts) < amount
 }
 
 // repairs returns what the write also makes of an item; nil if the item needs no repair.
@@ -76,7 +76,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 		if s, ok := img.Limit(a.Limit); ok {
 			if debit.AtMost = CeilingOf(img, &s, now); img.IsEvaluable() {
 				debit.Params = s.Params
-				debit.Ahead = AheadOf(ShareOf(img, s.Params), a.Milli, now, d.Ahead)
+				debit.Ahead = AheadOf(ShareOf(img, &s), a.Milli, now, d.Ahead)
 			}
 		}
 		t.Debits = append(t.Debits, debit)
@@ -113,7 +113,6 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	r = &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now),
 		RefilledAt: at,
-		Lapse:      img.HasValidUntil && img.ValidUntil <= now,
 		Changes:    make([]store.Change, 0, len(img.Limits)+1),
 	}
 	r.Writes, wait = WritesChange(img, at, d.Settling || d.Pressing)
@@ -126,7 +125,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		ch := d.change(img, s, repair, at)
-		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s.Params), ch.Debit, at, d.Ahead) < ch.Debit {
+		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s), ch.Debit, at, d.Ahead) < ch.Debit {
 			short = true
 		}
 		r.Changes = append(r.Changes, ch)
@@ -142,9 +141,29 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	if slices.ContainsFunc(r.Changes, func(c store.Change) bool { return c.Kind == store.AddLimit }) {
 		r.Turn = nil // a limit that comes back is still in the diary; the next write turns
 	}
-	r.Expiry = RefillExpiry(r, expires, now, multiplier)
+	r.Expiry, r.Validity = RefillExpiry(r, expires, now, multiplier), validityOf(r)
 	AsFull(r, now)
 	return r, 0, short && !d.Settling
+}
+
+// edited is what a limit of an item is at an instant under other parameters, or under its own: the
+// shard's part, the most that the balance may then be, and what changes the balance.
+//
+// The item has earned by its old parameters until then. What was consumed of a quota in its period
+// is consumed of the quota that replaces it: no sequence of edits gives anything back. So the
+// difference of the two shares is added or taken, whatever a peer granted. A quota that shrinks below what was consumed is owed the rest.
+func edited(img *store.Image, s *store.LimitState, next store.Params, now int64) (part bucket.Limit, capacity, delta int64, clamped bool) {
+	old, after := ShareOf(img, s), *s
+	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
+	if Renewed(img, s, now) {
+		old.Capacity = old.Renewed
+		after.Granted = nil
+	}
+	after.Params = next
+	if part = ShareOf(img, &after); s.Renewal != nil && next.Renewal != nil {
+		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
+	}
+	return part, min(part.Capacity, old.Capacity), delta, clamped
 }
 
 // change is what the refill does to a limit of the item.
@@ -161,14 +180,15 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 			return ch
 		}
 	}
-	// The item has earned at the old rate up to now.
-	old := ShareOf(img, s.Params)
-	delta, clamped := old.Refill(s.Tokens, img.RefilledAt, now)
-	capacity := min(old.Capacity, ShareOf(img, next).Capacity)
+	_, capacity, delta, clamped := edited(img, s, next, now)
+	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
 	credit := max(0, -ch.Debit)
+	if isElsewhere(d.Amounts, img, s) {
+		delta -= credit
+	}
 	if room := capacity - s.Tokens - delta; credit > room {
 		delta, clamped = delta-(credit-room), true
 	}
@@ -187,7 +207,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
 	case ch.Debit > 0 && !d.Settling:
-		ch.AtLeast = ch.Debit - delta - AheadOf(old, ch.Debit, now, d.Ahead)
+		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
 	return ch
 }

@@ -30,7 +30,7 @@ func RefillExpiry(r *store.Refill, expires bool, now, multiplier int64) store.Ex
 		if s = afterChange(ch, s, false); ch.Kind == store.AddLimit {
 			s.Tokens = 0
 		}
-		life = max(life, LifeOf(&s, r.Shard, count, multiplier))
+		life = max(life, LifeOf(&s, r.Shard, count, now, multiplier))
 	}
 	if isUsedAgain(r.Seen, now) {
 		life = max(life, earnedLife)
@@ -59,8 +59,13 @@ func isUsedAgain(img *store.Image, now int64) bool {
 }
 
 // LifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the
-// time to earn what the shard owes, plus the time to fill, several times over.
-func LifeOf(s *store.LimitState, shard, count int, multiplier int64) int64 {
+// time to earn what the shard owes, plus the time to fill, several times over. A quota keeps it
+// for a week beyond the next period.
+func LifeOf(s *store.LimitState, shard, count int, now, multiplier int64) int64 {
+	const week = 7 * 24 * 3_600_000
+	if s.Renewal != nil {
+		return s.Renewal.Next(s.Renewal.Next(now)) - now + week
+	}
 	const most = math.MaxInt64 / store.Milli
 	debt, pays := Share(s.Params, shard, count).Wait(min(0, s.Tokens), 0, 0, min(1, s.Capacity))
 	if s.Tokens >= 0 {

@@ -12,6 +12,10 @@ import (
 // excess that was admitted is at most what the client with the fast clock took: one
 // capacity.
 //
+// A quota that began a period early comes back to the earlier period empty. What it owed there is forgiven,
+// as it would be at the edge; what it holds there is nothing, so the earlier period admits no more. What was
+// admitted early is one amount at most, besides the amount that the edge will bring.
+//
 // Takes may land in between; the item then owes what they took. Credits in between
 // refuse the write. The hidden write limit becomes full, as if nothing had been
 // written. How much of it was earned since it ran dry is unknown.
@@ -26,9 +30,9 @@ func Healed(img *store.Image, now, multiplier int64) *store.Refill {
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		early := min(max(0, s.Tokens), ShareOf(img, s.Params).Earned(now, img.RefilledAt))
+		early := min(max(0, s.Tokens), ShareOf(img, s).Earned(now, img.RefilledAt))
 		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
 	}
-	r.Expiry = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier)
+	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return r
 }

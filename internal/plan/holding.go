@@ -60,13 +60,12 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 	s, ok := img.Limit(limit)
 	switch {
 	case ok && (w == nil || w.Params() == s.Params):
-		return Holding{ShareOf(img, s.Params), s.Tokens, img.RefilledAt}, s.Params, true
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt}, s.Params, true
 	case ok:
-		part := ShareOf(img, w.Params())
-		earned := ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, now)
-		return Holding{part, min(earned, part.Capacity), max(now, img.RefilledAt)}, w.Params(), true
+		part, capacity, delta, _ := edited(img, &s, w.Params(), now) // as the write that repairs it
+		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt)}, w.Params(), true
 	case w != nil:
-		part := ShareOf(img, w.Params())
+		part := Share(w.Params(), img.Shard, img.ShardCount)
 		return Holding{part, part.Capacity, now}, w.Params(), true
 	}
 	return Holding{}, store.Params{}, false
@@ -130,7 +129,11 @@ func FullAfter(parts []Holding, now int64) time.Duration {
 	var wait time.Duration
 	for i := range parts {
 		p := &parts[i]
-		wait = max(wait, retryAfter(p.Limit, p.Tokens, p.At, now, p.Capacity))
+		full := p.Capacity
+		if p.Renewal != nil {
+			full = min(full, p.Renewed)
+		}
+		wait = max(wait, retryAfter(p.Limit, p.Tokens, p.At, now, full))
 	}
 	return wait
 }

@@ -27,7 +27,7 @@ func OwnerOf(img *store.Image) store.Owner {
 // doubled the bucket: the excess may belong to a shard that does not exist yet.
 func IsOverfull(i *store.Image) bool {
 	return i.ShardCount > 1 && IsPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
-		return s.Tokens > ShareOf(i, s.Params).Capacity
+		return s.Tokens > ShareOf(i, &s).Capacity
 	})
 }
 
@@ -43,9 +43,26 @@ const (
 )
 
 // IsPlain reports whether an item takes debits as it is. It must not be disabled, not
-// use a peer's feature, not have a ValidUntil, and not have expired.
+// use a peer's feature, not have a ValidUntil but the end of a quota's period, and not have expired.
 func IsPlain(i *store.Image, now int64) bool {
-	return !i.Disabled && i.IsEvaluable() && !i.HasValidUntil && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
+	return wasPlain(i, now) && (!i.HasValidUntil || i.ValidUntil > now)
+}
+
+// wasPlain reports whether an item has not expired, and took debits as it is at its stamp. A quota
+// may have begun a period since.
+func wasPlain(i *store.Image, now int64) bool {
+	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || HasQuota(i) && i.ValidUntil > i.RefilledAt) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
+}
+
+// HasQuota reports whether a limit of an item renews by a calendar.
+func HasQuota(i *store.Image) bool {
+	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Renewal != nil })
+}
+
+// isAskedToTrim reports whether a peer has asked for a write that trims every balance of an item without
+// quotas.
+func isAskedToTrim(i *store.Image, now int64) bool {
+	return i.HasValidUntil && i.ValidUntil <= now
 }
 
 // CascadeOf is the entity to which an image cascades, "" if none.

@@ -12,14 +12,20 @@ import (
 func AreMergeable(images []*store.Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {
-		if img.Shard != i || img.ShardCount != len(images) || !IsPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
+		if img.Shard != i || img.ShardCount != len(images) || !wasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
 			OwnerOf(img) != OwnerOf(first) || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
-			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool { return s.Name == o.Name && s.Params == o.Params }) {
+			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool {
+				return s.Name == o.Name && s.Params == o.Params && !isGranted(&s) && !isGranted(&o)
+			}) {
 			return false
 		}
 	}
 	return len(images) > 1
 }
+
+// isGranted reports whether a shard's part of a quota is another one than its share, until the
+// period ends: a peer doubled the bucket, or somebody has topped it up.
+func isGranted(s *store.LimitState) bool { return s.Granted != nil }
 
 // PairsOf returns the pairs of the images of all shards. before are the images of the
 // attempt before, if that was refused.
@@ -67,16 +73,16 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 	for i := range survivor.Limits {
 		s, t := &survivor.Limits[i], &retired.Limits[i]
 		least := t.Tokens - allowance(t, earlier, retired, at)
-		given := ShareOf(retired, t.Params).Balance(least, retired.RefilledAt, at)
-		part := ShareOf(survivor, s.Params)
+		given := ShareOf(retired, t).Balance(least, retired.RefilledAt, at)
+		part := ShareOf(survivor, s)
 		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
-		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
+		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned, Renews: s.Renewal != nil}
 		if clamped && earlier == nil {
 			ch.AtLeast = s.Tokens // a take in between would make room that the cut leaves empty
 		}
 		r.Changes, p.AtLeast = append(r.Changes, ch), append(p.AtLeast, least)
 	}
-	r.Expiry = RefillExpiry(r, survivor.ExpiresAt != 0, now, multiplier)
+	r.Expiry, r.Validity = RefillExpiry(r, survivor.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return p
 }
 
@@ -88,5 +94,5 @@ func allowance(s *store.LimitState, earlier, img *store.Image, at int64) int64 {
 	}
 	was, _ := earlier.Limit(s.Name)
 	took := min(max(0, s.ConsumedSince(&was)), math.MaxInt64/2)
-	return min(2*took, max(0, ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, at)))
+	return min(2*took, max(0, ShareOf(img, s).Balance(s.Tokens, img.RefilledAt, at)))
 }

@@ -21,6 +21,7 @@ const (
 	Refuse                  // the bucket cannot serve the terms
 	Disabled                // an operator has disabled the bucket
 	Unsupported             // this version cannot evaluate the item
+	OtherZone               // a repair would move other quotas of the item to another time zone
 	Done                    // there is nothing to do
 )
 
@@ -80,6 +81,8 @@ func Next(s *Situation) Step {
 		return Step{Kind: Read}
 	case mismatch && !s.Sure:
 		return Step{Kind: Verify}
+	case mismatch && target.OtherZone(img) != nil:
+		return Step{Kind: OtherZone}
 	case len(s.Amounts) == 0 && !mismatch:
 		return Step{Kind: Done}
 	}

@@ -83,10 +83,23 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// daily makes the limit of an item a quota of a day.
+func daily(t *testing.T) func(*store.Image) {
+	t.Helper()
+	renews, err := store.ParseRenewal("day", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(i *store.Image) {
+		i.Limits[0].Params = store.Limit{Capacity: 10, Renews: renews}.Params()
+	}
+}
+
 // An item serves callers in the order of their arrival, as far as the pace allows, and
 // the first one in any case.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
+	const day = 24 * 3_600_000
 	ask := func(milli int64) []store.Amount { return []store.Amount{{Limit: "rpm", Milli: milli}} }
 	for name, c := range map[string]struct {
 		img  *store.Image
@@ -102,6 +115,10 @@ func TestAdmit(t *testing.T) {
 		"a part of what it holds":        {item(10_000, now, nil), plan.Pace{Part: 4}, []int64{1000, 1000, 1000}, []int64{1000, 1000}},
 		"at least the first":             {item(10_000, now, nil), plan.Pace{Part: 4}, []int64{9000, 1000}, []int64{9000}},
 		"what it earns on the way":       {item(10_000, now, nil), plan.Pace{Part: 4, Delay: 2000}, []int64{1000, 1000, 1000}, []int64{1000, 1000, 1000}},
+		"a part of a quota":              {item(10_000, now, daily(t)), plan.Pace{Part: 4}, []int64{1000, 1000, 1000}, []int64{1000, 1000}},
+		"a quota that renews on the way": {item(10_000, now, daily(t)), plan.Pace{Part: 4, Delay: day}, []int64{4000, 4000, 4000}, []int64{4000, 4000}},
+		"a quota that renews in a turn":  {item(10_000, now, daily(t)), plan.Pace{Part: 4, Turn: day}, []int64{4000, 4000, 4000}, []int64{4000, 4000}},
+		"a quota in debt that renews":    {item(-10_000, now, daily(t)), plan.Pace{Part: 4, Turn: day}, []int64{4000}, nil},
 		"nothing of a limit it lacks":    {item(10_000, now, func(i *store.Image) { i.Limits[0].Name = "tpm" }), plan.Pace{Part: 1}, []int64{1000}, []int64{1000}},
 	} {
 		got := plan.Admit(c.asks, ask, c.img, c.pace, now)

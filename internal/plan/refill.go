@@ -22,9 +22,12 @@ import (
 // for every limit, which implies balance + earned(stamp, now) ≥ capacity. As far as
 // the image tells, since lies several times as far back as the limits took to fill.
 // So the condition also holds if other clients have meanwhile made the same write.
+//
+// A quota that was taken from is not full until it renews, and the write that renews it is locked by
+// the stamp: another one may have renewed it, or topped it up. So a bucket with a quota is left alone.
 func AsFull(r *store.Refill, now int64) {
 	img := r.Seen
-	if r.Lapse || r.Owner != nil {
+	if isAskedToTrim(img, now) || HasQuota(img) || r.Owner != nil {
 		return
 	}
 	took, full := int64(0), true
@@ -70,7 +73,7 @@ func eachChange(r *store.Refill, f func(*store.Change, *store.LimitState, bucket
 		if i < len(img.Limits) {
 			s = &img.Limits[i]
 		}
-		f(&r.Changes[i], s, ShareOf(img, s.Params))
+		f(&r.Changes[i], s, ShareOf(img, s))
 	}
 }
 

@@ -56,8 +56,8 @@ func TestARefillHoldsOnItsOwnImage(t *testing.T) {
 				t.Errorf("%s: the item holds %d, which is not between %d and %d", s.Name, s.Tokens, ch.AtLeast, ch.AtMost)
 			}
 			left, _ := after.Limit(s.Name)
-			capacity := min(plan.ShareOf(img, s.Params).Capacity, plan.ShareOf(img, left.Params).Capacity)
-			held := min(capacity, plan.ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, r.RefilledAt))
+			capacity := min(plan.ShareOf(img, &s).Capacity, plan.ShareOf(img, &left).Capacity)
+			held := min(capacity, plan.ShareOf(img, &s).Balance(s.Tokens, img.RefilledAt, r.RefilledAt))
 			if want := min(capacity, held-plan.AmountOf(d.Amounts, s.Name)); left.Tokens != want {
 				t.Errorf("%s: %d are left, want %d", s.Name, left.Tokens, want)
 			}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -15,10 +16,14 @@ func SplitOff(amounts []store.Amount, img *store.Image, now int64) (here, over [
 	}
 	here = make([]store.Amount, 0, len(amounts))
 	for _, a := range amounts {
-		if s, ok := img.Limit(a.Limit); ok && a.Milli < 0 {
-			part := ShareOf(img, s.Params)
-			if rest := -a.Milli - part.Room(part.Balance(s.Tokens, img.RefilledAt, now), -a.Milli); rest > 0 {
-				over = append(over, store.Amount{Limit: a.Limit, Milli: -rest})
+		if s, ok := img.Limit(a.Limit); ok && a.Milli < 0 && (s.Renewal == nil || now < a.Until) {
+			room := int64(0) // on a shard that has not begun the credit's period, which then begins full
+			if !isElsewhere(amounts, img, &s) {
+				part := ShareOf(img, &s)
+				room = part.Room(part.Balance(s.Tokens, img.RefilledAt, now), -a.Milli)
+			}
+			if rest := -a.Milli - room; rest > 0 {
+				over = append(over, store.Amount{Limit: a.Limit, Milli: -rest, Until: a.Until})
 				a.Milli += rest
 			}
 		}
@@ -65,6 +70,9 @@ func (d *Debit) Owes(img *store.Image) bool {
 //
 //	this process   image: 8 of 10, returns 5 ──────────── writes +2 ──▶ 4; it should be 7
 //	another one                        takes 6 ──▶ 2
+//
+// A credit of a quota returns to the period in which it was taken. In another one, or under another
+// calendar, it counts as returned, and does not reach the balance.
 func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), Deltas: make([]store.Delta, 0, len(d.Amounts))}
 	for _, m := range d.Amounts {
@@ -72,8 +80,15 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 		delta := store.Delta{Limit: m.Limit, Tokens: -min(m.Milli, max(0, s.Tokens+MaxDebt)), Consumed: m.Milli, AtMost: CeilingOf(img, &s, now)}
 		delta.Covered = m.Milli > 0 && img.ExpiresAt != 0 && img.IsEvaluable()
 		if m.Milli < 0 {
-			part := ShareOf(img, s.Params)
+			part := ShareOf(img, &s)
 			delta.Tokens = part.Room(s.Tokens, -m.Milli)
+			if isElsewhere(d.Amounts, img, &s) {
+				a.Deltas = append(a.Deltas, store.Delta{Limit: m.Limit, Consumed: m.Milli, AtMost: math.MaxInt64})
+				continue
+			}
+			if s.Renewal != nil && (a.Before == 0 || m.Until < a.Before) {
+				a.Before = m.Until
+			}
 			delta.AtMost = part.Capacity - delta.Tokens
 			delta.Pinned = delta.Tokens < -m.Milli
 			if delta.Pinned {

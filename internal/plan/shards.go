@@ -68,7 +68,7 @@ func CountOf(images []*store.Image) (count int) {
 // AreStamped reports whether images have properties of a peer's or an operator's that a
 // new shard could not copy. Such a set is left as it is.
 func AreStamped(images []*store.Image) bool {
-	return slices.ContainsFunc(images, func(img *store.Image) bool { return !img.IsEvaluable() || img.Disabled || img.HasValidUntil })
+	return slices.ContainsFunc(images, func(img *store.Image) bool { return !IsPlain(img, img.RefilledAt) })
 }
 
 // AreEven reports whether images agree about the number of shards.

@@ -25,7 +25,7 @@ var WriteParams = store.Params{Capacity: store.WritesPerSecond * store.Milli, Am
 
 // Overflows reports whether a balance has, by now, accrued past its capacity.
 func Overflows(i *store.Image, s *store.LimitState, now int64) bool {
-	_, clamped := ShareOf(i, s.Params).Refill(s.Tokens, i.RefilledAt, now)
+	_, clamped := ShareOf(i, s).Refill(s.Tokens, i.RefilledAt, now)
 	return clamped
 }
 
@@ -35,17 +35,40 @@ func CeilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
 	if !i.IsEvaluable() {
 		return math.MaxInt64 // this version does not know the capacity
 	}
-	l := ShareOf(i, s.Params)
+	l := ShareOf(i, s)
 	return l.Capacity - min(l.Capacity, l.Earned(i.RefilledAt, now))
 }
 
 // WholeOf is a limit that is not divided among shards.
 func WholeOf(s *store.LimitState) bucket.Limit { return Share(s.Params, 0, 1) }
 
-// ShareOf is the image's share of a limit.
-func ShareOf(i *store.Image, p store.Params) bucket.Limit { return Share(p, i.Shard, i.ShardCount) }
+// ShareOf is the image's share of a limit. Of a quota, it is the share that the item was given
+// for the period of its stamp, and its share of the next one.
+func ShareOf(i *store.Image, s *store.LimitState) bucket.Limit {
+	l := Share(s.Params, i.Shard, i.ShardCount)
+	if s.Renewal == nil {
+		return l
+	}
+	if s.Granted != nil {
+		if s.Granted.Shards != 0 {
+			l.Capacity = Share(s.Params, i.Shard, s.Granted.Shards).Capacity
+		}
+		l.Capacity += s.Granted.TopUp
+	}
+	return l
+}
+
+// Renewed reports whether a limit of an item is a quota that has begun a period since the
+// item's stamp.
+func Renewed(i *store.Image, s *store.LimitState, now int64) bool {
+	return s.Renewal != nil && now > i.RefilledAt && s.Renewal.Next(i.RefilledAt) <= now
+}
 
 // Share is the share of a limit that falls to one of n shards.
 func Share(p store.Params, shard, n int) bucket.Limit {
-	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}.Share(shard, n)
+	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
+	if p.Renewal != nil {
+		l.Renewed = p.Capacity
+	}
+	return l.Share(shard, n)
 }

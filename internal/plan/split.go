@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -27,7 +28,7 @@ import (
 // accepts any stamp up to that. The tokens of the few milliseconds in between are lost.
 func Split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
 	at, replaces := img.RefilledAt, count == img.ShardCount && !IsOverfull(img)
-	if loose = loose && now-at < Lateness; loose || replaces {
+	if loose = loose && now-at < Lateness && !renewedAny(img, now); loose || replaces {
 		at = max(now, at)
 	}
 	donor := &store.Refill{
@@ -51,37 +52,57 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		most := Share(s.Params, born, count).Capacity
 		given := min(s.Tokens/2, most) // negative balances too: more may have been earned since the stamp
 		if replaces && !loose {
-			given = max(0, min(ShareOf(img, s.Params).Balance(s.Tokens, img.RefilledAt, at)/2, most))
+			given = max(0, min(ShareOf(img, s).Balance(s.Tokens, img.RefilledAt, at)/2, most))
 			donor.Changes = append(donor.Changes, give(img, s, at, given))
 		} else {
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
 		}
 		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
-		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, multiplier))
+		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
 	}
+	donor.Expiry, donor.Validity = RefillExpiry(donor, img.ExpiresAt != 0, now, multiplier), validityOf(donor)
+	b.ValidUntil = store.ValidUntil(at, img.Limits, paramsOf)
 	if img.ExpiresAt != 0 {
 		b.ExpiresAt = ExpiresAt(life, now, multiplier)
 	}
 	return b
 }
 
+// renewedAny reports whether a quota of an item has begun a period since the item's stamp.
+func renewedAny(img *store.Image, now int64) bool {
+	return slices.ContainsFunc(img.Limits, func(s store.LimitState) bool { return Renewed(img, &s, now) })
+}
+
+// paramsOf are the parameters of a limit's state.
+func paramsOf(s *store.LimitState) store.Params { return s.Params }
+
 // narrow is the change of a shard's limit that gives away given tokens and cuts the
-// limit to the share of another count.
+// limit to the share of another count. A grant that the item has of its own count is for the share
+// that it leaves.
 func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
-	capacity := Share(s.Params, img.Shard, count).Capacity
+	capacity := narrowed(img, s, count, img.RefilledAt)
 	trimmed := max(0, s.Tokens-given-capacity)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed}
+	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed, Renews: s.Renewal != nil && !isGranted(s)}
 	if given > 0 {
 		ch.AtLeast = given + trimmed
 	}
 	return ch
 }
 
+// narrowed is the most that a shard may hold of a limit at an instant under another count. What a peer
+// granted or added for a period stays until it ends.
+func narrowed(img *store.Image, s *store.LimitState, count int, now int64) int64 {
+	if isGranted(s) && !Renewed(img, s, now) {
+		return ShareOf(img, s).Capacity
+	}
+	return Share(s.Params, img.Shard, count).Capacity
+}
+
 // give is the change of a shard's limit that refills it and gives away given tokens.
 func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
-	part := ShareOf(img, s.Params)
+	part := ShareOf(img, s)
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned}
+	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned, Renews: isGranted(s) && Renewed(img, s, at)}
 	switch {
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
@@ -92,17 +113,20 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 }
 
 // Tighten gives a larger count to a shard whose sibling already exists.
-func Tighten(img *store.Image, count int, now int64) *store.Refill {
+func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 	r := &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: max(now, img.RefilledAt), ShardCount: count,
 		Writes: pressingWrite(img), Changes: make([]store.Change, 0, len(img.Limits)),
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		earned, _ := ShareOf(img, s.Params).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
-		over := max(0, s.Tokens+earned-Share(s.Params, img.Shard, count).Capacity)
-		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens})
+		earned, _ := ShareOf(img, s).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
+		over := max(0, s.Tokens+earned-narrowed(img, s, count, r.RefilledAt))
+		r.Changes = append(r.Changes, store.Change{
+			Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens, Renews: s.Renewal != nil && (!isGranted(s) || Renewed(img, s, r.RefilledAt)),
+		})
 	}
+	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return r
 }
 
@@ -111,6 +135,7 @@ func Tighten(img *store.Image, count int, now int64) *store.Refill {
 func Orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
 	b := Split(like, born, count, false, now, multiplier)
 	b.Donor, b.Sibling, b.RefilledAt = nil, sibling, now // it accrues from now on
+	b.ValidUntil = store.ValidUntil(now, like.Limits, paramsOf)
 	for i := range b.Limits {
 		b.Limits[i].Tokens = 0
 	}

@@ -96,7 +96,7 @@ func boundAtStamp(t *store.Take, img *store.Image, now int64) (covers bool) {
 	for i := range t.Debits {
 		debit := &t.Debits[i]
 		s, _ := img.Limit(debit.Limit)
-		l := ShareOf(img, s.Params)
+		l := ShareOf(img, &s)
 		if debit.AtMost = l.Capacity; t.Stamp != 0 {
 			debit.Earned = l.Earned(t.Stamp, now)
 			debit.AtMostAtStamp = l.Capacity - debit.Earned

@@ -131,6 +131,14 @@ func Lacks(img *store.Image, amounts []store.Amount) bool {
 	})
 }
 
+// isElsewhere reports whether the amounts have a credit that does not return to an item's balance
+// of a quota: it was debited in another period, or of another calendar.
+func isElsewhere(amounts []store.Amount, img *store.Image, s *store.LimitState) bool {
+	return s.Renewal != nil && slices.ContainsFunc(amounts, func(a store.Amount) bool {
+		return a.Limit == s.Name && a.Milli < 0 && a.Until != s.Renewal.Next(img.RefilledAt)
+	})
+}
+
 // AmountOf is what amounts have of a limit, 0 if they do not name it.
 func AmountOf(amounts []store.Amount, limit string) int64 {
 	for _, a := range amounts {

@@ -89,6 +89,27 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != OwnerOf(img)
 }
 
+// OtherZone is the error of a repair that gives an item quotas of one time zone and leaves it quotas of
+// another: an item has one zone, so the repair would move the edges of those that it leaves. nil if
+// the repair does not do that. Only limits that come with requests can.
+func (w *Wanted) OtherZone(img *store.Image) error {
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		if s.Renewal == nil || w.IsWhole() || w.Has(s.Name) {
+			continue
+		}
+		for _, l := range w.Limits {
+			if l.Renews != nil && l.Renews.Zone() != s.Renewal.Zone() {
+				return &store.ValidationError{
+					Field: "limits", Value: l.Name + " in " + l.Renews.Zone() + ", " + s.Name + " in " + s.Renewal.Zone(),
+					Reason: "the bucket has the second one from another request, and all quotas of a bucket have one time zone: give both in one zone",
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // NotConfigured is the error of a request for limits that a bucket is not to have.
 func (w *Wanted) NotConfigured(b *store.Bucket, missing []string) *store.NotConfiguredError {
 	e := &store.NotConfiguredError{Entity: b.Entity, Resource: b.Resource, Limits: missing}

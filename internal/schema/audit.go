@@ -124,12 +124,32 @@ func DecodeAuditEvent(item Item) (ns string, e AuditEvent, ok bool) {
 func LimitsDetail(limits []store.Limit) types.AttributeValue {
 	list := make([]types.AttributeValue, len(limits))
 	for i, l := range limits {
-		list[i] = Map(Item{
+		of := Item{
 			"name": S(l.Name), "capacity": N(l.Capacity),
 			"refill_amount": N(l.Amount), "refill_period_seconds": N(int64(l.Period / time.Second)),
-		})
+		}
+		if l.Renews != nil {
+			putRenewal(of, l.Renews)
+		}
+		list[i] = Map(of)
 	}
 	return &types.AttributeValueMemberL{Value: list}
+}
+
+// putRenewal says in the details of a limit when the quota renews: as the Python package does,
+// or in words if the package cannot evaluate it.
+func putRenewal(of Item, r *store.Renewal) {
+	of["refill_period_seconds"] = N(1) // as the package has it for all quotas
+	patterns := r.Patterns()
+	if len(patterns) == 0 {
+		of["renews"], of["zone"] = S(r.String()), S(r.Zone())
+		return
+	}
+	entries := make([]types.AttributeValue, len(patterns))
+	for i, p := range patterns {
+		entries[i] = Map(Item{"cron": S(p), "tz": S(r.Zone())})
+	}
+	of["reset_schedule"] = &types.AttributeValueMemberL{Value: entries}
 }
 
 // EntityDetail returns the details of an entity's creation.

@@ -1,10 +1,13 @@
 package schema_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -68,6 +71,35 @@ func TestRetentionIsRead(t *testing.T) {
 	} {
 		if days, ok := schema.AuditRetention(c.item); days != c.days || ok != c.ok {
 			t.Errorf("%s: %d, %v", name, days, ok)
+		}
+	}
+}
+
+// Details of limits are those of the Python package, where it can evaluate the limits.
+func TestQuotasInDetails(t *testing.T) {
+	t.Parallel()
+	quota := func(words string) store.Limit {
+		r, err := store.ParseRenewal(words, "Europe/Berlin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.Limit{Name: "q", Capacity: 7, Renews: r}
+	}
+	entry := func(cron string) types.AttributeValue {
+		return schema.Map(schema.Item{"cron": schema.S(cron), "tz": schema.S("Europe/Berlin")})
+	}
+	of := func(more schema.Item) types.AttributeValue {
+		item := schema.Item{"name": schema.S("q"), "capacity": schema.N(int64(7)), "refill_amount": schema.N(int64(0)), "refill_period_seconds": schema.N(int64(1))}
+		maps.Copy(item, more)
+		return &types.AttributeValueMemberL{Value: []types.AttributeValue{schema.Map(item)}}
+	}
+	for words, want := range map[string]types.AttributeValue{
+		"day; week from monday at 06:30": of(schema.Item{"reset_schedule": &types.AttributeValueMemberL{Value: []types.AttributeValue{entry("0 0 * * *"), entry("30 6 * * 1")}}}),
+		"month from day 31":              of(schema.Item{"renews": schema.S("month from last day"), "zone": schema.S("Europe/Berlin")}),
+	} {
+		got := schema.LimitsDetail([]store.Limit{quota(words)})
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(types.AttributeValueMemberL{}, types.AttributeValueMemberM{}, types.AttributeValueMemberS{}, types.AttributeValueMemberN{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", words, diff)
 		}
 	}
 }

@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const badNumber = "it is not a whole number in range"
 
-// noSchedule is a limit's own schedule if the limit opts out of the item's schedule.
-const noSchedule = "-"
+// NoSchedule is a limit's own schedule if the limit opts out of the item's schedule.
+const NoSchedule = "-"
 
 // Fields of a limit that an item has. A limit exists only with both of the first two.
 const (
@@ -22,7 +23,7 @@ const (
 	hasAmount
 	hasPeriod
 	isScheduled // has its own schedule of parameters
-	isQuota     // is reset, by calendar or by duration
+	isSession   // is reset some time after its first use
 	isKept      // has a count in the diary: of the closed hour, or when the open one began
 	isCounted   // has a count of consumed tokens
 )
@@ -30,6 +31,11 @@ const (
 type limitScan struct {
 	store.LimitState
 	seen uint16
+	// renews is when the limit renews, as the item has it for the limit alone; "" if it has
+	// nothing.
+	renews string
+	// granted is what the item has, for a quota.
+	granted store.Granted
 	// gained is what the limit consumed in the hour that was closed last.
 	gained int64
 	// bad is an unreadable attribute, the first by name. It matters only if the limit
@@ -128,6 +134,8 @@ type BucketScan struct {
 	hasRF bool
 	bad   string // an unreadable attribute of the item as a whole, the first by name
 	diary diaryScan
+	// renews is when limits renew that do not say it themselves, and zone that of all.
+	renews, zone string
 
 	limits [typicalLimits]limitScan
 	used   int
@@ -159,6 +167,10 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		s.diary.closed, _ = v.integer()
 	case DiaryText:
 		s.diary.text = v.str()
+	case RSched:
+		s.renews = v.str()
+	case SchedTZ:
+		s.zone = v.str()
 	}
 	if !decodeBucketAttr(&s.img, attr, v) && (s.bad == "" || attr < s.bad) {
 		s.bad = attr
@@ -232,7 +244,7 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 	if img.Hour != 0 {
 		img.Diary = s.keep(&img, known)
 	}
-	limits, damaged, reason := gather(&img, append(s.limits[:s.used], s.more...))
+	limits, damaged, reason := s.gather(&img, append(s.limits[:s.used], s.more...))
 	if reason != "" {
 		return nil, corrupt(damaged, reason)
 	}
@@ -288,8 +300,6 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 		img.Incarnation = v.str()
 	case Sched:
 		img.Features |= store.Schedule
-	case RSched:
-		img.Features |= store.Quota
 	}
 	return true
 }
@@ -318,15 +328,20 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.Consumed, ok = v.counter()
 		return ok
 	case FieldSched:
-		if v.str() != noSchedule {
+		if v.str() != NoSchedule {
 			l.seen |= isScheduled
 		}
 	case FieldRSched:
-		if v.str() != noSchedule {
-			l.seen |= isQuota
-		}
+		l.renews = v.str()
 	case FieldResetAfter:
-		l.seen |= isQuota
+		l.seen |= isSession
+	case FieldGrantCount:
+		n, ok := v.integer()
+		l.granted.Shards = int(max(n, 0))
+		return ok && n <= MaxShards
+	case FieldToppedUp:
+		l.granted.TopUp, ok = v.integer()
+		return ok && 0 <= l.granted.TopUp && l.granted.TopUp <= maxMilli
 	}
 	return true
 }
@@ -334,7 +349,8 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 // gather returns the existing limits, by name. It fills in the hidden limit, which is not
 // among them, and the features of the limits. reason says why an
 // attribute of a limit is damaged.
-func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
+func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
+	img.RenewsByDefault = s.renews != ""
 	slices.SortFunc(limits, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	exist = limits[:0]
 	for i := range limits {
@@ -357,7 +373,7 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 		if l.seen&isScheduled != 0 {
 			img.Features |= store.Schedule
 		}
-		if l.seen&isQuota != 0 || l.Amount == 0 {
+		if !s.decodeRenewal(l) {
 			img.Features |= store.Quota
 		}
 		exist = append(exist, *l)
@@ -366,6 +382,39 @@ func gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, r
 		img.Features |= store.ManyLimits
 	}
 	return exist, "", ""
+}
+
+// decodeRenewal reads when a limit renews, if it does; false if this version cannot evaluate that.
+// A limit of no amount that does not renew earns nothing: a peer leaves it behind that takes the last quota
+// off a level, and the next repair removes it. A grant among as many shards as the item has is none.
+func (s *BucketScan) decodeRenewal(l *limitScan) bool {
+	renews := cmp.Or(l.renews, s.renews)
+	if renews == "" || renews == NoSchedule {
+		return l.seen&isSession == 0
+	}
+	r, err := calendar.Decode(renews, s.zone)
+	if err != nil || l.Amount != 0 || l.seen&isSession != 0 {
+		return false
+	}
+	l.Renewal = r
+	if l.granted.Shards == max(s.img.ShardCount, 1) {
+		l.granted.Shards = 0
+	}
+	if l.granted != (store.Granted{}) {
+		granted := l.granted
+		l.Granted = &granted
+	}
+	return true
+}
+
+// EncodeRenewal is when a limit renews, as items of buckets and of configuration have it: the
+// attributes rsched and sched_tz.
+func EncodeRenewal(r *store.Renewal) (code, zone string) {
+	if r == nil {
+		return "", ""
+	}
+	code, _ = r.Encode()
+	return code, r.Zone()
 }
 
 func knownLimit(name string) bool { return name == WCU || store.CheckLimitName(name) == nil }
@@ -398,17 +447,25 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	if c.ExpiresAt != 0 {
 		item[TTL] = N(c.ExpiresAt)
 	}
-	putLimit(item, &c.Writes)
+	if c.ValidUntil != 0 {
+		item[ValidUntil] = N(c.ValidUntil)
+	}
+	putLimit(item, &c.Writes, c.ShardCount)
 	for i := range c.Limits {
-		putLimit(item, &c.Limits[i])
+		putLimit(item, &c.Limits[i], c.ShardCount)
 	}
 	return item
 }
 
-func putLimit(item Item, l *store.NewLimit) {
+func putLimit(item Item, l *store.NewLimit, shards int) {
 	item[LimitAttr(l.Limit, FieldTokens)] = N(l.Tokens)
 	item[LimitAttr(l.Limit, FieldCapacity)] = N(l.Capacity)
 	item[LimitAttr(l.Limit, FieldAmount)] = N(l.Amount)
 	item[LimitAttr(l.Limit, FieldPeriod)] = N(l.Period)
 	item[LimitAttr(l.Limit, FieldConsumed)] = N(l.Consumed)
+	if l.Renewal != nil {
+		code, zone := EncodeRenewal(l.Renewal)
+		item[LimitAttr(l.Limit, FieldRSched)], item[SchedTZ] = S(code), S(zone)
+		item[LimitAttr(l.Limit, FieldGrantCount)] = N(int64(shards))
+	}
 }

@@ -141,14 +141,14 @@ func TestDecodeBucket(t *testing.T) {
 		"parameter schedule": {schema.Item{schema.Sched: schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule }},
 		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule }},
 		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*store.Image) {}},
-		"reset schedule":     {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
-		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
-		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
-		"schedule and reset": {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule | store.Quota }},
-		"left-over window":   {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
-		"no rate": {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) {
-			i.Features, i.Limits[0].Amount = store.Quota, 0
+		"reset schedule": {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) {
+			i.Features, i.RenewsByDefault = store.Quota, true
 		}},
+		"own reset":                 {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
+		"session":                   {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
+		"schedule and reset":        {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule | store.Quota }},
+		"left-over window":          {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
+		"no rate":                   {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) { i.Limits[0].Amount = 0 }},
 		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
 		"capacity without balance":  {schema.Item{"b_rpm_tk": nil, "b_rpm_ra": n("?")}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
 		"no limits":                 {schema.Item{"b_rpm_cp": nil, "b_tpm_tk": nil}, func(i *store.Image) { i.Limits = nil }},
@@ -252,17 +252,6 @@ func TestMoreLimitsThanAWriteCarries(t *testing.T) {
 	}
 }
 
-func TestPeersQuotaItemIsForeign(t *testing.T) {
-	t.Parallel()
-	got, err := schema.DecodeBucket(peerItem(t, "ns1/BUCKET#user-2#q#0 #STATE"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.IsEvaluable() || len(got.Limits) != 3 || !got.HasValidUntil {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestDamagedBucketsAreNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -289,6 +278,10 @@ func TestDamagedBucketsAreNamed(t *testing.T) {
 		{"b_rpm_rp", nil},
 		{"b_rpm_tc", schema.S("0")},
 		{"b_wcu_ra", nil},
+		{"b_rpm_gc", n("1025")},
+		{"b_rpm_gc", schema.S("2")},
+		{"b_rpm_tu", n("-1")},
+		{"b_rpm_tu", n("1000000000000000001")},
 		{schema.PK, schema.S("ns1/ENTITY#user-1")},
 		{schema.PK, nil},
 	} {

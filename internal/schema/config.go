@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -40,6 +41,12 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	putPolicy(item, Cascade, c.Cascade)
 	for _, l := range c.Limits {
 		item[configPrefix+l.Name+"_"+FieldCapacity] = N(l.Capacity)
+		if l.Renews != nil {
+			code, zone := EncodeRenewal(l.Renews)
+			item[configPrefix+l.Name+"_"+FieldRSched], item[SchedTZ] = S(code), S(zone)
+			item[configPrefix+l.Name+"_"+FieldAmount], item[configPrefix+l.Name+"_"+FieldPeriod] = N(0), N(1) // as a peer has them
+			continue
+		}
 		item[configPrefix+l.Name+"_"+FieldAmount] = N(l.Amount)
 		item[configPrefix+l.Name+"_"+FieldPeriod] = N(int64(l.Period / time.Second))
 	}
@@ -104,6 +111,7 @@ func HasLimits(item Item) bool {
 type configScan struct {
 	store.Limit
 	window, plain, seen bool
+	renews              string
 }
 
 // DecodeConfig reads a configuration item of any level. Limits are sorted by name.
@@ -130,6 +138,9 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		l.window = l.window || prefix == windowPrefix
 		l.plain = l.plain || prefix == configPrefix
+		if field == FieldRSched {
+			l.renews = str(v)
+		}
 		feature, ok := l.decode(field, v)
 		if !ok {
 			return nil, corrupt(item, attr, badNumber)
@@ -144,7 +155,7 @@ func DecodeConfig(item Item) (*store.Config, error) {
 			return nil, corrupt(item, windowPrefix+name+"_"+FieldCapacity, "the limit is there as "+configPrefix+" too")
 		case l.Period == 0:
 			return nil, corrupt(item, configPrefix+name+"_"+FieldPeriod, "it is missing")
-		case l.window || l.Amount == 0:
+		case l.window || !l.decodeRenewal(str(item[SchedTZ])):
 			c.Features |= store.Quota
 		}
 		c.Limits = append(c.Limits, l.Limit)
@@ -174,12 +185,26 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature store
 		l.Period = time.Duration(seconds) * time.Second
 	case FieldSched:
 		return store.Schedule, true
-	case FieldRSched, FieldResetAfter:
+	case FieldResetAfter:
 		return store.Quota, true
 	case FieldSoft:
 		return store.Soft, true
 	}
 	return 0, true
+}
+
+// decodeRenewal reads when the limit renews, if it does; false if this version cannot evaluate
+// that.
+func (l *configScan) decodeRenewal(zone string) bool {
+	if l.renews == "" {
+		return l.Amount != 0
+	}
+	r, err := calendar.Decode(l.renews, zone)
+	if err != nil || l.Amount != 0 {
+		return false
+	}
+	l.Renews, l.Period = r, 0
+	return true
 }
 
 func splitConfigAttr(attr string) (prefix, name, field string, ok bool) {

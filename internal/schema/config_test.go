@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
@@ -95,22 +94,6 @@ func TestDecodeConfig(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestPeersQuotaConfigIsForeign(t *testing.T) {
-	t.Parallel()
-	got, err := schema.DecodeConfig(peerItem(t, "ns1/RESOURCE#q #CONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := &store.Config{Features: store.Schedule | store.Quota, Limits: []store.Limit{
-		{Name: "rpd", Capacity: 100, Period: time.Second},
-		{Name: "rpm", Capacity: 5, Amount: 5, Period: time.Minute},
-		{Name: "sess", Capacity: 10, Period: time.Second},
-	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

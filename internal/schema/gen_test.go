@@ -41,9 +41,34 @@ func params(t *rapid.T) store.Params {
 	}
 }
 
-func newLimit(t *rapid.T, name string) store.NewLimit {
+// zones are of quotas; all quotas of an item have one.
+var zones = rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "Australia/Lord_Howe"})
+
+// renews is when a limit renews, in a zone; nil for a rate.
+func renews(t *rapid.T, zone string) *store.Renewal {
+	words := rapid.SampledFrom([]string{"", "", "day at 06:30", "month from last day", "week from monday; month", "0 9-17/4 * * mon-fri", "month since 2026-01-31T10:00:00Z"}).Draw(t, "renews")
+	if words == "" {
+		return nil
+	}
+	return renewal(words, zone)
+}
+
+// renewal is when a quota renews.
+func renewal(words, zone string) *store.Renewal {
+	r, err := store.ParseRenewal(words, zone)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func newLimit(t *rapid.T, name string, renews *store.Renewal) store.NewLimit {
+	p := params(t)
+	if renews != nil {
+		p.Amount, p.Renewal = 0, renews
+	}
 	return store.NewLimit{
-		NamedParams: store.NamedParams{Limit: name, Params: params(t)},
+		NamedParams: store.NamedParams{Limit: name, Params: p},
 		Tokens:      rapid.Int64Range(-8*store.MaxTokens*1000, math.MaxInt64).Draw(t, "tokens"),
 		Consumed:    rapid.Int64().Draw(t, "consumed"),
 	}
@@ -55,15 +80,17 @@ func creates(t *rapid.T) *store.Create {
 		Now:        instants.Draw(t, "now"),
 		RefilledAt: instants.Draw(t, "stamp"),
 		ShardCount: rapid.IntRange(1, schema.MaxShards).Draw(t, "shards"),
-		Writes:     newLimit(t, schema.WCU),
+		Writes:     newLimit(t, schema.WCU, nil),
 		Owner:      store.Owner{Cascade: rapid.Bool().Draw(t, "cascade")},
 		ExpiresAt:  rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "expires"),
 	}
 	names := rapid.SliceOfNDistinct(limitNames, 0, 12, rapid.ID[string]).Draw(t, "names")
 	slices.Sort(names)
+	zone := zones.Draw(t, "zone")
 	for _, name := range names {
-		c.Limits = append(c.Limits, newLimit(t, name))
+		c.Limits = append(c.Limits, newLimit(t, name, renews(t, zone)))
 	}
+	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) store.Params { return l.Params })
 	if rapid.Bool().Draw(t, "has parent") {
 		c.Owner.Parent = entities.Draw(t, "parent")
 	}
@@ -83,6 +110,7 @@ func image(c *store.Create) *store.Image {
 		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Stamp(), CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: diary.HourOf(c.Now),
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
+		ValidUntil: c.ValidUntil, HasValidUntil: c.ValidUntil != 0,
 		Writes: state(c.Writes),
 	}
 	for _, l := range c.Limits {
@@ -95,7 +123,12 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 	c := &store.Config{}
 	names := rapid.SliceOfNDistinct(limitNames, 0, 8, rapid.ID[string]).Draw(t, "names")
 	slices.Sort(names)
+	zone := zones.Draw(t, "zone")
 	for _, name := range names {
+		if r := renews(t, zone); r != nil {
+			c.Limits = append(c.Limits, limiter.Quota(name, rapid.Int64Range(1, store.MaxTokens).Draw(t, "capacity"), r))
+			continue
+		}
 		c.Limits = append(c.Limits, store.Limit{
 			Name:     name,
 			Capacity: rapid.Int64Range(1, store.MaxTokens).Draw(t, "capacity"),

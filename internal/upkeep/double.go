@@ -242,7 +242,7 @@ func (d *Driver) doubleOnce(ctx context.Context, acct *memory.Account, img *stor
 	}
 	// The sibling exists already: a peer makes shards without a donor.
 	out, err := d.Send(ctx, acct, img.Bucket, memory.StampUse{Moves: true}, m, func(ctx context.Context) (store.Outcome, error) {
-		return d.Store.Refill(ctx, plan.Tighten(img, count, m.Now))
+		return d.Store.Refill(ctx, plan.Tighten(img, count, m.Now, d.Multiplier))
 	})
 	return out.Image, err
 }

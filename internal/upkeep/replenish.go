@@ -59,7 +59,7 @@ func gains(img *store.Image, amounts []store.Amount, writes, now int64) bool {
 		if !ok {
 			continue
 		}
-		if l := plan.ShareOf(img, s.Params); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.Capacity, a.Milli) {
+		if l := plan.ShareOf(img, &s); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.Capacity, a.Milli) {
 			return true
 		}
 	}

@@ -80,7 +80,7 @@ var (
 	}
 	rate = &instrument{
 		"zae_limiter.limit.rate", "gauge", "{token}/s",
-		"Tokens that these limits earn each second.",
+		"Tokens that these limits earn each second. A quota has no rate.",
 		[]attribute.Key{LevelKey, ResourceKey, LimitKey},
 	}
 	waiting = &instrument{
@@ -140,7 +140,9 @@ func newInstruments(m metric.Meter, names *labels.Names, limiters *labels.Limite
 	_, errs[10] = m.Float64ObservableGauge(rate.Name, metric.WithUnit(rate.Unit), metric.WithDescription(rate.Help),
 		metric.WithFloat64Callback(func(_ context.Context, to metric.Float64Observer) error {
 			configured(names, func(l limiter.Limit, attributes metric.MeasurementOption) {
-				to.Observe(float64(l.Amount)/l.Period.Seconds(), attributes)
+				if l.Renews == nil { // a quota earns nothing from second to second
+					to.Observe(float64(l.Amount)/l.Period.Seconds(), attributes)
+				}
 			})
 			return nil
 		}))

@@ -210,7 +210,9 @@ func TestMetricsOfAHistory(t *testing.T) {
 	t.Parallel()
 	r := record(t, otellimit.Options{})
 	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: r}})
-	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: testbed.Resource}, []limiter.Limit{limiter.PerHour("rph", 7200), limiter.PerHour("tph", 100)}))
+	month, err := limiter.ParseRenewal("month", "Europe/Berlin")
+	w.Must(err)
+	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: testbed.Resource}, []limiter.Limit{limiter.PerHour("rph", 7200), limiter.PerHour("tph", 100), limiter.Quota("tpm", 5000, month)}))
 	lease, err := w.Acquire(w.Context(), testbed.AskAll("key", testbed.Tokens{"rph": 1, "tph": 60}))
 	w.Must(err)
 	w.Must(lease.Adjust("tph", -20))
@@ -220,6 +222,9 @@ func TestMetricsOfAHistory(t *testing.T) {
 	}
 	_, _ = w.Acquire(w.Context(), ask("key", "nope", 1))
 	got := r.values(t)
+	if rate, has := got["zae_limiter.limit.rate{level=resource limit=tpm resource=gpt-4}"]; has {
+		t.Errorf("a quota has the rate %v", rate)
+	}
 	for point, want := range map[string]float64{
 		"zae_limiter.decisions{resource=gpt-4 result=admitted source=store}":                                                                         1,
 		"zae_limiter.decisions{resource=gpt-4 result=refused source=memory}":                                                                         1,
@@ -231,6 +236,7 @@ func TestMetricsOfAHistory(t *testing.T) {
 		"zae_limiter.bucket.shards{resource=gpt-4}":                                                                                                  1,
 		"zae_limiter.limit.capacity{level=resource limit=rph resource=gpt-4}":                                                                        7200,
 		"zae_limiter.limit.rate{level=resource limit=rph resource=gpt-4}":                                                                            2,
+		"zae_limiter.limit.capacity{level=resource limit=tpm resource=gpt-4}":                                                                        5000,
 		"db.client.operation.duration{db.collection.name=limits db.operation.name=PutItem db.system.name=aws.dynamodb operation=create result=done}": 1,
 		"zae_limiter.store.requests{operation=create resource=gpt-4}":                                                                                1,
 	} {

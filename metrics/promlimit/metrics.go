@@ -102,7 +102,7 @@ var (
 	}
 	rate = &family{
 		Name: prefix + "limit_rate_tokens_per_second", Type: "gauge", Unit: "tokens per second", Labels: []string{"level", "resource", "limit"},
-		Help: "Tokens that these limits earn each second.",
+		Help: "Tokens that these limits earn each second. A quota has no rate.",
 	}
 	waiting = &family{
 		Name: prefix + "waiting_callers", Type: "gauge", Unit: "callers",

@@ -104,6 +104,9 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for _, level := range c.names.Levels() {
 		for _, l := range level.Limits {
 			to <- prometheus.MustNewConstMetric(c.capacity, prometheus.GaugeValue, float64(l.Capacity), level.Name, level.Resource, l.Name)
+			if l.Renews != nil {
+				continue // a quota earns nothing from second to second
+			}
 			to <- prometheus.MustNewConstMetric(c.rate, prometheus.GaugeValue, float64(l.Amount)/l.Period.Seconds(), level.Name, level.Resource, l.Name)
 		}
 	}

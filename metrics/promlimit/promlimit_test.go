@@ -59,7 +59,9 @@ func TestMetricsOfAHistory(t *testing.T) {
 	c, registry := newCollector(t, promlimit.Options{})
 	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: c}})
 	w.Entities(limiter.Entity{ID: "project"}, testbed.Child("key", "project"))
-	w.System(limiter.PerHour("rph", 1_000_000), limiter.PerHour("tph", 1_000_000))
+	month, err := limiter.ParseRenewal("month", "Europe/Berlin")
+	w.Must(err)
+	w.System(limiter.PerHour("rph", 1_000_000), limiter.PerHour("tph", 1_000_000), limiter.Quota("tpm", 5_000_000, month))
 	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: testbed.Resource}, []limiter.Limit{limiter.PerHour("rph", 7200), limiter.PerHour("tph", 100)}))
 	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Entity: "project", Resource: testbed.Resource}, []limiter.Limit{limiter.PerHour("rph", 2), limiter.PerHour("tph", 1000)}))
 
@@ -102,11 +104,15 @@ func TestMetricsOfAHistory(t *testing.T) {
 		"limit_capacity_tokens{level=resource limit=rph resource=gpt-4}":        7200,
 		"limit_rate_tokens_per_second{level=resource limit=rph resource=gpt-4}": 2,
 		"limit_capacity_tokens{level=system limit=tph resource=}":               1_000_000,
+		"limit_capacity_tokens{level=system limit=tpm resource=}":               5_000_000,
 	} {
 		if got[series] != want {
 			t.Errorf("%s is %v, want %v", series, got[series], want)
 		}
 		delete(got, series)
+	}
+	if rate, has := got["limit_rate_tokens_per_second{level=system limit=tpm resource=}"]; has {
+		t.Errorf("a quota has the rate %v", rate)
 	}
 	for series := range got { // what is not listed above
 		name, _, _ := strings.Cut(series, "{")

@@ -42,7 +42,8 @@
 // Admitted and refused answers have the fields RateLimit-Policy and RateLimit of
 // draft-ietf-httpapi-ratelimit-headers-11, in the syntax of RFC 9651. q and w are a limit's
 // amount and period. The parameter zae-burst is the capacity, where it differs from the
-// amount. r is the balance, at least 0. t is the time until the bucket is full. A client that uses
+// amount. For a quota, q is its tokens, and w the length of the period that is under way. r is
+// the balance, at least 0. t is the time until the bucket is full. A client that uses
 // no more than r within t is not refused, if nobody else takes from the same bucket. On a
 // refusal t is no later than Retry-After, as the draft asks. The body of a refusal is
 // a problem of RFC 9457, of the draft's type quota-exceeded.

@@ -144,18 +144,29 @@ func isTighter(s, than *limiter.Status) bool {
 }
 
 // appendPolicy appends an item of RateLimit-Policy. A name has no character that a string
-// of a structured field escapes.
+// of a structured field escapes. The window of a quota is the period that is under way: its
+// length differs from month to month, and with the clocks.
 func appendPolicy(b []byte, name string, s *limiter.Status, unit string) []byte {
+	amount, window := s.Limit.Amount, s.Limit.Period
+	if s.Limit.Renews != nil {
+		amount, window = s.Limit.Capacity, periodOf(s)
+	}
 	b = append(append(append(b, '"'), name...), `";q=`...)
-	b = appendInteger(b, s.Limit.Amount)
-	b = appendInteger(append(b, ";w="...), wholeSeconds(s.Limit.Period))
+	b = appendInteger(b, amount)
+	b = appendInteger(append(b, ";w="...), wholeSeconds(window))
 	if unit != "" {
 		b = append(append(append(b, `;qu="`...), unit...), '"')
 	}
-	if s.Limit.Capacity != s.Limit.Amount {
+	if s.Limit.Capacity != amount {
 		b = appendInteger(append(b, ";zae-burst="...), s.Limit.Capacity)
 	}
 	return b
+}
+
+// periodOf is the length of the period of a quota that ends with ResetsAt.
+func periodOf(s *limiter.Status) time.Duration {
+	p := s.Limit.Renews.Period(s.ResetsAt.UnixMilli() - 1)
+	return time.Duration(p.End-p.Start) * time.Millisecond
 }
 
 // appendLimit appends an item of RateLimit.
@@ -174,6 +185,9 @@ func appendInteger(b []byte, i int64) []byte { return strconv.AppendInt(b, min(i
 // nobody takes from it.
 func secondsToFull(s *limiter.Status) int64 {
 	missing := s.Limit.Capacity - s.Available
+	if missing > 0 && s.Limit.Renews != nil {
+		return wholeSeconds(s.ResetsIn)
+	}
 	if missing <= 0 || s.Limit.Amount <= 0 {
 		return 0
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,28 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 			}
 		}
 	}, all...)
+}
+
+// The window of a quota is the period that is under way, and t and Retry-After end with it.
+func TestAQuotasWindowIsItsPeriod(t *testing.T) {
+	renews, err := limiter.ParseRenewal("month from day 15 at 06:30", "Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, httplimit.Options{XHeaders: true}, nil, func(s *server) {
+		for _, period := range []struct{ days, hours int64 }{{31, 0}, {31, 0}, {29, 0}, {31, -1}} { // clocks change on 26 March 2000
+			end := time.UnixMilli(renews.Next(time.Now().UnixMilli()))
+			time.Sleep(1500 * time.Millisecond)
+			left := strconv.FormatInt(int64((time.Until(end)+time.Second-1)/time.Second), 10)
+			policy := `"requests";q=2;w=` + strconv.FormatInt((24*period.days+period.hours)*3600, 10)
+			s.want(s.get(), http.StatusNoContent, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=1;t=` + left, "X-RateLimit-Limit": "2", "X-RateLimit-Reset": left})
+			s.want(s.get(), http.StatusNoContent, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=0;t=` + left})
+			s.want(s.get(), http.StatusTooManyRequests, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=0;t=` + left, "Retry-After": left})
+			time.Sleep(time.Until(end) - time.Millisecond)
+			s.want(s.get(), http.StatusTooManyRequests, map[string]string{"Retry-After": "1", "RateLimit-Policy": policy})
+			time.Sleep(time.Millisecond)
+		}
+	}, limiter.Quota("requests", 2, renews))
 }
 
 // The law behind t: within t seconds, r tokens are never refused.

@@ -151,7 +151,9 @@ func (u *user) family() {
 	u.must(errOf(u.CreateEntity(u.Context(), store.Entity{ID: "user-1", Parent: "project", Cascade: true})))
 }
 
-var limiterTests = []limiterTest{
+var limiterTests = slices.Concat(requestTests, quotaTests, edgeTests)
+
+var requestTests = []limiterTest{
 	{"takes from a bucket made at need", Real, func(u *user) {
 		u.system(daily("rpd", 100), daily("tpd", 5000))
 		u.holds("user-1", map[string]int64{"rpd": 100, "tpd": 5000})
@@ -215,7 +217,7 @@ var limiterTests = []limiterTest{
 				u.Limiter = newLimiter(u.T, u.Store)
 			}
 			if s := u.acquire("user-1", one("rpd", 0)).Statuses(); s[0].Limit != limits[0] {
-				u.Errorf("level %d has %+v, the bucket %+v", i, limits[0], s[0].Limit)
+				u.Errorf("level %d has %v, the bucket %v", i, limits[0], s[0].Limit)
 			}
 		}
 	}},

@@ -184,6 +184,20 @@ var mostLimitsTests = []test{
 			return ch
 		})...))
 	}),
+	{"all rates become quotas, renew, and become rates", func(k *kit) {
+		img, day := k.newWide(0, 1), k.quotaOf("day")
+		for _, next := range []store.Params{day, day, k.quotaOf("month from last day"), rpm} {
+			r := restamped(refill(img, onEach(img, func(i int, s *store.LimitState) store.Change {
+				ch := debitsOne(i, s)
+				ch.Kind, ch.Params, ch.Renews = store.SetParams, next, true
+				return ch
+			})...))
+			r.Validity = store.Validity{Change: true, Until: k.now + 7}
+			if img = k.mustApply(k.Refill(k.Context(), r)); img.Limits[store.MaxLimits-1].Params != next {
+				k.Errorf("%+v, want %+v", img.Limits[store.MaxLimits-1].Params, next)
+			}
+		}
+	}},
 	wideReplacement("a quarter of the limits replaced by others", store.MaxLimits/4),
 	wideReplacement("half of the limits replaced by others", store.MaxLimits/2),
 	wideReplacement("all limits replaced by others", store.MaxLimits),

@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Repair": repairTests,
 		"Create": createTests, "Adjust": adjustTests,
 		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Turn": turnTests, "Invalid": invalidTests,
-		"As many limits as there may be": mostLimitsTests,
+		"Renewal": renewalTests, "As many limits as there may be": mostLimitsTests,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,6 +103,7 @@ func imageOf(c *store.Create) *store.Image {
 		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Stamp(), CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: int32(c.Now / 3_600_000), //nolint:gosec // hours fit
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
+		ValidUntil: c.ValidUntil, HasValidUntil: c.ValidUntil != 0,
 		Writes: state(c.Writes),
 	}
 	for _, l := range c.Limits {

@@ -15,6 +15,7 @@ const (
 	RF Attr = iota
 	ShardCount
 	ValidUntil
+	Zone // of the quotas' calendars
 	TTL
 	Disabled
 	Cascade
@@ -37,6 +38,7 @@ var fixed = [...]struct{ alias, name string }{
 	RF:               {"#rf", schema.RF},
 	ShardCount:       {"#sc", schema.ShardCount},
 	ValidUntil:       {"#vu", schema.ValidUntil},
+	Zone:             {"#tz", schema.SchedTZ},
 	TTL:              {"#ttl", schema.TTL},
 	Disabled:         {"#dis", schema.Disabled},
 	Cascade:          {"#cascade", schema.Cascade},
@@ -71,6 +73,9 @@ var (
 	amount   = fieldOf(schema.FieldAmount)
 	period   = fieldOf(schema.FieldPeriod)
 	consumed = fieldOf(schema.FieldConsumed)
+	renewal  = fieldOf(schema.FieldRSched)
+	grant    = fieldOf(schema.FieldGrantCount)
+	topUp    = fieldOf(schema.FieldToppedUp)
 )
 
 // fieldOf is the kind of a limit's field.
@@ -93,6 +98,15 @@ func (l Limit) Amount() Attr { return l.attr(amount) }
 
 // Period is a parameter of the limit.
 func (l Limit) Period() Attr { return l.attr(period) }
+
+// Renewal is a parameter of a quota: when it renews.
+func (l Limit) Renewal() Attr { return l.attr(renewal) }
+
+// Grant is the number of shards among which a quota was divided when it was last renewed.
+func (l Limit) Grant() Attr { return l.attr(grant) }
+
+// TopUp is what somebody has added to a quota for its period.
+func (l Limit) TopUp() Attr { return l.attr(topUp) }
 
 // Fields is the number of fields that a limit may have on a bucket item.
 const Fields = len(schema.LimitFields)

@@ -113,6 +113,7 @@ func (c *checker) allOrNothing(k *call) {
 	if k.admitted() {
 		c.debitedWhole(k, parts)
 	}
+	c.ofItsPeriod(k)
 }
 
 func sortedParts(parts map[partKey]*part) []partKey {

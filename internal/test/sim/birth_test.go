@@ -104,6 +104,11 @@ func (c *checker) legalGift(r *write, bad func(string, ...any)) {
 					least, most = min(was.tk, part.cp+given.tk), was.tk
 				}
 			}
+			if part.renewed(a.rf, b.rf) {
+				if least = most; a.count != b.count {
+					bad("%s: the period of what was given away ended at %d, and the new stamp is %d", name, was.renews.next(a.rf), b.rf)
+				}
+			}
 			if a.count != b.count && was.tk > part.cp { // a client then doubled it too
 				half, _ := b.share(r.id, name)
 				least = half.cp + given.tk

@@ -38,7 +38,11 @@ func (k *worker) work() {
 				return
 			}
 			k.turn()
-			k.w.sleep(span(k.r, 0, pick(k.r, 50*time.Millisecond, 400*time.Millisecond, 2*time.Second)))
+			most := pick(k.r, 50*time.Millisecond, 400*time.Millisecond, 2*time.Second)
+			if len(k.w.recurrences) > 0 {
+				most = 8 * time.Second // past an edge
+			}
+			k.w.sleep(span(k.r, 0, most))
 		}
 	}
 	for len(k.held) > 0 && !k.c.standsStill() {
@@ -103,6 +107,9 @@ func (k *worker) request() limiter.Request {
 		name := pick(r, available...)
 		full := typical[name]
 		unit := max(1, full/100)
+		if name == "daily" && len(k.w.recurrences) > 0 {
+			unit = full / 8 // quotas last for a round, and run out
+		}
 		amount := unit * pick[int64](r, 0, 1, 1, 1, 1, 2, 3)
 		switch x := r.Float64(); {
 		case x < 0.15:
@@ -119,7 +126,7 @@ func (k *worker) request() limiter.Request {
 	}
 	if req.Entity == guest {
 		variant := k.w.dice.stream(guest, req.Resource, pick(r, "1", "1", "1", "2"))
-		req.Fallback = drawLimits(variant, 1, available...)
+		req.Fallback = k.w.drawLimits(variant, 1, available...)
 		if some := k.w.dice.stream("fallback", k.name, strconv.Itoa(k.n)); chance(some, 0.2) {
 			req.Fallback = slices.DeleteFunc(req.Fallback, func(l limiter.Limit) bool { return req.Consume[l.Name] == 0 && chance(some, 0.7) })
 		}

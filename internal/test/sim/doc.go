@@ -18,6 +18,10 @@
 // In some seeds callers are patient: they wait for tokens, several of a process at a time and
 // up to a bound, and extend and reduce open leases, sometimes while a lease is being ended.
 //
+// In some seeds, some limits are quotas. The run then begins shortly before the end of a period, mostly
+// around a change of the clocks in the quotas' zone, and so do its later rounds. An edit changes a quota's
+// amount or calendar, or makes it a rate.
+//
 // In some seeds one or two real aggregators follow the engine's stream, each over a link
 // and with a clock like any client's. They get the records shard by shard, in batches of
 // any size. Some records come again, after a crash from further back, and failed records
@@ -47,6 +51,9 @@
 //     what its sibling gives, or empty.
 //   - Over every interval, capacity and rate cover what was admitted (never over). Each
 //     move of a stamp far ahead may cost one capacity more.
+//   - In every period of a quota, the largest amount that held in it covers what was admitted, less what
+//     was returned. The stamp says of which period a balance is, so no clock matters. No take crosses
+//     the end of a period, and a credit returns to its period or to none.
 //   - A refused request leaves no debit, and a granted one leaves the whole debit (all or
 //     nothing; cancellation is a rollback).
 //   - A refusal has a reason in the content of all shards together. If the client did not
@@ -64,13 +71,15 @@
 //   - A limit comes back full only if an operator added it again or deleted its bucket.
 //   - An answer rests on configuration, and on a parent, that was in force within the time
 //     to live. No write undoes a newer change.
-//   - An item that expires has paid its debts and is full by then.
+//   - An item that expires has paid its debts and is full by then. One with quotas outlives their next
+//     period.
 //   - A client follows a step of its clock only if dates confirm it, and a step never
 //     blocks a client.
 //
 // Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints
 // its trace. -sim.followers=N sets the number of aggregators in each seed, and
-// -sim.tailed makes them processes. -sim.dated gives answers dates in each seed, and
+// -sim.tailed makes them processes. -sim.dated gives answers dates in each seed,
+// -sim.quotas has quotas in each, and
 // -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
 // season is played for every 20 seeds. Deliberately broken stores prove that each check can
 // fail.

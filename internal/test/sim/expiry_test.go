@@ -31,8 +31,11 @@ func (c *checker) outlasts(r *write) {
 	by := b.ttl*1000 + ceilMS(c.spread())
 	for _, name := range names(b, nil) {
 		l, _ := b.share(r.id, name)
-		if got := l.balance(b.rf, by); name != hidden && got < l.cp {
+		if got := l.balance(b.rf, by); name != hidden && got < min(l.cp, l.full) {
 			c.violate("expiry", r.at, &r.id, "%s holds %d of %d when the item expires, %d s after it was stamped", name, got, l.cp, b.ttl-b.rf/1000)
+		}
+		if l.renews != nil && l.renews.next(l.renews.next(b.rf)) > by {
+			c.violate("expiry", r.at, &r.id, "the item expires before the next period of %s ends", name)
 		}
 	}
 }
@@ -52,7 +55,7 @@ func (c *checker) swept(r *write) {
 	}
 	for _, name := range names(r.before, nil) {
 		l, _ := r.before.share(r.id, name)
-		if got := l.balance(r.before.rf, c.trueMS(r.at)+ceilMS(c.spread())); name != hidden && got < l.cp {
+		if got := l.balance(r.before.rf, c.trueMS(r.at)+ceilMS(c.spread())); name != hidden && got < min(l.cp, l.full) {
 			c.violate("expiry", r.at, &r.id, "%s is swept with %d of %d", name, got, l.cp)
 		}
 	}

@@ -50,7 +50,13 @@ type odds struct {
 	// lone: one process uses the buckets, so its callers carry most writes themselves. They share
 	// writes, too, as in crowds.
 	lone bool
+	// quotas: there are quotas among the limits. The run begins so long before an edge of one; 0 is
+	// without quotas.
+	quotas time.Duration
 }
+
+// beforeEdge is how long before an edge a run with quotas begins: callers begin 10 s before it.
+const beforeEdge = 25 * time.Second
 
 // clockKind is the kind of a client's clock error.
 type clockKind int
@@ -62,8 +68,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas)
 }
 
 // faulty reports whether requests can fail.
@@ -105,6 +111,9 @@ func drawOdds(d dice) odds {
 		o.skew = time.Second
 	}
 	o.patient = chance(r, 0.3)
+	if chance(d.stream("quotas"), 0.3) {
+		o.quotas = beforeEdge
+	}
 	if chance(d.stream("lone"), 0.15) {
 		return o.alone()
 	}

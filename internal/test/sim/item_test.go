@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 type item = map[string]types.AttributeValue
@@ -77,25 +79,44 @@ const hidden = "wcu"
 type level struct {
 	tk, tc     int64 // millitokens held, and consumed less returned
 	cp, ra, rp int64
+	renews     *recurrence // of a quota
+	// granted is among how many shards a quota was divided when it was last renewed; 0 is among as
+	// many as there are. full is what a shard holds from the next edge on.
+	granted, full int64
 	// life counts the times the limit was put on the item: 1 is the first.
 	life int
 }
 
-func (l level) sameParams(o level) bool { return l.cp == o.cp && l.ra == o.ra && l.rp == o.rp }
+func (l level) sameParams(o level) bool {
+	return l.cp == o.cp && l.ra == o.ra && l.rp == o.rp && l.renews == o.renews
+}
+
+// levelOf is a limit as an item is to have it, without a balance.
+func levelOf(l limiter.Limit) level {
+	if l.Renews != nil {
+		return level{cp: l.Capacity * 1000, rp: 1000, renews: recurrenceBy(l.Renews)}
+	}
+	return level{cp: l.Capacity * 1000, ra: l.Amount * 1000, rp: l.Period.Milliseconds()}
+}
 
 // of is shard number's part of a limit divided among n shards. It has every n-th millitoken
 // of the capacity, counted from its own number; a longer period divides the rate.
 func (l level) of(shard, n int) level {
-	if n > 1 {
-		l.cp = (l.cp - int64(shard) + int64(n) - 1) / int64(n)
-		l.rp *= int64(n)
+	part := func(n int64) int64 { return (l.cp - int64(shard) + n - 1) / n }
+	l.full = part(int64(n))
+	if l.renews != nil && l.granted != 0 {
+		l.cp = part(l.granted)
+	} else {
+		l.cp = l.full
 	}
+	l.rp *= int64(n)
 	return l
 }
 
 // A state is a bucket item, read with the checker's own code.
 type state struct {
 	rf, ttl  int64 // ttl is 0 if the item never expires
+	vu       int64 // until when the parameters are valid; 0 if the item does not say
 	count    int   // the item's number of shards
 	levels   map[string]level
 	gone     map[string]int64 // what limits have consumed that were removed
@@ -124,6 +145,9 @@ func readState(it item) *state {
 	if it["ttl"] != nil {
 		s.ttl = number(it["ttl"])
 	}
+	if it["vu"] != nil {
+		s.vu = number(it["vu"])
+	}
 	fields := map[string]map[string]int64{}
 	for attr, v := range it {
 		rest, ok := strings.CutPrefix(attr, "b_")
@@ -148,7 +172,14 @@ func readState(it item) *state {
 				s.half = append(s.half, name+"."+want)
 			}
 		}
-		s.levels[name] = level{tk: f["tk"], tc: f["tc"], cp: f["cp"], ra: f["ra"], rp: f["rp"]}
+		l := level{tk: f["tk"], tc: f["tc"], cp: f["cp"], ra: f["ra"], rp: f["rp"]}
+		if code := text(it["b_"+name+"_rsched"]); code != "" {
+			if l.renews = recurrenceOf(code, text(it["sched_tz"])); l.renews == nil || l.ra != 0 {
+				s.half = append(s.half, name+".rsched")
+			}
+			l.granted = f["gc"]
+		}
+		s.levels[name] = l
 	}
 	if s.rf == noNumber {
 		s.half = append(s.half, "rf")
@@ -183,7 +214,7 @@ func (s *state) share(id bucketID, name string) (level, bool) {
 // same reports whether two states are equal.
 func (s *state) same(o *state) bool {
 	return s == nil && o == nil || s != nil && o != nil &&
-		s.rf == o.rf && s.ttl == o.ttl && s.count == o.count && s.disabled == o.disabled && maps.Equal(s.levels, o.levels)
+		s.rf == o.rf && s.ttl == o.ttl && s.vu == o.vu && s.count == o.count && s.disabled == o.disabled && maps.Equal(s.levels, o.levels)
 }
 
 // names are the limits of both states, including the hidden one, in order.

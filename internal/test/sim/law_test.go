@@ -7,8 +7,12 @@ import (
 )
 
 // earned is what a limit earns between two instants on the absolute grid: ⌊b·ra/rp⌋ −
-// ⌊a·ra/rp⌋. Instants are in this century.
+// ⌊a·ra/rp⌋. Instants are in this century. A quota earns whatever it lacks, if its period ends in between.
 func (l level) earned(a, b int64) int64 {
+	const plenty = 1 << 60
+	if l.renewed(a, b) {
+		return plenty
+	}
 	if b <= a || l.rp <= 0 || l.ra <= 0 {
 		return 0
 	}
@@ -21,7 +25,22 @@ func (l level) earned(a, b int64) int64 {
 }
 
 // balance is what a limit holds at an instant.
-func (l level) balance(rf, now int64) int64 { return min(l.cp, l.tk+l.earned(rf, now)) }
+func (l level) balance(rf, now int64) int64 {
+	if l.renewed(rf, now) {
+		return l.full
+	}
+	return min(l.cp, l.tk+l.earned(rf, now))
+}
+
+// carried is what a limit holds at an instant under other parameters. What was consumed of a quota
+// in its period is consumed of the quota that replaces it.
+func (l level) carried(rf, now int64, next level) int64 {
+	held := l.balance(rf, now)
+	if l.renews != nil && next.renews != nil {
+		held += next.full - l.full
+	}
+	return min(held, next.cp)
+}
 
 // trueMS is an instant of the run in milliseconds since the epoch.
 func (w *world) trueMS(at time.Duration) int64 { return w.start.Add(at).UnixMilli() }
@@ -70,6 +89,7 @@ func (c *checker) legal(r *write) {
 		}
 	}
 	c.legalCount(r, bad)
+	legalPeriods(r, bad)
 	switch {
 	case a == nil && r.other != nil:
 		c.legalBirth(r, bad)
@@ -175,16 +195,18 @@ func legalMove(name string, was, is level, stamp, latest int64, by *call, bad fu
 		bad("%s: %d consumed, the balance moved by %d", name, debit, moved)
 	case debit > 0 && is.balance(stamp, latest) < 0 && by.onlyTakes():
 		bad("%s was debited %d with %d there and %d earned", name, debit, was.tk, was.earned(stamp, latest))
+	case debit > 0 && is.renews != nil && is.tk < 0 && by.onlyTakes():
+		bad("%s was debited %d with %d there, before its period ends", name, debit, was.tk)
 	case debit < 0 && (moved < 0 || moved > -debit):
 		bad("%s: %d returned, the balance moved by %d", name, -debit, moved)
 	}
 }
 
 // legalRefill: with a new stamp the limit earns by the grid at the old rate, up to the
-// capacity. Then the new capacity applies, then the debit.
+// capacity. Then the new parameters apply, then the debit.
 func legalRefill(name string, was, is level, from, to int64, by *call, bad func(string, ...any)) {
 	debit := is.tc - was.tc
-	want := min(was.balance(from, to), is.cp) - debit
+	want := was.carried(from, to, is) - debit
 	switch {
 	case is.tk != want && debit >= 0:
 		bad("%s: %d at %d is %d at %d after a debit of %d, must be %d", name, was.tk, from, is.tk, to, debit, want)

@@ -20,6 +20,9 @@ type flow struct {
 	// granted is the number of the operator's act that gives a capacity once more: adding
 	// the limit again, or deleting the bucket. 0 is none.
 	granted int
+	// Of a quota: the shard, and the ends of the periods that its balance was of, and is of.
+	shard      int
+	ended, end int64
 }
 
 // lateness is how late a take's clock may effectively be. Several processes may use a full
@@ -72,7 +75,10 @@ func (c *checker) neverOver(key bucketKey) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(flows)) {
-		c.intervals(id, name, flows[name])
+		c.onePeriod(id, name, flows[name])
+		for _, rates := range withoutQuotas(flows[name]) {
+			c.intervals(id, name, rates)
+		}
 	}
 }
 
@@ -97,7 +103,11 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	case debit < 0 && r.before.rf == r.after.rf:
 		f.returned = is.tk - was.tk
 	case debit < 0:
-		f.returned = is.tk - was.balance(r.before.rf, r.after.rf)
+		f.returned = is.tk - was.carried(r.before.rf, r.after.rf, is)
+	}
+	f.shard, f.end = r.id.number(), is.end(r.after.rf)
+	if had && r.before != nil {
+		f.ended = was.end(r.before.rf)
 	}
 	return f
 }

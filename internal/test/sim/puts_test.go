@@ -35,7 +35,7 @@ func (p *play) versions(key bucketKey) []version {
 		configs[ch.key], switches[ch.key] = ch.limits, ch.switched
 		v := version{from: ch.from, to: ch.to, limits: map[string]level{}}
 		for _, l := range inForce(configs, key.entity, key.resource) {
-			v.limits[l.Name] = level{cp: l.Capacity * 1000, ra: l.Amount * 1000, rp: l.Period.Milliseconds()}
+			v.limits[l.Name] = levelOf(l)
 		}
 		for _, k := range levelsOf(key) {
 			if s := switches[k]; s != "" {

@@ -70,7 +70,7 @@ func (p *play) live(c *client, id bucketID) {
 		s, used := p.w.stateFor(k, b)
 		want := map[string]level{}
 		for _, l := range p.configured(b.entity, b.resource) {
-			want[l.Name] = level{cp: l.Capacity * 1000, ra: l.Amount * 1000, rp: l.Period.Milliseconds()}
+			want[l.Name] = levelOf(l)
 		}
 		if s == nil || len(want) == 0 || !used {
 			continue // not in use: a parent need not have the requested limit

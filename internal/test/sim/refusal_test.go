@@ -210,7 +210,7 @@ func (c *checker) steady(key bucketKey, name string, quoted limiter.Limit, k *ca
 	for i := 0; i < n; i++ {
 		s := c.stateAt(key.shard(i), k.start)
 		l, ok := s.level(name)
-		if !ok || l.cp != quoted.Capacity*1000 || l.ra != quoted.Amount*1000 || l.rp != quoted.Period.Milliseconds() {
+		if !ok || !l.sameParams(levelOf(quoted)) {
 			return false
 		}
 		if n = max(n, s.count); s.count != n {

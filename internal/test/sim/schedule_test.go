@@ -58,12 +58,12 @@ func drawLimit(r *rand.Rand, name string, scale int64) limiter.Limit {
 	}
 }
 
-func drawLimits(r *rand.Rand, scale int64, names ...string) []limiter.Limit {
+func (w *world) drawLimits(r *rand.Rand, scale int64, names ...string) []limiter.Limit {
 	limits := make([]limiter.Limit, 0, len(names))
 	for _, name := range names {
 		limits = append(limits, drawLimit(r, name, scale))
 	}
-	return limits
+	return w.renewing(r, limits)
 }
 
 // A configChange is a new value of one level of configuration, in force from some instant
@@ -107,6 +107,10 @@ func newPlay(seed uint64, o odds, broken breakage) *play {
 	for i := range p.start {
 		p.start[i], p.spots[i] = at, pick(r, spot, spot, spot, pick(r, spots...))
 		at += pick(r, 5*time.Second, 30*time.Second, 5*time.Minute, 2*time.Hour, 26*time.Hour, 75*time.Hour)
+		if i+1 < len(p.start) && len(w.recurrences) > 0 {
+			edge := time.UnixMilli(w.recurrences[0].next(w.trueMS(at))).Sub(w.start)
+			at = max(at, edge-span(r, time.Second, 10*time.Second))
+		}
 	}
 	return p
 }
@@ -180,14 +184,14 @@ func (p *play) setUp() {
 		p.makeEntity(ctx, e)
 	}
 	r := w.dice.stream("configuration")
-	p.set(ctx, limiter.ConfigKey{Resource: "api"}, drawLimits(r, 1, offered["api"]...))
-	p.set(ctx, limiter.ConfigKey{Resource: "chat"}, drawLimits(r, 1, offered["chat"]...))
-	p.set(ctx, limiter.ConfigKey{Resource: "web"}, drawLimits(r, 1, offered["web"]...))
-	p.set(ctx, limiter.ConfigKey{Entity: "key-a", Resource: "own"}, drawLimits(r, 1, offered["own"]...))
+	p.set(ctx, limiter.ConfigKey{Resource: "api"}, w.drawLimits(r, 1, offered["api"]...))
+	p.set(ctx, limiter.ConfigKey{Resource: "chat"}, w.drawLimits(r, 1, offered["chat"]...))
+	p.set(ctx, limiter.ConfigKey{Resource: "web"}, w.drawLimits(r, 1, offered["web"]...))
+	p.set(ctx, limiter.ConfigKey{Entity: "key-a", Resource: "own"}, w.drawLimits(r, 1, offered["own"]...))
 	if chance(r, 0.5) {
-		p.set(ctx, limiter.ConfigKey{}, drawLimits(r, 2, "rps", "daily"))
+		p.set(ctx, limiter.ConfigKey{}, w.drawLimits(r, 2, "rps", "daily"))
 	}
-	p.set(ctx, limiter.ConfigKey{Entity: "project", Resource: "api"}, drawLimits(r, 3, offered["api"]...))
+	p.set(ctx, limiter.ConfigKey{Entity: "project", Resource: "api"}, w.drawLimits(r, 3, offered["api"]...))
 	if w.odds.hot {
 		p.doubleTo(p.spots[0], pick(r, 1, 1, 1, 2, 2, 4, 8, 32), 10)
 	}
@@ -291,7 +295,7 @@ func (p *play) change(ctx context.Context, r *rand.Rand) {
 	if names == nil {
 		names = []string{"rps", "daily"}
 	}
-	limits := drawLimits(r, 1+r.Int64N(3), names...)
+	limits := p.w.drawLimits(r, 1+r.Int64N(3), names...)
 	switch {
 	case chance(r, 0.3) && len(limits) > 1:
 		limits = limits[1:]

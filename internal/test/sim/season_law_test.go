@@ -93,7 +93,7 @@ func (s *season) decided(c *checker, k *call) {
 	}
 	if k.admitted() || k.refusal() != nil {
 		for _, st := range quoted {
-			l := level{cp: st.Limit.Capacity * 1000, ra: st.Limit.Amount * 1000, rp: st.Limit.Period.Milliseconds()}
+			l := levelOf(st.Limit)
 			if !anyOf(func(key bucketKey, v version) bool {
 				return key.entity == st.Entity && !v.off && v.has(key, st.Limit.Name) && v.limits[st.Limit.Name].sameParams(l)
 			}) {

@@ -66,6 +66,9 @@ func seasonOdds(seed uint64) odds {
 		o.throttled, o.conflict, o.unreachable = 0.02, 0.02, 0.01
 		o.lostBefore, o.lostAfter, o.hangs, o.slow = 0.01, 0.01, 0.005, 0.02
 	}
+	if chance(dice(seed).stream("quotas"), 0.5) {
+		o.quotas = seasonLasts / 2
+	}
 	return o
 }
 
@@ -105,7 +108,7 @@ func (s *season) run() {
 	_, err := s.admin.store.CreateEntity(ctx, limiter.Entity{ID: "other"})
 	must(err)
 	s.parents = []parentage{{parent: cascading[movable]}}
-	s.set(ctx, limiter.ConfigKey{Resource: lone}, drawLimits(s.r, 1, "rps", "rpm", "daily"))
+	s.set(ctx, limiter.ConfigKey{Resource: lone}, s.w.drawLimits(s.r, 1, "rps", "rpm", "daily"))
 	for i := range 2 {
 		c := newClient(s.w, "operator"+strconv.Itoa(i), time.Minute)
 		c.reliable, c.operates = !s.w.odds.faulty() || i == 0, true
@@ -170,7 +173,7 @@ func (s *season) use(u use, r *rand.Rand, end time.Duration) {
 			req.Consume[name] = pick(r, 0, 1, max(1, typical[name]/20), typical[name]/4)
 		}
 		if u.entity == guest && chance(r, 0.7) {
-			req.Fallback = drawLimits(s.w.dice.stream("guest", u.resource), 1, names...)
+			req.Fallback = s.w.drawLimits(s.w.dice.stream("guest", u.resource), 1, names...)
 		}
 		k := &call{name: fmt.Sprintf("%v#%d", u.bucketKey, n), kind: acquiring, client: c, req: req}
 		ctx := k.begin(s.w)
@@ -208,7 +211,7 @@ func (s *season) operate(end time.Duration) {
 			limiter.ConfigKey{Entity: "solo", Resource: limiter.DefaultResource}, limiter.ConfigKey{Entity: movable, Resource: limiter.DefaultResource},
 			limiter.ConfigKey{Entity: "solo", Resource: "api"}, limiter.ConfigKey{Entity: "key-c", Resource: "api"}, limiter.ConfigKey{Entity: "project", Resource: "api"}, limiter.ConfigKey{Entity: "key-b", Resource: "chat"}, limiter.ConfigKey{Entity: guest, Resource: "chat"},
 		)
-		byPeer := chance(r, 0.4)
+		byPeer := chance(r, 0.4) && len(s.w.recurrences) == 0 // how a peer edits quotas is not played
 		switch x := r.Float64(); {
 		case x < 0.1:
 			o.remake(movable, pick(r, append(payers, "")...))
@@ -239,7 +242,7 @@ func (s *season) draw(k limiter.ConfigKey, r *rand.Rand) []limiter.Limit {
 	if i := r.IntN(len(names) + 1); i < len(names) && len(names) > 1 {
 		names = slices.Delete(names, i, i+1)
 	}
-	return drawLimits(r, 1+r.Int64N(3), names...)
+	return s.w.drawLimits(r, 1+r.Int64N(3), names...)
 }
 
 // An operator is a process that changes configuration.

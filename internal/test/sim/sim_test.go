@@ -17,6 +17,7 @@ var (
 	stepping  = flag.Bool("sim.stepped", false, "have clocks set in every seed")
 	dating    = flag.Bool("sim.dated", false, "have answers with dates, and a clock far ahead, in every seed")
 	patience  = flag.Bool("sim.patient", false, "have callers wait, and extend and reduce leases, in every seed")
+	quotaing  = flag.Bool("sim.quotas", false, "have quotas in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
 
@@ -27,6 +28,8 @@ type result struct {
 	trace      string
 	stats      string
 	healed     int // stamps that were moved back
+	renewed    int // quotas that began a period
+	late       int // credits that came after the end of their period
 	begun      int64
 }
 
@@ -57,12 +60,16 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			if !r.failed && r.heals() {
 				res.healed++
 			}
+			res.renewed += r.renews()
+			if r.isLate() {
+				res.late++
+			}
 		}
 		if traced {
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -81,6 +88,9 @@ func oddsOf(seed uint64) odds {
 	o := drawOdds(dice(seed))
 	o.followers, o.tailed, o.dated = max(o.followers, *followers), o.tailed || *tailing, o.dated || *dating
 	o.stepped, o.patient = o.stepped || *stepping, o.patient || *patience
+	if *quotaing {
+		o.quotas = beforeEdge
+	}
 	return o
 }
 

@@ -31,6 +31,8 @@ type world struct {
 	ns     string // the random id before the keys; it differs between runs and appears in no trace
 	odds   odds
 	broken breakage
+	// recurrences are those of the quotas, in one zone.
+	recurrences []*recurrence
 
 	// end is closed at the end of the run: crashed clients stand still until then.
 	end chan struct{}
@@ -94,8 +96,13 @@ func (w *write) String() string {
 }
 
 func newWorld(seed uint64, o odds) *world {
+	var recurrences []*recurrence
+	if o.quotas != 0 {
+		recurrences = beforeAnEdge(dice(seed).stream("recurrences"), o.quotas)
+	}
 	return &world{
-		dice: dice(seed), start: time.Now(), db: dynamolite.New(dynamolite.Options{}), odds: o,
+		recurrences: recurrences,
+		dice:        dice(seed), start: time.Now(), db: dynamolite.New(dynamolite.Options{}), odds: o,
 		end: make(chan struct{}),
 		lo:  math.MaxInt64, hi: math.MinInt64,
 		dates: map[time.Time]middleware.Metadata{}, given: map[time.Duration]bool{}, sent: map[string]int{},

@@ -28,25 +28,23 @@ func wait(d time.Duration) string {
 
 // statusView is a [limiter.Status] in JSON.
 type statusView struct {
-	Entity    string `json:"entity_id"`
-	Resource  string `json:"resource"`
-	Limit     string `json:"limit_name"`
-	Capacity  int64  `json:"capacity"`
-	Amount    int64  `json:"refill_amount"`
-	Seconds   int64  `json:"refill_period_seconds"`
-	Available int64  `json:"available"`
+	Entity   string `json:"entity_id"`
+	Resource string `json:"resource"`
+	Limit    string `json:"limit_name"`
+	limitarg.Parameters
+	Available int64 `json:"available"`
 	// Requested is what the request asked of this limit, in tokens.
 	Requested int64 `json:"requested"`
 	// Exceeded says that this limit refuses the request.
-	Exceeded   bool   `json:"exceeded"`
-	RetryAfter *int64 `json:"retry_after_ms"`
+	Exceeded   bool      `json:"exceeded"`
+	RetryAfter *int64    `json:"retry_after_ms"`
+	ResetsAt   time.Time `json:"resets_at,omitzero"`
 }
 
 func statusViewOf(s *limiter.Status) statusView {
 	return statusView{
-		Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name,
-		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, Seconds: int64(s.Limit.Period / time.Second),
-		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, RetryAfter: millis(s.RetryAfter),
+		Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Parameters: limitarg.ParametersOf(s.Limit),
+		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, RetryAfter: millis(s.RetryAfter), ResetsAt: s.ResetsAt,
 	}
 }
 

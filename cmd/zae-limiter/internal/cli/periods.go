@@ -89,8 +89,8 @@ type periodView struct {
 
 // periodsView is the result in JSON.
 type periodsView struct {
-	Renewal string       `json:"renewal"`          // when the quota renews, in words where there are some
-	Zone    string       `json:"zone,omitempty"`   // IANA name of the time zone; a session has none
+	Renewal string       `json:"renews"`
+	Zone    string       `json:"zone,omitempty"`
 	Stored  string       `json:"stored,omitempty"` // how the table stores it; a session is stored as its seconds
 	Python  bool         `json:"python"`           // a client of the Python package can evaluate it
 	Periods []periodView `json:"periods"`          // one after the other

@@ -238,10 +238,14 @@ func (m *schemaMaker) properties(t reflect.Type) []property {
 			continue
 		case name == "" && f.Anonymous:
 			of := f.Type
-			if of.Kind() == reflect.Pointer {
+			mayLack := of.Kind() == reflect.Pointer
+			if mayLack {
 				of = of.Elem()
 			}
-			embedded = append(embedded, m.properties(of)...)
+			for _, p := range m.properties(of) {
+				p.needed = p.needed && !mayLack
+				embedded = append(embedded, p)
+			}
 			continue
 		case name == "":
 			name = f.Name

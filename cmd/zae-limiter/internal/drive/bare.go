@@ -100,10 +100,9 @@ func (b *Bare) item(bucket store.Bucket, entity, resource int) *store.Create {
 		tokens = 0
 	}
 	for _, l := range b.site.Plan.Resources[resource].Limits {
-		c.Limits = append(c.Limits, store.NewLimit{Tokens: tokens, NamedParams: store.NamedParams{
-			Limit: l.Name, Params: store.Params{Capacity: l.Capacity * milli, Amount: l.Amount * milli, Period: l.Period.Milliseconds()},
-		}})
+		c.Limits = append(c.Limits, store.NewLimit{Tokens: tokens, NamedParams: store.NamedParams{Limit: l.Name, Params: l.Params()}})
 	}
+	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) store.Params { return l.Params })
 	return c
 }
 

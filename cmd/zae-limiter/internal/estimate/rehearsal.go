@@ -274,12 +274,13 @@ func (r *rehearsal) look(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			var names []string
+			var limits []store.Limit
 			for i := range images[0].Limits {
-				names = append(names, images[0].Limits[i].Name)
+				l := &images[0].Limits[i]
+				limits = append(limits, store.Limit{Name: l.Name, Renews: l.Renewal})
 			}
-			bytes := ItemBytes(images[0].Entity, resource.Name, parents[images[0].Entity], names)
-			r.bytes, r.shards, r.limits = max(r.bytes, bytes), max(r.shards, len(images)), max(r.limits, len(names))
+			bytes := ItemBytes(images[0].Entity, resource.Name, parents[images[0].Entity], limits)
+			r.bytes, r.shards, r.limits = max(r.bytes, bytes), max(r.shards, len(images)), max(r.limits, len(limits))
 			r.buckets += float64(len(images))
 			r.stored += float64(len(images) * (bytes + overhead + indexed))
 		}

@@ -1,20 +1,34 @@
 package estimate
 
+import "github.com/zeroae/zae-limiter-go/store"
+
 // ItemBytes are about the bytes of a bucket's item that has been used in several hours, without the
 // text of its diary: those of its names, which are in keys and indexes, and of numbers of a
 // usual length. The name parent is "" for an entity that does not cascade.
-func ItemBytes(entity, resource, parent string, limits []string) int {
+func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 	const (
 		base, copies     = 301, 5 // names of an entity and a resource are in five attributes
 		perLimit, fields = 49, 7  // each limit has seven attributes, two of them of the diary
 		owner            = 50
+		perQuota, texts  = 16, 2 // the names of its calendar's and its grant's attributes, without the limit's
+		perZone          = 18    // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
 	if parent != "" {
 		bytes += owner + len(parent)
 	}
-	for _, name := range limits {
-		bytes += perLimit + fields*len(name)
+	zone := ""
+	for i := range limits {
+		l := &limits[i]
+		bytes += perLimit + fields*len(l.Name)
+		if l.Renews != nil {
+			code, _ := l.Renews.Encode() // no limit is a session
+			zone = l.Renews.Zone()
+			bytes += perQuota + texts*len(l.Name) + len(code)
+		}
+	}
+	if zone != "" {
+		bytes += perZone + len(zone)
 	}
 	return bytes
 }
@@ -23,9 +37,9 @@ func ItemBytes(entity, resource, parent string, limits []string) int {
 // entity and resource have about twenty together.
 func itemBytes(limits int) int {
 	const entity, resource = "entity-01234567", "model"
-	names := make([]string, limits)
-	for i := range names {
-		names[i] = "tpm"
+	of := make([]store.Limit, limits)
+	for i := range of {
+		of[i].Name = "tpm"
 	}
-	return ItemBytes(entity, resource, "", names)
+	return ItemBytes(entity, resource, "", of)
 }

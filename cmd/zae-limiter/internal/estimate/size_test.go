@@ -25,25 +25,34 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 		limits           int
 		name             int // length of the names of limits
 		parent, own      bool
+		zone             string // of every second limit, which is a quota; "" for rates only
 	}{
-		{15, 5, 1, 3, false, false},
-		{15, 5, 2, 3, true, false},
-		{5, 3, 2, 3, false, true},
-		{40, 30, 5, 10, true, false},
-		{8, 20, 12, 4, false, false},
-		{15, 5, 20, 2, false, true},
+		{15, 5, 1, 3, false, false, ""},
+		{15, 5, 2, 3, true, false, ""},
+		{5, 3, 2, 3, false, true, ""},
+		{40, 30, 5, 10, true, false, ""},
+		{8, 20, 12, 4, false, false, ""},
+		{15, 5, 20, 2, false, true, ""},
+		{15, 5, 1, 3, false, false, "Europe/Berlin"},
+		{15, 5, 18, 2, false, true, "UTC"},
 	} {
 		entity, resource, parent := strings.Repeat("e", c.entity), strings.Repeat("r", c.resource), ""
 		if c.parent {
 			parent = "parent-1"
 		}
-		var names []string
 		var limits []store.Limit
 		consume := map[string]int64{}
 		for i := range c.limits {
 			name := strings.Repeat("l", c.name-1) + string(rune('a'+i))
-			names = append(names, name)
-			limits = append(limits, limiter.PerMinute(name, 1000))
+			l := limiter.PerMinute(name, 1000)
+			if c.zone != "" && i%2 == 0 {
+				r, err := limiter.ParseRenewal("month from day 15 at 06:30; month from day 20", c.zone)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l = limiter.Quota(name, 1000, r)
+			}
+			limits = append(limits, l)
 			consume[name] = 1
 		}
 		key := store.ConfigKey{Resource: resource}
@@ -73,7 +82,7 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 				t.Fatal("the item has no diary")
 			}
 			delete(got.Item, schema.DiaryText)
-			within(t, "bytes of an item", float64(estimate.ItemBytes(entity, resource, parent, names)), float64(schema.ItemSize(got.Item)), estimate.RatesAccuracy)
+			within(t, "bytes of an item", float64(estimate.ItemBytes(entity, resource, parent, limits)), float64(schema.ItemSize(got.Item)), estimate.RatesAccuracy)
 		})
 	}
 }

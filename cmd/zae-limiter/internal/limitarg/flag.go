@@ -16,7 +16,7 @@ type Limits []store.Limit
 
 // Set reads more limits. Their names must be new.
 func (v *Limits) Set(s string) error {
-	for part := range strings.SplitSeq(s, ",") {
+	for _, part := range split(s) {
 		l, err := Parse(part)
 		if err != nil {
 			return err

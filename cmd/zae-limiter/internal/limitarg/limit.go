@@ -1,5 +1,6 @@
 // Package limitarg reads and writes limits and amounts as the command line
-// spells them: a limit is name:rate[/period][:burst], an amount is name=tokens.
+// spells them: a rate is name:rate[/period][:burst], a quota is name:tokens@when[@zone],
+// an amount is name=tokens.
 package limitarg
 
 import (
@@ -25,14 +26,18 @@ var units = []struct {
 	{"sec", []string{"s", "second", "seconds"}, time.Second},
 }
 
-const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance"
+const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance"
 
-// Parse reads a limit: name:rate[/period][:burst]. The rate is the number of tokens added
-// every period. The period is a unit of sec, min, hour or day, optionally with a number
-// before it (5min); the default is one minute. The units s, m, h and d are understood too,
-// and so are second, minute, and the plurals. The burst is the capacity, and defaults to
-// the rate. The returned limit is valid.
+// Parse reads a limit: name:rate[/period][:burst], or name:tokens@when[@zone]. The rate is
+// the number of tokens added every period. The period is a unit of sec, min, hour or day,
+// optionally with a number before it (5min); the default is one minute. The units s, m, h
+// and d are understood too, and so are second, minute, and the plurals. The burst is the
+// capacity, and defaults to the rate. A quota has the tokens whenever it renews, as
+// [store.ParseRenewal] reads it; the zone defaults to UTC. The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
+	if name, rest, ok := strings.Cut(s, ":"); ok && strings.Contains(rest, "@") {
+		return parseQuota(name, rest)
+	}
 	parts := strings.Split(s, ":")
 	if len(parts) < 2 || len(parts) > 3 {
 		return store.Limit{}, fmt.Errorf("a limit has two or three parts between colons: %s", shape)
@@ -104,6 +109,9 @@ func number(s string) (int64, error) {
 // Format writes a valid limit in the form that [Parse] reads, in the longest unit that
 // divides the period: Parse(Format(l)) is l.
 func Format(l store.Limit) string {
+	if l.Renews != nil {
+		return l.Name + ":" + formatQuota(l)
+	}
 	s := l.Name + ":" + FormatRate(l)
 	if l.Capacity != l.Amount {
 		s += ":" + strconv.FormatInt(l.Capacity, 10)
@@ -116,11 +124,15 @@ func FormatRate(l store.Limit) string {
 	return strconv.FormatInt(l.Amount, 10) + "/" + period(l.Period)
 }
 
-// Display writes a limit for people: "rpm: 10,000/min (burst: 15,000)".
+// Display writes a limit for people: "rpm: 10,000/min (burst: 15,000)", or "rpd: 1,000@day
+// (Europe/Berlin)" of a quota.
 func Display(l store.Limit) string { return l.Name + ": " + Rate(l) }
 
 // Rate is [Display] without the name.
 func Rate(l store.Limit) string {
+	if l.Renews != nil {
+		return displayQuota(l)
+	}
 	s := Grouped(l.Amount) + "/" + period(l.Period)
 	if l.Capacity != l.Amount {
 		s += " (burst: " + Grouped(l.Capacity) + ")"

@@ -57,6 +57,56 @@ func TestParseAndDisplay(t *testing.T) {
 	}
 }
 
+// renewal is one that the test knows to be valid.
+func renewal(t *testing.T, words, zone string) *limiter.Renewal {
+	t.Helper()
+	r, err := limiter.ParseRenewal(words, zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	quota := func(tokens int64, words, zone string) limiter.Limit {
+		return limiter.Quota("rpd", tokens, renewal(t, words, zone))
+	}
+	for _, tt := range []struct {
+		in      string
+		want    limiter.Limit
+		format  string
+		display string
+	}{
+		{"rpd:1000@day", quota(1000, "day", ""), "rpd:1000@day", "rpd: 1,000@day"},
+		{"rpd:1000@0 0 * * *@UTC", quota(1000, "day", "UTC"), "rpd:1000@day", "rpd: 1,000@day"},
+		{"rpd:1000@day@", quota(1000, "day", "UTC"), "rpd:1000@day", "rpd: 1,000@day"},
+		{"rpd:5000000@Month from day 15", quota(5_000_000, "month from day 15", ""), "rpd:5000000@month from day 15", "rpd: 5,000,000@month from day 15"},
+		{"rpd:7@day at 06:30@Europe/Berlin", quota(7, "day at 06:30", "Europe/Berlin"), "rpd:7@day at 06:30@Europe/Berlin", "rpd: 7@day at 06:30 (Europe/Berlin)"},
+		{"rpd:7@0 9 * * mon,tue", quota(7, "0 9 * * 1,2", ""), "rpd:7@0 9 * * 1,2", "rpd: 7@0 9 * * 1,2"},
+		{"rpd:7@0/15 * * * *; day at 06:30", quota(7, "0/15 * * * *; day at 06:30", ""), "rpd:7@0/15 * * * *; day at 06:30", "rpd: 7@0/15 * * * *; day at 06:30"},
+		{"rpd:7@month since 2026-01-31T10:00:00Z", quota(7, "month since 2026-01-31T10:00:00Z", ""), "rpd:7@month since 2026-01-31T10:00:00Z", "rpd: 7@month since 2026-01-31T10:00:00Z"},
+	} {
+		got, err := limitarg.Parse(tt.in)
+		if err != nil || got != tt.want {
+			t.Errorf("Parse(%q) = %+v, %v; want %+v", tt.in, got, err, tt.want)
+		}
+		if s := limitarg.Format(tt.want); s != tt.format {
+			t.Errorf("Format(%+v) = %q, want %q", tt.want, s, tt.format)
+		}
+		if again, err := limitarg.Parse(tt.format); err != nil || again != tt.want {
+			t.Errorf("Parse(%q) = %+v, %v; want %+v", tt.format, again, err, tt.want)
+		}
+		if s := limitarg.Display(tt.want); s != tt.display {
+			t.Errorf("Display(%+v) = %q, want %q", tt.want, s, tt.display)
+		}
+	}
+	want := limitarg.Parameters{Capacity: 7, Renews: "day at 06:30", Zone: "Europe/Berlin"}
+	if got := limitarg.ParametersOf(quota(7, "30 6 * * *", "Europe/Berlin")); got != want {
+		t.Errorf("parameters %+v, want %+v", got, want)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ in, names string }{
@@ -103,6 +153,19 @@ func TestParseRefuses(t *testing.T) {
 		{"x:1:-5", "burst"},
 		{"x:1:5/min", "burst"},
 		{"x:1:1000000000000001", "burst"},
+		{"1x:5@day", "limit name"},
+		{"wcu:5@day", "reserved"},
+		{"x:@day", "tokens of a quota"},
+		{"x:0@day", "tokens of a quota"},
+		{"x:5/day@day", "tokens of a quota"},
+		{"x:1000000000000001@day", "tokens of a quota"},
+		{"x:5@", "renewal"},
+		{"x:5@daily", "renewal"},
+		{"x:5@day:10", "renewal"},
+		{"x:5@* * * * *", "never renew"},
+		{"x:5@day@Berlin", "IANA"},
+		{"x:5@day@Europe/Berlin@UTC", "IANA"},
+		{"x:5@session 5h", "session"},
 	}
 	for _, tt := range tests {
 		got, err := limitarg.Parse(tt.in)
@@ -143,7 +206,10 @@ func FuzzFormat(f *testing.F) {
 
 // FuzzParse: an accepted limit is valid, and writing and reading it again keeps it.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"tpm:10000:15000", "rps:50/sec", "x:10/5min", "x:1/0min", "a:1:2:3", "x:007/060sec"} {
+	for _, s := range []string{
+		"tpm:10000:15000", "rps:50/sec", "x:10/5min", "x:1/0min", "a:1:2:3", "x:007/060sec",
+		"rpd:1000@day", "x:5@month from day 31@Europe/Berlin", "x:07@0,30 9-17 * * mon,tue; last day at 06:30", "x:1@3 months since 2026-01-31T10:00:00Z",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -176,6 +242,10 @@ func TestLimitsFlag(t *testing.T) {
 			t.Errorf("Set(%q) is accepted", in)
 		}
 	}
+	if err := v.Set("q:7@0 9 * * mon,tue; 0,30 12 * * *,r:8@day at 06:30@Europe/Berlin,b:5"); err == nil || len(v) != 6 {
+		t.Errorf("%s, %v; want q and r, and a complaint about b", v.String(), err)
+	}
+	v = v[:4]
 	if err := v.Set("rpm:5"); err == nil || !strings.Contains(err.Error(), "rpm was given before") {
 		t.Errorf("a limit given twice: %v", err)
 	}

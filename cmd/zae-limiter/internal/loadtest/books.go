@@ -252,16 +252,20 @@ func (a *account) addTo(sum *result.LimitUse, i int) (beyond int64) {
 	if a.limits[i].Name == "" {
 		return u.granted
 	}
-	most := entitlement(a.limits[i], a.last-a.first)
+	most := entitlement(a.limits[i], a.first, a.last)
 	sum.Demanded += u.wanted
 	sum.Entitled += min(u.wanted, most)
 	sum.Admitted += u.admitted
 	return max(0, u.granted-most)
 }
 
-// entitlement is what a bucket that starts full can admit within ms milliseconds.
-func entitlement(l store.Limit, ms int64) int64 {
-	hi, lo := bits.Mul64(uint64(max(ms, 0)), uint64(l.Amount))
+// entitlement is what a bucket that starts full can admit from one instant to another, in
+// milliseconds since the Unix epoch.
+func entitlement(l store.Limit, first, last int64) int64 {
+	if l.Renews != nil {
+		return quotaOf(l, first, last)
+	}
+	hi, lo := bits.Mul64(uint64(max(last-first, 0)), uint64(l.Amount))
 	period := uint64(l.Period.Milliseconds())
 	if hi >= period {
 		return math.MaxInt64
@@ -271,4 +275,15 @@ func entitlement(l store.Limit, ms int64) int64 {
 		return math.MaxInt64
 	}
 	return l.Capacity + int64(earned)
+}
+
+// quotaOf is what a quota admits: its tokens in each of the periods.
+func quotaOf(l store.Limit, first, last int64) (tokens int64) {
+	for at := first; at <= last || tokens == 0; at = l.Renews.Next(at) {
+		if tokens > math.MaxInt64-l.Capacity {
+			return math.MaxInt64
+		}
+		tokens += l.Capacity
+	}
+	return tokens
 }

@@ -26,8 +26,10 @@ func Busiest(p *scenario.Plan, entities []int) int {
 	return b.busiest[0].Load().entity
 }
 
-// Entitlement is what a bucket that starts full can admit.
-func Entitlement(l store.Limit, d time.Duration) int64 { return entitlement(l, d.Milliseconds()) }
+// Entitlement is what a bucket that starts full at an instant can admit in a time.
+func Entitlement(l store.Limit, start time.Time, d time.Duration) int64 {
+	return entitlement(l, start.UnixMilli(), start.Add(d).UnixMilli())
+}
 
 // A nothing is an actor that does nothing.
 type nothing struct{}

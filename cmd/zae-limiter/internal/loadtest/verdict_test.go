@@ -120,6 +120,11 @@ func TestALateGenerator(t *testing.T) {
 
 func TestEntitlement(t *testing.T) {
 	t.Parallel()
+	hourly, err := limiter.ParseRenewal("0 * * * *", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quota, start := limiter.Quota("l", 7, hourly), time.Date(2027, 3, 1, 9, 59, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		limit limiter.Limit
 		after time.Duration
@@ -130,8 +135,13 @@ func TestEntitlement(t *testing.T) {
 		{limiter.PerSecond("l", 10, limiter.Burst(100)), 199 * time.Millisecond, 101},
 		{limiter.PerSecond("l", 10, limiter.Burst(100)), time.Hour, 36_100},
 		{limiter.Limit{Name: "l", Capacity: 1, Amount: limiter.MaxTokens, Period: time.Millisecond}, 24 * 365 * 100 * time.Hour, math.MaxInt64},
+		{quota, -time.Second, 7},
+		{quota, time.Minute - time.Millisecond, 7},
+		{quota, time.Minute, 14},
+		{quota, 61 * time.Minute, 21},
+		{limiter.Quota("l", limiter.MaxTokens, hourly), 24 * 365 * 100 * time.Hour, math.MaxInt64},
 	} {
-		if got := loadtest.Entitlement(tt.limit, tt.after); got != tt.want {
+		if got := loadtest.Entitlement(tt.limit, start, tt.after); got != tt.want {
 			t.Errorf("%v after %v: %d, want %d", tt.limit, tt.after, got, tt.want)
 		}
 	}

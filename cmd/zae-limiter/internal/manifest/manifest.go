@@ -75,8 +75,24 @@ func (l Level) digest() string {
 	return d
 }
 
+// digested is a limit in a digest. A rate has the form that it always had, so that digests in
+// tables stay what they are.
+type digested struct {
+	Name             string
+	Capacity, Amount int64
+	Period           time.Duration
+	Renews, Zone     string `json:",omitempty"`
+}
+
 func digestOf(limits []store.Limit) string {
-	text, _ := json.Marshal(limits) // limits always have a JSON form
+	all := make([]digested, len(limits))
+	for i, l := range limits {
+		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+		if l.Renews != nil {
+			all[i].Renews, all[i].Zone = l.Renews.String(), l.Renews.Zone()
+		}
+	}
+	text, _ := json.Marshal(all) // it always has a JSON form
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:digestBytes])
 }
@@ -121,10 +137,37 @@ type levelDocument struct {
 	Limits        map[string]limitDocument `json:"limits,omitempty" yaml:"limits,omitempty"`
 }
 
+// A limitDocument is a limit as the Python package writes it; in words if it is a quota that the
+// package cannot evaluate.
 type limitDocument struct {
-	Capacity     int64 `json:"capacity" yaml:"capacity"`
-	RefillAmount int64 `json:"refill_amount" yaml:"refill_amount"`
-	RefillPeriod int64 `json:"refill_period" yaml:"refill_period"`
+	Capacity      int64           `json:"capacity,omitempty" yaml:"capacity,omitempty"`
+	RefillAmount  int64           `json:"refill_amount,omitempty" yaml:"refill_amount,omitempty"`
+	RefillPeriod  int64           `json:"refill_period,omitempty" yaml:"refill_period,omitempty"`
+	ResetSchedule []resetDocument `json:"reset_schedule,omitempty" yaml:"reset_schedule,omitempty"`
+	Quota         int64           `json:"quota,omitempty" yaml:"quota,omitempty"`
+	Renews        string          `json:"renews,omitempty" yaml:"renews,omitempty"`
+	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
+}
+
+// A resetDocument says when a quota renews.
+type resetDocument struct {
+	Cron string `json:"cron" yaml:"cron"`
+	Zone string `json:"tz" yaml:"tz"`
+}
+
+func documentOf(l *store.Limit) limitDocument {
+	if l.Renews == nil {
+		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second)}
+	}
+	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
+	if len(patterns) == 0 {
+		return limitDocument{Quota: l.Capacity, Renews: l.Renews.String(), Zone: zone}
+	}
+	d := limitDocument{Capacity: l.Capacity}
+	for _, pattern := range patterns {
+		d.ResetSchedule = append(d.ResetSchedule, resetDocument{pattern, zone})
+	}
+	return d
 }
 
 func (m *Manifest) document() document {
@@ -152,8 +195,8 @@ func (m *Manifest) document() document {
 
 func (l Level) document() *levelDocument {
 	d := &levelDocument{OnUnavailable: string(l.OnUnavailable), Limits: map[string]limitDocument{}}
-	for _, limit := range l.Limits {
-		d.Limits[limit.Name] = limitDocument{limit.Capacity, limit.Amount, int64(limit.Period / time.Second)}
+	for i := range l.Limits {
+		d.Limits[l.Limits[i].Name] = documentOf(&l.Limits[i])
 	}
 	return d
 }

@@ -2,11 +2,13 @@ package manifest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/yamlfile"
@@ -29,7 +31,7 @@ const maxLevels = 200_000
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
-var unsupported = []string{"cascade", "disabled", "reset_after_seconds", "reset_schedule", "schedule", "schedules", "soft"}
+var unsupported = []string{"cascade", "disabled", "reset_after_seconds", "schedule", "schedules", "soft"}
 
 // form is what a file of a manifest is, for messages.
 var form = yamlfile.Form{
@@ -181,20 +183,122 @@ func (r *reader) limits(p place) (limits []store.Limit) {
 		r.Find(p, "give at least one limit, or remove the level")
 	}
 	slices.SortFunc(limits, func(a, b store.Limit) int { return cmp.Compare(a.Name, b.Name) })
+	if len(r.Findings) == before {
+		r.Invalid(p, store.ValidateLimits(limits))
+	}
 	return limits
 }
 
-// limit reads one limit, in one of two forms: a rate and a burst, as the command line has
-// them, or a capacity and a refill, as the peer has them.
+// limit reads one limit, in one of four forms: a rate and a burst, or a quota, as the command
+// line has them; a capacity and a refill, or resets, as the peer has them.
 func (r *reader) limit(name string, p place) store.Limit {
 	if p.IsScalar() {
 		r.Find(p, "give the parts of the limit, {rate: 100/min, burst: 150} for instance, not %s", p.Describe())
 		return store.Limit{}
 	}
+	switch {
+	case p.IsMapping() && (p.Has("quota") || p.Has("renews")):
+		return r.quota(name, p)
+	case p.IsMapping() && p.Has("reset_schedule"):
+		return r.scheduled(name, p)
+	}
 	if p.IsMapping() && !p.Has("capacity") && !p.Has("refill_amount") && !p.Has("refill_period") {
 		return r.rated(name, p)
 	}
 	return r.filled(name, p)
+}
+
+// quota reads the tokens of a quota, and when it renews.
+func (r *reader) quota(name string, p place) store.Limit {
+	l, before := store.Limit{Name: name}, len(r.Findings)
+	var words, zone string
+	at, in := p, p
+	r.Fields(p, map[string]func(place){
+		"quota":  func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"renews": func(p place) { at, words = p, r.text(p) },
+		"zone":   func(p place) { in, zone = p, r.text(p) },
+	})
+	if !p.Has("quota") {
+		r.Find(p, "the quota is missing: give quota: 1000, for instance")
+	}
+	if !p.Has("renews") {
+		r.Find(p, "renews is missing: give renews: day, for instance")
+	}
+	if len(r.Findings) == before {
+		l.Renews = r.renewal(words, zone, at, in)
+	}
+	return l
+}
+
+// scheduled reads a capacity, and when a quota renews, as the peer has them. The peer permits
+// a refill that means nothing: an amount of 0, and a period.
+func (r *reader) scheduled(name string, p place) store.Limit {
+	l, before := store.Limit{Name: name}, len(r.Findings)
+	var patterns, zones []string
+	at := p
+	r.Fields(p, map[string]func(place){
+		"capacity": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"refill_amount": func(p place) {
+			if n, ok := r.Number(p, 0, store.MaxTokens); ok && n > 0 {
+				r.Find(p, "a limit refills or resets: remove refill_amount, or reset_schedule")
+			}
+		},
+		"refill_period": func(p place) { r.number(p, int64(store.MaxPeriod/time.Second)) },
+		"reset_schedule": func(p place) {
+			at = p
+			r.Items(p, func(_ int, item place) {
+				zone := "UTC"
+				r.Fields(item, map[string]func(place){
+					"cron": func(p place) { patterns = append(patterns, r.cron(p)) },
+					"tz":   func(p place) { zone = r.text(p) },
+				})
+				if zones = append(zones, zone); item.IsMapping() && !item.Has("cron") {
+					r.Find(item, `cron is missing: give cron: "0 0 * * *", for instance`)
+				}
+			})
+			if p.IsList() && p.Len() == 0 {
+				r.Find(p, "give at least one entry, or remove reset_schedule")
+			}
+		},
+	})
+	if !p.Has("capacity") {
+		r.Find(p, "the capacity is missing: give the most tokens that the limit holds")
+	}
+	for _, zone := range zones {
+		if zone != zones[0] {
+			r.Find(at, "the entries have the time zones %s and %s: give all of them the same", zones[0], zone)
+		}
+	}
+	if len(r.Findings) == before && len(zones) > 0 {
+		l.Renews = r.renewal(strings.Join(patterns, ";"), zones[0], at, at)
+	}
+	return l
+}
+
+// cron reads five fields of cron. The peer refuses words.
+func (r *reader) cron(p place) string {
+	s, ok := r.Text(p)
+	fields := strings.Fields(s)
+	if ok && (len(fields) != 5 || strings.ContainsFunc(fields[0], unicode.IsLetter)) {
+		r.Find(p, "give five fields of cron, \"0 0 * * *\" for instance, not %q; for words write quota and renews instead", s)
+	}
+	return s
+}
+
+// renewal reads when a quota renews. at and in are the places of the words and of the zone.
+func (r *reader) renewal(words, zone string, at, in place) *store.Renewal {
+	renews, err := store.ParseRenewal(words, zone)
+	if wrong, ok := errors.AsType[*store.ValidationError](err); ok && wrong.Field == "renewal: zone" {
+		at = in
+	}
+	r.Invalid(at, err)
+	return renews
+}
+
+// text reads a string, "" if there is none.
+func (r *reader) text(p place) string {
+	s, _ := r.Text(p)
+	return s
 }
 
 // rated reads a rate and a burst. The burst defaults to the rate.

@@ -83,6 +83,103 @@ func TestAManifestSurvivesBothEncodings(t *testing.T) {
 	}
 }
 
+// renewal is one that the test knows to be valid.
+func renewal(t *testing.T, words, zone string) *store.Renewal {
+	t.Helper()
+	r, err := store.ParseRenewal(words, zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// sameRenewal compares renewals as limits do.
+var sameRenewal = cmp.Comparer(func(a, b *store.Renewal) bool { return a == b })
+
+// A quota has a form of ours and one of the Python package, which both survive an export. What
+// the package can evaluate is exported in its form.
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	for text, c := range map[string]struct{ words, zone, exported string }{
+		"{quota: 5, renews: day}": {"day", "UTC", `{"capacity":5,"reset_schedule":[{"cron":"0 0 * * *","tz":"UTC"}]}`},
+		"{quota: 5, renews: day at 06:30; month from day 15, zone: Europe/Berlin}": {
+			"day at 06:30; month from day 15", "Europe/Berlin",
+			`{"capacity":5,"reset_schedule":[{"cron":"30 6 * * *","tz":"Europe/Berlin"},{"cron":"0 0 15 * *","tz":"Europe/Berlin"}]}`,
+		},
+		"{quota: 5, renews: month from last day, zone: Europe/Berlin}": {"month from day 31", "Europe/Berlin", `{"quota":5,"renews":"month from last day","zone":"Europe/Berlin"}`},
+		"{quota: 5, renews: month since 2026-01-31T10:00:00Z}":         {"month since 2026-01-31T10:00:00Z", "UTC", `{"quota":5,"renews":"month since 2026-01-31T10:00:00Z","zone":"UTC"}`},
+		"{capacity: 5, reset_schedule: [{cron: '*/15 * * * *'}]}":      {"*/15 * * * *", "UTC", `{"capacity":5,"reset_schedule":[{"cron":"*/15 * * * *","tz":"UTC"}]}`},
+		"{capacity: 5, refill_amount: 0, refill_period: 1, reset_schedule: [{cron: 0 0 * * *, tz: Asia/Tokyo}, {cron: 0 9 * * MON, tz: Asia/Tokyo}]}": {
+			"day; week from monday at 09:00", "Asia/Tokyo", `{"capacity":5,"reset_schedule":[{"cron":"0 0 * * *","tz":"Asia/Tokyo"},{"cron":"0 9 * * 1","tz":"Asia/Tokyo"}]}`,
+		},
+	} {
+		m := parse(t, "namespace: prod\nsystem: {limits: {rpd: "+text+"}}\n")
+		want := []store.Limit{{Name: "rpd", Capacity: 5, Renews: renewal(t, c.words, c.zone)}}
+		if diff := cmp.Diff(want, m.Levels[store.ConfigKey{}].Limits, sameRenewal); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+		object, err := m.MarshalJSON()
+		if err != nil || string(object) != `{"namespace":"prod","system":{"limits":{"rpd":`+c.exported+`}}}` {
+			t.Errorf("%s is exported as %s, %v", text, object, err)
+		}
+		inYAML, err := m.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, data := range [][]byte{object, inYAML} {
+			again, err := manifest.Parse("f", data)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, data)
+			}
+			if diff := cmp.Diff(m, again, sameRenewal); diff != "" || m.Hash() != again.Hash() {
+				t.Errorf("%s (-want +got):\n%s", data, diff)
+			}
+		}
+	}
+}
+
+// The package's form has cron only: words, and several entries in one, are refused, as the package
+// refuses them.
+func TestAResetScheduleHasNoWords(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"day", "week from monday at 06:30", "0 0 * * *; 0 0 1 * *", "3 months since 2026-01-31T10:00:00Z", "0 0 * *"} {
+		_, err := manifest.Parse("f", []byte("namespace: a\nsystem: {limits: {q: {capacity: 5, reset_schedule: [{cron: "+words+"}]}}}\n"))
+		want := `f:2:60: system.limits.q.reset_schedule[0].cron: give five fields of cron, "0 0 * * *" for instance, not "` + words + `"; for words write quota and renews instead`
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A digest tells quotas apart, and one of rates is what earlier versions wrote.
+func TestDigestsOfQuotas(t *testing.T) {
+	t.Parallel()
+	const former = "19e46cbb19d2"
+	drifted := func(digest string, limits ...store.Limit) bool {
+		changes := manifest.Diff(&manifest.Manifest{}, manifest.State{Owned: map[store.ConfigKey]string{{}: digest}},
+			map[store.ConfigKey]manifest.Live{{}: {Config: &store.Config{Limits: limits}}}, false)
+		return changes[0].Drift
+	}
+	if drifted(former, store.Limit{Name: "rpm", Capacity: 7, Amount: 5, Period: time.Minute}) {
+		t.Error("the digest of a rate has changed")
+	}
+	if !drifted(former, store.Limit{Name: "rpm", Capacity: 7, Renews: renewal(t, "day", "")}) {
+		t.Error("a quota has the digest of a rate")
+	}
+	digests := map[string]bool{}
+	for _, l := range []store.Limit{
+		{Name: "q", Capacity: 7, Renews: renewal(t, "day", "")},
+		{Name: "q", Capacity: 7, Renews: renewal(t, "day", "Asia/Tokyo")},
+		{Name: "q", Capacity: 7, Renews: renewal(t, "month", "")},
+		{Name: "q", Capacity: 8, Renews: renewal(t, "day", "")},
+	} {
+		digests[manifest.DigestOf([]store.Limit{l})] = true
+	}
+	if len(digests) != 4 {
+		t.Errorf("four quotas have the digests %v", digests)
+	}
+}
+
 func TestPartsLeftOutDeclareNothing(t *testing.T) {
 	t.Parallel()
 	m := parse(t, "namespace: prod\nsystem:\nresources:\nentities: # none yet\n")
@@ -125,6 +222,15 @@ func TestFindings(t *testing.T) {
 		"beyond 64 bits":     {"namespace: a\nsystem: {limits: {rpm: {capacity: 99999999999999999999}}}\n", `f:2:35: system.limits.rpm.capacity: give a whole number from 1 to 1000000000000000, not "99999999999999999999"`},
 		"period in words":    {"namespace: a\nsystem: {limits: {rpm: {capacity: 5, refill_period: minute}}}\n", `f:2:53: system.limits.rpm.refill_period: give a whole number from 1 to 1000000000, not "minute"`},
 		"a limit of nothing": {"namespace: a\nsystem: {limits: {rpm: {capacity: 5, refill_amount: 0}}}\n", `f:2:53: system.limits.rpm.refill_amount: give a whole number from 1 to 1000000000000000, not "0"`},
+		"quota of nothing":   {"namespace: a\nsystem: {limits: {q: {quota: 0, renews: day}}}\n", `f:2:30: system.limits.q.quota: give a whole number from 1 to 1000000000000000, not "0"`},
+		"quota without":      {"namespace: a\nsystem: {limits: {q: {quota: 5}, r: {renews: day}}}\n", "f:2:22: system.limits.q: renews is missing: give renews: day, for instance\nf:2:37: system.limits.r: the quota is missing: give quota: 1000, for instance"},
+		"unknown calendar":   {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: daily}}}\n", `f:2:41: system.limits.q.renews: invalid renewal "daily": it is not understood: write day, week from monday, month, month from day 31, month from last day, year, year from 29 february, month since 2026-01-31T10:00:00Z, each also with a time like at 06:30; or five fields of cron`},
+		"unknown zone":       {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: day, zone: Berlin}}}\n", `f:2:52: system.limits.q.zone: invalid renewal: zone "Berlin": it is not a name of the IANA time zone database, as this machine knows it: give a name like Europe/Berlin or UTC`},
+		"a session":          {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: session 5h}}}\n", `f:2:18: system.limits: invalid limit q: renewal "session 5h": this version has no session quotas: give days, weeks, months or a pattern`},
+		"two zones":          {"namespace: a\nsystem: {limits: {q: {quota: 5, renews: day}, r: {quota: 5, renews: day, zone: Asia/Tokyo}}}\n", `f:2:18: system.limits: invalid limits "q in UTC, r in Asia/Tokyo": give all quotas of a level the same time zone`},
+		"a refill resets":    {"namespace: a\nsystem: {limits: {q: {capacity: 5, refill_amount: 5, reset_schedule: [{cron: 0 0 * * *}]}}}\n", "f:2:51: system.limits.q.refill_amount: a limit refills or resets: remove refill_amount, or reset_schedule"},
+		"resets at never":    {"namespace: a\nsystem: {limits: {q: {capacity: 5, reset_schedule: [{tz: UTC}]}, r: {capacity: 5, reset_schedule: []}}}\n", "f:2:53: system.limits.q.reset_schedule[0]: cron is missing: give cron: \"0 0 * * *\", for instance\nf:2:99: system.limits.r.reset_schedule: give at least one entry, or remove reset_schedule"},
+		"resets in zones":    {"namespace: a\nsystem: {limits: {q: {capacity: 5, reset_schedule: [{cron: 0 0 * * *}, {cron: 0 0 1 * *, tz: Asia/Tokyo}]}}}\n", "f:2:52: system.limits.q.reset_schedule: the entries have the time zones UTC and Asia/Tokyo: give all of them the same"},
 		"reserved name":      {"namespace: a\nsystem: {limits: {wcu: {capacity: 5}}}\n", `f:2:19: system.limits.wcu: invalid limit name "wcu": the name is reserved, choose another`},
 		"tag":                {"namespace: a\nsystem: !mine {limits: {rpm: {capacity: !!mine 5}}}\n", "f:2:9: system: the tag !mine has no meaning here: remove it\nf:2:41: system.limits.rpm.capacity: the tag !!mine has no meaning here: remove it"},
 		"line ends of DOS":   {"namespace: a\r\nsystem:\r\n  limits: {rpm: {capacity: -1}}\r\n", `f:3:28: system.limits.rpm.capacity: give a whole number from 1 to 1000000000000000, not "-1"`},

@@ -73,6 +73,12 @@ func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 		limits("rpm: {rate: 1/m}"), limits("rpm: {rate: 1/minute}"), limits("rpm: {rate: 1/sec}"), limits("rpm: {rate: 1/s}"), limits("rpm: {rate: 1/second}"), limits("rpm: {rate: 1/3seconds}"), limits("rpm: {rate: 1/mins}"),
 		limits("rpm: {rate: 0/min}"), limits("rpm: {rate: 1/0min}"), limits("rpm: {rate: 1/min:2}"), limits("rpm: {rate: 1.5/min}"), limits("rpm: {burst: 2}"),
 		limits("rpm: {rate: 1/min, capacity: 2}"), limits("rpm: {rate: 1/min, refill_amount: 2}"), limits("rpm: {rate: 1/min, refill_period: 2}"), limits("rpm: {refill_amount: 2}"),
+		limits("q: {quota: 1, renews: day}"), limits("q: {quota: 1, renews: day at 06:30, zone: Europe/Berlin}"), limits("q: {quota: 0, renews: day}"), limits("q: {quota: 1}"), limits("q: {renews: day}"),
+		limits("q: {quota: 1, renews: ''}"), limits("q: {quota: 1, renews: 7}"), limits("q: {quota: 1, renews: day, zone: 7}"), limits("q: {quota: 1, renews: day, rate: 1}"), limits("q: {quota: 1, renews: day, burst: 1}"),
+		limits("q: {capacity: 1, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, refill_amount: 0, refill_period: 60, reset_schedule: [{cron: 0 0 * * *, tz: Europe/Berlin}, {cron: 0 9 * * 1, tz: Europe/Berlin}]}"),
+		limits("q: {capacity: 1, reset_schedule: []}"), limits("q: {capacity: 1, reset_schedule: }"), limits("q: {capacity: 1, reset_schedule: {cron: 0 0 * * *}}"), limits("q: {capacity: 1, reset_schedule: [{tz: UTC}]}"),
+		limits("q: {capacity: 1, refill_amount: 1, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_schedule: [{cron: 0 0 * * *, scale: 2}]}"),
+		limits("q: {capacity: 1, quota: 1, renews: day, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_after_seconds: 5}"),
 		"namespace: a\nx-a: &a 1\n", "namespace: a\nx-a:\n", "namespace: a\nsystem: {x-a: 1, on_unavailable: block}\n",
 		limits(long + ": {capacity: 1}"), limits("1x: {capacity: 1}"), limits("a.b_c-d: {capacity: 1}"), limits("rpm: 5"),
 	} {

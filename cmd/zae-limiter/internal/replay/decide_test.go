@@ -17,6 +17,15 @@ import (
 
 var costs = []string{"rpm", "tpm", "slow"}
 
+// each is a quota of tokens for each period of a calendar.
+func each(name string, tokens int64, words string) store.Limit {
+	r, err := limiter.ParseRenewal(words, "Europe/Berlin")
+	if err != nil {
+		panic(err) // a constant
+	}
+	return limiter.Quota(name, tokens, r)
+}
+
 // season is a random log and its limits.
 type season struct {
 	levels  replay.Levels
@@ -36,7 +45,7 @@ func newSeason(seed uint64, events int) *season {
 		{Resource: "big"}: {limit("tpm", 5000, time.Second), limit("slow", 5, time.Hour), limit("rpm", 7, time.Second)},
 		{Entity: "b", Resource: store.DefaultResource}: {limit("rpm", 3, time.Second)},
 		{Entity: "p", Resource: "r"}:                   {limit("rpm", 30, time.Second)},
-		{Entity: "c", Resource: "big"}:                 {limit("tpm", 100, time.Second), limit("rpm", 9, time.Minute)},
+		{Entity: "c", Resource: "big"}:                 {limit("tpm", 100, time.Second), limit("rpm", 9, time.Minute), each("slow", 1+dice.Int64N(4), "*/2 * * * *")},
 	}}
 	at := int64(0)
 	for range events {

@@ -78,7 +78,8 @@ func levelsOf(entity, resource string) [4]store.ConfigKey {
 
 // arithmetic is a limit of a bucket of one shard.
 func arithmetic(l *store.Limit) bucket.Limit {
-	return bucket.Limit{Capacity: l.Capacity * store.Milli, Amount: l.Amount * store.Milli, Period: l.Period.Milliseconds()}
+	p := l.Params()
+	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal, Renewed: p.Capacity}
 }
 
 // A rule is one limit of a level, and what it did.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"math/bits"
 	"strconv"
-	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -23,7 +23,7 @@ type Proposals struct {
 	Passes       int        `json:"passes"`         // how often the events were decided again
 	Limits       []Proposal `json:"limits"`
 	// Refused is the number of events that all proposals refuse together, each limit with
-	// rate and burst as in the first choice that meets the target.
+	// what changes as in the first choice that meets the target.
 	Refused      int64   `json:"refused"`
 	RefusedShare float64 `json:"refused_share"`
 }
@@ -39,24 +39,31 @@ type Proposal struct {
 
 // A Choice is the smallest value of one kind that meets the target.
 type Choice struct {
-	Change   Change      `json:"change"` // what is changed: rate or burst
-	Met      bool        `json:"met"`    // false if no value meets the target; the fields below are then 0
-	Limit    store.Limit `json:"-"`
-	Capacity int64       `json:"capacity,omitempty"`
-	Amount   int64       `json:"refill_amount,omitempty"`
-	Seconds  int64       `json:"refill_period_seconds,omitempty"`
-	Refused  int64       `json:"refused"` // by this limit alone
+	Change Change      `json:"change"` // what is changed: rate, burst or quota
+	Met    bool        `json:"met"`    // false if no value meets the target; there is no limit then
+	Limit  store.Limit `json:"-"`
+	*limitarg.Parameters
+	Refused int64 `json:"refused"` // by this limit alone
 }
 
 // A Change says what of a limit a choice changes.
 type Change string
 
-// The changes. The period always stays.
+// The changes. The period and the calendar always stay.
 const (
 	ChangeBoth  Change = "rate and burst" // in their present ratio, the burst rounded up
 	ChangeRate  Change = "rate"
 	ChangeBurst Change = "burst"
+	ChangeQuota Change = "quota" // the tokens of a quota
 )
+
+// changesOf are the changes that a limit permits.
+func changesOf(l *store.Limit) []Change {
+	if l.Renews != nil {
+		return []Change{ChangeQuota}
+	}
+	return []Change{ChangeBoth, ChangeBurst, ChangeRate}
+}
 
 // Propose searches for the smallest limits that refuse at most a share of the events. It
 // needs a replayer with a spool. It fails with a [store.ValidationError] if there is none,
@@ -98,7 +105,7 @@ func (r *Replayer) searches(refuseAtMost float64) map[*rule][]*search {
 			if one.events == 0 {
 				continue
 			}
-			for _, change := range []Change{ChangeBoth, ChangeBurst, ChangeRate} {
+			for _, change := range changesOf(&one.limit) {
 				all[one] = append(all[one], &search{
 					change: change, limit: one.limit, allowed: allowed(refuseAtMost, one.events),
 					trial: trial{balances: make([]balance, one.accounts)},
@@ -274,7 +281,7 @@ func (s *search) next() int64 {
 		return b.misses + (b.meets-b.misses)/factor
 	case b.misses > 0:
 		return min(b.misses*factor, store.MaxTokens)
-	case s.change == ChangeBurst:
+	case s.change == ChangeBurst, s.change == ChangeQuota:
 		return s.limit.Capacity
 	}
 	return s.limit.Amount
@@ -284,7 +291,7 @@ func (s *search) next() int64 {
 func (s *search) with(value int64) store.Limit {
 	l := s.limit
 	switch s.change {
-	case ChangeBurst:
+	case ChangeBurst, ChangeQuota:
 		l.Capacity = value
 	case ChangeRate:
 		l.Amount = value
@@ -346,8 +353,6 @@ func (s *search) choice() Choice {
 		return Choice{Change: s.change}
 	}
 	l := s.with(s.bounds.meets)
-	return Choice{
-		Change: s.change, Met: true, Limit: l, Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second),
-		Refused: s.bounds.refused,
-	}
+	parameters := limitarg.ParametersOf(l)
+	return Choice{Change: s.change, Met: true, Limit: l, Parameters: &parameters, Refused: s.bounds.refused}
 }

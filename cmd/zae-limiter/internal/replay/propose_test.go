@@ -52,7 +52,7 @@ func bursts(dice *rand.Rand, n int, cost func() int64) (events []replay.Event) {
 // with is a limit with a value of a change.
 func with(l store.Limit, c replay.Change, value int64) store.Limit {
 	switch c {
-	case replay.ChangeBurst:
+	case replay.ChangeBurst, replay.ChangeQuota:
 		l.Capacity = value
 	case replay.ChangeRate:
 		l.Amount = value
@@ -63,7 +63,7 @@ func with(l store.Limit, c replay.Change, value int64) store.Limit {
 }
 
 func valueOf(c *replay.Choice) int64 {
-	if c.Change == replay.ChangeBurst {
+	if c.Change == replay.ChangeBurst || c.Change == replay.ChangeQuota {
 		return c.Capacity
 	}
 	return c.Amount
@@ -102,6 +102,27 @@ func TestAProposalIsTheSmallestValueThatMeetsTheTarget(t *testing.T) {
 		best := p.Limits[0].Choices[0].Limit
 		if got := refusedWith(t, events, best); got != p.Refused {
 			t.Errorf("seed %d: %v refuses %d, the proposals say %d", seed, best, got, p.Refused)
+		}
+	}
+}
+
+// Of a quota, only the tokens are proposed. Its calendar stays.
+func TestAQuotaIsProposedAsAQuota(t *testing.T) {
+	t.Parallel()
+	for _, target := range []float64{0, 0.05, 0.3} {
+		events := bursts(rand.New(rand.NewPCG(1, 7)), 400, func() int64 { return 2 })
+		limit := each("rps", 20, "*/2 * * * *")
+		p, err := run(t, events, replay.Levels{{}: {limit}}, newSpool(t), "rps").Propose(t.Context(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Limits) != 1 || len(p.Limits[0].Choices) != 1 || p.Limits[0].Choices[0].Change != replay.ChangeQuota {
+			t.Fatalf("%+v", p)
+		}
+		c := p.Limits[0].Choices[0]
+		checkChoice(t, events, limit, target, true, &c)
+		if c.Renews != limit.Renews.String() || c.Amount != 0 || p.Refused != c.Refused {
+			t.Errorf("at %v: %+v, and together %d are refused", target, c, p.Refused)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -28,23 +29,21 @@ type Result struct {
 
 // A LimitResult is what one limit of one level did.
 type LimitResult struct {
-	Level        string      `json:"level"` // level of configuration that has the limit
-	Limit        store.Limit `json:"-"`
-	Name         string      `json:"limit_name"`
-	Capacity     int64       `json:"capacity"`      // tokens
-	Amount       int64       `json:"refill_amount"` // tokens
-	Seconds      int64       `json:"refill_period_seconds"`
-	Buckets      int         `json:"buckets"` // buckets that have the limit
-	Events       int64       `json:"events"`  // that asked for tokens of the limit
-	Refused      int64       `json:"refused"` // events that the limit refused
-	RefusedShare float64     `json:"refused_share"`
-	Never        int64       `json:"never"`          // refused events that cost more than the capacity
-	Asked        int64       `json:"asked"`          // tokens
-	Taken        int64       `json:"taken"`          // tokens
-	Wait         *Waits      `json:"wait,omitempty"` // waits after refusals
-	Headroom     Headroom    `json:"headroom"`       // what was left of the capacity after admitted events, as shares
-	SlotSeconds  float64     `json:"slot_seconds"`
-	Timeline     []Slot      `json:"timeline"`
+	Level string      `json:"level"` // level of configuration that has the limit
+	Limit store.Limit `json:"-"`
+	Name  string      `json:"limit_name"`
+	limitarg.Parameters
+	Buckets      int      `json:"buckets"` // buckets that have the limit
+	Events       int64    `json:"events"`  // that asked for tokens of the limit
+	Refused      int64    `json:"refused"` // events that the limit refused
+	RefusedShare float64  `json:"refused_share"`
+	Never        int64    `json:"never"`          // refused events that cost more than the capacity
+	Asked        int64    `json:"asked"`          // tokens
+	Taken        int64    `json:"taken"`          // tokens
+	Wait         *Waits   `json:"wait,omitempty"` // waits after refusals
+	Headroom     Headroom `json:"headroom"`       // what was left of the capacity after admitted events, as shares
+	SlotSeconds  float64  `json:"slot_seconds"`
+	Timeline     []Slot   `json:"timeline"`
 }
 
 // Waits tell how long refused events would have waited. Events that cost more than the
@@ -126,8 +125,7 @@ func share(part, whole int64) float64 {
 
 func (r *rule) result() LimitResult {
 	l := LimitResult{
-		Level: levelName(r.key), Limit: r.limit, Name: r.limit.Name, Capacity: r.limit.Capacity,
-		Amount: r.limit.Amount, Seconds: int64(r.limit.Period / time.Second),
+		Level: levelName(r.key), Limit: r.limit, Name: r.limit.Name, Parameters: limitarg.ParametersOf(r.limit),
 		Buckets: r.accounts, Events: r.events, Refused: r.refused, RefusedShare: share(r.refused, r.events),
 		Never: r.never, Asked: r.asked, Taken: r.taken, Headroom: r.headroom(),
 		SlotSeconds: r.timeline.Width().Seconds(), Timeline: r.timeline.Slots(),

@@ -19,7 +19,7 @@ type LimitsFlag struct{ Limits limitarg.Limits }
 
 // Bind adds the flag to a command.
 func (f *LimitsFlag) Bind(cmd *cobra.Command) {
-	cmd.Flags().VarP(&f.Limits, "limit", "l", "a limit; may be repeated. The period is sec, min, hour or day,\nor a number of them (10/5min); the default is min. The burst\ndefaults to the rate")
+	cmd.Flags().VarP(&f.Limits, "limit", "l", "a limit; may be repeated. The period is sec, min, hour or day,\nor a number of them (10/5min); the default is min. The burst\ndefaults to the rate. A quota is name:tokens@when[@zone]:\nrpd:1000@day, \"rpd:1000@month from day 15@Europe/Berlin\"")
 }
 
 // BindFallback adds the flag to a command whose limits apply where none are configured.

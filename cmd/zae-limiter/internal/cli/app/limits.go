@@ -2,7 +2,6 @@ package app
 
 import (
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
@@ -25,18 +24,16 @@ type Level struct {
 
 // A Limit is a limit in JSON. Its field Limit has the form that the flag --limit accepts.
 type Limit struct {
-	Limit    string `json:"limit"`
-	Name     string `json:"limit_name"`
-	Capacity int64  `json:"capacity"`
-	Amount   int64  `json:"refill_amount"`
-	Seconds  int64  `json:"refill_period_seconds"`
+	Limit string `json:"limit"`
+	Name  string `json:"limit_name"`
+	limitarg.Parameters
 }
 
 // LimitsOf are limits in JSON.
 func LimitsOf(limits []limiter.Limit) []Limit {
 	all := make([]Limit, len(limits))
 	for i, l := range limits {
-		all[i] = Limit{limitarg.Format(l), l.Name, l.Capacity, l.Amount, int64(l.Period / time.Second)}
+		all[i] = Limit{limitarg.Format(l), l.Name, limitarg.ParametersOf(l)}
 	}
 	return all
 }

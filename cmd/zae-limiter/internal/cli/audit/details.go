@@ -39,7 +39,7 @@ func valueText(v any) string {
 		return strings.Join(items, ",")
 	case map[string]any:
 		if l, ok := limitOf(v); ok {
-			return limitarg.Format(l)
+			return word(limitarg.Format(l)) // a calendar may have spaces
 		}
 		return "{" + pairs(v) + "}"
 	}
@@ -60,10 +60,43 @@ func limitOf(m map[string]any) (l store.Limit, ok bool) {
 	capacity, isCapacity := m["capacity"].(int64)
 	amount, isAmount := m["refill_amount"].(int64)
 	seconds, isSeconds := m["refill_period_seconds"].(int64)
-	const fields = 4
-	if len(m) != fields || !isName || !isCapacity || !isAmount || !isSeconds {
+	fields := 4
+	if !isName || !isCapacity || !isAmount || !isSeconds {
 		return store.Limit{}, false
 	}
 	l = store.Limit{Name: name, Capacity: capacity, Amount: amount, Period: time.Duration(seconds) * time.Second}
-	return l, store.ValidateLimits([]store.Limit{l}) == nil
+	if words, zone, more := renewalOf(m); more > 0 {
+		r, err := store.ParseRenewal(words, zone)
+		if err != nil {
+			return store.Limit{}, false
+		}
+		fields += more
+		l.Renews, l.Period = r, 0
+	}
+	return l, len(m) == fields && store.ValidateLimits([]store.Limit{l}) == nil
+}
+
+// renewalOf reads when a quota renews, from so many fields of a limit: in words, or the entries
+// of the Python package.
+func renewalOf(m map[string]any) (words, zone string, fields int) {
+	words, isWords := m["renews"].(string)
+	zone, isZone := m["zone"].(string)
+	if isWords && isZone {
+		return words, zone, 2
+	}
+	entries, _ := m["reset_schedule"].([]any)
+	patterns := make([]string, 0, len(entries))
+	for i, entry := range entries {
+		of, _ := entry.(map[string]any)
+		pattern, isPattern := of["cron"].(string)
+		in, isIn := of["tz"].(string)
+		if !isPattern || !isIn || len(of) != 2 || i > 0 && in != zone {
+			return "", "", 0
+		}
+		patterns, zone = append(patterns, pattern), in
+	}
+	if len(patterns) == 0 {
+		return "", "", 0
+	}
+	return strings.Join(patterns, ";"), zone, 1
 }

@@ -109,6 +109,9 @@ func noteOf(c *manifest.Change) string {
 	if c.Before != nil && c.Before.Features != 0 {
 		notes = append(notes, "what is stored uses: "+c.Before.Features.String())
 	}
+	if c.Before != nil && c.After != nil && c.Action == manifest.Update {
+		notes = append(notes, quotaNotes(c.Before.Limits, c.After.Limits)...)
+	}
 	return strings.Join(notes, "; ")
 }
 

@@ -14,7 +14,8 @@ func New(a *app.App) *cobra.Command {
 	return app.Group("resource", "Set the default limits of resources",
 		a.SetsLimits(limiter.LevelResource, &cobra.Command{
 			Use: "set-defaults", Short: "Replace the default limits of a resource",
-			Example: "  zae-limiter resource set-defaults gpt-4 --limit rpm:100 --limit tpm:10000:15000",
+			Example: "  zae-limiter resource set-defaults gpt-4 --limit rpm:100 --limit tpm:10000:15000\n" +
+				"  zae-limiter resource set-defaults gpt-4 --limit 'budget:5000000@month from day 15@Europe/Berlin'",
 		}, "Levels are not merged: these limits hold instead of those of the system. Requests of\n"+
 			"entities without limits of their own fail if they name another limit. With\n"+
 			"--keep-defaults, the other limits of the system are set, too."),

@@ -43,7 +43,7 @@ func parse(raw json.RawMessage, name, namespace string) (*manifest.Manifest, err
 		delete(all, key)
 	}
 	all["Name"], all["Namespace"] = name, namespace
-	limits := names(fields(map[string]shape{"": number}))
+	limits := names(fields(map[string]shape{"": number, "ResetSchedule": items(fields(nil))}))
 	level := fields(map[string]shape{"Limits": limits})
 	text, err := json.Marshal(fields(map[string]shape{
 		"System": level, "Resources": names(level),
@@ -92,6 +92,20 @@ func names(of shape) shape {
 			object[key] = of(value)
 		}
 		return object
+	}
+}
+
+// items is the shape of a list.
+func items(of shape) shape {
+	return func(v any) any {
+		list, ok := v.([]any)
+		if !ok {
+			return v
+		}
+		for i := range list {
+			list[i] = of(list[i])
+		}
+		return list
 	}
 }
 

@@ -71,6 +71,10 @@ func levelProperties(l manifest.Level) map[string]any {
 	}
 	limits := map[string]any{}
 	for _, limit := range l.Limits {
+		if r := limit.Renews; r != nil {
+			limits[limit.Name] = map[string]any{"Quota": limit.Capacity, "Renews": r.String(), "Zone": r.Zone()}
+			continue
+		}
 		limits[limit.Name] = map[string]any{
 			"Capacity": limit.Capacity, "RefillAmount": limit.Amount, "RefillPeriod": int64(limit.Period / time.Second),
 		}

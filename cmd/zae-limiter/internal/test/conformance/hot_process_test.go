@@ -323,7 +323,7 @@ func (h *hot) limits(limit limiter.Limit) {
 	}
 }
 
-// double creates a bucket, and lets a client double it up to a number of shards. It makes
+// double creates a bucket if there is none, and lets a client double it up to a number of shards. It makes
 // the client believe that every shard has taken all possible writes.
 func double(t *testing.T, store *dynamo.Store, api dynamo.API, table string, bucket limiter.Bucket, count int) {
 	t.Helper()
@@ -356,7 +356,11 @@ func double(t *testing.T, store *dynamo.Store, api dynamo.API, table string, buc
 		return l.Stats().Doublings
 	}
 	touch()
-	for n := 1; n < count; {
+	images, err := store.Buckets(t.Context(), bucket.Entity, bucket.Resource, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := len(images); n < count; {
 		write(n, -1e9)
 		doublings := touch()
 		if doublings == 0 {
@@ -365,7 +369,7 @@ func double(t *testing.T, store *dynamo.Store, api dynamo.API, table string, buc
 		write(n, schema.WCUCapacity)
 		n <<= doublings // a client that is held up for long doubles twice
 	}
-	images, err := store.Buckets(t.Context(), bucket.Entity, bucket.Resource, count)
+	images, err = store.Buckets(t.Context(), bucket.Entity, bucket.Resource, count)
 	if err != nil || len(images) != count {
 		t.Fatalf("%d shards, want %d: %v", len(images), count, err)
 	}

@@ -188,9 +188,6 @@ var foreignCases = []interopCase{
 			b.Error("Python admitted more than the lowered limit")
 		}
 	}},
-	{"a quota by calendar", func(b *both) {
-		b.foreign(args{"name": "q", "capacity": 1000, "refill_amount": 0, "refill_period_seconds": 1, "reset": []string{"0 0 1 1 *"}}, 1000)
-	}},
 	{"a schedule of parameters", func(b *both) {
 		b.foreign(args{
 			"name": "q", "capacity": 1000, "refill_amount": 1000, "refill_period_seconds": 86_400_000,

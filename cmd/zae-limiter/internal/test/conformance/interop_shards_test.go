@@ -5,6 +5,7 @@ package conformance_test
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,12 @@ import (
 // shards.
 func TestShardInteroperation(t *testing.T) {
 	t.Parallel()
+	onBoth(t, shardCases)
+}
+
+// onBoth runs cases on DynamoDB Local, and on the embedded engine over HTTP.
+func onBoth(t *testing.T, groups ...[]interopCase) {
+	t.Helper()
 	for name, start := range map[string]func(*testing.T) *peers.Local{
 		"on DynamoDB Local":    func(t *testing.T) *peers.Local { t.Helper(); return peers.DynamoDBLocal(t) },
 		"on zae-limiter local": func(t *testing.T) *peers.Local { t.Helper(); return &serve(t, "--data", t.TempDir()).Local },
@@ -26,7 +33,7 @@ func TestShardInteroperation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			py := tables(t, start(t))
-			for _, c := range shardCases {
+			for _, c := range slices.Concat(groups...) {
 				t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
 			}
 		})

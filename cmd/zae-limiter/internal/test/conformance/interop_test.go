@@ -34,8 +34,11 @@ type pythonProcess struct {
 	local  *peers.Local
 }
 
-// A pythonError is an exception of the peer.
-type pythonError struct{ Class, Message string }
+// A pythonError is an exception of the peer. That of a refusal has details.
+type pythonError struct {
+	Class, Message string
+	Details        json.RawMessage
+}
 
 func (e *pythonError) Error() string { return e.Class + ": " + e.Message }
 
@@ -64,12 +67,13 @@ func (p *python) try(op string, a args, result any) error {
 	var answer struct {
 		Result         json.RawMessage
 		Error, Message string
+		Details        json.RawMessage
 	}
 	if err := p.script.Ask(request, &answer); err != nil {
 		p.Fatalf("no answer: %v", err)
 	}
 	if answer.Error != "" {
-		return &pythonError{answer.Error, answer.Message}
+		return &pythonError{answer.Error, answer.Message, answer.Details}
 	}
 	if result == nil {
 		return nil
@@ -117,9 +121,14 @@ func perDay(name string, tokens int64) limiter.Limit {
 func asPython(limits ...limiter.Limit) []args {
 	var specs []args
 	for _, l := range limits {
-		specs = append(specs, args{
+		spec := args{
 			"name": l.Name, "capacity": l.Capacity, "refill_amount": l.Amount, "refill_period_seconds": int64(l.Period / time.Second),
-		})
+		}
+		if l.Renews != nil {
+			spec["refill_period_seconds"] = 1 // which means nothing
+			spec["reset"], spec["tz"] = l.Renews.Patterns(), l.Renews.Zone()
+		}
+		specs = append(specs, spec)
 	}
 	return specs
 }
@@ -132,6 +141,8 @@ type both struct {
 	api   dynamo.API
 	table string
 	store *dynamo.Store
+	// ahead, if not nil, is how far both clocks are set ahead, in seconds: see [both.at].
+	ahead *atomic.Int64
 
 	namespaces *admin.Namespaces
 }

@@ -4,7 +4,8 @@ input, its answer on a line of standard output.
 A request is {"op": name, ...arguments}; an answer is {"result": ...}, or
 {"error": exception class, "message": text}. Limits are objects with the
 arguments of zae_limiter.Limit; "reset" and "schedule" are lists of cron
-expressions, the latter with a scale.
+expressions, the former in the zone "tz", the latter with a scale. An error of a
+refusal has its body as "details".
 """
 
 import dataclasses
@@ -24,6 +25,23 @@ from zae_limiter.sync_repository import SyncRepository
 warnings.simplefilter("ignore")
 
 
+class Clock:
+    """The peer's clock: the machine's, set ahead by whole seconds.
+
+    It stands for the module time where the peer reads that for limits.
+    """
+
+    ahead = 0
+
+    def time(self):
+        return time.time() + self.ahead
+
+
+clock = Clock()
+SyncRepository._now_ms = lambda self: int(clock.time() * 1000)
+zae.exceptions.time = clock
+
+
 class GivenUp(Exception):
     """Leaves an acquire so that its lease is rolled back."""
 
@@ -32,7 +50,8 @@ def limit(spec):
     """The Limit that a JSON object describes."""
     spec = dict(spec)
     if "reset" in spec:
-        spec["reset_schedule"] = tuple(ScheduleEntry.reset(cron=c) for c in spec.pop("reset"))
+        zone = spec.pop("tz", "UTC")
+        spec["reset_schedule"] = tuple(ScheduleEntry.reset(cron=c, tz=zone) for c in spec.pop("reset"))
     if "reset_after" in spec:
         spec["reset_after"] = datetime.timedelta(seconds=spec["reset_after"])
     if "schedule" in spec:
@@ -66,6 +85,18 @@ class Peer:
             config_cache_ttl=0, rejection_cache_ttl=0, auto_update=False,
         )
         self.limiter = SyncRateLimiter(repository=self.repository)
+        clock.ahead = 0
+
+    def set_clock(self, ahead):
+        """Sets the clock ahead of the machine's."""
+        clock.ahead = ahead
+
+    def differs(self, getter, limits, where):
+        """How the limits that a getter returns differ from those given; "" if they do not."""
+        def named(some):
+            return {one.name: one for one in some}
+        got, want = named(getattr(self.repository, getter)(**where)), named(limits)
+        return "" if got == want else f"{got}, want {want}"
 
     def connect(self, table, region, endpoint, namespace):
         """Opens as a client does that may not repair a thing: strictly."""
@@ -163,6 +194,8 @@ def main():
             answer = {"result": getattr(peer, request["op"])(**kwargs)}
         except Exception as failure:
             answer = {"error": type(failure).__name__, "message": str(failure)}
+            if isinstance(failure, zae.RateLimitExceeded):
+                answer["details"] = failure.as_dict()
         print(json.dumps(answer, default=plain), flush=True)
 
 

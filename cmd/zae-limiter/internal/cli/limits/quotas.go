@@ -1,0 +1,45 @@
+package limits
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// quotaNotes say what an edit does to the period that is under way, quota by quota.
+func quotaNotes(before, after []store.Limit) (notes []string) {
+	for _, l := range after {
+		i := slices.IndexFunc(before, func(b store.Limit) bool { return b.Name == l.Name })
+		switch {
+		case i < 0 && l.Renews != nil:
+			notes = append(notes, l.Name+" begins with its period that is under way")
+		case i >= 0:
+			notes = append(notes, quotaNote(&before[i], &l)...)
+		}
+	}
+	return notes
+}
+
+// quotaNote says what an edit does to one quota.
+func quotaNote(before, after *store.Limit) (notes []string) {
+	switch {
+	case before.Renews == nil && after.Renews == nil:
+		return nil
+	case before.Renews == nil:
+		return []string{after.Name + " keeps its balances until its period ends"}
+	case after.Renews == nil:
+		return []string{after.Name + " keeps its balances, and earns from now on"}
+	}
+	switch more := after.Capacity - before.Capacity; {
+	case more > 0:
+		notes = append(notes, fmt.Sprintf("%s gets the difference, %s, for the period that is under way", after.Name, limitarg.Grouped(more)))
+	case more < 0:
+		notes = append(notes, fmt.Sprintf("%s loses the difference, %s, in the period that is under way", after.Name, limitarg.Grouped(-more)))
+	}
+	if before.Renews != after.Renews {
+		notes = append(notes, after.Name+" keeps its balances until its new period ends")
+	}
+	return notes
+}

@@ -1,0 +1,86 @@
+package limitarg
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// utc is the zone of a quota that names none.
+const utc = "UTC"
+
+// parseQuota reads tokens@when[@zone]. No calendar and no zone has an @.
+func parseQuota(name, s string) (store.Limit, error) {
+	if err := store.CheckLimitName(name); err != nil {
+		return store.Limit{}, err
+	}
+	tokens, rest, _ := strings.Cut(s, "@")
+	capacity, err := positive("tokens of a quota", tokens, store.MaxTokens)
+	if err != nil {
+		return store.Limit{}, err
+	}
+	when, zone, _ := strings.Cut(rest, "@")
+	renews, err := store.ParseRenewal(when, zone)
+	if err != nil {
+		return store.Limit{}, err
+	}
+	l := store.Limit{Name: name, Capacity: capacity, Renews: renews}
+	if err := l.Validate(); err != nil {
+		return store.Limit{}, err
+	}
+	return l, nil
+}
+
+// formatQuota writes a quota without its name, as [Parse] reads it.
+func formatQuota(l store.Limit) string {
+	s := strconv.FormatInt(l.Capacity, 10) + "@" + l.Renews.String()
+	if zone := l.Renews.Zone(); zone != utc {
+		s += "@" + zone
+	}
+	return s
+}
+
+// displayQuota writes a quota without its name for people.
+func displayQuota(l store.Limit) string {
+	s := Grouped(l.Capacity) + "@" + l.Renews.String()
+	if zone := l.Renews.Zone(); zone != utc {
+		s += " (" + zone + ")"
+	}
+	return s
+}
+
+// split divides limits at their commas. Fields of cron have commas, too: after an @, a comma
+// ends the limit only where the name of another one, and its colon, follow.
+func split(s string) (limits []string) {
+	for part := range strings.SplitSeq(s, ",") {
+		name, _, hasColon := strings.Cut(part, ":")
+		begins := hasColon && store.CheckLimitName(name) == nil
+		if n := len(limits); n > 0 && strings.Contains(limits[n-1], "@") && !begins {
+			limits[n-1] += "," + part
+			continue
+		}
+		limits = append(limits, part)
+	}
+	return limits
+}
+
+// Parameters are those of a limit in JSON: a rate has an amount and a period, and a quota
+// says when it renews.
+type Parameters struct {
+	Capacity int64  `json:"capacity"`
+	Amount   int64  `json:"refill_amount,omitempty"`
+	Seconds  int64  `json:"refill_period_seconds,omitempty"`
+	Renews   string `json:"renews,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+}
+
+// ParametersOf are the parameters of a limit in JSON.
+func ParametersOf(l store.Limit) Parameters {
+	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second)}
+	if l.Renews != nil {
+		p.Renews, p.Zone = l.Renews.String(), l.Renews.Zone()
+	}
+	return p
+}

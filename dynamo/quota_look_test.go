@@ -1,0 +1,110 @@
+package dynamo_test
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// look checks the items after a write that took amounts.
+func (l *ledger) look(amounts []store.Amount, refills bool) {
+	before, after := l.see()
+	for _, img := range after {
+		l.checkValidity(img, refills)
+		l.checkRenewal(img, before, amounts, len(after) > 1)
+	}
+	for _, img := range after {
+		for i := range img.Limits {
+			s := &img.Limits[i]
+			if s.Renewal == nil {
+				continue
+			}
+			p := lawPeriod{s.Name, plan.PeriodEnd(img, s.Name)}
+			l.slack[p] += lack(img, s)
+			if a := amountOf(amounts, s.Name); a.Milli > 0 || a.Until == p.end {
+				l.slack[p] -= a.Milli
+			}
+		}
+	}
+	for _, img := range before {
+		for i := range img.Limits {
+			s := &img.Limits[i]
+			// What a shard lacked in a period that it has left stays lacking there.
+			if p := (lawPeriod{s.Name, plan.PeriodEnd(img, s.Name)}); s.Renewal != nil && goesOn(p, img, after) {
+				l.slack[p] -= lack(img, s)
+			}
+		}
+	}
+	for p, slack := range l.slack {
+		if slack < 0 {
+			l.Fatalf("%s until %d: %d millitokens are there twice", p.limit, p.end, -slack)
+		}
+	}
+}
+
+// goesOn reports whether what a shard held in a period is held by itself in that period, or by
+// another shard that took it over.
+func goesOn(p lawPeriod, was *store.Image, after []*store.Image) (elsewhere bool) {
+	for _, img := range after {
+		in := plan.PeriodEnd(img, p.limit) == p.end
+		if img.Shard == was.Shard {
+			return in
+		}
+		elsewhere = elsewhere || in && img.Shard == was.Shard%img.ShardCount
+	}
+	return elsewhere
+}
+
+func amountOf(amounts []store.Amount, limit string) store.Amount {
+	for _, a := range amounts {
+		if a.Limit == limit {
+			return a
+		}
+	}
+	return store.Amount{}
+}
+
+// checkValidity checks until when an item takes debits, and until when it lives.
+func (l *ledger) checkValidity(img *store.Image, refills bool) {
+	next := plan.NextPeriod(img)
+	if !refills && img.ValidUntil == 0 {
+		return // a peer asked for a trim, which no refill has done yet
+	}
+	if img.HasValidUntil != (next != 0) || img.ValidUntil != next {
+		l.Fatalf("shard %d at %d is valid until %d, want %d", img.Shard, img.RefilledAt, img.ValidUntil, next)
+	}
+	const week, rounding = 7 * 24 * 3_600_000, 2000
+	for i := range img.Limits {
+		r := img.Limits[i].Renewal
+		if r != nil && refills && img.ExpiresAt*1000 < r.Next(r.Next(l.now-5000))+week-rounding {
+			l.Fatalf("shard %d at %d expires at %d", img.Shard, l.now, img.ExpiresAt)
+		}
+	}
+}
+
+// checkRenewal checks that a quota that begins a period is full, but for what the write took.
+func (l *ledger) checkRenewal(img *store.Image, before []*store.Image, amounts []store.Amount, born bool) {
+	if born {
+		return
+	}
+	for _, was := range before {
+		if was.Shard != img.Shard || was.ShardCount != img.ShardCount {
+			continue
+		}
+		for i := range img.Limits {
+			s := &img.Limits[i]
+			old, _ := was.Limit(s.Name)
+			if old.Renewal == nil || s.Renewal == nil {
+				continue
+			}
+			renewed := old.Renewal.Next(was.RefilledAt) <= img.RefilledAt
+			switch took := max(0, amountOf(amounts, s.Name).Milli); {
+			case renewed && s.Granted != nil:
+				l.Fatalf("%s has %+v of the period before", s.Name, *s.Granted)
+			case renewed && lack(img, s) != took:
+				l.Fatalf("%s of shard %d begins a period and lacks %d, of which %d were taken", s.Name, img.Shard, lack(img, s), took)
+			case !renewed && amountOf(amounts, s.Name).Milli >= 0 && lack(img, s) < lack(was, &old)+took:
+				l.Fatalf("%s of shard %d gets %d in a period", s.Name, img.Shard, lack(was, &old)+took-lack(img, s))
+			}
+		}
+	}
+}

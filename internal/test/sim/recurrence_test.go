@@ -1,0 +1,150 @@
+package sim_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+	_ "time/tzdata"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+)
+
+// A recurrence is when a quota renews. Its edges are found by going through the minutes with the
+// standard library's civil time: at a time of day, once for each civil date, or at each full hour.
+//
+//	a civil time that is skipped     the first instant after the gap
+//	a civil time that comes twice    the first of the two
+type recurrence struct {
+	renews *limiter.Renewal
+	zone   *time.Location
+	pattern
+
+	mu    sync.Mutex
+	edges []int64 // in order, in milliseconds
+	seen  int64   // edges has those up to here
+	civil int64   // the latest civil minute so far, from the year 1970 of the zone
+}
+
+// A pattern is what a recurrence repeats, in words and as an item has it.
+type pattern struct {
+	words, code string
+	hourly      bool
+	minutes     []int64       // of the day
+	weekday     *time.Weekday // nil is each day
+}
+
+var monday = time.Monday
+
+var patterns = []pattern{
+	{words: "0 * * * *", code: "1m0", hourly: true},
+	{words: "day", code: "1m0h0", minutes: []int64{0}},
+	{words: "day at 02:30", code: "1m30h2", minutes: []int64{150}},
+	{words: "day at 06:00;day at 18:00;day at 23:30", code: "1m0h6;m0h18;m30h23", minutes: []int64{360, 1080, 1410}},
+	{words: "week from monday", code: "1m0h0w1", minutes: []int64{0}, weekday: &monday},
+}
+
+// eras are zones, and days before their clocks change.
+var eras = []struct{ zone, day string }{
+	{"UTC", "2000-05-10"},
+	{"Europe/Berlin", "2000-03-25"},     // 02:00 to 03:00 is skipped
+	{"Europe/Berlin", "2000-10-28"},     // 02:00 to 03:00 comes twice
+	{"America/Sao_Paulo", "2000-10-07"}, // midnight is skipped
+	{"America/Sao_Paulo", "2000-02-26"}, // the hour before midnight comes twice
+}
+
+// minute is a minute in milliseconds.
+const minute = 60_000
+
+var recurrences struct {
+	sync.Mutex
+
+	all []*recurrence
+}
+
+// recurrenceOf returns the recurrence that an item has; nil if there is none.
+func recurrenceOf(code, zone string) *recurrence {
+	i := slices.IndexFunc(patterns, func(p pattern) bool { return p.code == code })
+	loc, err := time.LoadLocation(zone)
+	if i < 0 || err != nil {
+		return nil
+	}
+	renews, err := limiter.ParseRenewal(patterns[i].words, zone)
+	must(err)
+	if known := recurrenceBy(renews); known != nil {
+		return known
+	}
+	recurrences.Lock()
+	defer recurrences.Unlock()
+	r := &recurrence{renews: renews, zone: loc, pattern: patterns[i], seen: time.Date(1999, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()}
+	recurrences.all = append(recurrences.all, r)
+	return r
+}
+
+// recurrenceBy returns the recurrence of a limit; nil if the limit is no quota.
+func recurrenceBy(renews *limiter.Renewal) *recurrence {
+	recurrences.Lock()
+	defer recurrences.Unlock()
+	i := slices.IndexFunc(recurrences.all, func(r *recurrence) bool { return r.renews == renews })
+	if i < 0 {
+		return nil
+	}
+	return recurrences.all[i]
+}
+
+// next is the first edge after an instant.
+func (r *recurrence) next(at int64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.edges) == 0 || r.edges[len(r.edges)-1] <= at {
+		r.seen += minute
+		if r.isEdgeLocked(time.UnixMilli(r.seen).In(r.zone)) {
+			r.edges = append(r.edges, r.seen)
+		}
+	}
+	return r.edges[sort.Search(len(r.edges), func(i int) bool { return r.edges[i] > at })]
+}
+
+// isEdgeLocked reports whether an instant is an edge. All earlier ones have been asked about.
+func (r *recurrence) isEdgeLocked(t time.Time) bool {
+	if r.hourly {
+		return t.Minute() == 0
+	}
+	_, offset := t.Zone()
+	before := r.civil
+	r.civil = max(before, t.Unix()/60+int64(offset)/60)
+	for c := max(before, r.civil-2*24*60) + 1; c <= r.civil; c++ { // more than one only after a gap
+		const day = 24 * 60
+		if slices.Contains(r.minutes, c%day) && (r.weekday == nil || time.Unix(c*60, 0).UTC().Weekday() == *r.weekday) {
+			return true
+		}
+	}
+	return false
+}
+
+// beforeAnEdge waits until shortly before an edge of a recurrence, around the time when the clocks
+// of its zone change. It returns the recurrences of the run.
+func beforeAnEdge(r *rand.Rand, lead time.Duration) []*recurrence {
+	era := pick(r, eras...)
+	day, err := time.Parse(time.DateOnly, era.day)
+	must(err)
+	var all []*recurrence
+	for range 2 {
+		all = append(all, recurrenceOf(pick(r, patterns...).code, era.zone))
+	}
+	edge := all[0].next(day.Add(span(r, 0, 36*time.Hour)).UnixMilli())
+	time.Sleep(time.Until(time.UnixMilli(edge)) - lead)
+	return all
+}
+
+// renewing makes quotas of some limits.
+func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
+	likely := map[string]float64{"daily": 0.9, "rpm": 0.3, "tpm": 0.5}
+	for i, l := range limits {
+		if len(w.recurrences) > 0 && chance(r, likely[l.Name]) {
+			limits[i] = limiter.Quota(l.Name, l.Capacity, pick(r, w.recurrences...).renews)
+		}
+	}
+	return limits
+}
