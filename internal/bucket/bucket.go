@@ -21,6 +21,13 @@
 // methods have for a quota the meaning that they have for other limits: of whatever lies
 // between two instants, one end of a period or many, the bucket is full once.
 //
+// # Schedules
+//
+// A limit that Varies has other parameters at other times. Between two instants it earns what it
+// earns in each piece of its schedule, on the grid of that piece, and where a piece begins the
+// balance is cut to its capacity. So a sum over pieces differs from the integral of the rate by
+// less than a millitoken for each change, to either side. See schedule.go.
+//
 // # State
 //
 // A bucket is two numbers that the caller keeps: tokens, which may be negative
@@ -53,6 +60,12 @@ type Limit struct {
 	// on; Capacity is the most that it holds until then.
 	Renewal *calendar.Renewal
 	Renewed int64
+	// Varies, if not nil, makes the limit one of a schedule, and no quota. Capacity, Amount and Period
+	// are then those of one piece; all methods but Room find those of other pieces. Base are
+	// the parameters of the whole limit outside of all entries. The limit is shard Shard of Shards.
+	Varies        *calendar.Schedule
+	Base          calendar.Params
+	Shard, Shards int32
 }
 
 // Share returns what one shard of a limit divided among shards may hold and
@@ -69,10 +82,13 @@ func (l Limit) Share(shard, shards int) Limit {
 	if shards <= 1 {
 		return l
 	}
-	n := int64(shards)
-	share := Limit{Capacity: part(l.Capacity, int64(shard), n), Amount: l.Amount, Period: math.MaxInt64, Renewal: l.Renewal, Renewed: part(l.Renewed, int64(shard), n)}
+	n, share := int64(shards), l
+	share.Capacity, share.Renewed, share.Period = part(l.Capacity, int64(shard), n), part(l.Renewed, int64(shard), n), math.MaxInt64
 	if l.Period <= math.MaxInt64/n {
 		share.Period = l.Period * n
+	}
+	if l.Varies != nil {
+		share.Shard, share.Shards = int32(shard), int32(shards) //nolint:gosec // few
 	}
 	return share
 }
@@ -90,6 +106,9 @@ func part(whole, shard, shards int64) int64 {
 // more than that. Of a quota that renews in between it is math.MaxInt64: as much as
 // any balance lacks.
 func (l Limit) Earned(from, to int64) int64 {
+	if l.Varies != nil {
+		return int64(min(l.earnedThrough(from, to), math.MaxInt64))
+	}
 	return int64(min(l.earned(from, to), math.MaxInt64))
 }
 
@@ -130,8 +149,8 @@ func (l Limit) Admits(tokens, at, now, need int64) bool {
 // nobody else takes any: [Limit.Admits] says yes at now+ms and, unless ms is 0,
 // no at now+ms−1.
 //
-// It is not ok when that never comes: need exceeds Capacity, nothing is being
-// earned and the balance is short, or the wait or the instant at its end does
+// It is not ok when that never comes: need exceeds Capacity, or that of every piece of a
+// schedule; nothing is being earned and the balance is short, or the wait or the instant at its end does
 // not fit an int64. Up to there a wait may be longer than a [time.Duration]
 // can say, which ends at 292 years.
 func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
@@ -140,6 +159,8 @@ func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
 		return 0, true
 	case l.Renewal != nil:
 		return l.waitForRenewal(tokens, at, now, need)
+	case l.Varies != nil:
+		return l.waitThrough(tokens, at, now, need)
 	case need > l.Capacity:
 		return 0, false
 	case tokens >= need:
@@ -202,6 +223,9 @@ func (l Limit) Room(tokens, credit int64) int64 {
 func (l Limit) fill(tokens, at, now int64) (balance int64, clamped bool) {
 	if l.Renewal != nil && l.renews(at, now) {
 		return l.Renewed, true
+	}
+	if l.Varies != nil {
+		return l.fillThrough(tokens, at, now)
 	}
 	if tokens > l.Capacity {
 		return l.Capacity, true

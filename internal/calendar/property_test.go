@@ -258,8 +258,21 @@ func compareSchedules(t *testing.T, zone string, seed uint64, cases int) {
 		if inTime := ok && got <= next; index(next) != want != inTime || inTime && got != next {
 			t.Fatalf("%q in %s: the change after %s is at %s, %t; want %s", crons, zone, instant(at), instant(got), ok, instant(next))
 		}
+		piece := s.Piece(at)
+		first := at - at%minute // the first minute of the piece, if that is within 40 days
+		for horizon := at - 40*24*hour; first > horizon && index(first-minute) == want; first -= minute {
+		}
+		if inTime := piece.Start >= first; index(first-minute) != want != inTime || inTime && piece.Start != first {
+			t.Fatalf("%q in %s: the piece of %s begins at %s; want %s", crons, zone, instant(at), instant(piece.Start), instant(first))
+		}
+		if ok && s.Before(s.After(piece)) != piece || beganLately(piece, at) && s.After(s.Before(piece)) != piece {
+			t.Fatalf("%q in %s: the pieces around that of %s do not meet it", crons, zone, instant(at))
+		}
 	}
 }
+
+// beganLately reports whether a piece begins within 40 days before an instant.
+func beganLately(p calendar.Piece, at int64) bool { return at-p.Start < 40*24*hour }
 
 // The laws of all renewals: every instant is in one period, periods follow each other without gap, the next edge is
 // later, and a daily quota renews once on each date.

@@ -2,7 +2,9 @@ package calendar
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
+	"sync/atomic"
 )
 
 // Params are the parameters of a limit: tokens in thousandths, and the period in milliseconds.
@@ -29,6 +31,8 @@ type Schedule struct {
 	zone    *Zone
 	entries []scheduled
 	code    string
+	// last is the piece that was asked for last, for the same reason as that of a Renewal.
+	last atomic.Pointer[Piece]
 }
 
 // scheduled is a [Change] whose pattern is parsed.
@@ -112,11 +116,8 @@ func (s *Schedule) Changes() []Change {
 
 // At returns the parameters in force at an instant, and the index of the entry that sets them, or [Base].
 func (s *Schedule) At(t int64, base Params) (p Params, index int) {
-	index = s.index(s.zone.civil(within(t)))
-	if index == Base {
-		return base, Base
-	}
-	return s.entries[index].apply(base), index
+	piece := s.Piece(t)
+	return s.In(piece, base), piece.entry
 }
 
 // index is the first entry that a civil time matches.
@@ -129,25 +130,114 @@ func (s *Schedule) index(c int64) int {
 	return Base
 }
 
-// horizon bounds how far NextChange looks. A leap day is never farther.
+// A Piece is an interval of instants in which the same entry of a [Schedule] is in force.
+type Piece struct {
+	Period
+
+	entry int
+}
+
+// Piece returns the piece that holds an instant. It ends where another entry is in force, or after eight years; and it
+// begins where another one was.
+func (s *Schedule) Piece(t int64) Piece {
+	if p := s.last.Load(); p != nil && p.Start <= t && t < p.End {
+		return *p
+	}
+	entry := s.index(s.zone.civil(within(t)))
+	p := Piece{Period{s.begin(t, entry), s.end(t, entry)}, entry}
+	if p.End-t <= horizon { // an end that is none must not be remembered for later instants
+		s.last.Store(&p)
+	}
+	return p
+}
+
+// After returns the piece after another one, and Before the one before it. Neither becomes the one that was asked for
+// last.
+func (s *Schedule) After(p Piece) Piece {
+	entry := s.index(s.zone.civil(within(p.End)))
+	return Piece{Period{p.End, s.end(p.End, entry)}, entry}
+}
+
+// Before returns the piece before another one.
+func (s *Schedule) Before(p Piece) Piece {
+	entry := s.index(s.zone.civil(within(p.Start - 1)))
+	return Piece{Period{s.begin(p.Start-1, entry), p.Start}, entry}
+}
+
+// IsLast reports whether a piece never ends, as far as zones are known.
+func (p Piece) IsLast() bool { return p.End == forever }
+
+// All yields the parameters that can be in force: base, and those of each entry.
+func (s *Schedule) All(base Params) iter.Seq[Params] {
+	return func(yield func(Params) bool) {
+		for i := range s.entries {
+			if !yield(s.entries[i].apply(base)) {
+				return
+			}
+		}
+		yield(base)
+	}
+}
+
+// In returns the parameters in force in a piece.
+func (s *Schedule) In(p Piece, base Params) Params {
+	if p.entry == Base {
+		return base
+	}
+	return s.entries[p.entry].apply(base)
+}
+
+// horizon bounds how far [Schedule.NextChange] looks. A leap day is never farther.
 const horizon = (8*365 + 2) * day
 
 // NextChange returns the first instant after t at which another entry is in force, and whether there is one within eight
 // years. It is where the entry in force ends, or where one that goes before it begins.
 func (s *Schedule) NextChange(t int64) (at int64, ok bool) {
+	at = s.Piece(t).End
+	return at, at-within(t) <= horizon
+}
+
+// rivals are the entries whose beginning or end can change which entry is in force: those that go before it.
+func (s *Schedule) rivals(entry int) []scheduled {
+	if entry == Base {
+		return s.entries
+	}
+	return s.entries[:entry]
+}
+
+// end is the first instant after t at which another entry than the one in force at t is. It is at most eight years and a
+// millisecond later, except that no piece ends that reaches beyond what zones cover.
+func (s *Schedule) end(t int64, entry int) int64 {
+	if t >= latest {
+		return forever
+	}
 	t = within(t)
-	at = t + horizon + 1
-	before := len(s.entries)
-	if index := s.index(s.zone.civil(t)); index != Base {
-		before = index
-		if e := &s.entries[index]; !e.always {
-			at = s.zone.from(&e.pattern, t, false)
-		}
+	at := t + horizon + 1
+	if entry != Base && !s.entries[entry].always {
+		at = min(at, s.zone.from(&s.entries[entry].pattern, t, false))
 	}
-	for i := range s.entries[:before] {
-		at = min(at, s.zone.from(&s.entries[i].pattern, t, true))
+	rivals := s.rivals(entry)
+	for i := range rivals {
+		at = min(at, s.zone.from(&rivals[i].pattern, t, true))
 	}
-	return at, at-t <= horizon
+	return at
+}
+
+// begin is the first instant from which on the entry in force at t has been in force.
+func (s *Schedule) begin(t int64, entry int) int64 {
+	if t <= earliest {
+		return -forever
+	}
+	t = within(t)
+	at := int64(-forever)
+	if entry != Base && !s.entries[entry].always {
+		at = s.zone.since(&s.entries[entry].pattern, t)
+	}
+	rivals := s.rivals(entry)
+	for i := range rivals {
+		at = max(at, s.zone.since(&rivals[i].pattern, t))
+	}
+	return at
 }
 
 // maxMilli is the largest number of thousandths of tokens that a limit can have.
