@@ -189,13 +189,13 @@ func balancesOf(c *acquire.Claim, shards []*store.Image, now int64) []Balance {
 	balances := make([]Balance, len(statuses))
 	for i, st := range statuses {
 		params, parts := c.Terms.Holdings(nil, st.Limit.Name, shards, now)
-		held := plan.Balance(parts, now)
+		held, capacity := plan.Balance(parts, now), plan.InForce(params, now).Capacity
 		for _, shard := range plan.MissingOf(shards) {
-			parts = append(parts, plan.Holding{Limit: plan.Share(params, shard, len(shards)), At: now})
+			parts = append(parts, plan.Holding{Limit: plan.Share(params, shard, len(shards), now), At: now})
 		}
 		balances[i] = Balance{
 			Status: st, FullAfter: plan.FullAfter(parts, now),
-			Used:    (float64(params.Capacity) - float64(held)) / float64(max(1, params.Capacity)),
+			Used:    (float64(capacity) - float64(held)) / float64(max(1, capacity)),
 			Pending: c.Terms.IsPending(st.Limit.Name, shards),
 		}
 	}

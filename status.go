@@ -21,7 +21,7 @@ const Never = plan.Never
 type Status struct {
 	Entity, Resource string
 	// Limit is the limit that the whole bucket enforces, not divided by the number of
-	// shards.
+	// shards. If it follows a schedule, this is what it is at the time of the decision.
 	Limit Limit
 	// Available is the balance in whole tokens, rounded down, after the request's
 	// debit; negative in debt.
@@ -32,7 +32,7 @@ type Status struct {
 	Exceeded bool
 	// RetryAfter is the smallest wait after which this limit admits the request if
 	// nobody else consumes. It is 0 unless Exceeded, and [Never] if Requested is more
-	// than the capacity.
+	// than the capacity, at all times of a schedule.
 	//
 	// RetryAfter is exact, to the millisecond, for the state of the bucket on which it
 	// rests. If the limiter asked the store, that is the state in the answer. A refusal
@@ -261,7 +261,7 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 		held = max(held/(count-int64(len(unseen))), math.MinInt64/count) * count // saturates a debt at 64 bits
 	}
 	st := Status{
-		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(params, a.Limit),
+		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(plan.InForce(params, now), a.Limit),
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
 	if r := params.Renewal; r != nil {
@@ -270,7 +270,7 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 	}
 	if !c.Granted && a.Milli > 0 {
 		for _, i := range unseen {
-			parts = append(parts, plan.Holding{Limit: plan.Share(params, i, len(shards)), At: now})
+			parts = append(parts, plan.Holding{Limit: plan.Share(params, i, len(shards), now), At: now})
 		}
 		st.RetryAfter = plan.WaitFor(parts, now, a.Milli)
 		st.Exceeded = st.RetryAfter > 0

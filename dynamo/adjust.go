@@ -13,8 +13,8 @@ import (
 //	if     of a debited limit, tk is below where it would have overflowed by now, and
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
 //	       as seen, and tk leaves room for the credit below it; shard_count as seen;
-//	       rf is not before the one seen, and before the end of the period of a quota that
-//	       is credited.
+//	       vu as seen; rf is not before the one seen, and before the end of the period of a
+//	       quota that is credited.
 //	       On an item with a peer's features, a debit requires only that cp exists, and
 //	       a credit that vu is as seen, if it was there
 //
@@ -79,8 +79,8 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		w.Require(expression.RF.AtLeast(w.Number(":since", a.Seen.RefilledAt)))
 		w.Require(expression.RF.AtMost(w.Number(":before", a.Before-1)))
 	}
-	if credits && !a.Seen.IsEvaluable() && a.Seen.HasValidUntil {
-		w.Require(expression.ValidUntil.Equals(w.Number(":vu", a.Seen.ValidUntil)))
+	if a.Seen.IsEvaluable() || credits && a.Seen.HasValidUntil {
+		requireValidity(w, a.Seen)
 	}
 }
 

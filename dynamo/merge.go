@@ -97,11 +97,7 @@ func describeRetirement(w *expression.Write, p *store.Pair) {
 	w.Require(expression.RF.Equals(w.Number(":seen", img.RefilledAt)))
 	w.Require(expression.ShardCount.Equals(w.Number(":sc", int64(img.ShardCount))))
 	w.Require(expression.Disabled.Absent())
-	if p.Retired.HasValidUntil {
-		w.Require(expression.ValidUntil.Equals(w.Number(":vu", p.Retired.ValidUntil)))
-	} else {
-		w.Require(expression.ValidUntil.Absent())
-	}
+	requireValidity(w, img)
 	for i := range img.Limits {
 		seen := &img.Limits[i]
 		l := w.Limit(i, seen.Name)

@@ -64,7 +64,7 @@ func lack(img *store.Image, s *store.LimitState) int64 {
 
 // capacity is a shard's share of a quota, and what it was topped up by.
 func capacity(img *store.Image, s *store.LimitState) int64 {
-	share := plan.Share(s.Params, img.Shard, img.ShardCount).Capacity
+	share := plan.Share(s.Params, img.Shard, img.ShardCount, img.RefilledAt).Capacity
 	if s.Granted != nil {
 		share += s.Granted.TopUp
 	}

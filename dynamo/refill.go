@@ -16,10 +16,10 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; vu; cp, ra, rp, rsched of changed limits; sched_tz; new limits whole;
+//	SET    rf; ttl; vu; cp, ra, rp, rsched, sched of changed limits; sched_tz; new limits whole;
 //	       the owner; shard_count; gc of quotas that get another share
-//	REMOVE vu, ttl, removed limits whole; tu of quotas that get another share; rsched, gc, tu
-//	       of limits that are no quotas any more
+//	REMOVE vu, ttl, removed limits whole; tu of quotas that get another share; rsched, sched, gc, tu
+//	       of limits that follow no such calendar any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn
 //	if     rf, vu and shard_count as seen; disabled as seen;
 //	       tk of every limit within the bounds that keep what it earned whole
@@ -154,11 +154,7 @@ func describeItem(w *expression.Write, r *store.Refill) {
 	} else {
 		w.Require(expression.Disabled.Absent())
 	}
-	if r.Seen.HasValidUntil {
-		w.Require(expression.ValidUntil.Equals(w.Number(":vu", r.Seen.ValidUntil)))
-	} else {
-		w.Require(expression.ValidUntil.Absent())
-	}
+	requireValidity(w, r.Seen)
 	switch {
 	case r.Validity.Until != 0:
 		w.Set(expression.ValidUntil, w.Number(":until", r.Validity.Until))
@@ -234,12 +230,12 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 		}
 	case c.Kind == store.AddLimit:
 		describeAddition(w, l, c, terse)
-		setRenewal(w, l, r.Seen, c)
+		setCalendar(w, l, r.Seen, c)
 	default:
 		if c.Kind == store.SetParams {
 			p := newParameters(l, &c.Params)
 			p.set(w, l)
-			setRenewal(w, l, r.Seen, c)
+			setCalendar(w, l, r.Seen, c)
 		}
 		w.Add(l.Tokens(), l.Number('d', c.Earned-c.Debit))
 		addDebit(w, l, c)
@@ -267,30 +263,42 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 	}
 }
 
-// setZone sets the time zone of the quotas that a refill adds or changes. An item has one zone,
-// and so have the quotas of a level.
+// setZone sets the time zone of the calendars that a refill adds or changes. An item has one zone,
+// and so have the limits of a level.
 func setZone(w *expression.Write, r *store.Refill) {
 	for i := range r.Changes {
 		c := &r.Changes[i]
-		if renewal := c.Params.Renewal; renewal != nil && (c.Kind == store.AddLimit || c.Kind == store.SetParams) {
-			w.Set(expression.Zone, w.Text(":tz", renewal.Zone()))
+		if zone := c.Params.Zone(); zone != "" && (c.Kind == store.AddLimit || c.Kind == store.SetParams) {
+			w.Set(expression.Zone, w.Text(":tz", zone))
 			return
 		}
 	}
 }
 
-// setRenewal makes a limit the quota that it is to be, or no quota. Where a peer has written a
-// default for all limits of an item, a limit that is no quota says so.
-func setRenewal(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+// setCalendar makes a limit follow the calendars that it is to follow, and no others.
+func setCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
 	was, _ := seen.Limit(c.Limit)
-	switch code, _ := schema.EncodeRenewal(c.Params.Renewal); {
-	case c.Params.Renewal == was.Renewal && c.Kind == store.SetParams:
-	case c.Params.Renewal != nil:
-		w.Set(l.Renewal(), l.Text('z', code))
-	case seen.RenewsByDefault:
-		w.Set(l.Renewal(), l.Text('z', schema.NoSchedule))
-	case was.Renewal != nil:
-		w.Remove(l.Renewal())
+	isNew := c.Kind == store.AddLimit
+	if next := c.Params.Renewal; isNew || next != was.Renewal {
+		code, _ := schema.EncodeRenewal(next)
+		setCode(w, l.Renewal(), l, 'z', code, seen.RenewsByDefault, was.Renewal != nil)
+	}
+	if next := c.Params.Varies; isNew || next != was.Varies {
+		code, _ := schema.EncodeSchedule(next)
+		setCode(w, l.Schedule(), l, 'y', code, seen.VariesByDefault, was.Varies != nil)
+	}
+}
+
+// setCode sets the attribute of a limit's calendar to a code, or removes it if there is none. Where a peer
+// has written a default for all limits of an item, a limit without a calendar says so.
+func setCode(w *expression.Write, attr expression.Attr, l expression.Limit, letter byte, code string, byDefault, was bool) {
+	switch {
+	case code != "":
+		w.Set(attr, l.Text(letter, code))
+	case byDefault:
+		w.Set(attr, l.Text(letter, schema.NoSchedule))
+	case was:
+		w.Remove(attr)
 	}
 }
 

@@ -268,7 +268,7 @@ func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
 		w.took("gpt-4", 1)
 		w.took("gpt-3", 1)
-		w.patch("gpt-4", 0, schema.Item{"sched": schema.S("1h9-17s500")})
+		w.patch("gpt-4", 0, schema.Item{"sched": schema.S("2h9-17s500")})
 		before := fixture.Get(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}))
 		fixture.SetLimits(w.T, w.Store, store.ConfigKey{Entity: "user", Resource: store.DefaultResource}, perHour(40))
 		w.wantStands("gpt-3", "rph 40/40+40")

@@ -43,7 +43,7 @@ var planteds = []planted{
 	{name: "valid for a millisecond more", update: "SET vu = :v", values: schema.Item{":v": schema.N(plantedAt + 1)}, take: true, refill: true, debit: true, credit: true},
 	{name: "lapsed", update: "SET vu = :v", values: schema.Item{":v": schema.N(plantedAt)}, refill: true, debit: true, credit: true},
 	{name: "asked to be trimmed", update: "SET vu = :v", values: schema.Item{":v": schema.N(0)}, refill: true, debit: true, credit: true},
-	{name: "asked to be trimmed meanwhile", update: "SET vu = :v", values: schema.Item{":v": schema.N(0)}, late: true, debit: true, credit: true},
+	{name: "asked to be trimmed meanwhile", update: "SET vu = :v", values: schema.Item{":v": schema.N(0)}, late: true},
 	{name: "resharded", update: "SET shard_count = :v", values: schema.Item{":v": schema.N(2)}, take: true, refill: true, debit: true, credit: true},
 	{name: "resharded meanwhile", update: "SET shard_count = :v", values: schema.Item{":v": schema.N(2)}, late: true, take: true},
 	{name: "without a number of shards", update: "REMOVE shard_count", take: true, refill: true, debit: true, credit: true},
@@ -52,8 +52,12 @@ var planteds = []planted{
 		values: schema.Item{":s": schema.S("1h9s500"), ":v": schema.N(plantedAt)}, refill: true, debit: true, credit: true,
 	},
 	{
-		name: "a schedule, moved on meanwhile", update: "SET vu = :v", late: true,
-		values: schema.Item{":v": schema.N(plantedAt + 1000)}, take: true, debit: true, credit: true,
+		name: "a newer schedule, its window over", update: "SET sched = :s, vu = :v",
+		values: schema.Item{":s": schema.S("2h9s500"), ":v": schema.N(plantedAt)}, refill: true, debit: true, credit: true,
+	},
+	{
+		name: "a schedule that begins meanwhile", update: "SET vu = :v", late: true,
+		values: schema.Item{":v": schema.N(plantedAt + 1000)}, take: true,
 	},
 	{name: "without the limit, meanwhile", update: "REMOVE b_rpm_tk, b_rpm_cp, b_rpm_ra, b_rpm_rp, b_rpm_tc", late: true},
 }

@@ -18,7 +18,7 @@ import (
 //	       cp, ra, rp and shard_count are those of the calculation; the limits with
 //	       amount 0 exist;
 //	       rf is not before Since, if given, or is Stamp; wcu holds a token; not expired,
-//	       not disabled, not lapsed
+//	       not disabled; vu is as seen, or, on an item with a peer's features, not lapsed
 func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	if w := sentBefore(ctx); w != nil {
 		return w.exchange(ctx)
@@ -43,7 +43,11 @@ func describeTake(w *expression.Write, t *store.Take) {
 	cost := debitWrite(w)
 	w.Require(expression.TTL.AbsentOrAbove(w.Number(":s", t.Now/1000)))
 	w.Require(expression.Disabled.Absent())
-	w.Require(expression.ValidUntil.AbsentOrAbove(w.Number(":n", t.Now)))
+	if seen := t.Seen; seen == nil || !seen.IsEvaluable() || seen.HasValidUntil && seen.ValidUntil <= t.Now {
+		w.Require(expression.ValidUntil.AbsentOrAbove(w.Number(":n", t.Now)))
+	} else {
+		requireValidity(w, seen)
+	}
 	if t.ShardCount != 0 {
 		requireShardCount(w, t.ShardCount)
 	}

@@ -12,8 +12,8 @@ type Features uint8
 
 // The features, in the order in which errors name them.
 const (
-	// Schedule: parameters change at given times.
-	Schedule Features = 1 << iota
+	// Scheduled: parameters change at given times, in a way that this version cannot evaluate.
+	Scheduled Features = 1 << iota
 	// Quota: a balance is reset at given times instead of accruing.
 	Quota
 	// Soft: a limit that counts and does not refuse.
@@ -34,7 +34,7 @@ func (f Features) String() string {
 		return ""
 	}
 	switch first := Features(1) << bits.TrailingZeros8(uint8(f)); first {
-	case Schedule:
+	case Scheduled:
 		return "parameter schedule"
 	case Quota:
 		return "quota"

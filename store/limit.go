@@ -34,7 +34,8 @@ const Milli = 1000
 // and earns Amount of them, evenly, every Period. A bucket starts full.
 //
 // A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar begins,
-// and earns nothing until the next one.
+// and earns nothing until the next one. One that Varies is as its schedule says at some times,
+// and as it says itself at all others.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
 // cover the usual cases. Their capacity equals the rate unless Burst sets it.
@@ -51,6 +52,8 @@ type Limit struct {
 	Period time.Duration
 	// Renews, if not nil, makes the limit a quota. Amount and Period are then 0.
 	Renews *Renewal // ADR 044
+	// Varies, if not nil, says when the limit has other parameters, and which. A quota has none.
+	Varies *Schedule // ADR 048
 }
 
 // String says in words what the limit allows, like "rpm: 100 every 1m0s" or
@@ -62,6 +65,9 @@ func (l Limit) String() string {
 	text := fmt.Sprintf("%s: %d every %v", l.Name, l.Amount, l.Period)
 	if l.Capacity != l.Amount {
 		text += fmt.Sprintf(", at most %d at once", l.Capacity)
+	}
+	if l.Varies != nil {
+		text += fmt.Sprintf("; %s in %s", l.Varies, l.Varies.Zone())
 	}
 	return text
 }
@@ -88,6 +94,10 @@ func (l Limit) Validate() error {
 		return &ValidationError{
 			Field: field("renewal"), Value: l.Renews.String(), Reason: "this version has no session quotas: give days, weeks, months or a pattern",
 		}
+	case l.Renews != nil && l.Varies != nil:
+		return &ValidationError{
+			Field: field("schedule"), Value: l.Varies.String(), Reason: "a quota has one amount for its whole period: give it no schedule, or give a rate",
+		}
 	case l.Renews != nil:
 		return nil
 	case l.Amount < 1 || l.Amount > MaxTokens:
@@ -105,7 +115,8 @@ func (l Limit) Validate() error {
 }
 
 // ValidateLimits checks every limit, that no name occurs twice, that there are at most
-// [MaxLimits], and that the quotas have one time zone: the table keeps one for a bucket.
+// [MaxLimits], and that the quotas and schedules have one time zone: the table keeps one for a
+// bucket.
 func ValidateLimits(limits []Limit) error {
 	if len(limits) > MaxLimits {
 		return &ValidationError{
@@ -117,10 +128,10 @@ func ValidateLimits(limits []Limit) error {
 			return err
 		}
 		for _, before := range limits[:i] {
-			if l.Renews != nil && before.Renews != nil && l.Renews.Zone() != before.Renews.Zone() {
+			if one, other := before.Zone(), l.Zone(); one != "" && other != "" && one != other {
 				return &ValidationError{
-					Field: "limits", Value: before.Name + " in " + before.Renews.Zone() + ", " + l.Name + " in " + l.Renews.Zone(),
-					Reason: "give all quotas of a level the same time zone",
+					Field: "limits", Value: before.Name + " in " + one + ", " + l.Name + " in " + other,
+					Reason: "give all quotas and schedules of a level the same time zone",
 				}
 			}
 			if before.Name == l.Name {
@@ -138,14 +149,36 @@ func ValidateLimits(limits []Limit) error {
 // a name of the IANA time zone database; "" is UTC. The error is a [*ValidationError].
 func ParseRenewal(text, zone string) (*Renewal, error) {
 	r, err := calendar.Parse(text, zone)
+	return r, invalidCalendar("renewal", err)
+}
+
+// Zone is the time zone of the calendar that the limit follows, "" if it follows none.
+func (l Limit) Zone() string { return l.Params().Zone() }
+
+// ParseSchedule reads when a limit has other parameters, and which. zone is a name of the IANA time
+// zone database; "" is UTC. An entry is five fields of cron, and then what holds in the minutes that they
+// match: a factor of the capacity and of the amount, or parameters in place of the limit's own.
+//
+//   - 9-17 * * mon-fri x0.5
+//   - 22-23,0-5 * * * capacity=1000 amount=1000
+//   - * 24-26 12 * seconds=3600
+//
+// Several are separated by ";". Of those that match a minute, the first one holds. Outside of all entries
+// the limit is as it is without a schedule. The error is a [*ValidationError].
+func ParseSchedule(text, zone string) (*Schedule, error) {
+	s, err := calendar.ParseSchedule(text, zone)
+	return s, invalidCalendar("schedule", err)
+}
+
+// invalidCalendar is the error of a field that is a calendar.
+func invalidCalendar(field string, err error) error {
 	if e, ok := errors.AsType[*calendar.Error](err); ok {
-		field := "renewal"
 		if e.Field != field {
 			field += ": " + e.Field // a part of it
 		}
-		return nil, &ValidationError{Field: field, Value: e.Value, Reason: e.Reason + ": " + e.Advice}
+		return &ValidationError{Field: field, Value: e.Value, Reason: e.Reason + ": " + e.Advice}
 	}
-	return r, err
+	return err
 }
 
 // Params are a limit's parameters as a bucket item stores them.
@@ -154,32 +187,54 @@ type Params struct {
 	Amount   int64    // millitokens earned every Period
 	Period   int64    // milliseconds
 	Renewal  *Renewal // of a quota, whose Amount is 0
+	// Varies says when the other parameters are not those above, and what they are.
+	Varies *Schedule
+}
+
+// Zone is the time zone of the calendar that a limit follows, "" if it follows none.
+func (p Params) Zone() string {
+	switch {
+	case p.Renewal != nil:
+		return p.Renewal.Zone()
+	case p.Varies != nil:
+		return p.Varies.Zone()
+	}
+	return ""
 }
 
 // A Renewal says when a quota renews. It is made by [ParseRenewal]. Two Renewals that are
 // written alike are the same pointer.
 type Renewal = calendar.Renewal
 
+// A Schedule says when a limit has other parameters, and which. It is made by [ParseSchedule], and interned
+// like a [Renewal].
+type Schedule = calendar.Schedule
+
 // Params are the limit's parameters as a bucket item stores them.
 func (l Limit) Params() Params {
 	if l.Renews != nil {
 		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews}
 	}
-	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds()}
+	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds(), Varies: l.Varies}
 }
 
 // quotaPeriod is the refill period that an item has of a quota. It means nothing.
 const quotaPeriod = time.Second
 
-// ValidUntil is the end of the first period that ends after an instant, of the quotas among
-// the limits of a bucket; 0 if none is a quota. Until then an item's parameters are valid. So a
-// take meets a balance of the period in which it comes: its condition is ValidUntil.
+// ValidUntil is the first instant after another one at which, of the limits of a bucket, a quota's period
+// ends or a schedule changes; 0 if none follows a calendar. Until then an item's parameters are valid.
+// So a take meets a balance of the period in which it comes: its condition is ValidUntil.
 func ValidUntil[L any](at int64, limits []L, params func(*L) Params) (until int64) {
 	for i := range limits {
-		if r := params(&limits[i]).Renewal; r != nil {
-			if next := r.Next(at); until == 0 || next < until {
-				until = next
-			}
+		var next int64
+		switch p := params(&limits[i]); {
+		case p.Renewal != nil:
+			next = p.Renewal.Next(at)
+		case p.Varies != nil:
+			next = p.Varies.Piece(at).End
+		}
+		if next != 0 && (until == 0 || next < until) {
+			until = next
 		}
 	}
 	return until

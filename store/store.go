@@ -124,14 +124,16 @@ type Image struct {
 	// ExpiresAt is when the sweep may delete the item, in seconds since the Unix epoch;
 	// 0 is never.
 	ExpiresAt int64
-	// ValidUntil is when the item's parameters lapse, if HasValidUntil: the end of the
-	// periods of its quotas, see [ValidUntil]. A peer writes 0 to request one write that
+	// ValidUntil is when the item's parameters lapse, if HasValidUntil: the next edge of
+	// its limits' calendars, see [ValidUntil]. A peer writes 0 to request one write that
 	// trims every balance.
 	ValidUntil    int64
 	HasValidUntil bool
 	// RenewsByDefault says that limits of the item renew which do not say so themselves; only a
 	// peer writes that.
 	RenewsByDefault bool
+	// VariesByDefault says that limits of the item follow a schedule which do not say so themselves.
+	VariesByDefault bool
 	// Disabled is an operator's switch: no tokens may be acquired.
 	Disabled bool
 	// Features are those of a peer that the item uses. An item that is not

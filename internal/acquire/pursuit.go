@@ -468,7 +468,7 @@ func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, now, multiplier))
 		n.Limits = append(n.Limits, store.NewLimit{
 			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
-			Tokens:      p.Capacity,
+			Tokens:      plan.InForce(p, now).Capacity,
 		})
 	}
 	n.ValidUntil = store.ValidUntil(now, n.Limits, func(l *store.NewLimit) store.Params { return l.Params })

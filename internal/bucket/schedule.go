@@ -20,13 +20,13 @@ import (
 // one more. For most limits these are one or two.
 //
 // A limit that fills slowly under a schedule that changes every minute would still have many. So
-// a walk ends after mostPieces. What a bucket earned before them is then lost, which admits less,
+// a walk ends after MostPieces. What a bucket earned before them is then lost, which admits less,
 // never more. A wait is then too short by the rest: its caller asks again. Whoever asks such a
 // bucket moves its stamp in time: see [Limit.IsLong].
 
-// mostPieces is how many pieces of a schedule a walk looks at: 17 hours if it changes every minute,
+// MostPieces is how many pieces of a schedule a walk looks at: 17 hours if it changes every minute,
 // a year if it changes on each working day at two times. A walk over all of them takes less than a millisecond.
-const mostPieces = 1024
+const MostPieces = 1024
 
 // Varying is a limit of a schedule as it is at an instant.
 func Varying(schedule *calendar.Schedule, base calendar.Params, at int64) Limit {
@@ -66,7 +66,7 @@ func (l Limit) IsLong(from, to int64) bool {
 		return false
 	}
 	p := l.Varies.Piece(to)
-	for range mostPieces / 2 {
+	for range MostPieces / 2 {
 		if p.Start <= from {
 			return false
 		}
@@ -94,7 +94,7 @@ func (l Limit) fillThrough(tokens, at, now int64) (balance int64, clamped bool) 
 		if p.Start <= at || sum >= uint64(balance)+debt {
 			break
 		}
-		if n == mostPieces {
+		if n == MostPieces {
 			tokens = min(tokens, l.least()) // whatever earlier pieces would have left of it
 			break
 		}
@@ -113,6 +113,26 @@ func (l Limit) least() int64 {
 		least = min(least, p.Capacity)
 	}
 	return least
+}
+
+// Most is the most that a limit ever holds.
+func (l Limit) Most() (most int64) {
+	for p := range l.Pieces() {
+		most = max(most, p.Capacity, p.Renewed)
+	}
+	return most
+}
+
+// Until is the end of the piece that holds an instant, math.MaxInt64 if there is none.
+func (l Limit) Until(t int64) int64 {
+	if l.Varies == nil {
+		return math.MaxInt64
+	}
+	p := l.Varies.Piece(t)
+	if p.IsLast() {
+		return math.MaxInt64
+	}
+	return p.End
 }
 
 // Pieces yields what a limit of a schedule can be: outside of all entries, and in each. It yields any
@@ -137,7 +157,7 @@ func (l Limit) earnedThrough(from, to int64) (sum uint64) {
 		return 0
 	}
 	p := l.Varies.Piece(to)
-	for range mostPieces {
+	for range MostPieces {
 		sum = plus(sum, l.in(p).earned(max(from, p.Start), to))
 		if p.Start <= from {
 			break
@@ -163,16 +183,12 @@ func (l Limit) waitThrough(tokens, at, now, need int64) (ms int64, ok bool) {
 	if balance >= need {
 		return 0, true
 	}
-	most := int64(0)
-	for p := range l.Pieces() {
-		most = max(most, p.Capacity)
-	}
-	if need > most {
+	if need > l.Most() {
 		return 0, false
 	}
 	from := max(at, now)
 	p := l.Varies.Piece(from)
-	for range mostPieces {
+	for range MostPieces {
 		is := l.in(p)
 		if balance = min(balance, is.Capacity); balance >= need {
 			return waitUntil(from, now)

@@ -65,7 +65,6 @@ func newVarying(t *testing.T, which uint8, capacity, amount, period int64, shard
 	return v
 }
 
-
 // at is the limit as it is at an instant, worked out from its entries.
 func (v *varying) at(t int64) bucket.Limit {
 	is, _ := v.Varies.At(t, v.Base)
@@ -109,7 +108,7 @@ func seedSchedules(f *testing.F) {
 	f.Helper()
 	for i := range uint8(len(schedules)) {
 		f.Add(i, int64(100), int64(100), int64(60), uint8(0), int64(100_000), int64(3007), int64(3900), int64(60_000))
-		f.Add(i, int64(100), int64(1), int64(600), uint8(0), int64(-40_000), int64(1), int64(2050), int64(50_000))    // a debt over many changes
+		f.Add(i, int64(100), int64(1), int64(600), uint8(0), int64(-40_000), int64(1), int64(2050), int64(50_000))     // a debt over many changes
 		f.Add(i, int64(1000), int64(7), int64(3600), uint8(7), int64(1_000_000), int64(0), int64(1001), int64(700))    // a share, at a change
 		f.Add(i, int64(100), int64(100), int64(60), uint8(3), int64(5_000_000), int64(3050), int64(3001), int64(9000)) // a clock behind
 		f.Add(i, int64(10), int64(1), int64(900_000), uint8(0), int64(0), int64(2), int64(3000), int64(10_000))        // one in ten days

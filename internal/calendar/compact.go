@@ -139,6 +139,7 @@ func DecodeSchedule(compact, zone string) (*Schedule, error) {
 	if s := schedules.find(key{compact, zone}); s != nil {
 		return s, nil
 	}
+	compact, zone = strings.Clone(compact), strings.Clone(zone) // as in Decode
 	body, version, err := versioned("schedule", compact)
 	if err != nil {
 		return nil, err

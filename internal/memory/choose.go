@@ -96,7 +96,7 @@ func (a *Account) isShortLocked(terms *plan.Terms, i, n int, m Moment, trust tim
 		if !ok || amount.Milli <= 0 {
 			continue
 		}
-		part := plan.Share(s.Params, i, n)
+		part := plan.Share(s.Params, i, n, m.Now)
 		if amount.Milli > part.Capacity || img != nil && !part.Admits(s.Tokens, img.RefilledAt, m.Now, amount.Milli) {
 			return true
 		}

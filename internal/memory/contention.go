@@ -275,7 +275,7 @@ func (a *Account) Predicted(img *store.Image, m Moment) *store.Image {
 	for i := range guess.Limits {
 		l := &guess.Limits[i]
 		part := plan.ShareOf(img, l)
-		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.Now); was < part.Capacity/2 && l.Renewal == nil {
+		if was := part.Balance(l.Tokens, img.RefilledAt, s.seen.Now); was < part.At(s.seen.Now).Capacity/2 && l.Renewal == nil {
 			l.Tokens = was - part.Earned(img.RefilledAt, m.Now)
 		}
 	}

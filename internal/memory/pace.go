@@ -41,7 +41,7 @@ func (s *shard) pause(amounts []store.Amount, ahead bool) float64 {
 	for _, a := range amounts {
 		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 && !ahead {
 			part := plan.ShareOf(s.img, &l)
-			pause = max(pause, scarcityPause(part, part.Balance(l.Tokens, s.img.RefilledAt, s.seen.Now+k.delay), a.Milli))
+			pause = max(pause, scarcityPause(part.At(s.seen.Now), part.Balance(l.Tokens, s.img.RefilledAt, s.seen.Now+k.delay), a.Milli))
 		}
 	}
 	return pause * k.jitter * farDelayMillis / float64(farDelayMillis+k.delay)
@@ -99,6 +99,7 @@ func (a *Account) Lacked(shard int, amounts []store.Amount, m Moment) (spread ti
 		}
 		part := plan.ShareOf(s.img, &l)
 		missing, _ := part.Wait(l.Tokens, s.img.RefilledAt, s.seen.Now, amount.Milli)
+		part = part.At(s.seen.Now)
 		if missing <= 0 || !plan.IsSlow(part, amount.Milli, LongestAhead.Milliseconds()) {
 			continue
 		}
@@ -134,10 +135,10 @@ func (a *Account) poolLocked(amount store.Amount, up time.Duration) pool {
 			continue
 		}
 		if l, ok := img.Limit(amount.Limit); ok {
-			part := plan.ShareOf(img, &l)
-			p.limit = plan.WholeOf(&l)
-			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, a.knownLocked(i).seen.Now))
-			p.plenty += max(amount.Milli, plentyOf(part, amount.Milli))
+			part, seen := plan.ShareOf(img, &l), a.knownLocked(i).seen.Now
+			p.limit = plan.Share(l.Params, 0, 1, seen).At(seen)
+			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, seen))
+			p.plenty += max(amount.Milli, plentyOf(part.At(seen), amount.Milli))
 		}
 	}
 	return p

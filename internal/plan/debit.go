@@ -33,7 +33,7 @@ type Debit struct {
 // so many milliseconds. It is 0 if the limit is slow: if it does not earn a number of such
 // amounts in that time.
 func AheadOf(part bucket.Limit, amount, now, ahead int64) int64 {
-	if ahead <= 0 || IsSlow(part, amount, ahead) {
+	if ahead <= 0 || IsSlow(part.At(now), amount, ahead) {
 		return 0
 	}
 	return part.Earned(now, now+ahead)
@@ -44,14 +44,14 @@ func EarnedTimes(img *store.Image, amounts []store.Amount, ms int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, a := range amounts {
 		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 && s.Renewal == nil {
-			least = min(least, ShareOf(img, &s).Earned(0, ms)/a.Milli)
+			least = min(least, ShareOf(img, &s).At(img.RefilledAt).Earned(0, ms)/a.Milli)
 		}
 	}
 	return least
 }
 
-// IsSlow reports whether a share of a limit earns too few of an amount in a time, in
-// milliseconds, for several processes to take them ahead. A quota earns nothing.
+// IsSlow reports whether a share of a limit, as it is at an instant, earns too few of an amount in a time,
+// in milliseconds, for several processes to take them ahead. A quota earns nothing.
 func IsSlow(part bucket.Limit, amount, ahead int64) bool {
 	const amounts = 8
 	return part.Renewal != nil || part.Earned(0, ahead/amounts) < amount
@@ -110,6 +110,9 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 		// the changed parameters or the debt.
 		at = max(now, img.RefilledAt+1)
 	}
+	if at = stampOf(img, at); repair != nil && at == img.ValidUntil-1 {
+		at = stampOf(img, img.ValidUntil) // no instant is left to which a new schedule could move it
+	}
 	r = &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now),
 		RefilledAt: at,
@@ -160,10 +163,10 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 		after.Granted = nil
 	}
 	after.Params = next
-	if part = ShareOf(img, &after); s.Renewal != nil && next.Renewal != nil {
+	if part = shareAt(img, &after, now); s.Renewal != nil && next.Renewal != nil {
 		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
 	}
-	return part, min(part.Capacity, old.Capacity), delta, clamped
+	return part, min(part.Capacity, old.At(now).Capacity), delta, clamped
 }
 
 // change is what the refill does to a limit of the item.
@@ -220,7 +223,7 @@ func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bo
 		}
 		ch := store.Change{
 			Limit: l.Name, Kind: store.AddLimit, Params: l.Params(),
-			Earned: Share(l.Params(), img.Shard, img.ShardCount).Capacity,
+			Earned: Share(l.Params(), img.Shard, img.ShardCount, r.RefilledAt).Capacity,
 			Debit:  AmountOf(d.Amounts, l.Name),
 		}
 		short = short || ch.Debit > ch.Earned

@@ -59,21 +59,30 @@ func isUsedAgain(img *store.Image, now int64) bool {
 }
 
 // LifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the
-// time to earn what the shard owes, plus the time to fill, several times over. A quota keeps it
-// for a week beyond the next period.
+// time to earn what the shard owes, plus the time to fill, several times over: the longest of those that a
+// schedule has. A quota keeps it for a week beyond the next period.
 func LifeOf(s *store.LimitState, shard, count int, now, multiplier int64) int64 {
 	const week = 7 * 24 * 3_600_000
 	if s.Renewal != nil {
 		return s.Renewal.Next(s.Renewal.Next(now)) - now + week
 	}
 	const most = math.MaxInt64 / store.Milli
-	debt, pays := Share(s.Params, shard, count).Wait(min(0, s.Tokens), 0, 0, min(1, s.Capacity))
-	if s.Tokens >= 0 {
-		debt, pays = 0, true
+	var debt, fill int64
+	for part := range Share(s.Params, shard, count, now).Pieces() {
+		ms, pays := part.Wait(s.Tokens, 0, 0, min(1, part.Capacity))
+		if s.Tokens < 0 && !pays {
+			return most
+		}
+		if s.Tokens < 0 {
+			debt = max(debt, ms)
+		}
 	}
-	fill, fills := WholeOf(s).Wait(0, 0, 0, s.Capacity)
-	if !pays || !fills || fill > most/max(1, multiplier) {
-		return most
+	for whole := range Share(s.Params, 0, 1, now).Pieces() {
+		ms, fills := whole.Wait(0, 0, 0, whole.Capacity)
+		if !fills || ms > most/max(1, multiplier) {
+			return most
+		}
+		fill = max(fill, ms)
 	}
 	return min(most, debt) + fill*multiplier
 }

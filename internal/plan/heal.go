@@ -30,7 +30,8 @@ func Healed(img *store.Image, now, multiplier int64) *store.Refill {
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		early := min(max(0, s.Tokens), ShareOf(img, s).Earned(now, img.RefilledAt))
+		part := ShareOf(img, s)
+		early := min(max(0, s.Tokens), max(part.Earned(now, img.RefilledAt), s.Tokens-part.At(now).Capacity))
 		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
 	}
 	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)

@@ -32,7 +32,8 @@ func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, n
 	if len(shards) == 0 && t.Target != nil {
 		if w := t.Target.Find(limit); w != nil {
 			params = w.Params()
-			parts = append(parts, Holding{Share(params, 0, 1), params.Capacity, now})
+			part := Share(params, 0, 1, now)
+			parts = append(parts, Holding{part, part.Capacity, now})
 		}
 	}
 	return params, parts
@@ -65,7 +66,7 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 		part, capacity, delta, _ := edited(img, &s, w.Params(), now) // as the write that repairs it
 		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt)}, w.Params(), true
 	case w != nil:
-		part := Share(w.Params(), img.Shard, img.ShardCount)
+		part := Share(w.Params(), img.Shard, img.ShardCount, now)
 		return Holding{part, part.Capacity, now}, w.Params(), true
 	}
 	return Holding{}, store.Params{}, false
@@ -104,23 +105,58 @@ func Balance(parts []Holding, now int64) int64 {
 }
 
 // WaitFor returns the least time, in whole milliseconds, after which the parts together
-// hold what is needed. Their sum only grows with time, so a binary search finds it.
+// hold what is needed. Their sum only grows with time until a schedule changes, so in each piece a
+// binary search finds it. It looks at as many pieces as [bucket.Limit.Wait] does.
 func WaitFor(parts []Holding, now, need int64) time.Duration {
 	if len(parts) == 1 {
 		return retryAfter(parts[0].Limit, parts[0].Tokens, parts[0].At, now, need)
 	}
-	lo, hi := int64(0), math.MaxInt64/int64(time.Millisecond)-now
-	if Balance(parts, now+hi) < need {
+	last, most := math.MaxInt64/int64(time.Millisecond), int64(0)
+	for i := range parts {
+		most = min(most+parts[i].Most(), math.MaxInt64/4) // no sum overflows
+	}
+	if most < need {
 		return Never
 	}
+	parts = slices.Clone(parts)
+	from, suffices := now, false
+	for range bucket.MostPieces {
+		to, capacity := last, int64(0)
+		for i := range parts {
+			p := &parts[i]
+			to = min(to, p.Until(max(p.At, from))-1)
+			capacity += p.Limit.At(max(p.At, from)).Capacity
+		}
+		suffices = suffices || capacity >= need
+		if Balance(parts, to) >= need {
+			return time.Duration(firstOf(parts, need, from, to)-now) * time.Millisecond
+		}
+		if to == last {
+			return Never
+		}
+		from = to + 1
+		for i := range parts {
+			p := &parts[i]
+			p.Tokens, p.At = p.Balance(p.Tokens, p.At, from), max(p.At, from)
+		}
+	}
+	if !suffices {
+		return Never
+	}
+	return time.Duration(from-now) * time.Millisecond
+}
+
+// firstOf is the first instant from lo to hi at which the parts hold what is needed. They hold it at hi, and
+// their sum only grows.
+func firstOf(parts []Holding, need, lo, hi int64) int64 {
 	for lo < hi {
-		if mid := lo + (hi-lo)/2; Balance(parts, now+mid) >= need {
+		if mid := lo + (hi-lo)/2; Balance(parts, mid) >= need {
 			hi = mid
 		} else {
 			lo = mid + 1
 		}
 	}
-	return time.Duration(lo) * time.Millisecond
+	return lo
 }
 
 // FullAfter returns the least time, in whole milliseconds, after which every part is
@@ -129,7 +165,7 @@ func FullAfter(parts []Holding, now int64) time.Duration {
 	var wait time.Duration
 	for i := range parts {
 		p := &parts[i]
-		full := p.Capacity
+		full := p.Limit.At(now).Capacity
 		if p.Renewal != nil {
 			full = min(full, p.Renewed)
 		}

@@ -43,24 +43,40 @@ const (
 )
 
 // IsPlain reports whether an item takes debits as it is. It must not be disabled, not
-// use a peer's feature, not have a ValidUntil but the end of a quota's period, and not have expired.
+// use a peer's feature, not have a ValidUntil but that of its calendars, and not have expired.
 func IsPlain(i *store.Image, now int64) bool {
 	return wasPlain(i, now) && (!i.HasValidUntil || i.ValidUntil > now)
 }
 
 // wasPlain reports whether an item has not expired, and took debits as it is at its stamp. A quota
-// may have begun a period since.
+// may have begun a period since, or a schedule changed.
 func wasPlain(i *store.Image, now int64) bool {
-	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || HasQuota(i) && i.ValidUntil > i.RefilledAt) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
+	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || hasCalendar(i) && i.ValidUntil > i.RefilledAt) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
 }
 
-// HasQuota reports whether a limit of an item renews by a calendar.
-func HasQuota(i *store.Image) bool {
+// hasCalendar reports whether a limit of an item renews or varies by a calendar.
+func hasCalendar(i *store.Image) bool {
+	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Renewal != nil || s.Varies != nil })
+}
+
+// hasQuota reports whether a limit of an item renews by a calendar.
+func hasQuota(i *store.Image) bool {
 	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Renewal != nil })
 }
 
+// changesAny reports whether a schedule of an item's limits has changed since the item's stamp.
+func changesAny(i *store.Image, now int64) bool {
+	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Varies != nil && ShareOf(i, &s).Changes(i.RefilledAt, now) })
+}
+
+// isLong reports whether a schedule has changed so often since an item's stamp that the stamp must be moved
+// for the balance to stay exact.
+func isLong(i *store.Image, now int64) bool {
+	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Varies != nil && ShareOf(i, &s).IsLong(i.RefilledAt, now) })
+}
+
 // isAskedToTrim reports whether a peer has asked for a write that trims every balance of an item without
-// quotas.
+// calendars.
 func isAskedToTrim(i *store.Image, now int64) bool {
 	return i.HasValidUntil && i.ValidUntil <= now
 }
@@ -91,7 +107,7 @@ func IsFrozen(i *store.Image, now int64) bool { return i.RefilledAt-now > WriteP
 // WritesLeft is the balance of the hidden write limit. If the item is frozen, the
 // balance is unknown and counts as full.
 func WritesLeft(i *store.Image, now int64) int64 {
-	if w := WholeOf(&i.Writes); !IsFrozen(i, now) {
+	if w := WritesOf(i); !IsFrozen(i, now) {
 		return w.Balance(i.Writes.Tokens, i.RefilledAt, now)
 	}
 	return i.Writes.Capacity

@@ -63,7 +63,7 @@ func PairsOf(images, before []*store.Image, now, multiplier int64) []*store.Pair
 // debited had not overflowed at that time. Credits in between would be lost, so they
 // refuse the merge.
 func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store.Pair {
-	at := max(now, survivor.RefilledAt+1, retired.RefilledAt+1)
+	at := stampOf(survivor, max(now, survivor.RefilledAt+1, retired.RefilledAt+1))
 	r := &store.Refill{
 		Bucket: survivor.Bucket, Seen: survivor, Turn: TurnOf(survivor, now), RefilledAt: at, ShardCount: survivor.ShardCount / 2,
 		Changes: make([]store.Change, 0, len(survivor.Limits)),
@@ -76,7 +76,10 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 		given := ShareOf(retired, t).Balance(least, retired.RefilledAt, at)
 		part := ShareOf(survivor, s)
 		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
-		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned, Renews: s.Renewal != nil}
+		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: s.Renewal != nil}
+		if clamped {
+			ch.AtMost = s.Tokens // a credit in between would be cut by a capacity that held on the way
+		}
 		if clamped && earlier == nil {
 			ch.AtLeast = s.Tokens // a take in between would make room that the cut leaves empty
 		}

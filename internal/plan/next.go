@@ -61,6 +61,8 @@ type Situation struct {
 //     do not refuse each other.
 //  5. Would it hold enough by now? A refill moves the stamp, and so refuses every other
 //     write that was worked out from the old one. It is the last resort, not the first.
+//     A stamp from before too many changes of a schedule is moved even so, or what the bucket has
+//     earned since would be forgotten.
 //
 // Only a fresh image may end a claim: any other one may be too low as well as too high.
 func Next(s *Situation) Step {
@@ -107,6 +109,10 @@ func Next(s *Situation) Step {
 	case mismatch:
 		repair := Debit{Bucket: s.Bucket, Repair: target, Pressing: s.Pressing}
 		r, _, _ = repair.Refill(img, s.Now, s.Multiplier)
+		return Step{Kind: Repair, Refill: r}
+	case s.Fresh && isLong(img, s.Now):
+		keep := Debit{Bucket: s.Bucket, Pressing: true}
+		r, _, _ = keep.Refill(img, s.Now, s.Multiplier)
 		return Step{Kind: Repair, Refill: r}
 	case s.Fresh:
 		return Step{Kind: Refuse}

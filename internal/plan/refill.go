@@ -25,9 +25,10 @@ import (
 //
 // A quota that was taken from is not full until it renews, and the write that renews it is locked by
 // the stamp: another one may have renewed it, or topped it up. So a bucket with a quota is left alone.
+// So is one whose schedule has changed since the stamp: another capacity may have held on the way.
 func AsFull(r *store.Refill, now int64) {
 	img := r.Seen
-	if isAskedToTrim(img, now) || HasQuota(img) || r.Owner != nil {
+	if isAskedToTrim(img, now) || hasQuota(img) || changesAny(img, now) || r.Owner != nil {
 		return
 	}
 	took, full := int64(0), true
@@ -67,7 +68,7 @@ func leastFull(l bucket.Limit, since, now int64) int64 {
 // with the limits that they change.
 func eachChange(r *store.Refill, f func(*store.Change, *store.LimitState, bucket.Limit)) {
 	img := r.Seen
-	f(&r.Writes, &img.Writes, WholeOf(&img.Writes))
+	f(&r.Writes, &img.Writes, WritesOf(img))
 	for i := range r.Changes {
 		s := &store.LimitState{}
 		if i < len(img.Limits) {
@@ -83,7 +84,7 @@ func WritesChange(img *store.Image, now int64, forced bool) (ch store.Change, wa
 	if img.Writes.Name == "" {
 		return pressingWrite(img), 0
 	}
-	writes := WholeOf(&img.Writes)
+	writes := WritesOf(img)
 	if ms, ok := writes.Wait(img.Writes.Tokens, img.RefilledAt, now, WriteCost); !ok || ms > 0 {
 		wait = time.Duration(max(1, ms)) * time.Millisecond
 	}

@@ -19,7 +19,7 @@ func SplitOff(amounts []store.Amount, img *store.Image, now int64) (here, over [
 		if s, ok := img.Limit(a.Limit); ok && a.Milli < 0 && (s.Renewal == nil || now < a.Until) {
 			room := int64(0) // on a shard that has not begun the credit's period, which then begins full
 			if !isElsewhere(amounts, img, &s) {
-				part := ShareOf(img, &s)
+				part := shareAt(img, &s, max(now, img.RefilledAt))
 				room = part.Room(part.Balance(s.Tokens, img.RefilledAt, now), -a.Milli)
 			}
 			if rest := -a.Milli - room; rest > 0 {
@@ -44,11 +44,12 @@ func Present(img *store.Image, amounts []store.Amount) []store.Amount {
 }
 
 // Overflows reports whether a debited limit has accrued past its capacity, so that a
-// refill must cut it first.
+// refill must cut it first. A limit whose schedule has changed since the stamp may have been cut on the
+// way, so that neither a debit nor a credit commutes with what it has earned.
 func (d *Debit) Overflows(img *store.Image, now int64) bool {
 	return img.IsEvaluable() && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && Overflows(img, &s, now)
+		return a.Milli > 0 && Overflows(img, &s, now) || s.Varies != nil && ShareOf(img, &s).Changes(img.RefilledAt, now)
 	})
 }
 

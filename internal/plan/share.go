@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -36,22 +37,28 @@ func CeilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
 		return math.MaxInt64 // this version does not know the capacity
 	}
 	l := ShareOf(i, s)
+	if l.Changes(i.RefilledAt, now) {
+		return 0 // no take passes a change of parameters
+	}
 	return l.Capacity - min(l.Capacity, l.Earned(i.RefilledAt, now))
 }
 
-// WholeOf is a limit that is not divided among shards.
-func WholeOf(s *store.LimitState) bucket.Limit { return Share(s.Params, 0, 1) }
+// WritesOf is the hidden write limit of an image. It is not divided among shards.
+func WritesOf(i *store.Image) bucket.Limit { return Share(i.Writes.Params, 0, 1, i.RefilledAt) }
 
-// ShareOf is the image's share of a limit. Of a quota, it is the share that the item was given
-// for the period of its stamp, and its share of the next one.
-func ShareOf(i *store.Image, s *store.LimitState) bucket.Limit {
-	l := Share(s.Params, i.Shard, i.ShardCount)
+// ShareOf is the image's share of a limit, as it is at the image's stamp. Of a quota, it is the share that
+// the item was given for the period of its stamp, and its share of the next one.
+func ShareOf(i *store.Image, s *store.LimitState) bucket.Limit { return shareAt(i, s, i.RefilledAt) }
+
+// shareAt is the image's share of a limit as it is at an instant.
+func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
+	l := Share(s.Params, i.Shard, i.ShardCount, at)
 	if s.Renewal == nil {
 		return l
 	}
 	if s.Granted != nil {
 		if s.Granted.Shards != 0 {
-			l.Capacity = Share(s.Params, i.Shard, s.Granted.Shards).Capacity
+			l.Capacity = Share(s.Params, i.Shard, s.Granted.Shards, at).Capacity
 		}
 		l.Capacity += s.Granted.TopUp
 	}
@@ -64,8 +71,20 @@ func Renewed(i *store.Image, s *store.LimitState, now int64) bool {
 	return s.Renewal != nil && now > i.RefilledAt && s.Renewal.Next(i.RefilledAt) <= now
 }
 
-// Share is the share of a limit that falls to one of n shards.
-func Share(p store.Params, shard, n int) bucket.Limit {
+// InForce are the parameters that a limit has at an instant.
+func InForce(p store.Params, at int64) store.Params {
+	if p.Varies == nil {
+		return p
+	}
+	l := Share(p, 0, 1, at)
+	return store.Params{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+}
+
+// Share is the share of a limit that falls to one of n shards, as it is at an instant.
+func Share(p store.Params, shard, n int, at int64) bucket.Limit {
+	if p.Varies != nil {
+		return bucket.Varying(p.Varies, calendar.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, at).Share(shard, n)
+	}
 	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
 	if p.Renewal != nil {
 		l.Renewed = p.Capacity

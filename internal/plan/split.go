@@ -28,8 +28,9 @@ import (
 // accepts any stamp up to that. The tokens of the few milliseconds in between are lost.
 func Split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
 	at, replaces := img.RefilledAt, count == img.ShardCount && !IsOverfull(img)
-	if loose = loose && now-at < Lateness && !renewedAny(img, now); loose || replaces {
-		at = max(now, at)
+	later := stampOf(img, max(now, at))
+	if loose = loose && now-at < Lateness && !renewedAny(img, now) && !changesAny(img, later); loose || replaces {
+		at = later
 	}
 	donor := &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: at, Loose: loose, ShardCount: count,
@@ -49,7 +50,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	var life int64
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		most := Share(s.Params, born, count).Capacity
+		most := Share(s.Params, born, count, at).Capacity
 		given := min(s.Tokens/2, most) // negative balances too: more may have been earned since the stamp
 		if replaces && !loose {
 			given = max(0, min(ShareOf(img, s).Balance(s.Tokens, img.RefilledAt, at)/2, most))
@@ -95,14 +96,14 @@ func narrowed(img *store.Image, s *store.LimitState, count int, now int64) int64
 	if isGranted(s) && !Renewed(img, s, now) {
 		return ShareOf(img, s).Capacity
 	}
-	return Share(s.Params, img.Shard, count).Capacity
+	return Share(s.Params, img.Shard, count, now).Capacity
 }
 
 // give is the change of a shard's limit that refills it and gives away given tokens.
 func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 	part := ShareOf(img, s)
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.Capacity - earned, Renews: isGranted(s) && Renewed(img, s, at)}
+	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: isGranted(s) && Renewed(img, s, at)}
 	switch {
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
@@ -115,7 +116,7 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 // Tighten gives a larger count to a shard whose sibling already exists.
 func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 	r := &store.Refill{
-		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: max(now, img.RefilledAt), ShardCount: count,
+		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: stampOf(img, max(now, img.RefilledAt)), ShardCount: count,
 		Writes: pressingWrite(img), Changes: make([]store.Change, 0, len(img.Limits)),
 	}
 	for i := range img.Limits {

@@ -60,7 +60,7 @@ func (d *Debit) TakeAtStamp(img *store.Image, fresh bool, now int64) *store.Take
 	}
 	// A process that takes ahead has mostly waited since it saw the stamp. Others may have moved it.
 	stale := !full && !fresh && d.Ahead > 0 && now-d.Stamp.SeenAt > staleMillis
-	writes := WholeOf(&img.Writes)
+	writes := WritesOf(img)
 	moves := d.Stamp.moves(img, oldest/2, now) && !stale
 	if full {
 		// Processes that share an overflowing bucket leave its stamp to one of them.

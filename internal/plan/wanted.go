@@ -89,20 +89,21 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != OwnerOf(img)
 }
 
-// OtherZone is the error of a repair that gives an item quotas of one time zone and leaves it quotas of
+// OtherZone is the error of a repair that gives an item calendars of one time zone and leaves it those of
 // another: an item has one zone, so the repair would move the edges of those that it leaves. nil if
 // the repair does not do that. Only limits that come with requests can.
 func (w *Wanted) OtherZone(img *store.Image) error {
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		if s.Renewal == nil || w.IsWhole() || w.Has(s.Name) {
+		has := s.Zone()
+		if has == "" || w.IsWhole() || w.Has(s.Name) {
 			continue
 		}
 		for _, l := range w.Limits {
-			if l.Renews != nil && l.Renews.Zone() != s.Renewal.Zone() {
+			if zone := l.Zone(); zone != "" && zone != has {
 				return &store.ValidationError{
-					Field: "limits", Value: l.Name + " in " + l.Renews.Zone() + ", " + s.Name + " in " + s.Renewal.Zone(),
-					Reason: "the bucket has the second one from another request, and all quotas of a bucket have one time zone: give both in one zone",
+					Field: "limits", Value: l.Name + " in " + zone + ", " + s.Name + " in " + has,
+					Reason: "the bucket has the second one from another request, and all quotas and schedules of a bucket have one time zone: give both in one zone",
 				}
 			}
 		}

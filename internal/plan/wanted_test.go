@@ -14,7 +14,7 @@ func TestWhatDiffers(t *testing.T) {
 	t.Parallel()
 	slower, tpm := minutely, minutely
 	slower.Amount, tpm.Name = 30, "tpm"
-	scheduled := func(img *store.Image) { img.Features = store.Schedule }
+	scheduled := func(img *store.Image) { img.Features = store.Scheduled }
 	for name, c := range map[string]struct {
 		of      *plan.Wanted
 		img     *store.Image
@@ -31,8 +31,8 @@ func TestWhatDiffers(t *testing.T) {
 		"it is to expire":                     {&plan.Wanted{Limits: []store.Limit{minutely}, Expires: true}, item(0, now, nil), true},
 		"another parent":                      {&plan.Wanted{Limits: []store.Limit{minutely}, Owner: store.Owner{Parent: "org"}}, item(0, now, nil), true},
 		"other parameters, of a peer's item":  {wanted(slower), item(0, now, scheduled), false},
-		"other parameters, wanted by a peer":  {&plan.Wanted{Limits: []store.Limit{slower}, Features: store.Schedule}, item(0, now, nil), false},
-		"other parameters, both by a peer":    {&plan.Wanted{Limits: []store.Limit{slower}, Features: store.Schedule}, item(0, now, scheduled), false},
+		"other parameters, wanted by a peer":  {&plan.Wanted{Limits: []store.Limit{slower}, Features: store.Scheduled}, item(0, now, nil), false},
+		"other parameters, both by a peer":    {&plan.Wanted{Limits: []store.Limit{slower}, Features: store.Scheduled}, item(0, now, scheduled), false},
 		"another owner, of a peer's own item": {&plan.Wanted{Limits: []store.Limit{minutely}, Owner: store.Owner{Parent: "org"}}, item(0, now, scheduled), false},
 	} {
 		if got := c.of.Differs(c.img); got != c.differs {

@@ -22,18 +22,17 @@ const (
 	hasCapacity
 	hasAmount
 	hasPeriod
-	isScheduled // has its own schedule of parameters
-	isSession   // is reset some time after its first use
-	isKept      // has a count in the diary: of the closed hour, or when the open one began
-	isCounted   // has a count of consumed tokens
+	isSession // is reset some time after its first use
+	isKept    // has a count in the diary: of the closed hour, or when the open one began
+	isCounted // has a count of consumed tokens
 )
 
 type limitScan struct {
 	store.LimitState
 	seen uint16
-	// renews is when the limit renews, as the item has it for the limit alone; "" if it has
-	// nothing.
-	renews string
+	// renews is when the limit renews, and varies when it has other parameters, as the item has it for
+	// the limit alone; "" if it has nothing.
+	renews, varies string
 	// granted is what the item has, for a quota.
 	granted store.Granted
 	// gained is what the limit consumed in the hour that was closed last.
@@ -134,8 +133,9 @@ type BucketScan struct {
 	hasRF bool
 	bad   string // an unreadable attribute of the item as a whole, the first by name
 	diary diaryScan
-	// renews is when limits renew that do not say it themselves, and zone that of all.
-	renews, zone string
+	// renews is when limits renew that do not say it themselves, and varies when they have other
+	// parameters. zone is that of all.
+	renews, varies, zone string
 
 	limits [typicalLimits]limitScan
 	used   int
@@ -169,6 +169,8 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		s.diary.text = v.str()
 	case RSched:
 		s.renews = v.str()
+	case Sched:
+		s.varies = v.str()
 	case SchedTZ:
 		s.zone = v.str()
 	}
@@ -298,8 +300,6 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 		img.Parent = v.str()
 	case PInc:
 		img.Incarnation = v.str()
-	case Sched:
-		img.Features |= store.Schedule
 	}
 	return true
 }
@@ -328,9 +328,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.Consumed, ok = v.counter()
 		return ok
 	case FieldSched:
-		if v.str() != NoSchedule {
-			l.seen |= isScheduled
-		}
+		l.varies = v.str()
 	case FieldRSched:
 		l.renews = v.str()
 	case FieldResetAfter:
@@ -350,7 +348,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 // among them, and the features of the limits. reason says why an
 // attribute of a limit is damaged.
 func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limitScan, damaged, reason string) {
-	img.RenewsByDefault = s.renews != ""
+	img.RenewsByDefault, img.VariesByDefault = s.renews != "", s.varies != ""
 	slices.SortFunc(limits, func(a, b limitScan) int { return cmp.Compare(a.Name, b.Name) })
 	exist = limits[:0]
 	for i := range limits {
@@ -370,11 +368,11 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 			img.Writes.Name = WCU
 			continue
 		}
-		if l.seen&isScheduled != 0 {
-			img.Features |= store.Schedule
-		}
 		if !s.decodeRenewal(l) {
 			img.Features |= store.Quota
+		}
+		if !s.decodeSchedule(l) {
+			img.Features |= store.Scheduled
 		}
 		exist = append(exist, *l)
 	}
@@ -405,6 +403,30 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 		l.Granted = &granted
 	}
 	return true
+}
+
+// decodeSchedule reads when a limit has other parameters, if it does; false if this version cannot evaluate
+// that. It cannot for a quota.
+func (s *BucketScan) decodeSchedule(l *limitScan) bool {
+	varies := cmp.Or(l.varies, s.varies)
+	if varies == "" || varies == NoSchedule {
+		return true
+	}
+	schedule, err := calendar.DecodeSchedule(varies, s.zone)
+	if err != nil || l.Amount == 0 || l.Renewal != nil || l.seen&isSession != 0 {
+		return false
+	}
+	l.Varies = schedule
+	return true
+}
+
+// EncodeSchedule is when a limit has other parameters, as items of buckets and of configuration have it: the
+// attributes sched and sched_tz.
+func EncodeSchedule(s *store.Schedule) (code, zone string) {
+	if s == nil {
+		return "", ""
+	}
+	return s.Encode(), s.Zone()
 }
 
 // EncodeRenewal is when a limit renews, as items of buckets and of configuration have it: the
@@ -467,5 +489,9 @@ func putLimit(item Item, l *store.NewLimit, shards int) {
 		code, zone := EncodeRenewal(l.Renewal)
 		item[LimitAttr(l.Limit, FieldRSched)], item[SchedTZ] = S(code), S(zone)
 		item[LimitAttr(l.Limit, FieldGrantCount)] = N(int64(shards))
+	}
+	if l.Varies != nil {
+		code, zone := EncodeSchedule(l.Varies)
+		item[LimitAttr(l.Limit, FieldSched)], item[SchedTZ] = S(code), S(zone)
 	}
 }

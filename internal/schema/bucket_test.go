@@ -138,15 +138,15 @@ func TestDecodeBucket(t *testing.T) {
 		"disabled, strange":  {schema.Item{schema.Disabled: schema.S("")}, func(i *store.Image) { i.Disabled = true }},
 		"bypass is enforced": {schema.Item{schema.Bypass: n("99")}, func(*store.Image) {}},
 		"soft is enforced":   {schema.Item{"b_rpm_soft": n("99")}, func(*store.Image) {}},
-		"parameter schedule": {schema.Item{schema.Sched: schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule }},
-		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule }},
+		"parameter schedule": {schema.Item{schema.Sched: schema.S("2s500")}, func(i *store.Image) { i.Features, i.VariesByDefault = store.Scheduled, true }},
+		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("2s500")}, func(i *store.Image) { i.Features = store.Scheduled }},
 		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*store.Image) {}},
 		"reset schedule": {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) {
 			i.Features, i.RenewsByDefault = store.Quota, true
 		}},
 		"own reset":                 {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
 		"session":                   {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
-		"schedule and reset":        {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("1s500")}, func(i *store.Image) { i.Features = store.Schedule | store.Quota }},
+		"schedule and reset":        {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("2s500")}, func(i *store.Image) { i.Features = store.Scheduled | store.Quota }},
 		"left-over window":          {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
 		"no rate":                   {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) { i.Limits[0].Amount = 0 }},
 		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *store.Image) { i.Limits = i.Limits[1:] }},

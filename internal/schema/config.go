@@ -49,6 +49,10 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 		}
 		item[configPrefix+l.Name+"_"+FieldAmount] = N(l.Amount)
 		item[configPrefix+l.Name+"_"+FieldPeriod] = N(int64(l.Period / time.Second))
+		if l.Varies != nil {
+			code, zone := EncodeSchedule(l.Varies)
+			item[configPrefix+l.Name+"_"+FieldSched], item[SchedTZ] = S(code), S(zone)
+		}
 	}
 	return item
 }
@@ -111,7 +115,7 @@ func HasLimits(item Item) bool {
 type configScan struct {
 	store.Limit
 	window, plain, seen bool
-	renews              string
+	renews, varies      string
 }
 
 // DecodeConfig reads a configuration item of any level. Limits are sorted by name.
@@ -138,8 +142,11 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		l.window = l.window || prefix == windowPrefix
 		l.plain = l.plain || prefix == configPrefix
-		if field == FieldRSched {
+		switch field {
+		case FieldRSched:
 			l.renews = str(v)
+		case FieldSched:
+			l.varies = str(v)
 		}
 		feature, ok := l.decode(field, v)
 		if !ok {
@@ -157,6 +164,9 @@ func DecodeConfig(item Item) (*store.Config, error) {
 			return nil, corrupt(item, configPrefix+name+"_"+FieldPeriod, "it is missing")
 		case l.window || !l.decodeRenewal(str(item[SchedTZ])):
 			c.Features |= store.Quota
+		}
+		if !l.decodeSchedule(str(item[SchedTZ])) {
+			c.Features |= store.Scheduled
 		}
 		c.Limits = append(c.Limits, l.Limit)
 	}
@@ -183,8 +193,6 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature store
 			return 0, false
 		}
 		l.Period = time.Duration(seconds) * time.Second
-	case FieldSched:
-		return store.Schedule, true
 	case FieldResetAfter:
 		return store.Quota, true
 	case FieldSoft:
@@ -204,6 +212,20 @@ func (l *configScan) decodeRenewal(zone string) bool {
 		return false
 	}
 	l.Renews, l.Period = r, 0
+	return true
+}
+
+// decodeSchedule reads when the limit has other parameters, if it does; false if this version cannot
+// evaluate that. It cannot for a quota.
+func (l *configScan) decodeSchedule(zone string) bool {
+	if l.varies == "" {
+		return true
+	}
+	s, err := calendar.DecodeSchedule(l.varies, zone)
+	if err != nil || l.Amount == 0 || l.Renews != nil || l.window {
+		return false
+	}
+	l.Varies = s
 	return true
 }
 

@@ -41,7 +41,7 @@ func params(t *rapid.T) store.Params {
 	}
 }
 
-// zones are of quotas; all quotas of an item have one.
+// zones are of quotas and schedules; all of an item have one.
 var zones = rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "Australia/Lord_Howe"})
 
 // renews is when a limit renews, in a zone; nil for a rate.
@@ -62,10 +62,31 @@ func renewal(words, zone string) *store.Renewal {
 	return r
 }
 
-func newLimit(t *rapid.T, name string, renews *store.Renewal) store.NewLimit {
+// varies is when a limit has other parameters, in a zone; nil for never.
+func varies(t *rapid.T, zone string) *store.Schedule {
+	words := rapid.SampledFrom([]string{"", "", "* 9-17 * * mon-fri x0.5", "0-29 * * * * capacity=7 seconds=1; * * 29 2 * x12.345"}).Draw(t, "varies")
+	if words == "" {
+		return nil
+	}
+	return schedule(words, zone)
+}
+
+// schedule is when a limit has other parameters.
+func schedule(words, zone string) *store.Schedule {
+	s, err := store.ParseSchedule(words, zone)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func newLimit(t *rapid.T, name string, renews *store.Renewal, varies *store.Schedule) store.NewLimit {
 	p := params(t)
-	if renews != nil {
+	switch {
+	case renews != nil:
 		p.Amount, p.Renewal = 0, renews
+	case p.Amount > 0:
+		p.Varies = varies
 	}
 	return store.NewLimit{
 		NamedParams: store.NamedParams{Limit: name, Params: p},
@@ -80,7 +101,7 @@ func creates(t *rapid.T) *store.Create {
 		Now:        instants.Draw(t, "now"),
 		RefilledAt: instants.Draw(t, "stamp"),
 		ShardCount: rapid.IntRange(1, schema.MaxShards).Draw(t, "shards"),
-		Writes:     newLimit(t, schema.WCU, nil),
+		Writes:     newLimit(t, schema.WCU, nil, nil),
 		Owner:      store.Owner{Cascade: rapid.Bool().Draw(t, "cascade")},
 		ExpiresAt:  rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "expires"),
 	}
@@ -88,7 +109,7 @@ func creates(t *rapid.T) *store.Create {
 	slices.Sort(names)
 	zone := zones.Draw(t, "zone")
 	for _, name := range names {
-		c.Limits = append(c.Limits, newLimit(t, name, renews(t, zone)))
+		c.Limits = append(c.Limits, newLimit(t, name, renews(t, zone), varies(t, zone)))
 	}
 	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) store.Params { return l.Params })
 	if rapid.Bool().Draw(t, "has parent") {
@@ -134,6 +155,7 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 			Capacity: rapid.Int64Range(1, store.MaxTokens).Draw(t, "capacity"),
 			Amount:   rapid.Int64Range(1, store.MaxTokens).Draw(t, "amount"),
 			Period:   time.Duration(rapid.Int64Range(1, int64(store.MaxPeriod/time.Second)).Draw(t, "period")) * time.Second,
+			Varies:   varies(t, zone),
 		})
 	}
 	if k == (store.ConfigKey{}) {

@@ -114,7 +114,7 @@ func TestGrantsAndTopUps(t *testing.T) {
 	}
 }
 
-// The peer's configuration of a quota, and ours, are written alike.
+// The peer's configuration of a quota and of a schedule, and ours, are written alike.
 func TestPeersQuotaConfig(t *testing.T) {
 	t.Parallel()
 	peers := peerItem(t, "ns1/RESOURCE#q #CONFIG")
@@ -123,22 +123,30 @@ func TestPeersQuotaConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	rpd, rpm := limiter.Quota("rpd", 100, renewal("day", "UTC")), limiter.PerMinute("rpm", 5)
-	want := &store.Config{Features: store.Schedule | store.Quota, Limits: []store.Limit{rpd, rpm, {Name: "sess", Capacity: 10, Period: time.Second}}}
+	varied := rpm
+	varied.Varies = schedule("* 9-17 * * mon-fri x0.5", "UTC")
+	want := &store.Config{Features: store.Quota, Limits: []store.Limit{rpd, varied, {Name: "sess", Capacity: 10, Period: time.Second}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	for _, attr := range []string{"l_rpm_sched", "w_sess_cp", "w_sess_ra", "w_sess_rp", "w_sess_rsa"} {
+	for _, attr := range []string{"w_sess_cp", "w_sess_ra", "w_sess_rp", "w_sess_rsa"} {
 		delete(peers, attr)
 	}
-	ours := schema.EncodeConfig("ns1", store.ConfigKey{Resource: "q"}, &store.Config{Limits: []store.Limit{rpd, rpm}})
+	ours := schema.EncodeConfig("ns1", store.ConfigKey{Resource: "q"}, &store.Config{Limits: []store.Limit{rpd, varied}})
 	if diff := cmp.Diff(wire(peers), wire(ours)); diff != "" {
 		t.Errorf("(-peer +ours):\n%s", diff)
 	}
-	for attr, v := range map[string]string{schema.SchedTZ: "Mars/Olympus", "l_rpd_rsched": "2m0h0"} {
-		strange := with(peers, schema.Item{attr: schema.S(v)})
-		if got, err := schema.DecodeConfig(strange); err != nil || got.Features != store.Quota {
-			t.Errorf("%s is %s: features %v, %v", attr, v, got.Features, err)
+	for attr, c := range map[string]struct {
+		value string
+		want  store.Features
+	}{
+		schema.SchedTZ: {"Mars/Olympus", store.Quota | store.Scheduled}, "l_rpd_rsched": {"2m0h0", store.Quota}, "l_rpm_sched": {"2h9s500", store.Scheduled},
+		"l_rpd_sched": {"1h9s500", store.Scheduled}, // of a quota
+	} {
+		strange := with(peers, schema.Item{attr: schema.S(c.value)})
+		if got, err := schema.DecodeConfig(strange); err != nil || got.Features != c.want {
+			t.Errorf("%s is %s: features %v, %v", attr, c.value, got.Features, err)
 		}
 	}
 }

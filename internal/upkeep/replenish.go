@@ -50,7 +50,7 @@ func replenishment(img *store.Image, amounts []store.Amount, writes, now, multip
 // gains reports whether accruing up to now makes up for at least half of the shortage
 // of some limit.
 func gains(img *store.Image, amounts []store.Amount, writes, now int64) bool {
-	hidden := plan.WholeOf(&img.Writes)
+	hidden := plan.WritesOf(img)
 	if img.Writes.Name != "" && covers(img.Writes.Tokens, hidden.Balance(img.Writes.Tokens, img.RefilledAt, now), hidden.Capacity, writes*plan.WriteCost) {
 		return true
 	}
@@ -59,7 +59,7 @@ func gains(img *store.Image, amounts []store.Amount, writes, now int64) bool {
 		if !ok {
 			continue
 		}
-		if l := plan.ShareOf(img, &s); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.Capacity, a.Milli) {
+		if l := plan.ShareOf(img, &s); covers(s.Tokens, l.Balance(s.Tokens, img.RefilledAt, now), l.At(now).Capacity, a.Milli) {
 			return true
 		}
 	}

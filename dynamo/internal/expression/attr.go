@@ -15,7 +15,7 @@ const (
 	RF Attr = iota
 	ShardCount
 	ValidUntil
-	Zone // of the quotas' calendars
+	Zone // of the limits' calendars
 	TTL
 	Disabled
 	Cascade
@@ -74,6 +74,7 @@ var (
 	period   = fieldOf(schema.FieldPeriod)
 	consumed = fieldOf(schema.FieldConsumed)
 	renewal  = fieldOf(schema.FieldRSched)
+	schedule = fieldOf(schema.FieldSched)
 	grant    = fieldOf(schema.FieldGrantCount)
 	topUp    = fieldOf(schema.FieldToppedUp)
 )
@@ -101,6 +102,9 @@ func (l Limit) Period() Attr { return l.attr(period) }
 
 // Renewal is a parameter of a quota: when it renews.
 func (l Limit) Renewal() Attr { return l.attr(renewal) }
+
+// Schedule is a parameter of the limit: when it has other parameters, and which.
+func (l Limit) Schedule() Attr { return l.attr(schedule) }
 
 // Grant is the number of shards among which a quota was divided when it was last renewed.
 func (l Limit) Grant() Attr { return l.attr(grant) }

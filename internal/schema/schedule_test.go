@@ -1,0 +1,68 @@
+package schema_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A limit has the schedule that it says itself, else the item's; "-" is none. What this version cannot
+// evaluate is an unsupported feature, never another schedule.
+func TestPeersSchedules(t *testing.T) {
+	t.Parallel()
+	half, night := schedule("* 9-17 * * mon-fri x0.5", "UTC"), schedule("* 0-5 * * * capacity=5", "UTC")
+	for name, c := range map[string]struct {
+		changes  schema.Item
+		rpm, tpm *store.Schedule
+		foreign  bool
+	}{
+		"none":                 {nil, nil, nil, false},
+		"the default holds":    {schema.Item{schema.Sched: schema.S("1h9-17w1-5s500")}, half, half, false},
+		"an override":          {schema.Item{schema.Sched: schema.S("1h9-17w1-5s500"), "b_tpm_sched": schema.S("1h0-5c5")}, half, night, false},
+		"one that opts out":    {schema.Item{schema.Sched: schema.S("1h9-17w1-5s500"), "b_tpm_sched": schema.S("-")}, half, nil, false},
+		"no default, an own":   {schema.Item{"b_rpm_sched": schema.S("1h0-5c5")}, night, nil, false},
+		"another zone":         {schema.Item{schema.SchedTZ: schema.S("Europe/Berlin"), "b_rpm_sched": schema.S("1h0-5c5")}, schedule("* 0-5 * * * capacity=5", "Europe/Berlin"), nil, false},
+		"an unknown zone":      {schema.Item{schema.SchedTZ: schema.S("Mars/Olympus"), "b_rpm_sched": schema.S("1h0-5c5")}, nil, nil, true},
+		"a newer encoding":     {schema.Item{schema.Sched: schema.S("2h9s500")}, nil, nil, true},
+		"a newer override":     {schema.Item{schema.Sched: schema.S("1h9-17w1-5s500"), "b_tpm_sched": schema.S("2h9s500")}, half, nil, true},
+		"of edges":             {schema.Item{"b_rpm_sched": schema.S("1m0h0")}, nil, nil, true},
+		"of a quota":           {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0"), "b_rpm_rsched": schema.S("1m0h0")}, nil, nil, true},
+		"of a limit of no use": {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0")}, nil, nil, true},
+		"of a limit not there": {schema.Item{"b_rph_sched": schema.S("2h9s500")}, nil, nil, false},
+		"of the hidden limit":  {schema.Item{"b_wcu_sched": schema.S("2h9s500")}, nil, nil, false},
+	} {
+		img, err := schema.DecodeBucket(edited(t, c.changes))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		rpm, _ := img.Limit("rpm")
+		tpm, _ := img.Limit("tpm")
+		if rpm.Varies != c.rpm || tpm.Varies != c.tpm || img.IsEvaluable() == c.foreign || img.Writes.Varies != nil {
+			t.Errorf("%s: rpm varies %v, tpm %v, features %v", name, rpm.Varies, tpm.Varies, img.Features)
+		}
+	}
+}
+
+// A schedule of a new bucket is written as the peer writes it, but for the default: ours says of each limit
+// when it varies.
+func TestANewScheduleIsWrittenAsThePeerWritesIt(t *testing.T) {
+	t.Parallel()
+	c := first()[stateKey]
+	c.Limits[0].Varies, c.ValidUntil = schedule("* 9-17 * * MON-FRI x0.5", "Europe/Berlin"), 1_700_035_200_000
+	peers := edited(t, schema.Item{"b_rpm_sched": schema.S("1h9-17w1-5s500"), schema.SchedTZ: schema.S("Europe/Berlin"), schema.ValidUntil: n("1700035200000")})
+	ours := schema.EncodeNewBucket("ns1", false, c)
+	for _, attr := range []string{schema.Created, schema.OpenHour, schema.Acquires} { // the peer ignores them
+		delete(ours, attr)
+	}
+	if diff := cmp.Diff(wire(peers), wire(ours)); diff != "" {
+		t.Errorf("(-peer +ours):\n%s", diff)
+	}
+	img, err := schema.DecodeBucket(peers)
+	if err != nil || store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) store.Params { return s.Params }) != img.ValidUntil {
+		t.Error(img, err)
+	}
+}
