@@ -210,6 +210,16 @@ type Renewal = calendar.Renewal
 // like a [Renewal].
 type Schedule = calendar.Schedule
 
+// A ScheduleEntry is an entry of a [Schedule].
+type ScheduleEntry = calendar.Change
+
+// NewSchedule makes a schedule of entries, in the time zone of an IANA name; "" is UTC. The error is a
+// [*ValidationError].
+func NewSchedule(entries []ScheduleEntry, zone string) (*Schedule, error) {
+	s, err := calendar.NewSchedule(entries, zone)
+	return s, invalidCalendar("schedule", err)
+}
+
 // Params are the limit's parameters as a bucket item stores them.
 func (l Limit) Params() Params {
 	if l.Renews != nil {

@@ -27,7 +27,7 @@ func TestACrowdMeetsAnotherItemThanItSaw(t *testing.T) {
 			w.patch("SET disabled = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberBOOL{Value: true}})
 		}, limiter.ErrDisabled, -1},
 		{"with a peer's schedule", func(w *far) {
-			w.patch("SET sched = :v, b_x_tk = :z", map[string]types.AttributeValue{":v": &types.AttributeValueMemberS{Value: "1h9-17s500"}, ":z": number(0)})
+			w.patch("SET sched = :v, b_x_tk = :z", map[string]types.AttributeValue{":v": &types.AttributeValueMemberS{Value: "2h9-17s500"}, ":z": number(0)})
 		}, limiter.ErrUnsupported, -1},
 		{"without the limit", func(w *far) {
 			w.patch("REMOVE b_x_tk, b_x_tc, b_x_cp, b_x_ra, b_x_rp", nil)

@@ -138,7 +138,7 @@ func TestWhatIsNotMerged(t *testing.T) {
 		"one never expires":       func(w *world) { w.attribute(3, "ttl", nil) },
 		"one has too much":        func(w *world) { w.patchShard(3, "SET b_rph_tk = :n", values{":n": number(1_000_001)}) },
 		"one has a schedule": func(w *world) {
-			w.patchShard(3, "SET sched = :p", values{":p": &types.AttributeValueMemberS{Value: "1h9s500"}})
+			w.patchShard(3, "SET sched = :p", values{":p": &types.AttributeValueMemberS{Value: "2h9s500"}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -307,7 +307,7 @@ func TestOddItemsAreNotRefusedFromMemory(t *testing.T) {
 		value  types.AttributeValue
 		want   error
 	}{
-		"scheduled": {"SET sched = :v", &types.AttributeValueMemberS{Value: "1h9-17s500"}, limiter.ErrUnsupported},
+		"scheduled": {"SET sched = :v", &types.AttributeValueMemberS{Value: "2h9-17s500"}, limiter.ErrUnsupported},
 		"to trim":   {"SET vu = :v", number(1 << 45), limiter.ErrExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,12 +84,7 @@ func (s *Schedule) String() string {
 func (c Change) String() string {
 	words := []string{c.Cron}
 	if c.Permille != 0 {
-		const thousand = 1000
-		factor := strconv.FormatInt(c.Permille/thousand, 10)
-		if rest := c.Permille % thousand; rest != 0 {
-			factor += "." + strings.TrimRight(fmt.Sprintf("%03d", rest), "0")
-		}
-		words = append(words, "x"+factor)
+		words = append(words, "x"+c.Scale())
 	}
 	for _, s := range settings {
 		if v := *s.of(&c); v != 0 {
@@ -97,6 +92,16 @@ func (c Change) String() string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// Scale is the factor of an entry as a decimal number, "0" if it has none.
+func (c Change) Scale() string {
+	const thousand = 1000
+	factor := strconv.FormatInt(c.Permille/thousand, 10)
+	if rest := c.Permille % thousand; rest != 0 {
+		factor += "." + strings.TrimRight(fmt.Sprintf("%03d", rest), "0")
+	}
+	return factor
 }
 
 // Equal reports whether two Schedules are the same. It is == as a method, for packages that compare structs by reflection.

@@ -62,7 +62,9 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
 	}
 	donor.Expiry, donor.Validity = RefillExpiry(donor, img.ExpiresAt != 0, now, multiplier), validityOf(donor)
-	b.ValidUntil = store.ValidUntil(at, img.Limits, paramsOf)
+	if b.ValidUntil = img.ValidUntil; donor.Validity.Change {
+		b.ValidUntil = donor.Validity.Until // an earlier shard of that number may have had other schedules
+	}
 	if img.ExpiresAt != 0 {
 		b.ExpiresAt = ExpiresAt(life, now, multiplier)
 	}
@@ -136,7 +138,9 @@ func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 func Orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
 	b := Split(like, born, count, false, now, multiplier)
 	b.Donor, b.Sibling, b.RefilledAt = nil, sibling, now // it accrues from now on
-	b.ValidUntil = store.ValidUntil(now, like.Limits, paramsOf)
+	if b.ValidUntil <= now {
+		b.ValidUntil = store.ValidUntil(now, like.Limits, paramsOf)
+	}
 	for i := range b.Limits {
 		b.Limits[i].Tokens = 0
 	}

@@ -131,9 +131,31 @@ func LimitsDetail(limits []store.Limit) types.AttributeValue {
 		if l.Renews != nil {
 			putRenewal(of, l.Renews)
 		}
+		if l.Varies != nil {
+			of["schedule"] = scheduleDetail(l.Varies)
+		}
 		list[i] = Map(of)
 	}
 	return &types.AttributeValueMemberL{Value: list}
+}
+
+// scheduleDetail returns the entries of a schedule as the Python package has them.
+func scheduleDetail(s *store.Schedule) types.AttributeValue {
+	changes := s.Changes()
+	entries := make([]types.AttributeValue, len(changes))
+	for i, c := range changes {
+		entry := Item{"cron": S(c.Cron), "tz": S(s.Zone())}
+		if c.Permille != 0 {
+			entry["scale"] = &types.AttributeValueMemberN{Value: c.Scale()}
+		}
+		for name, v := range map[string]int64{"capacity": c.Capacity, "refill_amount": c.Amount, "refill_period_seconds": c.Seconds} {
+			if v != 0 {
+				entry[name] = N(v)
+			}
+		}
+		entries[i] = Map(entry)
+	}
+	return &types.AttributeValueMemberL{Value: entries}
 }
 
 // putRenewal says in the details of a limit when the quota renews: as the Python package does,

@@ -170,7 +170,7 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 	case RSched:
 		s.renews = v.str()
 	case Sched:
-		s.varies = v.str()
+		s.varies = v.code()
 	case SchedTZ:
 		s.zone = v.str()
 	}
@@ -328,7 +328,7 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.Consumed, ok = v.counter()
 		return ok
 	case FieldSched:
-		l.varies = v.str()
+		l.varies = v.code()
 	case FieldRSched:
 		l.renews = v.str()
 	case FieldResetAfter:
@@ -418,6 +418,14 @@ func (s *BucketScan) decodeSchedule(l *limitScan) bool {
 	}
 	l.Varies = schedule
 	return true
+}
+
+// code returns the string of a calendar. Anything else is one that no version can read.
+func (v Scalar) code() string {
+	if v.Kind != String {
+		return "?"
+	}
+	return v.Text
 }
 
 // EncodeSchedule is when a limit has other parameters, as items of buckets and of configuration have it: the

@@ -28,6 +28,7 @@ func TestPeersSchedules(t *testing.T) {
 		"an unknown zone":      {schema.Item{schema.SchedTZ: schema.S("Mars/Olympus"), "b_rpm_sched": schema.S("1h0-5c5")}, nil, nil, true},
 		"a newer encoding":     {schema.Item{schema.Sched: schema.S("2h9s500")}, nil, nil, true},
 		"a newer override":     {schema.Item{schema.Sched: schema.S("1h9-17w1-5s500"), "b_tpm_sched": schema.S("2h9s500")}, half, nil, true},
+		"not a text":           {schema.Item{"b_rpm_sched": n("1")}, nil, nil, true},
 		"of edges":             {schema.Item{"b_rpm_sched": schema.S("1m0h0")}, nil, nil, true},
 		"of a quota":           {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0"), "b_rpm_rsched": schema.S("1m0h0")}, nil, nil, true},
 		"of a limit of no use": {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0")}, nil, nil, true},

@@ -11,6 +11,7 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		perLimit, fields = 49, 7  // each limit has seven attributes, two of them of the diary
 		owner            = 50
 		perQuota, texts  = 16, 2 // the names of its calendar's and its grant's attributes, without the limit's
+		perSchedule      = 8     // the name of its attribute, without the limit's
 		perZone          = 18    // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
@@ -25,6 +26,10 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 			code, _ := l.Renews.Encode() // no limit is a session
 			zone = l.Renews.Zone()
 			bytes += perQuota + texts*len(l.Name) + len(code)
+		}
+		if l.Varies != nil {
+			zone = l.Varies.Zone()
+			bytes += perSchedule + len(l.Name) + len(l.Varies.Encode())
 		}
 	}
 	if zone != "" {

@@ -26,17 +26,22 @@ var units = []struct {
 	{"sec", []string{"s", "second", "seconds"}, time.Second},
 }
 
-const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance"
+const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; a rate can end in ;cron xfactor[@zone]"
 
 // Parse reads a limit: name:rate[/period][:burst], or name:tokens@when[@zone]. The rate is
 // the number of tokens added every period. The period is a unit of sec, min, hour or day,
 // optionally with a number before it (5min); the default is one minute. The units s, m, h
 // and d are understood too, and so are second, minute, and the plurals. The burst is the
 // capacity, and defaults to the rate. A quota has the tokens whenever it renews, as
-// [store.ParseRenewal] reads it; the zone defaults to UTC. The returned limit is valid.
+// [store.ParseRenewal] reads it; the zone defaults to UTC. After a rate, ";" begins the entries of a
+// schedule, as [store.ParseSchedule] reads them, and "@" its zone. The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
-	if name, rest, ok := strings.Cut(s, ":"); ok && strings.Contains(rest, "@") {
-		return parseQuota(name, rest)
+	rate, entries, varies := strings.Cut(s, ";")
+	if name, rest, ok := strings.Cut(rate, ":"); ok && strings.Contains(rest, "@") {
+		return parseQuota(name, s[len(name)+1:])
+	}
+	if varies {
+		return parseScheduled(rate, entries)
 	}
 	parts := strings.Split(s, ":")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -116,7 +121,7 @@ func Format(l store.Limit) string {
 	if l.Capacity != l.Amount {
 		s += ":" + strconv.FormatInt(l.Capacity, 10)
 	}
-	return s
+	return s + formatSchedule(l)
 }
 
 // FormatRate writes the rate of a limit in the form that [ParseRate] reads.
@@ -136,6 +141,12 @@ func Rate(l store.Limit) string {
 	s := Grouped(l.Amount) + "/" + period(l.Period)
 	if l.Capacity != l.Amount {
 		s += " (burst: " + Grouped(l.Capacity) + ")"
+	}
+	if l.Varies != nil {
+		s += "; " + l.Varies.String()
+		if zone := l.Zone(); zone != utc {
+			s += " (" + zone + ")"
+		}
 	}
 	return s
 }

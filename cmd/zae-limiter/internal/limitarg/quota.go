@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// utc is the zone of a quota that names none.
+// utc is the zone of a calendar that names none.
 const utc = "UTC"
 
 // parseQuota reads tokens@when[@zone]. No calendar and no zone has an @.
@@ -51,13 +51,13 @@ func displayQuota(l store.Limit) string {
 	return s
 }
 
-// split divides limits at their commas. Fields of cron have commas, too: after an @, a comma
-// ends the limit only where the name of another one, and its colon, follow.
+// split divides limits at their commas. Fields of cron have commas, too: after an @ or a semicolon, a
+// comma ends the limit only where the name of another one, and its colon, follow.
 func split(s string) (limits []string) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, _, hasColon := strings.Cut(part, ":")
 		begins := hasColon && store.CheckLimitName(name) == nil
-		if n := len(limits); n > 0 && strings.Contains(limits[n-1], "@") && !begins {
+		if n := len(limits); n > 0 && strings.ContainsAny(limits[n-1], "@;") && !begins {
 			limits[n-1] += "," + part
 			continue
 		}
@@ -66,13 +66,14 @@ func split(s string) (limits []string) {
 	return limits
 }
 
-// Parameters are those of a limit in JSON: a rate has an amount and a period, and a quota
-// says when it renews.
+// Parameters are those of a limit in JSON: a rate has an amount and a period, and may say when it
+// varies, and a quota says when it renews.
 type Parameters struct {
 	Capacity int64  `json:"capacity"`
 	Amount   int64  `json:"refill_amount,omitempty"`
 	Seconds  int64  `json:"refill_period_seconds,omitempty"`
 	Renews   string `json:"renews,omitempty"`
+	Varies   string `json:"varies,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 }
 
@@ -81,6 +82,9 @@ func ParametersOf(l store.Limit) Parameters {
 	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second)}
 	if l.Renews != nil {
 		p.Renews, p.Zone = l.Renews.String(), l.Renews.Zone()
+	}
+	if l.Varies != nil {
+		p.Varies, p.Zone = l.Varies.String(), l.Varies.Zone()
 	}
 	return p
 }

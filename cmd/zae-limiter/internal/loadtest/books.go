@@ -11,6 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/drive"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -265,6 +267,9 @@ func entitlement(l store.Limit, first, last int64) int64 {
 	if l.Renews != nil {
 		return quotaOf(l, first, last)
 	}
+	if l.Varies != nil {
+		return scheduledOf(l, first, last)
+	}
 	hi, lo := bits.Mul64(uint64(max(last-first, 0)), uint64(l.Amount))
 	period := uint64(l.Period.Milliseconds())
 	if hi >= period {
@@ -275,6 +280,13 @@ func entitlement(l store.Limit, first, last int64) int64 {
 		return math.MaxInt64
 	}
 	return l.Capacity + int64(earned)
+}
+
+// scheduledOf is what a limit of a schedule admits: what it can hold at first, and what it earns.
+func scheduledOf(l store.Limit, first, last int64) int64 {
+	p := l.Params()
+	varying := bucket.Varying(p.Varies, calendar.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, first)
+	return (varying.Capacity + varying.Earned(first, last)) / store.Milli
 }
 
 // quotaOf is what a quota admits: its tokens in each of the periods.

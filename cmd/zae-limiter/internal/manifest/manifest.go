@@ -82,6 +82,7 @@ type digested struct {
 	Capacity, Amount int64
 	Period           time.Duration
 	Renews, Zone     string `json:",omitempty"`
+	Varies           string `json:",omitempty"`
 }
 
 func digestOf(limits []store.Limit) string {
@@ -90,6 +91,9 @@ func digestOf(limits []store.Limit) string {
 		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
 		if l.Renews != nil {
 			all[i].Renews, all[i].Zone = l.Renews.String(), l.Renews.Zone()
+		}
+		if l.Varies != nil {
+			all[i].Varies, all[i].Zone = l.Varies.String(), l.Varies.Zone()
 		}
 	}
 	text, _ := json.Marshal(all) // it always has a JSON form
@@ -143,10 +147,32 @@ type limitDocument struct {
 	Capacity      int64           `json:"capacity,omitempty" yaml:"capacity,omitempty"`
 	RefillAmount  int64           `json:"refill_amount,omitempty" yaml:"refill_amount,omitempty"`
 	RefillPeriod  int64           `json:"refill_period,omitempty" yaml:"refill_period,omitempty"`
+	Schedule      []entryDocument `json:"schedule,omitempty" yaml:"schedule,omitempty"`
 	ResetSchedule []resetDocument `json:"reset_schedule,omitempty" yaml:"reset_schedule,omitempty"`
 	Quota         int64           `json:"quota,omitempty" yaml:"quota,omitempty"`
 	Renews        string          `json:"renews,omitempty" yaml:"renews,omitempty"`
 	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
+}
+
+// An entryDocument says when a limit has other parameters, and which.
+type entryDocument struct {
+	Cron         string  `json:"cron" yaml:"cron"`
+	Zone         string  `json:"tz" yaml:"tz"`
+	Scale        float64 `json:"scale,omitempty" yaml:"scale,omitempty"`
+	Capacity     int64   `json:"capacity,omitempty" yaml:"capacity,omitempty"`
+	RefillAmount int64   `json:"refill_amount,omitempty" yaml:"refill_amount,omitempty"`
+	RefillPeriod int64   `json:"refill_period_seconds,omitempty" yaml:"refill_period_seconds,omitempty"`
+}
+
+// entriesOf are the entries of a schedule, none if there is none.
+func entriesOf(s *store.Schedule) (entries []entryDocument) {
+	if s == nil {
+		return nil
+	}
+	for _, c := range s.Changes() {
+		entries = append(entries, entryDocument{c.Cron, s.Zone(), float64(c.Permille) / 1000, c.Capacity, c.Amount, c.Seconds})
+	}
+	return entries
 }
 
 // A resetDocument says when a quota renews.
@@ -157,7 +183,7 @@ type resetDocument struct {
 
 func documentOf(l *store.Limit) limitDocument {
 	if l.Renews == nil {
-		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second)}
+		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies)}
 	}
 	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
 	if len(patterns) == 0 {

@@ -246,28 +246,14 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 		"refill_period": func(p place) { r.number(p, int64(store.MaxPeriod/time.Second)) },
 		"reset_schedule": func(p place) {
 			at = p
-			r.Items(p, func(_ int, item place) {
-				zone := "UTC"
-				r.Fields(item, map[string]func(place){
-					"cron": func(p place) { patterns = append(patterns, r.cron(p)) },
-					"tz":   func(p place) { zone = r.text(p) },
-				})
-				if zones = append(zones, zone); item.IsMapping() && !item.Has("cron") {
-					r.Find(item, `cron is missing: give cron: "0 0 * * *", for instance`)
-				}
+			zones = r.entries(p, "reset_schedule", func(place) (map[string]func(place), *string) {
+				patterns = append(patterns, "")
+				return map[string]func(place){}, &patterns[len(patterns)-1]
 			})
-			if p.IsList() && p.Len() == 0 {
-				r.Find(p, "give at least one entry, or remove reset_schedule")
-			}
 		},
 	})
 	if !p.Has("capacity") {
 		r.Find(p, "the capacity is missing: give the most tokens that the limit holds")
-	}
-	for _, zone := range zones {
-		if zone != zones[0] {
-			r.Find(at, "the entries have the time zones %s and %s: give all of them the same", zones[0], zone)
-		}
 	}
 	if len(r.Findings) == before && len(zones) > 0 {
 		l.Renews = r.renewal(strings.Join(patterns, ";"), zones[0], at, at)
@@ -305,8 +291,9 @@ func (r *reader) text(p place) string {
 func (r *reader) rated(name string, p place) store.Limit {
 	l := store.Limit{Name: name}
 	r.Fields(p, map[string]func(place){
-		"rate":  func(p place) { l.Amount, l.Period = r.rate(p) },
-		"burst": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"rate":     func(p place) { l.Amount, l.Period = r.rate(p) },
+		"burst":    func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"schedule": func(p place) { l.Varies = r.schedule(p) },
 	})
 	if !p.Has("rate") {
 		r.Find(p, "the rate is missing: give rate: 100/min, for instance")
@@ -342,6 +329,7 @@ func (r *reader) filled(name string, p place) store.Limit {
 		"refill_amount": func(p place) { l.Amount = r.number(p, store.MaxTokens) },
 		"refill_period": func(p place) { seconds = r.number(p, int64(store.MaxPeriod/time.Second)) },
 		"burst":         func(p place) { burst = r.number(p, store.MaxTokens) },
+		"schedule":      func(p place) { l.Varies = r.schedule(p) },
 		"rate": func(place) {
 			r.Find(p, "give rate and burst, or capacity, refill_amount and refill_period, and not both: rate says how many tokens there are for each period")
 		},

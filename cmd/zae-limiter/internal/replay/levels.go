@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -79,6 +80,9 @@ func levelsOf(entity, resource string) [4]store.ConfigKey {
 // arithmetic is a limit of a bucket of one shard.
 func arithmetic(l *store.Limit) bucket.Limit {
 	p := l.Params()
+	if p.Varies != nil {
+		return bucket.Varying(p.Varies, calendar.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, 0)
+	}
 	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal, Renewed: p.Capacity}
 }
 

@@ -73,6 +73,12 @@ func limitOf(m map[string]any) (l store.Limit, ok bool) {
 		fields += more
 		l.Renews, l.Period = r, 0
 	}
+	if entries, has := m["schedule"]; has {
+		if l.Varies = scheduleOf(entries); l.Varies == nil {
+			return store.Limit{}, false
+		}
+		fields++
+	}
 	return l, len(m) == fields && store.ValidateLimits([]store.Limit{l}) == nil
 }
 

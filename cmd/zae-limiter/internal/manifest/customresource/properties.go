@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -43,7 +44,9 @@ func parse(raw json.RawMessage, name, namespace string) (*manifest.Manifest, err
 		delete(all, key)
 	}
 	all["Name"], all["Namespace"] = name, namespace
-	limits := names(fields(map[string]shape{"": number, "ResetSchedule": items(fields(nil))}))
+	limits := names(fields(map[string]shape{
+		"": number, "ResetSchedule": items(fields(nil)), "Schedule": items(fields(map[string]shape{"": number, "Cron": nil, "Tz": nil, "Scale": decimal})),
+	}))
 	level := fields(map[string]shape{"Limits": limits})
 	text, err := json.Marshal(fields(map[string]shape{
 		"System": level, "Resources": names(level),
@@ -119,6 +122,15 @@ func number(v any) any {
 		return json.Number(digits)
 	}
 	return json.Number("0")
+}
+
+// decimal turns a string that is a decimal number into one.
+func decimal(v any) any {
+	s, ok := v.(string)
+	if _, err := strconv.ParseFloat(s, 64); !ok || err != nil || strings.Trim(s, "0123456789.") != "" || s[0] == '.' {
+		return v
+	}
+	return json.Number(s)
 }
 
 // snake turns RefillAmount into refill_amount.

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Types of the custom resource: this library's, and the peer's.
@@ -75,14 +76,35 @@ func levelProperties(l manifest.Level) map[string]any {
 			limits[limit.Name] = map[string]any{"Quota": limit.Capacity, "Renews": r.String(), "Zone": r.Zone()}
 			continue
 		}
-		limits[limit.Name] = map[string]any{
+		of := map[string]any{
 			"Capacity": limit.Capacity, "RefillAmount": limit.Amount, "RefillPeriod": int64(limit.Period / time.Second),
 		}
+		if limit.Varies != nil {
+			of["Schedule"] = scheduleProperty(limit.Varies)
+		}
+		limits[limit.Name] = of
 	}
 	if len(limits) > 0 {
 		p["Limits"] = limits
 	}
 	return p
+}
+
+// scheduleProperty is a schedule as the peer's template has it.
+func scheduleProperty(s *store.Schedule) (entries []map[string]any) {
+	for _, c := range s.Changes() {
+		entry := map[string]any{"Cron": c.Cron, "Tz": s.Zone()}
+		if c.Permille != 0 {
+			entry["Scale"] = json.Number(c.Scale())
+		}
+		for name, v := range map[string]int64{"Capacity": c.Capacity, "RefillAmount": c.Amount, "RefillPeriodSeconds": c.Seconds} {
+			if v != 0 {
+				entry[name] = v
+			}
+		}
+		entries = append(entries, entry)
+	}
+	return entries
 }
 
 // YAML is the template as a file.
