@@ -1,0 +1,2 @@
+export ZAEL_STACK=limits
+zae-limiter table create

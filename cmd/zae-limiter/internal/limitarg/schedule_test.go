@@ -1,0 +1,64 @@
+package limitarg_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+)
+
+// A rate may end in a schedule, with a zone or without. It is written back in one form, which is
+// read again.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct{ format, display string }{
+		"rpm:100; * 9-17 * * mon-fri x0.5":                                      {"rpm:100/min; * 9-17 * * 1-5 x0.5", "rpm: 100/min; * 9-17 * * 1-5 x0.5"},
+		"rpm:100/min:150;* 0-5 * * * x10@Europe/Berlin":                         {"rpm:100/min:150; * 0-5 * * * x10@Europe/Berlin", "rpm: 100/min (burst: 150); * 0-5 * * * x10 (Europe/Berlin)"},
+		"a:5/day; * * 1,2 * * capacity=7 ; 0-29 * * * * seconds=9 @ Asia/Tokyo": {"a:5/day; * * 1,2 * * capacity=7; 0-29 * * * * seconds=9@Asia/Tokyo", "a: 5/day; * * 1,2 * * capacity=7; 0-29 * * * * seconds=9 (Asia/Tokyo)"},
+	} {
+		l, err := limitarg.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := limitarg.Format(l); got != want.format || limitarg.Display(l) != want.display {
+			t.Errorf("%s is %q, %q", text, got, limitarg.Display(l))
+		}
+		if again, err := limitarg.Parse(limitarg.Format(l)); err != nil || again != l {
+			t.Errorf("%s is read as %v, %v", limitarg.Format(l), again, err)
+		}
+		if p := limitarg.ParametersOf(l); p.Varies != l.Varies.String() || p.Zone != l.Varies.Zone() || p.Amount != l.Amount {
+			t.Errorf("%s in JSON: %+v", text, p)
+		}
+	}
+	for text, says := range map[string]string{
+		"rpm:100;":                          "it does not say when",
+		"rpm:100; * 9-17 * * mon-fri":       "it does not say when",
+		"rpm:0; * 9-17 * * mon-fri x2":      "rate",
+		"rpm; * 9-17 * * mon-fri x2":        "two or three parts",
+		"rpm:1; * 9-17 * * mon-fri x2@Mars": "Mars",
+		"rpd:5@day; * 9-17 * * mon-fri x2":  "it has 6 fields",
+	} {
+		if l, err := limitarg.Parse(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, %v; want an error that says %q", text, l, err, says)
+		}
+	}
+}
+
+// Commas of a schedule do not end its limit.
+func TestCommasOfASchedule(t *testing.T) {
+	t.Parallel()
+	var limits limitarg.Limits
+	if err := limits.Set("rpm:100; * 0,12 * * sat,sun x2@Europe/Berlin,tpm:5"); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range limits {
+		got = append(got, limitarg.Format(l))
+	}
+	if diff := cmp.Diff([]string{"rpm:100/min; * 0,12 * * 6,7 x2@Europe/Berlin", "tpm:5/min"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
