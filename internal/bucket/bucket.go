@@ -64,7 +64,7 @@ type Limit struct {
 	// are then those of one piece; all methods but Room find those of other pieces. Base are
 	// the parameters of the whole limit outside of all entries. The limit is shard Shard of Shards.
 	Varies        *calendar.Schedule
-	Base          calendar.Params
+	Base          Params
 	Shard, Shards int32
 }
 

@@ -28,8 +28,11 @@ import (
 // a year if it changes on each working day at two times. A walk over all of them takes less than a millisecond.
 const MostPieces = 1024
 
+// Params are the parameters of a whole limit outside of all entries of its schedule.
+type Params = calendar.Params
+
 // Varying is a limit of a schedule as it is at an instant.
-func Varying(schedule *calendar.Schedule, base calendar.Params, at int64) Limit {
+func Varying(schedule *calendar.Schedule, base Params, at int64) Limit {
 	l := Limit{Varies: schedule, Base: base, Shards: 1}
 	p := schedule.In(schedule.Piece(at), base)
 	l.Capacity, l.Amount, l.Period = p.Capacity, p.Amount, p.Period

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -83,7 +82,7 @@ func InForce(p store.Params, at int64) store.Params {
 // Share is the share of a limit that falls to one of n shards, as it is at an instant.
 func Share(p store.Params, shard, n int, at int64) bucket.Limit {
 	if p.Varies != nil {
-		return bucket.Varying(p.Varies, calendar.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, at).Share(shard, n)
+		return bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, at).Share(shard, n)
 	}
 	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
 	if p.Renewal != nil {

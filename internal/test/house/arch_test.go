@@ -143,7 +143,7 @@ var mayImport = map[string][]string{
 	program + "replay":                  {"store", program + "limitarg", "internal/bucket"},
 	program + "replay/logs":             {program + "replay", "store"},
 	program + "estimate":                {".", "store", "aggregator", "dynamo", "dynamo/admin", "dynamo/stream", "dynamolite", "internal/diary", program + "drive/...", program + "virtual", program + "scenario", sdk + "/..."},
-	program + "loadtest":                {".", "store", "dynamo", "dynamo/admin", "dynamolite", program + "estimate", program + "drive/...", "internal/schema", program + "loadtest/result", program + "scenario", sdk + "/..."},
+	program + "loadtest":                {".", "store", "internal/bucket", "dynamo", "dynamo/admin", "dynamolite", program + "estimate", program + "drive/...", "internal/schema", program + "loadtest/result", program + "scenario", sdk + "/..."},
 	program + "loadtest/compare":        {"store", program + "loadtest/result"},
 	program + "loadtest/report":         {program + "chart", program + "limitarg", program + "loadtest/result", program + "loadtest/swarm"},
 	program + "loadtest/result":         {program + "limitarg"},

@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/result"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -285,7 +284,7 @@ func entitlement(l store.Limit, first, last int64) int64 {
 // scheduledOf is what a limit of a schedule admits: what it can hold at first, and what it earns.
 func scheduledOf(l store.Limit, first, last int64) int64 {
 	p := l.Params()
-	varying := bucket.Varying(p.Varies, calendar.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, first)
+	varying := bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, first)
 	return (varying.Capacity + varying.Earned(first, last)) / store.Milli
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -81,7 +80,7 @@ func levelsOf(entity, resource string) [4]store.ConfigKey {
 func arithmetic(l *store.Limit) bucket.Limit {
 	p := l.Params()
 	if p.Varies != nil {
-		return bucket.Varying(p.Varies, calendar.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, 0)
+		return bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, 0)
 	}
 	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal, Renewed: p.Capacity}
 }
