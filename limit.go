@@ -68,9 +68,9 @@ func Varies(schedule *Schedule) LimitOption {
 // capacity and of the amount, or parameters in place of the limit's own. Several are separated by ";", and of
 // those that match a minute the first one holds:
 //
-//	* 9-16 * * mon-fri x0.5
-//	* 22-23,0-5 * * * capacity=1000 amount=1000
-//	* * 24-26 12 * seconds=3600
+//   - 9-16 * * mon-fri x0.5
+//   - 22-23,0-5 * * * capacity=1000 amount=1000
+//   - * 24-26 12 * seconds=3600
 //
 // The error is a [*ValidationError].
 func ParseSchedule(text, zone string) (*Schedule, error) { return store.ParseSchedule(text, zone) }

@@ -43,11 +43,7 @@ func describeTake(w *expression.Write, t *store.Take) {
 	cost := debitWrite(w)
 	w.Require(expression.TTL.AbsentOrAbove(w.Number(":s", t.Now/1000)))
 	w.Require(expression.Disabled.Absent())
-	if seen := t.Seen; seen == nil || !seen.IsEvaluable() || seen.HasValidUntil && seen.ValidUntil <= t.Now {
-		w.Require(expression.ValidUntil.AbsentOrAbove(w.Number(":n", t.Now)))
-	} else {
-		requireValidity(w, seen)
-	}
+	requireValid(w, t)
 	if t.ShardCount != 0 {
 		requireShardCount(w, t.ShardCount)
 	}
@@ -94,6 +90,16 @@ func describeTake(w *expression.Write, t *store.Take) {
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
 		w.Require(expression.WriteTokens.Exists())
 		w.Require(expression.WriteTokens.Absent())
+	}
+}
+
+// requireValid requires that the parameters are those seen and hold, or, of an item with a peer's features,
+// only that they hold.
+func requireValid(w *expression.Write, t *store.Take) {
+	if seen := t.Seen; seen == nil || !seen.IsEvaluable() || seen.HasValidUntil && seen.ValidUntil <= t.Now {
+		w.Require(expression.ValidUntil.AbsentOrAbove(w.Number(":n", t.Now)))
+	} else {
+		requireValidity(w, seen)
 	}
 }
 

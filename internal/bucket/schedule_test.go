@@ -3,6 +3,7 @@ package bucket_test
 import (
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -53,7 +54,7 @@ func newVarying(t *testing.T, which uint8, capacity, amount, period int64, shard
 	n := 1 << (shard % 4)
 	v := &varying{Limit: bucket.Varying(s, base, epoch2023).Share(int(shard)%n, n)}
 	// Another object: nothing that one question leaves behind answers the other.
-	fresh, err := calendar.NewSchedule(append(of.changes[:len(of.changes):len(of.changes)], calendar.Change{Cron: "* * 1 1 *", Permille: 1}), of.zone)
+	fresh, err := calendar.NewSchedule(append(slices.Clip(of.changes), calendar.Change{Cron: "* * 1 1 *", Permille: 1}), of.zone)
 	if err != nil {
 		t.Fatal(err)
 	}

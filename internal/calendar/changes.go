@@ -32,7 +32,7 @@ func ParseSchedule(text, zone string) (*Schedule, error) {
 		}
 		c := Change{Cron: strings.Join(words[:len(fields)], " ")}
 		for _, word := range words[len(fields):] {
-			if !c.set(word) {
+			if !read(&c, word) {
 				return nil, &Error{Field: "schedule", Value: word, Reason: "it is no factor and no parameter of a limit", Advice: changeAdvice}
 			}
 		}
@@ -41,8 +41,8 @@ func ParseSchedule(text, zone string) (*Schedule, error) {
 	return NewSchedule(changes, zone)
 }
 
-// set reads a word of an entry, each once; false if it means nothing.
-func (c *Change) set(word string) bool {
+// read reads a word of an entry, each once; false if it means nothing.
+func read(c *Change, word string) bool {
 	if factor, ok := strings.CutPrefix(word, "x"); ok {
 		n, ok := thousandths(factor)
 		ok = ok && n > 0 && c.Permille == 0

@@ -71,7 +71,7 @@ func NewSchedule(changes []Change, zone string) (*Schedule, error) {
 }
 
 // check refuses what the peer refuses.
-func (c *Change) check() error {
+func (c Change) check() error {
 	const (
 		permille = 1_000_000_000
 		tokens   = 1_000_000_000_000_000
@@ -229,7 +229,7 @@ func (s *Schedule) begin(t int64, entry int) int64 {
 		return -forever
 	}
 	t = within(t)
-	at := int64(-forever)
+	at := -forever
 	if entry != Base && !s.entries[entry].always {
 		at = s.zone.since(&s.entries[entry].pattern, t)
 	}
@@ -245,7 +245,7 @@ const maxMilli = 1_000_000_000_000_000_000
 
 // apply returns the parameters that an entry makes of those of the limit. The scale is a float64 and the result is cut
 // off, because the peer computes so.
-func (c *Change) apply(p Params) Params {
+func (c Change) apply(p Params) Params {
 	if c.Permille != 0 {
 		return Params{scale(p.Capacity, c.Permille), scale(p.Amount, c.Permille), p.Period}
 	}

@@ -110,14 +110,20 @@ func Next(s *Situation) Step {
 		repair := Debit{Bucket: s.Bucket, Repair: target, Pressing: s.Pressing}
 		r, _, _ = repair.Refill(img, s.Now, s.Multiplier)
 		return Step{Kind: Repair, Refill: r}
-	case s.Fresh && isLong(img, s.Now):
-		keep := Debit{Bucket: s.Bucket, Pressing: true}
-		r, _, _ = keep.Refill(img, s.Now, s.Multiplier)
-		return Step{Kind: Repair, Refill: r}
 	case s.Fresh:
-		return Step{Kind: Refuse}
+		return s.refuse(img)
 	}
 	return s.take(atStamp)
+}
+
+// refuse is the step for terms that an item cannot serve.
+func (s *Situation) refuse(img *store.Image) Step {
+	if !isLong(img, s.Now) {
+		return Step{Kind: Refuse}
+	}
+	keep := Debit{Bucket: s.Bucket, Pressing: true}
+	r, _, _ := keep.Refill(img, s.Now, s.Multiplier)
+	return Step{Kind: Repair, Refill: r}
 }
 
 // take is the step that debits the item as it is, at its stamp if that can be done.

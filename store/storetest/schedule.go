@@ -7,12 +7,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// varying is rph of so many tokens an hour, with a schedule in Berlin.
-func (u *user) varying(tokens int64, entries string) store.Limit {
+// varying is rph of 100 tokens an hour, with a schedule in Berlin.
+func (u *user) varying(entries string) store.Limit {
 	u.Helper()
 	s, err := limiter.ParseSchedule(entries, "Europe/Berlin")
 	u.must(err)
-	return limiter.PerHour("rph", tokens, limiter.Varies(s))
+	return limiter.PerHour("rph", 100, limiter.Varies(s))
 }
 
 // exactly checks that a request is refused with a wait, and admitted then and not before.
@@ -32,7 +32,7 @@ func (u *user) exactly(tokens int64, want time.Duration) {
 // Promises of schedules: what holds, holds at once, and waits are exact across changes.
 var scheduleTests = []limiterTest{
 	{"a lower capacity holds at once, a higher one is earned", Virtual, func(u *user) {
-		u.system(u.varying(100, "* 9-16 * * * x0.5"))
+		u.system(u.varying("* 9-16 * * * x0.5"))
 		u.sleepTo(8 * time.Hour)
 		u.acquire("user-1", one("rph", 10))
 		u.holds("user-1", one("rph", 90))
@@ -48,25 +48,25 @@ var scheduleTests = []limiterTest{
 		u.holds("user-1", one("rph", 75))
 	}},
 	{"a bucket is born with the capacity that holds", Virtual, func(u *user) {
-		u.system(u.varying(100, "* 9-16 * * * x0.5"))
+		u.system(u.varying("* 9-16 * * * x0.5"))
 		u.sleepTo(10 * time.Hour)
 		u.acquire("user-1", one("rph", 50))
 		u.exactly(1, 72*time.Second)
 	}},
 	{"a wait passes a change of the rate", Virtual, func(u *user) {
-		u.system(u.varying(100, "* 9-16 * * * x0.5"))
+		u.system(u.varying("* 9-16 * * * x0.5"))
 		u.sleepTo(16*time.Hour + 30*time.Minute)
 		u.acquire("user-1", one("rph", 50))
 		u.exactly(50, 45*time.Minute) // 25 at 50 an hour, 25 at 100
 	}},
 	{"a wait passes a time in which the capacity is too small", Virtual, func(u *user) {
-		u.system(u.varying(100, "* 9-16 * * * x0.5"))
+		u.system(u.varying("* 9-16 * * * x0.5"))
 		u.sleepTo(8*time.Hour + 30*time.Minute)
 		u.acquire("user-1", one("rph", 100))
 		u.exactly(60, 8*time.Hour+30*time.Minute+6*time.Minute)
 	}},
 	{"a request that no time has room for waits for ever", Virtual, func(u *user) {
-		u.system(u.varying(100, "* 9-16 * * * x2"))
+		u.system(u.varying("* 9-16 * * * x2"))
 		u.sleepTo(8 * time.Hour)
 		u.acquire("user-1", one("rph", 0)) // a bucket that is not there yet would open full, also at nine
 		if wait := u.refused(one("rph", 201)).RetryAfter(); wait != limiter.Never {
@@ -75,7 +75,7 @@ var scheduleTests = []limiterTest{
 		u.exactly(150, time.Hour+15*time.Minute)
 	}},
 	{"a debt is paid at the rates that hold", Virtual, func(u *user) {
-		u.system(u.varying(100, "* 9-16 * * * x0.5"))
+		u.system(u.varying("* 9-16 * * * x0.5"))
 		u.sleepTo(8 * time.Hour)
 		lease := u.acquire("user-1", one("rph", 100))
 		u.must(lease.Adjust("rph", 200))
@@ -84,11 +84,11 @@ var scheduleTests = []limiterTest{
 		u.exactly(50, 4*time.Hour) // 100 by 9:00, 150 by 12:00
 	}},
 	{"an edit of the schedule holds at once", Virtual, func(u *user) {
-		u.system(u.varying(100, "* 9-16 * * * x0.8"))
+		u.system(u.varying("* 9-16 * * * x0.8"))
 		u.sleepTo(10 * time.Hour)
 		u.acquire("user-1", one("rph", 0))
 		u.holds("user-1", one("rph", 80))
-		u.system(u.varying(100, "* 9-16 * * * x0.5"))
+		u.system(u.varying("* 9-16 * * * x0.5"))
 		u.InvalidateConfig()
 		u.acquire("user-1", one("rph", 0))
 		u.must(u.Close()) // a repair in the background
@@ -100,7 +100,7 @@ var scheduleTests = []limiterTest{
 		u.exactly(100, 36*time.Minute)
 	}},
 	{"returned tokens find room in the capacity that holds", Virtual, func(u *user) {
-		u.system(u.varying(100, "* 9-16 * * * x0.5"))
+		u.system(u.varying("* 9-16 * * * x0.5"))
 		u.sleepTo(9*time.Hour - time.Minute)
 		lease := u.acquire("user-1", one("rph", 100))
 		time.Sleep(2 * time.Minute)
