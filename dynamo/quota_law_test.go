@@ -300,16 +300,33 @@ func (l *ledger) adjust(img *store.Image, amounts []store.Amount) bool {
 	return out.Applied
 }
 
-// split carries a doubling a shard further: shard 0 comes last.
-func (l *ledger) split() bool {
-	first := l.last(0)
-	born := first.ShardCount
+// toSplit is the shard that is split next, and the one that is born: shard 0 comes last.
+func (l *ledger) toSplit() (first *store.Image, born int) {
+	first = l.last(0)
+	born = first.ShardCount
 	for i := 1; i < first.ShardCount; i++ {
 		if img := l.last(i); img != nil && img.ShardCount == first.ShardCount {
-			first, born = img, img.Shard+img.ShardCount
-			break
+			return img, img.Shard + img.ShardCount
 		}
 	}
+	return first, born
+}
+
+// toMerge are all shards, nil if one is missing.
+func (l *ledger) toMerge() (images []*store.Image) {
+	for i := range l.last(0).ShardCount {
+		img := l.last(i)
+		if img == nil {
+			return nil
+		}
+		images = append(images, img)
+	}
+	return images
+}
+
+// split carries a doubling a shard further.
+func (l *ledger) split() bool {
+	first, born := l.toSplit()
 	if born >= lawShards || l.last(born) != nil {
 		return false
 	}
@@ -363,17 +380,8 @@ func (l *ledger) bear(b *store.Birth) bool {
 }
 
 func (l *ledger) merge() bool {
-	n := l.last(0).ShardCount
-	images := make([]*store.Image, 0, n)
-	for i := range n {
-		img := l.last(i)
-		if img == nil {
-			return false
-		}
-		images = append(images, img)
-	}
-	now := l.clock()
-	if !plan.AreMergeable(images, now) {
+	images, now := l.toMerge(), l.clock()
+	if images == nil || !plan.AreMergeable(images, now) {
 		return false
 	}
 	before := images

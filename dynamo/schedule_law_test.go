@@ -234,14 +234,7 @@ func (v *rota) giveBack() bool {
 }
 
 func (v *rota) split() bool {
-	first := v.last(0)
-	born := first.ShardCount
-	for i := 1; i < first.ShardCount; i++ {
-		if img := v.last(i); img != nil && img.ShardCount == first.ShardCount {
-			first, born = img, img.Shard+img.ShardCount
-			break
-		}
-	}
+	first, born := v.toSplit()
 	if born >= lawShards || v.last(born) != nil || born != first.Shard+first.ShardCount {
 		return false
 	}
@@ -251,16 +244,8 @@ func (v *rota) split() bool {
 }
 
 func (v *rota) merge() bool {
-	n := v.last(0).ShardCount
-	images := make([]*store.Image, 0, n)
-	for i := range n {
-		img := v.last(i)
-		if img == nil {
-			return false
-		}
-		images = append(images, img)
-	}
-	if !plan.AreMergeable(images, v.now) {
+	images := v.toMerge()
+	if images == nil || !plan.AreMergeable(images, v.now) {
 		return false
 	}
 	out, err := v.store.Merge(v.Context(), plan.PairsOf(images, nil, v.now, lawMultiplier))
