@@ -68,6 +68,7 @@ type statusJSON struct {
 	Entity        string   `json:"entity_id"`
 	Resource      string   `json:"resource"`
 	Limit         string   `json:"limit_name"`
+	Kind          string   `json:"kind"` // "rate" or "quota"
 	Capacity      int64    `json:"capacity"`
 	Amount        int64    `json:"refill_amount,omitempty"` // of a rate, which never has 0
 	PeriodSeconds int64    `json:"refill_period_seconds,omitempty"`
@@ -82,6 +83,10 @@ type statusJSON struct {
 // jsonOf is a status in JSON; the wait is null if it is [Never].
 func jsonOf(s *Status) statusJSON {
 	seconds, millis := jsonWait(s.RetryAfter)
+	kind := "rate"
+	if s.Limit.Renews != nil {
+		kind = "quota"
+	}
 	var resets *int64
 	if !s.ResetsAt.IsZero() {
 		ms := s.ResetsAt.UnixMilli()
@@ -89,7 +94,7 @@ func jsonOf(s *Status) statusJSON {
 	}
 	return statusJSON{
 		ResetsAt: resets,
-		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name,
+		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Kind: kind,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
 		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
 		RetrySeconds: seconds, RetryMillis: millis,
