@@ -124,7 +124,6 @@ func balanceHeader() []string {
 }
 
 func balanceRow(b *limiter.Balance) []string {
-	const percent = 100
 	return []string{
 		b.Entity, b.Resource, b.Limit.Name, limitarg.Rate(b.Limit), limitarg.Grouped(b.Available), limitarg.Grouped(b.Limit.Capacity),
 		strconv.FormatFloat(percent*b.Used, 'f', 0, 64) + "%", within(b.RetryAfter), within(b.FullAfter),
