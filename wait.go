@@ -383,7 +383,9 @@ func (l *Limiter) returnSpare(ctx context.Context, spare []*Lease) {
 	ctx = context.WithoutCancel(ctx)
 	for _, lease := range spare {
 		if !l.driver.Begin() {
-			l.driver.Settler.LogKept(ctx, Bucket{Entity: lease.entity, Resource: lease.resource}, ErrClosed)
+			for i := range lease.parts() {
+				l.driver.Settler.LogKept(ctx, lease.part(i).bucket(), ErrClosed)
+			}
 			continue
 		}
 		l.driver.Run(func() {
