@@ -370,6 +370,23 @@ func TestDoTakesSeveralResources(t *testing.T) {
 	})
 }
 
+// Callers that ask for the same of different resources do not get each other's.
+func TestALeaseIsOfTheResourceThatWasWaitedFor(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(limiter.PerMinute("rph", 60))
+		w.Serve(w.Limiter, together("user", "gpt-4", 60, "images", 60))
+		other := w.NewLimiter(w.Store, limiter.Options{})
+		// The first tries, and finds that another process was first. The second is admitted.
+		time.AfterFunc(4900*time.Millisecond, func() { w.Serve(other, together("user", "gpt-4", 4)) })
+		for i, c := range w.waits(w.Limiter, w.Context(), together("user", "gpt-4", 5), together("user", "images", 5)) {
+			w.Must(c.err)
+			if got, want := what(c.lease.Statuses()), []string{"user/gpt-4 0", "user/images 0"}[i]; got != want {
+				w.Errorf("caller %d got %s, want %s", i, got, want)
+			}
+		}
+	})
+}
+
 // Callers that wait for several resources wait for all of them, in the order of arrival: others
 // do not overtake them at the one while they wait for the other.
 func TestWaitForSeveralResources(t *testing.T) {
