@@ -102,7 +102,8 @@ func (r *Request) Validate() error {
 	return r.validateAlso()
 }
 
-// validateAlso checks the further parts. Their fields are named after the resource.
+// validateAlso checks the further parts. The reason names the resource, and the field does
+// not: a client may have chosen the name.
 func (r *Request) validateAlso() error {
 	if n := 1 + len(r.Also); n > MaxResources {
 		return &ValidationError{
@@ -119,7 +120,7 @@ func (r *Request) validateAlso() error {
 		named[p.Resource] = true
 		if err := p.validate(); err != nil {
 			if e, ok := errors.AsType[*ValidationError](err); ok {
-				e.Field = fmt.Sprintf("also %s: %s", p.Resource, e.Field)
+				e.Field, e.Reason = "also: "+e.Field, fmt.Sprintf("for %.50q, %s", p.Resource, e.Reason)
 			}
 			return err
 		}

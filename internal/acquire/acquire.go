@@ -12,7 +12,7 @@ import (
 )
 
 // Acquire debits the entity and its parent, for each resource of a request at the same time
-// (ADR 047). It puts what became of each into parts, which has a place for each. The caller
+// (ADR 047: each part is decided alone, and returned if another one fails). It puts what became of each into parts, which has a place for each. The caller
 // refunds the claims with [Settler.Refund] unless all were granted. left is closed when the
 // caller has gone.
 //

@@ -229,11 +229,11 @@ func TestBadRequestsForSeveralResources(t *testing.T) {
 			"too many":           {many, "also"},
 			"twice":              {together("user", "gpt-4", 1, "images", 1, "gpt-4", 1), "also"},
 			"twice further down": {together("user", "gpt-4", 1, "images", 1, "images", 1), "also"},
-			"a bad name":         {together("user", "gpt-4", 1, "a/b#c", 1), "also a/b#c: resource"},
-			"no name":            {together("user", "gpt-4", 1, "", 1), "also : resource"},
-			"no limits":          {limiter.Request{Entity: "user", Resource: "gpt-4", Consume: tokens{"rph": 1}, Also: []limiter.Part{{Resource: "images"}}}, "also images: consume"},
-			"a bad amount":       {together("user", "gpt-4", 1, "images", -1), "also images: consume rph"},
-			"a bad fallback":     {withFallback, "also images: limit rph: capacity"},
+			"a bad name":         {together("user", "gpt-4", 1, "a/b#c", 1), "also: resource"},
+			"no name":            {together("user", "gpt-4", 1, "", 1), "also: resource"},
+			"no limits":          {limiter.Request{Entity: "user", Resource: "gpt-4", Consume: tokens{"rph": 1}, Also: []limiter.Part{{Resource: "images"}}}, "also: consume"},
+			"a bad amount":       {together("user", "gpt-4", 1, "images", -1), "also: consume rph"},
+			"a bad fallback":     {withFallback, "also: limit rph: capacity"},
 		} {
 			for _, call := range []func() error{
 				func() error { _, err := w.Acquire(w.Context(), tt.req); return err },

@@ -336,3 +336,42 @@ func BenchmarkCollector(b *testing.B) {
 		})
 	}
 }
+
+// A request of several resources is one decision, of its first resource. What it took,
+// returned and was refused for counts for each.
+func TestMetricsOfSeveralResources(t *testing.T) {
+	t.Parallel()
+	c, registry := newCollector(t, promlimit.Options{})
+	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: c}})
+	w.System(limiter.PerDay("rpd", 100))
+	req := ask("key", "rpd", 60)
+	req.Also = []limiter.Part{{Resource: "images", Consume: testbed.Tokens{"rpd": 30}}}
+	lease, err := w.Acquire(w.Context(), req)
+	w.Must(err)
+	images, err := lease.Resource("images")
+	w.Must(err)
+	w.Must(images.Settle("rpd", 20))
+	w.Must(lease.Settle("rpd", 65))
+	w.Must(lease.Commit(w.Context()))
+	req.Consume, req.Also[0].Consume = testbed.Tokens{"rpd": 1}, testbed.Tokens{"rpd": 90}
+	if w.Take(w.Limiter, req) == nil {
+		t.Fatal("admitted")
+	}
+	got := values(t, registry)
+	for series, want := range map[string]float64{
+		"decisions_total{resource=gpt-4 result=admitted source=store}":          1,
+		"decisions_total{resource=gpt-4 result=refused source=memory}":          1,
+		"settlements_total{call=commit resource=gpt-4 result=completed}":        1,
+		"tokens_taken_total{limit=rpd resource=gpt-4}":                          65,
+		"tokens_taken_total{limit=rpd resource=images}":                         30,
+		"tokens_returned_total{limit=rpd resource=images}":                      10,
+		"refusals_total{bucket=entity limit=rpd resource=images source=memory}": 1,
+		"refusals_total{bucket=entity limit=rpd resource=gpt-4 source=memory}":  0,
+		"decisions_total{resource=images result=admitted source=store}":         0,
+		"settlements_total{call=commit resource=images result=completed}":       0,
+	} {
+		if got[series] != want {
+			t.Errorf("%s is %v, want %v", series, got[series], want)
+		}
+	}
+}
