@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func bucketsOf(req limiter.Request) map[string]int64 {
 // of the lease concerns no other. Two processes take turns, so memory is often wrong.
 func TestAllPartsAreDebitedOrNone(t *testing.T) {
 	for seed := range uint64(12) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			inEachWorld(t, limiter.Options{}, func(w *world) {
 				dice := rand.New(rand.NewPCG(seed, 47))
 				w.family(fixed("rph", 20))

@@ -183,7 +183,7 @@ func TestTheWorstOfSeveralResourcesIsTheError(t *testing.T) {
 			{"none short off denied", limiter.ErrDisabled},
 		} {
 			var amounts []any
-			for _, name := range strings.Fields(tt.parts) {
+			for name := range strings.FieldsSeq(tt.parts) {
 				if name != "none" {
 					amounts = append(amounts, name, 5)
 				}

@@ -260,25 +260,12 @@ func TestMetricsOfSeveralResources(t *testing.T) {
 	t.Parallel()
 	r := record(t, otellimit.Options{})
 	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: r}})
-	w.System(limiter.PerDay("rpd", 100))
-	req := ask("key", "rpd", 60)
-	req.Also = []limiter.Part{{Resource: "images", Consume: testbed.Tokens{"rpd": 30}}}
-	lease, err := w.Acquire(w.Context(), req)
-	w.Must(err)
-	images, err := lease.Resource("images")
-	w.Must(err)
-	w.Must(images.Settle("rpd", 20))
-	w.Must(lease.Commit(w.Context()))
-	req.Also[0].Consume = testbed.Tokens{"rpd": 90}
-	req.Consume = testbed.Tokens{"rpd": 1}
-	if w.Take(w.Limiter, req) == nil {
-		t.Fatal("admitted")
-	}
+	w.UseTwoResources()
 	got := r.values(t)
 	for point, want := range map[string]float64{
 		"zae_limiter.decisions{resource=gpt-4 result=admitted source=store}":          1,
 		"zae_limiter.decisions{resource=images result=admitted source=store}":         0,
-		"zae_limiter.tokens.taken{limit=rpd resource=gpt-4}":                          60,
+		"zae_limiter.tokens.taken{limit=rpd resource=gpt-4}":                          65,
 		"zae_limiter.tokens.taken{limit=rpd resource=images}":                         30,
 		"zae_limiter.tokens.returned{limit=rpd resource=images}":                      10,
 		"zae_limiter.refusals{bucket=entity limit=rpd resource=images source=memory}": 1,

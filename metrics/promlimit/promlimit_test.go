@@ -343,20 +343,7 @@ func TestMetricsOfSeveralResources(t *testing.T) {
 	t.Parallel()
 	c, registry := newCollector(t, promlimit.Options{})
 	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: c}})
-	w.System(limiter.PerDay("rpd", 100))
-	req := ask("key", "rpd", 60)
-	req.Also = []limiter.Part{{Resource: "images", Consume: testbed.Tokens{"rpd": 30}}}
-	lease, err := w.Acquire(w.Context(), req)
-	w.Must(err)
-	images, err := lease.Resource("images")
-	w.Must(err)
-	w.Must(images.Settle("rpd", 20))
-	w.Must(lease.Settle("rpd", 65))
-	w.Must(lease.Commit(w.Context()))
-	req.Consume, req.Also[0].Consume = testbed.Tokens{"rpd": 1}, testbed.Tokens{"rpd": 90}
-	if w.Take(w.Limiter, req) == nil {
-		t.Fatal("admitted")
-	}
+	w.UseTwoResources()
 	got := values(t, registry)
 	for series, want := range map[string]float64{
 		"decisions_total{resource=gpt-4 result=admitted source=store}":          1,
