@@ -220,6 +220,29 @@ func TestACallerOfTwoResourcesIsInOrderForBoth(t *testing.T) {
 	}
 }
 
+// Tries and tokens of one resource do not let callers of another wait, or look again.
+func TestCallersOfDifferentResourcesDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	var r room
+	text, first := comes(&r, "text", tpm), comes(&r, "first", images)
+	r.Try(text, 0)
+	r.Postpone(first, 99, true)
+	if turn := r.Turn(first); turn.Ahead != nil || turn.Until != 0 {
+		t.Errorf("it waits for a try for another resource: %+v", turn)
+	}
+	second := comes(&r, "second", images)
+	r.Try(first, 0)
+	r.Postpone(second, 99, true)
+	r.Refuse(text, []waiting.Key{tpm}, 0)
+	r.Rouse(bucket, "gpt-4")
+	if turn := r.Turn(second); turn.Until != 99 || turn.Ahead[images] != 1 {
+		t.Errorf("it looks again because of another resource: %+v", turn)
+	}
+	if r.Refuse(first, []waiting.Key{images}, 0); r.Turn(second).Until != 0 {
+		t.Error("it does not look again when a try for its resource has ended")
+	}
+}
+
 // Sums of what callers ask for stop where they would overflow.
 func TestSumsDoNotOverflow(t *testing.T) {
 	t.Parallel()
