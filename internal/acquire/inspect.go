@@ -23,10 +23,14 @@ type Inspector struct {
 	accounts *accounts
 }
 
-// Look looks at the buckets of a request, without a debit. parent is nil if the entity
-// does not cascade.
-func (in *Inspector) Look(ctx context.Context, req *Request) (child, parent *Claim, err error) {
-	return in.look(ctx, req, in.inspect)
+// Look looks at the buckets of a request, without a debit.
+func (in *Inspector) Look(ctx context.Context, req *Request) []Part {
+	parts := make([]Part, req.Parts())
+	in.AtOnce(len(parts), func(i int) {
+		p := &parts[i]
+		p.Child, p.Parent, p.Err = in.look(ctx, req.Part(i), in.inspect)
+	})
+	return parts
 }
 
 // LookAtAll looks at the buckets of an entity and, if it cascades, of its parent. The claims
