@@ -45,6 +45,9 @@ type ledger struct {
 	//
 	// Invariant: it is never negative. Otherwise tokens were there twice.
 	slack map[lawPeriod]int64
+	// operation is the operator's grant under way, and granted what a reset then gives.
+	operation *plan.Grant
+	granted   []lawGrant
 }
 
 type lawPeriod struct {

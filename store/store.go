@@ -366,6 +366,11 @@ type Change struct {
 	// Renews ends what a shard was Granted of a quota: the write begins a period, or gives the
 	// shard another share. A limit that becomes a quota has no grant.
 	Renews bool
+	// TopUp is the part of Earned by which an operator raises, until the period ends, what the
+	// shard may hold of a quota, in millitokens.
+	TopUp int64
+	// Resets counts one more reset of a quota by an operator.
+	Resets bool
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
