@@ -144,7 +144,7 @@ func (s *Store) grant(ctx context.Context, g *grant) (Grant, error) {
 		return repeated(done), err
 	}
 	if err != nil {
-		return Grant{}, fmt.Errorf("%s: %w", op, err)
+		return Grant{}, err
 	}
 	return Grant{Shards: given.Shards, Amounts: amountsOf(given)}, nil
 }

@@ -25,6 +25,14 @@ type Grant struct {
 	Write func(context.Context, []*store.Refill, Given) (store.Joint, error)
 }
 
+// verb says what a grant does, for errors.
+func (g *Grant) verb() string {
+	if g.Resets {
+		return fmt.Sprintf("reset %s of %s", g.Resource, g.Entity)
+	}
+	return fmt.Sprintf("top up %s of %s", g.Resource, g.Entity)
+}
+
 // A Given is what a grant did to a bucket.
 type Given struct {
 	Limits []string // that got something, by name
@@ -82,7 +90,7 @@ func (d *Driver) Grant(ctx context.Context, acct *memory.Account, g *Grant) (Giv
 			return given, nil
 		}
 	}
-	return Given{}, fmt.Errorf("other writers came first %d times: %w", grantTries, store.ErrConflict)
+	return Given{}, fmt.Errorf("%s: other writers came first %d times: %w", g.verb(), grantTries, store.ErrConflict)
 }
 
 // grants works out the writes of a grant, on images that were read before the configuration is.

@@ -185,7 +185,7 @@ func (k *Keeper) Configure(ctx context.Context, b store.Bucket) (changed bool, e
 // limit, and with [store.ErrUnsupported] if the bucket uses a feature of a peer that this version cannot evaluate.
 // After [store.ErrUnavailable] the grant may or may not have been applied. Otherwise an error means that it was not.
 func (k *Keeper) Grant(ctx context.Context, g *Grant) (Given, error) {
-	return process.InTime(ctx, k.process, process.OpOn(g.Bucket, "change the balance"), func(ctx context.Context) (Given, error) {
+	return process.InTime(ctx, k.process, g.verb(), func(ctx context.Context) (Given, error) {
 		return k.upkeep.Grant(ctx, k.account(g.Bucket), g)
 	})
 }
