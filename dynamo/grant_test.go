@@ -368,4 +368,3 @@ func TestTopUpsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 		holds(t, w, 60, 62)
 	})
 }
-
