@@ -327,29 +327,36 @@ func (e *KeyUsedError) Error() string {
 func (e *KeyUsedError) Is(target error) bool { return target == ErrKeyUsed }
 
 // requireTopUps checks that whatever else writes to the table knows that quotas are topped up, and has older clients
-// refused from now on, as the peer does.
+// refused from now on, as the peer does. On a table with spread index keys, there are no clients of the peer.
 func (s *Store) requireTopUps(ctx context.Context) error {
-	if s.hasTopUps.Load() {
+	if s.isSpread || s.hasTopUps.Load() {
 		return nil
 	}
-	const least = "0.17.0"
-	op := "allow top-ups of quotas"
-	it, err := s.conn.GetItem(ctx, op, schema.VersionKey())
-	if err != nil || it == nil { // a table made by hand has no aggregator of the peer
+	const op, least = "allow top-ups of quotas", "0.17.0"
+	key := schema.VersionKey()
+	items, err := s.conn.BatchGet(ctx, op, []schema.Key{key}, true) // as Open: with its permission
+	if err != nil {
 		return err
 	}
-	_, err = changeRecord(ctx, s.conn, op, func(_ item, was schema.Version) (schema.Version, error) {
-		want, _ := parseRelease(least)
-		if has, ok := parseRelease(was.Lambda); was.Lambda != "" && (!ok || has.compare(want) < 0) {
-			return was, fmt.Errorf("%w: its aggregator has the version %s, and would take away what a quota was topped up by: upgrade the aggregator to %s or later",
-				store.ErrIncompatible, was.Lambda, least)
+	if it := items[key]; it != nil {
+		v, want := versionOf(schema.DecodeVersion(it)), Versions{ClientMin: least}
+		next, err := raise(v, want)
+		switch {
+		case err != nil:
+			return err
+		case v.Lambda != "" && v.lambdaIsBelow(least):
+			return fmt.Errorf("%w: its aggregator has the version %s, and would take away what a quota was topped up by: upgrade the aggregator to %s or later",
+				store.ErrIncompatible, v.Lambda, least)
+		case next != v:
+			if _, err := changeRecord(ctx, s.conn, op, func(_ item, was schema.Version) (schema.Version, error) {
+				v, err := raise(versionOf(was), want)
+				was.ClientMin = v.ClientMin
+				return was, err
+			}); err != nil {
+				return err
+			}
 		}
-		v, err := raise(versionOf(was), Versions{ClientMin: least})
-		was.ClientMin = v.ClientMin
-		return was, err
-	})
-	if err == nil {
-		s.hasTopUps.Store(true)
 	}
-	return err
+	s.hasTopUps.Store(true)
+	return nil
 }

@@ -349,13 +349,14 @@ func TestTopUpsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 		record := func(lambda string) {
 			fixture.Put(t, w.Engine, schema.EncodeVersion(schema.Version{Schema: dynamo.SchemaVersion, ClientMin: "0.15.0", Lambda: lambda, Updated: time.Now()}))
 		}
-		record("0.16.2")
-		if _, err := w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 1})); !errors.Is(err, store.ErrIncompatible) || !strings.Contains(err.Error(), "0.16.2") {
+		record("0.16.2") // without spread index keys, as the Python package has it
+		old := w.Open(dynamo.Options{})
+		if _, err := old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 1})); !errors.Is(err, store.ErrIncompatible) || !strings.Contains(err.Error(), "0.16.2") {
 			t.Errorf("an old aggregator: %v", err)
 		}
-		_, err := w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rate": 1}))
+		_, err := old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rate": 1}))
 		w.Must(err)
-		_, err = w.Store.ResetBucket(t.Context(), resetOf("", "rate"))
+		_, err = old.ResetBucket(t.Context(), resetOf("", "rate"))
 		w.Must(err)
 		for _, lambda := range []string{"0.17.0", ""} {
 			record(lambda)
