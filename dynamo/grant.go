@@ -300,7 +300,7 @@ func (g *grant) isSame(done *schema.Operation) bool {
 	return maps.EqualFunc(done.Amounts, g.asked, func(given, asked int64) bool { return g.kind == schema.OperationReset || given <= asked })
 }
 
-// ErrKeyUsed: the key of a [Cause] was used for another change. See [KeyUsedError].
+// ErrKeyUsed says that the key of a [Cause] was used for another change. See [KeyUsedError].
 var ErrKeyUsed = errors.New("idempotency key used for another change")
 
 // A KeyUsedError says that the key of a change was used for another change of the same bucket, and

@@ -2,7 +2,6 @@ package dynamo_test
 
 import (
 	"fmt"
-	"maps"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -15,10 +14,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-func init() {
-	maps.Copy(lawWrites, map[string]func(*ledger) bool{"reset": (*ledger).reset, "grant a top-up": (*ledger).grantTopUp})
-}
 
 // reset makes limits full, as an operator does.
 func (l *ledger) reset() bool {

@@ -46,42 +46,22 @@ type Given struct {
 // two shards that hold the same share would both get it. Shards of a half-done doubling are whole,
 // and each gets what its own number says.
 func (d *Driver) Grant(ctx context.Context, acct *memory.Account, g *Grant) (Given, error) {
-	b := g.Bucket
 	for tries := range grantTries {
 		if tries > 0 {
 			if err := d.Pause(ctx, nil, tries+process.FreeTries); err != nil {
 				return Given{}, err
 			}
 		}
-		images, err := d.ReadShards(ctx, acct, b)
+		images, err := d.shardsFor(ctx, acct, g)
 		if err != nil {
 			return Given{}, err
-		}
-		if g.Write != nil && len(images) > 0 && !plan.IsWhole(images) && !plan.AreStamped(images) {
-			if _, err := d.Mend(ctx, acct, b, nil); err != nil {
-				return Given{}, err
-			}
-			if images, err = d.ReadShards(ctx, acct, b); err != nil {
-				return Given{}, err
-			}
-		}
-		if len(images) == 0 {
-			return Given{}, &store.NotFoundError{
-				Kind: "bucket", Name: b.Resource + " of " + b.Entity, Hint: "it was not used yet or has expired, so its limits are full: check the names, or acquire once, 0 tokens for instance",
-			}
 		}
 		m := d.Moment()
 		refills, given, err := d.grants(ctx, acct, g, images, m.Now)
 		if err != nil || g.Write == nil {
 			return given, err
 		}
-		of := make([]store.Bucket, len(refills))
-		for i, r := range refills {
-			of[i] = r.Bucket
-		}
-		joint, err := d.SendJoint(ctx, acct, of, func(i int) *store.Image { return plan.AfterRefill(refills[i]) }, m, func(ctx context.Context) (store.Joint, error) {
-			return g.Write(ctx, refills, given)
-		})
+		joint, err := d.sendGrant(ctx, acct, g, refills, given, m)
 		switch {
 		case errors.Is(err, store.ErrConflict):
 		case err != nil:
@@ -91,6 +71,39 @@ func (d *Driver) Grant(ctx context.Context, acct *memory.Account, g *Grant) (Giv
 		}
 	}
 	return Given{}, fmt.Errorf("%s: other writers came first %d times: %w", g.verb(), grantTries, store.ErrConflict)
+}
+
+// shardsFor reads the shards for a grant, and mends a set that is not whole.
+func (d *Driver) shardsFor(ctx context.Context, acct *memory.Account, g *Grant) ([]*store.Image, error) {
+	b := g.Bucket
+	images, err := d.ReadShards(ctx, acct, b)
+	if err != nil {
+		return nil, err
+	}
+	if g.Write != nil && len(images) > 0 && !plan.IsWhole(images) && !plan.AreStamped(images) {
+		if _, err := d.Mend(ctx, acct, b, nil); err != nil {
+			return nil, err
+		}
+		if images, err = d.ReadShards(ctx, acct, b); err != nil {
+			return nil, err
+		}
+	}
+	if len(images) == 0 {
+		return nil, &store.NotFoundError{
+			Kind: "bucket", Name: b.Resource + " of " + b.Entity, Hint: "it was not used yet or has expired, so its limits are full: check the names, or acquire once, 0 tokens for instance",
+		}
+	}
+	return images, nil
+}
+
+// sendGrant sends the writes of a grant, and remembers what they met.
+func (d *Driver) sendGrant(ctx context.Context, acct *memory.Account, g *Grant, refills []*store.Refill, given Given, m memory.Moment) (store.Joint, error) {
+	of := make([]store.Bucket, len(refills))
+	for i, r := range refills {
+		of[i] = r.Bucket
+	}
+	after := func(i int) *store.Image { return plan.AfterRefill(refills[i]) }
+	return d.SendJoint(ctx, acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return g.Write(ctx, refills, given) })
 }
 
 // grants works out the writes of a grant, on images that were read before the configuration is.
