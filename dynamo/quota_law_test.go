@@ -45,6 +45,9 @@ type ledger struct {
 	//
 	// Invariant: it is never negative. Otherwise tokens were there twice.
 	slack map[lawPeriod]int64
+	// operation is the operator's grant under way, and granted what a reset then gives.
+	operation *plan.Grant
+	granted   []lawGrant
 }
 
 type lawPeriod struct {
@@ -107,7 +110,7 @@ func TestQuotasOverAnyWrites(t *testing.T) {
 
 var lawWrites = map[string]func(*ledger) bool{
 	"time": (*ledger).pass, "edit": (*ledger).edit, "take": (*ledger).take, "refill": (*ledger).refill, "settle": (*ledger).settle, "return": (*ledger).giveBack,
-	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal,
+	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal, "reset": (*ledger).reset, "grant a top-up": (*ledger).grantTopUp,
 }
 
 // clock is the time by a process's clock.

@@ -93,7 +93,7 @@ func (l *ledger) checkRenewal(img *store.Image, before []*store.Image, amounts [
 		for i := range img.Limits {
 			s := &img.Limits[i]
 			old, _ := was.Limit(s.Name)
-			if old.Renewal == nil || s.Renewal == nil {
+			if old.Renewal == nil || s.Renewal == nil || l.operation != nil && amountOf(l.operation.Amounts, s.Name).Limit != "" {
 				continue
 			}
 			renewed := old.Renewal.Next(was.RefilledAt) <= img.RefilledAt

@@ -17,10 +17,11 @@ import (
 // only if the item is still the one seen:
 //
 //	SET    rf; ttl; vu; cp, ra, rp, rsched of changed limits; sched_tz; new limits whole;
-//	       the owner; shard_count; gc of quotas that get another share
+//	       the owner; shard_count; gc of quotas that get another share, and their tu if an
+//	       operator tops them up
 //	REMOVE vu, ttl, removed limits whole; tu of quotas that get another share; rsched, gc, tu
 //	       of limits that are no quotas any more
-//	ADD    tk earned − debit, tc + debit, wcu alike; dn
+//	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
@@ -247,7 +248,7 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 	}
 }
 
-// describeGrant makes a quota's grant the share that it has after a refill, without a top-up. The
+// describeGrant makes a quota's grant the share that it has after a refill, with what the refill tops it up by. The
 // item says among how many shards the quota was divided, as a peer's do. A peer that doubles the bucket
 // guesses it otherwise from the balance, and makes tokens if less than a half is left.
 func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
@@ -260,10 +261,20 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 	case c.Kind == store.RemoveLimit:
 	case next != nil && (c.Renews || was.Renewal == nil):
 		w.Set(l.Grant(), l.Number('g', int64(cmp.Or(r.ShardCount, r.Seen.ShardCount))))
-		w.Remove(l.TopUp())
+		switch {
+		case c.TopUp != 0:
+			w.Set(l.TopUp(), l.Number('y', c.TopUp))
+		case !r.Loose: // a loose refill may come after a top-up that it has not seen
+			w.Remove(l.TopUp())
+		}
+	case next != nil && c.TopUp != 0:
+		w.Add(l.TopUp(), l.Number('y', c.TopUp))
 	case next == nil && was.Renewal != nil:
 		w.Remove(l.Grant())
 		w.Remove(l.TopUp())
+	}
+	if c.Resets {
+		w.Add(l.Resets(), l.Number('n', 1))
 	}
 }
 

@@ -366,6 +366,10 @@ type Change struct {
 	// Renews ends what a shard was Granted of a quota: the write begins a period, or gives the
 	// shard another share. A limit that becomes a quota has no grant.
 	Renews bool
+	// TopUp, a part of Earned, raises what a shard may hold of a quota until its period ends.
+	// Resets counts a reset of a quota by an operator.
+	TopUp  int64
+	Resets bool
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
@@ -506,8 +510,7 @@ type Delta struct {
 	AtMost int64
 	// Covered says that the balance before the write must suffice for the debit.
 	Covered bool
-	// Pinned says that the balance before the write must equal AtMost.
-	Pinned bool
+	Pinned  bool // the balance before the write must equal AtMost
 }
 
 // A ConfigKey names one level of configuration. In order, the levels are: an entity's

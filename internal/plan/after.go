@@ -124,6 +124,13 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Renews {
 		s.Granted = nil
 	}
+	if ch.TopUp != 0 {
+		granted := store.Granted{TopUp: ch.TopUp}
+		if s.Granted != nil {
+			granted.Shards, granted.TopUp = s.Granted.Shards, s.Granted.TopUp+ch.TopUp
+		}
+		s.Granted = &granted
+	}
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params = ch.Params
 	}

@@ -27,6 +27,8 @@ type Debit struct {
 	// Ahead is how long the limits may still have to earn what the write debits, in
 	// milliseconds (ADR 035). The balances may then fall below zero.
 	Ahead int64
+	// Grant is what an operator gives the item besides; nil if nothing.
+	Grant *Grant
 }
 
 // AheadOf is what a share of a limit may still have to earn of an amount, if it may take
@@ -180,7 +182,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 			return ch
 		}
 	}
-	_, capacity, delta, clamped := edited(img, s, next, now)
+	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
@@ -209,6 +211,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	case ch.Debit > 0 && !d.Settling:
 		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
+	d.Grant.grant(&ch, img, s, next, part, now)
 	return ch
 }
 
@@ -222,6 +225,9 @@ func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bo
 			Limit: l.Name, Kind: store.AddLimit, Params: l.Params(),
 			Earned: Share(l.Params(), img.Shard, img.ShardCount).Capacity,
 			Debit:  AmountOf(d.Amounts, l.Name),
+		}
+		if a := d.Grant.of(l.Name); a != nil && l.Renews != nil && !d.Grant.Resets {
+			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
 		short = short || ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)

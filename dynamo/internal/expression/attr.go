@@ -76,6 +76,7 @@ var (
 	renewal  = fieldOf(schema.FieldRSched)
 	grant    = fieldOf(schema.FieldGrantCount)
 	topUp    = fieldOf(schema.FieldToppedUp)
+	resets   = fieldOf(schema.FieldResets)
 )
 
 // fieldOf is the kind of a limit's field.
@@ -107,6 +108,9 @@ func (l Limit) Grant() Attr { return l.attr(grant) }
 
 // TopUp is what somebody has added to a quota for its period.
 func (l Limit) TopUp() Attr { return l.attr(topUp) }
+
+// Resets counts the operators' resets of a quota.
+func (l Limit) Resets() Attr { return l.attr(resets) }
 
 // Fields is the number of fields that a limit may have on a bucket item.
 const Fields = len(schema.LimitFields)

@@ -119,6 +119,13 @@ func entities(w *world) {
 		}
 		return nil
 	})
+	cause := dynamo.Cause{Key: "once"}
+	w.stored("ResetBucket", always, func() error {
+		return errOf(s.ResetBucket(ctx, dynamo.Reset{Entity: "key", Resource: testbed.Resource, Cause: cause}))
+	})
+	w.stored("TopUpBucket", always, func() error {
+		return errOf(s.TopUpBucket(ctx, dynamo.TopUp{Entity: "key", Resource: testbed.Resource, Amounts: map[string]int64{"rph": 1}}))
+	})
 	w.stored("DeleteEntity", always, func() error { return errOf(s.DeleteEntity(ctx, "key")) })
 }
 
