@@ -132,8 +132,11 @@ type Image struct {
 	// RenewsByDefault says that limits of the item renew which do not say so themselves; only a
 	// peer writes that.
 	RenewsByDefault bool
-	// Disabled is an operator's switch: no tokens may be acquired.
-	Disabled bool
+	// Disabled is an operator's switch: no tokens may be acquired. DisabledUntil is when
+	// it ends, 0 if never. The item keeps both until a write removes them: see
+	// [Refill.Enables].
+	Disabled      bool
+	DisabledUntil int64
 	// Features are those of a peer that the item uses. An item that is not
 	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
 	// limiter leaves it alone.
@@ -347,6 +350,9 @@ type Refill struct {
 	// Owner, if not nil, replaces the owner that the item has copied.
 	Owner *Owner
 	Turn  *Turn // as in [Take]
+	// Enables removes Disabled from the item. It requires that the item still has the
+	// DisabledUntil seen, which has passed.
+	Enables bool
 }
 
 // A Change is what a [Refill] does to one limit. The balance changes by Earned less
@@ -534,7 +540,8 @@ type Config struct {
 	// OnUnavailable is set only at system level.
 	OnUnavailable OnUnavailable
 	// Disabled and Cascade are policies of an entity or resource level.
-	Disabled, Cascade Policy
+	Disabled Switch
+	Cascade  Policy
 	// Features are those of a peer that the limits use.
 	Features Features
 }

@@ -37,7 +37,10 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	if c.OnUnavailable != "" {
 		item[OnUnavailable] = S(string(c.OnUnavailable))
 	}
-	putPolicy(item, Disabled, c.Disabled)
+	putPolicy(item, Disabled, c.Disabled.Policy)
+	if c.Disabled.Until != 0 {
+		item[DisabledUntil] = N(c.Disabled.Until)
+	}
 	putPolicy(item, Cascade, c.Cascade)
 	for _, l := range c.Limits {
 		item[configPrefix+l.Name+"_"+FieldCapacity] = N(l.Capacity)
@@ -124,7 +127,12 @@ func DecodeConfig(item Item) (*store.Config, error) {
 	default:
 		return nil, corrupt(item, OnUnavailable, `it is neither "block" nor "allow"`)
 	}
-	c.Disabled, c.Cascade = policy(item[Disabled]), policy(item[Cascade])
+	c.Disabled.Policy, c.Cascade = policy(item[Disabled]), policy(item[Cascade])
+	if until, ok := item[DisabledUntil]; ok && c.Disabled.Policy != store.Inherit { // a peer removes the switch alone
+		if c.Disabled.Until, ok = integer(until); !ok {
+			return nil, corrupt(item, DisabledUntil, badNumber)
+		}
+	}
 	limits := map[string]*configScan{}
 	for attr, v := range item {
 		prefix, name, field, ok := splitConfigAttr(attr)
