@@ -11,7 +11,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -25,31 +24,35 @@ const (
 	settling = time.Second
 	// markers is how many buckets are marked at once.
 	markers = 8
+	// markPasses is how often a bucket is read. Each further pass follows a change by others.
+	markPasses = 12
+	// markAttempts is how often a mark is sent again that met a conflict, or was throttled.
+	markAttempts = 8
+	markBackoff  = 50 * time.Millisecond // doubled for each attempt; the wait is drawn from 0 up to it
 )
 
 // A marking makes the buckets below a level follow the switches that hold for each of them
 // (ADR 045):
 //
-//	operator  ── disables the level ─▶ reads the switches, marks each item ─▶ reads them again
-//	another   ─────────── enables the level ─▶ reads the switches, removes the marks ─▶ …
+//	operator  ── disables the level ─▶ reads the switches ───── marks each item ─▶ reads them again
+//	another   ────────── enables the level ─▶ reads the switches ─▶ removes the marks ─▶ …
 //
 // Two operators may mark an item in another order than they changed the level. So whoever has
 // marked a bucket reads its switches again, and marks it again if they have changed: the last
-// one to write to the item is followed by a read that comes after both changes.
+// write to an item is followed by a read that comes after both changes.
 type marking struct {
 	store    *Store
 	progress func(Switched)
 
 	mu    sync.Mutex
-	done  map[store.Bucket]bool // of shard 0: buckets that exist, and follow
-	found int
+	found map[store.Bucket]marked // of shard 0: what became of those that exist
 	count Switched
 	errs  []error
 }
 
 // markAll marks the buckets below a level, which are searched for twice.
 func (s *Store) markAll(ctx context.Context, k store.ConfigKey, to store.Policy, progress func(Switched)) (Switched, error) {
-	m := &marking{store: s, progress: progress, done: map[store.Bucket]bool{}}
+	m := &marking{store: s, progress: progress, found: map[store.Bucket]marked{}}
 	for again := range 2 {
 		if again > 0 && to == store.Yes {
 			if err := conn.Sleep(ctx, settling); err != nil {
@@ -60,20 +63,16 @@ func (s *Store) markAll(ctx context.Context, k store.ConfigKey, to store.Policy,
 		m.search(ctx, k)
 	}
 	if err := errors.Join(m.errs...); err != nil {
-		return m.count, &store.IncompleteError{Entity: k.Entity, Resource: k.Resource, Reached: m.count.Reached, Of: m.found, Err: err}
+		return m.count, &store.IncompleteError{Entity: k.Entity, Resource: k.Resource, Reached: m.count.Reached, Of: len(m.found), Err: err}
 	}
 	return m.count, nil
 }
 
-// search marks the buckets below a level that do not follow yet. It ends with the first
-// bucket that cannot be marked.
+// search marks the buckets below a level. It ends with the first bucket that cannot be marked.
 func (m *marking) search(ctx context.Context, k store.ConfigKey) {
 	var work sync.WaitGroup
 	places := make(chan struct{}, markers)
 	err := m.store.bucketsBelow(ctx, k, func(b store.Bucket) error {
-		if m.isDone(b) {
-			return nil
-		}
 		places <- struct{}{}
 		if m.hasFailed() {
 			return conn.ErrStop
@@ -88,31 +87,27 @@ func (m *marking) search(ctx context.Context, k store.ConfigKey) {
 	m.failed(err)
 }
 
-// isDone reports whether a bucket follows already.
-func (m *marking) isDone(b store.Bucket) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.done[b]
-}
-
-// end counts a bucket.
+// end counts a bucket, once in both searches.
 func (m *marking) end(b store.Bucket, is marked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case is.err != nil:
-		m.found++
+	was, again := m.found[b]
+	if is.err != nil {
 		m.errs = append(m.errs, is.err)
-		return
-	case !is.exists:
+	}
+	if is.err == nil && !is.exists {
 		return
 	}
-	m.found++
-	m.done[b] = true
-	m.count.Reached++
-	if is.changed {
+	if m.found[b] = is; is.err != nil {
+		return
+	}
+	if is.changed && !was.changed {
 		m.count.Changed++
 	}
+	if again {
+		return
+	}
+	m.count.Reached++
 	if m.progress != nil {
 		m.progress(m.count)
 	}
@@ -175,26 +170,39 @@ type marked struct {
 	err             error
 }
 
-// markBucket makes the items of a bucket follow the switches that hold for it.
+// markBucket makes the items of a bucket follow the switches that hold for it. It ends with a
+// read of the switches, and then of the shards, that finds nothing to change. So shards that
+// are made meanwhile of others, which were not marked yet, are found. A shard that is made of
+// a marked one has its mark.
 func (s *Store) markBucket(ctx context.Context, b store.Bucket) (m marked) {
 	op := fmt.Sprintf("mark the bucket of %s for %s", b.Entity, b.Resource)
-	for range conn.AdminAttempts {
+	shards := 1
+	for range markPasses {
 		is, err := s.disabling(ctx, b)
 		if err != nil {
 			m.err = err
 			return m
 		}
-		now := s.markShards(ctx, op, b, is)
-		m.exists, m.changed, m.err = now.exists, m.changed || now.changed, now.err
-		if now.err != nil || !now.changed {
+		images, err := s.Buckets(ctx, b.Entity, b.Resource, shards)
+		if err != nil {
+			m.err = err
 			return m
 		}
-		again, err := s.disabling(ctx, b)
-		if m.err = err; err != nil || again.Disabled == is.Disabled && again.Until == is.Until {
+		m.exists, shards = m.exists || len(images) > 0, max(shards, len(images))
+		differ := slices.DeleteFunc(images, func(img *store.Image) bool {
+			return img.Disabled == is.Disabled && img.DisabledUntil == is.Until
+		})
+		if len(differ) == 0 {
 			return m
+		}
+		for _, img := range differ {
+			if m.err = s.mark(ctx, op, img.Bucket, is); m.err != nil {
+				return m
+			}
+			m.changed = true
 		}
 	}
-	m.err = fmt.Errorf("%s: others change its switches: %w: try again", op, store.ErrConflict)
+	m.err = fmt.Errorf("%s: others change its switches or its shards: %w: try again", op, store.ErrConflict)
 	return m
 }
 
@@ -215,51 +223,17 @@ func (s *Store) disabling(ctx context.Context, b store.Bucket) (store.Disabling,
 	return of.At(s.conn.Clock.Now().UnixMilli()), nil
 }
 
-// markShards marks the shards of a bucket that are different. A shard may be made meanwhile
-// of one that was not marked yet. The sibling then has a larger number of shards, which the
-// sibling's mark shows: the shards are read again up to that number. A marked shard makes
-// no other.
-func (s *Store) markShards(ctx context.Context, op string, b store.Bucket, is store.Disabling) (m marked) {
-	for shards := 1; ; {
-		images, err := s.Buckets(ctx, b.Entity, b.Resource, shards)
-		if err != nil {
-			m.err = err
-			return m
-		}
-		m.exists = len(images) > 0
-		shards = max(shards, len(images))
-		most := shards
-		for _, img := range images {
-			most = max(most, img.ShardCount)
-			if img.Disabled == is.Disabled && (!is.Disabled || img.DisabledUntil == is.Until) {
-				continue
-			}
-			after, err := s.mark(ctx, op, img.Bucket, is)
-			if err != nil {
-				m.err = err
-				return m
-			}
-			m.changed, most = true, max(most, after)
-		}
-		if most <= shards {
-			return m
-		}
-		shards = most
-	}
-}
-
 // mark disables or enables an item, whatever it holds:
 //
 //	SET     disabled; disabled_until, or REMOVE it
 //	REMOVE  disabled, disabled_until
 //	if      there is an item
 //
-// It returns the number of shards of the item, 0 if there is none. A mark moves no stamp:
-// every write to the item is conditional on the mark.
-func (s *Store) mark(ctx context.Context, op string, b store.Bucket, is store.Disabling) (shards int, err error) {
+// A mark moves no stamp: every write to the item is conditional on the mark.
+func (s *Store) mark(ctx context.Context, op string, b store.Bucket, is store.Disabling) error {
 	in := &dynamodb.UpdateItemInput{
-		TableName: s.conn.Table, Key: s.bucketKey(b), ConditionExpression: aws.String("attribute_exists(PK)"),
-		UpdateExpression: aws.String("REMOVE disabled, disabled_until"), ReturnValues: types.ReturnValueAllNew,
+		Key: s.bucketKey(b), ConditionExpression: aws.String("attribute_exists(PK)"),
+		UpdateExpression: aws.String("REMOVE disabled, disabled_until"),
 	}
 	switch {
 	case is.Disabled && is.Until != 0:
@@ -270,28 +244,16 @@ func (s *Store) mark(ctx context.Context, op string, b store.Bucket, is store.Di
 		in.ExpressionAttributeValues = item{":true": schema.Bool(true)}
 	}
 	for attempt := 0; ; attempt++ {
-		out, err := conn.Call(ctx, s.conn, op, s.conn.API.UpdateItem, in)
-		if _, gone := conn.ConditionFailed(err); gone {
-			return 0, nil
-		}
-		if err == nil {
-			img, err := schema.DecodeBucket(out.Attributes)
-			if err != nil {
-				return 0, err
-			}
-			return img.ShardCount, nil
+		err := s.conn.UpdateItem(ctx, op, in)
+		if _, gone := conn.ConditionFailed(err); err == nil || gone {
+			return nil
 		}
 		// The bucket of somebody who calls too often is throttled just when it is to be disabled.
 		if busy := errors.Is(err, store.ErrThrottled) || errors.Is(err, store.ErrConflict); !busy || attempt == markAttempts {
-			return 0, err
+			return err
 		}
 		if err := conn.Sleep(ctx, conn.Backoff(markBackoff, attempt)); err != nil {
-			return 0, s.conn.Translate(op, err)
+			return s.conn.Translate(op, err)
 		}
 	}
 }
-
-const (
-	markAttempts = 8
-	markBackoff  = 50 * time.Millisecond // doubled for each attempt; the wait is drawn from 0 up to it
-)

@@ -154,8 +154,12 @@ func describeItem(w *expression.Write, r *store.Refill) {
 		w.Remove(expression.Disabled)
 		w.Remove(expression.DisabledUntil)
 		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
+	case r.Seen.Disabled && r.Seen.DisabledUntil != 0:
+		w.Require(expression.Disabled.Exists())
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
 	case r.Seen.Disabled:
 		w.Require(expression.Disabled.Exists())
+		w.Require(expression.DisabledUntil.Absent())
 	default:
 		w.Require(expression.Disabled.Absent())
 	}

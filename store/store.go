@@ -316,7 +316,7 @@ type NamedParams struct {
 }
 
 // A Refill accrues, debits and repairs a bucket in one write. It requires that the
-// stamp, ValidUntil, the number of shards and Disabled are still those of Seen. A
+// stamp, ValidUntil, the number of shards, Disabled and DisabledUntil are still those of Seen. A
 // refill repairs if it changes, adds or removes a limit, or restamps the owner. It then
 // also requires every limit's parameters and the owner of the image, because peers
 // change those without moving the stamp. A refill also debits the hidden write limit,
@@ -422,6 +422,9 @@ type Create struct {
 	Owner      Owner
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
 	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
+	// Disabled and DisabledUntil are as in [Image]. A shard has those of its sibling.
+	Disabled      bool
+	DisabledUntil int64
 }
 
 // Stamp is the stamp of the item.
@@ -437,7 +440,7 @@ type NewLimit struct {
 // A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the
 // sibling gives the opening balances in the same transaction. Without one, the shard
 // opens empty, and the sibling must not exist. Shard 0, unless it is the one born, must
-// then have the shard count that the new shard gets.
+// then have the shard count that the new shard gets, and be Disabled if that is.
 type Birth struct {
 	Create
 	// Donor is the sibling's write, which debits the sibling by the new shard's opening

@@ -15,6 +15,7 @@ func ImageOf(n *store.Create) *store.Image {
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,
+		Disabled: n.Disabled, DisabledUntil: n.DisabledUntil,
 		Writes: stateOf(&n.Writes),
 	}
 	for i := range n.Limits {

@@ -456,6 +456,12 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	if c.ValidUntil != 0 {
 		item[ValidUntil] = N(c.ValidUntil)
 	}
+	if c.Disabled {
+		item[Disabled] = Bool(true)
+	}
+	if c.DisabledUntil != 0 {
+		item[DisabledUntil] = N(c.DisabledUntil)
+	}
 	putLimit(item, &c.Writes, c.ShardCount)
 	for i := range c.Limits {
 		putLimit(item, &c.Limits[i], c.ShardCount)
