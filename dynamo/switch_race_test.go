@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,21 +113,35 @@ func TestTheItemsFollowTheLastOfTwoOperators(t *testing.T) {
 		name      string
 		first, by store.ConfigKey
 		then      store.Policy
+		isLate    bool // the bucket is there when the first operator searches for the second time
 		want      string
 	}{
-		{"one level", theEntity, theEntity, store.Inherit, "on"},
-		{"the resource, then the entity is enabled", theResource, theEntity, store.No, "on"},
-		{"the entity, then its resource too", theEntity, theResource, store.Yes, "off"},
+		{"one level", theEntity, theEntity, store.Inherit, false, "on"},
+		{"one level, and a late bucket", theEntity, theEntity, store.Inherit, true, "on"},
+		{"the resource, then the entity is enabled", theResource, theEntity, store.No, false, "on"},
+		{"the resource, then the entity is enabled, and a late bucket", theResource, theEntity, store.No, true, "on"},
+		{"the entity, then its resource too", theEntity, theResource, store.Yes, false, "off"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inTownship(t, func(w *township) {
 				fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
-				w.must(w.asks(w.client(w.api.Table), "user"))
-				first, raced := w.open(faults.Wrap(w.api.Table, once(isMark, func() { w.sets(tt.by, tt.then) }))), false
-				second := w.api.Ops()
+				raced := false
+				first := w.open(faults.Wrap(w.api.Table, once(isMark, func() {
+					raced = true
+					w.sets(tt.by, tt.then)
+				})))
+				var late sync.WaitGroup
+				if tt.isLate {
+					late.Go(func() {
+						time.Sleep(500 * time.Millisecond)
+						fixture.PutBucket(w.T, w.Store, w.api.Table, "user", "gpt-4", 0, 1)
+					})
+				} else {
+					w.must(w.asks(w.client(w.api.Table), "user"))
+				}
 				_, err := first.SetSwitch(w.Context(), tt.first, dynamo.Switch{Policy: store.Yes}, nil)
 				w.must(err)
-				raced = len(w.api.Ops()) > len(second)
+				late.Wait()
 				w.wantMarks("user", "gpt-4", tt.want)
 				if !raced {
 					t.Error("they did not race")
