@@ -24,7 +24,7 @@ var (
 	everything  = store.ConfigKey{Entity: "user", Resource: store.DefaultResource}
 )
 
-// sets sets a switch without an end.
+// sets changes a switch, without an end.
 func (w *township) sets(k store.ConfigKey, p store.Policy) dynamo.Switched {
 	w.Helper()
 	n, err := w.SetSwitch(w.Context(), k, dynamo.Switch{Policy: p}, nil)
@@ -48,13 +48,13 @@ func (w *township) marks(entity, resource string) string {
 			shards = append(shards, "on")
 		}
 	}
-	return strings.Join(shards, " ")
+	return strings.Join(shards, "+")
 }
 
-func (w *township) wantMarks(entity, resource, want string) {
+func (w *township) wantMarks(entity, want string) {
 	w.Helper()
-	if got := w.marks(entity, resource); got != want {
-		w.Errorf("the bucket of %s for %s is %q, want %q", entity, resource, got, want)
+	if got := w.marks(entity, "gpt-4"); got != want {
+		w.Errorf("the bucket of %s is %q, want %q", entity, got, want)
 	}
 }
 
@@ -179,39 +179,39 @@ func TestASwitchReachesTheBucketsBelow(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(*township) dynamo.Switched
-		want string // the buckets of user for gpt-4, user for gpt-3, other for gpt-4
+		want string
 		n    dynamo.Switched
 	}{
-		{"an entity for a resource", func(w *township) dynamo.Switched { return w.sets(theEntity, store.Yes) }, "off off, on, on", dynamo.Switched{Reached: 1, Changed: 1}},
-		{"an entity", func(w *township) dynamo.Switched { return w.sets(everything, store.Yes) }, "off off, off, on", dynamo.Switched{Reached: 2, Changed: 2}},
-		{"a resource", func(w *township) dynamo.Switched { return w.sets(theResource, store.Yes) }, "off off, on, off", dynamo.Switched{Reached: 2, Changed: 2}},
+		{"an entity for a resource", func(w *township) dynamo.Switched { return w.sets(theEntity, store.Yes) }, "user off+off, its gpt-3 on, other on", dynamo.Switched{Reached: 1, Changed: 1}},
+		{"an entity", func(w *township) dynamo.Switched { return w.sets(everything, store.Yes) }, "user off+off, its gpt-3 off, other on", dynamo.Switched{Reached: 2, Changed: 2}},
+		{"a resource", func(w *township) dynamo.Switched { return w.sets(theResource, store.Yes) }, "user off+off, its gpt-3 on, other off", dynamo.Switched{Reached: 2, Changed: 2}},
 		{"twice", func(w *township) dynamo.Switched {
 			w.sets(theResource, store.Yes)
 			return w.sets(everything, store.Yes)
-		}, "off off, off, off", dynamo.Switched{Reached: 2, Changed: 1}},
+		}, "user off+off, its gpt-3 off, other off", dynamo.Switched{Reached: 2, Changed: 1}},
 		{"a resource, but not an entity that is enabled", func(w *township) dynamo.Switched {
 			w.sets(theEntity, store.No)
 			return w.sets(theResource, store.Yes)
-		}, "on on, on, off", dynamo.Switched{Reached: 2, Changed: 1}},
+		}, "user on+on, its gpt-3 on, other off", dynamo.Switched{Reached: 2, Changed: 1}},
 		{"an entity that is enabled while its resource is not", func(w *township) dynamo.Switched {
 			w.sets(theResource, store.Yes)
 			return w.sets(theEntity, store.No)
-		}, "on on, on, off", dynamo.Switched{Reached: 1, Changed: 1}},
+		}, "user on+on, its gpt-3 on, other off", dynamo.Switched{Reached: 1, Changed: 1}},
 		{"removed, while the next level disables", func(w *township) dynamo.Switched {
 			w.sets(theResource, store.Yes)
 			w.sets(theEntity, store.No)
 			return w.sets(theEntity, store.Inherit)
-		}, "off off, on, off", dynamo.Switched{Reached: 1, Changed: 1}},
+		}, "user off+off, its gpt-3 on, other off", dynamo.Switched{Reached: 1, Changed: 1}},
 		{"removed", func(w *township) dynamo.Switched {
 			w.sets(theResource, store.Yes)
 			return w.sets(theResource, store.Inherit)
-		}, "on on, on, on", dynamo.Switched{Reached: 2, Changed: 2}},
+		}, "user on+on, its gpt-3 on, other on", dynamo.Switched{Reached: 2, Changed: 2}},
 		{"with an end, and the next level with a later one", func(w *township) dynamo.Switched {
 			w.must(errOf(w.SetSwitch(w.Context(), theResource, dynamo.Switch{Policy: store.Yes, Until: time.Now().Add(2 * time.Hour)}, nil)))
 			n, err := w.SetSwitch(w.Context(), theEntity, dynamo.Switch{Policy: store.Yes, Until: time.Now().Add(time.Hour)}, nil)
 			w.must(err)
 			return n
-		}, "off until 2h0m0s off until 2h0m0s, on, off until 2h0m0s", dynamo.Switched{Reached: 1}},
+		}, "user off until 2h0m0s+off until 2h0m0s, its gpt-3 on, other off until 2h0m0s", dynamo.Switched{Reached: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inTownship(t, func(w *township) {
@@ -220,7 +220,8 @@ func TestASwitchReachesTheBucketsBelow(t *testing.T) {
 				w.took("gpt-3", 1)
 				w.must(w.asks(w.client(w.api.Table), "other"))
 				n := tt.do(w)
-				if got := w.marks("user", "gpt-4") + ", " + w.marks("user", "gpt-3") + ", " + w.marks("other", "gpt-4"); got != tt.want || n != tt.n {
+				got := fmt.Sprintf("user %s, its gpt-3 %s, other %s", w.marks("user", "gpt-4"), w.marks("user", "gpt-3"), w.marks("other", "gpt-4"))
+				if got != tt.want || n != tt.n {
 					t.Errorf("the buckets are %q, counted %+v, want %q and %+v", got, n, tt.want, tt.n)
 				}
 			})
@@ -264,7 +265,7 @@ func TestAnIncompleteSwitchIsCompletedByMakingItAgain(t *testing.T) {
 					t.Errorf("told of %d buckets", reached)
 				}
 				for i := range all {
-					w.wantMarks(fmt.Sprint("user-", i), "gpt-4", "off")
+					w.wantMarks(fmt.Sprint("user-", i), "off")
 				}
 			})
 		})

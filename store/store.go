@@ -552,16 +552,6 @@ type Config struct {
 // IsEvaluable reports whether this version can evaluate all features of the limits.
 func (c *Config) IsEvaluable() bool { return c.Features.Unsupported() == 0 }
 
-// A Policy is a switch that a level of configuration may leave to the next level.
-type Policy uint8
-
-// The values of a [Policy].
-const (
-	Inherit Policy = iota
-	Yes
-	No
-)
-
 // An Entity is a consumer: an API key, a user, a project.
 type Entity struct {
 	ID       string

@@ -1,5 +1,15 @@
 package store
 
+// A Policy is a yes or no that a level of configuration may leave to the next level.
+type Policy uint8
+
+// The values of a [Policy].
+const (
+	Inherit Policy = iota
+	Yes
+	No
+)
+
 // A Switch is an operator's decision at a level of configuration whether tokens may be
 // acquired. [Yes] disables. [No] enables, whatever the levels after this one say. The
 // zero Switch leaves it to the next level.
