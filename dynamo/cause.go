@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -22,23 +23,27 @@ const maxReason = 256
 
 // Check reports why an event cannot have a cause, as a [*store.ValidationError].
 func (c Cause) Check() error {
-	invalid := ""
-	switch {
-	case !utf8.ValidString(c.Reason):
-		invalid = "it is not UTF-8"
-	case utf8.RuneCountInString(c.Reason) > maxReason:
-		invalid = "use at most 256 characters"
-	}
-	for _, r := range c.Reason {
-		if !unicode.IsPrint(r) {
-			invalid = "use printable characters only, on one line"
-		}
-	}
-	if invalid != "" {
-		return &store.ValidationError{Field: "reason", Value: c.Reason, Reason: invalid}
+	if err := checkReason(c.Reason); err != nil {
+		return err
 	}
 	if c.Key != "" && !schema.IsOperationID(c.Key) {
 		return &store.ValidationError{Field: "idempotency key", Value: c.Key, Reason: `use 1 to 64 letters, digits, ".", "_", ":" and "-"`}
 	}
 	return nil
+}
+
+// checkReason reports why an event cannot have a reason.
+func checkReason(reason string) error {
+	invalid := ""
+	switch {
+	case !utf8.ValidString(reason):
+		invalid = "it is not UTF-8"
+	case utf8.RuneCountInString(reason) > maxReason:
+		invalid = "use at most 256 characters"
+	case strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }):
+		invalid = "use printable characters only, on one line"
+	default:
+		return nil
+	}
+	return &store.ValidationError{Field: "reason", Value: reason, Reason: invalid}
 }

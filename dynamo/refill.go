@@ -19,10 +19,10 @@ import (
 //	SET    rf; ttl; vu; cp, ra, rp, rsched of changed limits; sched_tz; new limits whole;
 //	       the owner; shard_count; gc of quotas that get another share, and their tu if an
 //	       operator tops them up
-//	REMOVE vu, ttl, removed limits whole; tu of quotas that get another share; rsched, gc, tu
-//	       of limits that are no quotas any more
+//	REMOVE disabled, disabled_until; vu, ttl, removed limits whole; tu of quotas that get another
+//	       share; rsched, gc, tu of limits that are no quotas any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
-//	if     rf, vu and shard_count as seen; disabled as seen;
+//	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
 //
@@ -150,9 +150,18 @@ func describeItem(w *expression.Write, r *store.Refill) {
 	default:
 		w.Require(expression.RF.Equals(w.Number(":seen", r.Seen.RefilledAt)))
 	}
-	if r.Seen.Disabled {
+	switch {
+	case r.Enables:
+		w.Remove(expression.Disabled)
+		w.Remove(expression.DisabledUntil)
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
+	case r.Seen.Disabled && r.Seen.DisabledUntil != 0:
 		w.Require(expression.Disabled.Exists())
-	} else {
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
+	case r.Seen.Disabled:
+		w.Require(expression.Disabled.Exists())
+		w.Require(expression.DisabledUntil.Absent())
+	default:
 		w.Require(expression.Disabled.Absent())
 	}
 	if r.Seen.HasValidUntil {

@@ -132,8 +132,11 @@ type Image struct {
 	// RenewsByDefault says that limits of the item renew which do not say so themselves; only a
 	// peer writes that.
 	RenewsByDefault bool
-	// Disabled is an operator's switch: no tokens may be acquired.
-	Disabled bool
+	// Disabled is an operator's switch: no tokens may be acquired. DisabledUntil is when
+	// it ends, 0 if never. The item keeps both until a write removes them: see
+	// [Refill.Enables].
+	Disabled      bool
+	DisabledUntil int64
 	// Features are those of a peer that the item uses. An item that is not
 	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
 	// limiter leaves it alone.
@@ -313,7 +316,7 @@ type NamedParams struct {
 }
 
 // A Refill accrues, debits and repairs a bucket in one write. It requires that the
-// stamp, ValidUntil, the number of shards and Disabled are still those of Seen. A
+// stamp, ValidUntil, the number of shards, Disabled and DisabledUntil are still those of Seen. A
 // refill repairs if it changes, adds or removes a limit, or restamps the owner. It then
 // also requires every limit's parameters and the owner of the image, because peers
 // change those without moving the stamp. A refill also debits the hidden write limit,
@@ -347,6 +350,9 @@ type Refill struct {
 	// Owner, if not nil, replaces the owner that the item has copied.
 	Owner *Owner
 	Turn  *Turn // as in [Take]
+	// Enables removes Disabled from the item. It requires that the item still has the
+	// DisabledUntil seen, which has passed.
+	Enables bool
 }
 
 // A Change is what a [Refill] does to one limit. The balance changes by Earned less
@@ -420,6 +426,9 @@ type Create struct {
 	Owner      Owner
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
 	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
+	// Disabled and DisabledUntil are as in [Image]. A shard has those of its sibling.
+	Disabled      bool
+	DisabledUntil int64
 }
 
 // Stamp is the stamp of the item.
@@ -435,7 +444,7 @@ type NewLimit struct {
 // A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the
 // sibling gives the opening balances in the same transaction. Without one, the shard
 // opens empty, and the sibling must not exist. Shard 0, unless it is the one born, must
-// then have the shard count that the new shard gets.
+// then have the shard count that the new shard gets, and be Disabled if that is.
 type Birth struct {
 	Create
 	// Donor is the sibling's write, which debits the sibling by the new shard's opening
@@ -537,23 +546,14 @@ type Config struct {
 	// OnUnavailable is set only at system level.
 	OnUnavailable OnUnavailable
 	// Disabled and Cascade are policies of an entity or resource level.
-	Disabled, Cascade Policy
+	Disabled Switch
+	Cascade  Policy
 	// Features are those of a peer that the limits use.
 	Features Features
 }
 
 // IsEvaluable reports whether this version can evaluate all features of the limits.
 func (c *Config) IsEvaluable() bool { return c.Features.Unsupported() == 0 }
-
-// A Policy is a switch that a level of configuration may leave to the next level.
-type Policy uint8
-
-// The values of a [Policy].
-const (
-	Inherit Policy = iota
-	Yes
-	No
-)
 
 // An Entity is a consumer: an API key, a user, a project.
 type Entity struct {

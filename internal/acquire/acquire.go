@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
@@ -82,12 +81,16 @@ func (s *sides) pursued() string {
 // known to be disabled. Otherwise the driver would debit the other bucket and have
 // to refund it.
 func (d *Driver) knownDisabled(child *Claim) error {
-	up := d.Uptime()
-	if d.isDisabled(child.acct, up) {
-		return disabledError(child.Bucket)
+	at := d.Moment()
+	if is := d.disabling(child.acct, at); is.Disabled {
+		return disabledError(child.Bucket, is)
 	}
-	if parent := child.acct.Owner(up, memory.ImageAge); parent != "" && d.isDisabled(d.accounts.of(parent, child.Resource), up) {
-		return disabledError(store.Bucket{Entity: parent, Resource: child.Resource})
+	parent := child.acct.Owner(at.Up, memory.ImageAge)
+	if parent == "" {
+		return nil
+	}
+	if is := d.disabling(d.accounts.of(parent, child.Resource), at); is.Disabled {
+		return disabledError(store.Bucket{Entity: parent, Resource: child.Resource}, is)
 	}
 	return nil
 }
@@ -133,7 +136,7 @@ func (d *Driver) revise(ctx context.Context, c *Claim, last *plan.Wanted, cmp *c
 	if w := c.acct.Wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
 		cmp = d.Inspector.compareIfDue(ctx, c, w)
 	}
-	if !d.Inspector.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
+	if !d.Inspector.await(ctx, cmp, left) || c.stands(c.acct.Wanted(), d.Now()) {
 		d.startUpkeep(ctx, c)
 		return false, nil
 	}
@@ -147,26 +150,27 @@ func (d *Driver) revise(ctx context.Context, c *Claim, last *plan.Wanted, cmp *c
 // answerUnasked answers a claim without asking the bucket, if the bucket is disabled
 // or is not to have the limits that the claim names.
 func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
-	if c.acct.IsDisabled(d.Uptime(), d.Config.TTL(), d.Config.Epoch()) {
-		return true, disabledError(c.Bucket)
+	at := d.Moment()
+	if is := c.acct.Disabling(at, d.Config.TTL(), d.Config.Epoch()); is.Disabled {
+		return true, disabledError(c.Bucket, is)
 	}
 	w := c.acct.Wanted()
-	if c.adopt(w); w == nil || !w.Disabled && !c.want.TakesNothing(&c.Terms) {
+	if c.adopt(w); w == nil || !w.IsDisabled(at.Now) && !c.want.TakesNothing(&c.Terms) {
 		return false, nil
 	}
-	if !d.Config.IsYoung(w, d.Uptime()) {
+	if !d.Config.IsYoung(w, at.Up) {
 		if cmp == nil {
 			cmp = d.Inspector.compare(ctx, c.acct, c.Bucket)
 		}
-		if !d.Inspector.await(ctx, cmp, left) && !w.Disabled {
+		if !d.Inspector.await(ctx, cmp, left) && !w.IsDisabled(at.Now) {
 			return false, nil // the remembered configuration is too old to answer by
 		}
 		w = c.acct.Wanted()
 		c.adopt(w)
 	}
-	switch {
-	case w.Disabled:
-		return true, disabledError(c.Bucket)
+	switch is := w.Switches.At(d.Now()); {
+	case is.Disabled:
+		return true, disabledError(c.Bucket, is)
 	case c.want.TakesNothing(&c.Terms):
 		c.Parent = plan.PayerOf(&w.Owner)
 		return true, nil
@@ -174,9 +178,13 @@ func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, l
 	return false, nil
 }
 
-// isDisabled reports whether a bucket is known to be disabled, by its configuration
-// or by a stamp on an item. Both count for the time to live of configuration.
-func (d *Driver) isDisabled(acct *account, up time.Duration) bool {
-	w := acct.Wanted()
-	return w != nil && w.Disabled && d.Config.IsYoung(w, up) || acct.IsDisabled(up, d.Config.TTL(), d.Config.Epoch())
+// disabling is what is known of whether a bucket is disabled, by its configuration or by an
+// item. Both count for the time to live of configuration, and until the switch ends.
+func (d *Driver) disabling(acct *account, at memory.Moment) store.Disabling {
+	if w := acct.Wanted(); w != nil && d.Config.IsYoung(w, at.Up) {
+		if is := w.Switches.At(at.Now); is.Disabled {
+			return is
+		}
+	}
+	return acct.Disabling(at, d.Config.TTL(), d.Config.Epoch())
 }

@@ -56,7 +56,7 @@ func TestLimitsShowsTheParentTheOutageAndTheSwitch(t *testing.T) {
 		got, err := w.Limits(w.Context(), "key", "gpt-4")
 		w.Must(err)
 		want := &limiter.EffectiveLimits{
-			Entity: "key", Resource: "gpt-4", Level: limiter.LevelSystem, Limits: []limiter.Limit{rpm}, Disabled: true, OnUnavailable: limiter.Allow,
+			Entity: "key", Resource: "gpt-4", Level: limiter.LevelSystem, Limits: []limiter.Limit{rpm}, Disabled: true, DisabledBy: limiter.LevelEntityResource, OnUnavailable: limiter.Allow,
 			Parent: &limiter.EffectiveLimits{
 				Entity: "project", Resource: "gpt-4", Level: limiter.LevelSystem, Limits: []limiter.Limit{rpm}, OnUnavailable: limiter.Allow,
 			},

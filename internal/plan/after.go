@@ -15,6 +15,7 @@ func ImageOf(n *store.Create) *store.Image {
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,
+		Disabled: n.Disabled, DisabledUntil: n.DisabledUntil,
 		Writes: stateOf(&n.Writes),
 	}
 	for i := range n.Limits {
@@ -89,6 +90,9 @@ func AfterRefill(r *store.Refill) *store.Image {
 	}
 	if r.Validity.Change {
 		img.HasValidUntil, img.ValidUntil = r.Validity.Until != 0, r.Validity.Until
+	}
+	if r.Enables {
+		img.Disabled, img.DisabledUntil = false, 0
 	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation

@@ -18,6 +18,7 @@ const (
 	Zone // of the quotas' calendars
 	TTL
 	Disabled
+	DisabledUntil
 	Cascade
 	Parent
 	ParentGeneration
@@ -41,6 +42,7 @@ var fixed = [...]struct{ alias, name string }{
 	Zone:             {"#tz", schema.SchedTZ},
 	TTL:              {"#ttl", schema.TTL},
 	Disabled:         {"#dis", schema.Disabled},
+	DisabledUntil:    {"#du", schema.DisabledUntil},
 	Cascade:          {"#cascade", schema.Cascade},
 	Parent:           {"#parent", schema.ParentID},
 	ParentGeneration: {"#pgen", schema.PGen},

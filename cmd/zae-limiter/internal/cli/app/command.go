@@ -51,7 +51,8 @@ func elsewhere(group *cobra.Command, name string) (paths []string) {
 
 // Texts of [instead] that several words have.
 const (
-	noSwitch = "this version cannot switch an entity or a resource off; zae-limiter entity set-limits gives an entity small limits"
+	noBypass = "this version cannot lift limits; zae-limiter entity set-limits gives an entity large ones"
+	switches = "zae-limiter entity disable and zae-limiter resource disable refuse all requests, and clear undoes that"
 	fillers  = "zae-limiter entity reset fills the limits of a bucket, and zae-limiter entity top-up adds tokens to them"
 	servers  = "zae-limiter local serves the embedded database, and zae-limiter aggregate follows a table's stream"
 	setters  = "zae-limiter entity set-limits, zae-limiter resource set-defaults and zae-limiter system set-defaults set limits"
@@ -60,7 +61,7 @@ const (
 
 // instead says what there is for words that people expect to be commands.
 var instead = map[string]string{
-	"disable": noSwitch, "enable": noSwitch, "block": noSwitch, "unblock": noSwitch, "bypass": noSwitch,
+	"block": switches, "unblock": switches, "ban": switches, "unban": switches, "bypass": noBypass,
 	"refill": fillers,
 	"serve":  servers, "server": servers, "start": servers, "daemon": servers,
 	"set": setters, "set-limit": setters, "config": setters,
