@@ -36,6 +36,9 @@
 //	                                     credit: cp and shard_count are as seen, and then a peer's vu, too
 //	usage:        REMOVE do              if dh and do are as the stream showed them
 //	Forget
+//	SetSwitch    SET disabled,           if there is an item
+//	             disabled_until; or
+//	             REMOVE both
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)
@@ -46,13 +49,15 @@
 //	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction
 //	SetAudit-     audit_retention_days   if it is as seen
 //	Retention
-//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, cascade,
+//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, disabled_until, cascade,
 //	SetSystem     keeps the rest         audit_retention_days) are as seen; for a new item, if there is
 //	                                     still none. An unchanged item is not written. Limits of an
 //	                                     entity: then a Refill of every shard of its buckets
 //	DeleteLimits  the same, or deletes   the same
 //	SetLevels,    the same for up to 49  the same, for each of them (one transaction). Without limits:
 //	DeleteLevels  levels                 SET on_unavailable, always
+//	SetSwitch     disabled,              if the operator's settings are as seen; for a new item, if there
+//	              disabled_until         is still none. Then marks the level's buckets
 //	DeleteEntity  deletes it             if it exists
 //
 //	registries (SYSTEM# #RESOURCES, #ENTITY_CONFIG_RESOURCES)
