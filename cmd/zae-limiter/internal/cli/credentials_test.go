@@ -37,6 +37,8 @@ var askingAWS = map[string]string{
 	"entity get-limits":        "acme",
 	"entity list":              "",
 	"entity list-resources":    "acme",
+	"entity reset":             "acme --resource gpt-4",
+	"entity top-up":            "acme --resource gpt-4 --limit rpd:5",
 	"entity set-limits":        "acme --limit rpm:1",
 	"limits apply":             "-f limits.yaml -y",
 	"limits diff":              "-f limits.yaml",

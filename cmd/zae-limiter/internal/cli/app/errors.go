@@ -152,7 +152,7 @@ func (a *App) textOf(err error) string {
 	if unknown.IsEmpty() {
 		return unknown.Found() + ": configure some, or give --fallback"
 	}
-	return unknown.Found() + ": name one of them with --consume, or configure it"
+	return unknown.Found() + ": name one of them, or configure it"
 }
 
 // encoded says which ID stands for a name that cannot be one, "" if none does.

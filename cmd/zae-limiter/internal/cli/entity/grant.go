@@ -79,10 +79,18 @@ func (g *grantCommand) print(done dynamo.Grant, verb string) error {
 		}
 		rows := make([][]string, 0, len(v.Amounts))
 		for _, name := range slices.Sorted(maps.Keys(v.Amounts)) {
-			rows = append(rows, []string{name, fmt.Sprintf("%+d", v.Amounts[name])})
+			rows = append(rows, []string{name, signed(v.Amounts[name])})
 		}
 		app.Table(w, []string{"LIMIT", "TOKENS"}, rows)
 	})
+}
+
+// signed writes a change of a balance.
+func signed(tokens int64) string {
+	if tokens > 0 {
+		return "+" + limitarg.Grouped(tokens)
+	}
+	return limitarg.Grouped(tokens)
 }
 
 type resetOptions struct {
@@ -97,8 +105,8 @@ func newReset(a *app.App) *cobra.Command {
 		Short: "Make the limits of an entity's bucket full",
 		Long: "Make the limits of an entity's bucket full, whatever they owe. A quota loses what it was\n" +
 			"topped up by; its period ends as before. Usage still counts what was used.\n\n" + keyed,
-		Example: "  zae-limiter entity reset key-1 --resource gpt-4 --reason 'wrong model'\n" +
-			"  zae-limiter entity reset key-1 --resource gpt-4 --limit rpd --idempotency-key ticket-4711",
+		Example: "  zae-limiter entity reset key-2 --resource gpt-4 --reason 'wrong model'\n" +
+			"  zae-limiter entity reset key-2 --resource gpt-4 --limit rpd --idempotency-key ticket-4711",
 	})
 	cmd.Flags().VarP(app.NamedList(&o.limits), "limit", "l", "`name` of a limit to fill; may be repeated (default all)")
 	return cmd
@@ -142,8 +150,8 @@ func newTopUp(a *app.App) *cobra.Command {
 		Short: "Add tokens to limits of an entity's bucket",
 		Long: "Add tokens to limits of an entity's bucket. A quota may hold as much more until its period\n" +
 			"ends. A rate gets what it lacks of being full, at most.\n\n" + keyed,
-		Example: "  zae-limiter entity top-up key-1 --resource gpt-4 --limit rpd:500 --idempotency-key order-7\n" +
-			"  zae-limiter entity top-up key-1 --resource gpt-4 --limit rpd:500 --dry-run",
+		Example: "  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd:500 --idempotency-key order-7\n" +
+			"  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd:500 --dry-run",
 	})
 	cmd.Flags().VarP(&o.amounts, "limit", "l", "tokens to add to each limit, separated by commas")
 	return cmd
