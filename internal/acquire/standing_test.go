@@ -183,8 +183,8 @@ func TestStandingRefusesBadInput(t *testing.T) {
 				w.Errorf("the top %d: %v", n, err)
 			}
 		}
-		if _, err := w.Top(w.Context(), "", 1); !errors.Is(err, limiter.ErrInvalid) {
-			w.Errorf("the top of nothing: %v", err)
+		if _, err := w.Top(w.Context(), limiter.DefaultResource, 1); !errors.Is(err, limiter.ErrInvalid) {
+			w.Errorf("the top of no resource: %v", err)
 		}
 		if after := w.Meter.Totals().Sum().Requests; after != before {
 			w.Errorf("%d requests were sent", after-before)
