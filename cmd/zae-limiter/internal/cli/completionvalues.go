@@ -102,6 +102,7 @@ var (
 		"time":                 free,
 		"time-layout":          free,
 		"to-time":              free,
+		"until":                free,
 		"url":                  free,
 		"vpc-id":               free,
 		"worker-image":         free,
