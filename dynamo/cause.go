@@ -34,7 +34,7 @@ func (c Cause) Check() error {
 
 // checkReason reports why an event cannot have a reason.
 func checkReason(reason string) error {
-	invalid := ""
+	var invalid string
 	switch {
 	case !utf8.ValidString(reason):
 		invalid = "it is not UTF-8"
