@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,19 +242,19 @@ func TestAnIncompleteSwitchIsCompletedByMakingItAgain(t *testing.T) {
 				for i := range all {
 					w.must(w.asks(l, fmt.Sprint("user-", i)))
 				}
-				reached := 0
+				var reached atomic.Int64
 				w.api.Set(faults.Before(func(c *faults.Call) error {
-					if c.Op == failing && (reached >= 10 || c.Op == "Query") {
+					if c.Op == failing && (reached.Load() >= 10 || c.Op == "Query") {
 						return errors.New("connection reset")
 					}
 					return nil
 				}))
 				disable := func() error {
-					return errOf(w.SetSwitch(w.Context(), theResource, dynamo.Switch{Policy: store.Yes}, func(n dynamo.Switched) { reached = n.Reached }))
+					return errOf(w.SetSwitch(w.Context(), theResource, dynamo.Switch{Policy: store.Yes}, func(n dynamo.Switched) { reached.Store(int64(n.Reached)) }))
 				}
 				err := disable()
 				var incomplete *store.IncompleteError
-				if !errors.As(err, &incomplete) || !errors.Is(err, store.ErrUnavailable) || incomplete.Reached != reached || incomplete.Reached >= all {
+				if !errors.As(err, &incomplete) || !errors.Is(err, store.ErrUnavailable) || int64(incomplete.Reached) != reached.Load() || incomplete.Reached >= all {
 					t.Fatalf("got %v", err)
 				}
 				if failing != "Query" && incomplete.Reached < 10 {
@@ -261,8 +262,8 @@ func TestAnIncompleteSwitchIsCompletedByMakingItAgain(t *testing.T) {
 				}
 				w.api.Set(nil)
 				w.must(disable())
-				if reached != all {
-					t.Errorf("told of %d buckets", reached)
+				if reached.Load() != all {
+					t.Errorf("told of %d buckets", reached.Load())
 				}
 				for i := range all {
 					w.wantMarks(fmt.Sprint("user-", i), "off")
