@@ -18,6 +18,12 @@ import (
 // and, if the entity cascades, its parent. It returns an open [Lease] for what it
 // debited.
 //
+// A request of several resources debits their buckets at the same time. If one refuses or
+// fails, the limiter returns what it took from the others before Acquire returns. Others
+// may be refused meanwhile because of tokens that come back. If several resources fail, the
+// error is the first of: ErrDisabled, ErrNotConfigured, the refusal with the statuses of all
+// resources, ErrAccessDenied, any other.
+//
 // A refusal is an [*ExceededError] with the wait. [ErrInvalid] is for a malformed
 // request, and [ErrNotConfigured] for a limit that neither the configuration nor
 // [Request.Fallback] has. [ErrUnavailable] says that the store could not be reached. If
@@ -65,25 +71,33 @@ func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*L
 	if !l.driver.Begin() {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
 	}
-	return l.begin(ctx, req, &acquisition{bound: l.driver.NewLeavable(ctx), left: ctx.Done(), asked: asked, seen: seen})
+	a := &acquisition{bound: l.driver.NewLeavable(ctx), left: ctx.Done(), asked: asked, seen: seen}
+	a.makeParts()
+	return l.begin(ctx, req, a)
 }
 
 // asked is what a request asks of buckets, for a caller that comes now.
 func (l *Limiter) asked(ctx context.Context, req *Request) acquire.Request {
-	at := l.driver.Moment()
-	return acquire.Request{
-		Entity: req.Entity, Resource: req.Resource, Consume: req.Consume, Fallback: req.Fallback,
-		At: at, By: l.driver.WaitsUntil(ctx, at.Up),
+	at, asked := l.driver.Moment(), asks(req)
+	asked.Come(at, l.driver.WaitsUntil(ctx, at.Up))
+	return asked
+}
+
+// asks is what a request asks of buckets.
+func asks(req *Request) acquire.Request {
+	asked := acquire.Request{Entity: req.Entity, Resource: req.Resource, Consume: req.Consume, Fallback: req.Fallback}
+	for i := range req.Also {
+		p := &req.Also[i]
+		asked.Also = append(asked.Also, acquire.Request{Entity: req.Entity, Resource: p.Resource, Consume: p.Consume, Fallback: p.Fallback})
 	}
+	return asked
 }
 
 // acquireHere runs an acquisition on the caller's goroutine, because the store never
 // waits.
 func (l *Limiter) acquireHere(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
 	defer l.driver.End()
-	all := func(ctx context.Context) (child, parent *acquire.Claim, err error) {
-		return l.driver.Acquire(ctx, &a.asked, a.left)
-	}
+	all := func(ctx context.Context) { l.driver.Acquire(ctx, &a.asked, a.left, a.parts) }
 	a.lease, a.err = l.acquire(&a.bound.Detached, a, all) //nolint:contextcheck // it has the values of ctx
 	return l.answer(ctx, &req, a)
 }
@@ -102,7 +116,9 @@ type acquisition struct {
 	bound calls.Leavable  // ends this call
 	left  <-chan struct{} // closed when the caller leaves
 	asked acquire.Request // what is asked of the buckets
-	seen  *observation    // what the observer will be told; nil if there is no observer
+	parts []acquire.Part  // what became of that, for each resource
+	room  [1]acquire.Part
+	seen  *observation // what the observer will be told; nil if there is no observer
 	state atomic.Int32
 	done  chan struct{} // closed once lease and err are set
 	lease *Lease
@@ -116,16 +132,25 @@ const (
 	kept            // the caller has a degraded lease, which decides about the result
 )
 
+// makeParts makes a place for what becomes of each resource.
+func (a *acquisition) makeParts() {
+	if a.parts = a.room[:]; len(a.asked.Also) > 0 {
+		a.parts = make([]acquire.Part, a.asked.Parts())
+	}
+}
+
 // acquireApart runs what the caller cannot do of an acquisition on a goroutine of its own. The
 // request may outlive the call (ADR 005).
 func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition) (*Lease, error) {
-	child, parent, rest := l.driver.Start(&a.bound, &a.asked, a.left) //nolint:contextcheck // it has the values of ctx
+	rest := l.driver.Start(&a.bound, &a.asked, a.left, a.parts) //nolint:contextcheck // it has the values of ctx
 	if rest == nil {
 		defer l.driver.End()
-		return l.debited(&a.asked, child, parent), nil
+		return l.debited(a), nil
 	}
 	own := req.clone()
-	a.asked.Consume, a.asked.Fallback, a.done = own.Consume, own.Fallback, make(chan struct{})
+	at, by := a.asked.At, a.asked.By
+	a.asked, a.done = asks(&own), make(chan struct{})
+	a.asked.Come(at, by)
 	l.driver.Run(func() { a.run(ctx, l, rest) })
 	select {
 	case <-a.done:
@@ -150,7 +175,11 @@ func (a *acquisition) run(ctx context.Context, l *Limiter, rest acquire.Rest) {
 // giveBack returns what a lease took, because its caller has gone.
 func (l *Lease) giveBack(ctx context.Context) {
 	d := l.limiter.driver
-	d.Settler.LogKept(ctx, Bucket{Entity: l.entity, Resource: l.resource}, d.Insist(ctx, func(ctx context.Context) error { return l.settleNow(ctx, rollBack) }))
+	d.AtOnce(l.parts(), func(i int) {
+		p := l.part(i)
+		err := d.Insist(ctx, func(ctx context.Context) error { return p.settleNow(ctx, rollBack) })
+		d.Settler.LogKept(ctx, p.bucket(), err)
+	})
 }
 
 // answer returns to the caller the result of an acquisition that has ended.
@@ -195,26 +224,48 @@ func (l *Limiter) degrades(req *Request, err error) bool {
 // acquisition that may still debit the amounts; nil if none will.
 func (l *Limiter) degraded(ctx context.Context, req *Request, pending *acquisition, err error) *Lease {
 	l.driver.Logger.WarnContext(ctx, "admitted without the store", "entity", req.Entity, "resource", req.Resource, "error", err)
-	lease := l.makeLease(req.Entity, req.Resource, req.Fallback)
-	lease.degraded, lease.pending = true, pending
-	lease.addSide().Assume(req.Consume)
+	var lease *Lease
+	for p := range req.parts() {
+		part := l.makeLease(req.Entity, p.Resource, p.Fallback)
+		part.degraded, part.pending = true, pending
+		part.addSide().Assume(p.Consume)
+		lease = lease.with(part)
+	}
 	return lease
 }
 
 // acquire debits the entity and its parent, and makes the lease.
 func (l *Limiter) acquire(ctx context.Context, a *acquisition, rest acquire.Rest) (*Lease, error) {
-	child, parent, err := rest(ctx)
-	a.seen.decided(child)
-	if !errors.Is(err, ErrDisabled) {
-		// A refusal is an answer, whatever happened on the other side.
-		err = cmp.Or(verdict(child, parent, l.driver.Uptime()), err)
+	rest(ctx)
+	a.seen.decided(a.parts[0].Child)
+	err := outcome(a.parts, l.driver.Uptime())
+	if err == nil {
+		return l.debited(a), nil
 	}
-	if err != nil {
-		l.driver.Settler.Refund(ctx, child, parent)
-		l.rouse(child)
-		return nil, err
+	claims := make([]*acquire.Claim, 0, 2*len(a.parts))
+	for i := range a.parts {
+		claims = append(claims, a.parts[i].Child, a.parts[i].Parent)
 	}
-	return l.debited(&a.asked, child, parent), nil
+	l.driver.Settler.Refund(ctx, claims...)
+	for i := range a.parts {
+		l.rouse(a.parts[i].Child)
+	}
+	return nil, err
+}
+
+// outcome is the error that follows from what became of each resource; nil if the request is
+// admitted. A refusal is an answer, whatever happened to the others. But no wait helps with
+// what is disabled, or not configured.
+func outcome(parts []acquire.Part, up time.Duration) (err error) {
+	for i := range parts {
+		switch e := parts[i].Err; {
+		case errors.Is(e, ErrDisabled):
+			return e
+		case err == nil || errors.Is(e, ErrAccessDenied) && !errors.Is(err, ErrAccessDenied):
+			err = e
+		}
+	}
+	return cmp.Or(verdict(parts, up), err)
 }
 
 // recall returns the refusal of a request, if the images of its buckets that were seen up
@@ -228,6 +279,9 @@ func (l *Limiter) acquire(ctx context.Context, a *acquisition, rest acquire.Rest
 // configuration within the time to live. No item may need a write. Then the answer is
 // the same as the store's, with the same wait.
 func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refusal *ExceededError, knows bool) {
+	if len(req.Also) > 0 {
+		return l.recallAll(req, payer, trust)
+	}
 	var room [2][1]*store.Image
 	seen, refuses, knows := l.driver.Recall(&room, req, payer, trust)
 	if !refuses {
@@ -238,6 +292,34 @@ func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refu
 		most *= 2
 	}
 	e := newRefusal(most)
+	e.quote(seen, req, payer)
+	return e, true
+}
+
+// recallAll is recall for several resources. If memory cannot tell of one of them, the limiter
+// must ask the store for all: a refusal by the others might quote too short a wait.
+func (l *Limiter) recallAll(req, payer *acquire.Request, trust time.Duration) (refusal *ExceededError, knows bool) {
+	rooms, all, refused := make([][2][1]*store.Image, req.Parts()), make([][2][]*store.Image, req.Parts()), false
+	for i := range all {
+		seen, refuses, knows := l.driver.Recall(&rooms[i], req.Part(i), payer.Part(i), trust)
+		if !knows {
+			return nil, false
+		}
+		all[i], refused = seen, refused || refuses
+	}
+	if !refused {
+		return nil, true
+	}
+	e := &ExceededError{}
+	for i := range all {
+		e.quote(all[i], req.Part(i), payer.Part(i))
+	}
+	return e, true
+}
+
+// quote adds the status of each limit that a request for one resource names and that the
+// remembered images of the entity's bucket, and of its parent's, have.
+func (e *ExceededError) quote(seen [2][]*store.Image, req, payer *acquire.Request) {
 	for i, images := range seen {
 		if len(images) == 0 {
 			continue
@@ -249,5 +331,4 @@ func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refu
 			}
 		}
 	}
-	return e, true
 }

@@ -10,8 +10,8 @@ import (
 
 // Available returns the status of every limit that the request names: the balance,
 // and whether and how long the request would have to wait now. The entity's limits
-// come first and then, if the entity cascades, its parent's. An entity that never
-// acquired has its configured capacity.
+// come first and then, if the entity cascades, its parent's, for each resource. An entity
+// that never acquired has its configured capacity.
 //
 // A bucket that still has former limits gets the new ones from the next acquire, also from one
 // that is refused. Waits count from that acquire.
@@ -39,16 +39,18 @@ func (l *Limiter) ask(ctx context.Context, req Request) ([]Status, error) {
 
 // stand returns the status of every limit that a request names.
 func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
-	child, parent, err := l.driver.Inspector.Look(ctx, &acquire.Request{Entity: req.Entity, Resource: req.Resource, Consume: req.Consume, Fallback: req.Fallback})
-	if err != nil {
+	asked := asks(req)
+	parts := l.driver.Inspector.Look(ctx, &asked)
+	if err := outcome(parts, l.driver.Uptime()); err != nil {
 		return nil, err
 	}
-	if err := verdict(child, parent, l.driver.Uptime()); err != nil {
-		return nil, err
-	}
-	statuses := asBefore(child, child.At, 0)
-	if parent != nil {
-		statuses = append(statuses, asBefore(parent, parent.At, 0)...)
+	var statuses []Status
+	for i := range parts {
+		for _, c := range [...]*acquire.Claim{parts[i].Child, parts[i].Parent} {
+			if c != nil {
+				statuses = append(statuses, asBefore(c, c.At, 0)...)
+			}
+		}
 	}
 	return statuses, nil
 }

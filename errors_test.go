@@ -111,8 +111,8 @@ func TestAQuotaInJSON(t *testing.T) {
 		has     []string
 		hasNone []string
 	}{
-		{limiter.Status{Limit: limiter.Quota("q", 5, month), ResetsAt: resets, ResetsIn: time.Hour}, []string{"capacity", "resets_at_ms"}, []string{"refill_amount", "refill_period_seconds"}},
-		{limiter.Status{Limit: limiter.PerMinute("q", 5)}, []string{"capacity", "refill_amount", "refill_period_seconds"}, []string{"resets_at_ms"}},
+		{limiter.Status{Limit: limiter.Quota("q", 5, month), ResetsAt: resets, ResetsIn: time.Hour}, []string{"kind", "capacity", "resets_at_ms"}, []string{"refill_amount", "refill_period_seconds"}},
+		{limiter.Status{Limit: limiter.PerMinute("q", 5)}, []string{"kind", "capacity", "refill_amount", "refill_period_seconds"}, []string{"resets_at_ms"}},
 	} {
 		text, err := json.Marshal(tt.status)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -246,4 +247,32 @@ func ExampleDisabledError() {
 		fmt.Println(off.Resource, "is off for", off.Entity, errors.Is(err, limiter.ErrDisabled))
 	}
 	// Output: gpt-4 is off for key-1 true
+}
+
+// A quota does not refill between two edges of its calendar.
+func ExampleQuota() {
+	ctx := context.Background()
+	monthly, err := limiter.ParseRenewal("month", "Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	limits := newExample(ctx, limiter.Quota("tokens", 1_000_000, monthly))
+	defer limits.Close()
+
+	request := limiter.Request{Entity: "team-1", Resource: "gpt-4", Consume: map[string]int64{"tokens": 600_000}}
+	if _, err := limits.Acquire(ctx, request); err != nil {
+		panic(err)
+	}
+	_, err = limits.Acquire(ctx, request)
+	var refused *limiter.ExceededError
+	if !errors.As(err, &refused) {
+		panic(err)
+	}
+	status := refused.Statuses[0]
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("left:", status.Available, "renews on day", status.ResetsAt.In(berlin).Day(), "at", status.ResetsAt.In(berlin).Format(time.TimeOnly))
+	// Output: left: 400000 renews on day 1 at 00:00:00
 }

@@ -22,7 +22,8 @@ import (
 type Lease struct {
 	limiter          *Limiter
 	entity, resource string
-	fallback         []Limit // of the request
+	fallback         []Limit  // of the request
+	also             []*Lease // of the request's further resources, of which each has none
 	degraded         bool
 	// pending is the acquisition that may still debit the amounts requested from a
 	// degraded lease; nil if none will.
@@ -68,15 +69,58 @@ func (l *Lease) addSide() *acquire.Taken {
 	return l.sides[len(l.sides)-1]
 }
 
+// with adds a lease of a further resource; the first one is l itself, which is nil until then.
+func (l *Lease) with(part *Lease) *Lease {
+	if l == nil {
+		return part
+	}
+	l.also = append(l.also, part)
+	return l
+}
+
+// parts is the number of resources of which the lease takes.
+func (l *Lease) parts() int { return 1 + len(l.also) }
+
+// part is the lease of one resource, of which l is the first.
+func (l *Lease) part(i int) *Lease {
+	if i == 0 {
+		return l
+	}
+	return l.also[i-1]
+}
+
+// bucket names the bucket of the lease's own resource.
+func (l *Lease) bucket() Bucket { return Bucket{Entity: l.entity, Resource: l.resource} }
+
 // debited makes the lease for claims that were granted.
-func (l *Limiter) debited(req *acquire.Request, child, parent *acquire.Claim) *Lease {
-	lease := l.makeLease(req.Entity, req.Resource, req.Fallback)
-	for _, c := range [...]*acquire.Claim{child, parent} {
-		if c != nil && c.Granted {
-			lease.addSide().Init(l.driver.Uptime(), c)
+func (l *Limiter) debited(a *acquisition) (lease *Lease) {
+	for i := range a.parts {
+		req := a.asked.Part(i)
+		part := l.makeLease(req.Entity, req.Resource, req.Fallback)
+		for _, c := range [...]*acquire.Claim{a.parts[i].Child, a.parts[i].Parent} {
+			if c != nil && c.Granted {
+				part.addSide().Init(l.driver.Uptime(), c)
+			}
 		}
+		lease = lease.with(part)
 	}
 	return lease
+}
+
+// Resource returns the part of the lease that is of one resource of the request, for its
+// Adjust, Settle, Consumed, Statuses, Take and Release. It fails with a [*ValidationError] if
+// the request did not name the resource.
+//
+// The methods of the lease itself are those of the request's own resource. But Statuses,
+// Commit and Rollback are of all. A part may also be committed or rolled back alone, before
+// the others: the lease then leaves it as it is.
+func (l *Lease) Resource(name string) (*Lease, error) {
+	for i := range l.parts() {
+		if p := l.part(i); p.resource == name {
+			return p, nil
+		}
+	}
+	return nil, &ValidationError{Field: "resource", Value: name, Reason: "the lease is of another request; give a resource that its request names"}
 }
 
 // Degraded reports whether the lease was granted without the store. Nothing is metered
@@ -88,14 +132,22 @@ func (l *Limiter) debited(req *acquire.Request, child, parent *acquire.Claim) *L
 func (l *Lease) Degraded() bool { return l.degraded }
 
 // Statuses returns the limits named by the request as the acquire left them, first the
-// entity's and then its parent's. What the lease took or released later does not count. If
-// a bucket has several shards, the shards that the acquire did not touch count as this
-// process last saw them.
+// entity's and then its parent's, for each resource of the request. What the lease took or
+// released later does not count. If a bucket has several shards, the shards that the acquire
+// did not touch count as this process last saw them.
 func (l *Lease) Statuses() []Status {
+	var statuses []Status
+	for i := range l.parts() {
+		statuses = l.part(i).appendStatuses(statuses)
+	}
+	return statuses
+}
+
+// appendStatuses appends the limits of one resource.
+func (l *Lease) appendStatuses(statuses []Status) []Status {
 	l.mu.Lock()
 	sides := l.sides
 	l.mu.Unlock()
-	var statuses []Status
 	for _, side := range sides {
 		if c := side.Claim; c != nil {
 			statuses = append(statuses, statusesOf(c, c.Shards(l.limiter.driver.Uptime()), c.At)...)
@@ -104,8 +156,8 @@ func (l *Lease) Statuses() []Status {
 	return statuses
 }
 
-// Consumed returns what the lease has taken of each limit, in tokens, adjustments
-// included. It counts the lease's own entity, or its parents where those have taken more:
+// Consumed returns what the lease has taken of each limit of its resource, in tokens,
+// adjustments included. It counts the lease's own entity, or its parents where those have taken more:
 // only a parent may have had the limit, and the entity may have got another parent.
 func (l *Lease) Consumed() map[string]int64 {
 	consumed := make(map[string]int64)

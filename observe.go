@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -77,7 +78,8 @@ func (k CallKind) IsSettlement() bool {
 // A Call is a call of a [Limiter] or [Lease], as observers see it.
 type Call struct {
 	Kind CallKind
-	// Entity and Resource are the request's. An invalid request may have any.
+	// Entity and Resource are the request's. An invalid request may have any. A request of
+	// several resources is one call, of its own Resource.
 	Entity, Resource string
 }
 
@@ -114,6 +116,9 @@ type CallResult struct {
 	// own entity, or the parent where only the parent has the limit. It is nil if nothing
 	// was written, and for a degraded lease.
 	Settled []store.Amount
+	// Also has the further resources of the request or lease, see [Request.Also]. Statuses has
+	// the limits of all resources; Carried and Shards are of the call's own.
+	Also []PartResult
 	// FromMemory says that the limiter refused without asking the store.
 	FromMemory bool
 	// Carried says that another caller's write debited what the acquire asked for.
@@ -127,6 +132,27 @@ type CallResult struct {
 	Operations, Throttled int
 	// Cost is what those operations cost. Cost.Requests are the round trips.
 	Cost store.Cost
+}
+
+// A PartResult is what a [CallResult] has for each resource. The fields are as there.
+type PartResult struct {
+	Resource string
+	Consume  map[string]int64
+	Settled  []store.Amount
+}
+
+// Parts yields what the call asked for and changed of each resource, first of its own.
+func (r *CallResult) Parts() iter.Seq[PartResult] {
+	return func(yield func(PartResult) bool) {
+		if !yield(PartResult{r.Resource, r.Consume, r.Settled}) {
+			return
+		}
+		for _, p := range r.Also {
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // ErrorKind returns one of a fixed set of names for an error of a limiter, for metrics
@@ -269,17 +295,34 @@ func (o *observation) degraded(because error) {
 	o.result.Err = because
 }
 
-// settles notes what a settlement is about to write.
-func (o *observation) settles(sides []*acquire.Taken, how *ending) {
+// names notes the further resources of a lease.
+func (o *observation) names(l *Lease) {
+	if o == nil {
+		return
+	}
+	for _, p := range l.also {
+		o.result.Also = append(o.result.Also, PartResult{Resource: p.resource})
+	}
+}
+
+// settles notes what the settlement of one resource of a lease is about to write.
+func (o *observation) settles(l *Lease, how *ending) {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	settled := &o.result.Settled
+	for i := range o.result.Also {
+		if p := &o.result.Also[i]; p.Resource == l.resource {
+			settled = &p.Settled
+		}
+	}
+	sides := l.sides
 	for i := range sides {
 		for _, a := range sides[i].Unsettled(how.target) {
 			if i == 0 || !slices.ContainsFunc(sides[0].Entries, func(e acquire.Entry) bool { return e.Limit == a.Limit }) {
-				o.result.Settled = append(o.result.Settled, a)
+				*settled = append(*settled, a)
 			}
 		}
 	}
@@ -289,10 +332,14 @@ func (o *observation) settles(sides []*acquire.Taken, how *ending) {
 func (o *observation) end(ctx context.Context, result Result, lease *Lease, err error) {
 	o.mu.Lock()
 	r := o.result
+	r.Also = slices.Clone(r.Also) // a settlement may go on after its call has returned
 	o.mu.Unlock()
 	r.Result, r.Lease, r.Latency = result, lease, o.limiter.driver.Uptime()-o.began
 	if err != nil {
 		r.Err, r.Settled = err, nil
+		for i := range r.Also {
+			r.Also[i].Settled = nil
+		}
 	}
 	o.limiter.observer.EndCall(ctx, r)
 }
@@ -316,6 +363,9 @@ func (o *observation) endAcquire(ctx context.Context, req *Request, lease *Lease
 	}
 	o.mu.Lock()
 	o.result.Consume = req.Consume
+	for i := range req.Also {
+		o.result.Also = append(o.result.Also, PartResult{Resource: req.Also[i].Resource, Consume: req.Also[i].Consume})
+	}
 	refusal, isRefused := errors.AsType[*ExceededError](err)
 	if isRefused {
 		o.result.Statuses = refusal.Statuses
@@ -384,8 +434,11 @@ func (d decisionLog) EndCall(ctx context.Context, r CallResult) {
 	}
 	for i := range r.Statuses {
 		if s := &r.Statuses[i]; s.Exceeded {
-			attrs = append(attrs, slog.Group("refused_by",
-				"entity", s.Entity, "limit", s.Limit.Name, "requested", s.Requested, "available", s.Available, "retry_after", s.RetryAfter))
+			by := []any{"entity", s.Entity, "limit", s.Limit.Name, "requested", s.Requested, "available", s.Available, "retry_after", s.RetryAfter}
+			if s.Resource != r.Resource {
+				by = append(by, "resource", s.Resource)
+			}
+			attrs = append(attrs, slog.Group("refused_by", by...))
 			break
 		}
 	}

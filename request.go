@@ -3,6 +3,7 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Request asks for tokens of one resource on behalf of one entity.
+// A Request asks for tokens of a resource, or of several, on behalf of one entity.
 type Request struct {
 	// Entity is the consumer. It need not have been created.
 	Entity string
@@ -31,17 +32,55 @@ type Request struct {
 	// balance is trimmed to a lower capacity and never raised. Without Fallback, a
 	// request for limits that no level configures is [ErrNotConfigured].
 	Fallback []Limit
+	// Also has what the request asks of further resources. The request is admitted for all
+	// its resources or for none, and gets one lease: [Lease.Resource] has the part of each.
+	// It names at most [MaxResources] resources, none twice. Parents do not count.
+	Also []Part
 	// OnUnavailable, if not "", overrides the system's configuration.
 	OnUnavailable OnUnavailable
 }
 
+// A Part is what a [Request] asks of one further resource.
+type Part struct {
+	// Resource, Consume and Fallback are as in a Request, for this resource.
+	Resource string
+	Consume  map[string]int64
+	Fallback []Limit
+}
+
+// MaxResources is the most resources that a request names.
+const MaxResources = 16
+
 // op names an operation on a request, for errors.
-func (r *Request) op(verb string) string { return verb + " " + r.Resource + " for " + r.Entity }
+func (r *Request) op(verb string) string {
+	if n := len(r.Also); n > 0 {
+		return fmt.Sprintf("%s %s and %d more for %s", verb, r.Resource, n, r.Entity)
+	}
+	return verb + " " + r.Resource + " for " + r.Entity
+}
+
+// parts yields what a request asks of each resource, first of its own.
+func (r *Request) parts() iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		if !yield(Part{r.Resource, r.Consume, r.Fallback}) {
+			return
+		}
+		for i := range r.Also {
+			if !yield(r.Also[i]) {
+				return
+			}
+		}
+	}
+}
 
 // clone returns a copy that may outlive the call.
 func (r *Request) clone() Request {
 	c := *r
-	c.Consume, c.Fallback = maps.Clone(r.Consume), slices.Clone(r.Fallback)
+	c.Consume, c.Fallback, c.Also = maps.Clone(r.Consume), slices.Clone(r.Fallback), slices.Clone(r.Also)
+	for i := range c.Also {
+		p := &c.Also[i]
+		p.Consume, p.Fallback = maps.Clone(p.Consume), slices.Clone(p.Fallback)
+	}
 	return c
 }
 
@@ -51,19 +90,59 @@ func (r *Request) Validate() error {
 	if err := store.CheckEntity(r.Entity); err != nil {
 		return err
 	}
-	if err := store.CheckResource(r.Resource); err != nil {
+	switch r.OnUnavailable {
+	case "", Block, Allow:
+	default:
+		return &ValidationError{Field: "on unavailable", Value: string(r.OnUnavailable), Reason: `give "block" or "allow"`}
+	}
+	own := Part{r.Resource, r.Consume, r.Fallback}
+	if err := own.validate(); err != nil || len(r.Also) == 0 {
 		return err
 	}
-	if len(r.Consume) == 0 {
+	return r.validateAlso()
+}
+
+// validateAlso checks the further parts. The reason names the resource, and the field does
+// not: a client may have chosen the name.
+func (r *Request) validateAlso() error {
+	if n := 1 + len(r.Also); n > MaxResources {
+		return &ValidationError{
+			Field: "also", Value: strconv.Itoa(n),
+			Reason: fmt.Sprintf("name at most %d resources in one request; make several requests for more", MaxResources),
+		}
+	}
+	named := map[string]bool{r.Resource: true}
+	for i := range r.Also {
+		p := &r.Also[i]
+		if named[p.Resource] {
+			return &ValidationError{Field: "also", Value: p.Resource, Reason: "name each resource once; add the amounts up"}
+		}
+		named[p.Resource] = true
+		if err := p.validate(); err != nil {
+			if e, ok := errors.AsType[*ValidationError](err); ok {
+				e.Field, e.Reason = "also: "+e.Field, fmt.Sprintf("for %.50q, %s", p.Resource, e.Reason)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// validate reports the first invalid field.
+func (p *Part) validate() error {
+	if err := store.CheckResource(p.Resource); err != nil {
+		return err
+	}
+	if len(p.Consume) == 0 {
 		return &ValidationError{Field: "consume", Value: "", Reason: "name at least one limit; an amount of 0 declares it"}
 	}
-	if len(r.Consume) > 2*MaxLimits {
+	if len(p.Consume) > 2*MaxLimits {
 		return &ValidationError{
-			Field: "consume", Value: strconv.Itoa(len(r.Consume)),
+			Field: "consume", Value: strconv.Itoa(len(p.Consume)),
 			Reason: fmt.Sprintf("name at most %d limits: an entity has up to %d, and its parent as many", 2*MaxLimits, MaxLimits),
 		}
 	}
-	for name, tokens := range r.Consume {
+	for name, tokens := range p.Consume {
 		if err := store.CheckLimitName(name); err != nil {
 			return err
 		}
@@ -74,12 +153,7 @@ func (r *Request) Validate() error {
 			}
 		}
 	}
-	switch r.OnUnavailable {
-	case "", Block, Allow:
-	default:
-		return &ValidationError{Field: "on unavailable", Value: string(r.OnUnavailable), Reason: `give "block" or "allow"`}
-	}
-	if err := store.ValidateLimits(r.Fallback); err != nil {
+	if err := store.ValidateLimits(p.Fallback); err != nil {
 		if e, ok := errors.AsType[*ValidationError](err); ok && e.Field == "limits" {
 			e.Field = "fallback"
 		}

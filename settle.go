@@ -22,7 +22,7 @@ var (
 )
 
 // Commit writes the adjustments, one write for each bucket that has any, and closes the
-// lease. Some errors say that nothing was applied: [ErrThrottled], [ErrConflict] and
+// lease, for all its resources. Some errors say that nothing was applied: [ErrThrottled], [ErrConflict] and
 // [ErrClosed]. The lease then stays open, and Commit may be called again. After any
 // other error the adjustment may or may not have been written. Committing again is not
 // an error, nor is committing without adjustments after [Limiter.Close].
@@ -32,8 +32,8 @@ var (
 // fails.
 func (l *Lease) Commit(ctx context.Context) error { return l.settle(ctx, commit) }
 
-// Rollback returns everything that the lease took and closes it; adjustments are
-// dropped. After a commit it does nothing. Errors are those of [Lease.Commit].
+// Rollback returns everything that the lease took, of all its resources, and closes it;
+// adjustments are dropped. After a commit it does nothing. Errors are those of [Lease.Commit].
 //
 // Rollback returns when ctx ends, with its error, or after [Options.Timeout]. If ctx
 // has already ended, it returns at once. The limiter returns the tokens nevertheless.
@@ -44,11 +44,16 @@ func (l *Lease) Rollback(ctx context.Context) error { return l.settle(ctx, rollB
 // settle makes the written amounts the target, and closes the lease. The first of
 // several calls settles the lease, even if its context has ended.
 func (l *Lease) settle(ctx context.Context, how *ending) error {
-	was, isEven := l.closeIfEven(how)
-	if isEven && (was == leaseClosed || l.limiter.observer == nil) {
+	wasClosed, isEven := true, true
+	for i := range l.parts() {
+		was, isClosed := l.part(i).closeIfEven(how)
+		wasClosed, isEven = wasClosed && was == leaseClosed, isEven && isClosed
+	}
+	if isEven && (wasClosed || l.limiter.observer == nil) {
 		return nil
 	}
 	ctx, seen := l.limiter.observe(ctx, Call{how.kind, l.entity, l.resource})
+	seen.names(l)
 	var err error
 	if !isEven {
 		err = l.settleUneven(ctx, how, seen)
@@ -64,14 +69,18 @@ func (l *Lease) settleUneven(ctx context.Context, how *ending, seen *observation
 		return fmt.Errorf("%s: %w", what, ErrClosed)
 	}
 	was := l.begin()
+	var also []leaseState
+	for _, p := range l.also {
+		also = append(also, p.begin())
+	}
 	if l.degraded && how == commit {
 		defer l.limiter.driver.End()
-		l.limiter.driver.InBackground(func() { l.logUnsettled(ctx, what, l.settleFrom(ctx, was, how, nil, nil)) })
+		l.limiter.driver.InBackground(func() { l.logUnsettled(ctx, what, l.settleAll(ctx, was, also, how, nil, nil)) })
 		return nil
 	}
 	_, err := process.CarryOut(ctx, l.limiter.driver.Process, what, func(bound context.Context) (struct{}, error) {
 		hasReturned := func() bool { return l.limiter.driver.HasReturned(ctx, bound) }
-		err := l.settleFrom(bound, was, how, hasReturned, seen)
+		err := l.settleAll(bound, was, also, how, hasReturned, seen)
 		if hasReturned() {
 			l.logUnsettled(ctx, what, err)
 		}
@@ -165,7 +174,24 @@ func (l *Lease) settleNow(ctx context.Context, how *ending) error {
 // isBusy reports whether another caller's writes are under way.
 func (s leaseState) isBusy() bool { return s == leaseReleasing || s == leaseSettling }
 
-// settleFrom settles a lease after [Lease.begin]. hasReturned says that the call has
+// settleAll settles all resources of a lease after [Lease.begin], which returned was for the
+// first and also for the others. Each is open or closed in the end for itself.
+func (l *Lease) settleAll(ctx context.Context, was leaseState, also []leaseState, how *ending, hasReturned func() bool, seen *observation) error {
+	if len(also) == 0 {
+		return l.settleFrom(ctx, was, how, hasReturned, seen)
+	}
+	errs := make([]error, l.parts())
+	l.limiter.driver.AtOnce(len(errs), func(i int) {
+		from := was
+		if i > 0 {
+			from = also[i-1]
+		}
+		errs[i] = l.part(i).settleFrom(ctx, from, how, hasReturned, seen)
+	})
+	return errors.Join(errs...)
+}
+
+// settleFrom settles one resource of a lease after [Lease.begin]. hasReturned says that the call has
 // returned, so that its caller cannot retry a throttled write; nil means that it never
 // has. A settlement that waits in the lane for too long leaves the lease open: the
 // store may be unreachable.
@@ -178,7 +204,7 @@ func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, has
 		return nil
 	}
 	if !l.degraded {
-		seen.settles(l.sides, how)
+		seen.settles(l, how)
 	}
 	err := l.write(ctx, how)
 	if errors.Is(err, ErrThrottled) && hasReturned != nil && hasReturned() {
@@ -207,9 +233,12 @@ func (l *Lease) write(ctx context.Context, how *ending) error {
 // taken.
 func (l *Lease) writeLate(ctx context.Context, how *ending) error {
 	<-l.pending.done
-	taken := l.pending.lease
-	if taken == nil {
+	if l.pending.lease == nil {
 		return nil
+	}
+	taken, err := l.pending.lease.Resource(l.resource)
+	if err != nil {
+		return err
 	}
 	for _, want := range l.sides[0].Entries {
 		for i := range taken.sides {

@@ -53,8 +53,11 @@ type EffectiveLimits struct {
 	Level  Level
 	Limits []Limit // by name; whole, not divided by the number of shards
 	// Disabled says that an operator has switched the resource off for the entity, by
-	// configuration.
-	Disabled bool
+	// configuration. DisabledBy is the level, and DisabledUntil when it ends by itself, the
+	// zero time if no end is known.
+	Disabled      bool
+	DisabledBy    Level
+	DisabledUntil time.Time
 	// OnUnavailable is what an acquire does when the store cannot be reached, unless the
 	// request says otherwise: what the system level sets, or else [Block].
 	OnUnavailable OnUnavailable
@@ -89,10 +92,24 @@ func (l *Limiter) Limits(ctx context.Context, entity, resource string) (*Effecti
 }
 
 func (l *Limiter) effective(entity, resource string, w *plan.Wanted) *EffectiveLimits {
-	return &EffectiveLimits{
+	e := &EffectiveLimits{
 		Entity: entity, Resource: resource, Level: levelOf(w), Limits: slices.Clone(w.Limits),
-		Disabled: w.Disabled, OnUnavailable: l.driver.Config.OnUnavailable(""),
+		OnUnavailable: l.driver.Config.OnUnavailable(""),
 	}
+	e.Disabled, e.DisabledBy, e.DisabledUntil = disabledBy(w.Switches.At(l.driver.Now()))
+	return e
+}
+
+// disabledBy tells users whether a bucket is disabled. An item that is disabled without a level
+// that says so has [LevelNone].
+func disabledBy(is store.Disabling) (disabled bool, by Level, until time.Time) {
+	if is.Disabled && is.Level < store.SwitchLevels {
+		by = LevelEntityResource + Level(is.Level) //nolint:gosec // there are few levels
+	}
+	if is.Until != 0 {
+		until = time.UnixMilli(is.Until)
+	}
+	return is.Disabled, by, until
 }
 
 func checkNames(entity, resource string) error {
@@ -110,7 +127,11 @@ type Standing struct {
 	Level Level
 	// Disabled says that an operator has switched the resource off for the entity, by
 	// configuration or on the bucket. An acquire then fails, whatever the balances.
-	Disabled bool
+	// DisabledBy is the level, [LevelNone] if only the bucket says so. DisabledUntil is when
+	// it ends by itself, the zero time if no end is known.
+	Disabled      bool
+	DisabledBy    Level
+	DisabledUntil time.Time
 	// Shards is the number of items of the bucket, 0 if there is no bucket yet.
 	Shards int
 	Limits []Balance // by name
@@ -176,10 +197,12 @@ func (l *Limiter) Standing(ctx context.Context, entity, resource string) (*Stand
 }
 
 func (l *Limiter) standingOf(c *acquire.Claim) *Standing {
-	return &Standing{
-		Entity: c.Entity, Resource: c.Resource, Level: levelOf(c.Terms.Target), Disabled: c.IsDisabled(),
+	s := &Standing{
+		Entity: c.Entity, Resource: c.Resource, Level: levelOf(c.Terms.Target),
 		Shards: c.ShardCount(), Limits: balancesOf(c, c.Shards(l.driver.Uptime()), c.At),
 	}
+	s.Disabled, s.DisabledBy, s.DisabledUntil = disabledBy(c.Disabling())
+	return s
 }
 
 // balancesOf returns the balance of each limit that a claim asks for one token of. A nil

@@ -68,6 +68,7 @@ type statusJSON struct {
 	Entity        string   `json:"entity_id"`
 	Resource      string   `json:"resource"`
 	Limit         string   `json:"limit_name"`
+	Kind          string   `json:"kind"` // "rate" or "quota"
 	Capacity      int64    `json:"capacity"`
 	Amount        int64    `json:"refill_amount,omitempty"` // of a rate, which never has 0
 	PeriodSeconds int64    `json:"refill_period_seconds,omitempty"`
@@ -82,6 +83,10 @@ type statusJSON struct {
 // jsonOf is a status in JSON; the wait is null if it is [Never].
 func jsonOf(s *Status) statusJSON {
 	seconds, millis := jsonWait(s.RetryAfter)
+	kind := "rate"
+	if s.Limit.Renews != nil {
+		kind = "quota"
+	}
 	var resets *int64
 	if !s.ResetsAt.IsZero() {
 		ms := s.ResetsAt.UnixMilli()
@@ -89,7 +94,7 @@ func jsonOf(s *Status) statusJSON {
 	}
 	return statusJSON{
 		ResetsAt: resets,
-		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name,
+		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Kind: kind,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
 		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
 		RetrySeconds: seconds, RetryMillis: millis,
@@ -111,7 +116,7 @@ func jsonWait(d time.Duration) (seconds *float64, millis *int64) {
 // An ExceededError is a refusal: [ErrExceeded]. Nothing was consumed.
 type ExceededError struct {
 	// Statuses has every limit that the request named, of the entity and then of its
-	// parent, whether the limit refused or not.
+	// parent, whether the limit refused or not. Those of each further resource follow.
 	Statuses []Status
 }
 
@@ -182,19 +187,30 @@ func (e *ExceededError) MarshalJSON() ([]byte, error) {
 	}{"rate_limit_exceeded", e.Error(), seconds, millis, e.Statuses})
 }
 
-// verdict returns the refusal that follows from both claims, if any.
-func verdict(child, parent *acquire.Claim, up time.Duration) error {
-	if unknown := acquire.UnknownToAll(child, parent); len(unknown) > 0 {
-		return child.Terms.Target.NotConfigured(&child.Bucket, unknown)
+// verdict returns the refusal that follows from the claims of all resources, if any.
+func verdict(parts []acquire.Part, up time.Duration) error {
+	refused := false
+	for i := range parts {
+		child, parent := parts[i].Child, parts[i].Parent
+		if unknown := acquire.UnknownToAll(child, parent); len(unknown) > 0 {
+			return child.Terms.Target.NotConfigured(&child.Bucket, unknown)
+		}
+		refused = refused || child.Refused || parent != nil && parent.Refused
 	}
-	if !child.Refused && (parent == nil || !parent.Refused) {
+	if !refused {
 		return nil
 	}
-	// The limiter decided the two sides at different instants; the wait counts from the
-	// later one.
-	sides := slices.DeleteFunc([]*acquire.Claim{child, parent}, func(c *acquire.Claim) bool { return c == nil || !c.Granted && !c.Refused && !c.Looked })
+	// The limiter decided the claims at different instants; the wait counts from the latest.
+	var at int64
+	sides := make([]*acquire.Claim, 0, 2*len(parts))
+	for i := range parts {
+		for _, c := range [...]*acquire.Claim{parts[i].Child, parts[i].Parent} {
+			if c != nil && (c.Granted || c.Refused || c.Looked) {
+				sides, at = append(sides, c), max(at, decidedAt(c))
+			}
+		}
+	}
 	e := &ExceededError{}
-	at := max(decidedAt(sides[0]), decidedAt(sides[len(sides)-1]))
 	for _, c := range sides {
 		e.Statuses = append(e.Statuses, asBefore(c, at, up)...)
 	}

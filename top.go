@@ -20,9 +20,10 @@ import (
 const MaxTop = 1000
 
 // Top returns the n balances of a resource that are nearest to their limits, the most
-// used first: those with the largest [Balance.Used]. It looks at every bucket of the
-// resource, at all shards of each, and at each of its limits on its own. So an entity with
-// two limits may occur twice. n is 1 to [MaxTop].
+// used first: those with the largest [Balance.Used]. The resource "" means all of the
+// namespace. Top looks at every bucket of the resource, at all shards of each, and at each
+// of its limits on its own. So an entity with two limits may occur twice. n is 1 to
+// [MaxTop].
 //
 // Balances are those at the time when their bucket was read, with the parameters that the
 // bucket has. A change of configuration shows once an acquire has met it. A bucket that
@@ -35,7 +36,7 @@ const MaxTop = 1000
 //
 // The store must be a [BucketLister], as dynamo.Store is.
 func (l *Limiter) Top(ctx context.Context, resource string, n int) ([]Balance, error) {
-	op := "find the most used limits of " + resource
+	op := "find the most used limits"
 	p := l.driver.Process
 	switch {
 	case n < 1 || n > MaxTop:
@@ -43,8 +44,11 @@ func (l *Limiter) Top(ctx context.Context, resource string, n int) ([]Balance, e
 	case p.Lister == nil:
 		return nil, &ValidationError{Field: "store", Value: fmt.Sprintf("%T", p.Store), Reason: "it cannot list buckets: use a store.BucketLister, dynamo.Store for instance"}
 	}
-	if err := store.CheckResource(resource); err != nil {
-		return nil, err
+	if resource != "" {
+		if err := store.CheckResource(resource); err != nil {
+			return nil, err
+		}
+		op += " of " + resource
 	}
 	if !p.Begin() {
 		return nil, fmt.Errorf("%s: %w", op, ErrClosed)
@@ -134,7 +138,7 @@ func (r *ranking) add(b Balance) {
 // sorted returns the n best.
 func (r *ranking) sorted() []Balance {
 	slices.SortFunc(r.best, func(a, b Balance) int {
-		return cmp.Or(cmp.Compare(b.Used, a.Used), strings.Compare(a.Entity, b.Entity), strings.Compare(a.Limit.Name, b.Limit.Name))
+		return cmp.Or(cmp.Compare(b.Used, a.Used), strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Limit.Name, b.Limit.Name))
 	})
 	return r.best[:min(r.n, len(r.best))]
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,8 @@ import (
 // until the request is admitted, and returns the lease.
 //
 // Callers of one limiter that wait for the same limit of a bucket are admitted in the
-// order of their arrival. A small request does not overtake a large one. A caller that
+// order of their arrival. A request of several resources waits for all that refuse it, and
+// is admitted to all at once. A small request does not overtake a large one. A caller that
 // names no limit for which an earlier one waits does not wait behind it. Callers in other
 // processes compete: there is no order among processes, but their shares are about equal.
 // Acquire knows nothing of the order.
@@ -85,22 +87,25 @@ const (
 // newWaiter returns a waiter for a request, in the line of everybody that may take from
 // the same buckets.
 func (l *Limiter) newWaiter(req *Request, arrival uint64) *waiter {
-	line := waiting.Line{Entity: req.Entity, Resource: req.Resource}
+	line, resources := waiting.Line(req.Entity), make([]string, 0, 1+len(req.Also))
 	asks := make(map[waiting.Key]int64, 2*len(req.Consume))
-	payer := l.driver.Payer(req.Entity, req.Resource)
-	for limit, tokens := range req.Consume {
-		if tokens == 0 { // it only declares the limit
-			continue
-		}
-		asks[waiting.Key{Entity: req.Entity, Limit: limit}] = tokens
+	for p := range req.parts() {
+		resources = append(resources, p.Resource)
+		payer := l.driver.Payer(req.Entity, p.Resource)
 		if payer != "" {
-			asks[waiting.Key{Entity: payer, Limit: limit}] = tokens
+			line = waiting.Line(payer)
+		}
+		for limit, tokens := range p.Consume {
+			if tokens == 0 { // it only declares the limit
+				continue
+			}
+			asks[waiting.Key{Entity: req.Entity, Resource: p.Resource, Limit: limit}] = tokens
+			if payer != "" {
+				asks[waiting.Key{Entity: payer, Resource: p.Resource, Limit: limit}] = tokens
+			}
 		}
 	}
-	if payer != "" {
-		line.Entity = payer
-	}
-	return waiting.NewCaller[*Lease](line, arrival, classOf(req), asks)
+	return waiting.NewCaller[*Lease](line, resources, arrival, classOf(req), asks)
 }
 
 // classOf is equal for requests that ask for exactly the same, so that one may have the
@@ -108,11 +113,14 @@ func (l *Limiter) newWaiter(req *Request, arrival uint64) *waiter {
 func classOf(req *Request) string {
 	var b strings.Builder
 	b.WriteString(req.Entity + " " + string(req.OnUnavailable))
-	for _, name := range slices.Sorted(maps.Keys(req.Consume)) {
-		fmt.Fprintf(&b, " %s=%d", name, req.Consume[name])
-	}
-	for _, limit := range req.Fallback {
-		fmt.Fprintf(&b, " %v", limit)
+	for p := range req.parts() {
+		b.WriteString(" " + p.Resource + ":")
+		for _, name := range slices.Sorted(maps.Keys(p.Consume)) {
+			fmt.Fprintf(&b, " %s=%d", name, p.Consume[name])
+		}
+		for _, limit := range p.Fallback {
+			fmt.Fprintf(&b, " %v", limit)
+		}
 	}
 	return b.String()
 }
@@ -260,7 +268,7 @@ func (l *Limiter) attempt(ctx context.Context, req *Request, c *waiter, last **E
 	refusal, refused := errors.AsType[*ExceededError](err)
 	if !refused {
 		if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-			l.waiting.Pause(c.Line, l.driver.Uptime()+outagePause)
+			l.waiting.Pause(c, l.driver.Uptime()+outagePause)
 		}
 		return err
 	}
@@ -294,19 +302,24 @@ func (l *Limiter) recallForWaiters(ctx context.Context, req *Request, ahead map[
 	own := l.asked(ctx, req)
 	payer := own
 	if len(ahead) > 0 {
-		own.Consume = asksAfter(req.Consume, ahead, req.Entity)
-		payer.Consume = asksAfter(req.Consume, ahead, l.driver.Payer(req.Entity, req.Resource))
+		payer.Also = slices.Clone(own.Also)
+		for i := range own.Parts() {
+			p := own.Part(i)
+			payer.Part(i).Consume = asksAfter(p.Consume, ahead, waiting.Key{Entity: l.driver.Payer(req.Entity, p.Resource), Resource: p.Resource})
+			p.Consume = asksAfter(p.Consume, ahead, waiting.Key{Entity: req.Entity, Resource: p.Resource})
+		}
 	}
 	return l.recall(&own, &payer, max(l.driver.Trust(), DefaultTrust))
 }
 
-// asksAfter is what a request and what is ahead of it ask together of an entity's bucket.
-func asksAfter(consume map[string]int64, ahead map[waiting.Key]int64, entity string) map[string]int64 {
+// asksAfter is what a request and what is ahead of it ask together of a bucket.
+func asksAfter(consume map[string]int64, ahead map[waiting.Key]int64, of waiting.Key) map[string]int64 {
 	all := make(map[string]int64, len(consume))
 	for limit, tokens := range consume {
 		if tokens > 0 {
 			const tooMuch = MaxTokens + 1 // more than any capacity
-			tokens += min(ahead[waiting.Key{Entity: entity, Limit: limit}], tooMuch-tokens)
+			of.Limit = limit
+			tokens += min(ahead[of], tooMuch-tokens)
 		}
 		all[limit] = tokens
 	}
@@ -341,7 +354,7 @@ func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
 	late := &ExceededError{Statuses: slices.Clone(e.Statuses)}
 	for i := range late.Statuses {
 		s := &late.Statuses[i]
-		first := min(ahead[waiting.Key{Entity: s.Entity, Limit: s.Limit.Name}], math.MaxInt64/4)
+		first := min(ahead[keyOf(s)], math.MaxInt64/4)
 		switch missing := first + s.Requested - s.Available; {
 		case first == 0 || s.RetryAfter == Never || missing <= 0:
 		case s.Exceeded && s.Limit.Renews != nil && first+s.Requested <= s.Limit.Capacity: // all get theirs when it renews
@@ -358,10 +371,15 @@ func (e *ExceededError) behind(ahead map[waiting.Key]int64) *ExceededError {
 func exceeded(e *ExceededError) (keys []waiting.Key) {
 	for i := range e.Statuses {
 		if s := &e.Statuses[i]; s.Exceeded {
-			keys = append(keys, waiting.Key{Entity: s.Entity, Limit: s.Limit.Name})
+			keys = append(keys, keyOf(s))
 		}
 	}
 	return keys
+}
+
+// keyOf names the limit of a status.
+func keyOf(s *Status) waiting.Key {
+	return waiting.Key{Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name}
 }
 
 // endOfWait is the error of a caller whose context ended while it waited.
@@ -383,7 +401,9 @@ func (l *Limiter) returnSpare(ctx context.Context, spare []*Lease) {
 	ctx = context.WithoutCancel(ctx)
 	for _, lease := range spare {
 		if !l.driver.Begin() {
-			l.driver.Settler.LogKept(ctx, Bucket{Entity: lease.entity, Resource: lease.resource}, ErrClosed)
+			for i := range lease.parts() {
+				l.driver.Settler.LogKept(ctx, lease.part(i).bucket(), ErrClosed)
+			}
 			continue
 		}
 		l.driver.Run(func() {
@@ -395,11 +415,7 @@ func (l *Limiter) returnSpare(ctx context.Context, spare []*Lease) {
 
 // rouse lets callers that wait for a bucket look again, because tokens may have come back.
 func (l *Limiter) rouse(c *acquire.Claim) {
-	line := waiting.Line{Entity: c.Entity, Resource: c.Resource}
-	if c.Parent != "" {
-		line.Entity = c.Parent
-	}
-	l.waiting.Rouse(line)
+	l.waiting.Rouse(waiting.Line(cmp.Or(c.Parent, c.Entity)), c.Resource)
 }
 
 // rouse is [Limiter.rouse] for all that the lease took.

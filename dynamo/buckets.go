@@ -90,8 +90,8 @@ func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*store.Imag
 // so about how many it holds. DynamoDB allows 100.
 const bucketsAtOnce = 100
 
-// ResourceBuckets yields every bucket of a resource, by entity: of each bucket, its shards
-// by number. It finds them through an index that lags behind: a bucket or shard just made
+// ResourceBuckets yields every bucket of a resource, or of all resources if it is "", by
+// entity: of each bucket, its shards by number. It finds them through an index that lags behind: a bucket or shard just made
 // may be missing. It reads the items from the table, because the index may project only
 // its keys. These reads are eventually consistent, and cost half a read unit for each
 // shard. The index costs half a read unit for each 4 KB of its entries, which have about
@@ -101,13 +101,17 @@ const bucketsAtOnce = 100
 // It holds up to 1,000 entries of each partition of the index, and about 100 items at a time.
 func (s *Store) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*store.Image, error] {
 	return func(yield func([]*store.Image, error) bool) {
-		if err := store.CheckResource(resource); err != nil {
-			yield(nil, err)
-			return
+		b := bucketBatch{store: s, op: "list buckets", yield: yield}
+		index, pks := schema.GSI4, schema.NamespaceIndexPKs(s.ns)
+		if resource != "" {
+			if err := store.CheckResource(resource); err != nil {
+				yield(nil, err)
+				return
+			}
+			b.op += " for " + resource
+			index, pks = schema.GSI2, schema.ResourceIndexPKs(s.ns, resource)
 		}
-		b := bucketBatch{store: s, op: "list buckets for " + resource, yield: yield}
-		pks := schema.ResourceIndexPKs(s.ns, resource)
-		err := s.conn.QueryMerged(ctx, b.op, schema.GSI2, pks, schema.BucketIndexPrefix, func(it item) error { return b.add(ctx, schema.KeyOf(it)) })
+		err := s.conn.QueryMerged(ctx, b.op, index, pks, schema.BucketIndexPrefix, func(it item) error { return b.add(ctx, schema.KeyOf(it)) })
 		if err == nil {
 			err = b.flush(ctx)
 		}
@@ -126,8 +130,8 @@ type bucketBatch struct {
 	entity string       // whose shards are the last keys
 }
 
-// add takes the key of the next shard. The index has the shards of an entity side by side: no
-// entity has a character that sorts before the separator of its parts.
+// add takes the key of the next shard. The index has the shards of a bucket, and the buckets of
+// an entity, side by side: no name has a character that sorts before the separator of the parts.
 func (b *bucketBatch) add(ctx context.Context, k schema.Key) error {
 	_, id, _ := schema.ParseBucketPK(k.PK) // the item of any other key is corrupt, and says so
 	if id.Entity != b.entity && len(b.keys) >= bucketsAtOnce {

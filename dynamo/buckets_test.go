@@ -3,8 +3,10 @@ package dynamo_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
@@ -302,5 +304,40 @@ func TestAListingOfBucketsEndsWithItsCaller(t *testing.T) {
 	}
 	if ops := f.Ops()[before:]; n != 3 || len(ops) != 1+schema.IndexPartitions+1 {
 		t.Errorf("%d buckets by %v, want 3 by a query of each partition and one batch", n, ops)
+	}
+}
+
+// Without a name, the listing has the buckets of every resource of the namespace: those of one
+// entity side by side, and the shards of each by number. Other items of the namespace are not in
+// it, nor are other namespaces.
+func TestAListingOfAllResources(t *testing.T) {
+	t.Parallel()
+	s, f := fixture.NewStore(t)
+	var want []store.Bucket
+	for _, entity := range []string{"user", "user-1", "user.1"} {
+		for _, resource := range []string{"gpt", "gpt-4", "gpt/4"} {
+			for shard := range 16 {
+				fixture.PutBucket(t, s, f, entity, resource, shard, 16)
+				want = append(want, store.Bucket{Entity: entity, Resource: resource, Shard: shard})
+			}
+		}
+	}
+	if err := s.SetLimits(t.Context(), store.ConfigKey{Entity: "user", Resource: "gpt"}, []store.Limit{{Name: "rpm", Capacity: 1, Amount: 1, Period: time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	var got []store.Bucket
+	for shards, err := range s.ResourceBuckets(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(shards) != 16 {
+			t.Errorf("%v came with %d shards", shards[0].Bucket, len(shards))
+		}
+		for _, img := range shards {
+			got = append(got, img.Bucket)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -186,7 +186,7 @@ func checkLevel(k store.ConfigKey) error {
 
 // operatorSettings are the attributes that operators set beside the limits. A write
 // that keeps them also requires that those not seen are still absent.
-var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled}
+var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled, schema.DisabledUntil}
 
 // policies returns the attributes of a configuration item that outlive its limits.
 func policies(it item, whole bool) item {

@@ -325,7 +325,7 @@ func TestSettingLimitsLosesNoConcurrentSwitch(t *testing.T) {
 				})
 				return err
 			}))
-			want := &store.Config{Disabled: store.Yes}
+			want := &store.Config{Disabled: store.Switch{Policy: store.Yes}}
 			var err error
 			if remove {
 				err = s.DeleteLimits(t.Context(), k)

@@ -165,6 +165,14 @@ func (c *till) acquire(l *limiter.Limiter, limit string, tokens int64) *limiter.
 	return lease
 }
 
+// acquireTwo takes tokens of two resources in one request.
+func (c *till) acquireTwo(tokens int64) error {
+	consume := map[string]int64{"rpd": tokens}
+	return errOf(c.limiter.Acquire(c.Context(), limiter.Request{
+		Entity: "user", Resource: "gpt-4", Consume: consume, Also: []limiter.Part{{Resource: "images", Consume: consume}},
+	}))
+}
+
 // refuse is an acquire that must be refused.
 func (c *till) refuse() {
 	c.Helper()

@@ -43,6 +43,39 @@ var costs = []cost{
 		c.start()
 		c.acquire(c.limiter, "rpd", 1)
 	}},
+	{"warm acquire of two resources", price{1, 2, 0, 2}, nil, func(c *till) {
+		c.must(c.acquireTwo(5000))
+		c.start()
+		c.must(c.acquireTwo(1))
+	}},
+	{"warm acquire of two resources, cascading", price{1, 4, 0, 4}, nil, func(c *till) {
+		c.cascade()
+		c.must(c.acquireTwo(5000))
+		c.start()
+		c.must(c.acquireTwo(1))
+	}},
+	{"acquire of two resources, refused by one, which the client could not know", price{2, 3, 0, 3}, nil, func(c *till) {
+		c.must(c.acquireTwo(5000))
+		c.drain("user")
+		c.start()
+		fixture.WantErr(c.T, c.acquireTwo(5000), limiter.ErrExceeded)
+	}},
+	{"acquire of two resources, refused by one, as the client knows", price{}, nil, func(c *till) {
+		c.must(c.acquireTwo(5000))
+		c.drain("user")
+		fixture.WantErr(c.T, c.acquireTwo(5000), limiter.ErrExceeded)
+		c.start()
+		fixture.WantErr(c.T, c.acquireTwo(5000), limiter.ErrExceeded)
+	}},
+	{"acquire of two resources, one of them known to be disabled", price{}, nil, func(c *till) {
+		_, ns := c.store.Namespace()
+		c.must(c.acquireTwo(5000))
+		behind(c.T, c.api, schema.ConfigKey(ns, store.ConfigKey{Resource: "images"}), schema.Item{schema.Disabled: schema.Bool(true)})
+		c.limiter.InvalidateConfig()
+		fixture.WantErr(c.T, c.acquireTwo(1), store.ErrDisabled)
+		c.start()
+		fixture.WantErr(c.T, c.acquireTwo(1), store.ErrDisabled)
+	}},
 	{"warm acquire of a bucket that has filled up meanwhile", price{1, 1, 0, 1}, nil, func(c *till) {
 		c.acquire(c.limiter, "fast", 1)
 		time.Sleep(pause)

@@ -21,6 +21,9 @@
 //	         ADD tc                      limit are as seen, and so are cascade, parent_id, pgen, pinc if
 //	                                     the refill sets them
 //	Gather   as Refill, several items    as Refill, for all items (one transaction)
+//	Reset-,  as Refill, all shards; ADD  as Refill, for all shards, and if there is no record of the key, or
+//	TopUp-   rn; ADD or SET tu           one of an earlier entity (one transaction)
+//	Bucket
 //	Create   everything                  if there is no item
 //	Bear     everything; on the donor    if there is no item; on the donor as Refill. Without a donor: if
 //	         as Refill                   there is no sibling, and shard 0, unless it is born itself, has
@@ -33,6 +36,9 @@
 //	                                     credit: cp and shard_count are as seen, and then a peer's vu, too
 //	usage:        REMOVE do              if dh and do are as the stream showed them
 //	Forget
+//	SetSwitch    SET disabled,           if there is an item
+//	             disabled_until; or
+//	             REMOVE both
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)
@@ -43,13 +49,15 @@
 //	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction
 //	SetAudit-     audit_retention_days   if it is as seen
 //	Retention
-//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, cascade,
+//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, disabled_until, cascade,
 //	SetSystem     keeps the rest         audit_retention_days) are as seen; for a new item, if there is
 //	                                     still none. An unchanged item is not written. Limits of an
 //	                                     entity: then a Refill of every shard of its buckets
 //	DeleteLimits  the same, or deletes   the same
 //	SetLevels,    the same for up to 49  the same, for each of them (one transaction). Without limits:
 //	DeleteLevels  levels                 SET on_unavailable, always
+//	SetSwitch     disabled,              if the operator's settings are as seen; for a new item, if there
+//	              disabled_until         is still none. Then marks the level's buckets
 //	DeleteEntity  deletes it             if it exists
 //
 //	registries (SYSTEM# #RESOURCES, #ENTITY_CONFIG_RESOURCES)
@@ -82,11 +90,18 @@
 //	Delete        deletes the name, SET  if the name still leads to the id seen (one transaction)
 //	              status, deleted_at
 //
+//	record of an operation (BUCKET#…#0 #OP#…)
+//	ResetBucket,  everything             if there is none, or one of an earlier entity
+//	TopUpBucket
+//	DeleteEntity                         deletes it
+//
 //	audit events (AUDIT#… #AUDIT#…)
 //	every change  everything             in the transaction of the change; DeleteEntity with the record,
 //	above, except                        and with each configuration
 //	to buckets and
-//	usage
+//	usage, and
+//	ResetBucket,
+//	TopUpBucket
 //
 //	checkpoints (_/STREAM#… #SHARD#…)
 //	Follower      everything             always: the last writer wins
@@ -96,6 +111,7 @@
 //	CreateTable   index_partitions       if the record is as it was read
 //	Raise-        versions,              if the record is as it was read
 //	Versions      index_partitions
+//	TopUpBucket   client_min_version     if the record is as it was read
 //
 // Attributes of a bucket item that no line names (soft, bypass, schedules, quota
 // windows) belong to peers. They are never written, except that removing a limit

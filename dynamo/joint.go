@@ -94,7 +94,7 @@ func (s *Store) refillUpdate(ctx context.Context, r *store.Refill) (*types.Updat
 // Without a donor, it only checks conditions:
 //
 //	check   the sibling                 there is none
-//	check   shard 0, unless it is born  it has the shard count of the one born
+//	check   shard 0, unless it is born  it has the shard count of the one born, and disabled if that has
 //
 // Refusals are in that order: the shard born, the sibling, shard 0 if it is checked.
 // The first image is the shard that exists already. The second is the sibling as it is;
@@ -133,7 +133,8 @@ func (s *Store) Bear(ctx context.Context, b *store.Birth) (store.Joint, error) {
 	}
 	check(b.Sibling, "attribute_not_exists(PK)", nil, nil)
 	if b.Shard != 0 {
-		check(0, "#sc = :sc", map[string]string{"#sc": schema.ShardCount}, item{":sc": schema.N(int64(b.ShardCount))})
+		same := map[bool]string{true: "attribute_exists(#dis)", false: "attribute_not_exists(#dis)"}[b.Disabled]
+		check(0, "#sc = :sc AND "+same, map[string]string{"#sc": schema.ShardCount, "#dis": schema.Disabled}, item{":sc": schema.N(int64(b.ShardCount))})
 	}
 	return s.together(ctx, op, writes)
 }

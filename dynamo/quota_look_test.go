@@ -22,6 +22,8 @@ func (l *ledger) look(amounts []store.Amount, refills bool) {
 			l.slack[p] += lack(img, s)
 			if a := amountOf(amounts, s.Name); a.Milli > 0 || a.Until == p.end {
 				l.slack[p] -= a.Milli
+			} else if l.edited[lawPeriod{s.Name, a.Until}] == p.end {
+				l.slack[p] += returned(img, s, before)
 			}
 		}
 	}
@@ -29,9 +31,11 @@ func (l *ledger) look(amounts []store.Amount, refills bool) {
 		for i := range img.Limits {
 			s := &img.Limits[i]
 			// What a shard lacked in a period that it has left stays lacking there.
-			if p := (lawPeriod{s.Name, plan.PeriodEnd(img, s.Name)}); s.Renewal != nil && goesOn(p, img, after) {
+			p := lawPeriod{s.Name, plan.PeriodEnd(img, s.Name)}
+			if s.Renewal != nil && goesOn(p, img, after) {
 				l.slack[p] -= lack(img, s)
 			}
+			l.carry(img, s, after)
 		}
 	}
 	for p, slack := range l.slack {
@@ -39,6 +43,31 @@ func (l *ledger) look(amounts []store.Amount, refills bool) {
 			l.Fatalf("%s until %d: %d millitokens are there twice", p.limit, p.end, -slack)
 		}
 	}
+}
+
+// carry notes what a shard holds above its share when an edit gives it another calendar, and so
+// another period. A shard with a peer's grant of fewer shards may hold what was returned to it, and
+// what others lack in the period before.
+func (l *ledger) carry(was *store.Image, old *store.LimitState, after []*store.Image) {
+	for _, img := range after {
+		s, _ := img.Limit(old.Name)
+		if img.Shard == was.Shard && old.Renewal != nil && s.Renewal != nil && s.Renewal != old.Renewal && !plan.Renewed(was, old, img.RefilledAt) {
+			end := plan.PeriodEnd(img, old.Name)
+			l.edited[lawPeriod{old.Name, plan.PeriodEnd(was, old.Name)}] = end
+			l.slack[lawPeriod{old.Name, end}] += max(0, -lack(was, old))
+		}
+	}
+}
+
+// returned is what a credit of a period that an edit has ended brought to the period that goes on in
+// its place: nothing, unless the credit was worked out before the edit.
+func returned(img *store.Image, s *store.LimitState, before []*store.Image) int64 {
+	for _, was := range before {
+		if old, _ := was.Limit(s.Name); was.Shard == img.Shard {
+			return max(0, lack(was, &old)-lack(img, s))
+		}
+	}
+	return 0
 }
 
 // goesOn reports whether what a shard held in a period is held by itself in that period, or by
@@ -93,7 +122,7 @@ func (l *ledger) checkRenewal(img *store.Image, before []*store.Image, amounts [
 		for i := range img.Limits {
 			s := &img.Limits[i]
 			old, _ := was.Limit(s.Name)
-			if old.Renewal == nil || s.Renewal == nil {
+			if old.Renewal == nil || s.Renewal == nil || l.operation != nil && amountOf(l.operation.Amounts, s.Name).Limit != "" {
 				continue
 			}
 			renewed := old.Renewal.Next(was.RefilledAt) <= img.RefilledAt

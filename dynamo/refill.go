@@ -17,11 +17,12 @@ import (
 // only if the item is still the one seen:
 //
 //	SET    rf; ttl; vu; cp, ra, rp, rsched, sched of changed limits; sched_tz; new limits whole;
-//	       the owner; shard_count; gc of quotas that get another share
-//	REMOVE vu, ttl, removed limits whole; tu of quotas that get another share; rsched, sched, gc, tu
-//	       of limits that follow no such calendar any more
-//	ADD    tk earned − debit, tc + debit, wcu alike; dn
-//	if     rf, vu and shard_count as seen; disabled as seen;
+//	       the owner; shard_count; gc of quotas that get another share, and their tu if an
+//	       operator tops them up
+//	REMOVE disabled, disabled_until; vu, ttl, removed limits whole; tu of quotas that get another
+//	       share; rsched, sched, gc, tu of limits that follow no such calendar any more
+//	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
+//	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity
 //
@@ -149,9 +150,18 @@ func describeItem(w *expression.Write, r *store.Refill) {
 	default:
 		w.Require(expression.RF.Equals(w.Number(":seen", r.Seen.RefilledAt)))
 	}
-	if r.Seen.Disabled {
+	switch {
+	case r.Enables:
+		w.Remove(expression.Disabled)
+		w.Remove(expression.DisabledUntil)
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
+	case r.Seen.Disabled && r.Seen.DisabledUntil != 0:
 		w.Require(expression.Disabled.Exists())
-	} else {
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
+	case r.Seen.Disabled:
+		w.Require(expression.Disabled.Exists())
+		w.Require(expression.DisabledUntil.Absent())
+	default:
 		w.Require(expression.Disabled.Absent())
 	}
 	requireValidity(w, r.Seen)
@@ -243,7 +253,7 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 	}
 }
 
-// describeGrant makes a quota's grant the share that it has after a refill, without a top-up. The
+// describeGrant makes a quota's grant the share that it has after a refill, with what the refill tops it up by. The
 // item says among how many shards the quota was divided, as a peer's do. A peer that doubles the bucket
 // guesses it otherwise from the balance, and makes tokens if less than a half is left.
 func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
@@ -256,10 +266,20 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 	case c.Kind == store.RemoveLimit:
 	case next != nil && (c.Renews || was.Renewal == nil):
 		w.Set(l.Grant(), l.Number('g', int64(cmp.Or(r.ShardCount, r.Seen.ShardCount))))
-		w.Remove(l.TopUp())
+		switch {
+		case c.TopUp != 0:
+			w.Set(l.TopUp(), l.Number('y', c.TopUp))
+		case !r.Loose: // a loose refill may come after a top-up that it has not seen
+			w.Remove(l.TopUp())
+		}
+	case next != nil && c.TopUp != 0:
+		w.Add(l.TopUp(), l.Number('y', c.TopUp))
 	case next == nil && was.Renewal != nil:
 		w.Remove(l.Grant())
 		w.Remove(l.TopUp())
+	}
+	if c.Resets {
+		w.Add(l.Resets(), l.Number('n', 1))
 	}
 }
 

@@ -53,6 +53,7 @@ func TestSchedulesOverAnyWrites(t *testing.T) {
 var rotaWrites = map[string]func(*rota) bool{
 	"time": (*rota).pass, "edit": (*rota).edit, "take": (*rota).take, "refill": (*rota).refill, "repair": (*rota).repair,
 	"settle": (*rota).settle, "return": (*rota).giveBack, "split": (*rota).split, "merge": (*rota).merge,
+	"reset": (*rota).reset, "top-up": (*rota).topUp,
 }
 
 // A rota is a bucket whose limits follow schedules. Its processes have one clock, and old images.
@@ -250,4 +251,64 @@ func (v *rota) merge() bool {
 	}
 	out, err := v.store.Merge(v.Context(), plan.PairsOf(images, nil, v.now, lawMultiplier))
 	return v.check(out.Applied, err) && v.wrote(nil, true)
+}
+
+// reset makes limits as full as their schedules say.
+func (v *rota) reset() bool {
+	return v.grant(&plan.Grant{Resets: true})
+}
+
+// topUp adds to limits, up to what their schedules say.
+func (v *rota) topUp() bool { return v.grant(&plan.Grant{}) }
+
+// grant carries out a grant over all shards, of each of which the operator may have an old image.
+func (v *rota) grant(g *plan.Grant) bool {
+	for _, name := range []string{"a", "b"} {
+		if rapid.Bool().Draw(v.T, "grants "+name) {
+			g.Amounts = append(g.Amounts, store.Amount{Limit: name, Milli: rapid.Int64Range(1, 40).Draw(v.T, "tokens") * store.Milli})
+		}
+	}
+	var images []*store.Image
+	isFresh := true
+	for _, known := range v.known {
+		n := len(known)
+		if n == 0 || known[n-1] == nil {
+			continue
+		}
+		img := known[n-1]
+		if n > 1 && known[n-2] != nil && rapid.IntRange(0, 5).Draw(v.T, "age") == 0 {
+			img, isFresh = known[n-2], false
+		}
+		images = append(images, img)
+	}
+	var w *plan.Wanted
+	if rapid.Bool().Draw(v.T, "repairs") {
+		w = &v.wanted
+	}
+	refills, given, err := g.Over(images, w, v.now, lawMultiplier)
+	if err != nil || len(g.Amounts) == 0 {
+		return false
+	}
+	out, err := v.store.Gather(v.Context(), refills)
+	if !v.check(out.Applied, err) {
+		return false
+	}
+	amounts := make([]store.Amount, len(given))
+	for k, a := range g.Amounts {
+		if amounts[k] = (store.Amount{Limit: a.Limit, Milli: -given[k] * store.Milli}); g.Resets {
+			amounts[k].Milli -= store.Milli - 1 // the part of a token that is not told
+		} else if given[k] > a.Milli/store.Milli {
+			v.Fatalf("%s got %d tokens instead of %d", a.Limit, given[k], a.Milli/store.Milli)
+		}
+	}
+	v.wrote(amounts, g.Resets || !isFresh || w != nil)
+	for i := 0; g.Resets && isFresh && i < len(images); i++ {
+		after := v.last(images[i].Shard)
+		for _, a := range g.Amounts {
+			if s, _ := after.Limit(a.Limit); s.Tokens != plan.ShareOf(after, &s).Capacity {
+				v.Fatalf("a reset left shard %d with %d of %s: %+v", after.Shard, s.Tokens, a.Limit, plan.ShareOf(after, &s))
+			}
+		}
+	}
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -96,6 +97,7 @@ type Store struct {
 
 	retention retention
 	counts    counts
+	hasTopUps atomic.Bool // the version record allows top-ups of quotas
 
 	// The constant parts of bucket writes, by their operations.
 	takes, refills, adjusts expression.Cache

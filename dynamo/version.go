@@ -85,12 +85,14 @@ func unreadable(attribute, value string) error {
 // LambdaIsOlder reports whether the deployed aggregator is older than this client, so
 // that an upgrade would replace it. It is false if there is no aggregator.
 func (v Version) LambdaIsOlder() bool {
-	if v.Lambda == "" {
-		return false
-	}
+	return v.Lambda != "" && v.lambdaIsBelow(ClientVersion)
+}
+
+// lambdaIsBelow reports whether the deployed aggregator is older than a release, or of an unknown version.
+func (v Version) lambdaIsBelow(least string) bool {
 	deployed, ok := parseRelease(v.Lambda)
-	client, _ := parseRelease(ClientVersion)
-	return !ok || deployed.compare(client) < 0
+	want, _ := parseRelease(least)
+	return !ok || deployed.compare(want) < 0
 }
 
 // LambdaIsNewer reports whether the deployed aggregator is newer than this client, so that

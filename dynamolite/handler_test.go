@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -466,7 +467,7 @@ func TestLedgerOverHTTP(t *testing.T) {
 
 // Not parallel: the allocations of other tests would be counted.
 func TestHandlerAllocationBudget(t *testing.T) {
-	const budget = 75 // in addition to those of the engine
+	const budget = 73 // in addition to those of the engine
 	db, in := warmUpdate(t)
 	direct := testing.AllocsPerRun(100, func() {
 		if _, err := db.UpdateItem(t.Context(), in); err != nil {
@@ -477,7 +478,10 @@ func TestHandlerAllocationBudget(t *testing.T) {
 	body := string(wireForm(t, in))
 	w := &sink{header: http.Header{}}
 	request := testing.AllocsPerRun(100, func() { newPost(t, "DynamoDB_20120810.UpdateItem", body) })
-	served := testing.AllocsPerRun(100, func() { h.ServeHTTP(w, newPost(t, "DynamoDB_20120810.UpdateItem", body)) })
+	served := math.Inf(1)
+	for range 5 { // the race detector makes pools forget at random
+		served = min(served, testing.AllocsPerRun(100, func() { h.ServeHTTP(w, newPost(t, "DynamoDB_20120810.UpdateItem", body)) }))
+	}
 	if got := served - request - direct; got > budget || w.status != http.StatusOK {
 		t.Errorf("the protocol makes %v allocations (status %d), more than its budget of %d", got, w.status, budget)
 	}

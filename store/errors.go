@@ -183,11 +183,19 @@ func (e *NestedCascadeError) Is(target error) bool { return target == ErrNestedC
 
 // A DisabledError says that an operator has disabled a resource for an entity. It is
 // [ErrDisabled].
-type DisabledError struct{ Entity, Resource string }
+type DisabledError struct {
+	Entity, Resource string
+	// Until is when that ends by itself; the zero time if no end is known.
+	Until time.Time
+}
 
-// Error names the entity and the resource.
+// Error names the entity, the resource and the end.
 func (e *DisabledError) Error() string {
-	return fmt.Sprintf("resource %q is disabled for entity %q", e.Resource, e.Entity)
+	s := fmt.Sprintf("resource %q is disabled for entity %q", e.Resource, e.Entity)
+	if !e.Until.IsZero() {
+		s += " until " + e.Until.UTC().Format(time.RFC3339)
+	}
+	return s
 }
 
 // Is reports whether target is [ErrDisabled].
@@ -210,21 +218,22 @@ func (e *UnsupportedError) Error() string {
 // Is reports whether target is [ErrUnsupported].
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// An IncompleteError says that an entity's limits were changed, but not all of its
-// buckets were repaired. To complete the change, make it again. Until then, buckets
-// that limiters of this library use follow within their [Options.ConfigTTL]. It is
-// [ErrIncomplete], and also the error that kept the other buckets from following.
+// An IncompleteError says that the limits of an entity were changed, or the switch of an
+// entity or a resource, but not all buckets follow. To complete the change, make it again.
+// Until then, buckets that limiters of this library use follow within their
+// [Options.ConfigTTL]. It is [ErrIncomplete], and also the error that kept the other
+// buckets from following.
 type IncompleteError struct {
 	Entity, Resource string // the level that was changed
-	// Reached is how many buckets were repaired, Of how many that were found.
+	// Reached is how many buckets follow, Of how many that were found.
 	Reached, Of int
 	Err         error
 }
 
 // Error says how many buckets follow and what to do.
 func (e *IncompleteError) Error() string {
-	return fmt.Sprintf("the limits of entity %q for %s are changed, and %d of %d buckets follow so far: make the same change again: %v",
-		e.Entity, e.Resource, e.Reached, e.Of, e.Err)
+	return fmt.Sprintf("%s is changed, and %d of %d buckets follow so far: make the same change again: %v",
+		ConfigKey{e.Entity, e.Resource}, e.Reached, e.Of, e.Err)
 }
 
 // Is reports whether target is [ErrIncomplete].

@@ -67,8 +67,8 @@ type ShardStore interface {
 
 // A BucketLister is a [Store] that can list the buckets of a resource.
 type BucketLister interface {
-	// ResourceBuckets yields the buckets of a resource, by entity: of each bucket, the
-	// shards that were found, by number. It reads page after page, so that it never
+	// ResourceBuckets yields the buckets of a resource, or of all resources if it is "", by
+	// entity: of each bucket, the shards that were found, by number. It reads page after page, so that it never
 	// holds more than a page. A read need not be consistent, and a bucket just made may
 	// be missing. After an error it yields nothing more.
 	ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*Image, error]
@@ -129,13 +129,18 @@ type Image struct {
 	// trims every balance.
 	ValidUntil    int64
 	HasValidUntil bool
-	// RenewsByDefault says that limits of the item renew which do not say so themselves; only a
-	// peer writes that.
-	RenewsByDefault bool
-	// VariesByDefault says that limits of the item follow a schedule which do not say so themselves.
-	VariesByDefault bool
-	// Disabled is an operator's switch: no tokens may be acquired.
-	Disabled bool
+	// RenewsByDefault and VariesByDefault say that limits of the item renew, or follow a schedule,
+	// which do not say so themselves. Only a peer writes that.
+	RenewsByDefault, VariesByDefault bool
+	// Disabled is an operator's switch: no tokens may be acquired. DisabledUntil is when
+	// it ends, 0 if never. The item keeps both until a write removes them: see
+	// [Refill.Enables].
+	Disabled      bool
+	DisabledUntil int64
+	// Hour is the hour that is open in the item's diary, in hours since the Unix epoch; 0 if
+	// the item has no diary. Diary is what the next [Turn] has to keep, nil if nothing.
+	Diary *Diary
+	Hour  int32
 	// Features are those of a peer that the item uses. An item that is not
 	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
 	// limiter leaves it alone.
@@ -147,10 +152,6 @@ type Image struct {
 	// item's owner was copied.
 	ParentGeneration int64
 	Incarnation      string
-	// Hour is the hour that is open in the item's diary, in hours since the Unix epoch; 0 if
-	// the item has no diary. Diary is what the next [Turn] has to keep, nil if nothing.
-	Hour  int32
-	Diary *Diary
 	// Writes is the hidden write limit of the item.
 	Writes LimitState
 	// Limits are the item's limits by name, in order, [Image.Writes] excluded.
@@ -315,7 +316,7 @@ type NamedParams struct {
 }
 
 // A Refill accrues, debits and repairs a bucket in one write. It requires that the
-// stamp, ValidUntil, the number of shards and Disabled are still those of Seen. A
+// stamp, ValidUntil, the number of shards, Disabled and DisabledUntil are still those of Seen. A
 // refill repairs if it changes, adds or removes a limit, or restamps the owner. It then
 // also requires every limit's parameters and the owner of the image, because peers
 // change those without moving the stamp. A refill also debits the hidden write limit,
@@ -349,6 +350,9 @@ type Refill struct {
 	// Owner, if not nil, replaces the owner that the item has copied.
 	Owner *Owner
 	Turn  *Turn // as in [Take]
+	// Enables removes Disabled from the item. It requires that the item still has the
+	// DisabledUntil seen, which has passed.
+	Enables bool
 }
 
 // A Change is what a [Refill] does to one limit. The balance changes by Earned less
@@ -368,6 +372,10 @@ type Change struct {
 	// Renews ends what a shard was Granted of a quota: the write begins a period, or gives the
 	// shard another share. A limit that becomes a quota has no grant.
 	Renews bool
+	// TopUp, a part of Earned, raises what a shard may hold of a quota until its period ends.
+	// Resets counts a reset of a quota by an operator.
+	TopUp  int64
+	Resets bool
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
@@ -418,6 +426,9 @@ type Create struct {
 	Owner      Owner
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
 	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
+	// Disabled and DisabledUntil are as in [Image]. A shard has those of its sibling.
+	Disabled      bool
+	DisabledUntil int64
 }
 
 // Stamp is the stamp of the item.
@@ -433,7 +444,7 @@ type NewLimit struct {
 // A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the
 // sibling gives the opening balances in the same transaction. Without one, the shard
 // opens empty, and the sibling must not exist. Shard 0, unless it is the one born, must
-// then have the shard count that the new shard gets.
+// then have the shard count that the new shard gets, and be Disabled if that is.
 type Birth struct {
 	Create
 	// Donor is the sibling's write, which debits the sibling by the new shard's opening
@@ -508,8 +519,7 @@ type Delta struct {
 	AtMost int64
 	// Covered says that the balance before the write must suffice for the debit.
 	Covered bool
-	// Pinned says that the balance before the write must equal AtMost.
-	Pinned bool
+	Pinned  bool // the balance before the write must equal AtMost
 }
 
 // A ConfigKey names one level of configuration. In order, the levels are: an entity's
@@ -536,23 +546,14 @@ type Config struct {
 	// OnUnavailable is set only at system level.
 	OnUnavailable OnUnavailable
 	// Disabled and Cascade are policies of an entity or resource level.
-	Disabled, Cascade Policy
+	Disabled Switch
+	Cascade  Policy
 	// Features are those of a peer that the limits use.
 	Features Features
 }
 
 // IsEvaluable reports whether this version can evaluate all features of the limits.
 func (c *Config) IsEvaluable() bool { return c.Features.Unsupported() == 0 }
-
-// A Policy is a switch that a level of configuration may leave to the next level.
-type Policy uint8
-
-// The values of a [Policy].
-const (
-	Inherit Policy = iota
-	Yes
-	No
-)
 
 // An Entity is a consumer: an API key, a user, a project.
 type Entity struct {

@@ -5,8 +5,8 @@ package audit
 
 import "github.com/zeroae/zae-limiter-go/internal/schema"
 
-// Actions of audit events. The last three are written by peers only, which can also change an
-// entity's parent and the balance of a bucket.
+// Actions of audit events. The last one is written by peers only, which can also change an
+// entity's parent.
 const (
 	EntityCreated       = "entity_created"
 	EntityDeleted       = "entity_deleted"
@@ -18,10 +18,10 @@ const (
 	NamespaceRecovered  = "namespace_recovered"
 	NamespacePurging    = "namespace_purge_started"
 	NamespacePurged     = "namespace_purged"
-
-	EntityParentChanged = "entity_parent_changed"
 	BucketReset         = "bucket_reset"
 	BucketToppedUp      = "bucket_topped_up"
+
+	EntityParentChanged = "entity_parent_changed"
 )
 
 // Actions returns the actions that this package knows, sorted. A later version, or another

@@ -4,31 +4,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Acquire debits the entity and its parent. If the driver remembers the parent, it
-// pursues both claims at once. Each claim runs on its own: a side that was debited
+// Acquire debits the entity and its parent, for each resource of a request at the same time
+// (ADR 047: each part is decided alone, and returned if another one fails). It puts what became of each into parts, which has a place for each. The caller
+// refunds the claims with [Settler.Refund] unless all were granted. left is closed when the
+// caller has gone.
+//
+// If a bucket is known to be disabled, Acquire debits none: the others would have to be
+// refunded.
+func (d *Driver) Acquire(ctx context.Context, req *Request, left <-chan struct{}, parts []Part) {
+	known := false
+	for i := range parts {
+		p := &parts[i]
+		p.Child = d.accounts.claim(req.Part(i))
+		p.Err = d.knownDisabled(p.Child)
+		known = known || p.Err != nil
+	}
+	switch {
+	case known:
+	case len(parts) == 1:
+		parts[0] = d.acquire(ctx, req, parts[0].Child, left)
+	default:
+		d.AtOnce(len(parts), func(i int) { parts[i] = d.acquire(ctx, req.Part(i), parts[i].Child, left) })
+	}
+}
+
+// acquire debits the entity and its parent for one resource. If the driver remembers the
+// parent, it pursues both claims at once. Each claim runs on its own: a side that was debited
 // stays debited while the other side refills. If a remembered parent is out of date, the
 // driver refunds it.
-//
-// Acquire returns the claims as they were decided, and the error of either. The caller
-// refunds them with [Settler.Refund] unless both were granted. parent is nil if the
-// entity does not cascade. left is closed when the caller has gone.
-func (d *Driver) Acquire(ctx context.Context, req *Request, left <-chan struct{}) (child, parent *Claim, err error) {
-	child = d.accounts.claim(req)
+func (d *Driver) acquire(ctx context.Context, req *Request, child *Claim, left <-chan struct{}) Part {
 	remembered := child.acct.Owner(d.Uptime(), memory.ImageAge)
-	if err := d.knownDisabled(req, child.acct, remembered); err != nil {
-		return child, nil, err
-	}
 	return d.complete(ctx, req, d.pursueBoth(ctx, req, child, remembered, left), left)
 }
 
-// Sides are an acquire's claims and their errors. There is no parent if none is remembered.
+// Sides are a part's claims and their errors. There is no parent if none is remembered.
 type sides struct {
 	child, parent       *Claim
 	childErr, parentErr error
@@ -36,8 +51,8 @@ type sides struct {
 
 // complete debits the parent that a child turned out to have, and refunds one that it no longer
 // has. If the child is refused, complete looks at the parent's bucket.
-func (d *Driver) complete(ctx context.Context, req *Request, s sides, left <-chan struct{}) (child, parent *Claim, err error) {
-	child = s.child
+func (d *Driver) complete(ctx context.Context, req *Request, s sides, left <-chan struct{}) Part {
+	child := s.child
 	if s.childErr == nil && child.Parent != s.pursued() {
 		d.Settler.Refund(ctx, s.parent)
 		s.parent, s.parentErr = nil, nil
@@ -51,7 +66,7 @@ func (d *Driver) complete(ctx context.Context, req *Request, s sides, left <-cha
 		s.parent = d.accounts.parentClaim(req, child.Parent)
 		s.parentErr = d.Inspector.inspect(ctx, s.parent)
 	}
-	return child, s.parent, errors.Join(s.childErr, s.parentErr)
+	return Part{child, s.parent, errors.Join(s.childErr, s.parentErr)}
 }
 
 // pursued is the parent whose claim was pursued with the child's; "" if there is none.
@@ -65,12 +80,17 @@ func (s *sides) pursued() string {
 // knownDisabled fails if the bucket of the entity, or of its remembered parent, is
 // known to be disabled. Otherwise the driver would debit the other bucket and have
 // to refund it.
-func (d *Driver) knownDisabled(req *Request, acct *account, parent string) error {
-	switch up := d.Uptime(); {
-	case d.isDisabled(acct, up):
-		return disabledError(store.Bucket{Entity: req.Entity, Resource: req.Resource})
-	case parent != "" && d.isDisabled(d.accounts.of(parent, req.Resource), up):
-		return disabledError(store.Bucket{Entity: parent, Resource: req.Resource})
+func (d *Driver) knownDisabled(child *Claim) error {
+	at := d.Moment()
+	if is := d.disabling(child.acct, at); is.Disabled {
+		return disabledError(child.Bucket, is)
+	}
+	parent := child.acct.Owner(at.Up, memory.ImageAge)
+	if parent == "" {
+		return nil
+	}
+	if is := d.disabling(d.accounts.of(parent, child.Resource), at); is.Disabled {
+		return disabledError(store.Bucket{Entity: parent, Resource: child.Resource}, is)
 	}
 	return nil
 }
@@ -116,7 +136,7 @@ func (d *Driver) revise(ctx context.Context, c *Claim, last *plan.Wanted, cmp *c
 	if w := c.acct.Wanted(); cmp == nil && w == last { // the comparison may have come due meanwhile
 		cmp = d.Inspector.compareIfDue(ctx, c, w)
 	}
-	if !d.Inspector.await(ctx, cmp, left) || c.stands(c.acct.Wanted()) {
+	if !d.Inspector.await(ctx, cmp, left) || c.stands(c.acct.Wanted(), d.Now()) {
 		d.startUpkeep(ctx, c)
 		return false, nil
 	}
@@ -130,26 +150,27 @@ func (d *Driver) revise(ctx context.Context, c *Claim, last *plan.Wanted, cmp *c
 // answerUnasked answers a claim without asking the bucket, if the bucket is disabled
 // or is not to have the limits that the claim names.
 func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, left <-chan struct{}) (answered bool, err error) {
-	if c.acct.IsDisabled(d.Uptime(), d.Config.TTL(), d.Config.Epoch()) {
-		return true, disabledError(c.Bucket)
+	at := d.Moment()
+	if is := c.acct.Disabling(at, d.Config.TTL(), d.Config.Epoch()); is.Disabled {
+		return true, disabledError(c.Bucket, is)
 	}
 	w := c.acct.Wanted()
-	if c.adopt(w); w == nil || !w.Disabled && !c.want.TakesNothing(&c.Terms) {
+	if c.adopt(w); w == nil || !w.IsDisabled(at.Now) && !c.want.TakesNothing(&c.Terms) {
 		return false, nil
 	}
-	if !d.Config.IsYoung(w, d.Uptime()) {
+	if !d.Config.IsYoung(w, at.Up) {
 		if cmp == nil {
 			cmp = d.Inspector.compare(ctx, c.acct, c.Bucket)
 		}
-		if !d.Inspector.await(ctx, cmp, left) && !w.Disabled {
+		if !d.Inspector.await(ctx, cmp, left) && !w.IsDisabled(at.Now) {
 			return false, nil // the remembered configuration is too old to answer by
 		}
 		w = c.acct.Wanted()
 		c.adopt(w)
 	}
-	switch {
-	case w.Disabled:
-		return true, disabledError(c.Bucket)
+	switch is := w.Switches.At(d.Now()); {
+	case is.Disabled:
+		return true, disabledError(c.Bucket, is)
 	case c.want.TakesNothing(&c.Terms):
 		c.Parent = plan.PayerOf(&w.Owner)
 		return true, nil
@@ -157,9 +178,13 @@ func (d *Driver) answerUnasked(ctx context.Context, c *Claim, cmp *comparison, l
 	return false, nil
 }
 
-// isDisabled reports whether a bucket is known to be disabled, by its configuration
-// or by a stamp on an item. Both count for the time to live of configuration.
-func (d *Driver) isDisabled(acct *account, up time.Duration) bool {
-	w := acct.Wanted()
-	return w != nil && w.Disabled && d.Config.IsYoung(w, up) || acct.IsDisabled(up, d.Config.TTL(), d.Config.Epoch())
+// disabling is what is known of whether a bucket is disabled, by its configuration or by an
+// item. Both count for the time to live of configuration, and until the switch ends.
+func (d *Driver) disabling(acct *account, at memory.Moment) store.Disabling {
+	if w := acct.Wanted(); w != nil && d.Config.IsYoung(w, at.Up) {
+		if is := w.Switches.At(at.Now); is.Disabled {
+			return is
+		}
+	}
+	return acct.Disabling(at, d.Config.TTL(), d.Config.Epoch())
 }

@@ -42,7 +42,7 @@ const (
 func (w *carried) prepare(c *Claim, at memory.Moment, left <-chan struct{}) bool {
 	d := w.d
 	wanted, img := c.acct.Wanted(), c.lastImage(at.Up)
-	if img == nil || c.acct.ShardCount() != 1 || wanted == nil || !d.Config.IsYoung(wanted, at.Up) || d.isDisabled(c.acct, at.Up) {
+	if img == nil || c.acct.ShardCount() != 1 || wanted == nil || !d.Config.IsYoung(wanted, at.Up) || d.disabling(c.acct, at).Disabled {
 		return false
 	}
 	c.adopt(wanted)
@@ -104,7 +104,7 @@ func (w *carried) meet() (granted bool) {
 	case errors.Is(w.err, calls.ErrGoesOn):
 		w.todo = toAwait
 		return false
-	case w.out.Image != nil && plan.IsAhead(w.out.Image, w.p.Now):
+	case w.out.Image != nil && plan.NeedsHealing(w.out.Image, w.p.Now):
 		w.todo = toHeal
 		return false
 	}

@@ -158,12 +158,12 @@ func addTo(sum, amounts []store.Amount) []store.Amount {
 // It asks the images on which the claim was decided, and not whether w is the configuration
 // by which it was decided. A change that the items have already followed needs no new
 // decision, even if this process learns of it only now.
-func (c *Claim) stands(w *plan.Wanted) bool {
+func (c *Claim) stands(w *plan.Wanted, at int64) bool {
 	if c.Terms.AsIs != nil {
-		return !w.Disabled
+		return !w.IsDisabled(at)
 	}
 	now := c.want.Under(w)
-	if w.Disabled || !slices.Equal(now.Unknown, c.Terms.Unknown) || slices.ContainsFunc(c.decidedOn(), now.Target.Differs) {
+	if w.IsDisabled(at) || !slices.Equal(now.Unknown, c.Terms.Unknown) || slices.ContainsFunc(c.decidedOn(), now.Target.Differs) {
 		return false
 	}
 	c.Terms = now

@@ -65,10 +65,11 @@ type Options struct {
 //	               └─ reads the configuration ──────────── 5 ───────┘ and decides again by 5
 //	an operator                       sets 5
 //
-// Invariant: when a request has its answer, either both claims are debited, or what one of
-// them took goes back. Two claims are carried out at the same time, each through to its
-// end, so a side may be debited whose other side refuses ([Settler.Refund]). The other way,
-// a transaction over both buckets, costs twice as much on every request. At a parent that
+// Invariant: when a request has its answer, either all claims are debited, or what some of
+// them took goes back. There are two for each resource that the request names (ADR 047). They
+// are carried out at the same time, each through to its end, so one may be debited while
+// another one refuses ([Settler.Refund]). The other way,
+// a transaction over all buckets, costs twice as much on every request. At a parent that
 // many children share, transactions refuse each other.
 type Driver struct {
 	*process.Process

@@ -3,6 +3,7 @@ package acquire
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -28,8 +29,20 @@ func refusedTooOften(b store.Bucket, tries int) error {
 }
 
 // disabledError says that an operator disabled a bucket.
-func disabledError(b store.Bucket) error {
-	return &store.DisabledError{Entity: b.Entity, Resource: b.Resource}
+func disabledError(b store.Bucket, is store.Disabling) error {
+	e := &store.DisabledError{Entity: b.Entity, Resource: b.Resource}
+	if is.Until != 0 {
+		e.Until = time.UnixMilli(is.Until)
+	}
+	return e
+}
+
+// disablingOf is what an item says of whether it is disabled.
+func disablingOf(img *store.Image) store.Disabling {
+	if img == nil {
+		return store.Disabling{}
+	}
+	return store.Disabling{Disabled: img.Disabled, Until: img.DisabledUntil, Level: store.SwitchLevels}
 }
 
 // obstacle returns the reason why this version cannot tell what several shards hold,
@@ -38,7 +51,7 @@ func obstacle(b store.Bucket, images []*store.Image) error {
 	for _, img := range images {
 		switch {
 		case img.Disabled:
-			return disabledError(b)
+			return disabledError(b, disablingOf(img))
 		case !img.IsEvaluable():
 			return unsupported(b, img.Features)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // A Rest is what remains to be done of an acquire, see [Driver.Acquire]. It may take time.
-type Rest func(ctx context.Context) (child, parent *Claim, err error)
+type Rest func(ctx context.Context)
 
 // Start does on the caller's goroutine what it can of an acquire. rest is what remains, for a
 // goroutine of its own; it is nil if the claims are granted, and nothing remains.
@@ -24,16 +24,16 @@ type Rest func(ctx context.Context) (child, parent *Claim, err error)
 //	                               ├─ refused, failed ─────▶ rest: the next steps
 //	                               └─ the caller has left ──▶ rest: waits for the answers
 //
-// The rest is the whole acquire if that is likely to need more than such writes.
-func (d *Driver) Start(ctx *calls.Leavable, req *Request, left <-chan struct{}) (child, parent *Claim, rest Rest) {
-	if d.Leavable && d.writer.isQueued() {
+// The rest is the whole acquire if that is likely to need more than such writes, or names
+// several resources. What became of the acquire is in parts, after the rest if there is one.
+func (d *Driver) Start(ctx *calls.Leavable, req *Request, left <-chan struct{}, parts []Part) (rest Rest) {
+	if d.Leavable && d.writer.isQueued() && len(parts) == 1 {
 		h := here{d: d, req: req}
 		if h.prepare(ctx, left) {
-			rest := h.carry()
-			return h.child.p.c, h.parent.p.c, rest
+			return h.carry(&parts[0])
 		}
 	}
-	return nil, nil, func(ctx context.Context) (child, parent *Claim, err error) { return d.Acquire(ctx, req, left) }
+	return func(ctx context.Context) { d.Acquire(ctx, req, left, parts) }
 }
 
 // A here is an acquire whose first writes its caller carries.
@@ -72,7 +72,7 @@ func (h *here) lead() bool {
 }
 
 // carry writes. A nil rest says that the claims are granted, and nothing remains.
-func (h *here) carry() Rest {
+func (h *here) carry(part *Part) Rest {
 	var granted bool
 	payer := ""
 	if h.cascades() {
@@ -82,9 +82,10 @@ func (h *here) carry() Rest {
 		granted = h.child.meet()
 	}
 	if granted && h.child.p.c.Parent == payer {
+		*part = Part{Child: h.child.p.c, Parent: h.parent.p.c}
 		return nil
 	}
-	return h.rest()
+	return h.rest(part)
 }
 
 // carryBoth is carry with a parent. Its answer comes first: callers of many children may wait in
@@ -104,14 +105,14 @@ func (h *here) carryBoth() (granted bool) {
 }
 
 // rest is what remains after the caller has written.
-func (h *here) rest() Rest {
+func (h *here) rest(part *Part) Rest {
 	own := *h // only a rest outlives the caller
-	return func(ctx context.Context) (child, parent *Claim, err error) {
+	return func(ctx context.Context) {
 		both, errs, n := [...]*carried{&own.child, &own.parent}, [2]error{}, 1
 		if own.cascades() {
 			n = len(both)
 		}
 		own.d.AtOnce(n, func(i int) { errs[i] = both[i].finish(ctx) })
-		return own.d.complete(ctx, own.req, sides{own.child.p.c, own.parent.p.c, errs[0], errs[1]}, own.child.p.left)
+		*part = own.d.complete(ctx, own.req, sides{own.child.p.c, own.parent.p.c, errs[0], errs[1]}, own.child.p.left)
 	}
 }

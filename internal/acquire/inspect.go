@@ -23,10 +23,14 @@ type Inspector struct {
 	accounts *accounts
 }
 
-// Look looks at the buckets of a request, without a debit. parent is nil if the entity
-// does not cascade.
-func (in *Inspector) Look(ctx context.Context, req *Request) (child, parent *Claim, err error) {
-	return in.look(ctx, req, in.inspect)
+// Look looks at the buckets of a request, without a debit.
+func (in *Inspector) Look(ctx context.Context, req *Request) []Part {
+	parts := make([]Part, req.Parts())
+	in.AtOnce(len(parts), func(i int) {
+		p := &parts[i]
+		p.Child, p.Parent, p.Err = in.look(ctx, req.Part(i), in.inspect)
+	})
+	return parts
 }
 
 // LookAtAll looks at the buckets of an entity and, if it cascades, of its parent. The claims
@@ -86,8 +90,8 @@ func (in *Inspector) inspect(ctx context.Context, c *Claim) error {
 	if err := in.see(ctx, c); err != nil {
 		return err
 	}
-	if c.IsDisabled() {
-		return disabledError(c.Bucket)
+	if is := c.Disabling(); is.Disabled {
+		return disabledError(c.Bucket, is)
 	}
 	if err := c.canExist(); err != nil {
 		return err
@@ -114,11 +118,13 @@ func (c *Claim) first() *store.Image {
 	return nil
 }
 
-// IsDisabled reports whether an operator has disabled the bucket of a claim that was only
-// looked at.
-func (c *Claim) IsDisabled() bool {
-	img := c.first()
-	return c.Terms.Target.Disabled || img != nil && img.Disabled
+// Disabling says whether an operator has disabled the bucket of a claim that was only looked
+// at: by its configuration, or else by its items.
+func (c *Claim) Disabling() store.Disabling {
+	if is := c.Terms.Target.Switches.At(c.At); is.Disabled {
+		return is
+	}
+	return disablingOf(c.first())
 }
 
 // see gives a claim the shards of its bucket, its configuration and its parent.

@@ -148,8 +148,8 @@ func (p *pursuit) step(ctx context.Context) (done bool, err error) {
 	c.adopt(cmp.Or(p.sure, c.acct.Wanted()))
 	switch w := c.Terms.Configured; {
 	case w == nil:
-	case w.Disabled:
-		return true, p.disabled()
+	case w.IsDisabled(p.Now):
+		return true, p.disabled(w)
 	case c.want.TakesNothing(&c.Terms) && !p.read && !p.wr.Config.IsYoung(w, p.Up):
 		return false, p.look(ctx)
 	case c.want.TakesNothing(&c.Terms):
@@ -180,7 +180,7 @@ func (p *pursuit) carry(ctx context.Context, next plan.Step) (done bool, err err
 		c.refusedBy(p.img, p.Now)
 		return true, nil
 	case plan.Disabled:
-		return true, p.disabled()
+		return true, p.disabled(c.Terms.Configured)
 	case plan.Unsupported: // it cannot tell whether the item has what the claim names
 		return true, unsupported(c.Bucket, cmp.Or(p.img.Features, c.Terms.Configured.Features))
 	case plan.OtherZone:
@@ -191,12 +191,17 @@ func (p *pursuit) carry(ctx context.Context, next plan.Step) (done bool, err err
 	return true, nil
 }
 
-// disabled notes that an operator disabled the bucket, and returns the error.
-func (p *pursuit) disabled() error {
-	if p.img != nil && p.img.Disabled {
-		p.c.acct.SawDisabled(p.Up, p.wr.Config.Epoch())
+// disabled notes that an operator disabled the bucket, and returns the error. w is its
+// configuration, nil if that is not known.
+func (p *pursuit) disabled(w *plan.Wanted) error {
+	is := disablingOf(p.img)
+	if is.Disabled {
+		p.c.acct.SawDisabled(is.Until, p.Up, p.wr.Config.Epoch())
 	}
-	return disabledError(p.c.Bucket)
+	if w != nil && w.IsDisabled(p.Now) {
+		is = w.Switches.At(p.Now)
+	}
+	return disabledError(p.c.Bucket, is)
 }
 
 // see takes in an image of the item. A nil image that answers is a missing item.
@@ -394,8 +399,8 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		return true, err
 	case w == nil:
 		return p.mend(ctx)
-	case w.Disabled:
-		return true, p.disabled()
+	case w.IsDisabled(p.Now):
+		return true, p.disabled(w)
 	case !w.IsEvaluable():
 		return true, unsupported(c.Bucket, w.Features)
 	}

@@ -75,7 +75,7 @@ func (d *Driver) recall(images []*store.Image, entity string, req *Request, opti
 	}
 	w := acct.Wanted()
 	switch {
-	case w == nil || w.Disabled || !d.Config.IsYoung(w, req.At.Up):
+	case w == nil || w.IsDisabled(req.At.Now) || !d.Config.IsYoung(w, req.At.Up):
 		return images, false, "", false
 	case w.IsUnlimited() && optional:
 		return images, false, "", true

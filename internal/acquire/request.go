@@ -10,16 +10,45 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Request is what a caller asks of one entity's bucket, and of its parent's.
+// A Request is what a caller asks of one entity's buckets, and of its parent's.
 type Request struct {
 	Entity, Resource string
 	Consume          map[string]int64 // tokens by limit name
 	Fallback         []store.Limit    // see [plan.Want]
+	// Also has a request for each further resource that is debited with this one, or not at
+	// all. They are the same entity's, have the same At and By, and have no further ones.
+	Also []Request
 	// At is when the caller came. A request that only looks has none.
 	At memory.Moment
 	// By is until when the caller waits for its turn at a shared bucket, and for tokens
 	// that the bucket has not earned yet, by the uptime. See [Driver.WaitsUntil].
 	By time.Duration
+}
+
+// Come sets when the caller came, and until when it waits.
+func (r *Request) Come(at memory.Moment, by time.Duration) {
+	for i := range r.Parts() {
+		p := r.Part(i)
+		p.At, p.By = at, by
+	}
+}
+
+// Parts is the number of resources that a request names.
+func (r *Request) Parts() int { return 1 + len(r.Also) }
+
+// Part returns the request for one of the resources, the first of which is r's own.
+func (r *Request) Part(i int) *Request {
+	if i == 0 {
+		return r
+	}
+	return &r.Also[i-1]
+}
+
+// A Part is what became of a request for one resource: the claims as they were decided, and
+// the error of either. The parent's is nil if the entity does not cascade.
+type Part struct {
+	Child, Parent *Claim
+	Err           error
 }
 
 // claim makes the claim of a request on its entity's bucket.

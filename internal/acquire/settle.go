@@ -101,22 +101,26 @@ func (s *Settler) settlePart(ctx context.Context, t *Taken, p *part, deltas []st
 	return over, err
 }
 
-// Refund returns the amounts that claims have debited, if any. It gets the time of a call
-// anew, because the call's own time may already be up. If the store turns a return away,
-// Refund repeats it in the background, after the caller has its answer.
+// Refund returns the amounts that claims have debited, if any, at the same time. It gets the
+// time of a call anew, because the call's own time may already be up. If the store turns a
+// return away, Refund repeats it in the background, after the caller has its answer.
 func (s *Settler) Refund(ctx context.Context, claims ...*Claim) {
+	var granted []*Claim
 	for _, c := range claims {
-		if c == nil || !c.Granted {
-			continue
+		if c != nil && c.Granted {
+			granted = append(granted, c)
 		}
+	}
+	s.AtOnce(len(granted), func(i int) {
+		c := granted[i]
 		back := s.returned(c)
 		err := back(s.Detach(ctx))
-		if !process.IsTurnedAway(err) {
-			s.LogKept(ctx, c.Bucket, err)
-			continue
+		if process.IsTurnedAway(err) {
+			s.InBackground(func() { s.LogKept(ctx, c.Bucket, s.Insist(ctx, back)) })
+			return
 		}
-		s.InBackground(func() { s.LogKept(ctx, c.Bucket, s.Insist(ctx, back)) })
-	}
+		s.LogKept(ctx, c.Bucket, err)
+	})
 }
 
 // takeBack returns what a claim has debited, before the claim is decided again. It

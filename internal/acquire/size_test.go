@@ -123,7 +123,7 @@ func inUse(tb testing.TB) (heap, resident int64) {
 //
 // Not parallel: all tests share the heap.
 func TestARememberedBucketIsSmall(t *testing.T) {
-	const most = 890 // 876 to 878 were measured
+	const most = 890 // 876 to 881 were measured
 	n := *sizeBuckets
 	s := newPlainStore(n)
 	l, err := limiter.New(s, limiter.Options{Memory: n})

@@ -56,7 +56,7 @@ func TestLimitsShowsTheParentTheOutageAndTheSwitch(t *testing.T) {
 		got, err := w.Limits(w.Context(), "key", "gpt-4")
 		w.Must(err)
 		want := &limiter.EffectiveLimits{
-			Entity: "key", Resource: "gpt-4", Level: limiter.LevelSystem, Limits: []limiter.Limit{rpm}, Disabled: true, OnUnavailable: limiter.Allow,
+			Entity: "key", Resource: "gpt-4", Level: limiter.LevelSystem, Limits: []limiter.Limit{rpm}, Disabled: true, DisabledBy: limiter.LevelEntityResource, OnUnavailable: limiter.Allow,
 			Parent: &limiter.EffectiveLimits{
 				Entity: "project", Resource: "gpt-4", Level: limiter.LevelSystem, Limits: []limiter.Limit{rpm}, OnUnavailable: limiter.Allow,
 			},
@@ -183,8 +183,8 @@ func TestStandingRefusesBadInput(t *testing.T) {
 				w.Errorf("the top %d: %v", n, err)
 			}
 		}
-		if _, err := w.Top(w.Context(), "", 1); !errors.Is(err, limiter.ErrInvalid) {
-			w.Errorf("the top of nothing: %v", err)
+		if _, err := w.Top(w.Context(), limiter.DefaultResource, 1); !errors.Is(err, limiter.ErrInvalid) {
+			w.Errorf("the top of no resource: %v", err)
 		}
 		if after := w.Meter.Totals().Sum().Requests; after != before {
 			w.Errorf("%d requests were sent", after-before)

@@ -247,7 +247,7 @@ func (r *Reader) keep(k store.ConfigKey, l level) {
 // none. entity is the entity's record, nil if it has none.
 func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted {
 	w := &plan.Wanted{Read: levels[0].fetched, Level: plan.ConfigLevels}
-	disabled, cascade := store.Inherit, store.Inherit
+	cascade := store.Inherit
 	for i, l := range levels {
 		w.Read = min(w.Read, l.fetched)
 		if l.value == nil {
@@ -259,14 +259,11 @@ func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted
 		if i == plan.ConfigLevels-1 {
 			continue
 		}
-		if disabled == store.Inherit {
-			disabled = l.value.Disabled
-		}
+		w.Switches[i] = l.value.Disabled
 		if cascade == store.Inherit {
 			cascade = l.value.Cascade
 		}
 	}
-	w.Disabled = disabled == store.Yes
 	w.Owner = ownerOf(entity, cascade)
 	return w
 }

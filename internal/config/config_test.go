@@ -72,10 +72,10 @@ func TestTheFirstLevelHolds(t *testing.T) {
 		"entity":   {has: map[store.ConfigKey]*store.Config{system: of(1), resource: of(2), entity: of(3)}, capacity: 3},
 		"both":     {has: map[store.ConfigKey]*store.Config{system: of(1), entity: of(3), both: of(4)}, capacity: 4},
 		"a level without limits is passed over": {
-			has: map[store.ConfigKey]*store.Config{both: {Disabled: store.Yes}, system: of(1)}, capacity: 1, expires: true, disabled: true,
+			has: map[store.ConfigKey]*store.Config{both: {Disabled: store.Switch{Policy: store.Yes}}, system: of(1)}, capacity: 1, expires: true, disabled: true,
 		},
 		"the nearest switch holds": {
-			has:      map[store.ConfigKey]*store.Config{both: {Disabled: store.No}, resource: {Disabled: store.Yes}, system: of(1)},
+			has:      map[store.ConfigKey]*store.Config{both: {Disabled: store.Switch{Policy: store.No}}, resource: {Disabled: store.Switch{Policy: store.Yes}}, system: of(1)},
 			capacity: 1, expires: true,
 		},
 		"an entity cascades": {has: nil, entity: &store.Entity{ID: "user", Parent: "team", Cascade: true}, expires: true, cascade: true},
@@ -94,8 +94,8 @@ func TestTheFirstLevelHolds(t *testing.T) {
 		if l := w.Find("rpm"); l != nil {
 			got = l.Capacity
 		}
-		if got != c.capacity || w.Expires != c.expires || w.Disabled != c.disabled || w.Owner.Cascade != c.cascade {
-			t.Errorf("%s: capacity %d, expires %t, disabled %t, cascades %t", name, got, w.Expires, w.Disabled, w.Owner.Cascade)
+		if got != c.capacity || w.Expires != c.expires || w.IsDisabled(0) != c.disabled || w.Owner.Cascade != c.cascade {
+			t.Errorf("%s: capacity %d, expires %t, disabled %t, cascades %t", name, got, w.Expires, w.IsDisabled(0), w.Owner.Cascade)
 		}
 	}
 }

@@ -318,21 +318,27 @@ func (a *Account) BeginRepair() bool {
 	return partial
 }
 
-// SawDisabled records that an item was found disabled.
-func (a *Account) SawDisabled(up time.Duration, epoch uint64) {
+// SawDisabled records that an item was found disabled, until an instant in milliseconds; 0 is
+// without an end.
+func (a *Account) SawDisabled(until int64, up time.Duration, epoch uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.rareLocked()
-	r.disabledAt, r.disabledIn = up, epoch
+	a.rareLocked().disabled = &disabling{at: up, epoch: epoch, until: until}
 }
 
-// IsDisabled reports whether an item was found disabled less than age ago, in the same
-// epoch.
-func (a *Account) IsDisabled(up, age time.Duration, epoch uint64) bool {
+// Disabling says whether an item was found disabled less than age ago, in the same epoch, and
+// that has not ended.
+func (a *Account) Disabling(at Moment, age time.Duration, epoch uint64) store.Disabling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.rare
-	return r != nil && r.disabledAt != 0 && up-r.disabledAt < age && r.disabledIn == epoch
+	if a.rare == nil || a.rare.disabled == nil {
+		return store.Disabling{}
+	}
+	d := a.rare.disabled
+	if at.Up-d.at >= age || d.epoch != epoch || d.until != 0 && d.until <= at.Now {
+		return store.Disabling{}
+	}
+	return store.Disabling{Disabled: true, Until: d.until, Level: store.SwitchLevels}
 }
 
 // IsKnown reports whether an image of any shard is remembered that is as young as age.

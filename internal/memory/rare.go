@@ -15,11 +15,15 @@ type rare struct {
 	roundAt   time.Duration // when the last round of claims on all shards of a shared bucket began
 	mendedAt  time.Duration // when mending in the background last began
 	reshaping calls.Flight  // see [Account.Reshaping]
-	// disabledAt is when an item was last found disabled. disabledIn is the process's
-	// configuration epoch at that time.
-	disabledAt time.Duration
-	disabledIn uint64
-	turn       turn
+	disabled  *disabling    // nil if no item was found disabled
+	turn      turn
+}
+
+// A disabling is that an item was found disabled.
+type disabling struct {
+	at    time.Duration // when it was found
+	epoch uint64        // the process's configuration epoch at that time
+	until int64         // when it ends, in milliseconds by the store's clock; 0 is never
 }
 
 // A turn is the next one of this process, if others write to the only shard (ADR 035).

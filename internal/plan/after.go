@@ -15,6 +15,7 @@ func ImageOf(n *store.Create) *store.Image {
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,
+		Disabled: n.Disabled, DisabledUntil: n.DisabledUntil,
 		Writes: stateOf(&n.Writes),
 	}
 	for i := range n.Limits {
@@ -90,6 +91,9 @@ func AfterRefill(r *store.Refill) *store.Image {
 	if r.Validity.Change {
 		img.HasValidUntil, img.ValidUntil = r.Validity.Until != 0, r.Validity.Until
 	}
+	if r.Enables {
+		img.Disabled, img.DisabledUntil = false, 0
+	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
 	}
@@ -123,6 +127,13 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	}
 	if ch.Renews {
 		s.Granted = nil
+	}
+	if ch.TopUp != 0 {
+		granted := store.Granted{TopUp: ch.TopUp}
+		if s.Granted != nil {
+			granted.Shards, granted.TopUp = s.Granted.Shards, s.Granted.TopUp+ch.TopUp
+		}
+		s.Granted = &granted
 	}
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params = ch.Params

@@ -27,6 +27,8 @@ type Debit struct {
 	// Ahead is how long the limits may still have to earn what the write debits, in
 	// milliseconds (ADR 035). The balances may then fall below zero.
 	Ahead int64
+	// Grant is what an operator gives the item besides; nil if nothing.
+	Grant *Grant
 }
 
 // AheadOf is what a share of a limit may still have to earn of an amount, if it may take
@@ -100,19 +102,26 @@ func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
 	return true
 }
 
-// Refill works out the write that accrues img to now, debits, and repairs the bucket.
-// short says that the balances do not cover the amounts even so. wait, if not 0,
-// is how long until the hidden write limit has a token.
-func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill, wait time.Duration, short bool) {
-	at, repair := max(now, img.RefilledAt), d.repairs(img)
-	if repair != nil || d.Settling {
+// stamp is the stamp that a refill gives an item, which it also repairs unless repair is nil.
+func (d *Debit) stamp(img *store.Image, repair *Wanted, now int64) int64 {
+	at := max(now, img.RefilledAt)
+	if repair != nil || d.Settling || d.Grant != nil {
 		// The stamp must move. Otherwise clients with an earlier image do not notice
-		// the changed parameters or the debt.
+		// the changed parameters, the debt, or what an operator gave.
 		at = max(now, img.RefilledAt+1)
 	}
 	if at = stampOf(img, at); repair != nil && at == img.ValidUntil-1 {
 		at = stampOf(img, img.ValidUntil) // no instant is left to which a new schedule could move it
 	}
+	return at
+}
+
+// Refill works out the write that accrues img to now, debits, and repairs the bucket.
+// short says that the balances do not cover the amounts even so. wait, if not 0,
+// is how long until the hidden write limit has a token.
+func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill, wait time.Duration, short bool) {
+	repair := d.repairs(img)
+	at := d.stamp(img, repair, now)
 	r = &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now),
 		RefilledAt: at,
@@ -183,7 +192,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 			return ch
 		}
 	}
-	_, capacity, delta, clamped := edited(img, s, next, now)
+	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
@@ -212,6 +221,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	case ch.Debit > 0 && !d.Settling:
 		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
+	d.Grant.grant(&ch, img, s, next, part, now)
 	return ch
 }
 
@@ -225,6 +235,9 @@ func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bo
 			Limit: l.Name, Kind: store.AddLimit, Params: l.Params(),
 			Earned: Share(l.Params(), img.Shard, img.ShardCount, r.RefilledAt).Capacity,
 			Debit:  AmountOf(d.Amounts, l.Name),
+		}
+		if a := d.Grant.of(l.Name); a != nil && l.Renews != nil && !d.Grant.Resets {
+			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
 		short = short || ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)

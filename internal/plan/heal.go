@@ -6,6 +6,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
+// NeedsHealing reports whether an item is not as clients should meet it: its stamp lies
+// ahead of every honest clock, or the switch that disables it has ended.
+func NeedsHealing(img *store.Image, now int64) bool { return IsAhead(img, now) || HasEnded(img, now) }
+
+// HasEnded reports whether the switch that disables an item has ended.
+func HasEnded(img *store.Image, now int64) bool {
+	return img.DisabledUntil != 0 && img.DisabledUntil <= now
+}
+
+// Enabled is the write that removes from an item a switch which has ended, and does nothing
+// else. It is conditional on that end, so it removes no other switch (ADR 045).
+func Enabled(img *store.Image) *store.Refill {
+	return &store.Refill{Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt, Writes: pressingWrite(img), Enables: true}
+}
+
 // Healed is the write that moves an item's stamp back to now. It takes back what the
 // item has earned for the time until its stamp, as far as the item still holds that. It
 // adds nothing to a debt. So the item ends with no more than it would have by now. The

@@ -44,6 +44,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		Create: store.Create{
 			Bucket: store.Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: now, RefilledAt: at, ShardCount: count,
 			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: OwnerOf(img),
+			Disabled: img.Disabled, DisabledUntil: img.DisabledUntil,
 		},
 		Donor: donor, Sibling: img.Shard,
 	}

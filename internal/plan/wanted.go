@@ -26,7 +26,7 @@ type Wanted struct {
 	Level    int           // the level of the limits, an index into [ConfigKeys]; [ConfigLevels] if no level has any or they came with a request
 	Expires  bool          // whether the bucket expires when idle
 	Owner    store.Owner
-	Disabled bool
+	Switches store.Switches
 	Features store.Features
 	Read     time.Duration // when the read of the oldest level began, by the limiter's uptime
 	Epoch    uint64        // the limiter's configuration epoch at that time
@@ -35,11 +35,14 @@ type Wanted struct {
 // Equals reports whether two reads had the same result, at the same time.
 func (w *Wanted) Equals(other *Wanted) bool {
 	return w.Read == other.Read && w.Epoch == other.Epoch && w.Owner == other.Owner && w.Level == other.Level &&
-		w.Expires == other.Expires && w.Disabled == other.Disabled && w.Features == other.Features && slices.Equal(w.Limits, other.Limits)
+		w.Expires == other.Expires && w.Switches == other.Switches && w.Features == other.Features && slices.Equal(w.Limits, other.Limits)
 }
 
 // IsEvaluable reports whether this version can evaluate all features of the limits.
 func (w *Wanted) IsEvaluable() bool { return w.Features.Unsupported() == 0 }
+
+// IsDisabled reports whether an operator has disabled the bucket, at an instant.
+func (w *Wanted) IsDisabled(now int64) bool { return w.Switches.At(now).Disabled }
 
 // IsUnlimited reports whether no level configures limits.
 func (w *Wanted) IsUnlimited() bool { return len(w.Limits) == 0 && w.IsEvaluable() }

@@ -20,6 +20,8 @@ import (
 // A client heals only if it has compared its clock with the store's. A client whose own
 // clock is behind sees every stamp ahead, and would let tokens be earned twice.
 //
+// It removes from an item a switch that has ended, in the same way (ADR 045).
+//
 // A clock that stays ahead moves the stamp forward again with its next write, and gains
 // up to one capacity each time. So if an item must be healed again soon, the healer
 // doubles the time until it heals the item again. Meanwhile it shows the item as it is:
@@ -68,6 +70,7 @@ func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 	if calls.MustLeave(ctx) {
 		return img
 	}
+	img = h.enable(ctx, img)
 	for tries := 0; img != nil && img.IsEvaluable() && !img.Disabled; tries++ {
 		at, checked := h.clock.CheckedNow()
 		now, up := at.UnixMilli(), h.process.Uptime()
@@ -90,6 +93,24 @@ func (h *healer) heal(ctx context.Context, img *store.Image) *store.Image {
 		}
 		if out.Applied {
 			h.noteHealing(ctx, img, last, memory.Moment{Now: now, Up: up})
+		}
+		img = out.Image
+	}
+	return img
+}
+
+// enable returns an item without a switch that has ended. If the write fails, the item stays
+// disabled.
+func (h *healer) enable(ctx context.Context, img *store.Image) *store.Image {
+	for tries := 0; img != nil && tries < healingTries; tries++ {
+		if !plan.HasEnded(img, h.process.Now()) {
+			break
+		}
+		out, err := h.Store.Refill(ctx, plan.Enabled(img))
+		if err != nil {
+			h.process.Logger.WarnContext(ctx, "bucket not enabled although its switch has ended", "entity", img.Entity, "resource", img.Resource,
+				"shard", img.Shard, "error", err)
+			break
 		}
 		img = out.Image
 	}

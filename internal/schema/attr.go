@@ -34,8 +34,10 @@ const (
 	PGen     = "pgen"      // N, the owner's parent generation
 	PInc     = "pinc"      // S, the owner's incarnation
 	Disabled = "disabled"  // BOOL true on buckets; BOOL or S "bypass" on configuration
-	TTL      = "ttl"       // N, seconds since the epoch
-	SchedTZ  = "sched_tz"  // S
+	// DisabledUntil is when Disabled ends, in milliseconds; on both. Only this library has it.
+	DisabledUntil = "disabled_until"
+	TTL           = "ttl"      // N, seconds since the epoch
+	SchedTZ       = "sched_tz" // S
 )
 
 // Names of the attributes of a bucket item that are not a limit's.

@@ -174,6 +174,20 @@ func putRenewal(of Item, r *store.Renewal) {
 	of["reset_schedule"] = &types.AttributeValueMemberL{Value: entries}
 }
 
+// SwitchDetails are the details of the event of a change of a level's switch. The peer has
+// the first one: true, false, or null for a switch that was removed.
+func SwitchDetails(s store.Switch, reason string) Item {
+	item := Item{Disabled: null()}
+	putPolicy(item, Disabled, s.Policy)
+	if s.Until != 0 {
+		item["until"] = S(Timestamp(time.UnixMilli(s.Until)))
+	}
+	if reason != "" {
+		item["reason"] = S(reason)
+	}
+	return item
+}
+
 // EntityDetail returns the details of an entity's creation.
 func EntityDetail(e *store.Entity) Item {
 	metadata := make(Item, len(e.Metadata))

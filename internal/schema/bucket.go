@@ -246,6 +246,9 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 	if img.Hour != 0 {
 		img.Diary = s.keep(&img, known)
 	}
+	if !img.Disabled {
+		img.DisabledUntil = 0 // a peer removes the switch alone
+	}
 	limits, damaged, reason := s.gather(&img, append(s.limits[:s.used], s.more...))
 	if reason != "" {
 		return nil, corrupt(damaged, reason)
@@ -294,6 +297,9 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 	case Disabled:
 		// Any value disables: writes are conditional on the attribute's absence.
 		img.Disabled = true
+	case DisabledUntil:
+		img.DisabledUntil, ok = v.integer()
+		return ok
 	case Cascade:
 		img.Cascade = v.Kind == True
 	case ParentID:
@@ -479,6 +485,12 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	}
 	if c.ValidUntil != 0 {
 		item[ValidUntil] = N(c.ValidUntil)
+	}
+	if c.Disabled {
+		item[Disabled] = Bool(true)
+	}
+	if c.DisabledUntil != 0 {
+		item[DisabledUntil] = N(c.DisabledUntil)
 	}
 	putLimit(item, &c.Writes, c.ShardCount)
 	for i := range c.Limits {

@@ -37,7 +37,10 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	if c.OnUnavailable != "" {
 		item[OnUnavailable] = S(string(c.OnUnavailable))
 	}
-	putPolicy(item, Disabled, c.Disabled)
+	putPolicy(item, Disabled, c.Disabled.Policy)
+	if c.Disabled.Until != 0 {
+		item[DisabledUntil] = N(c.Disabled.Until)
+	}
 	putPolicy(item, Cascade, c.Cascade)
 	for _, l := range c.Limits {
 		item[configPrefix+l.Name+"_"+FieldCapacity] = N(l.Capacity)
@@ -128,7 +131,11 @@ func DecodeConfig(item Item) (*store.Config, error) {
 	default:
 		return nil, corrupt(item, OnUnavailable, `it is neither "block" nor "allow"`)
 	}
-	c.Disabled, c.Cascade = policy(item[Disabled]), policy(item[Cascade])
+	var ok bool
+	if c.Disabled, ok = switchOf(item); !ok {
+		return nil, corrupt(item, DisabledUntil, badNumber)
+	}
+	c.Cascade = policy(item[Cascade])
 	limits := map[string]*configScan{}
 	for attr, v := range item {
 		prefix, name, field, ok := splitConfigAttr(attr)
@@ -241,7 +248,17 @@ func splitConfigAttr(attr string) (prefix, name, field string, ok bool) {
 	return prefix, rest[:i], rest[i+1:], true
 }
 
-// policy reads a switch. An absent switch inherits from the next level, true is yes, and
+// switchOf reads the switch of a level; false if its end cannot be read. A peer removes a switch
+// without its end.
+func switchOf(item Item) (s store.Switch, ok bool) {
+	if s.Policy = policy(item[Disabled]); s.Policy == store.Inherit || item[DisabledUntil] == nil {
+		return s, true
+	}
+	s.Until, ok = integer(item[DisabledUntil])
+	return s, ok
+}
+
+// policy reads a policy. An absent one inherits from the next level, true is yes, and
 // anything else is an explicit no, as for the peer. "bypass" is a third value of the peer
 // that admits everything; here limits are still enforced.
 func policy(v types.AttributeValue) store.Policy {

@@ -50,7 +50,7 @@ func configLaw(t *rapid.T) {
 	if diff := cmp.Diff(c, got); diff != "" {
 		t.Fatalf("decoded (-want +got):\n%s", diff)
 	}
-	if want := c.Disabled != store.Inherit || c.Cascade != store.Inherit; schema.HasPolicy(item) != want {
+	if want := c.Disabled.Policy != store.Inherit || c.Cascade != store.Inherit; schema.HasPolicy(item) != want {
 		t.Fatalf("HasPolicy is %v", !want)
 	}
 }
@@ -67,10 +67,10 @@ func TestDecodeConfig(t *testing.T) {
 		want store.Config
 	}{
 		"unknown attributes":    {schema.Item{"x": n("?"), "l_": n("?"), "l_x": n("?"), "l_1_cp": n("?"), "audit_retention_days": n("7")}, store.Config{}},
-		"disabled":              {schema.Item{schema.Disabled: schema.Bool(true)}, store.Config{Disabled: store.Yes}},
-		"enforced":              {schema.Item{schema.Disabled: schema.Bool(false)}, store.Config{Disabled: store.No}},
-		"strange switch":        {schema.Item{schema.Disabled: schema.S("maybe")}, store.Config{Disabled: store.No}},
-		"bypass is enforced":    {schema.Item{schema.Disabled: schema.S("bypass")}, store.Config{Disabled: store.No}},
+		"disabled":              {schema.Item{schema.Disabled: schema.Bool(true)}, store.Config{Disabled: store.Switch{Policy: store.Yes}}},
+		"enforced":              {schema.Item{schema.Disabled: schema.Bool(false)}, store.Config{Disabled: store.Switch{Policy: store.No}}},
+		"strange switch":        {schema.Item{schema.Disabled: schema.S("maybe")}, store.Config{Disabled: store.Switch{Policy: store.No}}},
+		"bypass is enforced":    {schema.Item{schema.Disabled: schema.S("bypass")}, store.Config{Disabled: store.Switch{Policy: store.No}}},
 		"cascade":               {schema.Item{schema.Cascade: schema.Bool(true)}, store.Config{Cascade: store.Yes}},
 		"schedule":              {schema.Item{"l_rpm_sched": schema.S("2s500")}, store.Config{Features: store.Scheduled}},
 		"reset schedule":        {schema.Item{"l_rpm_rsched": schema.S("1m0h0")}, store.Config{Features: store.Quota}},

@@ -163,7 +163,10 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 		return c
 	}
 	policies := rapid.SampledFrom([]store.Policy{store.Inherit, store.Yes, store.No})
-	c.Disabled, c.Cascade = policies.Draw(t, "disabled"), policies.Draw(t, "cascade")
+	c.Disabled.Policy, c.Cascade = policies.Draw(t, "disabled"), policies.Draw(t, "cascade")
+	if c.Disabled.Policy != store.Inherit {
+		c.Disabled.Until = rapid.Int64Range(0, math.MaxInt64).Draw(t, "until")
+	}
 	return c
 }
 

@@ -11,11 +11,14 @@ import (
 )
 
 // A Key names one limit of one entity's bucket.
-type Key struct{ Entity, Limit string }
+type Key struct{ Entity, Resource, Limit string }
 
-// A Line names the buckets whose callers may have to wait for each other: the bucket of an
-// entity, or of a parent and of everybody that cascades to it.
-type Line struct{ Entity, Resource string }
+// A Line names the buckets whose callers may have to wait for each other: those of an entity,
+// or of a parent and of everybody that cascades to it. It is the ID of that entity or parent.
+//
+// It has the buckets of all resources, because a caller may ask for several. Callers that have
+// no resource in common do not see each other.
+type Line string
 
 // Forever is an instant that never comes.
 const Forever time.Duration = math.MaxInt64
@@ -54,16 +57,17 @@ type Room[L any] struct {
 type line[L any] struct {
 	callers []*Caller[L]
 	classes map[string]*class[L]
-	paused  time.Duration // nobody may try before this instant
+	paused  map[string]time.Duration // by resource: nobody may try before this instant
 }
 
 // A class is the callers of a line that ask for exactly the same.
 type class[L any] struct {
-	callers int
-	trying  int           // how many of them try now
-	free    []L           // what others of them were admitted with, for those that arrived first
-	until   time.Duration // when the next of them may try
-	behind  bool          // until depends on tries under way
+	resources []string
+	callers   int
+	trying    int           // how many of them try now
+	free      []L           // what others of them were admitted with, for those that arrived first
+	until     time.Duration // when the next of them may try
+	behind    bool          // until depends on tries under way
 
 	// rank and found are scratch of passes over the line: how many of the class were passed,
 	// and whether the next one of them to try was.
@@ -76,16 +80,17 @@ func (cl *class[L]) served() int { return cl.trying + len(cl.free) }
 
 // A Caller waits in a line. Its exported fields must not change once it has joined.
 type Caller[L any] struct {
-	Line    Line
-	Arrival uint64          // by [Room.Arrive]
-	Class   string          // callers of a line with the same class ask for exactly the same
-	Asks    map[Key]int64   // tokens of each limit that the caller names
-	Wake    <-chan struct{} // receives when the caller's turn may have changed
-	wake    chan<- struct{}
-	class   *class[L]
-	waits   []Key // limits that the caller has waited for
-	tries   bool
-	gift    *L // what the caller is admitted with
+	Line      Line
+	Resources []string        // that the caller names
+	Arrival   uint64          // by [Room.Arrive]
+	Class     string          // callers of a line with the same class ask for exactly the same
+	Asks      map[Key]int64   // tokens of each limit that the caller names
+	Wake      <-chan struct{} // receives when the caller's turn may have changed
+	wake      chan<- struct{}
+	class     *class[L]
+	waits     []Key // limits that the caller has waited for
+	tries     bool
+	gift      *L // what the caller is admitted with
 }
 
 // A Turn is what a caller may do.
@@ -94,7 +99,8 @@ type Turn[L any] struct {
 	// left the line.
 	Gift *L
 	// Leads says that the caller is the next one to try, and Until when it may. Ahead is
-	// what callers that try now ask for, whose tokens come first; nil if nobody tries.
+	// what callers that try now for its resources ask for, whose tokens come first; nil if
+	// nobody tries.
 	Leads bool
 	Until time.Duration
 	Ahead map[Key]int64
@@ -109,9 +115,9 @@ func (r *Room[L]) Arrive() uint64 { return r.arrivals.Add(1) }
 func (r *Room[L]) Size() int { return int(r.size.Load()) }
 
 // NewCaller returns a caller that has not joined.
-func NewCaller[L any](at Line, arrival uint64, class string, asks map[Key]int64) *Caller[L] {
+func NewCaller[L any](at Line, resources []string, arrival uint64, class string, asks map[Key]int64) *Caller[L] {
 	wake := make(chan struct{}, 1)
-	return &Caller[L]{Line: at, Arrival: arrival, Class: class, Asks: asks, Wake: wake, wake: wake}
+	return &Caller[L]{Line: at, Resources: resources, Arrival: arrival, Class: class, Asks: asks, Wake: wake, wake: wake}
 }
 
 // Ahead reports whether a caller must wait for earlier ones, and what these ask for.
@@ -147,22 +153,25 @@ func (c *Caller[L]) addTo(asks map[Key]int64) {
 	}
 }
 
-// Join puts a caller into its line, unless that has most callers already; a negative most
-// is no bound. The caller waits for the given limits, and for those for which earlier
-// callers wait that it names, too. The first of its class may try from the given instant
-// on. others is how many callers the line had.
+// Join puts a caller into its line, unless that has most callers already for one of the
+// caller's resources; a negative most is no bound. The caller waits for the given limits, and
+// for those for which earlier callers wait that it names, too. The first of its class may try
+// from the given instant on. others is how many callers the line had for one resource.
 func (r *Room[L]) Join(c *Caller[L], waits []Key, until time.Duration, most int) (others int, joined bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ln := r.lines[c.Line]
-	if ln != nil && most >= 0 && len(ln.callers) >= most || ln == nil && most == 0 {
+	for _, resource := range c.Resources {
+		others = max(others, ln.callersFor(resource))
+	}
+	if most >= 0 && others >= most {
 		return most, false
 	}
 	if ln == nil {
 		if r.lines == nil {
 			r.lines = make(map[Line]*line[L])
 		}
-		ln = &line[L]{classes: make(map[string]*class[L])}
+		ln = &line[L]{classes: make(map[string]*class[L]), paused: make(map[string]time.Duration)}
 		r.lines[c.Line] = ln
 	}
 	c.waitFor(waits)
@@ -175,10 +184,9 @@ func (r *Room[L]) Join(c *Caller[L], waits []Key, until time.Duration, most int)
 	for _, other := range ln.callers[:at] {
 		c.waitFor(other.waits)
 	}
-	others = len(ln.callers)
 	ln.callers = slices.Insert(ln.callers, at, c)
 	if c.class = ln.classes[c.Class]; c.class == nil {
-		c.class = &class[L]{until: until}
+		c.class = &class[L]{resources: c.Resources, until: until}
 		ln.classes[c.Class] = c.class
 	}
 	c.class.callers++
@@ -206,7 +214,7 @@ func (r *Room[L]) Postpone(c *Caller[L], until time.Duration, behind bool) {
 	if c.gift != nil {
 		return
 	}
-	if c.class.until = until; behind && r.lines[c.Line].isTried() {
+	if c.class.until = until; behind && r.lines[c.Line].isTriedBeside(c.class) {
 		c.class.behind = true
 	} else if behind { // they have ended meanwhile
 		c.class.until = 0
@@ -225,8 +233,11 @@ func (r *Room[L]) Try(c *Caller[L], at time.Duration) bool {
 	if turn := ln.turn(c); !turn.Leads || at < turn.Until {
 		return false
 	}
-	c.tries, c.class.until, c.class.behind, ln.paused = true, 0, false, 0
+	c.tries, c.class.until, c.class.behind = true, 0, false
 	c.class.trying++
+	for _, resource := range c.Resources {
+		delete(ln.paused, resource)
+	}
 	ln.rouse()
 	return true
 }
@@ -270,33 +281,38 @@ func (r *Room[L]) Leave(c *Caller[L]) (spare []L) {
 	return r.shareLocked(ln, c.class)
 }
 
-// Pause lets no caller of a line try before an instant, or before it is roused.
-func (r *Room[L]) Pause(at Line, until time.Duration) {
+// Pause lets no caller of a line that names one of the caller's resources try before an
+// instant, or before it is roused.
+func (r *Room[L]) Pause(c *Caller[L], until time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ln := r.lines[at]; ln != nil {
-		ln.paused = max(ln.paused, until)
+	ln := r.lines[c.Line]
+	for _, resource := range c.Resources {
+		ln.paused[resource] = max(ln.paused[resource], until)
 	}
 }
 
-// Rouse lets the callers of a line look again at once: tokens may have come back.
-func (r *Room[L]) Rouse(at Line) {
+// Rouse lets the callers of a line that name a resource look again at once: tokens may have
+// come back.
+func (r *Room[L]) Rouse(at Line, resource string) {
 	if r.size.Load() == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ln := r.lines[at]; ln != nil {
-		ln.lookAgain()
+	if ln := r.lines[at]; ln != nil && ln.callersFor(resource) > 0 {
+		delete(ln.paused, resource)
+		ln.lookAgain(func(cl *class[L]) bool { return slices.Contains(cl.resources, resource) })
 	}
 }
 
-// RouseAll is Rouse for all lines.
+// RouseAll is Rouse for all lines and resources.
 func (r *Room[L]) RouseAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, ln := range r.lines {
-		ln.lookAgain()
+		clear(ln.paused)
+		ln.lookAgain(func(*class[L]) bool { return true })
 	}
 }
 
@@ -305,20 +321,46 @@ func (ln *line[L]) endTry(c *Caller[L]) {
 	c.tries = false
 	c.class.trying--
 	for _, cl := range ln.classes {
-		if cl.behind {
+		if cl.behind && cl.names(c.Resources) {
 			cl.until, cl.behind = 0, false
 		}
 	}
 }
 
-// isTried reports whether a caller of the line tries.
-func (ln *line[L]) isTried() bool {
-	for _, cl := range ln.classes {
-		if cl.trying > 0 {
+// isTriedBeside reports whether a caller of the line tries for one of a class's resources.
+func (ln *line[L]) isTriedBeside(cl *class[L]) bool {
+	for _, other := range ln.classes {
+		if other.trying > 0 && other.names(cl.resources) {
 			return true
 		}
 	}
 	return false
+}
+
+// callersFor is how many callers of a line name a resource. The line may be nil.
+func (ln *line[L]) callersFor(resource string) (n int) {
+	if ln == nil {
+		return 0
+	}
+	for _, cl := range ln.classes {
+		if slices.Contains(cl.resources, resource) {
+			n += cl.callers
+		}
+	}
+	return n
+}
+
+// pausedFor is the instant before which no caller of a class may try.
+func (ln *line[L]) pausedFor(cl *class[L]) (until time.Duration) {
+	for _, resource := range cl.resources {
+		until = max(until, ln.paused[resource])
+	}
+	return until
+}
+
+// names reports whether the class names one of several resources.
+func (cl *class[L]) names(resources []string) bool {
+	return slices.ContainsFunc(resources, func(name string) bool { return slices.Contains(cl.resources, name) })
 }
 
 // shareLocked gives what is free in a line to the first callers of each class, in the order
@@ -384,7 +426,7 @@ func (ln *line[L]) turn(c *Caller[L]) (t Turn[L]) {
 		cl := other.class
 		if other == c {
 			served := cl.served()
-			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: max(cl.until, ln.paused), Hopes: cl.rank < served}
+			t = Turn[L]{Leads: leads && cl.rank == served && !c.tries, Until: max(cl.until, ln.pausedFor(cl)), Hopes: cl.rank < served}
 			break
 		}
 		if cl.rank >= cl.served() && cl != c.class && other.isInTheWayOf(c) {
@@ -396,7 +438,7 @@ func (ln *line[L]) turn(c *Caller[L]) (t Turn[L]) {
 		return t
 	}
 	for _, other := range ln.callers {
-		if other.tries {
+		if other.tries && other.class.names(c.Resources) {
 			if t.Ahead == nil {
 				t.Ahead = make(map[Key]int64)
 			}
@@ -427,10 +469,12 @@ func (ln *line[L]) rouse() {
 	}
 }
 
-func (ln *line[L]) lookAgain() {
-	ln.paused = 0
+// lookAgain lets callers look again at once.
+func (ln *line[L]) lookAgain(who func(*class[L]) bool) {
 	for _, cl := range ln.classes {
-		cl.until, cl.behind = 0, false
+		if who(cl) {
+			cl.until, cl.behind = 0, false
+		}
 	}
 	ln.rouse()
 }

@@ -16,17 +16,21 @@ type room = waiting.Room[string]
 type caller = waiting.Caller[string]
 
 var (
-	bucket   = waiting.Line{Entity: "user", Resource: "gpt-4"}
-	tpm, rpm = waiting.Key{Entity: "user", Limit: "tpm"}, waiting.Key{Entity: "user", Limit: "rpm"}
+	bucket   = waiting.Line("user")
+	gpt4     = []string{"gpt-4"}
+	tpm, rpm = waiting.Key{Entity: "user", Resource: "gpt-4", Limit: "tpm"}, waiting.Key{Entity: "user", Resource: "gpt-4", Limit: "rpm"}
+	images   = waiting.Key{Entity: "user", Resource: "images", Limit: "tpm"}
 )
 
 // comes lets a caller join that waits for all that it asks for.
 func comes(r *room, class string, asks ...waiting.Key) *caller {
 	all := make(map[waiting.Key]int64)
+	var resources []string
 	for _, key := range asks {
 		all[key] = 1
+		resources = append(resources, key.Resource)
 	}
-	c := waiting.NewCaller[string](bucket, r.Arrive(), class, all)
+	c := waiting.NewCaller[string](bucket, resources, r.Arrive(), class, all)
 	r.Join(c, asks, 0, -1)
 	return c
 }
@@ -68,9 +72,9 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	var r room
 	big := comes(&r, "big", tpm, rpm)
 	r.Leave(big)
-	a := waiting.NewCaller[string](bucket, r.Arrive(), "a", map[waiting.Key]int64{tpm: 10, rpm: 1})
+	a := waiting.NewCaller[string](bucket, gpt4, r.Arrive(), "a", map[waiting.Key]int64{tpm: 10, rpm: 1})
 	r.Join(a, []waiting.Key{tpm}, 0, 2)
-	onlyRPM, onlyTPM := comes(&r, "b", rpm), waiting.NewCaller[string](bucket, r.Arrive(), "c", map[waiting.Key]int64{tpm: 1})
+	onlyRPM, onlyTPM := comes(&r, "b", rpm), waiting.NewCaller[string](bucket, gpt4, r.Arrive(), "c", map[waiting.Key]int64{tpm: 1})
 	if !r.Turn(onlyRPM).Leads {
 		t.Error("a caller for rpm waits behind one that waits for tpm")
 	}
@@ -84,7 +88,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	r.Leave(onlyRPM)
 	r.Try(a, 0)
 	r.Refuse(a, []waiting.Key{rpm}, 0)
-	late := waiting.NewCaller[string](bucket, r.Arrive(), "d", map[waiting.Key]int64{rpm: 1})
+	late := waiting.NewCaller[string](bucket, gpt4, r.Arrive(), "d", map[waiting.Key]int64{rpm: 1})
 	if _, must := r.Ahead(late); !must || r.Turn(onlyTPM).Leads {
 		t.Error("a caller no longer waits for what it has waited for")
 	}
@@ -99,7 +103,7 @@ func TestAPauseHoldsForCallersWithAnEarlierTurn(t *testing.T) {
 	if !r.Try(a, 5) || !r.Turn(b).Leads || !r.Turn(c).Leads {
 		t.Fatal("they do not try in order")
 	}
-	r.Pause(bucket, 15)
+	r.Pause(a, 15)
 	r.Postpone(b, 7, true)
 	r.Leave(a)
 	if turn := r.Turn(b); turn.Until != 15 || r.Try(b, 14) || r.Try(c, 14) {
@@ -111,9 +115,9 @@ func TestAPauseHoldsForCallersWithAnEarlierTurn(t *testing.T) {
 	if !r.Try(b, 15) || !r.Try(c, 15) {
 		t.Error("they do not try after the pause")
 	}
-	r.Pause(bucket, 25)
+	r.Pause(b, 25)
 	r.Refuse(b, []waiting.Key{tpm}, 0)
-	if r.Rouse(bucket); !r.Try(b, 16) {
+	if r.Rouse(bucket, "gpt-4"); !r.Try(b, 16) {
 		t.Error("who is roused does not try")
 	}
 }
@@ -180,13 +184,72 @@ func TestWhatIsSpareGoesBackAtOnce(t *testing.T) {
 	}
 }
 
+// A caller of two resources waits behind those of each, and those behind it wait for it.
+// Callers of one resource neither see those of another, nor count as theirs.
+func TestACallerOfTwoResourcesIsInOrderForBoth(t *testing.T) {
+	t.Parallel()
+	var r room
+	a := comes(&r, "a", tpm)
+	both := comes(&r, "both", tpm, images)
+	late, text := comes(&r, "late", images), comes(&r, "text", rpm)
+	if r.Turn(both).Leads || r.Turn(late).Leads || !r.Turn(text).Leads {
+		t.Error("the order of callers of two resources is not that of their arrival")
+	}
+	r.Try(a, 0)
+	r.Pause(a, 15)
+	if turn := r.Turn(both); !turn.Leads || turn.Until != 15 || turn.Ahead[tpm] != 1 {
+		t.Errorf("the second: %+v", turn)
+	}
+	r.Admit(a, "lease of a")
+	if other := comes(&r, "other", waiting.Key{Entity: "user", Resource: "images", Limit: "rpm"}); r.Turn(other).Until != 0 || r.Turn(other).Ahead != nil {
+		t.Errorf("a caller of another resource is held up: %+v", r.Turn(other))
+	}
+	r.Postpone(both, 99, false)
+	if r.Rouse(bucket, "video"); r.Turn(both).Until != 99 {
+		t.Error("a caller is roused for a resource that it does not name")
+	}
+	if r.Rouse(bucket, "images"); r.Turn(both).Until != 15 {
+		t.Errorf("the caller of two resources is not roused for one, or its pause for the other is over: %d", r.Turn(both).Until)
+	}
+	full := waiting.NewCaller[string](bucket, []string{"video", "images"}, r.Arrive(), "full", nil)
+	if n, joined := r.Join(full, nil, 0, 3); joined || n != 3 {
+		t.Errorf("it joined, with %d callers for images", n)
+	}
+	if n, joined := r.Join(full, nil, 0, 4); !joined || n != 3 {
+		t.Errorf("it did not join, with %d callers for images", n)
+	}
+}
+
+// Tries and tokens of one resource do not let callers of another wait, or look again.
+func TestCallersOfDifferentResourcesDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	var r room
+	text, first := comes(&r, "text", tpm), comes(&r, "first", images)
+	r.Try(text, 0)
+	r.Postpone(first, 99, true)
+	if turn := r.Turn(first); turn.Ahead != nil || turn.Until != 0 {
+		t.Errorf("it waits for a try for another resource: %+v", turn)
+	}
+	second := comes(&r, "second", images)
+	r.Try(first, 0)
+	r.Postpone(second, 99, true)
+	r.Refuse(text, []waiting.Key{tpm}, 0)
+	r.Rouse(bucket, "gpt-4")
+	if turn := r.Turn(second); turn.Until != 99 || turn.Ahead[images] != 1 {
+		t.Errorf("it looks again because of another resource: %+v", turn)
+	}
+	if r.Refuse(first, []waiting.Key{images}, 0); r.Turn(second).Until != 0 {
+		t.Error("it does not look again when a try for its resource has ended")
+	}
+}
+
 // Sums of what callers ask for stop where they would overflow.
 func TestSumsDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	var r room
 	var all []*caller
 	for range 3 {
-		c := waiting.NewCaller[string](bucket, r.Arrive(), "one", map[waiting.Key]int64{tpm: math.MaxInt64 / 2})
+		c := waiting.NewCaller[string](bucket, gpt4, r.Arrive(), "one", map[waiting.Key]int64{tpm: math.MaxInt64 / 2})
 		r.Join(c, []waiting.Key{tpm}, 0, -1)
 		all = append(all, c)
 	}
@@ -210,16 +273,21 @@ func TestNothingIsLostOrOvertaken(t *testing.T) {
 			var r room
 			made, got := 0, 0
 			var waits, tries []*caller
-			var last uint64
+			last := make(map[waiting.Key]uint64)
+			kinds := map[string][]waiting.Key{"one": {tpm}, "two": {tpm}, "images": {images}, "both": {tpm, images}}
+			classes := []string{"one", "two", "images", "both"}
 			take := func() {
 				waits = slices.DeleteFunc(waits, func(c *caller) bool {
 					if gift(&r, c) == "" {
 						return false
 					}
-					if got++; last > c.Arrival {
-						t.Errorf("%d was admitted after %d", c.Arrival, last)
+					got++
+					for _, key := range kinds[c.Class] {
+						if last[key] > c.Arrival {
+							t.Errorf("%d was admitted to %v after %d", c.Arrival, key, last[key])
+						}
+						last[key] = c.Arrival
 					}
-					last = c.Arrival
 					return true
 				})
 			}
@@ -227,7 +295,8 @@ func TestNothingIsLostOrOvertaken(t *testing.T) {
 			for range 400 {
 				switch n := dice.IntN(8); {
 				case n < 2 && len(waits) < 12:
-					waits = append(waits, comes(&r, []string{"one", "two"}[dice.IntN(2)], tpm))
+					kind := classes[dice.IntN(len(classes))]
+					waits = append(waits, comes(&r, kind, kinds[kind]...))
 				case n < 5 && len(waits) > 0:
 					leads := slices.IndexFunc(waits, func(c *caller) bool { return r.Turn(c).Leads })
 					if leads < 0 && len(tries) == 0 {
@@ -240,7 +309,7 @@ func TestNothingIsLostOrOvertaken(t *testing.T) {
 					c := tries[dice.IntN(len(tries))]
 					end(c)
 					if dice.IntN(2) == 0 {
-						r.Refuse(c, []waiting.Key{tpm}, 0)
+						r.Refuse(c, kinds[c.Class][:1], 0)
 						break
 					}
 					made++

@@ -179,20 +179,16 @@ func configured(names *labels.Names, yield func(limiter.Limit, metric.Measuremen
 }
 
 // called counts a call.
-func (in *instruments) called(ctx context.Context, of *labels.Resource, r *limiter.CallResult) {
+func (in *instruments) called(ctx context.Context, names *labels.Names, r *limiter.CallResult) {
+	of := names.Of(r, r.Resource)
 	resource := ResourceKey.String(of.Label)
 	attributes := []attribute.KeyValue{resource, CallKey.String(string(r.Kind)), ResultKey.String(string(r.Result))}
 	if kind := limiter.ErrorKind(r.Err); kind != "" && r.Result != limiter.Refused {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(kind))
 	}
 	in.callDuration.Record(ctx, r.Latency.Seconds(), metric.WithAttributes(attributes...))
-	for _, a := range r.Settled {
-		of, amount := metric.WithAttributes(resource, LimitKey.String(of.Limit(a.Limit))), tokens(a)
-		if amount > 0 {
-			in.taken.Add(ctx, amount, of)
-		} else {
-			in.returned.Add(ctx, -amount, of)
-		}
+	for p := range r.Parts() {
+		in.moved(ctx, names.Of(r, p.Resource), r, &p)
 	}
 	if !r.Kind.IsDecision() {
 		return
@@ -202,14 +198,29 @@ func (in *instruments) called(ctx context.Context, of *labels.Resource, r *limit
 	if r.Shards > 0 {
 		in.shards.Record(ctx, int64(r.Shards), metric.WithAttributes(resource))
 	}
-	if r.Result == limiter.Admitted {
-		for name, amount := range r.Consume {
-			in.taken.Add(ctx, float64(amount), metric.WithAttributes(resource, LimitKey.String(of.Limit(name))))
-		}
-	}
 	for i := range r.Statuses {
 		if s := &r.Statuses[i]; s.Exceeded {
-			in.refusals.Add(ctx, 1, metric.WithAttributes(resource, LimitKey.String(of.Limit(s.Limit.Name)), BucketKey.String(labels.Bucket(r, s)), source))
+			of := names.Of(r, s.Resource)
+			in.refusals.Add(ctx, 1, metric.WithAttributes(ResourceKey.String(of.Label), LimitKey.String(of.Limit(s.Limit.Name)), BucketKey.String(labels.Bucket(r, s)), source))
+		}
+	}
+}
+
+// moved counts the tokens that a call took and returned of one resource.
+func (in *instruments) moved(ctx context.Context, of *labels.Resource, r *limiter.CallResult, p *limiter.PartResult) {
+	about := func(limit string) metric.MeasurementOption {
+		return metric.WithAttributes(ResourceKey.String(of.Label), LimitKey.String(of.Limit(limit)))
+	}
+	for _, a := range p.Settled {
+		if amount := tokens(a); amount > 0 {
+			in.taken.Add(ctx, amount, about(a.Limit))
+		} else {
+			in.returned.Add(ctx, -amount, about(a.Limit))
+		}
+	}
+	if r.Kind.IsDecision() && r.Result == limiter.Admitted {
+		for name, amount := range p.Consume {
+			in.taken.Add(ctx, float64(amount), about(name))
 		}
 	}
 }

@@ -147,8 +147,7 @@ func (o *Observer) BeginCall(ctx context.Context, c limiter.Call) context.Contex
 
 // EndCall ends the span of a call, and counts the call.
 func (o *Observer) EndCall(ctx context.Context, r limiter.CallResult) {
-	of := o.names.Of(&r)
-	o.instruments.called(ctx, of, &r)
+	o.instruments.called(ctx, o.names, &r)
 	span := o.span(ctx)
 	defer span.End()
 	if !span.IsRecording() {

@@ -255,6 +255,27 @@ func TestMetricsOfAHistory(t *testing.T) {
 	}
 }
 
+// What a request of several resources took, returned and was refused for counts for each.
+func TestMetricsOfSeveralResources(t *testing.T) {
+	t.Parallel()
+	r := record(t, otellimit.Options{})
+	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: r}})
+	w.UseTwoResources()
+	got := r.values(t)
+	for point, want := range map[string]float64{
+		"zae_limiter.decisions{resource=gpt-4 result=admitted source=store}":          1,
+		"zae_limiter.decisions{resource=images result=admitted source=store}":         0,
+		"zae_limiter.tokens.taken{limit=rpd resource=gpt-4}":                          65,
+		"zae_limiter.tokens.taken{limit=rpd resource=images}":                         30,
+		"zae_limiter.tokens.returned{limit=rpd resource=images}":                      10,
+		"zae_limiter.refusals{bucket=entity limit=rpd resource=images source=memory}": 1,
+	} {
+		if got[point] != want {
+			t.Errorf("%s is %v, want %v", point, got[point], want)
+		}
+	}
+}
+
 // What only limiters count are metrics, of the limiters that the observer watches.
 func TestWatchedLimitersCount(t *testing.T) {
 	t.Parallel()

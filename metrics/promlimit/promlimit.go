@@ -127,7 +127,7 @@ func (c *Collector) BeginOperation(ctx context.Context, _ limiter.Operation) con
 
 // EndCall counts a call.
 func (c *Collector) EndCall(_ context.Context, r limiter.CallResult) {
-	of := c.names.Of(&r)
+	of := c.names.Of(&r, r.Resource)
 	c.callDuration.WithLabelValues(of.Label, string(r.Kind), string(r.Result)).Observe(r.Latency.Seconds())
 	if kind := limiter.ErrorKind(r.Err); kind != "" && r.Result != limiter.Refused {
 		c.errors.WithLabelValues(of.Label, string(r.Kind), kind).Inc()
@@ -148,12 +148,16 @@ func (c *Collector) decided(of *labels.Resource, r *limiter.CallResult) {
 		c.shards.WithLabelValues(of.Label).Observe(float64(r.Shards))
 	}
 	if r.Result == limiter.Admitted {
-		for name, tokens := range r.Consume {
-			c.taken.WithLabelValues(of.Label, of.Limit(name)).Add(float64(tokens))
+		for p := range r.Parts() {
+			of := c.names.Of(r, p.Resource)
+			for name, tokens := range p.Consume {
+				c.taken.WithLabelValues(of.Label, of.Limit(name)).Add(float64(tokens))
+			}
 		}
 	}
 	for i := range r.Statuses {
 		if s := &r.Statuses[i]; s.Exceeded {
+			of := c.names.Of(r, s.Resource)
 			c.refusals.WithLabelValues(of.Label, of.Limit(s.Limit.Name), labels.Bucket(r, s), source).Inc()
 		}
 	}
@@ -162,12 +166,15 @@ func (c *Collector) decided(of *labels.Resource, r *limiter.CallResult) {
 // settled counts a commit or rollback.
 func (c *Collector) settled(of *labels.Resource, r *limiter.CallResult) {
 	c.settlements.WithLabelValues(of.Label, string(r.Kind), string(r.Result)).Inc()
-	for _, a := range r.Settled {
-		limit := of.Limit(a.Limit)
-		if a.Milli > 0 {
-			c.taken.WithLabelValues(of.Label, limit).Add(float64(a.Milli) / store.Milli)
-		} else {
-			c.returned.WithLabelValues(of.Label, limit).Add(float64(-a.Milli) / store.Milli)
+	for p := range r.Parts() {
+		of := c.names.Of(r, p.Resource)
+		for _, a := range p.Settled {
+			limit := of.Limit(a.Limit)
+			if a.Milli > 0 {
+				c.taken.WithLabelValues(of.Label, limit).Add(float64(a.Milli) / store.Milli)
+			} else {
+				c.returned.WithLabelValues(of.Label, limit).Add(float64(-a.Milli) / store.Milli)
+			}
 		}
 	}
 }

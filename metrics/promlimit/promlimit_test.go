@@ -336,3 +336,29 @@ func BenchmarkCollector(b *testing.B) {
 		})
 	}
 }
+
+// A request of several resources is one decision, of its first resource. What it took,
+// returned and was refused for counts for each.
+func TestMetricsOfSeveralResources(t *testing.T) {
+	t.Parallel()
+	c, registry := newCollector(t, promlimit.Options{})
+	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: c}})
+	w.UseTwoResources()
+	got := values(t, registry)
+	for series, want := range map[string]float64{
+		"decisions_total{resource=gpt-4 result=admitted source=store}":          1,
+		"decisions_total{resource=gpt-4 result=refused source=memory}":          1,
+		"settlements_total{call=commit resource=gpt-4 result=completed}":        1,
+		"tokens_taken_total{limit=rpd resource=gpt-4}":                          65,
+		"tokens_taken_total{limit=rpd resource=images}":                         30,
+		"tokens_returned_total{limit=rpd resource=images}":                      10,
+		"refusals_total{bucket=entity limit=rpd resource=images source=memory}": 1,
+		"refusals_total{bucket=entity limit=rpd resource=gpt-4 source=memory}":  0,
+		"decisions_total{resource=images result=admitted source=store}":         0,
+		"settlements_total{call=commit resource=images result=completed}":       0,
+	} {
+		if got[series] != want {
+			t.Errorf("%s is %v, want %v", series, got[series], want)
+		}
+	}
+}

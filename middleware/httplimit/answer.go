@@ -74,6 +74,7 @@ func StatusOf(err error) int {
 // isClients reports whether a field that is not valid came with the request: its names or an
 // amount, but not the names of limits.
 func isClients(field string) bool {
+	field = strings.TrimPrefix(field, "also: ") // of a request for several resources
 	return field == "entity" || field == "resource" || strings.HasPrefix(field, "consume ")
 }
 

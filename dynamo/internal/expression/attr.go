@@ -18,6 +18,7 @@ const (
 	Zone // of the limits' calendars
 	TTL
 	Disabled
+	DisabledUntil
 	Cascade
 	Parent
 	ParentGeneration
@@ -41,6 +42,7 @@ var fixed = [...]struct{ alias, name string }{
 	Zone:             {"#tz", schema.SchedTZ},
 	TTL:              {"#ttl", schema.TTL},
 	Disabled:         {"#dis", schema.Disabled},
+	DisabledUntil:    {"#du", schema.DisabledUntil},
 	Cascade:          {"#cascade", schema.Cascade},
 	Parent:           {"#parent", schema.ParentID},
 	ParentGeneration: {"#pgen", schema.PGen},
@@ -77,6 +79,7 @@ var (
 	schedule = fieldOf(schema.FieldSched)
 	grant    = fieldOf(schema.FieldGrantCount)
 	topUp    = fieldOf(schema.FieldToppedUp)
+	resets   = fieldOf(schema.FieldResets)
 )
 
 // fieldOf is the kind of a limit's field.
@@ -111,6 +114,9 @@ func (l Limit) Grant() Attr { return l.attr(grant) }
 
 // TopUp is what somebody has added to a quota for its period.
 func (l Limit) TopUp() Attr { return l.attr(topUp) }
+
+// Resets counts the operators' resets of a quota.
+func (l Limit) Resets() Attr { return l.attr(resets) }
 
 // Fields is the number of fields that a limit may have on a bucket item.
 const Fields = len(schema.LimitFields)

@@ -86,8 +86,8 @@ func TestLongBrokenSeasonsAreSeen(t *testing.T) {
 	}{
 		{"old configuration", staleFor(7*time.Minute, false), []string{"granted by", "it is told", "brings it to something", "made from something", "is put on the item again"}},
 		{"old records", staleFor(7*time.Minute, true), []string{"charged to"}},
-		{"off for good", without(func(c *limiter.Config) { c.Disabled = store.Yes }), []string{"nothing was switched off"}},
-		{"never off", without(func(c *limiter.Config) { c.Disabled = store.Inherit }), []string{"granted by"}},
+		{"off for good", without(func(c *limiter.Config) { c.Disabled = store.Switch{Policy: store.Yes} }), []string{"nothing was switched off"}},
+		{"never off", without(func(c *limiter.Config) { c.Disabled = store.Switch{} }), []string{"granted by"}},
 		{"no limits", without(func(c *limiter.Config) { c.Limits = nil }), []string{"all of it was configured"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

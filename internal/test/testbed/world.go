@@ -238,6 +238,25 @@ func (w *World) Lease(l *limiter.Limiter, req limiter.Request) *limiter.Lease {
 	return lease
 }
 
+// UseTwoResources is a small history: a request for 60 of rpd, and for 30 of the resource images.
+// The lease takes 65 and 20 in the end. The next request is refused by images.
+func (w *World) UseTwoResources() {
+	w.Helper()
+	w.System(limiter.PerDay("rpd", 100))
+	req := Ask("key", "rpd", 60)
+	req.Also = []limiter.Part{{Resource: "images", Consume: Tokens{"rpd": 30}}}
+	lease := w.Lease(w.Limiter, req)
+	images, err := lease.Resource("images")
+	w.Must(err)
+	w.Must(lease.Settle("rpd", 65))
+	w.Must(images.Settle("rpd", 20))
+	w.Must(lease.Commit(w.Context()))
+	req.Consume, req.Also[0].Consume = Tokens{"rpd": 1}, Tokens{"rpd": 90}
+	if w.Take(w.Limiter, req) == nil {
+		w.Fatal("admitted")
+	}
+}
+
 // Balance returns the balance of an entity's limit, in whole tokens.
 func (w *World) Balance(entity, limit string) int64 {
 	w.Helper()

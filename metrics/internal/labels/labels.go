@@ -79,12 +79,12 @@ func New(o Options) (*Names, error) {
 	return n, nil
 }
 
-// Of returns the resource of a call that has ended.
-func (n *Names) Of(r *limiter.CallResult) *Resource {
+// Of returns a resource of a call that has ended.
+func (n *Names) Of(r *limiter.CallResult, resource string) *Resource {
 	if r.Result == limiter.Admitted || r.Result == limiter.Refused {
-		return n.Claim(r.Resource, false)
+		return n.Claim(resource, false)
 	}
-	return n.Known(r.Resource)
+	return n.Known(resource)
 }
 
 // Known returns a resource, or all others if it has no label of its own.

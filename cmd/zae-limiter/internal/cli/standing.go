@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +49,9 @@ type standingView struct {
 	Entity        string                `json:"entity_id"`
 	Resource      string                `json:"resource"`
 	Level         limiter.Level         `json:"level"`
-	Disabled      bool                  `json:"disabled"` // an operator has switched the resource off for the entity
+	Disabled      bool                  `json:"disabled"`                 // an operator has switched the resource off for the entity
+	DisabledBy    *limiter.Level        `json:"disabled_by,omitempty"`    // level that does; none if only the bucket says so
+	SwitchEndsAt  *time.Time            `json:"switch_ends_at,omitempty"` // when that ends by itself
 	Shards        int                   `json:"shards"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
 	Limits        []balanceView         `json:"limits"`
@@ -59,10 +62,18 @@ func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView
 	if s == nil {
 		return nil
 	}
-	return &standingView{
+	v := &standingView{
 		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, Shards: s.Shards, OnUnavailable: on,
 		Limits: balanceViews(s.Limits), Parent: standingViewOf(s.Parent, on),
 	}
+	if s.Disabled {
+		v.DisabledBy = &s.DisabledBy
+	}
+	if !s.DisabledUntil.IsZero() {
+		until := s.DisabledUntil.UTC()
+		v.SwitchEndsAt = &until
+	}
+	return v
 }
 
 // Run shows the standing.
@@ -106,7 +117,7 @@ func (o *standingOptions) look(ctx context.Context, l *limiter.Limiter) (*limite
 func remarks(s *limiter.Standing) (lines []string) {
 	for side := s; side != nil; side = side.Parent {
 		if side.Disabled {
-			lines = append(lines, fmt.Sprintf("%s is disabled for %s: nothing can be acquired", side.Resource, side.Entity))
+			lines = append(lines, disabledRemark(side))
 		}
 		if slices.ContainsFunc(side.Limits, func(b limiter.Balance) bool { return b.Pending }) {
 			lines = append(lines, fmt.Sprintf("the bucket of %s for %s still has former limits: the next acquire brings it these, and the waits count from then", side.Entity, side.Resource))
@@ -118,13 +129,24 @@ func remarks(s *limiter.Standing) (lines []string) {
 	return lines
 }
 
+// disabledRemark says that nothing can be acquired, by which level, and until when.
+func disabledRemark(s *limiter.Standing) string {
+	text := fmt.Sprintf("%s is disabled for %s", s.Resource, s.Entity)
+	if s.DisabledBy != limiter.LevelNone {
+		text += " by the level " + s.DisabledBy.String()
+	}
+	if !s.DisabledUntil.IsZero() {
+		text += " until " + s.DisabledUntil.UTC().Format(time.RFC3339)
+	}
+	return text + ": nothing can be acquired"
+}
+
 // balanceHeader has the names of the columns of a [balanceRow].
 func balanceHeader() []string {
 	return []string{"ENTITY", "RESOURCE", "LIMIT", "RATE", "AVAILABLE", "CAPACITY", "USED", "TOKEN IN", "FULL IN"}
 }
 
 func balanceRow(b *limiter.Balance) []string {
-	const percent = 100
 	return []string{
 		b.Entity, b.Resource, b.Limit.Name, limitarg.Rate(b.Limit), limitarg.Grouped(b.Available), limitarg.Grouped(b.Limit.Capacity),
 		strconv.FormatFloat(percent*b.Used, 'f', 0, 64) + "%", within(b.RetryAfter), within(b.FullAfter),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,39 +17,57 @@ import (
 // defaultTop is the default number of limits that the command top shows.
 const defaultTop = 10
 
+// percent is the whole of a share.
+const percent = 100
+
 type topOptions struct {
 	app      *app.App
-	resource string
+	resource []string // at most one
+	all      bool
 	most     int
+	above    float64
 }
 
 func newTop(a *app.App) *cobra.Command {
 	o := &topOptions{app: a}
 	cmd := a.Command(o, &cobra.Command{
-		Use:   "top RESOURCE",
+		Use:   "top [RESOURCE]",
+		Args:  cobra.MaximumNArgs(1),
 		Short: "Show the entities that are nearest to their limits",
-		Long: "Show the entities that are nearest to their limits of a resource, the most used limit\n" +
-			"first. Each limit counts on its own, over all shards.\n\n" +
+		Long: "Show the entities that are nearest to their limits of a resource, or of all resources of\n" +
+			"the namespace, the most used limit first. Each limit counts on its own, over all shards.\n\n" +
 			"The command reads every bucket of the resource: half a read unit for each, and about half\n" +
 			"for every 20 of the index.",
 		Example: "  zae-limiter top gpt-4\n" +
-			"  zae-limiter top gpt-4 --max 50 --output json",
+			"  zae-limiter top gpt-4 --max 50 --output json\n" +
+			"  zae-limiter top --all-resources --above 80",
 	}, &o.resource)
+	cmd.Flags().BoolVar(&o.all, "all-resources", false, "look at every resource of the namespace")
+	cmd.Flags().Float64Var(&o.above, "above", 0, "show only limits of which at least this `percentage` is used")
 	cmd.Flags().IntVar(&o.most, "max", defaultTop, fmt.Sprintf("`number` of limits to show, up to %d", limiter.MaxTop))
 	return a.Prints(cmd, topView{})
 }
 
-// Validate checks the resource and the number.
+// Validate checks the resource and the numbers.
 func (o *topOptions) Validate() error {
-	if o.most < 1 || o.most > limiter.MaxTop {
+	switch {
+	case o.most < 1 || o.most > limiter.MaxTop:
 		return fmt.Errorf("invalid --max %d: give 1 to %d", o.most, limiter.MaxTop)
+	case !(o.above >= 0): // NaN too
+		return fmt.Errorf("invalid --above %v: give a percentage, like 80", o.above)
+	case o.all && len(o.resource) > 0:
+		return fmt.Errorf("--all-resources shows %s too: give one of them", o.resource[0])
+	case o.all:
+		return nil
+	case len(o.resource) == 0:
+		return errors.New("missing argument RESOURCE: name one, or give --all-resources")
 	}
-	return store.CheckResource(o.resource)
+	return store.CheckResource(o.resource[0])
 }
 
 // topView is the result in JSON.
 type topView struct {
-	Resource string        `json:"resource"`
+	Resource *string       `json:"resource"`
 	Limits   []balanceView `json:"limits"`         // the limits, the most used first
 	Note     string        `json:"note,omitempty"` // why there are none
 }
@@ -59,16 +78,31 @@ func (o *topOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	top, err := l.Top(ctx, o.resource, o.most)
+	view, of := topView{}, ""
+	if !o.all {
+		view.Resource, of = &o.resource[0], o.resource[0]
+	}
+	top, err := l.Top(ctx, of, o.most)
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
+	view.Note = o.explain(len(top) == 0, of)
+	top = slices.DeleteFunc(top, func(b limiter.Balance) bool { return percent*b.Used < o.above })
 	rows := make([][]string, len(top))
 	for i := range top {
 		rows[i] = balanceRow(&top[i])
 	}
-	note := o.app.Explain(len(top) == 0, "no entity of namespace %s has a bucket of resource %s: it is spelled otherwise (see zae-limiter resource list), or nobody has acquired it lately", o.app.Flags.Namespace, o.resource)
-	return o.app.Print(topView{o.resource, balanceViews(top), note}, func(w *strings.Builder) {
-		app.Table(w, balanceHeader(), rows)
-	})
+	view.Limits = balanceViews(top)
+	if len(top) == 0 && view.Note == "" {
+		view.Note = o.app.Explain(true, "of no limit as much as %v%% is used", o.above)
+	}
+	return o.app.Print(view, func(w *strings.Builder) { app.Table(w, balanceHeader(), rows) })
+}
+
+// explain says why there is no bucket, if there is none.
+func (o *topOptions) explain(none bool, resource string) string {
+	if o.all {
+		return o.app.Explain(none, "no entity of namespace %s has a bucket: nobody has acquired anything lately", o.app.Flags.Namespace)
+	}
+	return o.app.Explain(none, "no entity of namespace %s has a bucket of resource %s: it is spelled otherwise (see zae-limiter resource list), or nobody has acquired it lately", o.app.Flags.Namespace, resource)
 }

@@ -1,6 +1,6 @@
 // Package limitarg reads and writes limits and amounts as the command line
 // spells them: a rate is name:rate[/period][:burst], a quota is name:tokens@when[@zone],
-// an amount is name=tokens.
+// an amount is name=tokens, and name:tokens where it is added.
 package limitarg
 
 import (

@@ -76,7 +76,7 @@ func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestReco
 	return Outcome{Change: c}, nil
 }
 
-// A Skipped level cannot be declared in a manifest.
+// A Skipped level cannot be declared in a manifest, or has a switch, which cannot.
 type Skipped struct {
 	Key    store.ConfigKey
 	Reason string
@@ -105,6 +105,9 @@ func (m *Manager) Export(ctx context.Context, name string) (of *Manifest, skippe
 	}
 	for _, k := range keys {
 		found := live[k]
+		if c := found.Config; c != nil && c.Disabled.Policy != store.Inherit {
+			skipped = append(skipped, Skipped{k, "a manifest cannot declare its switch, disabled or enabled: the limits alone are exported"})
+		}
 		switch {
 		case found.Err != nil:
 			skipped = append(skipped, Skipped{k, found.Err.Error()})

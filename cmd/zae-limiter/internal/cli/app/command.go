@@ -51,8 +51,9 @@ func elsewhere(group *cobra.Command, name string) (paths []string) {
 
 // Texts of [instead] that several words have.
 const (
-	noSwitch = "this version cannot switch an entity or a resource off; zae-limiter entity set-limits gives an entity small limits"
-	noTopUp  = "this version cannot fill a bucket; zae-limiter entity set-limits changes limits"
+	noBypass = "this version cannot lift limits; zae-limiter entity set-limits gives an entity large ones"
+	switches = "zae-limiter entity disable and zae-limiter resource disable refuse all requests, and clear undoes that"
+	fillers  = "zae-limiter entity reset fills the limits of a bucket, and zae-limiter entity top-up adds tokens to them"
 	servers  = "zae-limiter local serves the embedded database, and zae-limiter aggregate follows a table's stream"
 	setters  = "zae-limiter entity set-limits, zae-limiter resource set-defaults and zae-limiter system set-defaults set limits"
 	deleters = "zae-limiter entity delete deletes an entity, and zae-limiter delete a stack"
@@ -60,9 +61,9 @@ const (
 
 // instead says what there is for words that people expect to be commands.
 var instead = map[string]string{
-	"disable": noSwitch, "enable": noSwitch, "block": noSwitch, "unblock": noSwitch, "bypass": noSwitch,
-	"reset": noTopUp, "top-up": noTopUp, "refill": noTopUp,
-	"serve": servers, "server": servers, "start": servers, "daemon": servers,
+	"block": switches, "unblock": switches, "ban": switches, "unban": switches, "bypass": noBypass,
+	"refill": fillers,
+	"serve":  servers, "server": servers, "start": servers, "daemon": servers,
 	"set": setters, "set-limit": setters, "config": setters,
 	"rm": deleters, "remove": deleters, "destroy": deleters,
 	"ls":         "zae-limiter list lists stacks, and zae-limiter entity list entities",

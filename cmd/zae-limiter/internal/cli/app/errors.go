@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/stack"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -151,7 +152,7 @@ func (a *App) textOf(err error) string {
 	if unknown.IsEmpty() {
 		return unknown.Found() + ": configure some, or give --fallback"
 	}
-	return unknown.Found() + ": name one of them with --consume, or configure it"
+	return unknown.Found() + ": name one of them, or configure it"
 }
 
 // encoded says which ID stands for a name that cannot be one, "" if none does.
@@ -222,6 +223,7 @@ var kinds = []struct {
 	{limiter.ErrAccessDenied, "access_denied"},
 	{limiter.ErrUnavailable, "unavailable"},
 	{limiter.ErrConflict, "conflict"},
+	{dynamo.ErrKeyUsed, "key_used"},
 	{limiter.ErrNotConfigured, "not_configured"},
 	{limiter.ErrNotFound, "not_found"},
 	{limiter.ErrExists, "exists"},

@@ -2,6 +2,7 @@ package app
 
 import (
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
@@ -13,6 +14,11 @@ type Level struct {
 	Resource      string                `json:"resource,omitempty"`
 	Limits        []Limit               `json:"limits"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
+	// Disabled is true if the level disables its buckets, and false if it enables them
+	// whatever later levels disable.
+	Disabled *bool `json:"disabled,omitempty"`
+	// SwitchEndsAt is when that ends by itself.
+	SwitchEndsAt *time.Time `json:"switch_ends_at,omitempty"`
 	// Unsupported is a feature of a peer that the limits use.
 	Unsupported string `json:"unsupported,omitempty"`
 	// Buckets counts the updated buckets, if the command has just set the limits.
@@ -45,6 +51,7 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		Entity: k.Entity, Resource: k.Resource,
 		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,
 	}
+	level.Disabled, level.SwitchEndsAt = SwitchOf(c.Disabled)
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {
 		rows[i] = []string{l.Name, limitarg.Rate(l)}
@@ -58,9 +65,24 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		if c.OnUnavailable != "" {
 			Fields(w, "On unavailable", string(c.OnUnavailable))
 		}
+		if level.Disabled != nil {
+			Fields(w, "Disabled", switchText(*level.Disabled, level.SwitchEndsAt))
+		}
 		if !c.IsEvaluable() {
 			Fields(w, "Not evaluated by this version", c.Features.Unsupported().String())
 		}
 		buckets.text(w)
 	})
+}
+
+// switchText is the switch of a level for people.
+func switchText(disabled bool, until *time.Time) string {
+	text := "no, whatever later levels say"
+	if disabled {
+		text = "yes"
+	}
+	if until != nil {
+		text += ", until " + until.Format(time.RFC3339)
+	}
+	return text
 }

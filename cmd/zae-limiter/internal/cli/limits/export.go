@@ -52,7 +52,7 @@ func (o *exportOptions) Run(ctx context.Context) error {
 		return err
 	}
 	for _, level := range skipped {
-		o.app.Logger().WarnContext(ctx, "level not exported", "level", levelName(level.Key), "reason", level.Reason)
+		o.app.Logger().WarnContext(ctx, "level not exported as it is", "level", levelName(level.Key), "reason", level.Reason)
 	}
 	text, err := of.YAML()
 	if err != nil {

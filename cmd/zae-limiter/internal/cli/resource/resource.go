@@ -11,7 +11,7 @@ import (
 
 // New is the command resource.
 func New(a *app.App) *cobra.Command {
-	return app.Group("resource", "Set the default limits of resources",
+	cmd := app.Group("resource", "Set the default limits of resources",
 		a.SetsLimits(limiter.LevelResource, &cobra.Command{
 			Use: "set-defaults", Short: "Replace the default limits of a resource",
 			Example: "  zae-limiter resource set-defaults gpt-4 --limit rpm:100 --limit tpm:10000:15000\n" +
@@ -24,4 +24,6 @@ func New(a *app.App) *cobra.Command {
 			Use: "delete-defaults", Short: "Delete the default limits of a resource; the system's then apply",
 		}),
 		newList(a))
+	cmd.AddCommand(a.Switches(limiter.LevelResource)...)
+	return cmd
 }

@@ -130,7 +130,7 @@ func TestAPlanOfTenThousandEntities(t *testing.T) {
 		t.Fatal(err)
 	}
 	meter := dynamo.NewMeter(local.Client)
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: meter, Table: "limits", Principal: "deployer", Timeout: time.Minute})
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: meter, Table: "limits", Principal: "deployer", Timeout: 5 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,15 @@ func configuration(w *world) {
 	w.stored("SetLimits", "of an entity, for a resource", func() error { return s.SetLimits(ctx, own, []limiter.Limit{limiter.PerHour("rph", 1800)}) })
 	w.stored("SetLimits", "of an entity", func() error { return s.SetLimits(ctx, all, []limiter.Limit{limiter.PerHour("rph", 900)}) })
 	w.stored("SetLimits", "unchanged", func() error { return s.SetLimits(ctx, all, []limiter.Limit{limiter.PerHour("rph", 900)}) })
+	off := dynamo.Switch{Policy: store.Yes}
+	w.stored("CountBuckets", "of an entity", func() error { return errOf(s.CountBuckets(ctx, all)) })
+	w.stored("CountBuckets", "of a resource", func() error { return errOf(s.CountBuckets(ctx, resource)) })
+	w.stored("SetSwitch", "of an entity, for a resource", func() error { return errOf(s.SetSwitch(ctx, own, off, nil)) })
+	w.stored("SetSwitch", "of an entity", func() error { return errOf(s.SetSwitch(ctx, all, off, nil)) })
+	w.stored("SetSwitch", "of a resource", func() error { return errOf(s.SetSwitch(ctx, resource, off, nil)) })
+	for _, k := range []store.ConfigKey{own, all, resource} {
+		w.stored("SetSwitch", "removed", func() error { return errOf(s.SetSwitch(ctx, k, dynamo.Switch{}, nil)) })
+	}
 	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
 	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })
 	w.stored("ResourcesWithEntityLimits", always, func() error { return errOf(s.ResourcesWithEntityLimits(ctx)) })
@@ -118,6 +127,13 @@ func entities(w *world) {
 			}
 		}
 		return nil
+	})
+	cause := dynamo.Cause{Key: "once"}
+	w.stored("ResetBucket", always, func() error {
+		return errOf(s.ResetBucket(ctx, dynamo.Reset{Entity: "key", Resource: testbed.Resource, Cause: cause}))
+	})
+	w.stored("TopUpBucket", always, func() error {
+		return errOf(s.TopUpBucket(ctx, dynamo.TopUp{Entity: "key", Resource: testbed.Resource, Amounts: map[string]int64{"rph": 1}}))
 	})
 	w.stored("DeleteEntity", always, func() error { return errOf(s.DeleteEntity(ctx, "key")) })
 }

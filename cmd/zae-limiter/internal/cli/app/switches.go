@@ -1,0 +1,217 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// fewBuckets is how many buckets a switch may concern before the command asks.
+const fewBuckets = 10
+
+// A setSwitch command sets or removes the switch of a level.
+type setSwitch struct {
+	levelCommand
+	to      dynamo.Switch
+	until   string
+	confirm *Confirmation
+}
+
+// Switches are the commands that set and remove the switch of a level of a kind: those of
+// entities or resources.
+func (a *App) Switches(of limiter.Level) []*cobra.Command {
+	noun, example := "an entity", "zae-limiter entity %s key-1"
+	if of == limiter.LevelResource {
+		noun, example = "a resource", "zae-limiter resource %s gpt-4"
+	}
+	const reach = "\n\nBuckets that exist follow before the command returns. If there are more than ten, the\n" +
+		"command says how many, and asks first."
+	line := func(name, more string) string { return "  " + fmt.Sprintf(example, name) + more }
+	return []*cobra.Command{
+		a.setsSwitch(of, store.Yes, &cobra.Command{
+			Use: "disable", Short: "Refuse all requests of " + noun,
+			Long:    "Refuse all requests of " + noun + ", of every client, from its next request on." + reach,
+			Example: line("disable", " --reason abuse") + "\n" + line("disable", " --until 2h"),
+		}),
+		a.setsSwitch(of, store.No, &cobra.Command{
+			Use: "enable", Short: "Serve " + noun + ", whatever later levels disable",
+			Long: "Serve " + noun + ", whatever later levels disable: limits hold as usual. To undo disable,\n" +
+				"use clear." + reach,
+			Example: line("enable", ""),
+		}),
+		a.setsSwitch(of, store.Inherit, &cobra.Command{
+			Use: "clear", Short: "Undo disable and enable of " + noun + "; the next level then decides",
+			Long:    "Undo disable and enable of " + noun + ". The next level then decides." + reach,
+			Example: line("clear", ""),
+		}),
+	}
+}
+
+// setsSwitch is one of the commands.
+func (a *App) setsSwitch(of limiter.Level, p store.Policy, cmd *cobra.Command) *cobra.Command {
+	o := &setSwitch{levelCommand: levelCommand{app: a, of: of}, to: dynamo.Switch{Policy: p}}
+	o.command(o, cmd)
+	if r := cmd.Flags().Lookup("resource"); r != nil {
+		r.Usage = "`resource` concerned. By default it is every resource for which\nthe entity has no switch of its own"
+	}
+	if p != store.Inherit {
+		cmd.Flags().StringVar(&o.until, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
+	}
+	cmd.Flags().Var(Named(&o.to.Reason), "reason", "why, in your words, for the audit event")
+	o.confirm = a.Confirmation(cmd)
+	a.BindPrincipal(cmd)
+	return a.Prints(cmd, SwitchResult{})
+}
+
+// Validate checks the level and reads the end.
+func (o *setSwitch) Validate() (err error) {
+	if err := o.levelCommand.Validate(); err != nil || o.until == "" {
+		return err
+	}
+	o.to.Until, err = parseUntil(o.until, o.app.Clock())
+	return err
+}
+
+// parseUntil reads the flag --until: an instant, a date, a weekday or a duration.
+func parseUntil(s string, now time.Time) (time.Time, error) {
+	const day = 24 * time.Hour
+	t, _, err := parseTime("until", s)
+	if err != nil {
+		t = weekdayAfter(s, now)
+	}
+	if t.IsZero() {
+		d, err := time.ParseDuration(s)
+		if days, ok := strings.CutSuffix(s, "d"); ok {
+			var n int
+			n, err = strconv.Atoi(days)
+			d = time.Duration(n) * day
+		}
+		if err != nil {
+			return t, fmt.Errorf("invalid --until %q: give a time like 2006-01-02T15:04:05Z, a date, a weekday like friday, or a duration like 2h or 3d", s)
+		}
+		t = now.Add(d)
+	}
+	if !t.After(now) {
+		return t, fmt.Errorf("invalid --until %q: it is over already: give a time in the future", s)
+	}
+	return t.Truncate(time.Millisecond), nil
+}
+
+// weekdayAfter is the next midnight in UTC with which a weekday begins; zero if s is none.
+func weekdayAfter(s string, now time.Time) time.Time {
+	const week, shortest = 7, 3
+	midnight := now.UTC().Truncate(24 * time.Hour)
+	for i := 1; i <= week; i++ {
+		t := midnight.AddDate(0, 0, i)
+		if name := strings.ToLower(t.Weekday().String()); name == strings.ToLower(s) || name[:shortest] == strings.ToLower(s) {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// A SwitchResult is the result of a change of a switch in JSON.
+type SwitchResult struct {
+	Entity   string `json:"entity_id,omitempty"`
+	Resource string `json:"resource,omitempty"`
+	// Disabled is true or false as the level has it; null if the next level decides.
+	Disabled *bool      `json:"disabled"`
+	EndsAt   *time.Time `json:"switch_ends_at"` // when that ends by itself; null if it does not
+	// Buckets count those that follow.
+	Buckets SwitchedBuckets `json:"buckets"`
+}
+
+// SwitchedBuckets count the buckets that follow a change of a switch.
+type SwitchedBuckets struct {
+	Reached int `json:"reached"` // buckets that follow
+	Changed int `json:"changed"` // of those reached, how many were different
+}
+
+// Run changes the switch.
+func (o *setSwitch) Run(ctx context.Context) error {
+	s, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := s.CountBuckets(ctx, o.key)
+	if err != nil {
+		return err
+	}
+	if n > fewBuckets {
+		if err := o.confirm.Validate(); err != nil {
+			return &UsageError{fmt.Errorf("%d buckets follow: %w", n, err)}
+		}
+		if err := o.confirm.Ask(ctx, fmt.Sprintf("%s, so that %d buckets follow?", o.change(), n)); err != nil {
+			return err
+		}
+	}
+	done, err := s.SetSwitch(ctx, o.key, o.to, func(sofar dynamo.Switched) {
+		const every = 100
+		if o.app.Terminal && sofar.Reached%every == 0 {
+			o.app.Notef("%d of %d buckets", sofar.Reached, max(n, sofar.Reached))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource}
+	r.Disabled, r.EndsAt = SwitchOf(store.Switch{Policy: o.to.Policy, Until: untilMillis(o.to.Until)})
+	r.Buckets = SwitchedBuckets(done)
+	return o.app.Print(r, func(w *strings.Builder) {
+		fmt.Fprintf(w, "%s\nbuckets that follow: %d, of which %d were different\n", o.outcome(), done.Reached, done.Changed)
+	})
+}
+
+func untilMillis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// change is what is about to happen, as the beginning of a question.
+func (o *setSwitch) change() string {
+	verb := map[store.Policy]string{store.Yes: "Disable", store.No: "Enable", store.Inherit: "Clear the switch of"}[o.to.Policy]
+	return verb + " " + o.key.String() + o.end()
+}
+
+// outcome is what has happened.
+func (o *setSwitch) outcome() string {
+	switch o.to.Policy {
+	case store.Yes:
+		return o.key.String() + " is disabled" + o.end()
+	case store.No:
+		return o.key.String() + " is enabled, whatever later levels disable" + o.end()
+	default:
+		return o.key.String() + " has no switch now: the next level decides"
+	}
+}
+
+// end is when the switch ends, if it does.
+func (o *setSwitch) end() string {
+	if o.to.Until.IsZero() {
+		return ""
+	}
+	return " until " + o.to.Until.UTC().Format(time.RFC3339)
+}
+
+// SwitchOf is the switch of a level in JSON.
+func SwitchOf(s store.Switch) (disabled *bool, until *time.Time) {
+	if s.Policy == store.Inherit {
+		return nil, nil
+	}
+	is := s.Policy == store.Yes
+	if s.Until != 0 {
+		t := time.UnixMilli(s.Until).UTC()
+		until = &t
+	}
+	return &is, until
+}

@@ -1,0 +1,182 @@
+package entity
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A grantCommand changes the balances of an entity's bucket.
+type grantCommand struct {
+	app              *app.App
+	entity, resource string
+	cause            dynamo.Cause
+	dryRun           bool
+}
+
+// keyed tells of the key in help.
+const keyed = "The change and its audit event are one transaction over all shards of the bucket. With\n" +
+	"--idempotency-key, it happens once: for three days, another call with the key changes\n" +
+	"nothing, and shows what the first one did. Without a key, an error that says \"unavailable\"\n" +
+	"leaves open whether the change was made; zae-limiter audit list shows it."
+
+// command adds the flags that both commands have.
+func (g *grantCommand) command(r app.Runner, cmd *cobra.Command) *cobra.Command {
+	cmd = g.app.Command(r, cmd, &g.entity)
+	f := cmd.Flags()
+	f.StringVarP(&g.resource, "resource", "r", "", "`name` of the resource")
+	f.Var(app.Named(&g.cause.Reason), "reason", "`text` for the audit event, up to 256 characters")
+	f.Var(app.Named(&g.cause.Key), "idempotency-key", "`key` with which the change happens once, an order number for\ninstance: up to 64 letters, digits, \".\", \"_\", \":\" and \"-\"")
+	f.BoolVar(&g.dryRun, "dry-run", false, "show what would change, and change nothing")
+	g.app.BindPrincipal(cmd)
+	return g.app.Prints(cmd, grantView{})
+}
+
+// Validate checks the names and the cause.
+func (g *grantCommand) Validate() error {
+	if err := store.CheckEntity(g.entity); err != nil {
+		return err
+	}
+	if g.resource == "" {
+		return app.Required("resource", "gpt-4")
+	}
+	if err := store.CheckResource(g.resource); err != nil {
+		return fmt.Errorf("--resource: %w", err)
+	}
+	return g.cause.Check()
+}
+
+// grantView is the result in JSON.
+type grantView struct {
+	Entity   string           `json:"entity_id"`
+	Resource string           `json:"resource"`
+	Amounts  map[string]int64 `json:"amounts"` // the tokens that each limit has more, by name
+	Shards   int              `json:"shards"`
+	Repeated bool             `json:"repeated"` // an earlier call with the key did this, and this one nothing
+	DryRun   bool             `json:"dry_run"`  // nothing was changed
+}
+
+// print shows a result.
+func (g *grantCommand) print(done dynamo.Grant, verb string) error {
+	v := grantView{g.entity, g.resource, done.Amounts, done.Shards, done.Repeated, g.dryRun}
+	return g.app.Print(v, func(w *strings.Builder) {
+		switch {
+		case v.Repeated:
+			fmt.Fprintf(w, "%s before with this key; nothing was changed now\n", verb)
+		case v.DryRun:
+			fmt.Fprintf(w, "dry run, nothing was changed: without --dry-run, it would be %s\n", verb)
+		default:
+			w.WriteString(verb + "\n")
+		}
+		rows := make([][]string, 0, len(v.Amounts))
+		for _, name := range slices.Sorted(maps.Keys(v.Amounts)) {
+			rows = append(rows, []string{name, signed(v.Amounts[name])})
+		}
+		app.Table(w, []string{"LIMIT", "TOKENS"}, rows)
+	})
+}
+
+// signed writes a change of a balance.
+func signed(tokens int64) string {
+	if tokens > 0 {
+		return "+" + limitarg.Grouped(tokens)
+	}
+	return limitarg.Grouped(tokens)
+}
+
+type resetOptions struct {
+	grantCommand
+	limits []string
+}
+
+func newReset(a *app.App) *cobra.Command {
+	o := &resetOptions{grantCommand: grantCommand{app: a}}
+	cmd := o.command(o, &cobra.Command{
+		Use:   "reset ID",
+		Short: "Make the limits of an entity's bucket full",
+		Long: "Make the limits of an entity's bucket full, whatever they owe. A quota loses what it was\n" +
+			"topped up by; its period ends as before. Usage still counts what was used.\n\n" + keyed,
+		Example: "  zae-limiter entity reset key-2 --resource gpt-4 --reason 'wrong model'\n" +
+			"  zae-limiter entity reset key-2 --resource gpt-4 --limit rpd --idempotency-key ticket-4711",
+	})
+	cmd.Flags().VarP(app.NamedList(&o.limits), "limit", "l", "`name` of a limit to fill; may be repeated (default all)")
+	return cmd
+}
+
+// Validate checks the command, and that each limit is named once.
+func (o *resetOptions) Validate() error {
+	for i, name := range o.limits {
+		if err := store.CheckLimitName(name); err != nil {
+			return fmt.Errorf("--limit: %w", err)
+		}
+		if slices.Contains(o.limits[:i], name) {
+			return fmt.Errorf("--limit: %s was given before: name each limit once", name)
+		}
+	}
+	return o.grantCommand.Validate()
+}
+
+// Run resets the bucket.
+func (o *resetOptions) Run(ctx context.Context) error {
+	s, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := s.ResetBucket(ctx, dynamo.Reset{Entity: o.entity, Resource: o.resource, Limits: o.limits, Cause: o.cause, DryRun: o.dryRun})
+	if err != nil {
+		return err
+	}
+	return o.print(done, "reset")
+}
+
+type topUpOptions struct {
+	grantCommand
+	amounts limitarg.TopUps
+}
+
+func newTopUp(a *app.App) *cobra.Command {
+	o := &topUpOptions{grantCommand: grantCommand{app: a}}
+	cmd := o.command(o, &cobra.Command{
+		Use:   "top-up ID",
+		Short: "Add tokens to limits of an entity's bucket",
+		Long: "Add tokens to limits of an entity's bucket. A quota may hold as much more until its period\n" +
+			"ends. A rate gets what it lacks of being full, at most.\n\n" + keyed,
+		Example: "  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd:500 --idempotency-key order-7\n" +
+			"  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd:500 --dry-run",
+	})
+	cmd.Flags().VarP(&o.amounts, "limit", "l", "tokens to add to each limit, separated by commas")
+	return cmd
+}
+
+// Validate checks the command, and that something is to be added.
+func (o *topUpOptions) Validate() error {
+	if err := o.grantCommand.Validate(); err != nil {
+		return err
+	}
+	if len(o.amounts) == 0 {
+		return app.Required("limit", "rpd:500")
+	}
+	return nil
+}
+
+// Run tops the bucket up.
+func (o *topUpOptions) Run(ctx context.Context) error {
+	s, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := s.TopUpBucket(ctx, dynamo.TopUp{Entity: o.entity, Resource: o.resource, Amounts: o.amounts, Cause: o.cause, DryRun: o.dryRun})
+	if err != nil {
+		return err
+	}
+	return o.print(done, "topped up")
+}

@@ -1,0 +1,259 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+const (
+	// settling is how long after a level was disabled its buckets are searched again. A
+	// bucket whose creator has read the configuration just before exists by then, and the
+	// indexes show it.
+	settling = time.Second
+	// markers is how many buckets are marked at once.
+	markers = 8
+	// markPasses is how often a bucket is read. Each further pass follows a change by others.
+	markPasses = 12
+	// markAttempts is how often a mark is sent again that met a conflict, or was throttled.
+	markAttempts = 8
+	markBackoff  = 50 * time.Millisecond // doubled for each attempt; the wait is drawn from 0 up to it
+)
+
+// A marking makes the buckets below a level follow the switches that hold for each of them
+// (ADR 045):
+//
+//	operator  ── disables the level ─▶ reads the switches ───── marks each item ─▶ reads them again
+//	another   ────────── enables the level ─▶ reads the switches ─▶ removes the marks ─▶ …
+//
+// Two operators may mark an item in another order than they changed the level. So whoever has
+// marked a bucket reads its switches again, and marks it again if they have changed: the last
+// write to an item is followed by a read that comes after both changes.
+type marking struct {
+	store    *Store
+	progress func(Switched)
+
+	mu    sync.Mutex
+	found map[store.Bucket]marked // of shard 0: what became of those that exist
+	count Switched
+	errs  []error
+}
+
+// markAll marks the buckets below a level, which are searched for twice.
+func (s *Store) markAll(ctx context.Context, k store.ConfigKey, to store.Policy, progress func(Switched)) (Switched, error) {
+	m := &marking{store: s, progress: progress, found: map[store.Bucket]marked{}}
+	for again := range 2 {
+		if again > 0 && to == store.Yes {
+			if err := conn.Sleep(ctx, settling); err != nil {
+				m.failed(s.conn.Translate("wait for buckets that are being created", err))
+				break
+			}
+		}
+		m.search(ctx, k)
+	}
+	if err := errors.Join(m.errs...); err != nil {
+		return m.count, &store.IncompleteError{Entity: k.Entity, Resource: k.Resource, Reached: m.count.Reached, Of: len(m.found), Err: err}
+	}
+	return m.count, nil
+}
+
+// search marks the buckets below a level. It ends with the first bucket that cannot be marked.
+func (m *marking) search(ctx context.Context, k store.ConfigKey) {
+	var work sync.WaitGroup
+	places := make(chan struct{}, markers)
+	err := m.store.bucketsBelow(ctx, k, func(b store.Bucket) error {
+		places <- struct{}{}
+		if m.hasFailed() {
+			return conn.ErrStop
+		}
+		work.Go(func() {
+			defer func() { <-places }()
+			m.end(b, m.store.markBucket(ctx, b))
+		})
+		return nil
+	})
+	work.Wait()
+	m.failed(err)
+}
+
+// end counts a bucket, once in both searches.
+func (m *marking) end(b store.Bucket, is marked) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was, again := m.found[b]
+	if is.err != nil {
+		m.errs = append(m.errs, is.err)
+	}
+	if is.err == nil && !is.exists {
+		return
+	}
+	if m.found[b] = is; is.err != nil {
+		return
+	}
+	if is.changed && !was.changed {
+		m.count.Changed++
+	}
+	if again {
+		return
+	}
+	m.count.Reached++
+	if m.progress != nil {
+		m.progress(m.count)
+	}
+}
+
+func (m *marking) failed(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.errs = append(m.errs, err)
+	}
+}
+
+func (m *marking) hasFailed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.errs) > 0
+}
+
+// CountBuckets counts the buckets that a switch of a level concerns. The indexes that it reads
+// lag behind.
+func (s *Store) CountBuckets(ctx context.Context, k store.ConfigKey) (n int, err error) {
+	if err := checkLevel(k); err != nil {
+		return 0, err
+	}
+	err = s.bucketsBelow(ctx, k, func(store.Bucket) error { n++; return nil })
+	return n, err
+}
+
+// bucketsBelow yields the buckets that a level of an entity or a resource concerns, each once.
+func (s *Store) bucketsBelow(ctx context.Context, k store.ConfigKey, yield func(store.Bucket) error) error {
+	if k.Entity == "" {
+		var last string // the index has the shards of an entity side by side
+		op := "list buckets for " + k.Resource
+		return s.conn.QueryMerged(ctx, op, schema.GSI2, schema.ResourceIndexPKs(s.ns, k.Resource), schema.BucketIndexPrefix, func(it item) error {
+			_, b, ok := schema.ParseBucketPK(schema.KeyOf(it).PK)
+			if !ok || b.Entity == last {
+				return nil
+			}
+			last = b.Entity
+			return yield(store.Bucket{Entity: b.Entity, Resource: k.Resource})
+		})
+	}
+	resources, err := s.bucketResources(ctx, k)
+	if k.Resource != store.DefaultResource && !slices.Contains(resources, k.Resource) {
+		resources = append(resources, k.Resource) // the index may not show it yet
+	}
+	for _, resource := range resources {
+		err = cmp.Or(err, yield(store.Bucket{Entity: k.Entity, Resource: resource}))
+	}
+	if errors.Is(err, conn.ErrStop) {
+		return nil
+	}
+	return err
+}
+
+// A marked is what became of a bucket.
+type marked struct {
+	exists, changed bool
+	err             error
+}
+
+// markBucket makes the items of a bucket follow the switches that hold for it. It ends with a
+// read of the switches, and then of the shards, that finds nothing to change. So shards that
+// are made meanwhile of others, which were not marked yet, are found. A shard that is made of
+// a marked one has its mark.
+func (s *Store) markBucket(ctx context.Context, b store.Bucket) (m marked) {
+	op := fmt.Sprintf("mark the bucket of %s for %s", b.Entity, b.Resource)
+	shards := 1
+	for range markPasses {
+		is, err := s.disabling(ctx, b)
+		if err != nil {
+			m.err = err
+			return m
+		}
+		images, err := s.Buckets(ctx, b.Entity, b.Resource, shards)
+		if err != nil {
+			m.err = err
+			return m
+		}
+		m.exists, shards = m.exists || len(images) > 0, max(shards, len(images))
+		differ := slices.DeleteFunc(images, func(img *store.Image) bool {
+			return img.Disabled == is.Disabled && img.DisabledUntil == is.Until
+		})
+		if len(differ) == 0 {
+			return m
+		}
+		for _, img := range differ {
+			if m.err = s.mark(ctx, op, img.Bucket, is); m.err != nil {
+				return m
+			}
+			m.changed = true
+		}
+	}
+	m.err = fmt.Errorf("%s: others change its switches or its shards: %w: try again", op, store.ErrConflict)
+	return m
+}
+
+// disabling reads the switches that hold for a bucket.
+func (s *Store) disabling(ctx context.Context, b store.Bucket) (store.Disabling, error) {
+	own := store.ConfigKey{Entity: b.Entity, Resource: b.Resource}
+	keys := append([]store.ConfigKey{own}, levelsBelow(own)...)[:store.SwitchLevels]
+	loaded, err := s.Load(ctx, &store.Load{Configs: keys, Consistent: true})
+	if err != nil {
+		return store.Disabling{}, err
+	}
+	var of store.Switches
+	for i, c := range loaded.Configs {
+		if c != nil {
+			of[i] = c.Disabled
+		}
+	}
+	return of.At(s.conn.Clock.Now().UnixMilli()), nil
+}
+
+// mark disables or enables an item, whatever it holds:
+//
+//	SET     disabled; disabled_until, or REMOVE it
+//	REMOVE  disabled, disabled_until
+//	if      there is an item
+//
+// A mark moves no stamp: every write to the item is conditional on the mark.
+func (s *Store) mark(ctx context.Context, op string, b store.Bucket, is store.Disabling) error {
+	in := &dynamodb.UpdateItemInput{
+		Key: s.bucketKey(b), ConditionExpression: aws.String("attribute_exists(PK)"),
+		UpdateExpression: aws.String("REMOVE disabled, disabled_until"),
+	}
+	switch {
+	case is.Disabled && is.Until != 0:
+		in.UpdateExpression = aws.String("SET disabled = :true, disabled_until = :until")
+		in.ExpressionAttributeValues = item{":true": schema.Bool(true), ":until": schema.N(is.Until)}
+	case is.Disabled:
+		in.UpdateExpression = aws.String("SET disabled = :true REMOVE disabled_until")
+		in.ExpressionAttributeValues = item{":true": schema.Bool(true)}
+	}
+	for attempt := 0; ; attempt++ {
+		err := s.conn.UpdateItem(ctx, op, in)
+		if _, gone := conn.ConditionFailed(err); err == nil || gone {
+			return nil
+		}
+		// The bucket of somebody who calls too often is throttled just when it is to be disabled.
+		if busy := errors.Is(err, store.ErrThrottled) || errors.Is(err, store.ErrConflict); !busy || attempt == markAttempts {
+			return err
+		}
+		if err := conn.Sleep(ctx, conn.Backoff(markBackoff, attempt)); err != nil {
+			return s.conn.Translate(op, err)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package dynamo
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Switch is what an operator decides at the level of an entity or a resource: whether
+// tokens may be acquired.
+type Switch struct {
+	// Policy disables the level's buckets with [store.Yes], and enables them with
+	// [store.No], whatever the levels after this one say. [store.Inherit] removes the
+	// switch, so that the next level decides.
+	Policy store.Policy
+	// Until is when the switch ends by itself; the zero time is never. It counts in whole
+	// milliseconds. A switch that is removed has none.
+	Until time.Time
+	// Reason is as that of a [Cause].
+	Reason string
+}
+
+// check reports why a switch cannot be set at a level.
+func (sw *Switch) check(k store.ConfigKey, now time.Time) error {
+	if err := checkLevel(k); err != nil {
+		return err
+	}
+	invalid := func(field, value, reason string) error {
+		return &store.ValidationError{Field: field, Value: value, Reason: reason}
+	}
+	switch {
+	case k == store.ConfigKey{}:
+		return invalid("level", k.String(), "give an entity or a resource: the system has no switch")
+	case sw.Policy > store.No:
+		return invalid("policy", strconv.Itoa(int(sw.Policy)), "give store.Yes, store.No or store.Inherit")
+	case sw.Until.IsZero():
+	case sw.Policy == store.Inherit:
+		return invalid("until", sw.Until.Format(time.RFC3339), "a switch that is removed has no end")
+	case !sw.Until.After(now):
+		return invalid("until", sw.Until.Format(time.RFC3339), "give an instant in the future")
+	}
+	return checkReason(sw.Reason)
+}
+
+// stored is the switch as a level has it.
+func (sw *Switch) stored() store.Switch {
+	if sw.Until.IsZero() {
+		return store.Switch{Policy: sw.Policy}
+	}
+	return store.Switch{Policy: sw.Policy, Until: sw.Until.UnixMilli()}
+}
+
+// Switched counts the buckets that a change of a switch has reached.
+type Switched struct {
+	Reached int // buckets that follow the change
+	Changed int // of those, how many were different before
+}
+
+// SetSwitch sets or removes the switch of an entity's level or a resource's, with its audit
+// event, and makes the buckets below follow before it returns. The level needs no limits.
+// Setting a switch that is already set writes no event, but searches the buckets again.
+//
+// A disabled bucket refuses every client with its next write, those of Python included. A
+// bucket that is created later is refused by configuration, which every client reads before
+// it creates one. Limiters of this library also follow by configuration, within
+// [limiter.Options.ConfigTTL]; that is also how soon a limiter that refuses from memory
+// notices that a bucket was enabled.
+//
+// SetSwitch finds the buckets twice (ADR 045). After it has disabled, it waits a second
+// before the second time. progress, if not nil, is called after each bucket, by one goroutine
+// at a time. If SetSwitch fails half-way, the error is a [store.IncompleteError], and
+// repeating the call completes it.
+func (s *Store) SetSwitch(ctx context.Context, k store.ConfigKey, to Switch, progress func(Switched)) (Switched, error) {
+	if err := to.check(k, s.conn.Clock.Now()); err != nil {
+		return Switched{}, err
+	}
+	const op = "set the switch"
+	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
+		return s.sendLevels(ctx, op, s.levelSwitch(k, &to, old))
+	})
+	if err != nil {
+		return Switched{}, err
+	}
+	return s.markAll(ctx, k, to.Policy, progress)
+}
+
+// levelSwitch is the change of a level's switch. It leaves all else of the level alone, also
+// limits that others set meanwhile, so it updates the item of a level that exists.
+func (s *Store) levelSwitch(k store.ConfigKey, to *Switch, old item) levelWrite {
+	whole := schema.EncodeConfig(s.ns, k, &store.Config{Disabled: to.stored()})
+	var w levelWrite
+	if to.Policy != store.Inherit {
+		w.registry = setting(k, old)
+	}
+	if isSame := func(attr string) bool { return reflect.DeepEqual(old[attr], whole[attr]) }; isSame(schema.Disabled) && isSame(schema.DisabledUntil) {
+		return w
+	}
+	w.event = &schema.AuditEvent{
+		Action: audit.LimitsSet, Entity: schema.AuditLevel(k), Resource: k.Resource, Details: schema.SwitchDetails(to.stored(), to.Reason),
+	}
+	if old == nil {
+		w.write.Put = s.conn.PutNew(whole)
+	} else {
+		w.write.Update = s.switchUpdate(schema.ConfigKey(s.ns, k), old, whole)
+	}
+	return w
+}
+
+// switchUpdate gives a level the switch of whole, if the operator's settings are still those of
+// old. It also adds what else whole has and old lacks: the keys of indexes.
+func (s *Store) switchUpdate(key schema.Key, old, whole item) *types.Update {
+	condition, names, values := unchanged(policies(old, false), false)
+	if values == nil {
+		values = item{}
+	}
+	var set, remove []string
+	for _, attr := range slices.Sorted(maps.Keys(whole)) {
+		if _, isKey := key.Item()[attr]; isKey || reflect.DeepEqual(old[attr], whole[attr]) {
+			continue
+		}
+		n := strconv.Itoa(len(set))
+		set = append(set, "#s"+n+" = :s"+n)
+		names["#s"+n], values[":s"+n] = attr, whole[attr]
+	}
+	for _, attr := range []string{schema.Disabled, schema.DisabledUntil} {
+		if whole[attr] == nil {
+			remove = append(remove, "#"+attr)
+			names["#"+attr] = attr
+		}
+	}
+	var update strings.Builder
+	if len(set) > 0 {
+		update.WriteString("SET " + strings.Join(set, ", ") + " ")
+	}
+	if len(remove) > 0 {
+		update.WriteString("REMOVE " + strings.Join(remove, ", "))
+	}
+	u := &types.Update{
+		TableName: s.conn.Table, Key: key.Item(), UpdateExpression: aws.String(update.String()),
+		ConditionExpression: condition, ExpressionAttributeNames: names,
+	}
+	if len(values) > 0 {
+		u.ExpressionAttributeValues = values
+	}
+	return u
+}

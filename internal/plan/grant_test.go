@@ -1,0 +1,66 @@
+package plan_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// given plans a grant on one shard: its change of the limit, and the balance that follows if nobody else writes.
+func given(t *testing.T, g *plan.Grant, img *store.Image, w *plan.Wanted, now int64) (r *store.Refill, tokens, is int64) {
+	t.Helper()
+	refills, given, err := g.Over([]*store.Image{img}, w, now, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return refills[0], given[0], img.Limits[0].Tokens + refills[0].Changes[0].Earned
+}
+
+// A reset makes a limit as full, and a top-up fills it as far, as the parameters say that are in force at the new stamp.
+func TestAGrantGoesByTheParametersInForce(t *testing.T) {
+	t.Parallel()
+	const hour = 3_600_000
+	for name, c := range map[string]struct {
+		factor string // from nine on
+		tokens int64
+		topUp  int64  // 0 resets
+		after  int64  // nine
+		back   int64  // by how much an edit has moved ValidUntil back from nine
+		wanted string // the factor of another schedule that the limit is to have
+		is     int64  // the balance that follows
+		given  int64
+		atMost int64
+	}{
+		"reset before a change":           {factor: "x0.5", tokens: -300_000, after: -1, is: 100_000, given: 390, atMost: -300_000},
+		"reset to less":                   {factor: "x0.5", tokens: -300_000, after: 0, is: 50_000, given: 340, atMost: -300_000},
+		"reset to more":                   {factor: "x2", tokens: 40_000, after: hour, is: 200_000, given: 130, atMost: 40_000},
+		"top-up before a change":          {factor: "x0.5", tokens: 10_000, topUp: 1000, after: -1, is: 99_999, given: 80, atMost: 10_001},
+		"top-up of what was cut":          {factor: "x0.5", tokens: 100_000, topUp: 1000, after: 0, is: 50_000, given: 0, atMost: 100_000},
+		"top-up to less":                  {factor: "x0.5", tokens: 10_000, topUp: 1000, after: 0, is: 50_000, given: 30, atMost: 10_000},
+		"top-up to more":                  {factor: "x2", tokens: 50_000, topUp: 1000, after: 0, is: 200_000, given: 140, atMost: 50_000},
+		"top-up of a part":                {factor: "x2", tokens: 50_000, topUp: 7, after: 0, is: 67_000, given: 7, atMost: 50_000},
+		"reset whose stamp is the change": {factor: "x0.5", tokens: 10_000, after: -1, back: 2, is: 50_000, given: 30, atMost: 10_000},
+		"top-up whose stamp is the next":  {factor: "x0.5", tokens: 10_000, topUp: 1000, after: -1, back: 2, is: 50_000, given: 30, atMost: 10_000},
+		"reset with another schedule":     {factor: "x0.5", tokens: 10_000, after: hour, wanted: "x3", is: 300_000, given: 275, atMost: 10_000},
+		"top-up with another schedule":    {factor: "x0.5", tokens: 10_000, topUp: 1000, after: hour, wanted: "x3", is: 300_000, given: 275, atMost: 10_000},
+	} {
+		img, nine := byDay(t, c.factor, c.tokens)
+		img.ValidUntil = nine - c.back
+		g := &plan.Grant{Resets: c.topUp == 0, Amounts: []store.Amount{{Limit: "rph", Milli: c.topUp * store.Milli}}}
+		var w *plan.Wanted
+		if c.wanted != "" {
+			other, _ := byDay(t, c.wanted, 0)
+			w = &plan.Wanted{Limits: []store.Limit{{Name: "rph", Capacity: 100, Amount: 10, Period: hour * 1_000_000, Varies: other.Limits[0].Varies}}}
+		}
+		r, tokens, is := given(t, g, img, w, nine+c.after)
+		ch := &r.Changes[0]
+		if is != c.is || tokens != c.given || ch.AtLeast != math.MinInt64 || ch.AtMost != c.atMost {
+			t.Errorf("%s: %d millitokens after %d more tokens, between %d and %d; want %d after %d, at most %d", name, is, tokens, ch.AtLeast, ch.AtMost, c.is, c.given, c.atMost)
+		}
+		if after := plan.AfterRefill(r); after.ValidUntil <= r.RefilledAt || r.RefilledAt < nine+c.after {
+			t.Errorf("%s: valid until %d, stamped %d after nine", name, after.ValidUntil-nine, r.RefilledAt-nine)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package schema
+
+import (
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Names of the attributes of the record of an operation. The peer neither writes nor reads
+// the last one.
+const (
+	OperationKind        = "operation" // S, [OperationReset] or [OperationTopUp]
+	OperationWriter      = "writer"    // S, of one call
+	OperationIncarnation = "ent"       // S, of the entity; [NoIncarnation] if it has no record
+	OperationShards      = "shards"    // N
+	OperationAmounts     = "amounts"   // M of N: whole tokens that each limit got
+	OperationAsked       = "asked"     // M of N: whole tokens that were asked for
+)
+
+// Kinds of operations.
+const (
+	OperationReset = "reset"
+	OperationTopUp = "top_up"
+)
+
+// OperationTTL is how long the record of an operation is kept.
+const OperationTTL = 3 * 24 * time.Hour
+
+// NoIncarnation is the incarnation of an entity without a record. It is like any other one.
+const NoIncarnation = noIncarnation
+
+// An Operation is what an operator did to the balances of a bucket, once for its ID.
+type Operation struct {
+	ID          string
+	Kind        string
+	Writer      string
+	Incarnation string
+	Shards      int64
+	Amounts     map[string]int64 // by limit
+	Asked       map[string]int64 // nil if a peer wrote the record
+	Expires     time.Time
+}
+
+// IsOperationID reports whether an ID may name an operation: 1 to 64 letters, digits, ".", "_", ":" and "-".
+func IsOperationID(id string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-"
+	const most = 64
+	return id != "" && len(id) <= most && strings.Trim(id, letters) == ""
+}
+
+// OperationKey is the key of the record of an operation on a bucket.
+func OperationKey(ns string, b store.Bucket, id string) Key {
+	b.Shard = 0
+	return Key{BucketKey(ns, b).PK, OperationPrefix + id}
+}
+
+// EncodeOperation is the record of an operation on a bucket.
+func EncodeOperation(ns string, b store.Bucket, o *Operation) Item {
+	item := OperationKey(ns, b, o.ID).Item()
+	item[EntityID], item[Resource] = S(b.Entity), S(b.Resource)
+	item[OperationKind], item[OperationWriter], item[OperationIncarnation] = S(o.Kind), S(o.Writer), S(o.Incarnation)
+	item[OperationShards], item[OperationAmounts], item[OperationAsked] = N(o.Shards), Numbers(o.Amounts), Numbers(o.Asked)
+	item[TTL] = N(o.Expires.Unix())
+	putGSI4(item, ns, "OP#"+b.Entity+"#"+b.Resource+"#"+o.ID)
+	return item
+}
+
+// DecodeOperation reads the record of an operation.
+func DecodeOperation(item Item) (*Operation, error) {
+	o := &Operation{
+		ID: strings.TrimPrefix(KeyOf(item).SK, OperationPrefix), Kind: str(item[OperationKind]),
+		Writer: str(item[OperationWriter]), Incarnation: str(item[OperationIncarnation]),
+	}
+	var ok bool
+	if o.Shards, ok = integer(item[OperationShards]); !ok {
+		return nil, corrupt(item, OperationShards, badNumber)
+	}
+	if o.Amounts, ok = integers(item[OperationAmounts]); !ok {
+		return nil, corrupt(item, OperationAmounts, badNumber)
+	}
+	if item[OperationAsked] != nil {
+		if o.Asked, ok = integers(item[OperationAsked]); !ok {
+			return nil, corrupt(item, OperationAsked, badNumber)
+		}
+	}
+	if seconds, isNumber := integer(item[TTL]); isNumber {
+		o.Expires = time.Unix(seconds, 0).UTC()
+	}
+	return o, nil
+}
+
+// Numbers is a map of whole numbers.
+func Numbers(m map[string]int64) types.AttributeValue {
+	item := make(Item, len(m))
+	for name, n := range m {
+		item[name] = N(n)
+	}
+	return Map(item)
+}
+
+// integers reads a map of whole numbers.
+func integers(v types.AttributeValue) (map[string]int64, bool) {
+	m, ok := v.(*types.AttributeValueMemberM)
+	if !ok || m == nil {
+		return nil, false
+	}
+	numbers := make(map[string]int64, len(m.Value))
+	for name, v := range m.Value {
+		if numbers[name], ok = integer(v); !ok {
+			return nil, false
+		}
+	}
+	return numbers, true
+}

@@ -1,0 +1,73 @@
+package store
+
+// A Policy is a yes or no that a level of configuration may leave to the next level.
+type Policy uint8
+
+// The values of a [Policy].
+const (
+	Inherit Policy = iota
+	Yes
+	No
+)
+
+// A Switch is an operator's decision at a level of configuration whether tokens may be
+// acquired. [Yes] disables. [No] enables, whatever the levels after this one say. The
+// zero Switch leaves it to the next level.
+type Switch struct {
+	Policy Policy
+	// Until is when the switch ends, in milliseconds since the Unix epoch; 0 is never.
+	// From that instant on the level has no switch, without a write.
+	Until int64
+}
+
+// At is what the switch says at an instant.
+func (s Switch) At(now int64) Policy {
+	if s.Until != 0 && s.Until <= now {
+		return Inherit
+	}
+	return s.Policy
+}
+
+// SwitchLevels is how many of the levels of configuration may have a switch: all but the
+// system's.
+const SwitchLevels = 3
+
+// Switches are those of the levels for a bucket, in the order of [ConfigKey].
+type Switches [SwitchLevels]Switch
+
+// At is the state of a bucket at an instant, by the first level with a switch.
+func (s *Switches) At(now int64) Disabling {
+	var d Disabling
+	for at := now; ; at = d.Until {
+		level := s.first(at)
+		switch {
+		case level == SwitchLevels || s[level].Policy != Yes:
+			return d
+		case !d.Disabled:
+			d.Disabled, d.Level = true, level
+		}
+		if d.Until = s[level].Until; d.Until == 0 {
+			return d
+		}
+	}
+}
+
+// first is the first level that has a switch at an instant, SwitchLevels if none has.
+func (s *Switches) first(at int64) int {
+	for i := range s {
+		if s[i].At(at) != Inherit {
+			return i
+		}
+	}
+	return SwitchLevels
+}
+
+// A Disabling says whether a bucket is disabled.
+type Disabling struct {
+	Disabled bool
+	// Until is when that ends by itself, in milliseconds since the Unix epoch; 0 if no
+	// end is known.
+	Until int64
+	// Level is the index of the level that disables.
+	Level int
+}
