@@ -128,6 +128,9 @@ func asPython(limits ...limiter.Limit) []args {
 			spec["refill_period_seconds"] = 1 // which means nothing
 			spec["reset"], spec["tz"] = l.Renews.Patterns(), l.Renews.Zone()
 		}
+		if l.Varies != nil {
+			spec["schedule"] = entriesOf(l.Varies)
+		}
 		specs = append(specs, spec)
 	}
 	return specs
