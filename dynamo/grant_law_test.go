@@ -25,27 +25,7 @@ func (l *ledger) grantTopUp() bool { return l.operate(&plan.Grant{}) }
 
 // operate carries out a grant over all shards, of each of which a process may have an old image.
 func (l *ledger) operate(g *plan.Grant) bool {
-	for _, name := range []string{"a", "b"} {
-		if rapid.Bool().Draw(l.T, "grants "+name) {
-			g.Amounts = append(g.Amounts, store.Amount{Limit: name, Milli: rapid.Int64Range(1, 40).Draw(l.T, "tokens") * store.Milli})
-		}
-	}
-	var images []*store.Image
-	for shard := range l.known {
-		known := l.known[shard]
-		if len(known) == 0 || known[len(known)-1] == nil {
-			continue
-		}
-		img := known[len(known)-1]
-		if len(known) > 1 && known[len(known)-2] != nil && rapid.IntRange(0, 5).Draw(l.T, "age") == 0 {
-			img = known[len(known)-2]
-		}
-		images = append(images, img)
-	}
-	var w *plan.Wanted
-	if rapid.Bool().Draw(l.T, "repairs") {
-		w = &l.wanted
-	}
+	images, w, _ := l.drawGrant(g)
 	now := l.clock()
 	refills, given, err := g.Over(images, w, now, lawMultiplier)
 	if err != nil || len(g.Amounts) == 0 {
@@ -72,6 +52,31 @@ func (l *ledger) operate(g *plan.Grant) bool {
 	}
 	l.granted, l.operation = nil, nil
 	return out.Applied
+}
+
+// drawGrant draws the limits and amounts of a grant, what the operator has read of each shard, and the configuration to which
+// the grant repairs; nil if to none. isFresh says that all images are the last ones.
+func (l *ledger) drawGrant(g *plan.Grant) (images []*store.Image, w *plan.Wanted, isFresh bool) {
+	for _, name := range []string{"a", "b"} {
+		if rapid.Bool().Draw(l.T, "grants "+name) {
+			g.Amounts = append(g.Amounts, store.Amount{Limit: name, Milli: rapid.Int64Range(1, 40).Draw(l.T, "tokens") * store.Milli})
+		}
+	}
+	isFresh = true
+	for shard, known := range l.known {
+		img := l.last(shard)
+		if img == nil {
+			continue
+		}
+		if n := len(known); n > 1 && known[n-2] != nil && rapid.IntRange(0, 5).Draw(l.T, "age") == 0 {
+			img, isFresh = known[n-2], false
+		}
+		images = append(images, img)
+	}
+	if rapid.Bool().Draw(l.T, "repairs") {
+		w = &l.wanted
+	}
+	return images, w, isFresh
 }
 
 // A lawGrant is what a reset gives a shard's quota in a period.

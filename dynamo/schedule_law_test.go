@@ -263,28 +263,7 @@ func (v *rota) topUp() bool { return v.grant(&plan.Grant{}) }
 
 // grant carries out a grant over all shards, of each of which the operator may have an old image.
 func (v *rota) grant(g *plan.Grant) bool {
-	for _, name := range []string{"a", "b"} {
-		if rapid.Bool().Draw(v.T, "grants "+name) {
-			g.Amounts = append(g.Amounts, store.Amount{Limit: name, Milli: rapid.Int64Range(1, 40).Draw(v.T, "tokens") * store.Milli})
-		}
-	}
-	var images []*store.Image
-	isFresh := true
-	for _, known := range v.known {
-		n := len(known)
-		if n == 0 || known[n-1] == nil {
-			continue
-		}
-		img := known[n-1]
-		if n > 1 && known[n-2] != nil && rapid.IntRange(0, 5).Draw(v.T, "age") == 0 {
-			img, isFresh = known[n-2], false
-		}
-		images = append(images, img)
-	}
-	var w *plan.Wanted
-	if rapid.Bool().Draw(v.T, "repairs") {
-		w = &v.wanted
-	}
+	images, w, isFresh := v.drawGrant(g)
 	refills, given, err := g.Over(images, w, v.now, lawMultiplier)
 	if err != nil || len(g.Amounts) == 0 {
 		return false

@@ -51,6 +51,19 @@ func TestNothingPassesAChange(t *testing.T) {
 	}
 }
 
+// A repair a moment before a change is stamped with the change, and leaves what may be held from then on.
+func TestARepairThatIsStampedAheadIsOfThatPiece(t *testing.T) {
+	t.Parallel()
+	img, nine := byDay(t, "x0.5", 100_000)
+	img.ValidUntil = nine
+	limit := store.Limit{Name: "rph", Capacity: 100, Amount: 10, Period: time.Hour, Varies: img.Limits[0].Varies}
+	d := plan.Debit{Bucket: img.Bucket, Pressing: true, Repair: &plan.Wanted{Limits: []store.Limit{limit}, Expires: true}}
+	r, _, _ := d.Refill(img, nine-1, 7)
+	if is := r.Changes[0].Earned + img.Limits[0].Tokens; r.RefilledAt != nine || is != 50_000 || r.FullSince != 0 {
+		t.Errorf("stamped %d ms after nine, it holds %d, full since %d", r.RefilledAt-nine, is, r.FullSince)
+	}
+}
+
 // A bucket that is full by the capacity of its stamp, and not by the one in force, keeps what it earns.
 func TestABucketIsFullByTheCapacityInForce(t *testing.T) {
 	t.Parallel()

@@ -185,14 +185,20 @@ func (b *both) expires(maker, renewer string) {
 	}
 }
 
+// holds opens a lease of each library.
+func (b *both) holds(theirs, ours int) (number int, lease *limiter.Lease) {
+	b.Helper()
+	b.py.do("acquire", args{"entity": "user", "resource": "gpt-4", "consume": args{"rpd": theirs}}, &number)
+	lease, err := b.Acquire(b.Context(), request("user", "gpt-4", args{"rpd": ours}))
+	b.must(err)
+	return number, lease
+}
+
 // A held lease is settled after the period of its tokens.
 func (b *both) credits(renewer string, adjust int) {
 	b.Helper()
 	midnight := b.daily()
-	var theirs int
-	b.py.do("acquire", args{"entity": "user", "resource": "gpt-4", "consume": args{"rpd": 40}}, &theirs)
-	lease, err := b.Acquire(b.Context(), request("user", "gpt-4", args{"rpd": 50}))
-	b.must(err)
+	theirs, lease := b.holds(40, 50)
 	b.balance("user", "gpt-4", "rpd", 10)
 	b.at(midnight)
 	if renewer != "" {

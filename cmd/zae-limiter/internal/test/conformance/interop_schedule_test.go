@@ -322,10 +322,7 @@ func (b *both) sharded(maker, doubler string) {
 func (b *both) returned(first string) {
 	b.Helper()
 	noon := b.afternoon()
-	var theirs int
-	b.py.do("acquire", args{"entity": "user", "resource": "gpt-4", "consume": args{"rpd": 40}}, &theirs)
-	lease, err := b.Acquire(b.Context(), request("user", "gpt-4", args{"rpd": 40}))
-	b.must(err)
+	theirs, lease := b.holds(40, 40)
 	b.balance("user", "gpt-4", "rpd", 20)
 	b.at(noon.Add(time.Hour))
 	if first != "" {
