@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -105,5 +107,32 @@ func TestRequestsHaveQuotasOfOneZone(t *testing.T) {
 		w.System(tokyo)
 		w.InvalidateConfig()
 		w.Take(w.Limiter, ask("user", "tpd", 1))
+	})
+}
+
+// Callers that return tokens of different periods at the same time share no write: each credit
+// returns to its own period or to none.
+func TestCreditsOfTwoPeriodsShareNoWrite(t *testing.T) {
+	inFarWorld(t, limiter.Options{InFlight: 1}, func(w *far) {
+		day, err := limiter.ParseRenewal("day", "")
+		w.Must(err)
+		w.System(limiter.Quota("rpd", 100, day))
+		take := func(tokens int64) *limiter.Lease {
+			lease, err := w.l.Acquire(w.Context(), ask("user", "rpd", tokens))
+			w.Must(err)
+			return lease
+		}
+		yesterday := []*limiter.Lease{take(5), take(7)}
+		time.Sleep(time.Until(time.UnixMilli(day.Next(time.Now().UnixMilli()))) + time.Hour)
+		today := []*limiter.Lease{take(11), take(13), take(17)}
+		var all sync.WaitGroup
+		for _, lease := range []*limiter.Lease{today[0], yesterday[0], today[1], yesterday[1], today[2]} {
+			all.Go(func() { w.Must(lease.Rollback(w.Context())) })
+			synctest.Wait() // they arrive in this order
+		}
+		all.Wait()
+		if got := w.Balance("user", "rpd"); got != 100 {
+			w.Errorf("%d of 100 tokens are there after everything of today was returned", got)
+		}
 	})
 }
