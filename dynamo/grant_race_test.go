@@ -258,3 +258,26 @@ func TestARefusalDoesNotOutliveATopUp(t *testing.T) {
 		}
 	})
 }
+
+// Two shards that hold the same share would both be made full. Such a set is mended first: a peer has
+// made shard 0 again, which does not know that there are two.
+func TestAGrantMendsTheShardsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := granting(t)
+		double(w)
+		w.Must(forgetsShards(w.Context(), w.Meter, w.Store, "user", testbed.Resource))
+		if _, err := w.Store.ResetBucket(t.Context(), resetOf("")); err != nil {
+			t.Fatal(err)
+		}
+		var rpd int64
+		for _, img := range w.Images("user") {
+			s, _ := img.Limit("rpd")
+			if rpd += s.Tokens; img.ShardCount != 2 {
+				t.Errorf("shard %d knows of %d shards", img.Shard, img.ShardCount)
+			}
+		}
+		if rpd != 100*store.Milli {
+			t.Errorf("after a reset to 100, the shards hold %d millitokens", rpd)
+		}
+	})
+}

@@ -45,7 +45,7 @@ type marking struct {
 	progress func(Switched)
 
 	mu    sync.Mutex
-	found map[store.Bucket]marked // of shard 0: what became of those that exist
+	found map[store.Bucket]marked // by shard 0: what became of those that exist
 	count Switched
 	errs  []error
 }
@@ -89,6 +89,7 @@ func (m *marking) search(ctx context.Context, k store.ConfigKey) {
 
 // end counts a bucket, once in both searches.
 func (m *marking) end(b store.Bucket, is marked) {
+	b.Shard = 0
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was, again := m.found[b]
@@ -137,31 +138,50 @@ func (s *Store) CountBuckets(ctx context.Context, k store.ConfigKey) (n int, err
 	return n, err
 }
 
-// bucketsBelow yields the buckets that a level of an entity or a resource concerns, each once.
+// bucketsBelow yields the buckets that a level of an entity or a resource concerns, each once. As
+// [Store.bucketsOf], it names their last shards.
 func (s *Store) bucketsBelow(ctx context.Context, k store.ConfigKey, yield func(store.Bucket) error) error {
+	var err error
 	if k.Entity == "" {
-		var last string // the index has the shards of an entity side by side
-		op := "list buckets for " + k.Resource
-		return s.conn.QueryMerged(ctx, op, schema.GSI2, schema.ResourceIndexPKs(s.ns, k.Resource), schema.BucketIndexPrefix, func(it item) error {
-			_, b, ok := schema.ParseBucketPK(schema.KeyOf(it).PK)
-			if !ok || b.Entity == last {
-				return nil
-			}
-			last = b.Entity
-			return yield(store.Bucket{Entity: b.Entity, Resource: k.Resource})
-		})
-	}
-	resources, err := s.bucketResources(ctx, k)
-	if k.Resource != store.DefaultResource && !slices.Contains(resources, k.Resource) {
-		resources = append(resources, k.Resource) // the index may not show it yet
-	}
-	for _, resource := range resources {
-		err = cmp.Or(err, yield(store.Bucket{Entity: k.Entity, Resource: resource}))
+		err = s.bucketsFor(ctx, k.Resource, yield)
+	} else {
+		var buckets []store.Bucket
+		buckets, err = s.bucketsOf(ctx, k)
+		if k.Resource != store.DefaultResource && len(buckets) == 0 {
+			buckets = append(buckets, store.Bucket{Entity: k.Entity, Resource: k.Resource}) // the index may not show it yet
+		}
+		for _, b := range buckets {
+			err = cmp.Or(err, yield(b))
+		}
 	}
 	if errors.Is(err, conn.ErrStop) {
 		return nil
 	}
 	return err
+}
+
+// bucketsFor yields the buckets of a resource. The index has the shards of an entity side by side.
+func (s *Store) bucketsFor(ctx context.Context, resource string, yield func(store.Bucket) error) error {
+	var last store.Bucket
+	err := s.conn.QueryMerged(ctx, "list buckets for "+resource, schema.GSI2, schema.ResourceIndexPKs(s.ns, resource), schema.BucketIndexPrefix, func(it item) error {
+		_, b, ok := schema.ParseBucketPK(schema.KeyOf(it).PK)
+		switch {
+		case !ok:
+			return nil
+		case b.Entity == last.Entity:
+			last.Shard = max(last.Shard, b.Shard)
+			return nil
+		}
+		was := last
+		if last = b; was.Entity == "" {
+			return nil
+		}
+		return yield(was)
+	})
+	if err != nil || last.Entity == "" {
+		return err
+	}
+	return yield(last)
 }
 
 // A marked is what became of a bucket.
@@ -170,13 +190,14 @@ type marked struct {
 	err             error
 }
 
-// markBucket makes the items of a bucket follow the switches that hold for it. It ends with a
+// markBucket makes the items of a bucket, at least up to the shard that b names, follow the switches
+// that hold for it. It ends with a
 // read of the switches, and then of the shards, that finds nothing to change. So shards that
 // are made meanwhile of others, which were not marked yet, are found. A shard that is made of
 // a marked one has its mark.
 func (s *Store) markBucket(ctx context.Context, b store.Bucket) (m marked) {
 	op := fmt.Sprintf("mark the bucket of %s for %s", b.Entity, b.Resource)
-	shards := 1
+	shards := b.Shard + 1
 	for range markPasses {
 		is, err := s.disabling(ctx, b)
 		if err != nil {

@@ -49,17 +49,17 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 	var done []string
 	var errs []error
 	for range 2 {
-		resources, err := s.bucketResources(ctx, k)
+		buckets, err := s.bucketsOf(ctx, k)
 		if err != nil {
 			errs = append(errs, err)
 			break
 		}
-		for _, resource := range resources {
-			if slices.Contains(done, resource) {
+		for _, b := range buckets {
+			if slices.Contains(done, b.Resource) {
 				continue
 			}
-			done = append(done, resource)
-			if err := s.configure(ctx, keeper, store.Bucket{Entity: k.Entity, Resource: resource}); err != nil {
+			done = append(done, b.Resource)
+			if err := s.configure(ctx, keeper, b); err != nil {
 				errs = append(errs, err)
 			} else {
 				incomplete.Reached++
@@ -92,18 +92,24 @@ func (s *Store) configure(ctx context.Context, keeper *upkeep.Keeper, b store.Bu
 	return nil
 }
 
-// bucketResources lists the resources for which an entity has buckets, if the level of
-// configuration covers them.
-func (s *Store) bucketResources(ctx context.Context, k store.ConfigKey) (resources []string, err error) {
+// bucketsOf lists the buckets of an entity that a level of configuration covers. Of each it names the
+// last shard: shard 0 may not know of the others, because a peer has made it again.
+func (s *Store) bucketsOf(ctx context.Context, k store.ConfigKey) (buckets []store.Bucket, err error) {
 	prefix := schema.BucketIndexPrefix
 	if k.Resource != store.DefaultResource {
 		prefix = schema.ResourceBucketPrefix(k.Resource)
 	}
 	err = s.conn.Query(ctx, "list buckets of "+k.Entity, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, k.Entity), prefix), func(it item) error {
-		if _, b, ok := schema.ParseBucketPK(schema.KeyOf(it).PK); ok && !slices.Contains(resources, b.Resource) {
-			resources = append(resources, b.Resource)
+		_, b, ok := schema.ParseBucketPK(schema.KeyOf(it).PK)
+		if !ok {
+			return nil
+		}
+		if i := slices.IndexFunc(buckets, func(has store.Bucket) bool { return has.Resource == b.Resource }); i < 0 {
+			buckets = append(buckets, b)
+		} else {
+			buckets[i].Shard = max(buckets[i].Shard, b.Shard)
 		}
 		return nil
 	})
-	return resources, err
+	return buckets, err
 }

@@ -73,10 +73,11 @@ func (d *Driver) Grant(ctx context.Context, acct *memory.Account, g *Grant) (Giv
 	return Given{}, fmt.Errorf("%s: other writers came first %d times: %w", g.verb(), grantTries, store.ErrConflict)
 }
 
-// shardsFor reads the shards for a grant, and mends a set that is not whole.
+// shardsFor reads the shards for a grant, and mends a set that is not whole. It asks for all shards
+// that there may be, because a shard 0 that a peer has made again does not know of the others.
 func (d *Driver) shardsFor(ctx context.Context, acct *memory.Account, g *Grant) ([]*store.Image, error) {
 	b := g.Bucket
-	images, err := d.ReadShards(ctx, acct, b)
+	images, err := d.ReadMany(ctx, acct, b, store.MaxShards)
 	if err != nil {
 		return nil, err
 	}
