@@ -281,3 +281,25 @@ func TestAGrantMendsTheShardsFirst(t *testing.T) {
 		}
 	})
 }
+
+// A loose split requires no stamp, so it may come after a top-up that it has not seen. It leaves
+// the top-up.
+func TestALooseSplitLeavesATopUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := granting(t)
+		seen := w.Images("user")[0]
+		if _, err := w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 15})); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+		joint, err := w.Store.Bear(w.Context(), plan.Split(seen, 1, 2, true, time.Now().UnixMilli(), lawMultiplier))
+		if err != nil || !joint.Applied {
+			t.Fatalf("split: %+v, %v", joint, err)
+		}
+		s, _ := w.Images("user")[0].Limit("rpd")
+		if s.Granted == nil || s.Granted.TopUp != 15*store.Milli {
+			t.Errorf("the shard was granted %+v", s.Granted)
+		}
+		holds(t, w, 50, 75)
+	})
+}

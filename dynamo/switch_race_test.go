@@ -314,3 +314,25 @@ func TestTheEndOfASwitchRemovesNoOther(t *testing.T) {
 		w.wantMarks("user", "off")
 	})
 }
+
+// The bucket of somebody who calls too often is throttled just when it is to be disabled: the mark
+// is sent again.
+func TestAThrottledMarkIsSentAgain(t *testing.T) {
+	inTownship(t, func(w *township) {
+		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
+		w.must(w.asks(w.client(w.api.Table), "user"))
+		left := 5
+		s := w.open(faults.Wrap(w.api.Table, faults.Before(func(c *faults.Call) error {
+			if isMark(c) {
+				if left--; left >= 0 {
+					return &types.ProvisionedThroughputExceededException{}
+				}
+			}
+			return nil
+		})))
+		w.must(errOf(s.SetSwitch(w.Context(), theEntity, dynamo.Switch{Policy: store.Yes}, nil)))
+		if w.wantMarks("user", "off"); left >= 0 {
+			t.Errorf("%d throttles are left", left)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // together returns a request for tokens of rph of several resources, given as resource, tokens.
@@ -419,4 +421,36 @@ func TestWaitForSeveralResources(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Tokens that a request returns because another resource refused it go to callers that wait for
+// them, at once.
+func TestReturnedPartsRouseWaiters(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(limiter.PerHour("rph", 10))
+		slow := faults.Throttle(func(b store.Bucket) error {
+			if b.Resource == "embed" {
+				time.Sleep(50 * time.Millisecond)
+			}
+			return nil
+		})
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Meter, slow)), limiter.Options{})
+		w.Serve(l, together("user", "gpt-4", 0, "embed", 0)) // remembers both
+		w.Serve(w.Limiter, together("user", "embed", 10))
+		var both sync.WaitGroup
+		both.Go(func() {
+			if _, err := l.Acquire(w.Context(), together("user", "gpt-4", 10, "embed", 1)); !errors.Is(err, limiter.ErrExceeded) {
+				w.Errorf("got %v, want a refusal", err)
+			}
+		})
+		time.Sleep(10 * time.Millisecond) // gpt-4 is empty now
+		from := time.Now()
+		lease, err := l.Wait(w.Context(), together("user", "gpt-4", 10))
+		w.Must(err)
+		if took := time.Since(from); took < 10*time.Millisecond || took > time.Second {
+			w.Errorf("waited %v for tokens that came back after 40 ms", took)
+		}
+		w.Must(lease.Commit(w.Context()))
+		both.Wait()
+	})
 }
