@@ -91,12 +91,12 @@ func (s *Store) EntityBuckets(ctx context.Context, entity string) ([]*store.Imag
 const bucketsAtOnce = 100
 
 // ResourceBuckets yields every bucket of a resource, or of all resources if it is "", by
-// entity: of each bucket, its shards by number. It finds them through an index that lags behind: a bucket or shard just made
-// may be missing. It reads the items from the table, because the index may project only
-// its keys. These reads are eventually consistent, and cost half a read unit for each
-// shard. The index costs half a read unit for each 4 KB of its entries, which have about
-// 200 bytes in an index of keys, and 8.5 units at least, for its 17 partitions. Of an index with
-// all attributes the entries are as large as the items.
+// entity: of each bucket, its shards by number. It finds them through an index that lags
+// behind: a bucket or shard just made may be missing. It reads the items from the table,
+// because the index may project only its keys. These reads are eventually consistent, and
+// cost half a read unit for each shard. The index costs half a read unit for each 4 KB of its
+// entries, which have about 200 bytes in an index of keys, and 8.5 units at least, for its 17
+// partitions. Of an index with all attributes the entries are as large as the items.
 //
 // It holds up to 1,000 entries of each partition of the index, and about 100 items at a time.
 func (s *Store) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*store.Image, error] {

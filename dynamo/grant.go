@@ -51,18 +51,21 @@ type Grant struct {
 	Repeated bool
 }
 
-// ResetBucket makes limits of a bucket full, as they would be without any use (ADR 046). A debt is forgiven. A
-// quota gets the amount of a period and loses what it was topped up by; its period ends when it would have
-// ended without the reset. The count of consumed tokens does not change.
+// ResetBucket makes limits of a bucket full, as they would be without any use (ADR 046). A
+// debt is forgiven. A quota gets the amount of a period and loses what it was topped up by;
+// its period ends when it would have ended without the reset. The count of consumed tokens
+// does not change.
 //
-// All shards and the audit event are written in one transaction, together with a record of the key, if there is one. The
-// record is kept for three days at least. Until then, a call with the same key for the same bucket answers what the
-// first one did. If it asks for something else, that is a [*KeyUsedError]. An entity that was deleted and created
-// again begins without records.
+// All shards and the audit event are written in one transaction, together with a record of
+// the key, if there is one. The record is kept for three days at least. Until then, a call
+// with the same key for the same bucket answers what the first one did. If it asks for
+// something else, that is a [*KeyUsedError]. An entity that was deleted and created again
+// begins without records.
 //
-// Without a key, [store.ErrUnavailable] means that the reset may have happened; the audit trail tells. It fails with
-// [store.ErrNotFound] if there is no bucket: such a bucket is full. It fails with [store.ErrNotConfigured] if the bucket is not to have a
-// limit, and with [store.ErrConflict] if others wrote to the bucket at each of four attempts.
+// Without a key, [store.ErrUnavailable] means that the reset may have happened; the audit
+// trail tells. It fails with [store.ErrNotFound] if there is no bucket: such a bucket is
+// full. It fails with [store.ErrNotConfigured] if the bucket is not to have a limit, and with
+// [store.ErrConflict] if others wrote to the bucket at each of four attempts.
 func (s *Store) ResetBucket(ctx context.Context, r Reset) (Grant, error) {
 	g := grant{
 		bucket: store.Bucket{Entity: r.Entity, Resource: r.Resource}, cause: r.Cause, dryRun: r.DryRun,
@@ -77,11 +80,13 @@ func (s *Store) ResetBucket(ctx context.Context, r Reset) (Grant, error) {
 	return s.grant(ctx, &g)
 }
 
-// TopUpBucket adds tokens to limits of a bucket (ADR 046). A quota gets the whole amount, and may hold that much more until its
-// period ends. A rate gets at most what it lacks of being full. The rest is as for [Store.ResetBucket].
+// TopUpBucket adds tokens to limits of a bucket (ADR 046). A quota gets the whole amount, and
+// may hold that much more until its period ends. A rate gets at most what it lacks of being
+// full. The rest is as for [Store.ResetBucket].
 //
-// It fails with [store.ErrIncompatible] if the aggregator of the table is one of the Python package before 0.17.0, which would
-// take away what a quota was topped up by. Clients before that version cannot use the table any more after a quota was topped up.
+// It fails with [store.ErrIncompatible] if the aggregator of the table is one of the Python
+// package before 0.17.0, which would take away what a quota was topped up by. Clients before
+// that version cannot use the table any more after a quota was topped up.
 func (s *Store) TopUpBucket(ctx context.Context, t TopUp) (Grant, error) {
 	if len(t.Amounts) == 0 {
 		return Grant{}, &store.ValidationError{Field: "amounts", Value: "", Reason: "give at least one"}
@@ -176,8 +181,8 @@ func (s *Store) carryOut(ctx context.Context, op string, g *grant) (upkeep.Given
 	return given, errors.Join(err, keeper.Close())
 }
 
-// sendGrant sends what a grant does to each shard, its record and its event in one transaction: at most as many
-// items as [store.MaxShards], and two.
+// sendGrant sends what a grant does to each shard, its record and its event in one
+// transaction: at most as many items as [store.MaxShards], and two.
 func (s *Store) sendGrant(ctx context.Context, op string, g *grant, refills []*store.Refill, given upkeep.Given) (store.Joint, error) {
 	if slices.ContainsFunc(refills, raises) {
 		if err := s.requireTopUps(ctx); err != nil {
@@ -233,9 +238,10 @@ func amountsOf(given upkeep.Given) map[string]int64 {
 	return amounts
 }
 
-// recordPut is the write of the record of a grant. Of all transactions with the key, at most one is
-// applied. A record of an entity that was deleted since counts as none. An entity without a record is like any other
-// one, as for the peer: a call may come before the entity is created, and its repetition after that.
+// recordPut is the write of the record of a grant. Of all transactions with the key, at most
+// one is applied. A record of an entity that was deleted since counts as none. An entity
+// without a record is like any other one, as for the peer: a call may come before the entity
+// is created, and its repetition after that.
 func (s *Store) recordPut(g *grant, shards int, amounts map[string]int64) *types.Put {
 	writer := make([]byte, 12)
 	_, _ = rand.Read(writer) // it never fails
@@ -286,8 +292,8 @@ func (s *Store) grantedBefore(ctx context.Context, op string, g *grant) (*schema
 	return done, nil
 }
 
-// isSame reports whether a call asked for the same. A record of the peer says only what was given: less than what was
-// asked, if a rate was full.
+// isSame reports whether a call asked for the same. A record of the peer says only what was
+// given: less than what was asked, if a rate was full.
 func (g *grant) isSame(done *schema.Operation) bool {
 	switch {
 	case done.Kind != g.kind:
@@ -326,8 +332,9 @@ func (e *KeyUsedError) Error() string {
 // Is reports whether target is [ErrKeyUsed].
 func (e *KeyUsedError) Is(target error) bool { return target == ErrKeyUsed }
 
-// requireTopUps checks that whatever else writes to the table knows that quotas are topped up, and has older clients
-// refused from now on, as the peer does. On a table with spread index keys, there are no clients of the peer.
+// requireTopUps checks that whatever else writes to the table knows that quotas are topped
+// up, and has older clients refused from now on, as the peer does. On a table with spread
+// index keys, there are no clients of the peer.
 func (s *Store) requireTopUps(ctx context.Context) error {
 	if s.isSpread || s.hasTopUps.Load() {
 		return nil

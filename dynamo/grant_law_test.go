@@ -80,8 +80,8 @@ type lawGrant struct {
 	milli  int64
 }
 
-// checkGrant checks that each image after a grant is as it was worked out, that resets of quotas are counted, and
-// that a quota got a whole top-up.
+// checkGrant checks that each image after a grant is as it was worked out, that resets of
+// quotas are counted, and that a quota got a whole top-up.
 func (l *ledger) checkGrant(g *plan.Grant, images []*store.Image, refills []*store.Refill, given []int64, was map[string]int64) {
 	for k, a := range g.Amounts {
 		var topped int64

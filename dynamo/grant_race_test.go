@@ -43,7 +43,8 @@ func merge(w *testbed.World) {
 	}
 }
 
-// halfDouble makes shard 1 of 2 into two of four, and leaves shard 0 of 2, as a client does that dies between.
+// halfDouble makes shard 1 of 2 into two of four, and leaves shard 0 of 2, as a client does
+// that dies between.
 func halfDouble(w *testbed.World) {
 	w.Helper()
 	img := w.Images("user")[1]
@@ -60,7 +61,8 @@ func toEdge(w *testbed.World) {
 	time.Sleep(time.Until(time.UnixMilli(w.Images("user")[0].ValidUntil)) - time.Second)
 }
 
-// What others write between the plan of a top-up or a reset and its transaction is neither lost nor there twice.
+// What others write between the plan of a top-up or a reset and its transaction is neither
+// lost nor there twice.
 func TestGrantsRace(t *testing.T) {
 	type balances struct{ rate, rpd int64 }
 	take := func(w *testbed.World) {

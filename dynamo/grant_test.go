@@ -301,7 +301,8 @@ func TestTopUpsHaveABound(t *testing.T) {
 	})
 }
 
-// A disabled bucket gets its tokens, and stays disabled. A feature that nobody here can evaluate is left alone.
+// A disabled bucket gets its tokens, and stays disabled. A feature that nobody here can
+// evaluate is left alone.
 func TestGrantsToBucketsOfAPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := granting(t)

@@ -257,9 +257,10 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 	}
 }
 
-// describeGrant makes a quota's grant the share that it has after a refill, with what the refill tops it up by. The
-// item says among how many shards the quota was divided, as a peer's do. A peer that doubles the bucket
-// guesses it otherwise from the balance, and makes tokens if less than a half is left.
+// describeGrant makes a quota's grant the share that it has after a refill, with what the
+// refill tops it up by. The item says among how many shards the quota was divided, as a
+// peer's do. A peer that doubles the bucket guesses it otherwise from the balance, and makes
+// tokens if less than a half is left.
 func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
 	was, _ := r.Seen.Limit(c.Limit)
 	next := was.Renewal

@@ -68,9 +68,9 @@ type ShardStore interface {
 // A BucketLister is a [Store] that can list the buckets of a resource.
 type BucketLister interface {
 	// ResourceBuckets yields the buckets of a resource, or of all resources if it is "", by
-	// entity: of each bucket, the shards that were found, by number. It reads page after page, so that it never
-	// holds more than a page. A read need not be consistent, and a bucket just made may
-	// be missing. After an error it yields nothing more.
+	// entity: of each bucket, the shards that were found, by number. It reads page after
+	// page, so that it never holds more than a page. A read need not be consistent, and a
+	// bucket just made may be missing. After an error it yields nothing more.
 	ResourceBuckets(ctx context.Context, resource string) iter.Seq2[[]*Image, error]
 }
 

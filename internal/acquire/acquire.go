@@ -11,9 +11,9 @@ import (
 )
 
 // Acquire debits the entity and its parent, for each resource of a request at the same time
-// (ADR 047: each part is decided alone, and returned if another one fails). It puts what became of each into parts, which has a place for each. The caller
-// refunds the claims with [Settler.Refund] unless all were granted. left is closed when the
-// caller has gone.
+// (ADR 047: each part is decided alone, and returned if another one fails). It puts what
+// became of each into parts, which has a place for each. The caller refunds the claims with
+// [Settler.Refund] unless all were granted. left is closed when the caller has gone.
 //
 // If a bucket is known to be disabled, Acquire debits none: the others would have to be
 // refunded.

@@ -14,8 +14,9 @@ type Renewal struct {
 	entries []entry
 	session int64 // milliseconds; 0: a calendar
 	code    string
-	// last is the period that was asked for last: nearly all questions are about the current one. Another one costs
-	// 0.3 to 1.3 µs and 16 bytes. That is so for the first write of a bucket in a period only.
+	// last is the period that was asked for last: nearly all questions are about the current
+	// one. Another one costs 0.3 to 1.3 µs and 16 bytes. That is so for the first write of a
+	// bucket in a period only.
 	last atomic.Pointer[Period]
 }
 
@@ -74,7 +75,8 @@ func (r *Renewal) Window(opened, t int64) Period {
 	return r.Period(t)
 }
 
-// Equal reports whether two Renewals are the same. It is == as a method, for packages that compare structs by reflection.
+// Equal reports whether two Renewals are the same. It is == as a method, for packages that
+// compare structs by reflection.
 func (r *Renewal) Equal(other *Renewal) bool { return r == other }
 
 // Session is the length of a session in milliseconds. It is 0 for a calendar.

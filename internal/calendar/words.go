@@ -234,8 +234,8 @@ func (r *Renewal) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// Patterns writes the renewal as the Python package does: five fields of cron for each entry. There are none if the
-// package cannot evaluate the renewal, or it is a session.
+// Patterns writes the renewal as the Python package does: five fields of cron for each entry.
+// There are none if the package cannot evaluate the renewal, or it is a session.
 func (r *Renewal) Patterns() (patterns []string) {
 	if !r.ForPeer() {
 		return nil

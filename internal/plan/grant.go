@@ -22,13 +22,14 @@ type Grant struct {
 	Amounts []store.Amount
 }
 
-// Over works out the write of each shard, and how many whole tokens each limit then has more, in the order of
-// the amounts: after a reset fewer, if it held a top-up. w is the configuration, read after the images; the writes also repair the shards
-// to it. w is nil if no level configures limits.
+// Over works out the write of each shard, and how many whole tokens each limit then has more,
+// in the order of the amounts: after a reset fewer, if it held a top-up. w is the
+// configuration, read after the images; the writes also repair the shards to it. w is nil if
+// no level configures limits.
 //
-// A quota is topped up by the whole amount, and may hold that much more until its period ends. A rate
-// is topped up to its capacity at most. A shard that a peer gave the share of fewer shards gets as much more of a
-// top-up.
+// A quota is topped up by the whole amount, and may hold that much more until its period
+// ends. A rate is topped up to its capacity at most. A shard that a peer gave the share of
+// fewer shards gets as much more of a top-up.
 func (g *Grant) Over(images []*store.Image, w *Wanted, now, multiplier int64) ([]*store.Refill, []int64, error) {
 	parts := make([]Grant, len(images))
 	given := make([]int64, len(g.Amounts))
@@ -156,9 +157,10 @@ func (g *Grant) of(limit string) *store.Amount {
 // grant adds what an operator gives to what a refill does to a limit. next are the parameters
 // that the limit then has, and part is the shard's part under them.
 //
-// Takes may land between image and write: they took from the balance as it was, and the grant comes on top.
-// That holds for rates that were full, too, which then lose what takes made room for; a hot bucket would otherwise
-// refuse each grant. Credits in between refuse the write if the balance would rise above the capacity.
+// Takes may land between image and write: they took from the balance as it was, and the grant
+// comes on top. That holds for rates that were full, too, which then lose what takes made
+// room for; a hot bucket would otherwise refuse each grant. Credits in between refuse the
+// write if the balance would rise above the capacity.
 func (g *Grant) grant(ch *store.Change, img *store.Image, s *store.LimitState, next store.Params, part bucket.Limit, now int64) {
 	if g == nil {
 		return

@@ -20,8 +20,9 @@ type Grant struct {
 	store.Bucket
 	Resets  bool
 	Amounts []store.Amount // by limit name; with none, a reset is of all limits
-	// Write applies the refills with whatever belongs in their transaction, or tells which of them was refused. It
-	// may be called several times. nil only works out what would be given.
+	// Write applies the refills with whatever belongs in their transaction, or tells which of
+	// them was refused. It may be called several times. nil only works out what would be
+	// given.
 	Write func(context.Context, []*store.Refill, Given) (store.Joint, error)
 }
 
@@ -147,8 +148,8 @@ func (d *Driver) grants(ctx context.Context, acct *memory.Account, g *Grant, ima
 	return refills, given, err
 }
 
-// limitsOf are the limits that a bucket has once it is as configured, by name; those of its shards if no level
-// configures limits.
+// limitsOf are the limits that a bucket has once it is as configured, by name; those of its
+// shards if no level configures limits.
 func limitsOf(w *plan.Wanted, images []*store.Image) (names []string) {
 	if w != nil {
 		for i := range w.Limits {

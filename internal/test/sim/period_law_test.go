@@ -88,11 +88,12 @@ type taken struct {
 //
 //	admitted − returned ≤ amount
 //
-// If an operator changes the amount, the largest one counts. A limit that was a rate in the meantime, or renewed by another calendar, has
-// earned by that. So it gives the amount once more for each time that it became this quota again.
-// As with rates, so does an act of an operator that adds the limit, or deletes the bucket. A clock far
-// ahead begins a period early. When that is found out, the next tokens come with the edge. So the
-// period gives the amount once more.
+// If an operator changes the amount, the largest one counts. A limit that was a rate in the
+// meantime, or renewed by another calendar, has earned by that. So it gives the amount once
+// more for each time that it became this quota again. As with rates, so does an act of an
+// operator that adds the limit, or deletes the bucket. A clock far ahead begins a period
+// early. When that is found out, the next tokens come with the edge. So the period gives the
+// amount once more.
 func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 	sums, had := map[period]*taken{}, map[period]map[int]bool{}
 	for _, f := range flows {
@@ -135,7 +136,8 @@ func (t *taken) allowed() int64 {
 	return t.amount * (times + back)
 }
 
-// wentBack reports whether an item went back to an earlier period since an instant, and a write comes in that one.
+// wentBack reports whether an item went back to an earlier period since an instant, and a
+// write comes in that one.
 func (c *checker) wentBack(r *write, since time.Duration) bool {
 	return slices.ContainsFunc(c.during(r.id.whole(), since, r.at), func(w *write) bool {
 		return w.id == r.id && w.heals()

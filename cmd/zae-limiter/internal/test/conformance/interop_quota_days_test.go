@@ -36,7 +36,8 @@ var (
 	}
 )
 
-// begins gives the system a quota of a day's calendar, and lets both libraries take 60 of 100 before the edge.
+// begins gives the system a quota of a day's calendar, and lets both libraries take 60 of 100
+// before the edge.
 func (b *both) begins(d day) (ours, theirs side) {
 	b.Helper()
 	b.system(b.quota("rpd", 100, d.words, d.zone))

@@ -36,7 +36,8 @@ func (b *both) owned() (midnight time.Time) {
 	return midnight
 }
 
-// edited is a case in which Python changes the quota at noon: what is left then, and how much a period has from midnight on.
+// edited is a case in which Python changes the quota at noon: what is left then, and how much
+// a period has from midnight on.
 func edited(name string, of func(*both) limiter.Limit, left, next int64) interopCase {
 	return interopCase{"Python changes a quota: " + name, func(b *both) {
 		midnight := b.owned()

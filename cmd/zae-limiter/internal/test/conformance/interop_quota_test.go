@@ -246,7 +246,8 @@ var quotaPeriodCases = slices.Concat(
 	},
 )
 
-// cross are cases for each pair of libraries, in the order of two roles: one makes the bucket, the other is the first after an edge.
+// cross are cases for each pair of libraries, in the order of two roles: one makes the
+// bucket, the other is the first after an edge.
 func cross(name string, f func(b *both, maker, renewer string)) (cases []interopCase) {
 	for _, maker := range []string{"Python", "Go"} {
 		for _, renewer := range []string{"Python", "Go"} {
