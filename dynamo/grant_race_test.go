@@ -61,8 +61,8 @@ func toEdge(w *testbed.World) {
 	time.Sleep(time.Until(time.UnixMilli(w.Images("user")[0].ValidUntil)) - time.Second)
 }
 
-// What others write between the plan of a top-up or a reset and its transaction is neither
-// lost nor there twice.
+// Others write between the plan of a top-up or a reset and its transaction. Their tokens are
+// neither lost nor there twice.
 func TestGrantsRace(t *testing.T) {
 	type balances struct{ rate, rpd int64 }
 	take := func(w *testbed.World) {

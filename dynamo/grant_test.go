@@ -231,7 +231,7 @@ func TestAKeyOfEachLife(t *testing.T) {
 	})
 }
 
-// What cannot be carried out says why, and leaves no event.
+// A grant that cannot be carried out says why, and leaves no event.
 func TestGrantsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := granting(t)

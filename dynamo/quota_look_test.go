@@ -30,7 +30,7 @@ func (l *ledger) look(amounts []store.Amount, refills bool) {
 	for _, img := range before {
 		for i := range img.Limits {
 			s := &img.Limits[i]
-			// What a shard lacked in a period that it has left stays lacking there.
+			// The lack of a shard in a period that it has left stays there.
 			p := lawPeriod{s.Name, plan.PeriodEnd(img, s.Name)}
 			if s.Renewal != nil && goesOn(p, img, after) {
 				l.slack[p] -= lack(img, s)

@@ -100,8 +100,8 @@ func TestAColdBucketIsRefused(t *testing.T) {
 	})
 }
 
-// Whoever of two operators changes the level last has its way on the items, whichever of the
-// two writes to them last.
+// The operator who changes the level last decides about the items, even if the other one
+// writes to them last.
 func TestTheItemsFollowTheLastOfTwoOperators(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

@@ -25,7 +25,7 @@ type Rest func(ctx context.Context)
 //	                               └─ the caller has left ──▶ rest: waits for the answers
 //
 // The rest is the whole acquire if that is likely to need more than such writes, or names
-// several resources. What became of the acquire is in parts, after the rest if there is one.
+// several resources. Parts say what became of the acquire, after the rest if there is one.
 func (d *Driver) Start(ctx *calls.Leavable, req *Request, left <-chan struct{}, parts []Part) (rest Rest) {
 	if d.Leavable && d.writer.isQueued() && len(parts) == 1 {
 		h := here{d: d, req: req}

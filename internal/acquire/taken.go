@@ -87,7 +87,7 @@ func (t *Taken) of(img *store.Image) *part {
 }
 
 // find returns the number of the part of a shard, in the periods of its quotas; the number of
-// parts if there is none. What was taken in another period is another part: it must not be
+// parts if there is none. An amount of another period is another part: it must not be
 // returned to this one.
 func (t *Taken) find(img *store.Image) int {
 	for i := range t.parts {

@@ -46,8 +46,8 @@ func bucketsOf(req limiter.Request) map[string]int64 {
 	return takes
 }
 
-// Whatever is asked, all buckets of all parts are debited, or none. What becomes of a part
-// of the lease concerns no other. Two processes take turns, so memory is often wrong.
+// A request debits all buckets of all its parts, or none. A part of the lease that is settled
+// concerns no other. Two processes take turns, so memory is often wrong.
 func TestAllPartsAreDebitedOrNone(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

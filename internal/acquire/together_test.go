@@ -152,7 +152,7 @@ func TestOnePartRefusesAll(t *testing.T) {
 	})
 }
 
-// What is worst of several resources is the error. Nothing is debited, whatever it is.
+// Of several resources that fail, the worst gives the error. Nothing is debited in any case.
 func TestTheWorstOfSeveralResourcesIsTheError(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(fixed("rph", 10))

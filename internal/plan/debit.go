@@ -151,8 +151,8 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 // edited is what a limit of an item is at an instant under other parameters, or under its own: the
 // shard's part, the most that the balance may then be, and what changes the balance.
 //
-// The item has earned by its old parameters until then. What was consumed of a quota in its
-// period is consumed of the quota that replaces it: no sequence of edits gives anything back.
+// The item has earned by its old parameters until then. Tokens consumed of a quota in its
+// period are consumed of the quota that replaces it: no sequence of edits gives anything back.
 // So the difference of the two shares is added or taken, whatever a peer granted. A quota
 // that shrinks below what was consumed is owed the rest.
 func edited(img *store.Image, s *store.LimitState, next store.Params, now int64) (part bucket.Limit, capacity, delta int64, clamped bool) {

@@ -27,9 +27,9 @@ func Enabled(img *store.Image) *store.Refill {
 // excess that was admitted is at most what the client with the fast clock took: one
 // capacity.
 //
-// A quota that began a period early comes back to the earlier period empty. What it owed there is forgiven,
-// as it would be at the edge; what it holds there is nothing, so the earlier period admits no more. What was
-// admitted early is one amount at most, besides the amount that the edge will bring.
+// A quota that began a period early comes back to the earlier period empty. Its debt there is
+// forgiven, as it would be at the edge. It holds nothing, so the earlier period admits no more.
+// At most one amount was admitted early, besides the amount that the edge will bring.
 //
 // Takes may land in between; the item then owes what they took. Credits in between
 // refuse the write. The hidden write limit becomes full, as if nothing had been
