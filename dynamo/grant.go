@@ -62,6 +62,9 @@ type Grant struct {
 // something else, that is a [*KeyUsedError]. An entity that was deleted and created again
 // begins without records.
 //
+// A reset of a bucket of one shard reads 37 units, because it looks for every shard that there
+// may be, and writes 6.
+//
 // Without a key, [store.ErrUnavailable] means that the reset may have happened; the audit
 // trail tells. It fails with [store.ErrNotFound] if there is no bucket: such a bucket is
 // full. It fails with [store.ErrNotConfigured] if the bucket is not to have a limit, and with

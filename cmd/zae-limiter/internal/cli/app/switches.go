@@ -163,18 +163,14 @@ func (o *setSwitch) Run(ctx context.Context) error {
 		return err
 	}
 	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource}
-	r.Disabled, r.EndsAt = SwitchOf(store.Switch{Policy: o.to.Policy, Until: untilMillis(o.to.Until)})
+	r.Disabled, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
+	if until := o.to.Until.UTC(); !until.IsZero() {
+		r.EndsAt = &until
+	}
 	r.Buckets = SwitchedBuckets(done)
 	return o.app.Print(r, func(w *strings.Builder) {
 		fmt.Fprintf(w, "%s\nbuckets that follow: %d, of which %d were different\n", o.outcome(), done.Reached, done.Changed)
 	})
-}
-
-func untilMillis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }
 
 // change is what is about to happen, as the beginning of a question.
