@@ -63,14 +63,14 @@ func Varies(schedule *Schedule) LimitOption {
 	return func(l *Limit) { l.Varies = schedule }
 }
 
-// ParseSchedule reads when a limit has other parameters, and which, in the time zone of an IANA name; ""
-// is UTC. An entry is five fields of cron, and what holds in the minutes that they match: a factor of the
-// capacity and of the amount, or parameters in place of the limit's own. Several are separated by ";", and of
-// those that match a minute the first one holds:
+// ParseSchedule reads when a limit has other parameters, and which, in the time zone of an IANA
+// name; "" is UTC. An entry is five fields of cron, and what holds in the minutes that they
+// match: a factor of the capacity and of the amount, or parameters in place of the limit's own.
+// Several are separated by ";", and of those that match a minute the first one holds:
 //
-//   - 9-16 * * mon-fri x0.5
-//   - 22-23,0-5 * * * capacity=1000 amount=1000
-//   - * 24-26 12 * seconds=3600
+//	0-59 9-16 * * mon-fri x0.5
+//	0-59 22-23,0-5 * * * capacity=1000 amount=1000
+//	0-59 * 24-26 12 * seconds=3600
 //
 // The error is a [*ValidationError].
 func ParseSchedule(text, zone string) (*Schedule, error) { return store.ParseSchedule(text, zone) }

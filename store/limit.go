@@ -155,16 +155,17 @@ func ParseRenewal(text, zone string) (*Renewal, error) {
 // Zone is the time zone of the calendar that the limit follows, "" if it follows none.
 func (l Limit) Zone() string { return l.Params().Zone() }
 
-// ParseSchedule reads when a limit has other parameters, and which. zone is a name of the IANA time
-// zone database; "" is UTC. An entry is five fields of cron, and then what holds in the minutes that they
-// match: a factor of the capacity and of the amount, or parameters in place of the limit's own.
+// ParseSchedule reads when a limit has other parameters, and which. zone is a name of the IANA
+// time zone database; "" is UTC. An entry is five fields of cron, and then what holds in the
+// minutes that they match: a factor of the capacity and of the amount, or parameters in place of
+// the limit's own.
 //
-//   - 9-17 * * mon-fri x0.5
-//   - 22-23,0-5 * * * capacity=1000 amount=1000
-//   - * 24-26 12 * seconds=3600
+//	0-59 9-16 * * mon-fri x0.5
+//	0-59 22-23,0-5 * * * capacity=1000 amount=1000
+//	0-59 * 24-26 12 * seconds=3600
 //
-// Several are separated by ";". Of those that match a minute, the first one holds. Outside of all entries
-// the limit is as it is without a schedule. The error is a [*ValidationError].
+// Several are separated by ";". Of those that match a minute, the first one holds. Outside of all
+// entries the limit is as it is without a schedule. The error is a [*ValidationError].
 func ParseSchedule(text, zone string) (*Schedule, error) {
 	s, err := calendar.ParseSchedule(text, zone)
 	return s, invalidCalendar("schedule", err)
