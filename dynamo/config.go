@@ -200,8 +200,8 @@ func policies(it item, whole bool) item {
 }
 
 // unchanged is the condition that an item exists, has the attributes seen, and has no
-// other that operators set.
-func unchanged(seen item, whole bool) (condition *string, names map[string]string, values item) {
+// other that operators set, nor an absent one.
+func unchanged(seen item, whole bool, absent ...string) (condition *string, names map[string]string, values item) {
 	var b strings.Builder
 	b.WriteString("attribute_exists(PK)")
 	names = map[string]string{}
@@ -218,9 +218,9 @@ func unchanged(seen item, whole bool) (condition *string, names map[string]strin
 		}
 		values[":a"+a] = seen[attr]
 	}
-	settings := operatorSettings
+	settings := append(slices.Clip(operatorSettings), absent...)
 	if !whole {
-		settings = append(slices.Clip(settings), schema.OnUnavailable)
+		settings = append(settings, schema.OnUnavailable)
 	}
 	for _, attr := range settings {
 		if _, there := seen[attr]; !there {

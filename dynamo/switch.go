@@ -112,15 +112,25 @@ func (s *Store) levelSwitch(k store.ConfigKey, to *Switch, old item) levelWrite 
 	if old == nil {
 		w.write.Put = s.conn.PutNew(whole)
 	} else {
-		w.write.Update = s.switchUpdate(schema.ConfigKey(s.ns, k), old, whole)
+		w.write.Update = s.levelUpdate(schema.ConfigKey(s.ns, k), old, whole, nil, schema.Disabled, schema.DisabledUntil)
 	}
 	return w
 }
 
-// switchUpdate gives a level the switch of whole, if the operator's settings are still those of
-// old. It also adds what else whole has and old lacks: the keys of indexes.
-func (s *Store) switchUpdate(key schema.Key, old, whole item) *types.Update {
-	condition, names, values := unchanged(policies(old, false), false)
+// levelUpdate gives a level what whole has and old lacks, and removes what whole lacks of some
+// attributes, if the operator's settings are still those of old. So must those attributes be that
+// pinned names.
+func (s *Store) levelUpdate(key schema.Key, old, whole item, pinned []string, removable ...string) *types.Update {
+	seen := policies(old, false)
+	var absent []string
+	for _, attr := range pinned {
+		if v, there := old[attr]; there {
+			seen[attr] = v
+		} else {
+			absent = append(absent, attr)
+		}
+	}
+	condition, names, values := unchanged(seen, false, absent...)
 	if values == nil {
 		values = item{}
 	}
@@ -133,7 +143,7 @@ func (s *Store) switchUpdate(key schema.Key, old, whole item) *types.Update {
 		set = append(set, "#s"+n+" = :s"+n)
 		names["#s"+n], values[":s"+n] = attr, whole[attr]
 	}
-	for _, attr := range []string{schema.Disabled, schema.DisabledUntil} {
+	for _, attr := range removable {
 		if whole[attr] == nil {
 			remove = append(remove, "#"+attr)
 			names["#"+attr] = attr

@@ -144,7 +144,12 @@ func scheduleDetail(s *store.Schedule) types.AttributeValue {
 	changes := s.Changes()
 	entries := make([]types.AttributeValue, len(changes))
 	for i, c := range changes {
-		entry := Item{"cron": S(c.Cron), "tz": S(s.Zone())}
+		entry := Item{"tz": S(s.Zone())}
+		if c.Until != 0 {
+			entry["until"] = N(c.Until) // in milliseconds; the package has no such entries
+		} else {
+			entry["cron"] = S(c.Cron)
+		}
 		if c.Permille != 0 {
 			entry["scale"] = &types.AttributeValueMemberN{Value: c.Scale()}
 		}

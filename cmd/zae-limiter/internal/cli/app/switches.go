@@ -63,7 +63,7 @@ func (a *App) setsSwitch(of limiter.Level, p store.Policy, cmd *cobra.Command) *
 		r.Usage = "`resource` concerned. By default it is every resource for which\nthe entity has no switch of its own"
 	}
 	if p != store.Inherit {
-		cmd.Flags().StringVar(&o.until, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
+		bindUntil(cmd, &o.until)
 	}
 	cmd.Flags().Var(Named(&o.to.Reason), "reason", "why, in your words, for the audit event")
 	o.confirm = a.Confirmation(cmd)
@@ -78,6 +78,11 @@ func (o *setSwitch) Validate() (err error) {
 	}
 	o.to.Until, err = parseUntil(o.until, o.app.Clock())
 	return err
+}
+
+// bindUntil adds the flag --until, which [parseUntil] reads.
+func bindUntil(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
 }
 
 // parseUntil reads the flag --until: an instant, a date, a weekday or a duration.

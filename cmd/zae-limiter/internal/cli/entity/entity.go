@@ -28,6 +28,7 @@ func New(a *app.App) *cobra.Command {
 		a.DeletesLimits(limiter.LevelEntity, &cobra.Command{
 			Use: "delete-limits", Short: "Delete an entity's own limits for a resource; the next level then applies",
 		}))
+	cmd.AddCommand(a.Raises(limiter.LevelEntity))
 	cmd.AddCommand(a.Switches(limiter.LevelEntity)...)
 	return cmd
 }

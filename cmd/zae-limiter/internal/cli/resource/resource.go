@@ -24,6 +24,7 @@ func New(a *app.App) *cobra.Command {
 			Use: "delete-defaults", Short: "Delete the default limits of a resource; the system's then apply",
 		}),
 		newList(a))
+	cmd.AddCommand(a.Raises(limiter.LevelResource))
 	cmd.AddCommand(a.Switches(limiter.LevelResource)...)
 	return cmd
 }
