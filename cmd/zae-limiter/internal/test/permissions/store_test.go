@@ -85,6 +85,8 @@ func configuration(w *world) {
 	for _, k := range []store.ConfigKey{own, all, resource} {
 		w.stored("SetSwitch", "removed", func() error { return errOf(s.SetSwitch(ctx, k, dynamo.Switch{}, nil)) })
 	}
+	double := dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(time.Hour)}
+	w.stored("RaiseLimits", "of an entity", func() error { return s.RaiseLimits(ctx, own, double) })
 	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
 	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })
 	w.stored("ResourcesWithEntityLimits", always, func() error { return errOf(s.ResourcesWithEntityLimits(ctx)) })
