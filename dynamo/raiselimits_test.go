@@ -86,25 +86,47 @@ func TestARaiseOfTheNextLevelsLimits(t *testing.T) {
 	})
 }
 
-// What an operator sets between a raise's read and its write is not lost: of limits that are
-// raised, the raise is made again on what is there.
+// What an operator sets between a raise's read and its write is not lost: the raise is made again
+// on what is there, or is refused for it.
 func TestARaiseRacesWithLimits(t *testing.T) {
-	inTownship(t, func(w *township) {
-		fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
-		n := 0
-		racing := w.open(faults.Wrap(w.api.Table, faults.On(faults.Before(func(*faults.Call) error {
-			if n++; n == 1 {
-				fixture.SetLimits(w.T, w.Store, theEntity, []store.Limit{limiter.PerHour("rph", 7), limiter.PerHour("tph", 5)})
-			}
-			return nil
-		}), faults.TransactWriteItems)))
-		w.must(racing.RaiseLimits(w.Context(), theEntity, dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(time.Hour)}))
-		c, err := w.Limits(w.Context(), theEntity)
-		w.must(err)
-		if len(c.Limits) != 2 || c.Limits[0].Capacity != 7 || c.Limits[0].Varies == nil || c.Limits[1].Capacity != 5 {
-			t.Errorf("the level is %+v", c)
-		}
-	})
+	nights, err := limiter.ParseSchedule("* 0-5 * * * x2", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		between limiter.Limit
+		refused bool
+	}{
+		"another capacity": {between: limiter.PerHour("rph", 7)},
+		"a schedule":       {between: limiter.PerHour("rph", 10, limiter.Varies(nights)), refused: true},
+		"another limit":    {between: limiter.PerHour("tph", 10), refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTownship(t, func(w *township) {
+				fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
+				n := 0
+				racing := w.open(faults.Wrap(w.api.Table, faults.On(faults.Before(func(*faults.Call) error {
+					if n++; n == 1 {
+						fixture.SetLimits(w.T, w.Store, theEntity, []store.Limit{tt.between, limiter.PerHour("zph", 5)})
+					}
+					return nil
+				}), faults.TransactWriteItems)))
+				err := racing.RaiseLimits(w.Context(), theEntity, dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(time.Hour)})
+				if _, ok := errors.AsType[*store.ValidationError](err); ok != tt.refused || err != nil && !ok {
+					t.Errorf("got %v", err)
+				}
+				c, err := w.Limits(w.Context(), theEntity)
+				w.must(err)
+				got := c.Limits[0]
+				if raised := got.Varies != tt.between.Varies; raised == tt.refused {
+					t.Errorf("the limit is %v", got)
+				}
+				if got.Varies = tt.between.Varies; got != tt.between || len(c.Limits) != 2 {
+					t.Errorf("the level is %+v", c)
+				}
+			})
+		})
+	}
 }
 
 // Each wrong raise is refused with what to do, and changes nothing.

@@ -160,33 +160,42 @@ func DecodeSchedule(compact, zone string) (*Schedule, error) {
 	}
 	var changes []Change
 	for part := range strings.SplitSeq(body, ";") {
-		values, err := tagged(part, tags)
+		c, err := decodeChange(part, tags)
 		if err != nil {
 			return nil, err
-		}
-		text := values.cron()
-		c := Change{Cron: strings.Join(text[:], " ")}
-		if until := values[tagUntil]; until != "" {
-			n, ok := number(until)
-			if !ok || n == 0 || text != everyMinute {
-				return nil, corrupt("schedule entry", part, "an entry with an end has an instant and no fields of cron")
-			}
-			c.Cron, c.Until = "", int64(n)
-		}
-		for i, v := range []*int64{&c.Permille, &c.Capacity, &c.Amount, &c.Seconds} {
-			text := values[changeTags[i]]
-			if text == "" {
-				continue
-			}
-			n, ok := number(text)
-			if !ok || n == 0 {
-				return nil, corrupt("schedule entry", part, fmt.Sprintf("%c is not a positive number", changeTags[i]))
-			}
-			*v = int64(n)
 		}
 		changes = append(changes, c)
 	}
 	return NewSchedule(changes, zone)
+}
+
+// decodeChange reads an entry of a schedule.
+func decodeChange(part, tags string) (c Change, err error) {
+	values, err := tagged(part, tags)
+	if err != nil {
+		return c, err
+	}
+	text := values.cron()
+	c.Cron = strings.Join(text[:], " ")
+	if until := values[tagUntil]; until != "" {
+		n, ok := number(until)
+		if !ok || n == 0 || text != everyMinute {
+			return c, corrupt("schedule entry", part, "an entry with an end has an instant and no fields of cron")
+		}
+		c.Cron, c.Until = "", int64(n)
+	}
+	for i, v := range []*int64{&c.Permille, &c.Capacity, &c.Amount, &c.Seconds} {
+		text := values[changeTags[i]]
+		if text == "" {
+			continue
+		}
+		n, ok := number(text)
+		if !ok || n == 0 {
+			return c, corrupt("schedule entry", part, fmt.Sprintf("%c is not a positive number", changeTags[i]))
+		}
+		*v = int64(n)
+	}
+	return c, nil
 }
 
 // versioned cuts the version from an encoding.
