@@ -274,7 +274,7 @@ func compareSchedules(t *testing.T, zone string, seed uint64, cases int) {
 		if inTime := piece.Start >= first; index(first-minute) != want != inTime || inTime && piece.Start != first {
 			t.Fatalf("%q in %s: the piece of %s begins at %s; want %s", s, zone, instant(at), instant(piece.Start), instant(first))
 		}
-		if ok && s.Before(s.After(piece)) != piece || beganLately(piece, at) && s.After(s.Before(piece)) != piece {
+		if ok && (s.Before(s.After(piece)) != piece || beganLately(piece, at) && s.After(s.Before(piece)) != piece) {
 			t.Fatalf("%q in %s: the pieces around that of %s do not meet it", s, zone, instant(at))
 		}
 	}

@@ -189,7 +189,7 @@ func (s *Schedule) Piece(t int64) Piece {
 	}
 	entry := s.index(t)
 	p := Piece{Period{s.begin(t, entry), s.end(t, entry)}, entry}
-	if p.End-t <= horizon || p.IsLast() { // an end that is none must not be remembered for later instants
+	if p.End-t <= horizon { // an end that is none must not be remembered for later instants
 		s.last.Store(&p)
 	}
 	return p
@@ -250,13 +250,13 @@ func (s *Schedule) rivals(entry int) []scheduled {
 }
 
 // end is the first instant after t at which another entry than the one in force at t is. It is at most eight years and a
-// millisecond later, except that no piece ends that reaches beyond what zones cover, or after which no entry begins or ends.
+// millisecond later, except that no piece ends that reaches beyond what zones cover.
 func (s *Schedule) end(t int64, entry int) int64 {
 	if t >= latest {
 		return forever
 	}
 	t = within(t)
-	at := forever
+	at := t + horizon + 1
 	if entry != Base {
 		at = min(at, s.entries[entry].next(s.zone, t, false))
 	}
@@ -264,10 +264,7 @@ func (s *Schedule) end(t int64, entry int) int64 {
 	for i := range rivals {
 		at = min(at, rivals[i].next(s.zone, t, true))
 	}
-	if at == forever {
-		return forever
-	}
-	return min(at, t+horizon+1)
+	return at
 }
 
 // begin is the first instant from which on the entry in force at t has been in force.
