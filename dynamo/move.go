@@ -94,8 +94,10 @@ func checkParent(entity, parent string) error {
 //	check   the parent, and each of     it is as read: parent_id, cascade, or that there is none
 //	        its ancestors
 //
-// Two moves that would make a cycle together exclude each other: each changes a record that the
-// other one checks.
+// Two moves that would make a circle together exclude each other: each changes a record that the
+// other one checks. A cascade over two levels is left to one race: the children are read before
+// the transaction, and a child that begins to cascade to the entity in between changes nothing of
+// its record.
 func (s *Store) move(ctx context.Context, op, entity string, to Move) error {
 	for range conn.AdminAttempts {
 		it, err := s.conn.GetItem(ctx, op, schema.MetaKey(s.ns, entity))
