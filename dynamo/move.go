@@ -47,7 +47,7 @@ const mostAncestors = 32
 // SetParent fails half-way, the error is a [store.IncompleteError], and repeating the call
 // completes it.
 func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress func(Switched)) (Switched, error) {
-	if err := to.check(entity); err != nil {
+	if err := to.Check(entity); err != nil {
 		return Switched{}, err
 	}
 	op := "move " + entity
@@ -63,8 +63,8 @@ func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress 
 	return s.markAll(ctx, all, true, s.followOwner, progress)
 }
 
-// check reports why an entity cannot be moved, as far as that is known without asking.
-func (to *Move) check(entity string) error {
+// Check reports why an entity cannot be moved, as far as that is known without asking.
+func (to Move) Check(entity string) error {
 	if err := store.CheckEntity(entity); err != nil {
 		return err
 	}
