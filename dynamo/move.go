@@ -159,18 +159,18 @@ func (s *Store) parentUpdate(e *store.Entity, seen item) *types.Update {
 
 // asSeen is the condition that an item exists, and that attributes are as they were seen.
 func asSeen(seen item, attrs ...string) (condition string, names map[string]string, values item) {
-	condition, names, values = "attribute_exists(PK)", map[string]string{}, item{}
+	terms, names, values := []string{"attribute_exists(PK)"}, map[string]string{}, item{}
 	for i, attr := range attrs {
 		n := strconv.Itoa(i)
 		names["#a"+n] = attr
 		if seen[attr] == nil {
-			condition += " AND attribute_not_exists(#a" + n + ")"
+			terms = append(terms, "attribute_not_exists(#a"+n+")")
 			continue
 		}
-		condition += " AND #a" + n + " = :a" + n
+		terms = append(terms, "#a"+n+" = :a"+n)
 		values[":a"+n] = seen[attr]
 	}
-	return condition, names, values
+	return strings.Join(terms, " AND "), names, values
 }
 
 // line reads the line of an entity's new parent, from the parent on. It fails if the entity

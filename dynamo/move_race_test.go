@@ -190,6 +190,9 @@ func TestAnOlderStampIsTurnedAway(t *testing.T) {
 		w.must(w.asks(w.client(w.api.Table), "user"))
 		record, err := w.Entity(w.Context(), "user")
 		w.must(err)
+		patch := func(changes schema.Item) {
+			behind(w.T, w.api.Table, schema.BucketKey(w.ns, store.Bucket{Entity: "user", Resource: "gpt-4"}), changes)
+		}
 		for _, tt := range []struct {
 			name    string
 			changes schema.Item
@@ -200,13 +203,13 @@ func TestAnOlderStampIsTurnedAway(t *testing.T) {
 			{"without an incarnation", schema.Item{schema.PGen: schema.N(record.Generation + 5), schema.PInc: nil}, "b"},
 		} {
 			w.moves("user", "a")
-			w.patch("gpt-4", 0, tt.changes)
+			patch(tt.changes)
 			_, err := w.SetParent(w.Context(), "user", dynamo.Move{Parent: "b"}, nil)
 			if tt.want == "b" {
 				w.must(err)
 			} else {
 				fixture.WantErr(t, err, store.ErrConflict) // nobody else moves it in this test
-				w.patch("gpt-4", 0, schema.Item{schema.PGen: schema.N(record.Generation)})
+				patch(schema.Item{schema.PGen: schema.N(record.Generation)})
 			}
 			if got := w.payers("user", "gpt-4"); got != tt.want {
 				t.Errorf("%s: the bucket cascades to %q, want %q", tt.name, got, tt.want)
@@ -357,7 +360,7 @@ func TestAMergeAndAMove(t *testing.T) {
 	}
 }
 
-// merges merges the shards of the bucket with a keeper on a store.
+// merges halves the number of the bucket's shards with a keeper on a store.
 func (w *township) merges(s *dynamo.Store) {
 	w.Helper()
 	keeper, err := upkeep.NewKeeper(s, process.Options{})
