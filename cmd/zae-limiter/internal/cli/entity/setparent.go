@@ -27,7 +27,7 @@ func newSetParent(a *app.App) *cobra.Command {
 		Long: "Move an entity to another parent, or to none. Requests take from the new parent from the\n" +
 			"next one on, if the entity cascades. What was taken stays taken from the old parent, and\n" +
 			"is returned to it." + app.Reach,
-		Example: "  zae-limiter entity set-parent key-1 --parent team-b --reason 'ticket 4711'\n" +
+		Example: "  zae-limiter entity set-parent key-1 --parent acme --reason 'ticket 4711'\n" +
 			"  zae-limiter entity set-parent key-1 --none",
 	}, &o.id)
 	f := cmd.Flags()
