@@ -335,38 +335,14 @@ func (e *KeyUsedError) Error() string {
 // Is reports whether target is [ErrKeyUsed].
 func (e *KeyUsedError) Is(target error) bool { return target == ErrKeyUsed }
 
-// requireTopUps checks that whatever else writes to the table knows that quotas are topped
-// up, and has older clients refused from now on, as the peer does. On a table with spread
-// index keys, there are no clients of the peer.
+// requireTopUps checks that whatever else writes to the table knows that quotas are topped up.
 func (s *Store) requireTopUps(ctx context.Context) error {
-	if s.isSpread || s.hasTopUps.Load() {
+	if s.hasTopUps.Load() {
 		return nil
 	}
-	const op, least = "allow top-ups of quotas", "0.17.0"
-	key := schema.VersionKey()
-	items, err := s.conn.BatchGet(ctx, op, []schema.Key{key}, true) // as Open: with its permission
-	if err != nil {
-		return err
+	err := s.requireVersion(ctx, "allow top-ups of quotas", "0.17.0", "would take away what a quota was topped up by")
+	if err == nil {
+		s.hasTopUps.Store(true)
 	}
-	if it := items[key]; it != nil {
-		v, want := versionOf(schema.DecodeVersion(it)), Versions{ClientMin: least}
-		next, err := raise(v, want)
-		switch {
-		case err != nil:
-			return err
-		case v.Lambda != "" && v.lambdaIsBelow(least):
-			return fmt.Errorf("%w: its aggregator has the version %s, and would take away what a quota was topped up by: upgrade the aggregator to %s or later",
-				store.ErrIncompatible, v.Lambda, least)
-		case next != v:
-			if _, err := changeRecord(ctx, s.conn, op, func(_ item, was schema.Version) (schema.Version, error) {
-				v, err := raise(versionOf(was), want)
-				was.ClientMin = v.ClientMin
-				return was, err
-			}); err != nil {
-				return err
-			}
-		}
-	}
-	s.hasTopUps.Store(true)
-	return nil
+	return err
 }

@@ -2,17 +2,8 @@ package dynamo
 
 import (
 	"context"
-	"maps"
-	"reflect"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -33,17 +24,13 @@ type Switch struct {
 
 // check reports why a switch cannot be set at a level.
 func (sw *Switch) check(k store.ConfigKey, now time.Time) error {
-	if err := checkLevel(k); err != nil {
+	if err := checkPolicy(k, sw.Policy, "switch"); err != nil {
 		return err
 	}
 	invalid := func(field, value, reason string) error {
 		return &store.ValidationError{Field: field, Value: value, Reason: reason}
 	}
 	switch {
-	case k == store.ConfigKey{}:
-		return invalid("level", k.String(), "give an entity or a resource: the system has no switch")
-	case sw.Policy > store.No:
-		return invalid("policy", strconv.Itoa(int(sw.Policy)), "give store.Yes, store.No or store.Inherit")
 	case sw.Until.IsZero():
 	case sw.Policy == store.Inherit:
 		return invalid("until", sw.Until.Format(time.RFC3339), "a switch that is removed has no end")
@@ -87,81 +74,18 @@ func (s *Store) SetSwitch(ctx context.Context, k store.ConfigKey, to Switch, pro
 	}
 	const op = "set the switch"
 	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
-		return s.sendLevels(ctx, op, s.levelSwitch(k, &to, old))
+		return s.sendLevels(ctx, op, s.levelPolicy(k, to.policy(), old))
 	})
 	if err != nil {
 		return Switched{}, err
 	}
-	return s.markAll(ctx, k, to.Policy, progress)
+	return s.markAll(ctx, k, to.Policy == store.Yes, s.followSwitches, progress)
 }
 
-// levelSwitch is the change of a level's switch. It leaves all else of the level alone, also
-// limits that others set meanwhile, so it updates the item of a level that exists.
-func (s *Store) levelSwitch(k store.ConfigKey, to *Switch, old item) levelWrite {
-	whole := schema.EncodeConfig(s.ns, k, &store.Config{Disabled: to.stored()})
-	var w levelWrite
-	if to.Policy != store.Inherit {
-		w.registry = setting(k, old)
+// policy is the switch as a level has it.
+func (sw *Switch) policy() policy {
+	return policy{
+		sets: store.Config{Disabled: sw.stored()}, attrs: []string{schema.Disabled, schema.DisabledUntil},
+		details: schema.SwitchDetails(sw.stored(), sw.Reason),
 	}
-	if isSame := func(attr string) bool { return reflect.DeepEqual(old[attr], whole[attr]) }; isSame(schema.Disabled) && isSame(schema.DisabledUntil) {
-		return w
-	}
-	w.event = &schema.AuditEvent{
-		Action: audit.LimitsSet, Entity: schema.AuditLevel(k), Resource: k.Resource, Details: schema.SwitchDetails(to.stored(), to.Reason),
-	}
-	if old == nil {
-		w.write.Put = s.conn.PutNew(whole)
-	} else {
-		w.write.Update = s.levelUpdate(schema.ConfigKey(s.ns, k), old, whole, nil, schema.Disabled, schema.DisabledUntil)
-	}
-	return w
-}
-
-// levelUpdate gives a level what whole has and old lacks, and removes what whole lacks of some
-// attributes, if the operator's settings are still those of old. So must those attributes be that
-// pinned names.
-func (s *Store) levelUpdate(key schema.Key, old, whole item, pinned []string, removable ...string) *types.Update {
-	seen := policies(old, false)
-	var absent []string
-	for _, attr := range pinned {
-		if v, there := old[attr]; there {
-			seen[attr] = v
-		} else {
-			absent = append(absent, attr)
-		}
-	}
-	condition, names, values := unchanged(seen, false, absent...)
-	if values == nil {
-		values = item{}
-	}
-	var set, remove []string
-	for _, attr := range slices.Sorted(maps.Keys(whole)) {
-		if _, isKey := key.Item()[attr]; isKey || reflect.DeepEqual(old[attr], whole[attr]) {
-			continue
-		}
-		n := strconv.Itoa(len(set))
-		set = append(set, "#s"+n+" = :s"+n)
-		names["#s"+n], values[":s"+n] = attr, whole[attr]
-	}
-	for _, attr := range removable {
-		if whole[attr] == nil {
-			remove = append(remove, "#"+attr)
-			names["#"+attr] = attr
-		}
-	}
-	var update strings.Builder
-	if len(set) > 0 {
-		update.WriteString("SET " + strings.Join(set, ", ") + " ")
-	}
-	if len(remove) > 0 {
-		update.WriteString("REMOVE " + strings.Join(remove, ", "))
-	}
-	u := &types.Update{
-		TableName: s.conn.Table, Key: key.Item(), UpdateExpression: aws.String(update.String()),
-		ConditionExpression: condition, ExpressionAttributeNames: names,
-	}
-	if len(values) > 0 {
-		u.ExpressionAttributeValues = values
-	}
-	return u
 }

@@ -406,14 +406,6 @@ type Validity struct {
 	Until  int64 // in milliseconds since the Unix epoch; 0 is never
 }
 
-// An Owner is what a bucket item copies from its entity's record.
-type Owner struct {
-	Cascade     bool
-	Parent      string // "" if none
-	Generation  int64
-	Incarnation string // "" if the entity has no record
-}
-
 // A Create makes a bucket item, if there is none.
 type Create struct {
 	Bucket

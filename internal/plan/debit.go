@@ -146,7 +146,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	if repair != nil {
 		expires = repair.Expires
 		short = d.add(img, repair, r) || short
-		if repair.Owner != OwnerOf(img) {
+		if repair.Owner != img.Owner() {
 			r.Owner = &repair.Owner
 		}
 	}

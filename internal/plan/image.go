@@ -15,14 +15,6 @@ func PayerOf(o *store.Owner) string {
 	return o.Parent
 }
 
-// OwnerOf is what an item has copied of its entity's record.
-func OwnerOf(img *store.Image) store.Owner {
-	return store.Owner{
-		Cascade: img.Cascade, Parent: img.Parent,
-		Generation: img.ParentGeneration, Incarnation: img.Incarnation,
-	}
-}
-
 // IsOverfull reports whether a shard holds more than its share. That is so if a peer
 // doubled the bucket: the excess may belong to a shard that does not exist yet.
 func IsOverfull(i *store.Image) bool {

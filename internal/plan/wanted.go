@@ -89,7 +89,7 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 			found++
 		}
 	}
-	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != OwnerOf(img)
+	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner()
 }
 
 // OtherZone is the error of a repair that gives an item calendars of one time zone and leaves it those of

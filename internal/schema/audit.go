@@ -187,10 +187,27 @@ func SwitchDetails(s store.Switch, reason string) Item {
 	if s.Until != 0 {
 		item["until"] = S(Timestamp(time.UnixMilli(s.Until)))
 	}
+	return withReason(item, reason)
+}
+
+// CascadeDetails are the details of the event of a change of a level's cascade policy: true, false, or
+// null for one that was removed.
+func CascadeDetails(p store.Policy, reason string) Item {
+	item := Item{Cascade: null()}
+	putPolicy(item, Cascade, p)
+	return withReason(item, reason)
+}
+
+// MoveDetails are the details of the event of a move of an entity to another parent; "" is none.
+func MoveDetails(from, to string, generation int64, reason string) Item {
+	return withReason(Item{"old_parent_id": sOrNull(from), ParentID: sOrNull(to), PGen: N(generation)}, reason)
+}
+
+func withReason(details Item, reason string) Item {
 	if reason != "" {
-		item["reason"] = S(reason)
+		details["reason"] = S(reason)
 	}
-	return item
+	return details
 }
 
 // EntityDetail returns the details of an entity's creation.
