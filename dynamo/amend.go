@@ -41,8 +41,8 @@ type TopUp struct {
 	DryRun bool
 }
 
-// A Grant is what a [Reset] or a [TopUp] did to a bucket.
-type Grant struct {
+// An Amended is what a [Reset] or a [TopUp] did to a bucket.
+type Amended struct {
 	Shards int // of the bucket
 	// Amounts are the whole tokens that each limit has more than before, rounded down. A reset takes some
 	// from a limit that had been topped up.
@@ -69,18 +69,18 @@ type Grant struct {
 // trail tells. It fails with [store.ErrNotFound] if there is no bucket: such a bucket is
 // full. It fails with [store.ErrNotConfigured] if the bucket is not to have a limit, and with
 // [store.ErrConflict] if others wrote to the bucket at each of four attempts.
-func (s *Store) ResetBucket(ctx context.Context, r Reset) (Grant, error) {
-	g := grant{
+func (s *Store) ResetBucket(ctx context.Context, r Reset) (Amended, error) {
+	am := amendment{
 		bucket: store.Bucket{Entity: r.Entity, Resource: r.Resource}, cause: r.Cause, dryRun: r.DryRun,
 		kind: schema.OperationReset, action: audit.BucketReset, asked: map[string]int64{},
 	}
 	for _, name := range r.Limits {
-		if _, twice := g.asked[name]; twice {
-			return Grant{}, &store.ValidationError{Field: "limits", Value: name, Reason: "name each limit once"}
+		if _, twice := am.asked[name]; twice {
+			return Amended{}, &store.ValidationError{Field: "limits", Value: name, Reason: "name each limit once"}
 		}
-		g.asked[name] = 0
+		am.asked[name] = 0
 	}
-	return s.grant(ctx, &g)
+	return s.amend(ctx, &am)
 }
 
 // TopUpBucket adds tokens to limits of a bucket (ADR 046). A quota gets the whole amount, and
@@ -90,25 +90,25 @@ func (s *Store) ResetBucket(ctx context.Context, r Reset) (Grant, error) {
 // It fails with [store.ErrIncompatible] if the aggregator of the table is one of the Python
 // package before 0.17.0, which would take away what a quota was topped up by. Clients before
 // that version cannot use the table any more after a quota was topped up.
-func (s *Store) TopUpBucket(ctx context.Context, t TopUp) (Grant, error) {
+func (s *Store) TopUpBucket(ctx context.Context, t TopUp) (Amended, error) {
 	if len(t.Amounts) == 0 {
-		return Grant{}, &store.ValidationError{Field: "amounts", Value: "", Reason: "give at least one"}
+		return Amended{}, &store.ValidationError{Field: "amounts", Value: "", Reason: "give at least one"}
 	}
 	for name, tokens := range t.Amounts {
 		if tokens < 1 || tokens > store.MaxTokens {
-			return Grant{}, &store.ValidationError{
+			return Amended{}, &store.ValidationError{
 				Field: "amount of " + name, Value: strconv.FormatInt(tokens, 10), Reason: "give whole tokens, 1 to " + strconv.Itoa(store.MaxTokens),
 			}
 		}
 	}
-	return s.grant(ctx, &grant{
+	return s.amend(ctx, &amendment{
 		bucket: store.Bucket{Entity: t.Entity, Resource: t.Resource}, cause: t.Cause, dryRun: t.DryRun,
 		kind: schema.OperationTopUp, action: audit.BucketToppedUp, asked: t.Amounts,
 	})
 }
 
-// A grant is a reset or a top-up under way.
-type grant struct {
+// An amendment is a reset or a top-up under way.
+type amendment struct {
 	bucket       store.Bucket
 	cause        Cause
 	dryRun       bool
@@ -117,76 +117,76 @@ type grant struct {
 	incarnation  string           // of the entity, if there is a key
 }
 
-// check validates a grant, except the amounts.
-func (g *grant) check() error {
-	if err := checkBucket(g.bucket); err != nil {
+// check validates an amendment, except the amounts.
+func (am *amendment) check() error {
+	if err := checkBucket(am.bucket); err != nil {
 		return err
 	}
-	for name := range g.asked {
+	for name := range am.asked {
 		if err := store.CheckLimitName(name); err != nil {
 			return err
 		}
 	}
-	return g.cause.Check()
+	return am.cause.Check()
 }
 
-// errKeyUsed says that the transaction of a grant found the record of its key.
+// errKeyUsed says that the transaction of an amendment found the record of its key.
 var errKeyUsed = errors.New("the key was used before")
 
-func (s *Store) grant(ctx context.Context, g *grant) (Grant, error) {
-	if err := g.check(); err != nil {
-		return Grant{}, err
+func (s *Store) amend(ctx context.Context, am *amendment) (Amended, error) {
+	if err := am.check(); err != nil {
+		return Amended{}, err
 	}
-	op := strings.ReplaceAll(g.kind, "_", " ") + " " + g.bucket.Resource + " of " + g.bucket.Entity
-	if g.cause.Key != "" {
-		if done, err := s.grantedBefore(ctx, op, g); done != nil || err != nil {
+	op := strings.ReplaceAll(am.kind, "_", " ") + " " + am.bucket.Resource + " of " + am.bucket.Entity
+	if am.cause.Key != "" {
+		if done, err := s.amendedBefore(ctx, op, am); done != nil || err != nil {
 			return repeated(done), err
 		}
 	}
-	given, err := s.carryOut(ctx, op, g)
+	given, err := s.carryOut(ctx, op, am)
 	if errors.Is(err, errKeyUsed) {
-		done, err := s.grantedBefore(ctx, op, g)
+		done, err := s.amendedBefore(ctx, op, am)
 		if err == nil && done == nil {
 			err = fmt.Errorf("%s: %w: the entity was deleted or created meanwhile: try again", op, store.ErrConflict)
 		}
 		return repeated(done), err
 	}
 	if err != nil {
-		return Grant{}, err
+		return Amended{}, err
 	}
-	return Grant{Shards: given.Shards, Amounts: amountsOf(given)}, nil
+	return Amended{Shards: given.Shards, Amounts: amountsOf(given)}, nil
 }
 
 // repeated is what an earlier call did, if it did anything.
-func repeated(done *schema.Operation) Grant {
+func repeated(done *schema.Operation) Amended {
 	if done == nil {
-		return Grant{}
+		return Amended{}
 	}
-	return Grant{Shards: int(done.Shards), Amounts: done.Amounts, Repeated: true}
+	return Amended{Shards: int(done.Shards), Amounts: done.Amounts, Repeated: true}
 }
 
-// carryOut sends the transaction of a grant.
-func (s *Store) carryOut(ctx context.Context, op string, g *grant) (upkeep.Given, error) {
+// carryOut sends the transaction of an amendment.
+func (s *Store) carryOut(ctx context.Context, op string, am *amendment) (upkeep.Given, error) {
 	keeper, err := upkeep.NewKeeper(s, process.Options{Logger: s.conn.Log})
 	if err != nil {
 		return upkeep.Given{}, err
 	}
-	to := upkeep.Grant{Bucket: g.bucket, Resets: g.kind == schema.OperationReset}
-	for _, name := range slices.Sorted(maps.Keys(g.asked)) {
-		to.Amounts = append(to.Amounts, store.Amount{Limit: name, Milli: g.asked[name] * store.Milli})
+	to := upkeep.Amendment{Bucket: am.bucket, Resets: am.kind == schema.OperationReset}
+	for _, name := range slices.Sorted(maps.Keys(am.asked)) {
+		to.Amounts = append(to.Amounts, store.Amount{Limit: name, Milli: am.asked[name] * store.Milli})
 	}
-	if !g.dryRun {
+	if !am.dryRun {
 		to.Write = func(ctx context.Context, refills []*store.Refill, given upkeep.Given) (store.Joint, error) {
-			return s.sendGrant(ctx, op, g, refills, given)
+			return s.sendAmendment(ctx, op, am, refills, given)
 		}
 	}
-	given, err := keeper.Grant(ctx, &to)
+	given, err := keeper.Amend(ctx, &to)
 	return given, errors.Join(err, keeper.Close())
 }
 
-// sendGrant sends what a grant does to each shard, its record and its event in one
+// sendAmendment sends what an amendment does to each shard, its record and its event in one
 // transaction: at most as many items as [store.MaxShards], and two.
-func (s *Store) sendGrant(ctx context.Context, op string, g *grant, refills []*store.Refill, given upkeep.Given) (store.Joint, error) {
+func (s *Store) sendAmendment(ctx context.Context, op string, am *amendment, refills []*store.Refill, given upkeep.Given) (store.Joint, error) {
 	if slices.ContainsFunc(refills, raises) {
 		if err := s.requireTopUps(ctx); err != nil {
 			return store.Joint{}, err
@@ -203,25 +203,25 @@ func (s *Store) sendGrant(ctx context.Context, op string, g *grant, refills []*s
 	}
 	amounts := amountsOf(given)
 	details := item{"amounts": schema.Numbers(amounts), "shards": schema.N(int64(given.Shards))}
-	if g.cause.Reason != "" {
-		details["reason"] = schema.S(g.cause.Reason)
+	if am.cause.Reason != "" {
+		details["reason"] = schema.S(am.cause.Reason)
 	}
-	if g.cause.Key != "" {
-		details["idempotency_key"] = schema.S(g.cause.Key)
+	if am.cause.Key != "" {
+		details["idempotency_key"] = schema.S(am.cause.Key)
 	}
-	event, err := s.auditPut(ctx, &schema.AuditEvent{Action: g.action, Entity: g.bucket.Entity, Resource: g.bucket.Resource, Details: details})
+	event, err := s.auditPut(ctx, &schema.AuditEvent{Action: am.action, Entity: am.bucket.Entity, Resource: am.bucket.Resource, Details: details})
 	if err != nil {
 		return store.Joint{}, err
 	}
 	writes = append(writes, event)
-	if g.cause.Key != "" {
-		writes = append(writes, types.TransactWriteItem{Put: s.recordPut(g, given.Shards, amounts)})
+	if am.cause.Key != "" {
+		writes = append(writes, types.TransactWriteItem{Put: s.recordPut(am, given.Shards, amounts)})
 	}
 	joint, err := s.together(ctx, op, writes)
 	if len(joint.Refusals) == 0 {
 		return joint, err
 	}
-	if g.cause.Key != "" && joint.Refusals[len(writes)-1].Refused {
+	if am.cause.Key != "" && joint.Refusals[len(writes)-1].Refused {
 		return store.Joint{}, errKeyUsed
 	}
 	joint.Refusals = joint.Refusals[:len(refills)]
@@ -241,39 +241,39 @@ func amountsOf(given upkeep.Given) map[string]int64 {
 	return amounts
 }
 
-// recordPut is the write of the record of a grant. Of all transactions with the key, at most
+// recordPut is the write of the record of an amendment. Of all transactions with the key, at most
 // one is applied. A record of an entity that was deleted since counts as none. An entity
 // without a record is like any other one, as for the peer: a call may come before the entity
 // is created, and its repetition after that.
-func (s *Store) recordPut(g *grant, shards int, amounts map[string]int64) *types.Put {
+func (s *Store) recordPut(am *amendment, shards int, amounts map[string]int64) *types.Put {
 	writer := make([]byte, 12)
 	_, _ = rand.Read(writer) // it never fails
-	put := s.conn.PutNew(schema.EncodeOperation(s.ns, g.bucket, &schema.Operation{
-		ID: g.cause.Key, Kind: g.kind, Writer: hex.EncodeToString(writer), Incarnation: g.incarnation,
-		Shards: int64(shards), Amounts: amounts, Asked: g.asked, Expires: s.conn.Clock.Now().Add(schema.OperationTTL),
+	put := s.conn.PutNew(schema.EncodeOperation(s.ns, am.bucket, &schema.Operation{
+		ID: am.cause.Key, Kind: am.kind, Writer: hex.EncodeToString(writer), Incarnation: am.incarnation,
+		Shards: int64(shards), Amounts: amounts, Asked: am.asked, Expires: s.conn.Clock.Now().Add(schema.OperationTTL),
 	}))
-	if g.incarnation != schema.NoIncarnation {
+	if am.incarnation != schema.NoIncarnation {
 		put.ConditionExpression = aws.String("attribute_not_exists(PK) OR (ent <> :ent AND ent <> :none)")
-		put.ExpressionAttributeValues = item{":ent": schema.S(g.incarnation), ":none": schema.S(schema.NoIncarnation)}
+		put.ExpressionAttributeValues = item{":ent": schema.S(am.incarnation), ":none": schema.S(schema.NoIncarnation)}
 	}
 	return put
 }
 
-// grantedBefore reads what an earlier call with the key of a grant did; nil if there was none. It learns the
-// incarnation of the entity.
-func (s *Store) grantedBefore(ctx context.Context, op string, g *grant) (*schema.Operation, error) {
-	meta, key := schema.MetaKey(s.ns, g.bucket.Entity), schema.OperationKey(s.ns, g.bucket, g.cause.Key)
+// amendedBefore reads what an earlier call with the key of an amendment did; nil if there was
+// none. It learns the incarnation of the entity.
+func (s *Store) amendedBefore(ctx context.Context, op string, am *amendment) (*schema.Operation, error) {
+	meta, key := schema.MetaKey(s.ns, am.bucket.Entity), schema.OperationKey(s.ns, am.bucket, am.cause.Key)
 	items, err := s.conn.BatchGet(ctx, op, []schema.Key{meta, key}, true)
 	if err != nil {
 		return nil, err
 	}
-	g.incarnation = schema.NoIncarnation
+	am.incarnation = schema.NoIncarnation
 	if it := items[meta]; it != nil {
 		e, err := schema.DecodeEntity(it)
 		if err != nil {
 			return nil, err
 		}
-		g.incarnation = e.Incarnation
+		am.incarnation = e.Incarnation
 	}
 	it := items[key]
 	if it == nil {
@@ -283,12 +283,12 @@ func (s *Store) grantedBefore(ctx context.Context, op string, g *grant) (*schema
 	if err != nil {
 		return nil, err
 	}
-	if was := done.Incarnation; was != g.incarnation && was != schema.NoIncarnation && g.incarnation != schema.NoIncarnation {
+	if was := done.Incarnation; was != am.incarnation && was != schema.NoIncarnation && am.incarnation != schema.NoIncarnation {
 		return nil, nil
 	}
-	if !g.isSame(done) {
+	if !am.isSame(done) {
 		return nil, &KeyUsedError{
-			Key: done.ID, Entity: g.bucket.Entity, Resource: g.bucket.Resource, Operation: strings.ReplaceAll(done.Kind, "_", "-"), Amounts: done.Amounts,
+			Key: done.ID, Entity: am.bucket.Entity, Resource: am.bucket.Resource, Operation: strings.ReplaceAll(done.Kind, "_", "-"), Amounts: done.Amounts,
 			Until: done.Expires,
 		}
 	}
@@ -297,16 +297,16 @@ func (s *Store) grantedBefore(ctx context.Context, op string, g *grant) (*schema
 
 // isSame reports whether a call asked for the same. A record of the peer says only what was
 // given: less than what was asked, if a rate was full.
-func (g *grant) isSame(done *schema.Operation) bool {
+func (am *amendment) isSame(done *schema.Operation) bool {
 	switch {
-	case done.Kind != g.kind:
+	case done.Kind != am.kind:
 		return false
 	case done.Asked != nil:
-		return maps.Equal(done.Asked, g.asked)
-	case len(g.asked) == 0:
+		return maps.Equal(done.Asked, am.asked)
+	case len(am.asked) == 0:
 		return true
 	}
-	return maps.EqualFunc(done.Amounts, g.asked, func(given, asked int64) bool { return g.kind == schema.OperationReset || given <= asked })
+	return maps.EqualFunc(done.Amounts, am.asked, func(given, asked int64) bool { return am.kind == schema.OperationReset || given <= asked })
 }
 
 // ErrKeyUsed says that the key of a [Cause] was used for another change. See [KeyUsedError].
