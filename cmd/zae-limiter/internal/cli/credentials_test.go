@@ -41,7 +41,7 @@ var askingAWS = map[string]string{
 	"entity disable":           "key-1 -y",
 	"entity enable":            "key-1 -y",
 	"entity reset":             "acme --resource gpt-4",
-	"entity top-up":            "acme --resource gpt-4 --limit rpd:5",
+	"entity top-up":            "acme --resource gpt-4 --limit rpd=5",
 	"entity set-limits":        "acme --limit rpm:1",
 	"limits apply":             "-f limits.yaml -y",
 	"limits diff":              "-f limits.yaml",

@@ -140,7 +140,7 @@ func (o *resetOptions) Run(ctx context.Context) error {
 
 type topUpOptions struct {
 	amendCommand
-	amounts limitarg.TopUps
+	amounts limitarg.Amounts
 }
 
 func newTopUp(a *app.App) *cobra.Command {
@@ -150,8 +150,8 @@ func newTopUp(a *app.App) *cobra.Command {
 		Short: "Add tokens to limits of an entity's bucket",
 		Long: "Add tokens to limits of an entity's bucket. A quota may hold as much more until its period\n" +
 			"ends. A rate gets what it lacks of being full, at most.\n\n" + keyed,
-		Example: "  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd:500 --idempotency-key order-7\n" +
-			"  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd:500 --dry-run",
+		Example: "  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd=500 --idempotency-key order-7\n" +
+			"  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd=500 --dry-run",
 	})
 	cmd.Flags().VarP(&o.amounts, "limit", "l", "tokens to add to each limit, separated by commas")
 	return cmd
@@ -163,7 +163,12 @@ func (o *topUpOptions) Validate() error {
 		return err
 	}
 	if len(o.amounts) == 0 {
-		return app.Required("limit", "rpd:500")
+		return app.Required("limit", "rpd=500")
+	}
+	for name, tokens := range o.amounts {
+		if tokens == 0 {
+			return fmt.Errorf("--limit: 0 tokens of %s: give at least 1", name)
+		}
 	}
 	return nil
 }
