@@ -1,19 +1,13 @@
 package dynamo
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -71,8 +65,8 @@ type Amended struct {
 // [store.ErrConflict] if others wrote to the bucket at each of four attempts.
 func (s *Store) ResetBucket(ctx context.Context, r Reset) (Amended, error) {
 	am := amendment{
-		bucket: store.Bucket{Entity: r.Entity, Resource: r.Resource}, cause: r.Cause, dryRun: r.DryRun,
-		kind: schema.OperationReset, action: audit.BucketReset, asked: map[string]int64{},
+		once:   once{cause: r.Cause, kind: schema.OperationReset},
+		bucket: store.Bucket{Entity: r.Entity, Resource: r.Resource}, dryRun: r.DryRun, action: audit.BucketReset, asked: map[string]int64{},
 	}
 	for _, name := range r.Limits {
 		if _, twice := am.asked[name]; twice {
@@ -102,19 +96,18 @@ func (s *Store) TopUpBucket(ctx context.Context, t TopUp) (Amended, error) {
 		}
 	}
 	return s.amend(ctx, &amendment{
-		bucket: store.Bucket{Entity: t.Entity, Resource: t.Resource}, cause: t.Cause, dryRun: t.DryRun,
-		kind: schema.OperationTopUp, action: audit.BucketToppedUp, asked: t.Amounts,
+		once:   once{cause: t.Cause, kind: schema.OperationTopUp},
+		bucket: store.Bucket{Entity: t.Entity, Resource: t.Resource}, dryRun: t.DryRun, action: audit.BucketToppedUp, asked: t.Amounts,
 	})
 }
 
 // An amendment is a reset or a top-up under way.
 type amendment struct {
-	bucket       store.Bucket
-	cause        Cause
-	dryRun       bool
-	kind, action string
-	asked        map[string]int64 // tokens by limit, 0 for a reset; none for a reset of all
-	incarnation  string           // of the entity, if there is a key
+	once
+	bucket store.Bucket
+	dryRun bool
+	action string
+	asked  map[string]int64 // tokens by limit, 0 for a reset; none for a reset of all
 }
 
 // check validates an amendment, except the amounts.
@@ -137,15 +130,16 @@ func (s *Store) amend(ctx context.Context, am *amendment) (Amended, error) {
 	if err := am.check(); err != nil {
 		return Amended{}, err
 	}
-	op := strings.ReplaceAll(am.kind, "_", " ") + " " + am.bucket.Resource + " of " + am.bucket.Entity
+	op := am.verb(" ") + " " + am.bucket.Resource + " of " + am.bucket.Entity
+	am.entity, am.resource, am.at = am.bucket.Entity, am.bucket.Resource, schema.OperationKey(s.ns, am.bucket, am.cause.Key)
 	if am.cause.Key != "" {
-		if done, err := s.amendedBefore(ctx, op, am); done != nil || err != nil {
+		if done, err := s.doneBefore(ctx, op, &am.once, am.isSame); done != nil || err != nil {
 			return repeated(done), err
 		}
 	}
 	given, err := s.carryOut(ctx, op, am)
 	if errors.Is(err, errKeyUsed) {
-		done, err := s.amendedBefore(ctx, op, am)
+		done, err := s.doneBefore(ctx, op, &am.once, am.isSame)
 		if err == nil && done == nil {
 			err = fmt.Errorf("%s: %w: the entity was deleted or created meanwhile: try again", op, store.ErrConflict)
 		}
@@ -202,20 +196,14 @@ func (s *Store) sendAmendment(ctx context.Context, op string, am *amendment, ref
 		writes = append(writes, types.TransactWriteItem{Update: update})
 	}
 	amounts := amountsOf(given)
-	details := item{"amounts": schema.Numbers(amounts), "shards": schema.N(int64(given.Shards))}
-	if am.cause.Reason != "" {
-		details["reason"] = schema.S(am.cause.Reason)
-	}
-	if am.cause.Key != "" {
-		details["idempotency_key"] = schema.S(am.cause.Key)
-	}
+	details := schema.AmendmentDetails(amounts, int64(given.Shards), am.cause.Reason, am.cause.Key)
 	event, err := s.auditPut(ctx, &schema.AuditEvent{Action: am.action, Entity: am.bucket.Entity, Resource: am.bucket.Resource, Details: details})
 	if err != nil {
 		return store.Joint{}, err
 	}
 	writes = append(writes, event)
 	if am.cause.Key != "" {
-		writes = append(writes, types.TransactWriteItem{Put: s.recordPut(am, given.Shards, amounts)})
+		writes = append(writes, types.TransactWriteItem{Put: s.recordPut(&am.once, &schema.Operation{Shards: int64(given.Shards), Amounts: amounts, Asked: am.asked})})
 	}
 	joint, err := s.together(ctx, op, writes)
 	if len(joint.Refusals) == 0 {
@@ -241,66 +229,10 @@ func amountsOf(given upkeep.Given) map[string]int64 {
 	return amounts
 }
 
-// recordPut is the write of the record of an amendment. Of all transactions with the key, at most
-// one is applied. A record of an entity that was deleted since counts as none. An entity
-// without a record is like any other one, as for the peer: a call may come before the entity
-// is created, and its repetition after that.
-func (s *Store) recordPut(am *amendment, shards int, amounts map[string]int64) *types.Put {
-	writer := make([]byte, 12)
-	_, _ = rand.Read(writer) // it never fails
-	put := s.conn.PutNew(schema.EncodeOperation(s.ns, am.bucket, &schema.Operation{
-		ID: am.cause.Key, Kind: am.kind, Writer: hex.EncodeToString(writer), Incarnation: am.incarnation,
-		Shards: int64(shards), Amounts: amounts, Asked: am.asked, Expires: s.conn.Clock.Now().Add(schema.OperationTTL),
-	}))
-	if am.incarnation != schema.NoIncarnation {
-		put.ConditionExpression = aws.String("attribute_not_exists(PK) OR (ent <> :ent AND ent <> :none)")
-		put.ExpressionAttributeValues = item{":ent": schema.S(am.incarnation), ":none": schema.S(schema.NoIncarnation)}
-	}
-	return put
-}
-
-// amendedBefore reads what an earlier call with the key of an amendment did; nil if there was
-// none. It learns the incarnation of the entity.
-func (s *Store) amendedBefore(ctx context.Context, op string, am *amendment) (*schema.Operation, error) {
-	meta, key := schema.MetaKey(s.ns, am.bucket.Entity), schema.OperationKey(s.ns, am.bucket, am.cause.Key)
-	items, err := s.conn.BatchGet(ctx, op, []schema.Key{meta, key}, true)
-	if err != nil {
-		return nil, err
-	}
-	am.incarnation = schema.NoIncarnation
-	if it := items[meta]; it != nil {
-		e, err := schema.DecodeEntity(it)
-		if err != nil {
-			return nil, err
-		}
-		am.incarnation = e.Incarnation
-	}
-	it := items[key]
-	if it == nil {
-		return nil, nil
-	}
-	done, err := schema.DecodeOperation(it)
-	if err != nil {
-		return nil, err
-	}
-	if was := done.Incarnation; was != am.incarnation && was != schema.NoIncarnation && am.incarnation != schema.NoIncarnation {
-		return nil, nil
-	}
-	if !am.isSame(done) {
-		return nil, &KeyUsedError{
-			Key: done.ID, Entity: am.bucket.Entity, Resource: am.bucket.Resource, Operation: strings.ReplaceAll(done.Kind, "_", "-"), Amounts: done.Amounts,
-			Until: done.Expires,
-		}
-	}
-	return done, nil
-}
-
 // isSame reports whether a call asked for the same. A record of the peer says only what was
 // given: less than what was asked, if a rate was full.
 func (am *amendment) isSame(done *schema.Operation) bool {
 	switch {
-	case done.Kind != am.kind:
-		return false
 	case done.Asked != nil:
 		return maps.Equal(done.Asked, am.asked)
 	case len(am.asked) == 0:
@@ -308,32 +240,6 @@ func (am *amendment) isSame(done *schema.Operation) bool {
 	}
 	return maps.EqualFunc(done.Amounts, am.asked, func(given, asked int64) bool { return am.kind == schema.OperationReset || given <= asked })
 }
-
-// ErrKeyUsed says that the key of a [Cause] was used for another change. See [KeyUsedError].
-var ErrKeyUsed = errors.New("idempotency key used for another change")
-
-// A KeyUsedError says that the key of a change was used for another change of the same bucket, and
-// what that was. It is [ErrKeyUsed].
-type KeyUsedError struct {
-	Key              string
-	Entity, Resource string
-	Operation        string           // "reset" or "top-up"
-	Amounts          map[string]int64 // whole tokens that limits got
-	Until            time.Time        // until then the key is kept, at least
-}
-
-// Error says what the key was used for, and what to do.
-func (e *KeyUsedError) Error() string {
-	amounts := make([]string, 0, len(e.Amounts))
-	for _, name := range slices.Sorted(maps.Keys(e.Amounts)) {
-		amounts = append(amounts, fmt.Sprintf("%s by %+d", name, e.Amounts[name]))
-	}
-	return fmt.Sprintf("the idempotency key %q was used for a %s of %s of %s, which changed %s: nothing is changed now: give another key for another change",
-		e.Key, e.Operation, e.Resource, e.Entity, cmp.Or(strings.Join(amounts, ", "), "nothing"))
-}
-
-// Is reports whether target is [ErrKeyUsed].
-func (e *KeyUsedError) Is(target error) bool { return target == ErrKeyUsed }
 
 // requireTopUps checks that whatever else writes to the table knows that quotas are topped
 // up, and has older clients refused from now on, as the peer does. On a table with spread

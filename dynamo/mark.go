@@ -50,9 +50,9 @@ type marking struct {
 	errs  []error
 }
 
-// markAll marks the buckets below a level, which are searched for twice.
-func (s *Store) markAll(ctx context.Context, k store.ConfigKey, to store.Policy, progress func(Switched)) (Switched, error) {
-	m := &marking{store: s, progress: progress, found: map[store.Bucket]marked{}}
+// markAll marks the buckets below a level, which are searched for twice, and counts them in reached.
+func (s *Store) markAll(ctx context.Context, k store.ConfigKey, to store.Policy, reached Switched, progress func(Switched)) (Switched, error) {
+	m := &marking{store: s, progress: progress, found: map[store.Bucket]marked{}, count: reached}
 	for again := range 2 {
 		if again > 0 && to == store.Yes {
 			if err := conn.Sleep(ctx, settling); err != nil {

@@ -176,16 +176,31 @@ func putRenewal(of Item, r *store.Renewal) {
 
 // SwitchDetails are the details of the event of a change of a level's switch. The peer has
 // the first one: true, false, or null for a switch that was removed.
-func SwitchDetails(s store.Switch, reason string) Item {
+func SwitchDetails(s store.Switch, reason, key string) Item {
 	item := Item{Disabled: null()}
 	putPolicy(item, Disabled, s.Policy)
 	if s.Until != 0 {
 		item["until"] = S(Timestamp(time.UnixMilli(s.Until)))
 	}
+	putCause(item, reason, key)
+	return item
+}
+
+// AmendmentDetails are the details of the event of a reset or a top-up.
+func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string) Item {
+	item := Item{OperationAmounts: Numbers(amounts), OperationShards: N(shards)}
+	putCause(item, reason, key)
+	return item
+}
+
+// putCause adds why an operator changed something, and the key with which it happened once.
+func putCause(item Item, reason, key string) {
 	if reason != "" {
 		item["reason"] = S(reason)
 	}
-	return item
+	if key != "" {
+		item["idempotency_key"] = S(key)
+	}
 }
 
 // EntityDetail returns the details of an entity's creation.

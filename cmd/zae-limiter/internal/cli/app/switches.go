@@ -33,7 +33,9 @@ func (a *App) Switches(of limiter.Level) []*cobra.Command {
 		noun, example = "a resource", "zae-limiter resource %s gpt-4"
 	}
 	const reach = "\n\nBuckets that exist follow before the command returns. If there are more than ten, the\n" +
-		"command says how many, and asks first."
+		"command says how many, and asks first. With --idempotency-key, the switch is set once: for\n" +
+		"three days, the same command with the key only makes the buckets follow, which completes one\n" +
+		"that was interrupted."
 	line := func(name, more string) string { return "  " + fmt.Sprintf(example, name) + more }
 	return []*cobra.Command{
 		a.setsSwitch(of, store.Yes, &cobra.Command{
@@ -65,15 +67,24 @@ func (a *App) setsSwitch(of limiter.Level, p store.Policy, cmd *cobra.Command) *
 	if p != store.Inherit {
 		cmd.Flags().StringVar(&o.until, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
 	}
-	cmd.Flags().Var(Named(&o.to.Reason), "reason", "why, in your words, for the audit event")
+	BindCause(cmd, &o.to.Cause)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, SwitchResult{})
 }
 
+// BindCause adds the flags that say why an operator changes something.
+func BindCause(cmd *cobra.Command, c *dynamo.Cause) {
+	cmd.Flags().Var(Named(&c.Reason), "reason", "`text` for the audit event, up to 256 characters")
+	cmd.Flags().Var(Named(&c.Key), "idempotency-key", "`key` with which the change happens once, an order number for\ninstance: up to 64 letters, digits, \".\", \"_\", \":\" and \"-\"")
+}
+
 // Validate checks the level and reads the end.
 func (o *setSwitch) Validate() (err error) {
-	if err := o.levelCommand.Validate(); err != nil || o.until == "" {
+	if err := o.levelCommand.Validate(); err != nil {
+		return err
+	}
+	if err := o.to.Check(); err != nil || o.until == "" {
 		return err
 	}
 	o.to.Until, err = parseUntil(o.until, o.app.Clock())
@@ -126,7 +137,8 @@ type SwitchResult struct {
 	Disabled *bool      `json:"disabled"`
 	EndsAt   *time.Time `json:"switch_ends_at"` // when that ends by itself; null if it does not
 	// Buckets count those that follow.
-	Buckets SwitchedBuckets `json:"buckets"`
+	Buckets  SwitchedBuckets `json:"buckets"`
+	Repeated bool            `json:"repeated"` // an earlier call with the key set the switch, and this one only made the buckets follow
 }
 
 // SwitchedBuckets count the buckets that follow a change of a switch.
@@ -164,12 +176,20 @@ func (o *setSwitch) Run(ctx context.Context) error {
 	}
 	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource}
 	r.Disabled, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
-	if until := o.to.Until.UTC(); !until.IsZero() {
+	until := o.to.Until
+	if done.Repeated {
+		until = done.Until
+	}
+	if until = until.UTC(); !until.IsZero() {
 		r.EndsAt = &until
 	}
-	r.Buckets = SwitchedBuckets(done)
+	r.Buckets, r.Repeated = SwitchedBuckets{done.Reached, done.Changed}, done.Repeated
 	return o.app.Print(r, func(w *strings.Builder) {
-		fmt.Fprintf(w, "%s\nbuckets that follow: %d, of which %d were different\n", o.outcome(), done.Reached, done.Changed)
+		outcome := o.outcome()
+		if r.Repeated {
+			outcome = "set before with this key; nothing was changed now but buckets, which follow what the level says"
+		}
+		fmt.Fprintf(w, "%s\nbuckets that follow: %d, of which %d were different\n", outcome, done.Reached, done.Changed)
 	})
 }
 
