@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +44,17 @@ type Status struct {
 	// that was after the decision. Both are zero if the limit is no quota.
 	ResetsAt time.Time
 	ResetsIn time.Duration
+	// CheckedAt is the instant, by the clock of the store, for which [Limiter.Available] has
+	// worked out the status: one for all. It is zero in other answers.
+	CheckedAt time.Time
+}
+
+// Deficit is how many tokens the limit lacks to admit the request, 0 unless Exceeded.
+func (s Status) Deficit() int64 {
+	if !s.Exceeded {
+		return 0
+	}
+	return max(0, s.Requested-s.Available)
 }
 
 // RetryAfterSeconds is RetryAfter in whole seconds, rounded up, as the header Retry-After
@@ -214,7 +224,7 @@ func verdict(parts []acquire.Part, up time.Duration) error {
 	for _, c := range sides {
 		e.Statuses = append(e.Statuses, asBefore(c, at, up)...)
 	}
-	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
+	if !isExceeded(e.Statuses) {
 		e.Statuses = nil // the limits that refused one side have since earned enough
 		for _, c := range sides {
 			e.Statuses = append(e.Statuses, asBefore(c, c.At, up)...)

@@ -95,9 +95,10 @@
 //	Delete        deletes the name, SET  if the name still leads to the id seen (one transaction)
 //	              status, deleted_at
 //
-//	record of an operation (BUCKET#…#0 #OP#…)
+//	record of an operation (BUCKET#…#0 #OP#…; for SetSwitch ENTITY#… and RESOURCE#… #OP#…)
 //	ResetBucket,  everything             if there is none, or one of an earlier entity
-//	TopUpBucket
+//	TopUpBucket,
+//	SetSwitch
 //	DeleteEntity                         deletes it
 //
 //	audit events (AUDIT#… #AUDIT#…)

@@ -188,6 +188,7 @@ func (s *Store) spreadAll(ctx context.Context, batch []levelJob, errs []error) {
 type levelWrite struct {
 	write    types.TransactWriteItem
 	event    *schema.AuditEvent
+	record   *types.Put // of the key of the change, if it has one
 	registry registryChange
 }
 
@@ -197,6 +198,9 @@ func (s *Store) sendLevels(ctx context.Context, op string, changes ...levelWrite
 	var registry registryChange
 	for _, c := range changes {
 		registry.add(c.registry)
+		if c.record != nil {
+			writes = append(writes, types.TransactWriteItem{Put: c.record})
+		}
 		if c.event == nil {
 			continue
 		}

@@ -51,10 +51,10 @@ type marking struct {
 	errs  []error
 }
 
-// markAll makes the buckets below a level follow. It searches for them twice, and settles before
-// the second time if buckets that are being created must not be missed.
-func (s *Store) markAll(ctx context.Context, k store.ConfigKey, settles bool, follow func(context.Context, store.Bucket) marked, progress func(Switched)) (Switched, error) {
-	m := &marking{store: s, follow: follow, progress: progress, found: map[store.Bucket]marked{}}
+// markAll makes the buckets below a level follow, and counts them in reached. It searches for them
+// twice, and settles before the second time if buckets that are being created must not be missed.
+func (s *Store) markAll(ctx context.Context, k store.ConfigKey, settles bool, follow func(context.Context, store.Bucket) marked, reached Switched, progress func(Switched)) (Switched, error) {
+	m := &marking{store: s, follow: follow, progress: progress, found: map[store.Bucket]marked{}, count: reached}
 	for again := range 2 {
 		if again > 0 && settles {
 			if err := conn.Sleep(ctx, settling); err != nil {

@@ -60,7 +60,7 @@ func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress 
 	if err != nil {
 		return Switched{}, err
 	}
-	return s.markAll(ctx, all, true, s.followOwner, progress)
+	return s.markAll(ctx, all, true, s.followOwner, Switched{}, progress)
 }
 
 // Check reports why an entity cannot be moved, as far as that is known without asking.

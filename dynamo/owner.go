@@ -52,7 +52,7 @@ func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, p
 	if err != nil {
 		return Switched{}, err
 	}
-	return s.markAll(ctx, k, true, s.followOwner, progress)
+	return s.markAll(ctx, k, true, s.followOwner, Switched{}, progress)
 }
 
 // followOwner makes a bucket follow its entity's record, and the cascade policies that hold

@@ -48,9 +48,9 @@ type ledger struct {
 	slack map[lawPeriod]int64
 	// edited says which period goes on in place of one that an edit of the calendar has ended.
 	edited map[lawPeriod]int64
-	// operation is the operator's grant under way, and granted what a reset then gives.
-	operation *plan.Grant
-	granted   []lawGrant
+	// operation is the operator's amendment under way, and gained what a reset then gives.
+	operation *plan.Amendment
+	gained    []resetGain
 }
 
 type lawPeriod struct {
@@ -115,7 +115,7 @@ func TestQuotasOverAnyWrites(t *testing.T) {
 
 var lawWrites = map[string]func(*ledger) bool{
 	"time": (*ledger).pass, "edit": (*ledger).edit, "take": (*ledger).take, "refill": (*ledger).refill, "settle": (*ledger).settle, "return": (*ledger).giveBack,
-	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal, "reset": (*ledger).reset, "grant a top-up": (*ledger).grantTopUp,
+	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal, "reset": (*ledger).reset, "grant a top-up": (*ledger).amendTopUp,
 }
 
 // clock is the time by a process's clock.

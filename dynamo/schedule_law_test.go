@@ -259,15 +259,15 @@ func (v *rota) merge() bool {
 
 // reset makes limits as full as their schedules say.
 func (v *rota) reset() bool {
-	return v.grant(&plan.Grant{Resets: true})
+	return v.amend(&plan.Amendment{Resets: true})
 }
 
 // topUp adds to limits, up to what their schedules say.
-func (v *rota) topUp() bool { return v.grant(&plan.Grant{}) }
+func (v *rota) topUp() bool { return v.amend(&plan.Amendment{}) }
 
-// grant carries out a grant over all shards, of each of which the operator may have an old image.
-func (v *rota) grant(g *plan.Grant) bool {
-	images, w, isFresh := v.drawGrant(g)
+// amend carries out an amendment over all shards, of each of which the operator may have an old image.
+func (v *rota) amend(g *plan.Amendment) bool {
+	images, w, isFresh := v.drawAmendment(g)
 	refills, given, err := g.Over(images, w, v.now, lawMultiplier)
 	if err != nil || len(g.Amounts) == 0 {
 		return false

@@ -27,8 +27,8 @@ type Debit struct {
 	// Ahead is how long the limits may still have to earn what the write debits, in
 	// milliseconds (ADR 035). The balances may then fall below zero.
 	Ahead int64
-	// Grant is what an operator gives the item besides; nil if nothing.
-	Grant *Grant
+	// Amendment is what an operator gives the item besides; nil if nothing.
+	Amendment *Amendment
 }
 
 // AheadOf is what a share of a limit may still have to earn of an amount, if it may take
@@ -105,7 +105,7 @@ func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
 // stamp is the stamp that a refill gives an item, which it also repairs unless repair is nil.
 func (d *Debit) stamp(img *store.Image, repair *Wanted, now int64) int64 {
 	at := max(now, img.RefilledAt)
-	if repair != nil || d.Settling || d.Grant != nil {
+	if repair != nil || d.Settling || d.Amendment != nil {
 		// The stamp must move. Otherwise clients with an earlier image do not notice
 		// the changed parameters, the debt, or what an operator gave.
 		at = max(now, img.RefilledAt+1)
@@ -222,7 +222,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	case ch.Debit > 0 && !d.Settling:
 		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
-	d.Grant.grant(&ch, img, s, next, part, now)
+	d.Amendment.amend(&ch, img, s, next, part, now)
 	return ch
 }
 
@@ -237,7 +237,7 @@ func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bo
 			Earned: Share(l.Params(), img.Shard, img.ShardCount, r.RefilledAt).Capacity,
 			Debit:  AmountOf(d.Amounts, l.Name),
 		}
-		if a := d.Grant.of(l.Name); a != nil && l.Renews != nil && !d.Grant.Resets {
+		if a := d.Amendment.of(l.Name); a != nil && l.Renews != nil && !d.Amendment.Resets {
 			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
 		short = short || ch.Debit > ch.Earned

@@ -25,7 +25,7 @@ func TestATopUpIsDividedByShares(t *testing.T) {
 		}
 	}
 	images[0].Limits[0].Granted = &store.Granted{Shards: 1}
-	g := plan.Grant{Amounts: []store.Amount{{Limit: "rpm", Milli: 301 * store.Milli}}}
+	g := plan.Amendment{Amounts: []store.Amount{{Limit: "rpm", Milli: 301 * store.Milli}}}
 	refills, given, err := g.Over(images, nil, now+1, 7)
 	if err != nil {
 		t.Fatal(err)

@@ -181,13 +181,18 @@ func putRenewal(of Item, r *store.Renewal) {
 
 // SwitchDetails are the details of the event of a change of a level's switch. The peer has
 // the first one: true, false, or null for a switch that was removed.
-func SwitchDetails(s store.Switch, reason string) Item {
+func SwitchDetails(s store.Switch, reason, key string) Item {
 	item := Item{Disabled: null()}
 	putPolicy(item, Disabled, s.Policy)
 	if s.Until != 0 {
 		item["until"] = S(Timestamp(time.UnixMilli(s.Until)))
 	}
-	return withReason(item, reason)
+	return withCause(item, reason, key)
+}
+
+// AmendmentDetails are the details of the event of a reset or a top-up.
+func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string) Item {
+	return withCause(Item{OperationAmounts: Numbers(amounts), OperationShards: N(shards)}, reason, key)
 }
 
 // CascadeDetails are the details of the event of a change of a level's cascade policy: true, false, or
@@ -195,17 +200,21 @@ func SwitchDetails(s store.Switch, reason string) Item {
 func CascadeDetails(p store.Policy, reason string) Item {
 	item := Item{Cascade: null()}
 	putPolicy(item, Cascade, p)
-	return withReason(item, reason)
+	return withCause(item, reason, "")
 }
 
 // MoveDetails are the details of the event of a move of an entity to another parent; "" is none.
 func MoveDetails(from, to string, generation int64, reason string) Item {
-	return withReason(Item{"old_parent_id": sOrNull(from), ParentID: sOrNull(to), PGen: N(generation)}, reason)
+	return withCause(Item{"old_parent_id": sOrNull(from), ParentID: sOrNull(to), PGen: N(generation)}, reason, "")
 }
 
-func withReason(details Item, reason string) Item {
+// withCause adds why an operator changed something, and the key with which it happened once.
+func withCause(details Item, reason, key string) Item {
 	if reason != "" {
 		details["reason"] = S(reason)
+	}
+	if key != "" {
+		details["idempotency_key"] = S(key)
 	}
 	return details
 }

@@ -44,7 +44,7 @@ var askingAWS = map[string]string{
 	"entity set-cascade":       "key-1 off -y",
 	"entity set-parent":        "key-1 --none -y",
 	"entity reset":             "acme --resource gpt-4",
-	"entity top-up":            "acme --resource gpt-4 --limit rpd:5",
+	"entity top-up":            "acme --resource gpt-4 --limit rpd=5",
 	"entity set-limits":        "acme --limit rpm:1",
 	"limits apply":             "-f limits.yaml -y",
 	"limits diff":              "-f limits.yaml",

@@ -32,10 +32,14 @@ type Manifest struct {
 }
 
 // A Level is what a manifest declares of a level. What it does not declare stays as it
-// is: at the system level the limits or OnUnavailable.
+// is: the limits, or OnUnavailable of the system level. A switch, too, unless the manifest has
+// set it.
 type Level struct {
 	Limits        []store.Limit // by name
 	OnUnavailable store.OnUnavailable
+	// Disabled is the switch of a level of a resource or an entity. Once it has ended, it
+	// declares nothing.
+	Disabled store.Switch
 }
 
 // Keys are the declared levels in order: the system's, the resources' by name, the
@@ -63,7 +67,7 @@ const pending = "?"
 const digestBytes = 6
 
 // digest identifies what a level was set to: the limits, or "-" if they were not set,
-// and, after a "+", what to do in an outage.
+// and, after a "+", what to do in an outage, and after a "!", the switch.
 func (l Level) digest() string {
 	d := "-"
 	if len(l.Limits) > 0 {
@@ -72,7 +76,7 @@ func (l Level) digest() string {
 	if l.OnUnavailable != "" {
 		d += "+" + string(l.OnUnavailable)
 	}
-	return d
+	return d + switchDigest(l.Disabled)
 }
 
 // digested is a limit in a digest. A rate has the form that it always had, so that digests in
@@ -103,7 +107,8 @@ func digestOf(limits []store.Limit) string {
 
 // drifted reports whether a level was changed since it was set to what digest
 // identifies. It is false where the digest tells nothing.
-func drifted(digest string, found *store.Config) bool {
+func drifted(digest string, found *store.Config, now time.Time) bool {
+	digest, set := cutSwitch(digest)
 	if digest == "" || digest == pending {
 		return false
 	}
@@ -111,12 +116,16 @@ func drifted(digest string, found *store.Config) bool {
 		return true
 	}
 	limits, on, hasOn := strings.Cut(digest, "+")
-	return limits != "-" && (found.Features != 0 || limits != digestOf(found.Limits)) || hasOn && on != string(found.OnUnavailable)
+	return limits != "-" && (found.Features != 0 || limits != digestOf(found.Limits)) || hasOn && on != string(found.OnUnavailable) ||
+		set.At(now.UnixMilli()) != store.Inherit && set != found.Disabled
 }
 
-// holds reports whether found is as l declares.
-func (l Level) holds(found *store.Config) bool {
+// holds reports whether found is as l declares at an instant.
+func (l Level) holds(found *store.Config, now time.Time) bool {
 	if found == nil {
+		return false
+	}
+	if s := l.switchAt(now); s.Policy != store.Inherit && s != found.Disabled {
 		return false
 	}
 	return (len(l.Limits) == 0 || found.Features == 0 && slices.Equal(l.Limits, found.Limits)) &&
@@ -138,6 +147,8 @@ type entityDocument struct {
 
 type levelDocument struct {
 	OnUnavailable string                   `json:"on_unavailable,omitempty" yaml:"on_unavailable,omitempty"`
+	Disabled      *bool                    `json:"disabled,omitempty" yaml:"disabled,omitempty"`
+	Until         string                   `json:"until,omitempty" yaml:"until,omitempty"`
 	Limits        map[string]limitDocument `json:"limits,omitempty" yaml:"limits,omitempty"`
 }
 
@@ -233,5 +244,6 @@ func (l Level) document() *levelDocument {
 	for i := range l.Limits {
 		d.Limits[l.Limits[i].Name] = documentOf(&l.Limits[i])
 	}
+	d.Disabled, d.Until = l.Switch()
 	return d
 }

@@ -31,7 +31,7 @@ const maxLevels = 200_000
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
-var unsupported = []string{"cascade", "disabled", "reset_after_seconds", "schedule", "schedules", "soft"}
+var unsupported = []string{"cascade", "reset_after_seconds", "schedule", "schedules", "soft"}
 
 // form is what a file of a manifest is, for messages.
 var form = yamlfile.Form{
@@ -138,15 +138,36 @@ func (r *reader) levels(p place, check func(string) error, key func(string) stor
 }
 
 func (r *reader) level(p place) (l Level) {
-	hasLimits := false
-	r.Fields(p, map[string]func(place){"limits": func(p place) {
-		hasLimits = true
-		l.Limits = r.limits(p)
-	}})
-	if p.IsMapping() && !hasLimits {
-		r.Find(p, "the limits are missing: give limits, or remove the level")
+	r.Fields(p, map[string]func(place){
+		"limits": func(p place) { l.Limits = r.limits(p) },
+		"disabled": func(p place) {
+			if l.Disabled.Policy = store.No; r.Bool(p) {
+				l.Disabled.Policy = store.Yes
+			}
+		},
+		"until": func(p place) { l.Disabled.Until = r.until(p) },
+	})
+	switch {
+	case p.IsMapping() && !p.Has("limits") && !p.Has("disabled"):
+		r.Find(p, "the limits are missing: give limits or disabled, or remove the level")
+	case p.IsMapping() && p.Has("until") && !p.Has("disabled"):
+		r.Find(p, "until is the end of a switch: give disabled: true, or remove until")
 	}
 	return l
+}
+
+// until reads when a switch ends, in milliseconds.
+func (r *reader) until(p place) int64 {
+	s, ok := r.Text(p)
+	if !ok {
+		return 0
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || t.UnixMilli() <= 0 {
+		r.Find(p, "give a time like 2026-01-02T15:04:05Z, not %q", s)
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 func (r *reader) entities(p place, m *Manifest) {

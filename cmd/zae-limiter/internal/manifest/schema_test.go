@@ -85,6 +85,8 @@ func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 		limits("q: {capacity: 1, reset_schedule: []}"), limits("q: {capacity: 1, reset_schedule: }"), limits("q: {capacity: 1, reset_schedule: {cron: 0 0 * * *}}"), limits("q: {capacity: 1, reset_schedule: [{tz: UTC}]}"),
 		limits("q: {capacity: 1, refill_amount: 1, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_schedule: [{cron: 0 0 * * *, scale: 2}]}"),
 		limits("q: {capacity: 1, quota: 1, renews: day, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_after_seconds: 5}"),
+		"namespace: a\nresources: {r: {disabled: true}}\n", "namespace: a\nresources: {r: {disabled: false, until: '2999-01-02T03:04:05Z'}}\n", "namespace: a\nresources: {r: {disabled: bypass}}\n",
+		"namespace: a\nresources: {r: {until: '2999-01-02T03:04:05Z'}}\n", "namespace: a\nresources: {r: {limits: {rpm: {rate: 1}}, until: '2999-01-02T03:04:05Z'}}\n", "namespace: a\nsystem: {disabled: true}\n",
 		"namespace: a\nx-a: &a 1\n", "namespace: a\nx-a:\n", "namespace: a\nsystem: {x-a: 1, on_unavailable: block}\n",
 		limits(long + ": {capacity: 1}"), limits("1x: {capacity: 1}"), limits("a.b_c-d: {capacity: 1}"), limits("rpm: 5"),
 	} {

@@ -49,7 +49,8 @@ func (a *App) SetsCascade(of limiter.Level) *cobra.Command {
 	if r := cmd.Flags().Lookup("resource"); r != nil {
 		r.Usage = "`resource` concerned. By default it is every resource for which\nthe entity has no policy of its own"
 	}
-	o.follows = a.Follows(cmd, &o.to.Reason)
+	o.follows = a.Follows(cmd)
+	BindReason(cmd, &o.to.Reason)
 	return a.Prints(cmd, CascadeResult{})
 }
 

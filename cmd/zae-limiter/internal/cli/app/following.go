@@ -24,10 +24,8 @@ type Following struct {
 	confirm *Confirmation
 }
 
-// Follows adds to a command what it needs for a change that buckets follow, and the flag for
-// its reason.
-func (a *App) Follows(cmd *cobra.Command, reason *string) *Following {
-	cmd.Flags().Var(Named(reason), "reason", "why, in your words, for the audit event")
+// Follows adds to a command what it needs for a change that buckets follow.
+func (a *App) Follows(cmd *cobra.Command) *Following {
 	f := &Following{a, a.Confirmation(cmd)}
 	a.BindPrincipal(cmd)
 	return f
@@ -69,5 +67,5 @@ func (f *Following) Make(ctx context.Context, k store.ConfigKey, what string, ch
 			f.app.Notef("%d of %d buckets", sofar.Reached, max(n, sofar.Reached))
 		}
 	})
-	return FollowingBuckets(done), err
+	return FollowingBuckets{done.Reached, done.Changed}, err
 }

@@ -41,7 +41,7 @@ func (a *App) Raises(of limiter.Level) *cobra.Command {
 	f := cmd.Flags()
 	f.VarP(&o.factors, "limit", "l", "a limit and its factor; may be repeated")
 	bindUntil(cmd, &o.until)
-	f.Var(Named(&o.to.Reason), "reason", "why, in your words, for the audit event")
+	BindReason(cmd, &o.to.Reason)
 	a.BindPrincipal(cmd)
 	return a.Prints(cmd, Level{})
 }

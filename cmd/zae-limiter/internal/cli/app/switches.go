@@ -29,22 +29,24 @@ func (a *App) Switches(of limiter.Level) []*cobra.Command {
 	if of == limiter.LevelResource {
 		noun, example = "a resource", "zae-limiter resource %s gpt-4"
 	}
+	const reach = Reach + " With --idempotency-key, the switch is\nset once: for three days, the same command with the key only makes the buckets follow,\n" +
+		"which completes one that was interrupted."
 	line := func(name, more string) string { return "  " + fmt.Sprintf(example, name) + more }
 	return []*cobra.Command{
 		a.setsSwitch(of, store.Yes, &cobra.Command{
 			Use: "disable", Short: "Refuse all requests of " + noun,
-			Long:    "Refuse all requests of " + noun + ", of every client, from its next request on." + Reach,
+			Long:    "Refuse all requests of " + noun + ", of every client, from its next request on." + reach,
 			Example: line("disable", " --reason abuse") + "\n" + line("disable", " --until 2h"),
 		}),
 		a.setsSwitch(of, store.No, &cobra.Command{
 			Use: "enable", Short: "Serve " + noun + ", whatever later levels disable",
 			Long: "Serve " + noun + ", whatever later levels disable: limits hold as usual. To undo disable,\n" +
-				"use clear." + Reach,
+				"use clear." + reach,
 			Example: line("enable", ""),
 		}),
 		a.setsSwitch(of, store.Inherit, &cobra.Command{
 			Use: "clear", Short: "Undo disable and enable of " + noun + "; the next level then decides",
-			Long:    "Undo disable and enable of " + noun + ". The next level then decides." + Reach,
+			Long:    "Undo disable and enable of " + noun + ". The next level then decides." + reach,
 			Example: line("clear", ""),
 		}),
 	}
@@ -60,13 +62,28 @@ func (a *App) setsSwitch(of limiter.Level, p store.Policy, cmd *cobra.Command) *
 	if p != store.Inherit {
 		bindUntil(cmd, &o.until)
 	}
-	o.follows = a.Follows(cmd, &o.to.Reason)
+	o.follows = a.Follows(cmd)
+	BindCause(cmd, &o.to.Cause)
 	return a.Prints(cmd, SwitchResult{})
+}
+
+// BindReason adds the flag that says why an operator changes something.
+func BindReason(cmd *cobra.Command, to *string) {
+	cmd.Flags().Var(Named(to), "reason", "`text` for the audit event, up to 256 characters")
+}
+
+// BindCause adds the flags that say why an operator changes something, and make it happen once.
+func BindCause(cmd *cobra.Command, c *dynamo.Cause) {
+	BindReason(cmd, &c.Reason)
+	cmd.Flags().Var(Named(&c.Key), "idempotency-key", "`key` with which the change happens once, an order number for\ninstance: up to 64 letters, digits, \".\", \"_\", \":\" and \"-\"")
 }
 
 // Validate checks the level and reads the end.
 func (o *setSwitch) Validate() (err error) {
-	if err := o.levelCommand.Validate(); err != nil || o.until == "" {
+	if err := o.levelCommand.Validate(); err != nil {
+		return err
+	}
+	if err := o.to.Check(); err != nil || o.until == "" {
 		return err
 	}
 	o.to.Until, err = parseUntil(o.until, o.app.Clock())
@@ -124,25 +141,36 @@ type SwitchResult struct {
 	Disabled *bool      `json:"disabled"`
 	EndsAt   *time.Time `json:"switch_ends_at"` // when that ends by itself; null if it does not
 	// Buckets count those that follow.
-	Buckets FollowingBuckets `json:"buckets"`
+	Buckets  FollowingBuckets `json:"buckets"`
+	Repeated bool             `json:"repeated"` // an earlier call with the key set the switch, and this one only made the buckets follow
 }
 
 // Run changes the switch.
 func (o *setSwitch) Run(ctx context.Context) error {
-	done, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
-		return s.SetSwitch(ctx, o.key, o.to, progress)
+	var done dynamo.Switched
+	buckets, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (_ dynamo.Switched, err error) {
+		done, err = s.SetSwitch(ctx, o.key, o.to, progress)
+		return done, err
 	})
 	if err != nil {
 		return err
 	}
-	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource, Buckets: done}
+	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource, Buckets: buckets, Repeated: done.Repeated}
 	r.Disabled, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
-	if until := o.to.Until.UTC(); !until.IsZero() {
+	until := o.to.Until
+	if done.Repeated {
+		until = done.Until
+	}
+	if until = until.UTC(); !until.IsZero() {
 		r.EndsAt = &until
 	}
 	return o.app.Print(r, func(w *strings.Builder) {
-		w.WriteString(o.outcome() + "\n")
-		done.Text(w)
+		outcome := o.outcome()
+		if r.Repeated {
+			outcome = "set before with this key; nothing was changed now but buckets, which follow what the level says"
+		}
+		w.WriteString(outcome + "\n")
+		buckets.Text(w)
 	})
 }
 

@@ -33,7 +33,8 @@ func newSetParent(a *app.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.to.Parent, "parent", "", "`ID` of the new parent")
 	f.BoolVar(&o.none, "none", false, "leave the entity without a parent")
-	o.follows = a.Follows(cmd, &o.to.Reason)
+	o.follows = a.Follows(cmd)
+	app.BindReason(cmd, &o.to.Reason)
 	return a.Prints(cmd, parentView{})
 }
 

@@ -70,6 +70,12 @@ func levelProperties(l manifest.Level) map[string]any {
 	if l.OnUnavailable != "" {
 		p["OnUnavailable"] = string(l.OnUnavailable)
 	}
+	if disabled, until := l.Switch(); disabled != nil {
+		p["Disabled"] = *disabled
+		if until != "" {
+			p["Until"] = until
+		}
+	}
 	limits := map[string]any{}
 	for _, limit := range l.Limits {
 		if r := limit.Renews; r != nil {

@@ -82,6 +82,9 @@ func configuration(w *world) {
 	w.stored("SetSwitch", "of an entity, for a resource", func() error { return errOf(s.SetSwitch(ctx, own, off, nil)) })
 	w.stored("SetSwitch", "of an entity", func() error { return errOf(s.SetSwitch(ctx, all, off, nil)) })
 	w.stored("SetSwitch", "of a resource", func() error { return errOf(s.SetSwitch(ctx, resource, off, nil)) })
+	off.Key = "ticket-1"
+	w.stored("SetSwitch", "of an entity, with a key", func() error { return errOf(s.SetSwitch(ctx, all, off, nil)) })
+	w.stored("SetSwitch", "of a resource, with a key", func() error { return errOf(s.SetSwitch(ctx, resource, off, nil)) })
 	for _, k := range []store.ConfigKey{own, all, resource} {
 		w.stored("SetSwitch", "removed", func() error { return errOf(s.SetSwitch(ctx, k, dynamo.Switch{}, nil)) })
 	}
