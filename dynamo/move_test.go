@@ -431,6 +431,23 @@ func TestADisabledParentIsLeft(t *testing.T) {
 	})
 }
 
+// A limiter on the store that moves the entity knows of the move at once.
+func TestAMoveIsKnownToItsOwnProcess(t *testing.T) {
+	inTownship(t, func(w *township) {
+		w.family()
+		l, err := limiter.New(w.Store, limiter.Options{})
+		w.must(err)
+		w.Cleanup(func() { w.must(l.Close()) })
+		w.must(w.asks(l, "user"))
+		w.must(w.asks(l, "a"))
+		w.sets(store.ConfigKey{Entity: "a", Resource: store.DefaultResource}, store.Yes)
+		w.wantRefused(w.asks(l, "user"), "disabled")
+		w.moves("user", "b")
+		w.must(w.asks(l, "user"))
+		w.wantSpent("then", 2, 2, 1)
+	})
+}
+
 // A move that cannot reach all buckets says so, and the same call completes it, without a
 // second event.
 func TestAnIncompleteMoveIsCompletedByMakingItAgain(t *testing.T) {
