@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -431,7 +432,8 @@ func TestADisabledParentIsLeft(t *testing.T) {
 	})
 }
 
-// A limiter on the store that moves the entity knows of the move at once.
+// A limiter on the store that moves the entity knows of the move at once, unless it is just
+// reading whether the old parent is disabled.
 func TestAMoveIsKnownToItsOwnProcess(t *testing.T) {
 	inTownship(t, func(w *township) {
 		w.family()
@@ -442,6 +444,7 @@ func TestAMoveIsKnownToItsOwnProcess(t *testing.T) {
 		w.must(w.asks(l, "a"))
 		w.sets(store.ConfigKey{Entity: "a", Resource: store.DefaultResource}, store.Yes)
 		w.wantRefused(w.asks(l, "user"), "disabled")
+		synctest.Wait() // until nothing is read any more
 		w.moves("user", "b")
 		w.must(w.asks(l, "user"))
 		w.wantSpent("then", 2, 2, 1)
