@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -428,6 +429,50 @@ func TestADisabledParentIsLeft(t *testing.T) {
 			_ = w.asks(l, "user")
 		}
 		w.must(w.asks(l, "user"))
+	})
+}
+
+// A limiter on the store that moves the entity knows of the move at once, unless it is just
+// reading whether the old parent is disabled.
+func TestAMoveIsKnownToItsOwnProcess(t *testing.T) {
+	inTownship(t, func(w *township) {
+		w.family()
+		l, err := limiter.New(w.Store, limiter.Options{})
+		w.must(err)
+		w.Cleanup(func() { w.must(l.Close()) })
+		w.must(w.asks(l, "user"))
+		w.must(w.asks(l, "a"))
+		w.sets(store.ConfigKey{Entity: "a", Resource: store.DefaultResource}, store.Yes)
+		w.wantRefused(w.asks(l, "user"), "disabled")
+		synctest.Wait() // until nothing is read any more
+		w.moves("user", "b")
+		w.must(w.asks(l, "user"))
+		w.wantSpent("then", 2, 2, 1)
+	})
+}
+
+// An aggregator that would undo a change is named, and nothing is changed. Otherwise older
+// clients are refused from then on.
+func TestMovesNeedAnAggregatorThatKnowsThem(t *testing.T) {
+	inTownship(t, func(w *township) {
+		w.family()
+		for lambda, want := range map[string][2]string{"0.15.9": {"a", ""}, "0.16.2": {"a", "cascade"}, "0.17.0": {"b", "cascade"}} {
+			w.moves("user", "a")
+			record := schema.Version{Schema: dynamo.SchemaVersion, ClientMin: "0.15.0", Lambda: lambda, Updated: time.Now()}
+			fixture.Put(w.T, w.api.Table, schema.EncodeVersion(record)) // without spread index keys, as the Python package has it
+			s := w.open(w.api.Table)
+			_, moved := s.SetParent(w.Context(), "user", dynamo.Move{Parent: "b"}, nil)
+			_, set := s.SetCascade(w.Context(), everything, dynamo.Cascade{Policy: store.Yes}, nil)
+			e, err := w.Entity(w.Context(), "user")
+			w.must(err)
+			if e.Parent != want[0] || (moved == nil) != (want[0] == "b") || (set == nil) != (want[1] != "") {
+				t.Errorf("%s: the parent is %s; errors %v, %v", lambda, e.Parent, moved, set)
+			}
+			least := map[string]string{"0.15.9": "0.15.0", "0.16.2": "0.16.0", "0.17.0": "0.17.0"}[lambda]
+			if v, _, err := dynamo.ReadVersion(w.Context(), dynamo.Options{API: w.api.Table, Table: table}); err != nil || v.ClientMin != least {
+				t.Errorf("%s: the record says %+v, %v", lambda, v, err)
+			}
+		}
 	})
 }
 
