@@ -81,7 +81,7 @@ func (s *Store) ResetBucket(ctx context.Context, r Reset) (Amended, error) {
 // may hold that much more until its period ends. A rate gets at most what it lacks of being
 // full. The rest is as for [Store.ResetBucket].
 //
-// It fails with [store.ErrIncompatible] if the aggregator of the table is one of the Python
+// It fails with a [*VersionError] if the aggregator of the table is one of the Python
 // package before 0.17.0, which would take away what a quota was topped up by. Clients before
 // that version cannot use the table any more after a quota was topped up.
 func (s *Store) TopUpBucket(ctx context.Context, t TopUp) (Amended, error) {
@@ -182,7 +182,7 @@ func (s *Store) carryOut(ctx context.Context, op string, am *amendment) (upkeep.
 // transaction: at most as many items as [store.MaxShards], and two.
 func (s *Store) sendAmendment(ctx context.Context, op string, am *amendment, refills []*store.Refill, given upkeep.Given) (store.Joint, error) {
 	if slices.ContainsFunc(refills, raises) {
-		if err := s.requireTopUps(ctx); err != nil {
+		if err := s.require(ctx, gateTopUps); err != nil {
 			return store.Joint{}, err
 		}
 	}
@@ -239,16 +239,4 @@ func (am *amendment) isSame(done *schema.Operation) bool {
 		return true
 	}
 	return maps.EqualFunc(done.Amounts, am.asked, func(given, asked int64) bool { return am.kind == schema.OperationReset || given <= asked })
-}
-
-// requireTopUps checks that whatever else writes to the table knows that quotas are topped up.
-func (s *Store) requireTopUps(ctx context.Context) error {
-	if s.hasTopUps.Load() {
-		return nil
-	}
-	err := s.requireVersion(ctx, "allow top-ups of quotas", "0.17.0", "would take away what a quota was topped up by")
-	if err == nil {
-		s.hasTopUps.Store(true)
-	}
-	return err
 }

@@ -352,10 +352,11 @@ func TestTopUpsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 		}
 		record("0.16.2") // without spread index keys, as the Python package has it
 		old := w.Open(dynamo.Options{})
-		if _, err := old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 1})); !errors.Is(err, store.ErrIncompatible) || !strings.Contains(err.Error(), "0.16.2") {
+		_, err := old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 1}))
+		if wrong := (*dynamo.VersionError)(nil); !errors.As(err, &wrong) || !errors.Is(err, store.ErrIncompatible) || wrong.Version != "0.16.2" || wrong.Least != "0.17.0" {
 			t.Errorf("an old aggregator: %v", err)
 		}
-		_, err := old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rate": 1}))
+		_, err = old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rate": 1}))
 		w.Must(err)
 		_, err = old.ResetBucket(t.Context(), resetOf("", "rate"))
 		w.Must(err)

@@ -51,7 +51,7 @@ func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress 
 		return Switched{}, err
 	}
 	op := "move " + entity
-	if err := s.requireVersion(ctx, op, "0.17.0", "would take the former parent for the present one"); err != nil {
+	if err := s.require(ctx, gateMoves); err != nil {
 		return Switched{}, err
 	}
 	all := store.ConfigKey{Entity: entity, Resource: store.DefaultResource}

@@ -39,7 +39,7 @@ func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, p
 		return Switched{}, err
 	}
 	const op = "set the cascade policy"
-	if err := s.requireVersion(ctx, op, "0.16.0", "would give shards that it makes the entity's own setting"); err != nil {
+	if err := s.require(ctx, gateCascade); err != nil {
 		return Switched{}, err
 	}
 	p := policy{

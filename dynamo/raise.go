@@ -128,36 +128,6 @@ func changeRecord(ctx context.Context, c *conn.Conn, op string, change func(item
 	return schema.Version{}, fmt.Errorf("%s: %w: try again", op, store.ErrConflict)
 }
 
-// requireVersion checks that the aggregator of the table has at least a version, and has older
-// clients refused from now on, as the peer does. otherwise is what an older one would do. On a
-// table with spread index keys, there are no clients of the peer.
-func (s *Store) requireVersion(ctx context.Context, op, least, otherwise string) error {
-	if s.isSpread {
-		return nil
-	}
-	key := schema.VersionKey()
-	items, err := s.conn.BatchGet(ctx, op, []schema.Key{key}, true) // as Open: with its permission
-	if err != nil || items[key] == nil {
-		return err
-	}
-	v, want := versionOf(schema.DecodeVersion(items[key])), Versions{ClientMin: least}
-	next, err := raise(v, want)
-	switch {
-	case err != nil:
-		return err
-	case v.Lambda != "" && v.lambdaIsBelow(least):
-		return fmt.Errorf("%w: its aggregator has the version %s, and %s: upgrade the aggregator to %s or later", store.ErrIncompatible, v.Lambda, otherwise, least)
-	case next == v:
-		return nil
-	}
-	_, err = changeRecord(ctx, s.conn, op, func(_ item, was schema.Version) (schema.Version, error) {
-		v, err := raise(versionOf(was), want)
-		was.ClientMin = v.ClientMin
-		return was, err
-	})
-	return err
-}
-
 // raise returns v with the versions of to that are higher.
 func raise(v Version, to Versions) (Version, error) {
 	if v.Schema == "" {

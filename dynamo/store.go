@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -97,7 +96,7 @@ type Store struct {
 
 	retention retention
 	counts    counts
-	hasTopUps atomic.Bool // the version record allows top-ups of quotas
+	gates     sync.Map // of each gate that the version record has passed, true
 
 	// The constant parts of bucket writes, by their operations.
 	takes, refills, adjusts expression.Cache
