@@ -95,9 +95,9 @@ type Store struct {
 	// opened (ADR 041).
 	isSpread bool
 
-	retention retention
-	counts    counts
-	hasTopUps atomic.Bool // the version record allows top-ups of quotas
+	retention  retention
+	counts     counts
+	hasClients atomic.Bool // the version record refuses clients that are too old for soft limits, for instance
 
 	// The constant parts of bucket writes, by their operations.
 	takes, refills, adjusts expression.Cache

@@ -156,7 +156,8 @@ type limitDocument struct {
 
 // An entryDocument says when a limit has other parameters, and which.
 type entryDocument struct {
-	Cron         string  `json:"cron" yaml:"cron"`
+	Cron         string  `json:"cron,omitempty" yaml:"cron,omitempty"`
+	Until        string  `json:"until,omitempty" yaml:"until,omitempty"`
 	Zone         string  `json:"tz" yaml:"tz"`
 	Scale        float64 `json:"scale,omitempty" yaml:"scale,omitempty"`
 	Capacity     int64   `json:"capacity,omitempty" yaml:"capacity,omitempty"`
@@ -170,9 +171,17 @@ func entriesOf(s *store.Schedule) (entries []entryDocument) {
 		return nil
 	}
 	for _, c := range s.Changes() {
-		entries = append(entries, entryDocument{c.Cron, s.Zone(), float64(c.Permille) / 1000, c.Capacity, c.Amount, c.Seconds})
+		entries = append(entries, entryDocument{c.Cron, endOf(c), s.Zone(), float64(c.Permille) / 1000, c.Capacity, c.Amount, c.Seconds})
 	}
 	return entries
+}
+
+// endOf is when an entry ends by itself, "" if it does not.
+func endOf(c store.ScheduleEntry) string {
+	if c.Until == 0 {
+		return ""
+	}
+	return time.UnixMilli(c.Until).UTC().Format(time.RFC3339Nano)
 }
 
 // A resetDocument says when a quota renews.

@@ -14,15 +14,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// fewBuckets is how many buckets a switch may concern before the command asks.
-const fewBuckets = 10
-
 // A setSwitch command sets or removes the switch of a level.
 type setSwitch struct {
 	levelCommand
 	to      dynamo.Switch
 	until   string
-	confirm *Confirmation
+	follows *Following
 }
 
 // Switches are the commands that set and remove the switch of a level of a kind: those of
@@ -32,24 +29,22 @@ func (a *App) Switches(of limiter.Level) []*cobra.Command {
 	if of == limiter.LevelResource {
 		noun, example = "a resource", "zae-limiter resource %s gpt-4"
 	}
-	const reach = "\n\nBuckets that exist follow before the command returns. If there are more than ten, the\n" +
-		"command says how many, and asks first."
 	line := func(name, more string) string { return "  " + fmt.Sprintf(example, name) + more }
 	return []*cobra.Command{
 		a.setsSwitch(of, store.Yes, &cobra.Command{
 			Use: "disable", Short: "Refuse all requests of " + noun,
-			Long:    "Refuse all requests of " + noun + ", of every client, from its next request on." + reach,
+			Long:    "Refuse all requests of " + noun + ", of every client, from its next request on." + Reach,
 			Example: line("disable", " --reason abuse") + "\n" + line("disable", " --until 2h"),
 		}),
 		a.setsSwitch(of, store.No, &cobra.Command{
 			Use: "enable", Short: "Serve " + noun + ", whatever later levels disable",
 			Long: "Serve " + noun + ", whatever later levels disable: limits hold as usual. To undo disable,\n" +
-				"use clear." + reach,
+				"use clear." + Reach,
 			Example: line("enable", ""),
 		}),
 		a.setsSwitch(of, store.Inherit, &cobra.Command{
 			Use: "clear", Short: "Undo disable and enable of " + noun + "; the next level then decides",
-			Long:    "Undo disable and enable of " + noun + ". The next level then decides." + reach,
+			Long:    "Undo disable and enable of " + noun + ". The next level then decides." + Reach,
 			Example: line("clear", ""),
 		}),
 	}
@@ -63,11 +58,9 @@ func (a *App) setsSwitch(of limiter.Level, p store.Policy, cmd *cobra.Command) *
 		r.Usage = "`resource` concerned. By default it is every resource for which\nthe entity has no switch of its own"
 	}
 	if p != store.Inherit {
-		cmd.Flags().StringVar(&o.until, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
+		bindUntil(cmd, &o.until)
 	}
-	cmd.Flags().Var(Named(&o.to.Reason), "reason", "why, in your words, for the audit event")
-	o.confirm = a.Confirmation(cmd)
-	a.BindPrincipal(cmd)
+	o.follows = a.Follows(cmd, &o.to.Reason)
 	return a.Prints(cmd, SwitchResult{})
 }
 
@@ -78,6 +71,11 @@ func (o *setSwitch) Validate() (err error) {
 	}
 	o.to.Until, err = parseUntil(o.until, o.app.Clock())
 	return err
+}
+
+// bindUntil adds the flag --until, which [parseUntil] reads.
+func bindUntil(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
 }
 
 // parseUntil reads the flag --until: an instant, a date, a weekday or a duration.
@@ -126,50 +124,25 @@ type SwitchResult struct {
 	Disabled *bool      `json:"disabled"`
 	EndsAt   *time.Time `json:"switch_ends_at"` // when that ends by itself; null if it does not
 	// Buckets count those that follow.
-	Buckets SwitchedBuckets `json:"buckets"`
-}
-
-// SwitchedBuckets count the buckets that follow a change of a switch.
-type SwitchedBuckets struct {
-	Reached int `json:"reached"` // buckets that follow
-	Changed int `json:"changed"` // of those reached, how many were different
+	Buckets FollowingBuckets `json:"buckets"`
 }
 
 // Run changes the switch.
 func (o *setSwitch) Run(ctx context.Context) error {
-	s, err := o.app.Store(ctx)
-	if err != nil {
-		return err
-	}
-	n, err := s.CountBuckets(ctx, o.key)
-	if err != nil {
-		return err
-	}
-	if n > fewBuckets {
-		if err := o.confirm.Validate(); err != nil {
-			return &UsageError{fmt.Errorf("%d buckets follow: %w", n, err)}
-		}
-		if err := o.confirm.Ask(ctx, fmt.Sprintf("%s, so that %d buckets follow?", o.change(), n)); err != nil {
-			return err
-		}
-	}
-	done, err := s.SetSwitch(ctx, o.key, o.to, func(sofar dynamo.Switched) {
-		const every = 100
-		if o.app.Terminal && sofar.Reached%every == 0 {
-			o.app.Notef("%d of %d buckets", sofar.Reached, max(n, sofar.Reached))
-		}
+	done, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
+		return s.SetSwitch(ctx, o.key, o.to, progress)
 	})
 	if err != nil {
 		return err
 	}
-	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource}
+	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource, Buckets: done}
 	r.Disabled, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
 	if until := o.to.Until.UTC(); !until.IsZero() {
 		r.EndsAt = &until
 	}
-	r.Buckets = SwitchedBuckets(done)
 	return o.app.Print(r, func(w *strings.Builder) {
-		fmt.Fprintf(w, "%s\nbuckets that follow: %d, of which %d were different\n", o.outcome(), done.Reached, done.Changed)
+		w.WriteString(o.outcome() + "\n")
+		done.Text(w)
 	})
 }
 
@@ -201,13 +174,9 @@ func (o *setSwitch) end() string {
 
 // SwitchOf is the switch of a level in JSON.
 func SwitchOf(s store.Switch) (disabled *bool, until *time.Time) {
-	if s.Policy == store.Inherit {
-		return nil, nil
-	}
-	is := s.Policy == store.Yes
-	if s.Until != 0 {
+	if s.Policy != store.Inherit && s.Until != 0 {
 		t := time.UnixMilli(s.Until).UTC()
 		until = &t
 	}
-	return &is, until
+	return policyOf(s.Policy), until
 }

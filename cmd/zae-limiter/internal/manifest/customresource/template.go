@@ -93,7 +93,12 @@ func levelProperties(l manifest.Level) map[string]any {
 // scheduleProperty is a schedule as the peer's template has it.
 func scheduleProperty(s *store.Schedule) (entries []map[string]any) {
 	for _, c := range s.Changes() {
-		entry := map[string]any{"Cron": c.Cron, "Tz": s.Zone()}
+		entry := map[string]any{"Tz": s.Zone()}
+		if c.Until != 0 {
+			entry["Until"] = time.UnixMilli(c.Until).UTC().Format(time.RFC3339Nano)
+		} else {
+			entry["Cron"] = c.Cron
+		}
 		if c.Permille != 0 {
 			entry["Scale"] = json.Number(c.Scale())
 		}
