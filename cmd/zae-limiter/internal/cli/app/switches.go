@@ -14,12 +14,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
+// fewBuckets is how many buckets a switch may concern before the command asks.
+const fewBuckets = 10
+
 // A setSwitch command sets or removes the switch of a level.
 type setSwitch struct {
 	levelCommand
 	to      dynamo.Switch
 	until   string
-	follows *Following
+	confirm *Confirmation
 }
 
 // Switches are the commands that set and remove the switch of a level of a kind: those of
@@ -29,22 +32,24 @@ func (a *App) Switches(of limiter.Level) []*cobra.Command {
 	if of == limiter.LevelResource {
 		noun, example = "a resource", "zae-limiter resource %s gpt-4"
 	}
+	const reach = "\n\nBuckets that exist follow before the command returns. If there are more than ten, the\n" +
+		"command says how many, and asks first."
 	line := func(name, more string) string { return "  " + fmt.Sprintf(example, name) + more }
 	return []*cobra.Command{
 		a.setsSwitch(of, store.Yes, &cobra.Command{
 			Use: "disable", Short: "Refuse all requests of " + noun,
-			Long:    "Refuse all requests of " + noun + ", of every client, from its next request on." + Reach,
+			Long:    "Refuse all requests of " + noun + ", of every client, from its next request on." + reach,
 			Example: line("disable", " --reason abuse") + "\n" + line("disable", " --until 2h"),
 		}),
 		a.setsSwitch(of, store.No, &cobra.Command{
 			Use: "enable", Short: "Serve " + noun + ", whatever later levels disable",
 			Long: "Serve " + noun + ", whatever later levels disable: limits hold as usual. To undo disable,\n" +
-				"use clear." + Reach,
+				"use clear." + reach,
 			Example: line("enable", ""),
 		}),
 		a.setsSwitch(of, store.Inherit, &cobra.Command{
 			Use: "clear", Short: "Undo disable and enable of " + noun + "; the next level then decides",
-			Long:    "Undo disable and enable of " + noun + ". The next level then decides." + Reach,
+			Long:    "Undo disable and enable of " + noun + ". The next level then decides." + reach,
 			Example: line("clear", ""),
 		}),
 	}
@@ -58,9 +63,11 @@ func (a *App) setsSwitch(of limiter.Level, p store.Policy, cmd *cobra.Command) *
 		r.Usage = "`resource` concerned. By default it is every resource for which\nthe entity has no switch of its own"
 	}
 	if p != store.Inherit {
-		bindUntil(cmd, &o.until)
+		cmd.Flags().StringVar(&o.until, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
 	}
-	o.follows = a.Follows(cmd, &o.to.Reason)
+	cmd.Flags().Var(Named(&o.to.Reason), "reason", "why, in your words, for the audit event")
+	o.confirm = a.Confirmation(cmd)
+	a.BindPrincipal(cmd)
 	return a.Prints(cmd, SwitchResult{})
 }
 
@@ -71,11 +78,6 @@ func (o *setSwitch) Validate() (err error) {
 	}
 	o.to.Until, err = parseUntil(o.until, o.app.Clock())
 	return err
-}
-
-// bindUntil adds the flag --until, which [parseUntil] reads.
-func bindUntil(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
 }
 
 // parseUntil reads the flag --until: an instant, a date, a weekday or a duration.
@@ -124,25 +126,50 @@ type SwitchResult struct {
 	Disabled *bool      `json:"disabled"`
 	EndsAt   *time.Time `json:"switch_ends_at"` // when that ends by itself; null if it does not
 	// Buckets count those that follow.
-	Buckets FollowingBuckets `json:"buckets"`
+	Buckets SwitchedBuckets `json:"buckets"`
+}
+
+// SwitchedBuckets count the buckets that follow a change of a switch.
+type SwitchedBuckets struct {
+	Reached int `json:"reached"` // buckets that follow
+	Changed int `json:"changed"` // of those reached, how many were different
 }
 
 // Run changes the switch.
 func (o *setSwitch) Run(ctx context.Context) error {
-	done, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
-		return s.SetSwitch(ctx, o.key, o.to, progress)
+	s, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := s.CountBuckets(ctx, o.key)
+	if err != nil {
+		return err
+	}
+	if n > fewBuckets {
+		if err := o.confirm.Validate(); err != nil {
+			return &UsageError{fmt.Errorf("%d buckets follow: %w", n, err)}
+		}
+		if err := o.confirm.Ask(ctx, fmt.Sprintf("%s, so that %d buckets follow?", o.change(), n)); err != nil {
+			return err
+		}
+	}
+	done, err := s.SetSwitch(ctx, o.key, o.to, func(sofar dynamo.Switched) {
+		const every = 100
+		if o.app.Terminal && sofar.Reached%every == 0 {
+			o.app.Notef("%d of %d buckets", sofar.Reached, max(n, sofar.Reached))
+		}
 	})
 	if err != nil {
 		return err
 	}
-	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource, Buckets: done}
+	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource}
 	r.Disabled, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
 	if until := o.to.Until.UTC(); !until.IsZero() {
 		r.EndsAt = &until
 	}
+	r.Buckets = SwitchedBuckets(done)
 	return o.app.Print(r, func(w *strings.Builder) {
-		w.WriteString(o.outcome() + "\n")
-		done.Text(w)
+		fmt.Fprintf(w, "%s\nbuckets that follow: %d, of which %d were different\n", o.outcome(), done.Reached, done.Changed)
 	})
 }
 
@@ -174,9 +201,13 @@ func (o *setSwitch) end() string {
 
 // SwitchOf is the switch of a level in JSON.
 func SwitchOf(s store.Switch) (disabled *bool, until *time.Time) {
-	if s.Policy != store.Inherit && s.Until != 0 {
+	if s.Policy == store.Inherit {
+		return nil, nil
+	}
+	is := s.Policy == store.Yes
+	if s.Until != 0 {
 		t := time.UnixMilli(s.Until).UTC()
 		until = &t
 	}
-	return policyOf(s.Policy), until
+	return &is, until
 }

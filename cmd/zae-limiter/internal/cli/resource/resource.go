@@ -23,8 +23,7 @@ func New(a *app.App) *cobra.Command {
 		a.DeletesLimits(limiter.LevelResource, &cobra.Command{
 			Use: "delete-defaults", Short: "Delete the default limits of a resource; the system's then apply",
 		}),
-		newList(a), a.SetsCascade(limiter.LevelResource))
-	cmd.AddCommand(a.Raises(limiter.LevelResource))
+		newList(a))
 	cmd.AddCommand(a.Switches(limiter.LevelResource)...)
 	return cmd
 }

@@ -45,7 +45,7 @@ func parse(raw json.RawMessage, name, namespace string) (*manifest.Manifest, err
 	}
 	all["Name"], all["Namespace"] = name, namespace
 	limits := names(fields(map[string]shape{
-		"": number, "ResetSchedule": items(fields(nil)), "Schedule": items(fields(map[string]shape{"": number, "Cron": nil, "Until": nil, "Tz": nil, "Scale": decimal})),
+		"": number, "Soft": boolean, "ResetSchedule": items(fields(nil)), "Schedule": items(fields(map[string]shape{"": number, "Cron": nil, "Tz": nil, "Scale": decimal})),
 	}))
 	level := fields(map[string]shape{"Limits": limits})
 	text, err := json.Marshal(fields(map[string]shape{
@@ -122,6 +122,17 @@ func number(v any) any {
 		return json.Number(digits)
 	}
 	return json.Number("0")
+}
+
+// boolean turns a string that is a boolean into one.
+func boolean(v any) any {
+	switch v {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	return v
 }
 
 // decimal turns a string that is a decimal number into one.
