@@ -40,8 +40,8 @@ func PerDay(name string, rate int64, opts ...LimitOption) Limit {
 
 // Quota is a limit of amount tokens for each period of a calendar: when a period begins, the
 // quota is renewed as a whole, and it earns nothing until the next one. See [ParseRenewal].
-func Quota(name string, amount int64, renews *Renewal) Limit {
-	return Limit{Name: name, Capacity: amount, Renews: renews}
+func Quota(name string, amount int64, renews *Renewal, opts ...LimitOption) Limit {
+	return with(Limit{Name: name, Capacity: amount, Renews: renews}, opts)
 }
 
 // ParseRenewal reads when a quota renews, in the time zone of an IANA name; "" is UTC. One or
@@ -57,6 +57,9 @@ func Quota(name string, amount int64, renews *Renewal) Limit {
 //
 // All but the last may end in a time: "day at 06:30". The error is a [*ValidationError].
 func ParseRenewal(text, zone string) (*Renewal, error) { return store.ParseRenewal(text, zone) }
+
+// Soft makes a limit count, and never refuse. See [Limit.Soft].
+func Soft() LimitOption { return func(l *Limit) { l.Soft = true } }
 
 // Varies gives a limit other parameters at the times of a schedule. See [ParseSchedule].
 func Varies(schedule *Schedule) LimitOption {
@@ -78,7 +81,11 @@ func ParseSchedule(text, zone string) (*Schedule, error) { return store.ParseSch
 // Custom is a limit of amount tokens every period. The period is a whole number of
 // seconds.
 func Custom(name string, amount int64, period time.Duration, opts ...LimitOption) Limit {
-	l := Limit{Name: name, Capacity: amount, Amount: amount, Period: period}
+	return with(Limit{Name: name, Capacity: amount, Amount: amount, Period: period}, opts)
+}
+
+// with is a limit with options.
+func with(l Limit, opts []LimitOption) Limit {
 	for _, opt := range opts {
 		opt(&l)
 	}

@@ -20,7 +20,8 @@ const Never = plan.Never
 type Status struct {
 	Entity, Resource string
 	// Limit is the limit that the whole bucket enforces, not divided by the number of
-	// shards. If it follows a schedule, this is what it is at the time of the decision.
+	// shards. If it follows a schedule, this is what it is at the time of the decision. A Soft
+	// limit refuses nobody: Exceeded is false, whatever is Available.
 	Limit Limit
 	// Available is the balance in whole tokens, rounded down, after the request's
 	// debit; negative in debt.
@@ -85,6 +86,7 @@ type statusJSON struct {
 	Available     int64    `json:"available"`
 	Requested     int64    `json:"requested"`
 	Exceeded      bool     `json:"exceeded"`
+	Soft          bool     `json:"soft"`
 	RetrySeconds  *float64 `json:"retry_after_seconds"`
 	RetryMillis   *int64   `json:"retry_after_ms"`
 	ResetsAt      *int64   `json:"resets_at_ms,omitempty"`
@@ -106,7 +108,7 @@ func jsonOf(s *Status) statusJSON {
 		ResetsAt: resets,
 		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Kind: kind,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
-		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
+		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, Soft: s.Limit.Soft,
 		RetrySeconds: seconds, RetryMillis: millis,
 	}
 }
@@ -290,6 +292,7 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(plan.InForce(params, now), a.Limit),
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
+	st.Limit.Soft = parts[0].Soft
 	if r := params.Renewal; r != nil {
 		end := r.Next(now)
 		st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond

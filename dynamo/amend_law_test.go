@@ -98,8 +98,8 @@ func (l *ledger) checkAmendment(am *plan.Amendment, images []*store.Image, refil
 			if !ok {
 				continue
 			}
-			if planned, _ := plan.AfterRefill(refills[i]).Limit(a.Limit); (planned.Granted == nil) != (s.Granted == nil) || s.Granted != nil && *planned.Granted != *s.Granted {
-				l.Fatalf("%s of shard %d is granted %+v, want %+v", a.Limit, img.Shard, s.Granted, planned.Granted)
+			if planned, _ := plan.AfterRefill(refills[i]).Limit(a.Limit); planned.Granted() != s.Granted() {
+				l.Fatalf("%s of shard %d is granted %+v, want %+v", a.Limit, img.Shard, s.Granted(), planned.Granted())
 			}
 			if s.Tokens > capacity(after, &s) && s.Renewal == nil {
 				l.Fatalf("%s of shard %d has %d of %d", a.Limit, img.Shard, s.Tokens, capacity(after, &s))

@@ -299,8 +299,8 @@ func TestALooseSplitLeavesATopUp(t *testing.T) {
 			t.Fatalf("split: %+v, %v", joint, err)
 		}
 		s, _ := w.Images("user")[0].Limit("rpd")
-		if s.Granted == nil || s.Granted.TopUp != 15*store.Milli {
-			t.Errorf("the shard was granted %+v", s.Granted)
+		if s.Granted().TopUp != 15*store.Milli {
+			t.Errorf("the shard was granted %+v", s.Granted())
 		}
 		holds(t, w, 50, 75)
 	})

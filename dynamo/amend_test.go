@@ -160,8 +160,8 @@ func TestAmendmentsToMostShards(t *testing.T) {
 		}
 		holds(t, w, 50+got.Amounts["rate"], 560)
 		for _, img := range w.Images("user") {
-			if s, _ := img.Limit("rpd"); s.Granted == nil || s.Granted.TopUp < 15_000 {
-				t.Errorf("shard %d got %+v", img.Shard, s.Granted)
+			if s, _ := img.Limit("rpd"); s.Granted().TopUp < 15_000 {
+				t.Errorf("shard %d got %+v", img.Shard, s.Granted())
 			}
 		}
 		time.Sleep(1100 * time.Millisecond) // the limiter trusts its images for so long

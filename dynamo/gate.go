@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -21,6 +22,7 @@ var (
 	gateTopUps  = gate{"top-ups of quotas", "0.17.0", "take away what a quota was topped up by"}
 	gateCascade = gate{"cascade policies", "0.16.0", "give shards that it makes the entity's own setting"}
 	gateMoves   = gate{"moves to another parent", "0.17.0", "take the former parent for the present one"}
+	gateSoft    = gate{"soft limits", "0.17.0", "not stamp the shards that it makes"}
 )
 
 // A VersionError says that a feature cannot be used, because something else that writes to the
@@ -73,4 +75,12 @@ func (s *Store) require(ctx context.Context, g gate) error {
 	}
 	s.gates.Store(g, true)
 	return nil
+}
+
+// allowSoft requires what a soft limit does for limits that are set at a level, if one is soft.
+func (s *Store) allowSoft(ctx context.Context, limits []store.Limit) error {
+	if !slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Soft }) {
+		return nil
+	}
+	return s.require(ctx, gateSoft)
 }

@@ -71,10 +71,7 @@ func lack(img *store.Image, s *store.LimitState) int64 {
 // capacity is a shard's share of a quota, and what it was topped up by.
 func capacity(img *store.Image, s *store.LimitState) int64 {
 	share := plan.Share(s.Params, img.Shard, img.ShardCount, img.RefilledAt).Capacity
-	if s.Granted != nil {
-		share += s.Granted.TopUp
-	}
-	return share
+	return share + s.Granted().TopUp
 }
 
 // P11 at each write: over any period of a quota, its shards admit what it says. A quota that
@@ -473,8 +470,8 @@ func (l *ledger) grant() bool {
 func (l *ledger) ungranted() {
 	for i := range l.known {
 		for k := 0; l.last(i) != nil && k < len(l.last(i).Limits); k++ {
-			if s := &l.last(i).Limits[k]; s.Granted != nil && s.Granted.Shards != 0 {
-				l.Fatalf("%s of shard %d of %d has a grant of %d", s.Name, i, l.last(i).ShardCount, s.Granted.Shards)
+			if s := &l.last(i).Limits[k]; s.Granted().Shards != 0 {
+				l.Fatalf("%s of shard %d of %d has a grant of %d", s.Name, i, l.last(i).ShardCount, s.Granted().Shards)
 			}
 		}
 	}

@@ -25,6 +25,9 @@ const (
 	// of more than about ten limits is larger than 1 KB. Each kilobyte, even a partial
 	// one, costs every write to the item one write unit.
 	MaxLimits = 32
+	// MaxSoftTake is the maximum number of soft limits that a [Take] debits, or a [Refill] that sets
+	// balances. Any other refill requires less of each limit, and has no such maximum.
+	MaxSoftTake = 12
 )
 
 // Milli is the number of millitokens in a token. Stores keep millitokens.
@@ -35,7 +38,7 @@ const Milli = 1000
 //
 // A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar begins,
 // and earns nothing until the next one. One that Varies is as its schedule says at some times,
-// and as it says itself at all others.
+// and as it says itself at all others. A Soft one refuses nobody.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
 // cover the usual cases. Their capacity equals the rate unless Burst sets it.
@@ -54,20 +57,25 @@ type Limit struct {
 	Renews *Renewal // ADR 044
 	// Varies, if not nil, says when the limit has other parameters, and which. A quota has none.
 	Varies *Schedule // ADR 048
+	// Soft makes the limit count, and never refuse: its balance may fall below zero.
+	Soft bool // ADR 050
 }
 
 // String says in words what the limit allows, like "rpm: 100 every 1m0s" or
 // "rpd: 1000 each day in Europe/Berlin".
 func (l Limit) String() string {
-	if l.Renews != nil {
-		return fmt.Sprintf("%s: %d each %s in %s", l.Name, l.Capacity, l.Renews, l.Renews.Zone())
-	}
 	text := fmt.Sprintf("%s: %d every %v", l.Name, l.Amount, l.Period)
-	if l.Capacity != l.Amount {
+	switch {
+	case l.Renews != nil:
+		text = fmt.Sprintf("%s: %d each %s in %s", l.Name, l.Capacity, l.Renews, l.Renews.Zone())
+	case l.Capacity != l.Amount:
 		text += fmt.Sprintf(", at most %d at once", l.Capacity)
 	}
 	if l.Varies != nil {
 		text += fmt.Sprintf("; %s in %s", l.Varies, l.Varies.Zone())
+	}
+	if l.Soft {
+		text += ", soft"
 	}
 	return text
 }

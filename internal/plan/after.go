@@ -25,7 +25,9 @@ func ImageOf(n *store.Create) *store.Image {
 }
 
 func stateOf(l *store.NewLimit) store.LimitState {
-	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+	s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+	s.SetExtra(store.Extra{SoftUntil: l.SoftUntil})
+	return s
 }
 
 // Debited returns an image as it would be once it had accrued and amounts had been
@@ -38,7 +40,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.Granted = nil
+			s.SetExtra(store.Extra{SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name {
@@ -67,8 +69,8 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 		if behind != nil {
 			tokens += behind[i]
 		}
-		if s.Renewal != nil {
-			continue // nothing is taken ahead of a quota
+		if s.Renewal != nil || s.IsSoft() {
+			continue // nothing is taken ahead of a quota, and nobody waits for a soft limit
 		}
 		if ms, ok := ShareOf(img, &s).Wait(tokens+1, img.RefilledAt, max(now, img.RefilledAt), 1); ok {
 			at = max(at, now+min(ms, ahead))
@@ -125,19 +127,15 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
+	extra := store.Extra{Granted: s.Granted(), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
 	if ch.Renews {
-		s.Granted = nil
+		extra.Granted = store.Granted{}
 	}
-	if ch.TopUp != 0 {
-		granted := store.Granted{TopUp: ch.TopUp}
-		if s.Granted != nil {
-			granted.Shards, granted.TopUp = s.Granted.Shards, s.Granted.TopUp+ch.TopUp
-		}
-		s.Granted = &granted
-	}
+	extra.TopUp += ch.TopUp
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
-		s.Params = ch.Params
+		s.Params, extra.SoftUntil = ch.Params, ch.SoftUntil
 	}
+	s.SetExtra(extra)
 	s.Name = ch.Limit
 	moved := ch.Earned - ch.Debit
 	if moved < 0 {

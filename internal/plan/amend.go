@@ -64,7 +64,7 @@ func remainder(milli int64) int64 { return (milli%store.Milli + store.Milli) % s
 // checkToppedUp fails if a shard would be topped up by more than an item can say.
 func checkToppedUp(img *store.Image, limit string, milli, at int64) error {
 	s, _ := img.Limit(limit)
-	if s.Granted == nil || Renewed(img, &s, at) || s.Granted.TopUp <= store.MaxTokens*store.Milli-milli {
+	if Renewed(img, &s, at) || s.Granted().TopUp <= store.MaxTokens*store.Milli-milli {
 		return nil
 	}
 	return &store.ValidationError{
@@ -136,10 +136,11 @@ func sumOf(numbers []int64) (sum int64) {
 // weightOf is how many shares of a quota a shard has in its period, at an instant.
 func weightOf(img *store.Image, limit string, at int64) int64 {
 	s, _ := img.Limit(limit)
-	if s.Granted == nil || s.Granted.Shards == 0 || Renewed(img, &s, at) {
+	shards := s.Granted().Shards
+	if shards == 0 || Renewed(img, &s, at) {
 		return 1
 	}
-	return int64(max(1, img.ShardCount/s.Granted.Shards))
+	return int64(max(1, img.ShardCount/shards))
 }
 
 // of is what a shard's limit gets; nil if it gets nothing.

@@ -61,7 +61,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		} else {
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
 		}
-		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
+		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, SoftUntil: s.SoftUntil()})
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
 	}
 	donor.Expiry, donor.Validity = RefillExpiry(donor, img.ExpiresAt != 0, now, multiplier), validityOf(donor)
@@ -88,7 +88,10 @@ func paramsOf(s *store.LimitState) store.Params { return s.Params }
 func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
 	capacity := narrowed(img, s, count, img.RefilledAt)
 	trimmed := max(0, s.Tokens-given-capacity)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed, Renews: s.Renewal != nil && !isGranted(s)}
+	ch := store.Change{
+		Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed,
+		Renews: s.Renewal != nil && !isGranted(s), SoftUntil: s.SoftUntil(),
+	}
 	if given > 0 {
 		ch.AtLeast = given + trimmed
 	}
@@ -108,7 +111,10 @@ func narrowed(img *store.Image, s *store.LimitState, count int, now int64) int64
 func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 	part := ShareOf(img, s)
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: isGranted(s) && Renewed(img, s, at)}
+	ch := store.Change{
+		Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned,
+		Renews: isGranted(s) && Renewed(img, s, at), SoftUntil: s.SoftUntil(),
+	}
 	switch {
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens

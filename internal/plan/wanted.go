@@ -83,7 +83,7 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 		case l == nil && w.IsWhole():
 			return true
 		case l == nil:
-		case l.Params() != s.Params:
+		case !isAs(s, l):
 			return true
 		default:
 			found++

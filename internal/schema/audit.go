@@ -134,6 +134,9 @@ func LimitsDetail(limits []store.Limit) types.AttributeValue {
 		if l.Varies != nil {
 			of["schedule"] = scheduleDetail(l.Varies)
 		}
+		if l.Soft {
+			of[FieldSoft] = Bool(true)
+		}
 		list[i] = Map(of)
 	}
 	return &types.AttributeValueMemberL{Value: list}

@@ -33,8 +33,8 @@ type limitScan struct {
 	// renews is when the limit renews, and varies when it has other parameters, as the item has it for
 	// the limit alone; "" if it has nothing.
 	renews, varies string
-	// granted is what the item has, for a quota.
-	granted store.Granted
+	// extra is what the item has. Its grant is for a quota.
+	extra store.Extra
 	// gained is what the limit consumed in the hour that was closed last.
 	gained int64
 	// bad is an unreadable attribute, the first by name. It matters only if the limit
@@ -341,11 +341,15 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.seen |= isSession
 	case FieldGrantCount:
 		n, ok := v.integer()
-		l.granted.Shards = int(max(n, 0))
+		l.extra.Shards = int(max(n, 0))
 		return ok && n <= MaxShards
 	case FieldToppedUp:
-		l.granted.TopUp, ok = v.integer()
-		return ok && 0 <= l.granted.TopUp && l.granted.TopUp <= maxMilli
+		l.extra.TopUp, ok = v.integer()
+		return ok && 0 <= l.extra.TopUp && l.extra.TopUp <= maxMilli
+	case FieldSoft:
+		if l.extra.SoftUntil, ok = v.integer(); !ok || l.extra.SoftUntil <= 0 {
+			l.extra.SoftUntil = -1 // it is there, and has passed: versions before the peer's release wrote true
+		}
 	}
 	return true
 }
@@ -380,6 +384,10 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 		if !s.decodeSchedule(l) {
 			img.Features |= store.Scheduled
 		}
+		if l.Renewal == nil {
+			l.extra.Granted = store.Granted{}
+		}
+		l.SetExtra(l.extra)
 		exist = append(exist, *l)
 	}
 	if len(exist) > store.MaxLimits {
@@ -401,12 +409,8 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 		return false
 	}
 	l.Renewal = r
-	if l.granted.Shards == max(s.img.ShardCount, 1) {
-		l.granted.Shards = 0
-	}
-	if l.granted != (store.Granted{}) {
-		granted := l.granted
-		l.Granted = &granted
+	if l.extra.Shards == max(s.img.ShardCount, 1) {
+		l.extra.Shards = 0
 	}
 	return true
 }
@@ -513,5 +517,8 @@ func putLimit(item Item, l *store.NewLimit, shards int) {
 	if l.Varies != nil {
 		code, zone := EncodeSchedule(l.Varies)
 		item[LimitAttr(l.Limit, FieldSched)], item[SchedTZ] = S(code), S(zone)
+	}
+	if l.SoftUntil != 0 {
+		item[LimitAttr(l.Limit, FieldSoft)] = N(l.SoftUntil)
 	}
 }

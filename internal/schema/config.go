@@ -44,6 +44,9 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	putPolicy(item, Cascade, c.Cascade)
 	for _, l := range c.Limits {
 		item[configPrefix+l.Name+"_"+FieldCapacity] = N(l.Capacity)
+		if l.Soft {
+			item[configPrefix+l.Name+"_"+FieldSoft] = Bool(true)
+		}
 		if l.Renews != nil {
 			code, zone := EncodeRenewal(l.Renews)
 			item[configPrefix+l.Name+"_"+FieldRSched], item[SchedTZ] = S(code), S(zone)
@@ -149,12 +152,6 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		l.window = l.window || prefix == windowPrefix
 		l.plain = l.plain || prefix == configPrefix
-		switch field {
-		case FieldRSched:
-			l.renews = str(v)
-		case FieldSched:
-			l.varies = str(v)
-		}
 		feature, ok := l.decode(field, v)
 		if !ok {
 			return nil, corrupt(item, attr, badNumber)
@@ -200,10 +197,15 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature store
 			return 0, false
 		}
 		l.Period = time.Duration(seconds) * time.Second
+	case FieldRSched:
+		l.renews = str(v)
+	case FieldSched:
+		l.varies = str(v)
 	case FieldResetAfter:
 		return store.Quota, true
 	case FieldSoft:
-		return store.Soft, true
+		b, isBool := v.(*types.AttributeValueMemberBOOL)
+		l.Soft = isBool && b.Value
 	}
 	return 0, true
 }

@@ -105,8 +105,8 @@ func TestGrantsAndTopUps(t *testing.T) {
 			continue
 		}
 		var got store.Granted
-		if s, _ := img.Limit(c.limit); s.Granted != nil {
-			got = *s.Granted
+		if s, ok := img.Limit(c.limit); ok {
+			got = s.Granted()
 		}
 		if want := (store.Granted{Shards: c.grant, TopUp: c.topUp}); got != want {
 			t.Errorf("%s: granted %+v, want %+v", name, got, want)

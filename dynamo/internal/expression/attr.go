@@ -79,6 +79,7 @@ var (
 	schedule = fieldOf(schema.FieldSched)
 	grant    = fieldOf(schema.FieldGrantCount)
 	topUp    = fieldOf(schema.FieldToppedUp)
+	soft     = fieldOf(schema.FieldSoft)
 	resets   = fieldOf(schema.FieldResets)
 )
 
@@ -114,6 +115,9 @@ func (l Limit) Grant() Attr { return l.attr(grant) }
 
 // TopUp is what somebody has added to a quota for its period.
 func (l Limit) TopUp() Attr { return l.attr(topUp) }
+
+// Soft is the stamp of a soft limit.
+func (l Limit) Soft() Attr { return l.attr(soft) }
 
 // Resets counts the operators' resets of a quota.
 func (l Limit) Resets() Attr { return l.attr(resets) }

@@ -12,6 +12,7 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		owner            = 50
 		perQuota, texts  = 16, 2 // the names of its calendar's and its grant's attributes, without the limit's
 		perSchedule      = 8     // the name of its attribute, without the limit's
+		perSoft          = 15    // the name of its stamp's attribute, without the limit's, and the stamp
 		perZone          = 18    // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
@@ -30,6 +31,9 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		if l.Varies != nil {
 			zone = l.Varies.Zone()
 			bytes += perSchedule + len(l.Name) + len(l.Varies.Encode())
+		}
+		if l.Soft {
+			bytes += perSoft + len(l.Name)
 		}
 	}
 	if zone != "" {

@@ -87,12 +87,13 @@ type digested struct {
 	Period           time.Duration
 	Renews, Zone     string `json:",omitempty"`
 	Varies           string `json:",omitempty"`
+	Soft             bool   `json:",omitempty"`
 }
 
 func digestOf(limits []store.Limit) string {
 	all := make([]digested, len(limits))
 	for i, l := range limits {
-		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft}
 		if l.Renews != nil {
 			all[i].Renews, all[i].Zone = l.Renews.String(), l.Renews.Zone()
 		}
@@ -163,6 +164,7 @@ type limitDocument struct {
 	Quota         int64           `json:"quota,omitempty" yaml:"quota,omitempty"`
 	Renews        string          `json:"renews,omitempty" yaml:"renews,omitempty"`
 	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
+	Soft          bool            `json:"soft,omitempty" yaml:"soft,omitempty"`
 }
 
 // An entryDocument says when a limit has other parameters, and which.
@@ -203,13 +205,13 @@ type resetDocument struct {
 
 func documentOf(l *store.Limit) limitDocument {
 	if l.Renews == nil {
-		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies)}
+		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies), Soft: l.Soft}
 	}
 	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
 	if len(patterns) == 0 {
-		return limitDocument{Quota: l.Capacity, Renews: l.Renews.String(), Zone: zone}
+		return limitDocument{Quota: l.Capacity, Renews: l.Renews.String(), Zone: zone, Soft: l.Soft}
 	}
-	d := limitDocument{Capacity: l.Capacity}
+	d := limitDocument{Capacity: l.Capacity, Soft: l.Soft}
 	for _, pattern := range patterns {
 		d.ResetSchedule = append(d.ResetSchedule, resetDocument{pattern, zone})
 	}

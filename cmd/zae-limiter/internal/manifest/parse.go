@@ -31,7 +31,7 @@ const maxLevels = 200_000
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
-var unsupported = []string{"cascade", "reset_after_seconds", "schedule", "schedules", "soft"}
+var unsupported = []string{"cascade", "reset_after_seconds", "schedule", "schedules"}
 
 // form is what a file of a manifest is, for messages.
 var form = yamlfile.Form{
@@ -238,6 +238,7 @@ func (r *reader) quota(name string, p place) store.Limit {
 		"quota":  func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
 		"renews": func(p place) { at, words = p, r.text(p) },
 		"zone":   func(p place) { in, zone = p, r.text(p) },
+		"soft":   func(p place) { l.Soft = r.Bool(p) },
 	})
 	if !p.Has("quota") {
 		r.Find(p, "the quota is missing: give quota: 1000, for instance")
@@ -259,6 +260,7 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 	at := p
 	r.Fields(p, map[string]func(place){
 		"capacity": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"soft":     func(p place) { l.Soft = r.Bool(p) },
 		"refill_amount": func(p place) {
 			if n, ok := r.Number(p, 0, store.MaxTokens); ok && n > 0 {
 				r.Find(p, "a limit refills or resets: remove refill_amount, or reset_schedule")
@@ -315,6 +317,7 @@ func (r *reader) rated(name string, p place) store.Limit {
 		"rate":     func(p place) { l.Amount, l.Period = r.rate(p) },
 		"burst":    func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
 		"schedule": func(p place) { l.Varies = r.schedule(p) },
+		"soft":     func(p place) { l.Soft = r.Bool(p) },
 	})
 	if !p.Has("rate") {
 		r.Find(p, "the rate is missing: give rate: 100/min, for instance")
@@ -351,6 +354,7 @@ func (r *reader) filled(name string, p place) store.Limit {
 		"refill_period": func(p place) { seconds = r.number(p, int64(store.MaxPeriod/time.Second)) },
 		"burst":         func(p place) { burst = r.number(p, store.MaxTokens) },
 		"schedule":      func(p place) { l.Varies = r.schedule(p) },
+		"soft":          func(p place) { l.Soft = r.Bool(p) },
 		"rate": func(place) {
 			r.Find(p, "give rate and burst, or capacity, refill_amount and refill_period, and not both: rate says how many tokens there are for each period")
 		},

@@ -78,12 +78,14 @@ func levelProperties(l manifest.Level) map[string]any {
 	}
 	limits := map[string]any{}
 	for _, limit := range l.Limits {
-		if r := limit.Renews; r != nil {
-			limits[limit.Name] = map[string]any{"Quota": limit.Capacity, "Renews": r.String(), "Zone": r.Zone()}
-			continue
-		}
 		of := map[string]any{
 			"Capacity": limit.Capacity, "RefillAmount": limit.Amount, "RefillPeriod": int64(limit.Period / time.Second),
+		}
+		if r := limit.Renews; r != nil {
+			of = map[string]any{"Quota": limit.Capacity, "Renews": r.String(), "Zone": r.Zone()}
+		}
+		if limit.Soft {
+			of["Soft"] = true
 		}
 		if limit.Varies != nil {
 			of["Schedule"] = scheduleProperty(limit.Varies)
