@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -293,7 +294,7 @@ func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refu
 	}
 	e := newRefusal(most)
 	demands := e.quote(nil, seen, req, payer)
-	e.wait = laterThan(longestWait(e.Statuses), demands, req.At.Now)
+	e.wait = plan.WaitForAll(demands, req.At.Now, longestWait(e.Statuses))
 	return e, true
 }
 
@@ -311,17 +312,17 @@ func (l *Limiter) recallAll(req, payer *acquire.Request, trust time.Duration) (r
 	if !refused {
 		return nil, true
 	}
-	e, demands := &ExceededError{}, []demand(nil)
+	e, demands := &ExceededError{}, []plan.Demand(nil)
 	for i := range all {
 		demands = e.quote(demands, all[i], req.Part(i), payer.Part(i))
 	}
-	e.wait = laterThan(longestWait(e.Statuses), demands, req.At.Now)
+	e.wait = plan.WaitForAll(demands, req.At.Now, longestWait(e.Statuses))
 	return e, true
 }
 
 // quote adds the status of each limit that a request for one resource names and that the
 // remembered images of the entity's bucket, and of its parent's, have. It adds the demands of those with a schedule.
-func (e *ExceededError) quote(demands []demand, seen [2][]*store.Image, req, payer *acquire.Request) []demand {
+func (e *ExceededError) quote(demands []plan.Demand, seen [2][]*store.Image, req, payer *acquire.Request) []plan.Demand {
 	for i, images := range seen {
 		if len(images) == 0 {
 			continue
@@ -332,7 +333,7 @@ func (e *ExceededError) quote(demands []demand, seen [2][]*store.Image, req, pay
 				a := store.Amount{Limit: limits[k].Name, Milli: tokens * milli}
 				e.Statuses = appendStatus(e.Statuses, &c, a, 0, images, req.At.Now)
 				if limits[k].Varies != nil {
-					demands = demandsOf(demands, &c, []store.Amount{a}, images, req.At.Now)
+					demands = c.Terms.Demands(demands, []store.Amount{a}, false, images, req.At.Now)
 				}
 			}
 		}

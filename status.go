@@ -226,11 +226,11 @@ func verdict(parts []acquire.Part, up time.Duration) error {
 		}
 		return e
 	}
-	var demands []demand
+	var demands []plan.Demand
 	for _, c := range sides {
-		demands = demandsOf(demands, c, c.Terms.Amounts, c.Shards(up), at)
+		demands = c.Terms.Demands(demands, c.Terms.Amounts, c.Granted, c.Shards(up), at)
 	}
-	e.wait = laterThan(longestWait(e.Statuses), demands, at)
+	e.wait = plan.WaitForAll(demands, at, longestWait(e.Statuses))
 	return e
 }
 

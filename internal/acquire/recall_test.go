@@ -266,7 +266,11 @@ func TestLocalRefusalsOfACascade(t *testing.T) {
 				if got := strings.Join(exceeded, ", "); got != tt.exceeded {
 					w.Errorf("exceeded are %q, want %q", got, tt.exceeded)
 				}
-				if diff := cmp.Diff(w.Take(w.NewLimiter(w.Store, limiter.Options{Trust: -1}), tt.ask), refused); diff != "" {
+				asked := w.Take(w.NewLimiter(w.Store, limiter.Options{Trust: -1}), tt.ask)
+				if asked == nil || asked.RetryAfter() != refused.RetryAfter() {
+					w.Fatalf("the store says %v, memory %v", asked, refused)
+				}
+				if diff := cmp.Diff(asked.Statuses, refused.Statuses); diff != "" {
 					w.Errorf("the store's own refusal differs (-store +memory):\n%s", diff)
 				}
 			})

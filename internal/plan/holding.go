@@ -104,17 +104,6 @@ func Balance(parts []Holding, now int64) int64 {
 	return held
 }
 
-// Return gives back to the parts what was taken of them at an instant: as much as each has room for.
-func Return(parts []Holding, now, milli int64) {
-	for i := range parts {
-		p := &parts[i]
-		held := p.Balance(p.Tokens, p.At, now)
-		room := p.Limit.At(now).Room(held, milli)
-		p.Tokens, p.At = held+room, max(p.At, now)
-		milli -= room
-	}
-}
-
 // WaitFor returns the least time, in whole milliseconds, after which the parts together
 // hold what is needed. Their sum only grows with time until a schedule changes, so in each piece a
 // binary search finds it. It looks at as many pieces as [bucket.Limit.Wait] does.
