@@ -1,10 +1,12 @@
 package sim_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sort"
 	"sync"
+	"testing"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -166,4 +168,20 @@ func (l level) span(from, begun, to int64) (capacity, earned, pieces int64) {
 		pieces++
 	}
 	return capacity, earned, pieces
+}
+
+// TestSimWithTimetables plays a few seeds whose limits follow timetables.
+func TestSimWithTimetables(t *testing.T) {
+	t.Parallel()
+	const seeds = 12
+	for s := uint64(1); s <= seeds; s++ {
+		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
+			t.Parallel()
+			o := oddsOf(s)
+			o.varied = beforeEdge
+			if res := simulate(t, s, o, breakage{}); len(res.violations) > 0 {
+				t.Error(res.report)
+			}
+		})
+	}
 }
