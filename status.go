@@ -130,6 +130,9 @@ type ExceededError struct {
 	// Statuses has every limit that the request named, of the entity and then of its
 	// parent, whether the limit refused or not. Those of each further resource follow.
 	Statuses []Status
+	// wait is how long it takes until all limits admit the request together, if that may be longer than the
+	// longest wait of one of them.
+	wait time.Duration
 }
 
 // newRefusal returns a refusal with room for the statuses of n limits. It makes one
@@ -154,7 +157,9 @@ func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
 // limit's capacity. After a refusal from memory it is exact for the image that the
 // limiter refused on, see [Status]. It covers the parent's limits too, if the limiter
 // could ask for the parent's bucket.
-func (e *ExceededError) RetryAfter() time.Duration { return longestWait(e.Statuses) }
+func (e *ExceededError) RetryAfter() time.Duration {
+	return max(e.wait, longestWait(e.Statuses))
+}
 
 // RetryAfterSeconds is RetryAfter in whole seconds, rounded up, as the header Retry-After
 // takes it. It is not ok if no wait helps: then send no such header.
@@ -231,7 +236,13 @@ func verdict(parts []acquire.Part, up time.Duration) error {
 		for _, c := range sides {
 			e.Statuses = append(e.Statuses, asBefore(c, c.At, up)...)
 		}
+		return e
 	}
+	var demands []plan.Demand
+	for _, c := range sides {
+		demands = c.Terms.Demands(demands, c.Terms.Amounts, c.Granted, c.Shards(up), at)
+	}
+	e.wait = plan.WaitForAll(demands, at, longestWait(e.Statuses))
 	return e
 }
 
