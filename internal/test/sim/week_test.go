@@ -91,7 +91,7 @@ func (w week) pass(t *testing.T) {
 		if want := p.w.earliest(key, req, at) - at; want != e.RetryAfter().Milliseconds() {
 			t.Fatalf("at %v, %v: the wait is to be %v", time.Now(), k, time.Duration(want)*time.Millisecond)
 		}
-		time.Sleep(time.UnixMilli(at+e.RetryAfter().Milliseconds()).Sub(time.Now()) + 1)
+		time.Sleep(time.Until(time.UnixMilli(at+e.RetryAfter().Milliseconds())) + 1)
 		if e.RetryAfter() > longestOf(e) {
 			late++
 		}

@@ -42,7 +42,8 @@ func (p *play) grant() {
 				if c.standsStill() {
 					c = p.operator(len(p.cast))
 				}
-				err, ended := error(nil), make(chan error, 1)
+				var err error
+				ended := make(chan error, 1)
 				p.workers.Go(func() { ended <- c.carryOut(g, try) })
 				select {
 				case err = <-ended:
@@ -87,7 +88,8 @@ func (c *client) carryOut(g *grant, try int) error {
 	k := &call{name: fmt.Sprintf("%s/%s.%d", c.name, g.key, try), kind: administering, client: c, grant: g, req: limiter.Request{Entity: g.entity, Resource: g.resource}}
 	ctx, cancel := context.WithTimeout(k.begin(c.w), storeTimeout)
 	defer cancel()
-	cause, err := dynamo.Cause{Key: g.key}, error(nil)
+	cause := dynamo.Cause{Key: g.key}
+	var err error
 	if g.resets {
 		r := dynamo.Reset{Entity: g.entity, Resource: g.resource, Cause: cause}
 		for name := range g.amounts {
