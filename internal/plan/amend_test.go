@@ -3,6 +3,7 @@ package plan_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -61,6 +62,35 @@ func TestAnAmendmentGoesByTheParametersInForce(t *testing.T) {
 		}
 		if after := plan.AfterRefill(r); after.ValidUntil <= r.RefilledAt || r.RefilledAt < nine+c.after {
 			t.Errorf("%s: valid until %d, stamped %d after nine", name, after.ValidUntil-nine, r.RefilledAt-nine)
+		}
+	}
+}
+
+// A reset after the end of a period makes a limit as full as what it is edited to says, also if that is no quota. The
+// balance is pinned: what others take meanwhile is of the earlier period.
+func TestAResetAfterAPeriodGoesByTheEdit(t *testing.T) {
+	t.Parallel()
+	month, err := store.ParseRenewal("month", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		wanted store.Limit
+		is     int64
+		given  int64
+	}{
+		"no edit":         {store.Limit{Name: "rph", Capacity: 100, Renews: month}, 100_000, 0},
+		"a larger amount": {store.Limit{Name: "rph", Capacity: 150, Renews: month}, 150_000, 0},
+		"a larger rate":   {store.Limit{Name: "rph", Capacity: 150, Amount: 10, Period: time.Hour}, 150_000, 50},
+		"a smaller rate":  {store.Limit{Name: "rph", Capacity: 40, Amount: 10, Period: time.Hour}, 40_000, 0},
+	} {
+		img, _ := byDay(t, "x1", 30_000)
+		img.Limits[0].Params = store.Params{Capacity: 100_000, Period: 1000, Renewal: month}
+		img.ValidUntil = month.Next(img.RefilledAt)
+		am := &plan.Amendment{Resets: true, Amounts: []store.Amount{{Limit: "rph"}}}
+		r, tokens, is := given(t, am, img, &plan.Wanted{Limits: []store.Limit{c.wanted}}, img.ValidUntil)
+		if ch := &r.Changes[0]; is != c.is || tokens != c.given || ch.AtLeast != 30_000 || ch.AtMost != 30_000 {
+			t.Errorf("%s: %d millitokens after %d more tokens, between %d and %d; want %d after %d", name, is, tokens, ch.AtLeast, ch.AtMost, c.is, c.given)
 		}
 	}
 }
