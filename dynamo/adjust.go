@@ -14,7 +14,7 @@ import (
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
 //	       as seen, and tk leaves room for the credit below it; shard_count as seen;
 //	       vu as seen; rf is not before the one seen, and before the end of the period of a
-//	       quota that is credited.
+//	       quota that is credited; ws of a session that is credited is as seen.
 //	       On an item with a peer's features, a debit requires only that cp exists, and
 //	       a credit that vu is as seen, if it was there
 //
@@ -62,6 +62,9 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		case isCredit(d):
 			credits = true
 			w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
+			if d.Tokens != 0 && seen.Opened != 0 {
+				w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened)))
+			}
 		case a.Seen.IsEvaluable():
 			p := newParameters(l, &seen.Params)
 			p.require(w, l)

@@ -185,7 +185,7 @@ func (l *ledger) create() {
 		p := l.wanted.Limits[i].Params()
 		c.Limits = append(c.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: l.wanted.Limits[i].Name, Params: p}, Tokens: p.Capacity})
 	}
-	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(n *store.NewLimit) store.Params { return n.Params })
+	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(n *store.NewLimit) (store.Params, int64) { return n.Params, n.Opened })
 	if _, err := l.store.Create(l.Context(), c); err != nil {
 		l.Fatal(err)
 	}

@@ -16,11 +16,12 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; vu; cp, ra, rp, rsched, sched of changed limits; sched_tz; new limits whole;
+//	SET    rf; ttl; vu; cp, ra, rp, rsched, rsa, sched of changed limits; sched_tz; new limits whole;
+//	       ws and wa of sessions that begin or have ended;
 //	       the owner; shard_count; gc of quotas that get another share, and their tu if an
 //	       operator tops them up
 //	REMOVE disabled, disabled_until; vu, ttl, removed limits whole; tu of quotas that get another
-//	       share; rsched, sched, gc, tu of limits that follow no such calendar any more
+//	       share; rsched, sched, gc, tu, rsa, ws, wa of limits that follow no such calendar any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       tk of every limit within the bounds that keep what it earned whole
@@ -229,6 +230,7 @@ func describeOwner(w *expression.Write, o *store.Owner, seen *store.Image) {
 // operators.
 func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change, terse bool) {
 	describeGrant(w, l, r, c)
+	describeSession(w, l, r.Seen, c)
 	switch {
 	case r.FullSince != 0:
 		describeFill(w, l, c)
@@ -284,6 +286,34 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 	}
 }
 
+// describeSession begins or ends the session of a limit, or makes the limit one.
+//
+// The stamp is the lock: every write that begins a session is a refill, and moves it (ADR 051).
+func describeSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+	was, _ := seen.Limit(c.Limit)
+	next := was.Renewal
+	switch c.Kind {
+	case store.KeepParams:
+	case store.RemoveLimit:
+		return
+	case store.SetParams, store.AddLimit:
+		next = c.Params.Renewal
+		switch seconds := schema.SessionSeconds(next); {
+		case seconds != 0 && seconds != schema.SessionSeconds(was.Renewal):
+			w.Set(l.Session(), l.Number('e', seconds))
+		case seconds == 0 && schema.SessionSeconds(was.Renewal) != 0:
+			w.Remove(l.Session())
+			w.Remove(l.SessionOpened())
+			w.Remove(l.SessionApplied())
+		}
+	}
+	if c.Opened != 0 && schema.SessionSeconds(next) != 0 {
+		at := l.Number('o', c.Opened)
+		w.Set(l.SessionOpened(), at)
+		w.Set(l.SessionApplied(), at)
+	}
+}
+
 // setZone sets the time zone of the calendars that a refill adds or changes. An item has one zone,
 // and so have the limits of a level.
 func setZone(w *expression.Write, r *store.Refill) {
@@ -302,7 +332,8 @@ func setCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *
 	isNew := c.Kind == store.AddLimit
 	if next := c.Params.Renewal; isNew || next != was.Renewal {
 		code, _ := schema.EncodeRenewal(next)
-		setCode(w, l.Renewal(), l, 'z', code, seen.RenewsByDefault, was.Renewal != nil)
+		before, _ := schema.EncodeRenewal(was.Renewal)
+		setCode(w, l.Renewal(), l, 'z', code, seen.RenewsByDefault, before != "")
 	}
 	if next := c.Params.Varies; isNew || next != was.Varies {
 		code, _ := schema.EncodeSchedule(next)

@@ -33,8 +33,8 @@ const Milli = 1000
 // A Limit is a token bucket's configuration: the bucket holds at most Capacity tokens
 // and earns Amount of them, evenly, every Period. A bucket starts full.
 //
-// A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar begins,
-// and earns nothing until the next one. One that Varies is as its schedule says at some times,
+// A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar begins, or
+// with the first use after a session has ended, and earns nothing until the next one. One that Varies is as its schedule says at some times,
 // and as it says itself at all others.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
@@ -59,6 +59,9 @@ type Limit struct {
 // String says in words what the limit allows, like "rpm: 100 every 1m0s" or
 // "rpd: 1000 each day in Europe/Berlin".
 func (l Limit) String() string {
+	if l.Renews != nil && l.Renews.Session() != 0 {
+		return fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Renews)
+	}
 	if l.Renews != nil {
 		return fmt.Sprintf("%s: %d each %s in %s", l.Name, l.Capacity, l.Renews, l.Renews.Zone())
 	}
@@ -89,10 +92,6 @@ func (l Limit) Validate() error {
 		return &ValidationError{
 			Field: field("refill amount"), Value: fmt.Sprintf("%d every %v", l.Amount, l.Period),
 			Reason: "a quota renews as a whole: give no refill",
-		}
-	case l.Renews != nil && l.Renews.Session() != 0:
-		return &ValidationError{
-			Field: field("renewal"), Value: l.Renews.String(), Reason: "this version has no session quotas: give days, weeks, months or a pattern",
 		}
 	case l.Renews != nil && l.Varies != nil:
 		return &ValidationError{
@@ -146,7 +145,8 @@ func ValidateLimits(limits []Limit) error {
 
 // ParseRenewal reads when a quota renews: "day", "week from monday", "month", "month from last
 // day", "day at 06:00" or five fields of cron, for instance; several are separated by ";". zone is
-// a name of the IANA time zone database; "" is UTC. The error is a [*ValidationError].
+// a name of the IANA time zone database; "" is UTC. "session 5h" is five hours from the first use after
+// the last session ended; it has no zone. The error is a [*ValidationError].
 func ParseRenewal(text, zone string) (*Renewal, error) {
 	r, err := calendar.Parse(text, zone)
 	return r, invalidCalendar("renewal", err)
@@ -220,6 +220,10 @@ func NewSchedule(entries []ScheduleEntry, zone string) (*Schedule, error) {
 	return s, invalidCalendar("schedule", err)
 }
 
+// NoSession is when the session of a limit began that has none under way: the first one, or the one
+// that ended. It is so long ago that no session which began then has not ended.
+const NoSession int64 = 1
+
 // Params are the limit's parameters as a bucket item stores them.
 func (l Limit) Params() Params {
 	if l.Renews != nil {
@@ -234,12 +238,15 @@ const quotaPeriod = time.Second
 // ValidUntil is the first instant after another one at which, of the limits of a bucket, a quota's period
 // ends or a schedule changes; 0 if none follows a calendar. Until then an item's parameters are valid.
 // So a take meets a balance of the period in which it comes: its condition is ValidUntil.
-func ValidUntil[L any](at int64, limits []L, params func(*L) Params) (until int64) {
+//
+// A session that has ended stays so until a use opens the next one. Its end is then in the past, so
+// that no take is admitted. opened is when a session began.
+func ValidUntil[L any](at int64, limits []L, params func(*L) (_ Params, opened int64)) (until int64) {
 	for i := range limits {
 		var next int64
-		switch p := params(&limits[i]); {
+		switch p, opened := params(&limits[i]); {
 		case p.Renewal != nil:
-			next = p.Renewal.Next(at)
+			next = p.Renewal.End(opened, at)
 		case p.Varies != nil:
 			next = p.Varies.Piece(at).End
 		}

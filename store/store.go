@@ -191,6 +191,9 @@ type LimitState struct {
 	// because the count has no end. Only the difference between two images of an item
 	// has a meaning. It is exact, by wrap-around, within 64 bits.
 	Consumed int64
+	// Opened is when the session began that the balance is of, if the limit is a session.
+	// [NoSession] is of none.
+	Opened int64
 	// Granted is what a peer or an operator made of the shard's part of a quota until its period
 	// ends; nil, as on nearly every item, if the part is the share.
 	Granted *Granted
@@ -376,6 +379,9 @@ type Change struct {
 	// Resets counts a reset of a quota by an operator.
 	TopUp  int64
 	Resets bool
+	// Opened, if not 0, is when a session begins, or [NoSession] if the session has ended and
+	// the write does not use the next one. 0 leaves it.
+	Opened int64
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
@@ -439,6 +445,7 @@ type NewLimit struct {
 	NamedParams
 	Tokens   int64 // opening balance less what the creation debits
 	Consumed int64
+	Opened   int64 // as in [LimitState]
 }
 
 // A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the

@@ -414,11 +414,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		c.Refused, c.images, c.At = true, []*store.Image{img}, p.Now
 		return true, nil
 	}
-	for i := range n.Limits {
-		limit := &n.Limits[i]
-		limit.Consumed = plan.AmountOf(c.Terms.Amounts, limit.Limit)
-		limit.Tokens -= limit.Consumed
-	}
+	plan.DebitNew(n, c.Terms.Amounts)
 	out, err := wr.Send(ctx, &c.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return wr.Store.Create(ctx, n) })
 	return p.wrote(out, err, true)
 }
@@ -476,7 +472,7 @@ func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 			Tokens:      plan.InForce(p, now).Capacity,
 		})
 	}
-	n.ValidUntil = store.ValidUntil(now, n.Limits, func(l *store.NewLimit) store.Params { return l.Params })
+	plan.DebitNew(n, nil)
 	if c.Terms.Target.Expires {
 		n.ExpiresAt = plan.ExpiresAt(life, now, multiplier)
 	}

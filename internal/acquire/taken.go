@@ -91,7 +91,7 @@ func (t *Taken) of(img *store.Image) *part {
 // returned to this one.
 func (t *Taken) find(img *store.Image) int {
 	for i := range t.parts {
-		if p := t.parts[i].image; p.Shard == img.Shard && plan.NextPeriod(p) == plan.NextPeriod(img) {
+		if p := t.parts[i].image; p.Shard == img.Shard && plan.AreOfSamePeriods(p, img) {
 			return i
 		}
 	}

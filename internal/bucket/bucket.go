@@ -21,6 +21,9 @@
 // methods have for a quota the meaning that they have for other limits: of whatever lies
 // between two instants, one end of a period or many, the bucket is full once.
 //
+// Of a session, Opened says of which period the balance is, and not the stamp. A session
+// that has ended is full until somebody uses it, however far the stamp moves meanwhile.
+//
 // # Schedules
 //
 // A limit that Varies has other parameters at other times. Between two instants it earns what it
@@ -55,11 +58,13 @@ type Limit struct {
 	Capacity int64 // millitokens, at least 1
 	Amount   int64 // millitokens earned every Period; 0 earns nothing
 	Period   int64 // milliseconds, at least 1
-	// Renewal, if not nil, makes the limit a quota, which has neither Amount nor Period. It
-	// is a calendar, not a session. Renewed is what the quota holds from the end of the period
-	// on; Capacity is the most that it holds until then.
+	// Renewal, if not nil, makes the limit a quota, which has neither Amount nor Period.
+	// Renewed is what the quota holds from the end of the period on; Capacity is the most that
+	// it holds until then. Opened is when the session began that the balance is of, if the
+	// quota is one.
 	Renewal *calendar.Renewal
 	Renewed int64
+	Opened  int64
 	// Varies, if not nil, makes the limit one of a schedule, and no quota. Capacity, Amount and Period
 	// are then those of one piece; all methods but Room find those of other pieces. Base are
 	// the parameters of the whole limit outside of all entries. The limit is shard Shard of Shards.
@@ -189,7 +194,7 @@ func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
 
 // waitForRenewal is Wait for a quota.
 func (l Limit) waitForRenewal(tokens, at, now, need int64) (ms int64, ok bool) {
-	end := l.Renewal.Next(at)
+	end := l.Renewal.End(l.Opened, at)
 	switch {
 	case end > now && min(tokens, l.Capacity) >= need:
 		return 0, true
@@ -221,7 +226,7 @@ func (l Limit) Room(tokens, credit int64) int64 {
 // fill is Balance, and whether the balance is other than tokens plus what was
 // earned.
 func (l Limit) fill(tokens, at, now int64) (balance int64, clamped bool) {
-	if l.Renewal != nil && l.renews(at, now) {
+	if l.Renews(at, now) {
 		return l.Renewed, true
 	}
 	if l.Varies != nil {
@@ -243,7 +248,7 @@ func (l Limit) earned(from, to int64) uint64 {
 	switch {
 	case to <= from:
 		return 0
-	case l.Renewal != nil && l.renews(from, to):
+	case l.Renews(from, to):
 		return math.MaxUint64
 	case l.Renewal != nil || l.Amount <= 0 || l.Period <= 0:
 		return 0
@@ -261,8 +266,11 @@ func (l Limit) earned(from, to int64) uint64 {
 	return quotient
 }
 
-// renews reports whether a quota begins a period after from and up to to.
-func (l Limit) renews(from, to int64) bool { return to > from && l.Renewal.Next(from) <= to }
+// Renews reports whether the limit is a quota, and the period ends after from and up to to that the balance
+// at from is of. A session ends when it ends, whatever from is.
+func (l Limit) Renews(from, to int64) bool {
+	return l.Renewal != nil && (to > from || l.Renewal.Session() != 0) && l.Renewal.End(l.Opened, from) <= to
+}
 
 // phase is at·Amount mod Period, from 0 to Period−1 before the epoch too: how
 // far past its last grid line the limit is. Amount and Period are positive.

@@ -75,6 +75,15 @@ func (r *Renewal) Window(opened, t int64) Period {
 	return r.Period(t)
 }
 
+// End is the end of the period that a balance is of: of the session that began at opened, or of the period of a calendar
+// that holds t. A session may have ended long before t, because the next one begins with a use.
+func (r *Renewal) End(opened, t int64) int64 {
+	if r.session != 0 {
+		return opened + r.session
+	}
+	return r.Next(t)
+}
+
 // Equal reports whether two Renewals are the same. It is == as a method, for packages that
 // compare structs by reflection.
 func (r *Renewal) Equal(other *Renewal) bool { return r == other }
@@ -138,7 +147,9 @@ func NewSession(seconds int64) (*Renewal, error) {
 			Advice: "give a length like 5h, 90m or 7d",
 		}
 	}
-	r := &Renewal{session: seconds * 1000}
-	r.code = r.String()
-	return renewals.intern(key{r.code, ""}, r), nil
+	k := key{sessionPrefix + sessionText(seconds), ""}
+	if r := renewals.find(k); r != nil {
+		return r, nil
+	}
+	return renewals.intern(k, &Renewal{session: seconds * 1000, code: k.code}), nil
 }

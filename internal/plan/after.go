@@ -24,8 +24,19 @@ func ImageOf(n *store.Create) *store.Image {
 	return img
 }
 
+// DebitNew debits a new item, opens the sessions that the debit uses, and says until when the item is valid.
+func DebitNew(n *store.Create, amounts []store.Amount) {
+	for i := range n.Limits {
+		l := &n.Limits[i]
+		l.Consumed = AmountOf(amounts, l.Limit)
+		l.Tokens -= l.Consumed
+		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now)
+	}
+	n.ValidUntil = store.ValidUntil(n.Now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
+}
+
 func stateOf(l *store.NewLimit) store.LimitState {
-	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Opened: l.Opened, Params: l.Params}
 }
 
 // Debited returns an image as it would be once it had accrued and amounts had been
@@ -38,7 +49,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.Granted = nil
+			s.Granted, s.Opened = nil, openedBy(s.Renewal, AmountOf(amounts, s.Name), now)
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name {
@@ -138,7 +149,10 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params = ch.Params
 	}
-	s.Name = ch.Limit
+	s.Name, s.Opened = ch.Limit, cmp.Or(ch.Opened, s.Opened)
+	if !IsSession(s.Renewal) {
+		s.Opened = 0
+	}
 	moved := ch.Earned - ch.Debit
 	if moved < 0 {
 		s.Tokens = max(s.Tokens, leastBalance-moved) // as a store gives it

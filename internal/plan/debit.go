@@ -173,6 +173,9 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 		after.Granted = nil
 	}
 	after.Params = next
+	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
+		after.Opened = now // a session that replaces another limit begins with what that has left
+	}
 	if part = shareAt(img, &after, now); s.Renewal != nil && next.Renewal != nil {
 		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
 	}
@@ -195,6 +198,12 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
+	switch {
+	case IsSession(next.Renewal) && !IsSession(s.Renewal):
+		ch.Opened = now
+	case Renewed(img, s, now):
+		ch.Opened = openedBy(next.Renewal, ch.Debit, now)
+	}
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
@@ -240,6 +249,7 @@ func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bo
 		if a := d.Grant.of(l.Name); a != nil && l.Renews != nil && !d.Grant.Resets {
 			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
+		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt)
 		short = short || ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)
 	}

@@ -175,6 +175,13 @@ func (g *Grant) grant(ch *store.Change, img *store.Image, s *store.LimitState, n
 	}
 	ch.Resets = g.Resets && next.Renewal != nil
 	switch {
+	case !IsSession(next.Renewal):
+	case g.Resets:
+		ch.Opened = store.NoSession
+	case Renewed(img, s, now):
+		ch.Opened = now
+	}
+	switch {
 	case g.Resets && Renewed(img, s, now): // it is full
 	case g.Resets:
 		ch.Earned = Share(next, img.Shard, img.ShardCount, now).Capacity - s.Tokens

@@ -21,6 +21,15 @@ func Enabled(img *store.Image) *store.Refill {
 	return &store.Refill{Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt, Writes: pressingWrite(img), Enables: true}
 }
 
+// healedSession is the begin of a session that lies ahead of every honest clock: it is now instead, or the
+// session would last longer by that much. 0 keeps another one.
+func healedSession(s *store.LimitState, now int64) int64 {
+	if s.Opened > now {
+		return now
+	}
+	return 0
+}
+
 // Healed is the write that moves an item's stamp back to now. It takes back what the
 // item has earned for the time until its stamp, as far as the item still holds that. It
 // adds nothing to a debt. So the item ends with no more than it would have by now. The
@@ -47,7 +56,7 @@ func Healed(img *store.Image, now, multiplier int64) *store.Refill {
 		s := &img.Limits[i]
 		part := ShareOf(img, s)
 		early := min(max(0, s.Tokens), max(part.Earned(now, img.RefilledAt), s.Tokens-part.At(now).Capacity))
-		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
+		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens, Opened: healedSession(s, now)})
 	}
 	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return r

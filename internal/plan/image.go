@@ -49,7 +49,7 @@ func IsPlain(i *store.Image, now int64) bool {
 }
 
 // wasPlain reports whether an item has not expired, and took debits as it is at its stamp. A quota
-// may have begun a period since, or a schedule changed.
+// may have begun a period since, or a schedule changed. One whose session had ended then takes none.
 func wasPlain(i *store.Image, now int64) bool {
 	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || hasCalendar(i) && i.ValidUntil > i.RefilledAt) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
 }
@@ -57,6 +57,12 @@ func wasPlain(i *store.Image, now int64) bool {
 // hasCalendar reports whether a limit of an item renews or varies by a calendar.
 func hasCalendar(i *store.Image) bool {
 	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Renewal != nil || s.Varies != nil })
+}
+
+// IsDividable reports whether a bucket may have several shards. One with a session may not: the session begins
+// on one shard, and others would begin their own.
+func IsDividable(i *store.Image) bool {
+	return !slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return IsSession(s.Renewal) })
 }
 
 // hasQuota reports whether a limit of an item renews by a calendar.

@@ -87,7 +87,7 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 				a.Deltas = append(a.Deltas, store.Delta{Limit: m.Limit, Consumed: m.Milli, AtMost: math.MaxInt64})
 				continue
 			}
-			if s.Renewal != nil && (a.Before == 0 || m.Until < a.Before) {
+			if s.Renewal != nil && !IsSession(s.Renewal) && (a.Before == 0 || m.Until < a.Before) {
 				a.Before = m.Until
 			}
 			delta.AtMost = part.Capacity - delta.Tokens

@@ -55,6 +55,7 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 	if s.Renewal == nil {
 		return l
 	}
+	l.Opened = s.Opened
 	if s.Granted != nil {
 		if s.Granted.Shards != 0 {
 			l.Capacity = Share(s.Params, i.Shard, s.Granted.Shards, at).Capacity
@@ -67,7 +68,19 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 // Renewed reports whether a limit of an item is a quota that has begun a period since the
 // item's stamp.
 func Renewed(i *store.Image, s *store.LimitState, now int64) bool {
-	return s.Renewal != nil && now > i.RefilledAt && s.Renewal.Next(i.RefilledAt) <= now
+	return s.Renewal != nil && ShareOf(i, s).Renews(i.RefilledAt, now)
+}
+
+// openedBy is the session of a limit after a write at an instant at which the last one has ended: a debit opens
+// the next one. It is 0 if the limit is no session.
+func openedBy(r *store.Renewal, debit, at int64) int64 {
+	switch {
+	case !IsSession(r):
+		return 0
+	case debit > 0:
+		return at
+	}
+	return store.NoSession
 }
 
 // InForce are the parameters that a limit has at an instant.

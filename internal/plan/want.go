@@ -135,7 +135,7 @@ func Lacks(img *store.Image, amounts []store.Amount) bool {
 // of a quota: it was debited in another period, or of another calendar.
 func isElsewhere(amounts []store.Amount, img *store.Image, s *store.LimitState) bool {
 	return s.Renewal != nil && slices.ContainsFunc(amounts, func(a store.Amount) bool {
-		return a.Limit == s.Name && a.Milli < 0 && a.Until != s.Renewal.Next(img.RefilledAt)
+		return a.Limit == s.Name && a.Milli < 0 && a.Until != endOf(img, s)
 	})
 }
 

@@ -68,12 +68,13 @@ func Find(limits []store.Limit, name string) *store.Limit {
 }
 
 // Differs reports whether an item needs a repair to become what is wanted. An item or
-// configuration that this version cannot evaluate needs none.
+// configuration that this version cannot evaluate needs none. Nor does one of several shards that
+// is to get a session: it keeps its limits until its shards are merged.
 func (w *Wanted) Differs(img *store.Image) bool { return w.DiffersWith(w.Limits, img) }
 
 // DiffersWith is differs for other wanted limits.
 func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
-	if len(limits) == 0 || !w.IsEvaluable() || !img.IsEvaluable() {
+	if len(limits) == 0 || !w.IsEvaluable() || !img.IsEvaluable() || img.ShardCount > 1 && hasSession(limits) {
 		return false
 	}
 	found := 0
@@ -90,6 +91,11 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 		}
 	}
 	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != OwnerOf(img)
+}
+
+// hasSession reports whether a limit is a session.
+func hasSession(limits []store.Limit) bool {
+	return slices.ContainsFunc(limits, func(l store.Limit) bool { return IsSession(l.Renews) })
 }
 
 // OtherZone is the error of a repair that gives an item calendars of one time zone and leaves it those of

@@ -22,7 +22,6 @@ const (
 	hasCapacity
 	hasAmount
 	hasPeriod
-	isSession // is reset some time after its first use
 	isKept    // has a count in the diary: of the closed hour, or when the open one began
 	isCounted // has a count of consumed tokens
 )
@@ -35,6 +34,9 @@ type limitScan struct {
 	renews, varies string
 	// granted is what the item has, for a quota.
 	granted store.Granted
+	// session is the length of a session, in seconds; 0 if the limit is none. applied is the begin of the
+	// one that the balance reflects, 0 if the item does not say it.
+	session, applied int64
 	// gained is what the limit consumed in the hour that was closed last.
 	gained int64
 	// bad is an unreadable attribute, the first by name. It matters only if the limit
@@ -338,7 +340,14 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 	case FieldRSched:
 		l.renews = v.str()
 	case FieldResetAfter:
-		l.seen |= isSession
+		l.session, ok = v.integer()
+		return ok && l.session > 0
+	case FieldWindowStart:
+		l.Opened, ok = v.integer()
+		return ok && l.Opened >= 0
+	case FieldApplied:
+		l.applied, ok = v.integer()
+		return ok
 	case FieldGrantCount:
 		n, ok := v.integer()
 		l.granted.Shards = int(max(n, 0))
@@ -392,15 +401,28 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 // A limit of no amount that does not renew earns nothing: a peer leaves it behind that takes the last quota
 // off a level, and the next repair removes it. A grant among as many shards as the item has is none.
 func (s *BucketScan) decodeRenewal(l *limitScan) bool {
-	renews := cmp.Or(l.renews, s.renews)
-	if renews == "" || renews == NoSchedule {
-		return l.seen&isSession == 0
+	var r *calendar.Renewal
+	var err error
+	switch renews := cmp.Or(l.renews, s.renews); {
+	case l.session != 0 && l.Amount == 0 && (renews == "" || renews == NoSchedule):
+		if s.img.ShardCount > 1 || l.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
+			return false // shards begin one session together
+		}
+		if r, err = calendar.NewSession(l.session); err == nil && l.Opened == 0 {
+			l.Opened = store.NoSession
+		}
+	case renews == "" || renews == NoSchedule:
+		l.Opened = 0
+		return l.session == 0
+	default:
+		r, err = calendar.Decode(renews, s.zone)
 	}
-	r, err := calendar.Decode(renews, s.zone)
-	if err != nil || l.Amount != 0 || l.seen&isSession != 0 {
+	if err != nil || l.Amount != 0 || l.session != 0 && r.Session() == 0 {
 		return false
 	}
-	l.Renewal = r
+	if l.Renewal = r; r.Session() == 0 {
+		l.Opened = 0
+	}
 	if l.granted.Shards == max(s.img.ShardCount, 1) {
 		l.granted.Shards = 0
 	}
@@ -419,7 +441,7 @@ func (s *BucketScan) decodeSchedule(l *limitScan) bool {
 		return true
 	}
 	schedule, err := calendar.DecodeSchedule(varies, s.zone)
-	if err != nil || l.Amount == 0 || l.Renewal != nil || l.seen&isSession != 0 {
+	if err != nil || l.Amount == 0 || l.Renewal != nil || l.session != 0 {
 		return false
 	}
 	l.Varies = schedule
@@ -444,13 +466,21 @@ func EncodeSchedule(s *store.Schedule) (code, zone string) {
 }
 
 // EncodeRenewal is when a limit renews, as items of buckets and of configuration have it: the
-// attributes rsched and sched_tz.
+// attributes rsched and sched_tz. A session has none of them, but the attribute rsa: see [SessionSeconds].
 func EncodeRenewal(r *store.Renewal) (code, zone string) {
 	if r == nil {
 		return "", ""
 	}
 	code, _ = r.Encode()
 	return code, r.Zone()
+}
+
+// SessionSeconds is the attribute rsa of a limit, 0 if it is no session.
+func SessionSeconds(r *store.Renewal) int64 {
+	if r == nil {
+		return 0
+	}
+	return r.Session() / 1000
 }
 
 func knownLimit(name string) bool { return name == WCU || store.CheckLimitName(name) == nil }
@@ -505,9 +535,14 @@ func putLimit(item Item, l *store.NewLimit, shards int) {
 	item[LimitAttr(l.Limit, FieldAmount)] = N(l.Amount)
 	item[LimitAttr(l.Limit, FieldPeriod)] = N(l.Period)
 	item[LimitAttr(l.Limit, FieldConsumed)] = N(l.Consumed)
-	if l.Renewal != nil {
-		code, zone := EncodeRenewal(l.Renewal)
+	if code, zone := EncodeRenewal(l.Renewal); code != "" {
 		item[LimitAttr(l.Limit, FieldRSched)], item[SchedTZ] = S(code), S(zone)
+	}
+	if seconds := SessionSeconds(l.Renewal); seconds != 0 {
+		item[LimitAttr(l.Limit, FieldResetAfter)] = N(seconds)
+		item[LimitAttr(l.Limit, FieldWindowStart)], item[LimitAttr(l.Limit, FieldApplied)] = N(l.Opened), N(l.Opened)
+	}
+	if l.Renewal != nil {
 		item[LimitAttr(l.Limit, FieldGrantCount)] = N(int64(shards))
 	}
 	if l.Varies != nil {

@@ -15,7 +15,7 @@ import (
 // Configuration holds whole tokens and seconds; bucket items hold thousandths of both.
 const (
 	configPrefix = "l_"
-	windowPrefix = "w_" // prefix of the fields of a limit that is reset some time after its first use
+	windowPrefix = "w_" // prefix of the fields of a session
 )
 
 // EncodeConfig is the configuration item of a level. It cannot write the kinds of limits
@@ -43,18 +43,24 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	}
 	putPolicy(item, Cascade, c.Cascade)
 	for _, l := range c.Limits {
-		item[configPrefix+l.Name+"_"+FieldCapacity] = N(l.Capacity)
+		prefix, seconds := configPrefix+l.Name+"_", SessionSeconds(l.Renews)
+		if seconds != 0 {
+			prefix = windowPrefix + l.Name + "_"
+			item[prefix+FieldResetAfter] = N(seconds)
+		}
+		item[prefix+FieldCapacity] = N(l.Capacity)
 		if l.Renews != nil {
-			code, zone := EncodeRenewal(l.Renews)
-			item[configPrefix+l.Name+"_"+FieldRSched], item[SchedTZ] = S(code), S(zone)
-			item[configPrefix+l.Name+"_"+FieldAmount], item[configPrefix+l.Name+"_"+FieldPeriod] = N(0), N(1) // as a peer has them
+			if code, zone := EncodeRenewal(l.Renews); code != "" {
+				item[prefix+FieldRSched], item[SchedTZ] = S(code), S(zone)
+			}
+			item[prefix+FieldAmount], item[prefix+FieldPeriod] = N(0), N(1) // as a peer has them
 			continue
 		}
-		item[configPrefix+l.Name+"_"+FieldAmount] = N(l.Amount)
-		item[configPrefix+l.Name+"_"+FieldPeriod] = N(int64(l.Period / time.Second))
+		item[prefix+FieldAmount] = N(l.Amount)
+		item[prefix+FieldPeriod] = N(int64(l.Period / time.Second))
 		if l.Varies != nil {
 			code, zone := EncodeSchedule(l.Varies)
-			item[configPrefix+l.Name+"_"+FieldSched], item[SchedTZ] = S(code), S(zone)
+			item[prefix+FieldSched], item[SchedTZ] = S(code), S(zone)
 		}
 	}
 	return item
@@ -119,6 +125,7 @@ type configScan struct {
 	store.Limit
 	window, plain, seen bool
 	renews, varies      string
+	session             int64 // seconds; 0 if the limit is no session
 }
 
 // DecodeConfig reads a configuration item of any level. Limits are sorted by name.
@@ -167,9 +174,11 @@ func DecodeConfig(item Item) (*store.Config, error) {
 			continue // a field without a capacity does not make a limit
 		case l.window && l.plain:
 			return nil, corrupt(item, windowPrefix+name+"_"+FieldCapacity, "the limit is there as "+configPrefix+" too")
+		case l.window && l.session == 0:
+			return nil, corrupt(item, windowPrefix+name+"_"+FieldResetAfter, "it is missing")
 		case l.Period == 0:
 			return nil, corrupt(item, configPrefix+name+"_"+FieldPeriod, "it is missing")
-		case l.window || !l.decodeRenewal(str(item[SchedTZ])):
+		case !l.decodeRenewal(str(item[SchedTZ])):
 			c.Features |= store.Quota
 		}
 		if !l.decodeSchedule(str(item[SchedTZ])) {
@@ -201,7 +210,8 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature store
 		}
 		l.Period = time.Duration(seconds) * time.Second
 	case FieldResetAfter:
-		return store.Quota, true
+		l.session, ok = integer(v)
+		return 0, ok && l.session > 0
 	case FieldSoft:
 		return store.Soft, true
 	}
@@ -211,10 +221,18 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature store
 // decodeRenewal reads when the limit renews, if it does; false if this version cannot evaluate
 // that.
 func (l *configScan) decodeRenewal(zone string) bool {
-	if l.renews == "" {
+	var r *calendar.Renewal
+	var err error
+	switch {
+	case l.window && l.renews == "":
+		r, err = calendar.NewSession(l.session)
+	case l.window || l.session != 0:
+		return false
+	case l.renews == "":
 		return l.Amount != 0
+	default:
+		r, err = calendar.Decode(l.renews, zone)
 	}
-	r, err := calendar.Decode(l.renews, zone)
 	if err != nil || l.Amount != 0 {
 		return false
 	}

@@ -111,7 +111,7 @@ func creates(t *rapid.T) *store.Create {
 	for _, name := range names {
 		c.Limits = append(c.Limits, newLimit(t, name, renews(t, zone), varies(t, zone)))
 	}
-	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) store.Params { return l.Params })
+	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 	if rapid.Bool().Draw(t, "has parent") {
 		c.Owner.Parent = entities.Draw(t, "parent")
 	}

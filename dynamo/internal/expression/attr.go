@@ -79,6 +79,9 @@ var (
 	schedule = fieldOf(schema.FieldSched)
 	grant    = fieldOf(schema.FieldGrantCount)
 	topUp    = fieldOf(schema.FieldToppedUp)
+	session  = fieldOf(schema.FieldResetAfter)
+	opened   = fieldOf(schema.FieldWindowStart)
+	applied  = fieldOf(schema.FieldApplied)
 	resets   = fieldOf(schema.FieldResets)
 )
 
@@ -114,6 +117,16 @@ func (l Limit) Grant() Attr { return l.attr(grant) }
 
 // TopUp is what somebody has added to a quota for its period.
 func (l Limit) TopUp() Attr { return l.attr(topUp) }
+
+// Session is a parameter of a session: its length. A limit without it is no session.
+func (l Limit) Session() Attr { return l.attr(session) }
+
+// SessionOpened is when the session began last, on any shard. SessionApplied is when the one began that the
+// balance is of.
+func (l Limit) SessionOpened() Attr { return l.attr(opened) }
+
+// SessionApplied is like SessionOpened.
+func (l Limit) SessionApplied() Attr { return l.attr(applied) }
 
 // Resets counts the operators' resets of a quota.
 func (l Limit) Resets() Attr { return l.attr(resets) }
