@@ -281,8 +281,9 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
 	if r := params.Renewal; r != nil {
-		end := r.Next(now)
-		st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond
+		if end := r.End(parts[0].Opened, now); end > now { // a session that has ended begins with the next use
+			st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond
+		}
 	}
 	if !c.Granted && a.Milli > 0 {
 		for _, i := range unseen {

@@ -338,6 +338,9 @@ const longestEarned time.Duration = math.MaxInt64 / 4
 // earnedIn is the time in which a limit earns tokens. A quota earns them all when it renews.
 func earnedIn(s *Status, tokens int64) time.Duration {
 	limit := &s.Limit
+	if limit.Renews != nil && s.ResetsAt.IsZero() {
+		return time.Duration(limit.Renews.Session()) * time.Millisecond // the caller before begins it
+	}
 	if limit.Renews != nil {
 		return s.ResetsIn
 	}

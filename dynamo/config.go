@@ -104,6 +104,9 @@ func (s *Store) setConfig(ctx context.Context, k store.ConfigKey, c *store.Confi
 	if err := store.ValidateLimits(c.Limits); err != nil {
 		return err
 	}
+	if err := s.requireFor(ctx, c.Limits); err != nil {
+		return err
+	}
 	warn := func() {}
 	err := s.changeConfig(ctx, k, "set limits of "+k.String(), func(old item) error {
 		w := s.levelPut(k, old, c, whole, limitsSet(k, c))

@@ -48,7 +48,13 @@ func (s *Store) SetLevels(ctx context.Context, levels []Level) []error {
 	jobs := make([]levelJob, len(levels))
 	for i, l := range levels {
 		jobs[i] = levelJob{
-			key: l.Key, check: func() error { return l.check() },
+			key: l.Key,
+			check: func() error {
+				if err := l.check(); err != nil {
+					return err
+				}
+				return s.requireFor(ctx, l.Limits)
+			},
 			write: func(old item) levelWrite { return s.levelSetting(l, old) },
 		}
 	}

@@ -97,7 +97,7 @@ type Store struct {
 
 	retention retention
 	counts    counts
-	hasTopUps atomic.Bool // the version record allows top-ups of quotas
+	allowed   atomic.Uint32 // the gates that the version record has passed
 
 	// The constant parts of bucket writes, by their operations.
 	takes, refills, adjusts expression.Cache

@@ -162,6 +162,10 @@ func scheduleDetail(s *store.Schedule) types.AttributeValue {
 // or in words if the package cannot evaluate it.
 func putRenewal(of Item, r *store.Renewal) {
 	of["refill_period_seconds"] = N(1) // as the package has it for all quotas
+	if seconds := SessionSeconds(r); seconds != 0 {
+		of["reset_after_seconds"] = N(seconds)
+		return
+	}
 	patterns := r.Patterns()
 	if len(patterns) == 0 {
 		of["renews"], of["zone"] = S(r.String()), S(r.Zone())

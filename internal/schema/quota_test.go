@@ -1,9 +1,10 @@
 package schema_test
 
 import (
+	"errors"
 	"maps"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,7 +43,9 @@ func TestPeersQuotas(t *testing.T) {
 		rpd, sess *store.Renewal
 		foreign   bool
 	}{
-		"as it is: a session":     {nil, day, nil, true},
+		"as it is: a session":     {nil, day, renewal("session 5h", ""), false},
+		"a session of shards":     {schema.Item{schema.ShardCount: n("2")}, day, nil, true},
+		"one not applied yet":     {schema.Item{"b_sess_ws": n("1700000000001")}, day, nil, true},
 		"the default holds":       {withoutSession, day, day, false},
 		"an override":             {with(withoutSession, schema.Item{"b_sess_rsched": schema.S("1m0h0D1")}), day, month, false},
 		"no default, own ones":    {with(withoutSession, schema.Item{schema.RSched: nil, "b_rpd_rsched": schema.S("1m0h0"), "b_sess_rsched": schema.S("1m0h0D1")}), day, month, false},
@@ -125,17 +128,24 @@ func TestPeersQuotaConfig(t *testing.T) {
 	rpd, rpm := limiter.Quota("rpd", 100, renewal("day", "UTC")), limiter.PerMinute("rpm", 5)
 	varied := rpm
 	varied.Varies = schedule("* 9-17 * * mon-fri x0.5", "UTC")
-	want := &store.Config{Features: store.Quota, Limits: []store.Limit{rpd, varied, {Name: "sess", Capacity: 10, Period: time.Second}}}
+	sess := limiter.Quota("sess", 10, renewal("session 5h", ""))
+	want := &store.Config{Limits: []store.Limit{rpd, varied, sess}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	for _, attr := range []string{"w_sess_cp", "w_sess_ra", "w_sess_rp", "w_sess_rsa"} {
-		delete(peers, attr)
-	}
-	ours := schema.EncodeConfig("ns1", store.ConfigKey{Resource: "q"}, &store.Config{Limits: []store.Limit{rpd, varied}})
+	ours := schema.EncodeConfig("ns1", store.ConfigKey{Resource: "q"}, &store.Config{Limits: []store.Limit{rpd, varied, sess}})
 	if diff := cmp.Diff(wire(peers), wire(ours)); diff != "" {
 		t.Errorf("(-peer +ours):\n%s", diff)
+	}
+	delete(peers, "w_sess_rsa")
+	if _, err := schema.DecodeConfig(peers); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a session without a length: %v", err)
+	}
+	for attr := range peers {
+		if strings.HasPrefix(attr, "w_") {
+			delete(peers, attr)
+		}
 	}
 	for attr, c := range map[string]struct {
 		value string

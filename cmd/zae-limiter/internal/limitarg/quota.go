@@ -36,7 +36,7 @@ func parseQuota(name, s string) (store.Limit, error) {
 // formatQuota writes a quota without its name, as [Parse] reads it.
 func formatQuota(l store.Limit) string {
 	s := strconv.FormatInt(l.Capacity, 10) + "@" + l.Renews.String()
-	if zone := l.Renews.Zone(); zone != utc {
+	if zone := l.Renews.Zone(); zone != "" && zone != utc {
 		s += "@" + zone
 	}
 	return s
@@ -45,7 +45,7 @@ func formatQuota(l store.Limit) string {
 // displayQuota writes a quota without its name for people.
 func displayQuota(l store.Limit) string {
 	s := Grouped(l.Capacity) + "@" + l.Renews.String()
-	if zone := l.Renews.Zone(); zone != utc {
+	if zone := l.Renews.Zone(); zone != "" && zone != utc {
 		s += " (" + zone + ")"
 	}
 	return s

@@ -149,6 +149,7 @@ type limitDocument struct {
 	RefillPeriod  int64           `json:"refill_period,omitempty" yaml:"refill_period,omitempty"`
 	Schedule      []entryDocument `json:"schedule,omitempty" yaml:"schedule,omitempty"`
 	ResetSchedule []resetDocument `json:"reset_schedule,omitempty" yaml:"reset_schedule,omitempty"`
+	ResetAfter    int64           `json:"reset_after_seconds,omitempty" yaml:"reset_after_seconds,omitempty"`
 	Quota         int64           `json:"quota,omitempty" yaml:"quota,omitempty"`
 	Renews        string          `json:"renews,omitempty" yaml:"renews,omitempty"`
 	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
@@ -184,6 +185,9 @@ type resetDocument struct {
 func documentOf(l *store.Limit) limitDocument {
 	if l.Renews == nil {
 		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies)}
+	}
+	if session := l.Renews.Session(); session != 0 {
+		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000}
 	}
 	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
 	if len(patterns) == 0 {

@@ -31,7 +31,7 @@ const maxLevels = 200_000
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
-var unsupported = []string{"cascade", "disabled", "reset_after_seconds", "schedule", "schedules", "soft"}
+var unsupported = []string{"cascade", "disabled", "schedule", "schedules", "soft"}
 
 // form is what a file of a manifest is, for messages.
 var form = yamlfile.Form{
@@ -199,7 +199,7 @@ func (r *reader) limit(name string, p place) store.Limit {
 	switch {
 	case p.IsMapping() && (p.Has("quota") || p.Has("renews")):
 		return r.quota(name, p)
-	case p.IsMapping() && p.Has("reset_schedule"):
+	case p.IsMapping() && (p.Has("reset_schedule") || p.Has("reset_after_seconds")):
 		return r.scheduled(name, p)
 	}
 	if p.IsMapping() && !p.Has("capacity") && !p.Has("refill_amount") && !p.Has("refill_period") {
@@ -235,6 +235,7 @@ func (r *reader) quota(name string, p place) store.Limit {
 func (r *reader) scheduled(name string, p place) store.Limit {
 	l, before := store.Limit{Name: name}, len(r.Findings)
 	var patterns, zones []string
+	var seconds int64
 	at := p
 	r.Fields(p, map[string]func(place){
 		"capacity": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
@@ -251,9 +252,16 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 				return map[string]func(place){}, &patterns[len(patterns)-1]
 			})
 		},
+		"reset_after_seconds": func(p place) { seconds = r.number(p, int64(store.MaxPeriod/time.Second)) },
 	})
+	if p.Has("reset_schedule") && p.Has("reset_after_seconds") {
+		r.Find(p, "a quota renews by a calendar or after its first use: remove reset_schedule, or reset_after_seconds")
+	}
 	if !p.Has("capacity") {
 		r.Find(p, "the capacity is missing: give the most tokens that the limit holds")
+	}
+	if len(r.Findings) == before && seconds > 0 {
+		l.Renews = r.renewal(fmt.Sprintf("session %ds", seconds), "", at, at)
 	}
 	if len(r.Findings) == before && len(zones) > 0 {
 		l.Renews = r.renewal(strings.Join(patterns, ";"), zones[0], at, at)

@@ -90,6 +90,9 @@ func renewalOf(m map[string]any) (words, zone string, fields int) {
 	if isWords && isZone {
 		return words, zone, 2
 	}
+	if seconds, isSession := m["reset_after_seconds"].(int64); isSession {
+		return fmt.Sprintf("session %ds", seconds), "", 1
+	}
 	entries, _ := m["reset_schedule"].([]any)
 	patterns := make([]string, 0, len(entries))
 	for i, entry := range entries {

@@ -72,6 +72,10 @@ func levelProperties(l manifest.Level) map[string]any {
 	}
 	limits := map[string]any{}
 	for _, limit := range l.Limits {
+		if r := limit.Renews; r != nil && r.Session() != 0 {
+			limits[limit.Name] = map[string]any{"Quota": limit.Capacity, "Renews": r.String()}
+			continue
+		}
 		if r := limit.Renews; r != nil {
 			limits[limit.Name] = map[string]any{"Quota": limit.Capacity, "Renews": r.String(), "Zone": r.Zone()}
 			continue
