@@ -51,7 +51,7 @@ type Limit struct {
 	// Period is a whole number of seconds, at least one.
 	Period time.Duration
 	// Renews, if not nil, makes the limit a quota. Amount and Period are then 0.
-	Renews *Renewal // ADR 044
+	Renews *Renewal // ADR 044; a session: ADR 051
 	// Varies, if not nil, says when the limit has other parameters, and which. A quota has none.
 	Varies *Schedule // ADR 048
 }

@@ -82,7 +82,7 @@ func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 		limits("q: {capacity: 1, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, refill_amount: 0, refill_period: 60, reset_schedule: [{cron: 0 0 * * *, tz: Europe/Berlin}, {cron: 0 9 * * 1, tz: Europe/Berlin}]}"),
 		limits("q: {capacity: 1, reset_schedule: []}"), limits("q: {capacity: 1, reset_schedule: }"), limits("q: {capacity: 1, reset_schedule: {cron: 0 0 * * *}}"), limits("q: {capacity: 1, reset_schedule: [{tz: UTC}]}"),
 		limits("q: {capacity: 1, refill_amount: 1, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_schedule: [{cron: 0 0 * * *, scale: 2}]}"),
-		limits("q: {capacity: 1, quota: 1, renews: day, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_after_seconds: 5}"),
+		limits("q: {capacity: 1, quota: 1, renews: day, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_after_seconds: 5}"), limits("q: {capacity: 1, reset_after_seconds: 0}"), limits("q: {capacity: 1, refill_amount: 0, refill_period: 1, reset_after_seconds: 5}"), limits("q: {capacity: 1, reset_after_seconds: 5, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {quota: 1, renews: session 5h}"),
 		"namespace: a\nx-a: &a 1\n", "namespace: a\nx-a:\n", "namespace: a\nsystem: {x-a: 1, on_unavailable: block}\n",
 		limits(long + ": {capacity: 1}"), limits("1x: {capacity: 1}"), limits("a.b_c-d: {capacity: 1}"), limits("rpm: 5"),
 	} {

@@ -194,9 +194,6 @@ var foreignCases = []interopCase{
 			"schedule": []args{{"cron": "0 0 2 1 *", "scale": 0.5}},
 		}, 1000)
 	}},
-	{"a quota by session", func(b *both) {
-		b.foreign(args{"name": "q", "capacity": 1000, "refill_amount": 0, "refill_period_seconds": 1, "reset_after": 18_000}, 1000)
-	}},
 	{"a soft limit is enforced and stays soft", func(b *both) {
 		spec := asPython(perDay("q", 1000))[0]
 		spec["soft"] = true
