@@ -62,8 +62,8 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		case isCredit(d):
 			credits = true
 			w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
-			if d.Tokens != 0 && seen.Opened != 0 {
-				w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened)))
+			if d.Tokens != 0 && seen.Opened() != 0 {
+				w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))
 			}
 		case a.Seen.IsEvaluable():
 			p := newParameters(l, &seen.Params)

@@ -131,7 +131,7 @@ func (v *rota) wrote(amounts []store.Amount, loses bool) bool {
 			continue
 		}
 		at[i] = max(v.now, img.RefilledAt)
-		next := store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) (store.Params, int64) { return s.Params, s.Opened })
+		next := store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) (store.Params, int64) { return s.Params, s.Opened() })
 		if img.HasValidUntil != (next != 0) || img.ValidUntil > next || next != 0 && img.ValidUntil <= img.RefilledAt {
 			v.Fatalf("an item of %d is valid until %d, and changes at %d", img.RefilledAt, img.ValidUntil, next)
 		}

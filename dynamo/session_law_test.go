@@ -183,7 +183,7 @@ func (b *sessionBook) admitted(img *store.Image, amounts []store.Amount) {
 		if s.Tokens < 0 && plan.IsSession(s.Renewal) {
 			b.Fatalf("%d of a were admitted, and %d are left", a.Milli, s.Tokens)
 		}
-		if plan.IsSession(s.Renewal) && s.Opened == store.NoSession {
+		if plan.IsSession(s.Renewal) && s.Opened() == store.NoSession {
 			b.Fatalf("%d of a were admitted, and no session has begun", a.Milli)
 		}
 		b.net += a.Milli
@@ -220,8 +220,8 @@ func (b *sessionBook) giveBack() bool {
 	if !ok {
 		return false
 	}
-	if is, _ := img.Limit("a"); is.Opened != was.Opened || is.Opened == store.NoSession || plan.PeriodEnd(img, "a") != back.Until {
-		if plan.IsSession(is.Renewal) && is.Opened == was.Opened && is.Tokens > was.Tokens && is.Opened != store.NoSession {
+	if is, _ := img.Limit("a"); is.Opened() != was.Opened() || is.Opened() == store.NoSession || plan.PeriodEnd(img, "a") != back.Until {
+		if plan.IsSession(is.Renewal) && is.Opened() == was.Opened() && is.Tokens > was.Tokens && is.Opened() != store.NoSession {
 			b.Fatalf("a credit of the session until %d reached that until %d", back.Until, plan.PeriodEnd(img, "a"))
 		}
 	} else {
@@ -324,8 +324,8 @@ func (b *sessionBook) heal() bool {
 	}
 	out, err = b.store.Refill(b.Context(), plan.Healed(b.last(), b.now, lawMultiplier))
 	if b.check(out, err) {
-		if s, _ := out.Image.Limit("a"); s.Opened > b.now {
-			b.Fatalf("at %d a session begins at %d", b.now, s.Opened)
+		if s, _ := out.Image.Limit("a"); s.Opened() > b.now {
+			b.Fatalf("at %d a session begins at %d", b.now, s.Opened())
 		}
 		b.hold()
 	}
@@ -359,10 +359,10 @@ func (b *sessionBook) see() {
 	if is.Renewal != was.Renewal && (is.Renewal == nil || was.Renewal == nil || plan.IsSession(is.Renewal) != plan.IsSession(was.Renewal)) {
 		b.net, b.earliest = max(0, capacity(img, &is)-is.Tokens), 0
 	}
-	if is.Opened != was.Opened {
-		if begins := is.Opened > store.NoSession; begins {
-			if is.Opened < b.earliest && !b.moves {
-				b.Fatalf("a session begins at %d, and the last one ends at %d", is.Opened, b.earliest)
+	if is.Opened() != was.Opened() {
+		if begins := is.Opened() > store.NoSession; begins {
+			if is.Opened() < b.earliest && !b.moves {
+				b.Fatalf("a session begins at %d, and the last one ends at %d", is.Opened(), b.earliest)
 			}
 			b.net = 0
 		}
@@ -370,10 +370,10 @@ func (b *sessionBook) see() {
 	if b.moves {
 		b.earliest = 0
 	}
-	if plan.IsSession(is.Renewal) && is.Opened > store.NoSession {
+	if plan.IsSession(is.Renewal) && is.Opened() > store.NoSession {
 		b.earliest = plan.PeriodEnd(img, "a")
 	}
-	if b.known = append(b.known, img); plan.IsSession(is.Renewal) && is.Opened == store.NoSession {
+	if b.known = append(b.known, img); plan.IsSession(is.Renewal) && is.Opened() == store.NoSession {
 		b.net = 0
 	}
 }
@@ -382,10 +382,10 @@ func (b *sessionBook) see() {
 func (b *sessionBook) hold() {
 	img := b.last()
 	s, _ := img.Limit("a")
-	if !plan.IsSession(s.Renewal) || s.Opened == store.NoSession {
+	if !plan.IsSession(s.Renewal) || s.Opened() == store.NoSession {
 		return
 	}
 	if lacks := lack(img, &s); lacks < b.net {
-		b.Fatalf("the session that began at %d has admitted %d, and lacks only %d of being full", s.Opened, b.net, lacks)
+		b.Fatalf("the session that began at %d has admitted %d, and lacks only %d of being full", s.Opened(), b.net, lacks)
 	}
 }

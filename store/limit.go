@@ -220,6 +220,27 @@ func NewSchedule(entries []ScheduleEntry, zone string) (*Schedule, error) {
 	return s, invalidCalendar("schedule", err)
 }
 
+// Granted is a part of a quota that is not the shard's share, until the period ends. It is
+// immutable.
+type Granted struct {
+	// Shards is the number of shards among which the quota was divided when the shard's balance
+	// was renewed, if it is not ShardCount; 0 otherwise.
+	Shards int
+	// TopUp is what an operator has added since, in millitokens.
+	TopUp int64
+	// Opened is when the session began that the balance is of; [NoSession] if none is under way, and 0 if
+	// the limit is no session.
+	Opened int64
+}
+
+// Opened is when the session began that the balance is of; 0 if the limit is no session.
+func (s *LimitState) Opened() int64 {
+	if s.Granted == nil {
+		return 0
+	}
+	return s.Granted.Opened
+}
+
 // NoSession is when the session of a limit began that has none under way: the first one, or the one
 // that ended. It is so long ago that no session which began then has not ended.
 const NoSession int64 = 1

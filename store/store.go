@@ -191,23 +191,10 @@ type LimitState struct {
 	// because the count has no end. Only the difference between two images of an item
 	// has a meaning. It is exact, by wrap-around, within 64 bits.
 	Consumed int64
-	// Opened is when the session began that the balance is of, if the limit is a session.
-	// [NoSession] is of none.
-	Opened int64
 	// Granted is what a peer or an operator made of the shard's part of a quota until its period
-	// ends; nil, as on nearly every item, if the part is the share.
+	// ends; nil, as on nearly every item, if the part is the share. A session always has it.
 	Granted *Granted
 	Params
-}
-
-// Granted is a part of a quota that is not the shard's share, until the period ends. It is
-// immutable.
-type Granted struct {
-	// Shards is the number of shards among which the quota was divided when the shard's balance
-	// was renewed, if it is not ShardCount; 0 otherwise.
-	Shards int
-	// TopUp is what an operator has added since, in millitokens.
-	TopUp int64
 }
 
 // ConsumedSince is how much was consumed between an earlier image of the limit and this

@@ -30,7 +30,7 @@ func sessionOf(t *testing.T, tokens int64) limiter.Limit {
 func (w *world) opened() int64 {
 	w.Helper()
 	s, _ := w.Images("user")[0].Limit("sess")
-	return s.Opened
+	return s.Opened()
 }
 
 // A session begins with its first use, and not with that of another limit. It ends to the

@@ -266,10 +266,10 @@ func (l Limit) earned(from, to int64) uint64 {
 	return quotient
 }
 
-// Renews reports whether the limit is a quota, and the period ends after from and up to to that the balance
-// at from is of. A session ends when it ends, whatever from is.
-func (l Limit) Renews(from, to int64) bool {
-	return l.Renewal != nil && (to > from || l.Renewal.Session() != 0) && l.Renewal.End(l.Opened, from) <= to
+// Renews reports whether the limit is a quota, and the period that a balance of an instant is of has ended
+// by now. A session has, whatever that instant is.
+func (l Limit) Renews(at, now int64) bool {
+	return l.Renewal != nil && (now > at || l.Renewal.Session() != 0) && l.Renewal.End(l.Opened, at) <= now
 }
 
 // phase is at·Amount mod Period, from 0 to Period−1 before the epoch too: how

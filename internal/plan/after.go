@@ -35,8 +35,16 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 	n.ValidUntil = store.ValidUntil(n.Now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 }
 
+// grantedOf is what a limit's state has of a grant: nothing, if it says nothing.
+func grantedOf(g store.Granted) *store.Granted {
+	if g == (store.Granted{}) {
+		return nil
+	}
+	return &g
+}
+
 func stateOf(l *store.NewLimit) store.LimitState {
-	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Opened: l.Opened, Params: l.Params}
+	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Granted: grantedOf(store.Granted{Opened: l.Opened}), Params: l.Params}
 }
 
 // Debited returns an image as it would be once it had accrued and amounts had been
@@ -49,7 +57,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.Granted, s.Opened = nil, openedBy(s.Renewal, AmountOf(amounts, s.Name), now)
+			s.Granted = grantedOf(store.Granted{Opened: openedBy(s.Renewal, AmountOf(amounts, s.Name), now)})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name {
@@ -136,22 +144,20 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
-	if ch.Renews {
-		s.Granted = nil
-	}
-	if ch.TopUp != 0 {
-		granted := store.Granted{TopUp: ch.TopUp}
-		if s.Granted != nil {
-			granted.Shards, granted.TopUp = s.Granted.Shards, s.Granted.TopUp+ch.TopUp
-		}
-		s.Granted = &granted
-	}
+	opened := cmp.Or(ch.Opened, s.Opened())
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params = ch.Params
 	}
-	s.Name, s.Opened = ch.Limit, cmp.Or(ch.Opened, s.Opened)
-	if !IsSession(s.Renewal) {
-		s.Opened = 0
+	s.Name = ch.Limit
+	var granted store.Granted
+	if s.Granted != nil && !ch.Renews {
+		granted = *s.Granted
+	}
+	if granted.TopUp, granted.Opened = granted.TopUp+ch.TopUp, 0; IsSession(s.Renewal) {
+		granted.Opened = opened
+	}
+	if s.Granted == nil || *s.Granted != granted {
+		s.Granted = grantedOf(granted)
 	}
 	moved := ch.Earned - ch.Debit
 	if moved < 0 {

@@ -24,7 +24,7 @@ func Enabled(img *store.Image) *store.Refill {
 // healedSession is the begin of a session that lies ahead of every honest clock: it is now instead, or the
 // session would last longer by that much. 0 keeps another one.
 func healedSession(s *store.LimitState, now int64) int64 {
-	if s.Opened > now {
+	if s.Opened() > now {
 		return now
 	}
 	return 0

@@ -25,7 +25,9 @@ func AreMergeable(images []*store.Image, now int64) bool {
 
 // isGranted reports whether a shard's part of a quota is another one than its share, until the
 // period ends: a peer doubled the bucket, or somebody has topped it up.
-func isGranted(s *store.LimitState) bool { return s.Granted != nil }
+func isGranted(s *store.LimitState) bool {
+	return s.Granted != nil && (s.Granted.Shards != 0 || s.Granted.TopUp != 0)
+}
 
 // PairsOf returns the pairs of the images of all shards. before are the images of the
 // attempt before, if that was refused.

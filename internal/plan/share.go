@@ -55,7 +55,7 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 	if s.Renewal == nil {
 		return l
 	}
-	l.Opened = s.Opened
+	l.Opened = s.Opened()
 	if s.Granted != nil {
 		if s.Granted.Shards != 0 {
 			l.Capacity = Share(s.Params, i.Shard, s.Granted.Shards, at).Capacity

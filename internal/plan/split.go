@@ -59,7 +59,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		} else {
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
 		}
-		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, Opened: s.Opened})
+		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, Opened: s.Opened()})
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
 	}
 	donor.Expiry, donor.Validity = RefillExpiry(donor, img.ExpiresAt != 0, now, multiplier), validityOf(donor)
@@ -78,7 +78,7 @@ func renewedAny(img *store.Image, now int64) bool {
 }
 
 // followed are the parameters of a limit's state, and when its session began.
-func followed(s *store.LimitState) (p store.Params, opened int64) { return s.Params, s.Opened }
+func followed(s *store.LimitState) (p store.Params, opened int64) { return s.Params, s.Opened() }
 
 // narrow is the change of a shard's limit that gives away given tokens and cuts the
 // limit to the share of another count. A grant that the item has of its own count is for the share

@@ -18,7 +18,7 @@ func validityOf(r *store.Refill) store.Validity {
 			p = ch.Params
 		case store.RemoveLimit:
 		}
-		return p, cmp.Or(ch.Opened, s.Opened)
+		return p, cmp.Or(ch.Opened, s.Opened())
 	})
 	if hasSchedule(r) && r.Seen.ValidUntil > r.RefilledAt {
 		until = min(until, r.Seen.ValidUntil)
@@ -91,14 +91,14 @@ func PeriodEnd(img *store.Image, limit string) int64 {
 
 // endOf is when the period of a quota ends that an item's balance is of.
 func endOf(img *store.Image, s *store.LimitState) int64 {
-	return s.Renewal.End(s.Opened, img.RefilledAt)
+	return s.Renewal.End(s.Opened(), img.RefilledAt)
 }
 
 // AreOfSamePeriods reports whether the balances of two images of an item are of the same period, limit by
 // limit.
 func AreOfSamePeriods(a, b *store.Image) bool {
 	return NextPeriod(a) == NextPeriod(b) && !slices.ContainsFunc(a.Limits, func(s store.LimitState) bool {
-		return s.Opened != 0 && PeriodEnd(a, s.Name) != PeriodEnd(b, s.Name)
+		return s.Opened() != 0 && PeriodEnd(a, s.Name) != PeriodEnd(b, s.Name)
 	})
 }
 

@@ -343,8 +343,8 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.session, ok = v.integer()
 		return ok && l.session > 0
 	case FieldWindowStart:
-		l.Opened, ok = v.integer()
-		return ok && l.Opened >= 0
+		l.granted.Opened, ok = v.integer()
+		return ok && l.granted.Opened >= 0
 	case FieldApplied:
 		l.applied, ok = v.integer()
 		return ok
@@ -405,14 +405,13 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	var err error
 	switch renews := cmp.Or(l.renews, s.renews); {
 	case l.session != 0 && l.Amount == 0 && (renews == "" || renews == NoSchedule):
-		if s.img.ShardCount > 1 || l.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
+		if s.img.ShardCount > 1 || l.granted.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
 			return false // shards begin one session together
 		}
-		if r, err = calendar.NewSession(l.session); err == nil && l.Opened == 0 {
-			l.Opened = store.NoSession
+		if r, err = calendar.NewSession(l.session); err == nil && l.granted.Opened == 0 {
+			l.granted.Opened = store.NoSession
 		}
 	case renews == "" || renews == NoSchedule:
-		l.Opened = 0
 		return l.session == 0
 	default:
 		r, err = calendar.Decode(renews, s.zone)
@@ -421,7 +420,7 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 		return false
 	}
 	if l.Renewal = r; r.Session() == 0 {
-		l.Opened = 0
+		l.granted.Opened = 0
 	}
 	if l.granted.Shards == max(s.img.ShardCount, 1) {
 		l.granted.Shards = 0

@@ -168,17 +168,14 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		c.Features |= feature
 	}
-	for name, l := range limits {
-		switch {
-		case !l.seen:
+	for _, l := range limits {
+		if !l.seen {
 			continue // a field without a capacity does not make a limit
-		case l.window && l.plain:
-			return nil, corrupt(item, windowPrefix+name+"_"+FieldCapacity, "the limit is there as "+configPrefix+" too")
-		case l.window && l.session == 0:
-			return nil, corrupt(item, windowPrefix+name+"_"+FieldResetAfter, "it is missing")
-		case l.Period == 0:
-			return nil, corrupt(item, configPrefix+name+"_"+FieldPeriod, "it is missing")
-		case !l.decodeRenewal(str(item[SchedTZ])):
+		}
+		if attr, reason := l.damage(); reason != "" {
+			return nil, corrupt(item, attr, reason)
+		}
+		if !l.decodeRenewal(str(item[SchedTZ])) {
 			c.Features |= store.Quota
 		}
 		if !l.decodeSchedule(str(item[SchedTZ])) {
@@ -191,6 +188,19 @@ func DecodeConfig(item Item) (*store.Config, error) {
 	}
 	slices.SortFunc(c.Limits, func(a, b store.Limit) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
+}
+
+// damage is the attribute that makes the item unreadable, and the reason; "" if none does.
+func (l *configScan) damage() (attr, reason string) {
+	switch {
+	case l.window && l.plain:
+		return windowPrefix + l.Name + "_" + FieldCapacity, "the limit is there as " + configPrefix + " too"
+	case l.window && l.session == 0:
+		return windowPrefix + l.Name + "_" + FieldResetAfter, "it is missing"
+	case l.Period == 0:
+		return configPrefix + l.Name + "_" + FieldPeriod, "it is missing"
+	}
+	return "", ""
 }
 
 // decode reads a field, and returns the feature that it belongs to, if any.

@@ -80,7 +80,7 @@ var sessionCases = []interopCase{
 			b.agree(l, want)
 		}
 	}},
-	{"Python ends a session, and shortens one", func(b *both) {
+	{"Python shortens a session", func(b *both) {
 		b.py.call("set_limits", args{"entity_id": "user", "resource": "gpt-4", "limits": asPython(b.quota("rpd", 100, "session 5h", ""), limiter.PerMinute("rpm", 6000))}, nil)
 		now, _ := noon()
 		b.at(now)
