@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -292,7 +293,8 @@ func (l *Limiter) recall(req, payer *acquire.Request, trust time.Duration) (refu
 		most *= 2
 	}
 	e := newRefusal(most)
-	e.quote(seen, req, payer)
+	demands := e.quote(nil, seen, req, payer)
+	e.wait = plan.WaitForAll(demands, req.At.Now, longestWait(e.Statuses))
 	return e, true
 }
 
@@ -310,16 +312,17 @@ func (l *Limiter) recallAll(req, payer *acquire.Request, trust time.Duration) (r
 	if !refused {
 		return nil, true
 	}
-	e := &ExceededError{}
+	e, demands := &ExceededError{}, []plan.Demand(nil)
 	for i := range all {
-		e.quote(all[i], req.Part(i), payer.Part(i))
+		demands = e.quote(demands, all[i], req.Part(i), payer.Part(i))
 	}
+	e.wait = plan.WaitForAll(demands, req.At.Now, longestWait(e.Statuses))
 	return e, true
 }
 
 // quote adds the status of each limit that a request for one resource names and that the
-// remembered images of the entity's bucket, and of its parent's, have.
-func (e *ExceededError) quote(seen [2][]*store.Image, req, payer *acquire.Request) {
+// remembered images of the entity's bucket, and of its parent's, have. It adds the demands of those with a schedule.
+func (e *ExceededError) quote(demands []plan.Demand, seen [2][]*store.Image, req, payer *acquire.Request) []plan.Demand {
 	for i, images := range seen {
 		if len(images) == 0 {
 			continue
@@ -327,8 +330,13 @@ func (e *ExceededError) quote(seen [2][]*store.Image, req, payer *acquire.Reques
 		c, limits, consume := acquire.Claim{Bucket: images[0].Bucket}, images[0].Limits, [...]*acquire.Request{req, payer}[i].Consume
 		for k := range limits {
 			if tokens, asked := consume[limits[k].Name]; asked {
-				e.Statuses = appendStatus(e.Statuses, &c, store.Amount{Limit: limits[k].Name, Milli: tokens * milli}, 0, images, req.At.Now)
+				a := store.Amount{Limit: limits[k].Name, Milli: tokens * milli}
+				e.Statuses = appendStatus(e.Statuses, &c, a, 0, images, req.At.Now)
+				if limits[k].Varies != nil {
+					demands = c.Terms.Demands(demands, []store.Amount{a}, false, images, req.At.Now)
+				}
 			}
 		}
 	}
+	return demands
 }

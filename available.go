@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
@@ -15,6 +16,10 @@ import (
 //
 // A bucket that still has former limits gets the new ones from the next acquire, also from one
 // that is refused. Waits count from that acquire.
+//
+// All balances and waits are those of one instant, [Status.CheckedAt]. If the request would
+// have to wait for a bucket that uses a feature of a peer which this version cannot evaluate, the
+// answer is [ErrUnsupported], as that of an acquire.
 //
 // Available takes nothing. It writes only if a bucket's stamp lies far ahead of the
 // clock: then it moves the stamp back.
@@ -44,15 +49,31 @@ func (l *Limiter) stand(ctx context.Context, req *Request) ([]Status, error) {
 	if err := outcome(parts, l.driver.Uptime()); err != nil {
 		return nil, err
 	}
-	var statuses []Status
+	var claims []*acquire.Claim
+	var at int64
 	for i := range parts {
 		for _, c := range [...]*acquire.Claim{parts[i].Child, parts[i].Parent} {
 			if c != nil {
-				statuses = append(statuses, asBefore(c, c.At, 0)...)
+				claims, at = append(claims, c), max(at, c.At)
 			}
 		}
 	}
+	var statuses []Status
+	for _, c := range claims {
+		of := statusesOf(c, c.Shards(0), at)
+		if err := c.Obstacle(at, isExceeded(of)); err != nil {
+			return nil, err
+		}
+		statuses = append(statuses, of...)
+	}
+	for i := range statuses {
+		statuses[i].CheckedAt = time.UnixMilli(at).UTC()
+	}
 	return statuses, nil
+}
+
+func isExceeded(statuses []Status) bool {
+	return slices.ContainsFunc(statuses, func(s Status) bool { return s.Exceeded })
 }
 
 // TimeUntilAvailable returns the smallest wait after which the limiter admits the

@@ -156,6 +156,19 @@ func (l *Lease) appendStatuses(statuses []Status) []Status {
 	return statuses
 }
 
+// Overdrawn returns by how many tokens the acquire left each soft limit of the lease's resource below
+// zero, as [Lease.Statuses] has them. Of the entity's and its parent's, it is the larger number. A limit
+// that is not below zero is not there.
+func (l *Lease) Overdrawn() map[string]int64 {
+	overdrawn := make(map[string]int64)
+	for _, s := range l.appendStatuses(nil) {
+		if s.Limit.Soft && s.Available < 0 {
+			overdrawn[s.Limit.Name] = max(overdrawn[s.Limit.Name], -s.Available)
+		}
+	}
+	return overdrawn
+}
+
 // Consumed returns what the lease has taken of each limit of its resource, in tokens,
 // adjustments included. It counts the lease's own entity, or its parents where those have taken more:
 // only a parent may have had the limit, and the entity may have got another parent.

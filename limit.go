@@ -40,8 +40,8 @@ func PerDay(name string, rate int64, opts ...LimitOption) Limit {
 
 // Quota is a limit of amount tokens for each period of a calendar: when a period begins, the
 // quota is renewed as a whole, and it earns nothing until the next one. See [ParseRenewal].
-func Quota(name string, amount int64, renews *Renewal) Limit {
-	return Limit{Name: name, Capacity: amount, Renews: renews}
+func Quota(name string, amount int64, renews *Renewal, opts ...LimitOption) Limit {
+	return with(Limit{Name: name, Capacity: amount, Renews: renews}, opts)
 }
 
 // ParseRenewal reads when a quota renews, in the time zone of an IANA name; "" is UTC. One or
@@ -58,19 +58,22 @@ func Quota(name string, amount int64, renews *Renewal) Limit {
 // All but the last may end in a time: "day at 06:30". The error is a [*ValidationError].
 func ParseRenewal(text, zone string) (*Renewal, error) { return store.ParseRenewal(text, zone) }
 
+// Soft makes a limit count, and never refuse. See [Limit.Soft].
+func Soft() LimitOption { return func(l *Limit) { l.Soft = true } }
+
 // Varies gives a limit other parameters at the times of a schedule. See [ParseSchedule].
 func Varies(schedule *Schedule) LimitOption {
 	return func(l *Limit) { l.Varies = schedule }
 }
 
-// ParseSchedule reads when a limit has other parameters, and which, in the time zone of an IANA name; ""
-// is UTC. An entry is five fields of cron, and what holds in the minutes that they match: a factor of the
-// capacity and of the amount, or parameters in place of the limit's own. Several are separated by ";", and of
-// those that match a minute the first one holds:
+// ParseSchedule reads when a limit has other parameters, and which, in the time zone of an IANA
+// name; "" is UTC. An entry is five fields of cron, and what holds in the minutes that they
+// match: a factor of the capacity and of the amount, or parameters in place of the limit's own.
+// Several are separated by ";", and of those that match a minute the first one holds:
 //
-//   - 9-16 * * mon-fri x0.5
-//   - 22-23,0-5 * * * capacity=1000 amount=1000
-//   - * 24-26 12 * seconds=3600
+//	0-59 9-16 * * mon-fri x0.5
+//	0-59 22-23,0-5 * * * capacity=1000 amount=1000
+//	0-59 * 24-26 12 * seconds=3600
 //
 // The error is a [*ValidationError].
 func ParseSchedule(text, zone string) (*Schedule, error) { return store.ParseSchedule(text, zone) }
@@ -78,7 +81,11 @@ func ParseSchedule(text, zone string) (*Schedule, error) { return store.ParseSch
 // Custom is a limit of amount tokens every period. The period is a whole number of
 // seconds.
 func Custom(name string, amount int64, period time.Duration, opts ...LimitOption) Limit {
-	l := Limit{Name: name, Capacity: amount, Amount: amount, Period: period}
+	return with(Limit{Name: name, Capacity: amount, Amount: amount, Period: period}, opts)
+}
+
+// with is a limit with options.
+func with(l Limit, opts []LimitOption) Limit {
 	for _, opt := range opts {
 		opt(&l)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +20,8 @@ const Never = plan.Never
 type Status struct {
 	Entity, Resource string
 	// Limit is the limit that the whole bucket enforces, not divided by the number of
-	// shards. If it follows a schedule, this is what it is at the time of the decision.
+	// shards. If it follows a schedule, this is what it is at the time of the decision. A Soft
+	// limit refuses nobody: Exceeded is false, whatever is Available.
 	Limit Limit
 	// Available is the balance in whole tokens, rounded down, after the request's
 	// debit; negative in debt.
@@ -45,6 +45,17 @@ type Status struct {
 	// that was after the decision. Both are zero if the limit is no quota.
 	ResetsAt time.Time
 	ResetsIn time.Duration
+	// CheckedAt is the instant, by the clock of the store, for which [Limiter.Available] has
+	// worked out the status: one for all. It is zero in other answers.
+	CheckedAt time.Time
+}
+
+// Deficit is how many tokens the limit lacks to admit the request, 0 unless Exceeded.
+func (s Status) Deficit() int64 {
+	if !s.Exceeded {
+		return 0
+	}
+	return max(0, s.Requested-s.Available)
 }
 
 // RetryAfterSeconds is RetryAfter in whole seconds, rounded up, as the header Retry-After
@@ -75,6 +86,7 @@ type statusJSON struct {
 	Available     int64    `json:"available"`
 	Requested     int64    `json:"requested"`
 	Exceeded      bool     `json:"exceeded"`
+	Soft          bool     `json:"soft"`
 	RetrySeconds  *float64 `json:"retry_after_seconds"`
 	RetryMillis   *int64   `json:"retry_after_ms"`
 	ResetsAt      *int64   `json:"resets_at_ms,omitempty"`
@@ -96,7 +108,7 @@ func jsonOf(s *Status) statusJSON {
 		ResetsAt: resets,
 		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Kind: kind,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
-		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
+		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, Soft: s.Limit.Soft,
 		RetrySeconds: seconds, RetryMillis: millis,
 	}
 }
@@ -118,6 +130,9 @@ type ExceededError struct {
 	// Statuses has every limit that the request named, of the entity and then of its
 	// parent, whether the limit refused or not. Those of each further resource follow.
 	Statuses []Status
+	// wait is how long it takes until all limits admit the request together, if that may be longer than the
+	// longest wait of one of them.
+	wait time.Duration
 }
 
 // newRefusal returns a refusal with room for the statuses of n limits. It makes one
@@ -142,7 +157,9 @@ func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
 // limit's capacity. After a refusal from memory it is exact for the image that the
 // limiter refused on, see [Status]. It covers the parent's limits too, if the limiter
 // could ask for the parent's bucket.
-func (e *ExceededError) RetryAfter() time.Duration { return longestWait(e.Statuses) }
+func (e *ExceededError) RetryAfter() time.Duration {
+	return max(e.wait, longestWait(e.Statuses))
+}
 
 // RetryAfterSeconds is RetryAfter in whole seconds, rounded up, as the header Retry-After
 // takes it. It is not ok if no wait helps: then send no such header.
@@ -214,12 +231,18 @@ func verdict(parts []acquire.Part, up time.Duration) error {
 	for _, c := range sides {
 		e.Statuses = append(e.Statuses, asBefore(c, at, up)...)
 	}
-	if !slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.Exceeded }) {
+	if !isExceeded(e.Statuses) {
 		e.Statuses = nil // the limits that refused one side have since earned enough
 		for _, c := range sides {
 			e.Statuses = append(e.Statuses, asBefore(c, c.At, up)...)
 		}
+		return e
 	}
+	var demands []plan.Demand
+	for _, c := range sides {
+		demands = c.Terms.Demands(demands, c.Terms.Amounts, c.Granted, c.Shards(up), at)
+	}
+	e.wait = plan.WaitForAll(demands, at, longestWait(e.Statuses))
 	return e
 }
 
@@ -280,6 +303,7 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(plan.InForce(params, now), a.Limit),
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
+	st.Limit.Soft = parts[0].Soft
 	if r := params.Renewal; r != nil {
 		if end := r.End(parts[0].Opened, now); end > now { // a session that has ended begins with the next use
 			st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond

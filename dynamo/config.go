@@ -104,7 +104,7 @@ func (s *Store) setConfig(ctx context.Context, k store.ConfigKey, c *store.Confi
 	if err := store.ValidateLimits(c.Limits); err != nil {
 		return err
 	}
-	if err := s.requireFor(ctx, c.Limits); err != nil {
+	if err := s.allow(ctx, c.Limits); err != nil {
 		return err
 	}
 	warn := func() {}
@@ -203,8 +203,8 @@ func policies(it item, whole bool) item {
 }
 
 // unchanged is the condition that an item exists, has the attributes seen, and has no
-// other that operators set.
-func unchanged(seen item, whole bool) (condition *string, names map[string]string, values item) {
+// other that operators set, nor an absent one.
+func unchanged(seen item, whole bool, absent ...string) (condition *string, names map[string]string, values item) {
 	var b strings.Builder
 	b.WriteString("attribute_exists(PK)")
 	names = map[string]string{}
@@ -221,9 +221,9 @@ func unchanged(seen item, whole bool) (condition *string, names map[string]strin
 		}
 		values[":a"+a] = seen[attr]
 	}
-	settings := operatorSettings
+	settings := append(slices.Clip(operatorSettings), absent...)
 	if !whole {
-		settings = append(slices.Clip(settings), schema.OnUnavailable)
+		settings = append(settings, schema.OnUnavailable)
 	}
 	for _, attr := range settings {
 		if _, there := seen[attr]; !there {

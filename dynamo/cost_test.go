@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,7 +68,7 @@ var costLimits = []store.Limit{
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		t.Log("\n" + checkCosts(t, newLiteTable(t), false))
+		t.Log("\n" + checkCosts(t, newLiteTable(t), slices.Concat(costs, operatorCosts), false))
 	})
 }
 
@@ -81,7 +82,7 @@ func newLiteTable(t *testing.T) *dynamolite.DB {
 }
 
 // checkCosts measures every path and returns the table as Markdown.
-func checkCosts(t *testing.T, api dynamo.API, local bool) string {
+func checkCosts(t *testing.T, api dynamo.API, costs []cost, local bool) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("| path | round trips | requests | RCU | WCU |\n|---|---|---|---|---|\n")

@@ -334,6 +334,27 @@ var costs = []cost{
 		c.start()
 		c.must(c.store.DeleteLimits(c.Context(), k))
 	}},
+	moved(1, price{13, 13, 18.5, 13}, &price{13, 13, 9, 25}),
+	moved(16, price{28, 28, 63.5, 28}, &price{28, 28, 54, 40}),
+	{"first acquire after a move, of a client that knows the bucket", price{4, 5, 2, 4}, &price{4, 5, 1, 4}, func(c *till) {
+		c.cascade()
+		fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "team"})
+		c.acquire(c.limiter, "rpd", 5000)
+		c.must(errOf(c.other.Acquire(c.Context(), limiter.Request{Entity: "team", Resource: "gpt-4", Consume: map[string]int64{"rpd": 1}})))
+		c.must(errOf(c.admin.SetParent(c.Context(), "user", dynamo.Move{Parent: "team"}, nil)))
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
+	{"warm acquire, cascading, after a move", price{1, 2, 0, 2}, nil, func(c *till) {
+		c.cascade()
+		fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "team"})
+		c.acquire(c.limiter, "rpd", 5000)
+		c.must(errOf(c.admin.SetParent(c.Context(), "user", dynamo.Move{Parent: "team"}, nil)))
+		c.acquire(c.limiter, "rpd", 1)
+		c.acquire(c.limiter, "rpd", 1)
+		c.start()
+		c.acquire(c.limiter, "rpd", 1)
+	}},
 	{"delete an entity with a bucket and limits of its own", price{10, 10, 4.5, 26}, &price{10, 10, 2.5, 38}, func(c *till) {
 		c.audited()
 		fixture.CreateEntity(c.T, c.admin, store.Entity{ID: "user"})
@@ -342,6 +363,19 @@ var costs = []cost{
 		c.start()
 		c.must(errOf(c.store.DeleteEntity(c.Context(), "user")))
 	}},
+}
+
+// moved moves the user, whose bucket has n shards, to another parent.
+func moved(n int, want price, local *price) cost {
+	return cost{fmt.Sprintf("move to another parent, %d shards", n), want, local, func(c *till) {
+		c.audited()
+		for _, e := range []store.Entity{{ID: "org"}, {ID: "team"}, {ID: "user", Parent: "org", Cascade: true}} {
+			fixture.CreateEntity(c.T, c.admin, e)
+		}
+		c.shards(n)
+		c.start()
+		c.must(errOf(c.store.SetParent(c.Context(), "user", dynamo.Move{Parent: "team"}, nil)))
+	}}
 }
 
 // firstLimits sets the limits of a level for the first time.

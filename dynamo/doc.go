@@ -39,11 +39,15 @@
 //	SetSwitch    SET disabled,           if there is an item
 //	             disabled_until; or
 //	             REMOVE both
+//	SetParent,   SET cascade, parent_id, if there is an item, and its pinc is another one, or its pgen is
+//	SetCascade   pgen, pinc; or REMOVE   not higher
 //	DeleteEntity                         deletes it
 //
 //	entity record (ENTITY#… #META)
 //	CreateEntity  everything             if there is no item, and the parent has a record, which
 //	                                     does not cascade if the new one does
+//	SetParent     parent_id, pgen + 1    if it is as seen, and so are the records of the parent and of its
+//	                                     ancestors (one transaction). Then stamps the entity's buckets
 //	DeleteEntity                         deletes it, last, if it exists
 //
 //	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction
@@ -58,6 +62,7 @@
 //	DeleteLevels  levels                 SET on_unavailable, always
 //	SetSwitch     disabled,              if the operator's settings are as seen; for a new item, if there
 //	              disabled_until         is still none. Then marks the level's buckets
+//	SetCascade    cascade                the same; then stamps the level's buckets
 //	DeleteEntity  deletes it             if it exists
 //
 //	registries (SYSTEM# #RESOURCES, #ENTITY_CONFIG_RESOURCES)
@@ -90,9 +95,10 @@
 //	Delete        deletes the name, SET  if the name still leads to the id seen (one transaction)
 //	              status, deleted_at
 //
-//	record of an operation (BUCKET#…#0 #OP#…)
+//	record of an operation (BUCKET#…#0 #OP#…; for SetSwitch ENTITY#… and RESOURCE#… #OP#…)
 //	ResetBucket,  everything             if there is none, or one of an earlier entity
-//	TopUpBucket
+//	TopUpBucket,
+//	SetSwitch
 //	DeleteEntity                         deletes it
 //
 //	audit events (AUDIT#… #AUDIT#…)
@@ -111,7 +117,9 @@
 //	CreateTable   index_partitions       if the record is as it was read
 //	Raise-        versions,              if the record is as it was read
 //	Versions      index_partitions
-//	TopUpBucket   client_min_version     if the record is as it was read
+//	TopUpBucket,  client_min_version     if the record is as it was read
+//	SetParent,
+//	SetCascade
 //
 // Attributes of a bucket item that no line names (soft, bypass, schedules, quota
 // windows) belong to peers. They are never written, except that removing a limit

@@ -41,11 +41,8 @@ func (s *Store) CreateEntity(ctx context.Context, e store.Entity) (*store.Entity
 		return nil, err
 	}
 	if e.Parent != "" {
-		if err := store.CheckEntity(e.Parent); err != nil {
+		if err := checkParent(e.ID, e.Parent); err != nil {
 			return nil, err
-		}
-		if e.Parent == e.ID {
-			return nil, &store.ValidationError{Field: "parent", Value: e.Parent, Reason: "an entity cannot be its own parent"}
 		}
 	}
 	if e.Name == "" {
@@ -104,7 +101,7 @@ func (s *Store) parentCheck(e *store.Entity) *types.ConditionCheck {
 	return check
 }
 
-// nestedUnder is the error of an entity whose parent, of which it is the record, cascades.
+// nestedUnder is the error of an entity whose parent cascades; it is the parent's record.
 func nestedUnder(it item, e *store.Entity) error {
 	parent, err := schema.DecodeEntity(it)
 	if err != nil {

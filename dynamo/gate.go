@@ -8,26 +8,50 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A gate is a feature that others who write to a table must know.
+// A gate is a feature that versions of the Python package before least do not know, and would
+// break: its clients are refused from the first use on, and its aggregator must be upgraded
+// before. The package has gates for features that this version does not write, too; it has none
+// for quotas of a calendar, schedules, resets and switches.
 type gate struct {
-	op, least string // the first version that knows the feature
-	harm      string // what an older aggregator would do
-	bit       uint32 // of [Store.allowed]
+	feature, least string
+	harm           string // what an older aggregator would do
 }
 
 var (
-	topUps   = gate{"allow top-ups of quotas", "0.17.0", "take away what a quota was topped up by", 1}
-	sessions = gate{"allow sessions", "0.15.0", "write buckets without knowing their sessions", 2}
+	gateTopUps  = gate{"top-ups of quotas", "0.17.0", "take away what a quota was topped up by"}
+	gateCascade = gate{"cascade policies", "0.16.0", "give shards that it makes the entity's own setting"}
+	gateMoves   = gate{"moves to another parent", "0.17.0", "take the former parent for the present one"}
+	gateSoft    = gate{"soft limits", "0.17.0", "not stamp the shards that it makes"}
+	gateSession = gate{"sessions", "0.15.0", "write buckets without knowing their sessions"}
 )
 
-// require checks that whatever else writes to the table knows a feature, and has older clients refused from
-// now on, as the peer does. On a table with spread index keys, there are no clients of the peer.
-func (s *Store) require(ctx context.Context, g *gate) error {
-	if s.isSpread || s.allowed.Load()&g.bit != 0 {
+// A VersionError says that a feature cannot be used, because something else that writes to the
+// table does not know it. It is [store.ErrIncompatible].
+type VersionError struct {
+	Feature string // "top-ups of quotas"
+	Harm    string // what the other program would do
+	Version string // of the aggregator of the table
+	Least   string // the oldest version that knows the feature
+}
+
+// Error names the version, and says what to do.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%v: %s: its aggregator has the version %s, and would %s: upgrade the aggregator to %s or later",
+		store.ErrIncompatible, e.Feature, e.Version, e.Harm, e.Least)
+}
+
+// Is reports whether target is [store.ErrIncompatible].
+func (e *VersionError) Is(target error) bool { return target == store.ErrIncompatible }
+
+// require checks that whatever else writes to the table knows a feature, and has older clients
+// refused from now on, as the peer does. So it is on each table with a version record, whoever
+// made it. On a table with spread index keys, there are no clients of the peer.
+func (s *Store) require(ctx context.Context, g gate) error {
+	if _, passed := s.gates.Load(g); s.isSpread || passed {
 		return nil
 	}
-	key := schema.VersionKey()
-	items, err := s.conn.BatchGet(ctx, g.op, []schema.Key{key}, true) // as Open: with its permission
+	op, key := "allow "+g.feature, schema.VersionKey()
+	items, err := s.conn.BatchGet(ctx, op, []schema.Key{key}, true) // as Open: with its permission
 	if err != nil {
 		return err
 	}
@@ -38,10 +62,9 @@ func (s *Store) require(ctx context.Context, g *gate) error {
 		case err != nil:
 			return err
 		case v.Lambda != "" && v.lambdaIsBelow(g.least):
-			return fmt.Errorf("%w: its aggregator has the version %s, and would %s: upgrade the aggregator to %s or later",
-				store.ErrIncompatible, v.Lambda, g.harm, g.least)
+			return &VersionError{Feature: g.feature, Harm: g.harm, Version: v.Lambda, Least: g.least}
 		case next != v:
-			if _, err := changeRecord(ctx, s.conn, g.op, func(_ item, was schema.Version) (schema.Version, error) {
+			if _, err := changeRecord(ctx, s.conn, op, func(_ item, was schema.Version) (schema.Version, error) {
 				v, err := raise(versionOf(was), want)
 				was.ClientMin = v.ClientMin
 				return was, err
@@ -50,15 +73,22 @@ func (s *Store) require(ctx context.Context, g *gate) error {
 			}
 		}
 	}
-	s.allowed.Or(g.bit)
+	s.gates.Store(g, true)
 	return nil
 }
 
-// requireFor is require for the features of limits that are to be set.
-func (s *Store) requireFor(ctx context.Context, limits []store.Limit) error {
+// allow requires what limits that are set at a level have: a soft one, or a session.
+func (s *Store) allow(ctx context.Context, limits []store.Limit) error {
 	for i := range limits {
+		if limits[i].Soft {
+			if err := s.require(ctx, gateSoft); err != nil {
+				return err
+			}
+		}
 		if schema.SessionSeconds(limits[i].Renews) != 0 {
-			return s.require(ctx, &sessions)
+			if err := s.require(ctx, gateSession); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -48,12 +48,11 @@ func (s *Store) SetLevels(ctx context.Context, levels []Level) []error {
 	jobs := make([]levelJob, len(levels))
 	for i, l := range levels {
 		jobs[i] = levelJob{
-			key: l.Key,
-			check: func() error {
+			key: l.Key, check: func() error {
 				if err := l.check(); err != nil {
 					return err
 				}
-				return s.requireFor(ctx, l.Limits)
+				return s.allow(ctx, l.Limits)
 			},
 			write: func(old item) levelWrite { return s.levelSetting(l, old) },
 		}
@@ -194,6 +193,7 @@ func (s *Store) spreadAll(ctx context.Context, batch []levelJob, errs []error) {
 type levelWrite struct {
 	write    types.TransactWriteItem
 	event    *schema.AuditEvent
+	record   *types.Put // of the key of the change, if it has one
 	registry registryChange
 }
 
@@ -203,6 +203,9 @@ func (s *Store) sendLevels(ctx context.Context, op string, changes ...levelWrite
 	var registry registryChange
 	for _, c := range changes {
 		registry.add(c.registry)
+		if c.record != nil {
+			writes = append(writes, types.TransactWriteItem{Put: c.record})
+		}
 		if c.event == nil {
 			continue
 		}

@@ -33,7 +33,7 @@ func TestOnDynamoDBLocal(t *testing.T) { //nolint:paralleltest // costs tell by 
 	if err := dynamo.CreateTable(t.Context(), api, dynamo.TableOptions{Name: table}); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("\n" + checkCosts(t, api, true))
+	t.Log("\n" + checkCosts(t, api, costs, true))
 	checkCostOfLimits(t, api)
 	checkPlanted(t, api)
 	checkMergePlanted(t, api)

@@ -31,8 +31,8 @@ const (
 	markBackoff  = 50 * time.Millisecond // doubled for each attempt; the wait is drawn from 0 up to it
 )
 
-// A marking makes the buckets below a level follow the switches that hold for each of them
-// (ADR 045):
+// A marking makes the buckets below a level follow what holds for each of them: their switches
+// (ADR 045), or their owners (ADR 049).
 //
 //	operator  ── disables the level ─▶ reads the switches ───── marks each item ─▶ reads them again
 //	another   ────────── enables the level ─▶ reads the switches ─▶ removes the marks ─▶ …
@@ -42,6 +42,7 @@ const (
 // write to an item is followed by a read that comes after both changes.
 type marking struct {
 	store    *Store
+	follow   func(context.Context, store.Bucket) marked
 	progress func(Switched)
 
 	mu    sync.Mutex
@@ -50,11 +51,12 @@ type marking struct {
 	errs  []error
 }
 
-// markAll marks the buckets below a level, which are searched for twice.
-func (s *Store) markAll(ctx context.Context, k store.ConfigKey, to store.Policy, progress func(Switched)) (Switched, error) {
-	m := &marking{store: s, progress: progress, found: map[store.Bucket]marked{}}
+// markAll makes the buckets below a level follow, and counts them in reached. It searches for them
+// twice, and settles before the second time if buckets that are being created must not be missed.
+func (s *Store) markAll(ctx context.Context, k store.ConfigKey, settles bool, follow func(context.Context, store.Bucket) marked, reached Switched, progress func(Switched)) (Switched, error) {
+	m := &marking{store: s, follow: follow, progress: progress, found: map[store.Bucket]marked{}, count: reached}
 	for again := range 2 {
-		if again > 0 && to == store.Yes {
+		if again > 0 && settles {
 			if err := conn.Sleep(ctx, settling); err != nil {
 				m.failed(s.conn.Translate("wait for buckets that are being created", err))
 				break
@@ -79,7 +81,7 @@ func (m *marking) search(ctx context.Context, k store.ConfigKey) {
 		}
 		work.Go(func() {
 			defer func() { <-places }()
-			m.end(b, m.store.markBucket(ctx, b))
+			m.end(b, m.follow(ctx, b))
 		})
 		return nil
 	})
@@ -128,8 +130,8 @@ func (m *marking) hasFailed() bool {
 	return len(m.errs) > 0
 }
 
-// CountBuckets counts the buckets that a switch of a level concerns. The indexes that it reads
-// lag behind.
+// CountBuckets counts the buckets that a switch or a cascade policy of a level concerns; those of
+// an entity for every resource follow its parent, too. The indexes that it reads lag behind.
 func (s *Store) CountBuckets(ctx context.Context, k store.ConfigKey) (n int, err error) {
 	if err := checkLevel(k); err != nil {
 		return 0, err
@@ -190,16 +192,22 @@ type marked struct {
 	err             error
 }
 
-// markBucket makes the items of a bucket, at least up to the shard that b names, follow the switches
-// that hold for it. It ends with a
-// read of the switches, and then of the shards, that finds nothing to change. So shards that
-// are made meanwhile of others, which were not marked yet, are found. A shard that is made of
-// a marked one has its mark.
-func (s *Store) markBucket(ctx context.Context, b store.Bucket) (m marked) {
+// A trait is what the items of a bucket have from elsewhere.
+type trait[T comparable] struct {
+	read func(context.Context, store.Bucket) (T, error) // what they are to have, consistently
+	of   func(*store.Image) T
+	mark func(context.Context, string, store.Bucket, T) error // an item
+}
+
+// follow makes the items of a bucket, at least up to the shard that b names, have what they are to
+// have. It ends with a read of that, and then of the shards, which finds nothing to change. So
+// shards that are made meanwhile of others, which were not marked yet, are found. A shard that is
+// made of a marked one has its mark.
+func follow[T comparable](ctx context.Context, s *Store, b store.Bucket, t trait[T]) (m marked) {
 	op := fmt.Sprintf("mark the bucket of %s for %s", b.Entity, b.Resource)
 	shards := b.Shard + 1
 	for range markPasses {
-		is, err := s.disabling(ctx, b)
+		is, err := t.read(ctx, b)
 		if err != nil {
 			m.err = err
 			return m
@@ -210,30 +218,44 @@ func (s *Store) markBucket(ctx context.Context, b store.Bucket) (m marked) {
 			return m
 		}
 		m.exists, shards = m.exists || len(images) > 0, max(shards, len(images))
-		differ := slices.DeleteFunc(images, func(img *store.Image) bool {
-			return img.Disabled == is.Disabled && img.DisabledUntil == is.Until
-		})
+		differ := slices.DeleteFunc(images, func(img *store.Image) bool { return t.of(img) == is })
 		if len(differ) == 0 {
 			return m
 		}
 		for _, img := range differ {
-			if m.err = s.mark(ctx, op, img.Bucket, is); m.err != nil {
+			if m.err = t.mark(ctx, op, img.Bucket, is); m.err != nil {
 				return m
 			}
 			m.changed = true
 		}
 	}
-	m.err = fmt.Errorf("%s: others change its switches or its shards: %w: try again", op, store.ErrConflict)
+	m.err = fmt.Errorf("%s: others change its levels, its owner or its shards: %w: try again", op, store.ErrConflict)
 	return m
 }
 
-// disabling reads the switches that hold for a bucket.
-func (s *Store) disabling(ctx context.Context, b store.Bucket) (store.Disabling, error) {
+// levelsOf reads the levels that may have policies for a bucket, consistently, and its entity's
+// record if an entity is given.
+func (s *Store) levelsOf(ctx context.Context, b store.Bucket, entity string) (*store.Loaded, error) {
 	own := store.ConfigKey{Entity: b.Entity, Resource: b.Resource}
 	keys := append([]store.ConfigKey{own}, levelsBelow(own)...)[:store.SwitchLevels]
-	loaded, err := s.Load(ctx, &store.Load{Configs: keys, Consistent: true})
+	return s.Load(ctx, &store.Load{Entity: entity, Configs: keys, Consistent: true})
+}
+
+// followSwitches makes a bucket follow the switches that hold for it.
+func (s *Store) followSwitches(ctx context.Context, b store.Bucket) marked {
+	return follow(ctx, s, b, trait[store.Disabling]{
+		read: s.disabling, mark: s.mark,
+		of: func(img *store.Image) store.Disabling {
+			return store.Disabling{Disabled: img.Disabled, Until: img.DisabledUntil}
+		},
+	})
+}
+
+// disabling reads the switches that hold for a bucket.
+func (s *Store) disabling(ctx context.Context, b store.Bucket) (is store.Disabling, err error) {
+	loaded, err := s.levelsOf(ctx, b, "")
 	if err != nil {
-		return store.Disabling{}, err
+		return is, err
 	}
 	var of store.Switches
 	for i, c := range loaded.Configs {
@@ -241,7 +263,9 @@ func (s *Store) disabling(ctx context.Context, b store.Bucket) (store.Disabling,
 			of[i] = c.Disabled
 		}
 	}
-	return of.At(s.conn.Clock.Now().UnixMilli()), nil
+	is = of.At(s.conn.Clock.Now().UnixMilli())
+	is.Level = 0 // an item does not say it
+	return is, nil
 }
 
 // mark disables or enables an item, whatever it holds:
@@ -264,12 +288,18 @@ func (s *Store) mark(ctx context.Context, op string, b store.Bucket, is store.Di
 		in.UpdateExpression = aws.String("SET disabled = :true REMOVE disabled_until")
 		in.ExpressionAttributeValues = item{":true": schema.Bool(true)}
 	}
+	return s.sendMark(ctx, op, in)
+}
+
+// sendMark sends the mark of an item, and sends it again after a conflict or a throttle. An item
+// that turns the mark away needs none: it is gone, or has a newer one.
+func (s *Store) sendMark(ctx context.Context, op string, in *dynamodb.UpdateItemInput) error {
 	for attempt := 0; ; attempt++ {
 		err := s.conn.UpdateItem(ctx, op, in)
 		if _, gone := conn.ConditionFailed(err); err == nil || gone {
 			return nil
 		}
-		// The bucket of somebody who calls too often is throttled just when it is to be disabled.
+		// The bucket of somebody who calls too often is throttled just when it is to be marked.
 		if busy := errors.Is(err, store.ErrThrottled) || errors.Is(err, store.ErrConflict); !busy || attempt == markAttempts {
 			return err
 		}

@@ -48,9 +48,9 @@ type ledger struct {
 	slack map[lawPeriod]int64
 	// edited says which period goes on in place of one that an edit of the calendar has ended.
 	edited map[lawPeriod]int64
-	// operation is the operator's grant under way, and granted what a reset then gives.
-	operation *plan.Grant
-	granted   []lawGrant
+	// operation is the operator's amendment under way, and gained what a reset then gives.
+	operation *plan.Amendment
+	gained    []resetGain
 }
 
 type lawPeriod struct {
@@ -71,10 +71,7 @@ func lack(img *store.Image, s *store.LimitState) int64 {
 // capacity is a shard's share of a quota, and what it was topped up by.
 func capacity(img *store.Image, s *store.LimitState) int64 {
 	share := plan.Share(s.Params, img.Shard, img.ShardCount, img.RefilledAt).Capacity
-	if s.Granted != nil {
-		share += s.Granted.TopUp
-	}
-	return share
+	return share + s.Granted().TopUp
 }
 
 // P11 at each write: over any period of a quota, its shards admit what it says. A quota that
@@ -115,7 +112,7 @@ func TestQuotasOverAnyWrites(t *testing.T) {
 
 var lawWrites = map[string]func(*ledger) bool{
 	"time": (*ledger).pass, "edit": (*ledger).edit, "take": (*ledger).take, "refill": (*ledger).refill, "settle": (*ledger).settle, "return": (*ledger).giveBack,
-	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal, "reset": (*ledger).reset, "grant a top-up": (*ledger).grantTopUp,
+	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal, "reset": (*ledger).reset, "grant a top-up": (*ledger).amendTopUp,
 }
 
 // clock is the time by a process's clock.
@@ -473,8 +470,8 @@ func (l *ledger) grant() bool {
 func (l *ledger) ungranted() {
 	for i := range l.known {
 		for k := 0; l.last(i) != nil && k < len(l.last(i).Limits); k++ {
-			if s := &l.last(i).Limits[k]; s.Granted != nil && s.Granted.Shards != 0 {
-				l.Fatalf("%s of shard %d of %d has a grant of %d", s.Name, i, l.last(i).ShardCount, s.Granted.Shards)
+			if s := &l.last(i).Limits[k]; s.Granted().Shards != 0 {
+				l.Fatalf("%s of shard %d of %d has a grant of %d", s.Name, i, l.last(i).ShardCount, s.Granted().Shards)
 			}
 		}
 	}

@@ -127,8 +127,8 @@ func (l *ledger) checkRenewal(img *store.Image, before []*store.Image, amounts [
 			}
 			renewed := old.Renewal.Next(was.RefilledAt) <= img.RefilledAt
 			switch took := max(0, amountOf(amounts, s.Name).Milli); {
-			case renewed && s.Granted != nil:
-				l.Fatalf("%s has %+v of the period before", s.Name, *s.Granted)
+			case renewed && s.Granted() != store.Granted{}:
+				l.Fatalf("%s has %+v of the period before", s.Name, s.Granted())
 			case renewed && lack(img, s) != took:
 				l.Fatalf("%s of shard %d begins a period and lacks %d, of which %d were taken", s.Name, img.Shard, lack(img, s), took)
 			case !renewed && amountOf(amounts, s.Name).Milli >= 0 && lack(img, s) < lack(was, &old)+took:

@@ -20,12 +20,14 @@ import (
 //	       ws and wa of sessions that begin or have ended;
 //	       the owner; shard_count; gc of quotas that get another share, and their tu if an
 //	       operator tops them up
-//	REMOVE disabled, disabled_until; vu, ttl, removed limits whole; tu of quotas that get another
-//	       share; rsched, sched, gc, tu, rsa, ws, wa of limits that follow no such calendar any more
+//	       soft of soft limits
+//	REMOVE disabled, disabled_until; soft of limits that become hard; vu, ttl, removed limits whole; tu of
+//	       quotas that get another share; rsched, sched, gc, tu, rsa, ws, wa of limits that follow no such
+//	       calendar any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       tk of every limit within the bounds that keep what it earned whole
-//	       and its balance below the capacity
+//	       and its balance below the capacity; soft limits are soft
 //
 // A refill that changes parameters or the owner has further conditions: cp, ra, rp of
 // every limit and the owner are as seen. A peer changes those without moving rf.
@@ -231,6 +233,7 @@ func describeOwner(w *expression.Write, o *store.Owner, seen *store.Image) {
 func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change, terse bool) {
 	describeGrant(w, l, r, c)
 	describeSession(w, l, r.Seen, c)
+	describeSoft(w, l, r, c)
 	switch {
 	case r.FullSince != 0:
 		describeFill(w, l, c)
@@ -312,6 +315,33 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 		w.Set(l.SessionOpened(), at)
 		w.Set(l.SessionApplied(), at)
 	}
+}
+
+// describeSoft stamps a soft limit, if it still is one, or makes a limit hard. A repair follows
+// what levels say, whatever the limit was. A loose refill of too many soft limits takes nothing of
+// them, and cannot require them.
+func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
+	was, _ := r.Seen.Limit(c.Limit)
+	switch {
+	case c.Kind == store.RemoveLimit:
+	case c.SoftUntil != 0:
+		if !isRepair(r) && (!r.Loose || countSoft(r) <= store.MaxSoftTake) {
+			w.Require(l.Soft().Exists())
+		}
+		w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+	case c.Kind != store.KeepParams && was.IsSoft():
+		w.Remove(l.Soft())
+	}
+}
+
+// countSoft is how many limits a refill stamps.
+func countSoft(r *store.Refill) (n int) {
+	for i := range r.Changes {
+		if r.Changes[i].SoftUntil != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // setZone sets the time zone of the calendars that a refill adds or changes. An item has one zone,

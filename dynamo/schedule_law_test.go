@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,7 @@ type rota struct{ *ledger }
 
 var rotaWords = []string{
 	"", "* 9-16 * * mon-fri x0.5", "* 9-16 * * mon-fri x0.3", "* 9-16 * * mon-fri capacity=2", "*/2 * * * * x3", "0-29 * * * * amount=1; * 12-23 * * * x2", "* * * * sun seconds=60",
+	"until END x2", "until END x0.5; * 9-16 * * mon-fri x0.3",
 }
 
 // edit changes the limits that the bucket is to have: often only their schedules.
@@ -69,6 +71,8 @@ func (v *rota) edit() bool {
 	for _, name := range []string{"a", "b"} {
 		limit := store.Limit{Name: name, Capacity: rapid.SampledFrom([]int64{10, 10, 30}).Draw(v.T, name+" tokens"), Amount: 10, Period: time.Hour}
 		if words := rapid.SampledFrom(rotaWords).Draw(v.T, name); words != "" {
+			end := time.UnixMilli(v.now + rapid.SampledFrom([]int64{1, 60_000, 3_600_000, 5 * 24 * 3_600_000}).Draw(v.T, "end"))
+			words = strings.Replace(words, "END", end.UTC().Format(time.RFC3339Nano), 1)
 			var err error
 			if limit.Varies, err = store.ParseSchedule(words, "Europe/Berlin"); err != nil {
 				v.Fatal(err)
@@ -255,15 +259,15 @@ func (v *rota) merge() bool {
 
 // reset makes limits as full as their schedules say.
 func (v *rota) reset() bool {
-	return v.grant(&plan.Grant{Resets: true})
+	return v.amend(&plan.Amendment{Resets: true})
 }
 
 // topUp adds to limits, up to what their schedules say.
-func (v *rota) topUp() bool { return v.grant(&plan.Grant{}) }
+func (v *rota) topUp() bool { return v.amend(&plan.Amendment{}) }
 
-// grant carries out a grant over all shards, of each of which the operator may have an old image.
-func (v *rota) grant(g *plan.Grant) bool {
-	images, w, isFresh := v.drawGrant(g)
+// amend carries out an amendment over all shards, of each of which the operator may have an old image.
+func (v *rota) amend(g *plan.Amendment) bool {
+	images, w, isFresh := v.drawAmendment(g)
 	refills, given, err := g.Over(images, w, v.now, lawMultiplier)
 	if err != nil || len(g.Amounts) == 0 {
 		return false

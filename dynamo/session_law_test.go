@@ -266,24 +266,24 @@ func (b *sessionBook) edit() bool {
 }
 
 func (b *sessionBook) reset() bool {
-	return b.operate(&plan.Grant{Resets: true, Amounts: []store.Amount{{Limit: "a"}}})
+	return b.operate(&plan.Amendment{Resets: true, Amounts: []store.Amount{{Limit: "a"}}})
 }
 
 func (b *sessionBook) topUp() bool {
-	return b.operate(&plan.Grant{Amounts: []store.Amount{{Limit: "a", Milli: rapid.Int64Range(1, 20).Draw(b.T, "tokens") * store.Milli}}})
+	return b.operate(&plan.Amendment{Amounts: []store.Amount{{Limit: "a", Milli: rapid.Int64Range(1, 20).Draw(b.T, "tokens") * store.Milli}}})
 }
 
-func (b *sessionBook) operate(g *plan.Grant) bool {
+func (b *sessionBook) operate(am *plan.Amendment) bool {
 	img := b.any()
 	var w *plan.Wanted
 	if rapid.Bool().Draw(b.T, "repairs") {
 		w = &b.wanted
 	}
-	refills, _, err := g.Over([]*store.Image{img}, w, b.clock(), lawMultiplier)
+	refills, _, err := am.Over([]*store.Image{img}, w, b.clock(), lawMultiplier)
 	if err != nil {
 		return false
 	}
-	b.moves = g.Resets
+	b.moves = am.Resets
 	out, err := b.store.Refill(b.Context(), refills[0])
 	if b.check(out, err) {
 		b.hold()

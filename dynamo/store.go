@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -97,7 +96,7 @@ type Store struct {
 
 	retention retention
 	counts    counts
-	allowed   atomic.Uint32 // the gates that the version record has passed
+	gates     sync.Map // of each gate that the version record has passed, true
 
 	// The constant parts of bucket writes, by their operations.
 	takes, refills, adjusts expression.Cache

@@ -2,17 +2,8 @@ package dynamo
 
 import (
 	"context"
-	"maps"
-	"reflect"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -27,30 +18,25 @@ type Switch struct {
 	// Until is when the switch ends by itself; the zero time is never. It counts in whole
 	// milliseconds. A switch that is removed has none.
 	Until time.Time
-	// Reason is as that of a [Cause].
-	Reason string
+	Cause
 }
 
 // check reports why a switch cannot be set at a level.
 func (sw *Switch) check(k store.ConfigKey, now time.Time) error {
-	if err := checkLevel(k); err != nil {
+	if err := checkPolicy(k, sw.Policy, "switch"); err != nil {
 		return err
 	}
 	invalid := func(field, value, reason string) error {
 		return &store.ValidationError{Field: field, Value: value, Reason: reason}
 	}
 	switch {
-	case k == store.ConfigKey{}:
-		return invalid("level", k.String(), "give an entity or a resource: the system has no switch")
-	case sw.Policy > store.No:
-		return invalid("policy", strconv.Itoa(int(sw.Policy)), "give store.Yes, store.No or store.Inherit")
 	case sw.Until.IsZero():
 	case sw.Policy == store.Inherit:
 		return invalid("until", sw.Until.Format(time.RFC3339), "a switch that is removed has no end")
 	case !sw.Until.After(now):
 		return invalid("until", sw.Until.Format(time.RFC3339), "give an instant in the future")
 	}
-	return checkReason(sw.Reason)
+	return sw.Check()
 }
 
 // stored is the switch as a level has it.
@@ -65,6 +51,11 @@ func (sw *Switch) stored() store.Switch {
 type Switched struct {
 	Reached int // buckets that follow the change
 	Changed int // of those, how many were different before
+	// Repeated says that an earlier call with the same key set the switch, and that this call
+	// changed no level.
+	Repeated bool
+	// Until is when the switch of the earlier call ends, if this call is Repeated.
+	Until time.Time
 }
 
 // SetSwitch sets or removes the switch of an entity's level or a resource's, with its audit
@@ -81,77 +72,53 @@ type Switched struct {
 // before the second time. progress, if not nil, is called after each bucket, by one goroutine
 // at a time. If SetSwitch fails half-way, the error is a [store.IncompleteError], and
 // repeating the call completes it.
+//
+// With a key, the switch is set once. A call with the same key makes the buckets follow what
+// the level says by then, which another call may have changed since. It is another change, and
+// a [*KeyUsedError], if it gives another policy, or an end where the first one gave none. Of
+// two ends the first one holds: whoever says "in two hours" names another instant each time.
+// The record of the key is kept as that of [Store.ResetBucket].
 func (s *Store) SetSwitch(ctx context.Context, k store.ConfigKey, to Switch, progress func(Switched)) (Switched, error) {
 	if err := to.check(k, s.conn.Clock.Now()); err != nil {
 		return Switched{}, err
 	}
 	const op = "set the switch"
-	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
-		return s.sendLevels(ctx, op, s.levelSwitch(k, &to, old))
+	set := to.once(s.ns, k)
+	var done *schema.Operation
+	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) (err error) {
+		w := s.levelPolicy(k, to.policy(), old)
+		if to.Key != "" {
+			// A transaction that found the record of the key is repeated, and ends here.
+			if done, err = s.doneBefore(ctx, op, &set, to.isSame); done != nil || err != nil {
+				return err
+			}
+			w.record = s.recordPut(&set, &schema.Operation{Until: to.stored().Until})
+		}
+		return s.sendLevels(ctx, op, w)
 	})
 	if err != nil {
 		return Switched{}, err
 	}
-	return s.markAll(ctx, k, to.Policy, progress)
+	reached := Switched{Repeated: done != nil}
+	if done != nil && done.Until != 0 {
+		reached.Until = time.UnixMilli(done.Until)
+	}
+	return s.markAll(ctx, k, to.Policy == store.Yes, s.followSwitches, reached, progress)
 }
 
-// levelSwitch is the change of a level's switch. It leaves all else of the level alone, also
-// limits that others set meanwhile, so it updates the item of a level that exists.
-func (s *Store) levelSwitch(k store.ConfigKey, to *Switch, old item) levelWrite {
-	whole := schema.EncodeConfig(s.ns, k, &store.Config{Disabled: to.stored()})
-	var w levelWrite
-	if to.Policy != store.Inherit {
-		w.registry = setting(k, old)
-	}
-	if isSame := func(attr string) bool { return reflect.DeepEqual(old[attr], whole[attr]) }; isSame(schema.Disabled) && isSame(schema.DisabledUntil) {
-		return w
-	}
-	w.event = &schema.AuditEvent{
-		Action: audit.LimitsSet, Entity: schema.AuditLevel(k), Resource: k.Resource, Details: schema.SwitchDetails(to.stored(), to.Reason),
-	}
-	if old == nil {
-		w.write.Put = s.conn.PutNew(whole)
-	} else {
-		w.write.Update = s.switchUpdate(schema.ConfigKey(s.ns, k), old, whole)
-	}
-	return w
+// once is the change as one that happens once for its key.
+func (sw *Switch) once(ns string, k store.ConfigKey) once {
+	kind := map[store.Policy]string{store.Yes: schema.OperationDisable, store.No: schema.OperationEnable, store.Inherit: schema.OperationClear}[sw.Policy]
+	return once{cause: sw.Cause, kind: kind, entity: k.Entity, resource: k.Resource, at: schema.SwitchOperationKey(ns, k, sw.Key)}
 }
 
-// switchUpdate gives a level the switch of whole, if the operator's settings are still those of
-// old. It also adds what else whole has and old lacks: the keys of indexes.
-func (s *Store) switchUpdate(key schema.Key, old, whole item) *types.Update {
-	condition, names, values := unchanged(policies(old, false), false)
-	if values == nil {
-		values = item{}
+// isSame reports whether a call of the same kind asked for the same.
+func (sw *Switch) isSame(done *schema.Operation) bool { return sw.Until.IsZero() == (done.Until == 0) }
+
+// policy is the switch as a level has it.
+func (sw *Switch) policy() policy {
+	return policy{
+		sets: store.Config{Disabled: sw.stored()}, attrs: []string{schema.Disabled, schema.DisabledUntil},
+		details: schema.SwitchDetails(sw.stored(), sw.Reason, sw.Key),
 	}
-	var set, remove []string
-	for _, attr := range slices.Sorted(maps.Keys(whole)) {
-		if _, isKey := key.Item()[attr]; isKey || reflect.DeepEqual(old[attr], whole[attr]) {
-			continue
-		}
-		n := strconv.Itoa(len(set))
-		set = append(set, "#s"+n+" = :s"+n)
-		names["#s"+n], values[":s"+n] = attr, whole[attr]
-	}
-	for _, attr := range []string{schema.Disabled, schema.DisabledUntil} {
-		if whole[attr] == nil {
-			remove = append(remove, "#"+attr)
-			names["#"+attr] = attr
-		}
-	}
-	var update strings.Builder
-	if len(set) > 0 {
-		update.WriteString("SET " + strings.Join(set, ", ") + " ")
-	}
-	if len(remove) > 0 {
-		update.WriteString("REMOVE " + strings.Join(remove, ", "))
-	}
-	u := &types.Update{
-		TableName: s.conn.Table, Key: key.Item(), UpdateExpression: aws.String(update.String()),
-		ConditionExpression: condition, ExpressionAttributeNames: names,
-	}
-	if len(values) > 0 {
-		u.ExpressionAttributeValues = values
-	}
-	return u
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,10 +28,9 @@ import (
 
 // once calls f before the first request that is, and then no more.
 func once(is func(*faults.Call) bool, f func()) faults.Hook {
-	done := false
+	var done atomic.Bool
 	return faults.Before(func(c *faults.Call) error {
-		if !done && is(c) {
-			done = true
+		if is(c) && done.CompareAndSwap(false, true) {
 			f()
 		}
 		return nil

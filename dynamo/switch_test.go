@@ -92,7 +92,7 @@ func TestASwitchIsOfItsLevel(t *testing.T) {
 			w.must(err)
 			return c
 		}
-		_, err := w.SetSwitch(w.Context(), theEntity, dynamo.Switch{Policy: store.Yes, Until: until, Reason: "abuse"}, nil)
+		_, err := w.SetSwitch(w.Context(), theEntity, dynamo.Switch{Policy: store.Yes, Until: until, Cause: dynamo.Cause{Reason: "abuse"}}, nil)
 		w.must(err)
 		want := &store.Config{Disabled: store.Switch{Policy: store.Yes, Until: until.UnixMilli()}}
 		if diff := cmp.Diff(want, read()); diff != "" {
@@ -157,7 +157,7 @@ func TestBadSwitchesAreRefused(t *testing.T) {
 			"level":  {store.ConfigKey{}, dynamo.Switch{Policy: store.Yes}},
 			"policy": {theEntity, dynamo.Switch{Policy: 7}},
 			"until":  {theEntity, dynamo.Switch{Policy: store.Yes, Until: time.Now()}},
-			"reason": {theEntity, dynamo.Switch{Policy: store.Yes, Reason: strings.Repeat("é", 257)}},
+			"reason": {theEntity, dynamo.Switch{Policy: store.Yes, Cause: dynamo.Cause{Reason: strings.Repeat("é", 257)}}},
 			"entity": {store.ConfigKey{Entity: "a#b", Resource: "gpt-4"}, dynamo.Switch{Policy: store.Yes}},
 		} {
 			sent := len(w.api.Ops())

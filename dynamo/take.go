@@ -14,7 +14,8 @@ import (
 //
 //	ADD    tk −a, tc +a of every limit with an amount, wcu; dn
 //	if     tk ≥ a of each, less what it earned since the stamp and may take ahead, and
-//	       below where it would have overflowed by now;
+//	       below where it would have overflowed by now; of a soft limit, the stamp is
+//	       after now instead of tk ≥ a;
 //	       cp, ra, rp and shard_count are those of the calculation; the limits with
 //	       amount 0 exist;
 //	       rf is not before Since, if given, or is Stamp; wcu holds a token; not expired,
@@ -72,24 +73,43 @@ func describeTake(w *expression.Write, t *store.Take) {
 			seen := newParameters(l, &d.Params)
 			seen.require(w, l)
 		}
-		if asks == (covers{}) {
-			continue
-		}
-		if asks.asTheyAre {
-			least := amount
-			if d.Ahead != 0 {
-				least = l.Number('b', leastOf(d))
-			}
-			w.RequireFirst(l.Tokens().Between(least, l.Number('h', d.AtMost)))
-		}
-		if asks.sinceStamp {
-			w.RequireSecond(l.Tokens().Between(l.Number('l', leastOf(d)-d.Earned), l.Number('m', d.AtMostAtStamp)))
+		switch {
+		case asks == (covers{}):
+		case d.Soft:
+			w.Require(l.Soft().AtLeast(l.Number('k', t.Now+1)))
+			asks.bound(w, l, d)
+		default:
+			asks.cover(w, l, d, amount)
 		}
 	}
 	countAcquire(w, t.Debits)
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
 		w.Require(expression.WriteTokens.Exists())
 		w.Require(expression.WriteTokens.Absent())
+	}
+}
+
+// cover requires that a balance is sufficient and has not overflowed. amount is what is debited.
+func (asks covers) cover(w *expression.Write, l expression.Limit, d *store.Debit, amount expression.Value) {
+	if asks.asTheyAre {
+		least := amount
+		if d.Ahead != 0 {
+			least = l.Number('b', leastOf(d))
+		}
+		w.RequireFirst(l.Tokens().Between(least, l.Number('h', d.AtMost)))
+	}
+	if asks.sinceStamp {
+		w.RequireSecond(l.Tokens().Between(l.Number('l', leastOf(d)-d.Earned), l.Number('m', d.AtMostAtStamp)))
+	}
+}
+
+// bound requires that the balance of a soft limit has not overflowed.
+func (asks covers) bound(w *expression.Write, l expression.Limit, d *store.Debit) {
+	if asks.asTheyAre {
+		w.RequireFirst(l.Tokens().AtMost(l.Number('h', d.AtMost)))
+	}
+	if asks.sinceStamp {
+		w.RequireSecond(l.Tokens().AtMost(l.Number('m', d.AtMostAtStamp)))
 	}
 }
 
@@ -120,20 +140,30 @@ func countAcquire(w *expression.Write, debits []store.Debit) {
 // limits, which needs half of the operators.
 type covers struct{ asTheyAre, sinceStamp bool }
 
-// eitherLimits is the most debits for which one expression can require either.
-const eitherLimits = 27
+const (
+	// eitherOperators is how many operators debits may need for one expression to require either:
+	// ten for each, and two more for a soft limit. That is 27 hard limits.
+	eitherOperators, eitherEach, softEach = 270, 10, 2
+)
 
 // coversOf returns how a take requires that the balances are sufficient. No balance
 // meets an upper bound that is smaller than the lower one.
 func coversOf(t *store.Take) covers {
 	c := covers{asTheyAre: true, sinceStamp: t.Stamp != 0}
+	soft := 0
 	for i := range t.Debits {
-		if d := &t.Debits[i]; d.Milli > 0 {
+		switch d := &t.Debits[i]; {
+		case d.Soft:
+			soft++
+		case d.Milli > 0:
 			c.asTheyAre = c.asTheyAre && leastOf(d) <= d.AtMost
 			c.sinceStamp = c.sinceStamp && leastOf(d)-d.Earned <= d.AtMostAtStamp
 		}
 	}
-	if c.sinceStamp && len(t.Debits) > eitherLimits {
+	if soft > store.MaxSoftTake {
+		return covers{}
+	}
+	if c.sinceStamp && eitherEach*len(t.Debits)+softEach*soft > eitherOperators {
 		c.asTheyAre = false
 	}
 	return c

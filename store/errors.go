@@ -166,8 +166,8 @@ func (e *ExistsError) Error() string { return fmt.Sprintf("%s %q already exists"
 // Is reports whether target is [ErrExists].
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
-// A NestedCascadeError says that an entity was not created, because two cascades would
-// follow each other: Child cascades to Entity, and Entity to Parent. A cascade is one
+// A NestedCascadeError says that an entity was not created, or not moved, because two cascades
+// would follow each other: Child cascades to Entity, and Entity to Parent. A cascade is one
 // level, so nothing that Child acquires would be taken from Parent. It is
 // [ErrNestedCascade].
 type NestedCascadeError struct{ Child, Entity, Parent string }

@@ -16,8 +16,6 @@ const (
 	Scheduled Features = 1 << iota
 	// Quota: a balance is reset at given times instead of accruing.
 	Quota
-	// Soft: a limit that counts and does not refuse.
-	Soft
 	// ManyLimits: more than [MaxLimits] limits.
 	ManyLimits
 )
@@ -38,8 +36,6 @@ func (f Features) String() string {
 		return "parameter schedule"
 	case Quota:
 		return "quota"
-	case Soft:
-		return "soft limit"
 	case ManyLimits:
 		return fmt.Sprintf("more than %d limits", MaxLimits)
 	}

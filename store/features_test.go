@@ -10,14 +10,13 @@ import (
 func TestFeaturesAreNamed(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[store.Features]string{
-		0:                            "",
-		store.Scheduled:              "parameter schedule",
-		store.Scheduled | store.Soft: "parameter schedule",
-		store.Quota | store.Soft:     "quota",
-		store.Soft:                   "soft limit",
-		store.ManyLimits:             "more than 32 limits",
-		store.ManyLimits | 1<<7:      "more than 32 limits",
-		1 << 7:                       "feature 0x80",
+		0:                              "",
+		store.Scheduled:                "parameter schedule",
+		store.Scheduled | store.Quota:  "parameter schedule",
+		store.Quota | store.ManyLimits: "quota",
+		store.ManyLimits:               "more than 32 limits",
+		store.ManyLimits | 1<<7:        "more than 32 limits",
+		1 << 7:                         "feature 0x80",
 	} {
 		if got := f.String(); got != want {
 			t.Errorf("%#x: %q, want %q", uint8(f), got, want)

@@ -25,6 +25,9 @@ const (
 	// of more than about ten limits is larger than 1 KB. Each kilobyte, even a partial
 	// one, costs every write to the item one write unit.
 	MaxLimits = 32
+	// MaxSoftTake is the maximum number of soft limits that a [Take] debits, or a [Refill] that sets
+	// balances. Any other refill requires less of each limit, and has no such maximum.
+	MaxSoftTake = 12
 )
 
 // Milli is the number of millitokens in a token. Stores keep millitokens.
@@ -34,8 +37,8 @@ const Milli = 1000
 // and earns Amount of them, evenly, every Period. A bucket starts full.
 //
 // A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar begins, or
-// with the first use after a session has ended, and earns nothing until the next one. One that Varies is as its schedule says at some times,
-// and as it says itself at all others.
+// with the first use after a session has ended, and earns nothing until the next one. One that Varies
+// is as its schedule says at some times, and as it says itself at all others. A Soft one refuses nobody.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
 // cover the usual cases. Their capacity equals the rate unless Burst sets it.
@@ -54,23 +57,27 @@ type Limit struct {
 	Renews *Renewal // ADR 044; a session: ADR 051
 	// Varies, if not nil, says when the limit has other parameters, and which. A quota has none.
 	Varies *Schedule // ADR 048
+	// Soft makes the limit count, and never refuse: its balance may fall below zero.
+	Soft bool // ADR 050
 }
 
 // String says in words what the limit allows, like "rpm: 100 every 1m0s" or
 // "rpd: 1000 each day in Europe/Berlin".
 func (l Limit) String() string {
-	if l.Renews != nil && l.Renews.Session() != 0 {
-		return fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Renews)
-	}
-	if l.Renews != nil {
-		return fmt.Sprintf("%s: %d each %s in %s", l.Name, l.Capacity, l.Renews, l.Renews.Zone())
-	}
 	text := fmt.Sprintf("%s: %d every %v", l.Name, l.Amount, l.Period)
-	if l.Capacity != l.Amount {
+	switch {
+	case l.Renews != nil && l.Renews.Session() != 0:
+		text = fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Renews)
+	case l.Renews != nil:
+		text = fmt.Sprintf("%s: %d each %s in %s", l.Name, l.Capacity, l.Renews, l.Renews.Zone())
+	case l.Capacity != l.Amount:
 		text += fmt.Sprintf(", at most %d at once", l.Capacity)
 	}
 	if l.Varies != nil {
 		text += fmt.Sprintf("; %s in %s", l.Varies, l.Varies.Zone())
+	}
+	if l.Soft {
+		text += ", soft"
 	}
 	return text
 }
@@ -155,16 +162,17 @@ func ParseRenewal(text, zone string) (*Renewal, error) {
 // Zone is the time zone of the calendar that the limit follows, "" if it follows none.
 func (l Limit) Zone() string { return l.Params().Zone() }
 
-// ParseSchedule reads when a limit has other parameters, and which. zone is a name of the IANA time
-// zone database; "" is UTC. An entry is five fields of cron, and then what holds in the minutes that they
-// match: a factor of the capacity and of the amount, or parameters in place of the limit's own.
+// ParseSchedule reads when a limit has other parameters, and which. zone is a name of the IANA
+// time zone database; "" is UTC. An entry is five fields of cron, and then what holds in the
+// minutes that they match: a factor of the capacity and of the amount, or parameters in place of
+// the limit's own.
 //
-//   - 9-17 * * mon-fri x0.5
-//   - 22-23,0-5 * * * capacity=1000 amount=1000
-//   - * 24-26 12 * seconds=3600
+//	0-59 9-16 * * mon-fri x0.5
+//	0-59 22-23,0-5 * * * capacity=1000 amount=1000
+//	0-59 * 24-26 12 * seconds=3600
 //
-// Several are separated by ";". Of those that match a minute, the first one holds. Outside of all entries
-// the limit is as it is without a schedule. The error is a [*ValidationError].
+// Several are separated by ";". Of those that match a minute, the first one holds. Outside of all
+// entries the limit is as it is without a schedule. The error is a [*ValidationError].
 func ParseSchedule(text, zone string) (*Schedule, error) {
 	s, err := calendar.ParseSchedule(text, zone)
 	return s, invalidCalendar("schedule", err)
@@ -219,31 +227,6 @@ func NewSchedule(entries []ScheduleEntry, zone string) (*Schedule, error) {
 	s, err := calendar.NewSchedule(entries, zone)
 	return s, invalidCalendar("schedule", err)
 }
-
-// Granted is a part of a quota that is not the shard's share, until the period ends. It is
-// immutable.
-type Granted struct {
-	// Shards is the number of shards among which the quota was divided when the shard's balance
-	// was renewed, if it is not ShardCount; 0 otherwise.
-	Shards int
-	// TopUp is what an operator has added since, in millitokens.
-	TopUp int64
-	// Opened is when the session began that the balance is of; [NoSession] if none is under way, and 0 if
-	// the limit is no session.
-	Opened int64
-}
-
-// Opened is when the session began that the balance is of; 0 if the limit is no session.
-func (s *LimitState) Opened() int64 {
-	if s.Granted == nil {
-		return 0
-	}
-	return s.Granted.Opened
-}
-
-// NoSession is when the session of a limit began that has none under way: the first one, or the one
-// that ended. It is so long ago that no session which began then has not ended.
-const NoSession int64 = 1
 
 // Params are the limit's parameters as a bucket item stores them.
 func (l Limit) Params() Params {

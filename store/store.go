@@ -104,125 +104,6 @@ type Bucket struct {
 	Shard            int
 }
 
-// An Image is a bucket item as a store last answered it. It is immutable: the limiter
-// keeps it and shares it between callers.
-//
-// Tokens are in millitokens. Instants are in milliseconds since the Unix epoch unless
-// the name says otherwise.
-type Image struct {
-	Bucket
-	// ShardCount is the item's own number of shards, at least 1. Items of one bucket
-	// may disagree.
-	ShardCount int
-	// RefilledAt is the stamp: the instant up to which the balances have accrued. It is
-	// the lock of every write that accrues.
-	RefilledAt int64
-	// CreatedAt is when the item was made, in milliseconds; 0 is unknown. It tells the
-	// item from earlier ones of the bucket, whose counters of consumed tokens it does
-	// not continue.
-	CreatedAt int64
-	// ExpiresAt is when the sweep may delete the item, in seconds since the Unix epoch;
-	// 0 is never.
-	ExpiresAt int64
-	// ValidUntil is when the item's parameters lapse, if HasValidUntil: the next edge of
-	// its limits' calendars, see [ValidUntil]. A peer writes 0 to request one write that
-	// trims every balance.
-	ValidUntil    int64
-	HasValidUntil bool
-	// RenewsByDefault and VariesByDefault say that limits of the item renew, or follow a schedule,
-	// which do not say so themselves. Only a peer writes that.
-	RenewsByDefault, VariesByDefault bool
-	// Disabled is an operator's switch: no tokens may be acquired. DisabledUntil is when
-	// it ends, 0 if never. The item keeps both until a write removes them: see
-	// [Refill.Enables].
-	Disabled      bool
-	DisabledUntil int64
-	// Hour is the hour that is open in the item's diary, in hours since the Unix epoch; 0 if
-	// the item has no diary. Diary is what the next [Turn] has to keep, nil if nothing.
-	Diary *Diary
-	Hour  int32
-	// Features are those of a peer that the item uses. An item that is not
-	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
-	// limiter leaves it alone.
-	Features Features
-	// Cascade says that an acquire on this bucket also acquires from Parent.
-	Cascade bool
-	Parent  string // "" if none
-	// ParentGeneration and Incarnation identify the entity's record from which the
-	// item's owner was copied.
-	ParentGeneration int64
-	Incarnation      string
-	// Writes is the hidden write limit of the item.
-	Writes LimitState
-	// Limits are the item's limits by name, in order, [Image.Writes] excluded.
-	Limits []LimitState
-}
-
-// IsEvaluable reports whether this version can evaluate all features of the item.
-func (i *Image) IsEvaluable() bool { return i.Features.Unsupported() == 0 }
-
-// Limit finds a limit's state by name.
-func (i *Image) Limit(name string) (LimitState, bool) {
-	k := i.index(name)
-	if k < 0 {
-		return LimitState{}, false
-	}
-	return i.Limits[k], true
-}
-
-// index is the position of a limit in the image, -1 if the image lacks it.
-func (i *Image) index(limit string) int {
-	for k := range i.Limits {
-		if i.Limits[k].Name == limit {
-			return k
-		}
-	}
-	return -1
-}
-
-// A LimitState is one limit on a bucket item. It has this shard's balance, and the
-// parameters of the whole limit, not divided by the number of shards.
-type LimitState struct {
-	Name string
-	// Tokens is the balance in millitokens, negative in debt. If the balance is below
-	// −8·10^18, a store gives −8·10^18.
-	Tokens int64
-	// Consumed is the millitokens ever consumed less those returned, modulo 2^64,
-	// because the count has no end. Only the difference between two images of an item
-	// has a meaning. It is exact, by wrap-around, within 64 bits.
-	Consumed int64
-	// Granted is what a peer or an operator made of the shard's part of a quota until its period
-	// ends; nil, as on nearly every item, if the part is the share. A session always has it.
-	Granted *Granted
-	Params
-}
-
-// ConsumedSince is how much was consumed between an earlier image of the limit and this
-// one, in millitokens.
-func (s *LimitState) ConsumedSince(earlier *LimitState) int64 { return s.Consumed - earlier.Consumed }
-
-// A Diary is what a bucket item gained in the hours before the open one (ADR 039). It is
-// immutable while that hour is open.
-type Diary struct {
-	// Text has the closed hours, as package diary writes them. Room is how long it may be for
-	// the item to cost no more units.
-	Text string
-	Room int
-	// Removed are limits that the item no longer has, by name, of which it has something.
-	Removed []RemovedLimit
-	// Unread says that nothing of this is known: the item was turned by a write that did
-	// not return it.
-	Unread bool
-}
-
-// A RemovedLimit is a limit that was removed from a bucket item.
-type RemovedLimit struct {
-	Name string
-	// IsOpen says that the item still has its count. The next turn closes and removes it. That
-	// of a limit that is not open removes the rest.
-	IsOpen bool
-}
-
 // A Turn ends the open hour of an item's diary and begins another one. The hour that ends
 // gets what the counters gained in it, and the consumption of the write that turns belongs
 // to the new hour. It requires that the open hour is still that of Seen, and that the
@@ -294,6 +175,9 @@ type Debit struct {
 	Params Params
 	// Earned is what the limit has earned since the take's Stamp.
 	Earned int64
+	// Soft says that the balance need not suffice. The item must then have a stamp of the
+	// limit that is later than the take's Now, see [Extra].
+	Soft bool
 	// Ahead is how much of the amount the limit may still have to earn. The balance may
 	// then fall below zero. The process that takes ahead waits until the limit has earned it.
 	Ahead int64
@@ -369,6 +253,10 @@ type Change struct {
 	// Opened, if not 0, is when a session begins, or [NoSession] if the session has ended and
 	// the write does not use the next one. 0 leaves it.
 	Opened int64
+	// SoftUntil, if not 0, is the stamp of a soft limit, see [Extra]. If the write keeps the
+	// parameters, 0 leaves the stamp alone. Otherwise the item must have one, unless the refill
+	// repairs. If it sets or adds parameters, 0 makes the limit hard.
+	SoftUntil int64
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
@@ -399,14 +287,6 @@ type Validity struct {
 	Until  int64 // in milliseconds since the Unix epoch; 0 is never
 }
 
-// An Owner is what a bucket item copies from its entity's record.
-type Owner struct {
-	Cascade     bool
-	Parent      string // "" if none
-	Generation  int64
-	Incarnation string // "" if the entity has no record
-}
-
 // A Create makes a bucket item, if there is none.
 type Create struct {
 	Bucket
@@ -430,9 +310,10 @@ func (c *Create) Stamp() int64 { return cmp.Or(c.RefilledAt, c.Now) }
 // A NewLimit is a limit of a bucket being created.
 type NewLimit struct {
 	NamedParams
-	Tokens   int64 // opening balance less what the creation debits
-	Consumed int64
-	Opened   int64 // as in [LimitState]
+	Tokens    int64 // opening balance less what the creation debits
+	Consumed  int64
+	Opened    int64 // as in [Extra]
+	SoftUntil int64 // the stamp of a soft limit; 0 is hard
 }
 
 // A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the

@@ -102,6 +102,21 @@ func (in *Inspector) inspect(ctx context.Context, c *Claim) error {
 	return nil
 }
 
+// Obstacle is why an acquire of a claim that was only looked at would fail, at an instant:
+// this version cannot evaluate the bucket, and the request has to wait, or an instant has passed
+// at which the peer would look at the bucket again. Until then, an acquire takes what is there.
+func (c *Claim) Obstacle(at int64, waits bool) error {
+	if w := c.Terms.Target; waits && !w.IsEvaluable() {
+		return unsupported(c.Bucket, w.Features)
+	}
+	for _, img := range c.images {
+		if img != nil && !img.IsEvaluable() && (waits || img.HasValidUntil && img.ValidUntil <= at) {
+			return unsupported(c.Bucket, img.Features)
+		}
+	}
+	return nil
+}
+
 // canExist fails if the bucket does not exist, and this version cannot make it.
 func (c *Claim) canExist() error {
 	if w := c.Terms.Target; c.first() == nil && !w.IsEvaluable() {

@@ -191,8 +191,8 @@ func TestARefusalMarshalsToTheBodyOfA429(t *testing.T) {
 	want := `{"error":"rate_limit_exceeded",` +
 		`"message":"rate limit exceeded: tpm of user/gpt-4 (requested 5, available -2): retry after 4.2s",` +
 		`"retry_after_seconds":4.2,"retry_after_ms":4200,"limits":[` +
-		`{"entity_id":"user","resource":"gpt-4","limit_name":"rpm","kind":"rate","capacity":10,"refill_amount":10,"refill_period_seconds":60,"available":3,"requested":1,"exceeded":false,"retry_after_seconds":0,"retry_after_ms":0},` +
-		`{"entity_id":"user","resource":"gpt-4","limit_name":"tpm","kind":"rate","capacity":150,"refill_amount":100,"refill_period_seconds":60,"available":-2,"requested":5,"exceeded":true,"retry_after_seconds":4.2,"retry_after_ms":4200}]}`
+		`{"entity_id":"user","resource":"gpt-4","limit_name":"rpm","kind":"rate","capacity":10,"refill_amount":10,"refill_period_seconds":60,"available":3,"requested":1,"exceeded":false,"soft":false,"retry_after_seconds":0,"retry_after_ms":0},` +
+		`{"entity_id":"user","resource":"gpt-4","limit_name":"tpm","kind":"rate","capacity":150,"refill_amount":100,"refill_period_seconds":60,"available":-2,"requested":5,"exceeded":true,"soft":false,"retry_after_seconds":4.2,"retry_after_ms":4200}]}`
 	if diff := cmp.Diff(want, string(body)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

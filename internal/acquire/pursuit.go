@@ -238,7 +238,7 @@ func (p *pursuit) plan() plan.Step {
 		Debit: plan.Debit{
 			Bucket: p.c.Bucket, Amounts: p.c.Terms.Amounts, Pressing: p.pressing,
 			Stamp: p.c.acct.StampRule(p.c.Shard, p.Up, p.wr.Rand),
-			Ahead: p.ahead(),
+			Ahead: p.ahead(), Stamps: true,
 		},
 		Terms: &p.c.Terms, Sure: p.sure != nil,
 		Image: p.likely(), Fresh: p.sight >= answered, Now: p.Now, Multiplier: p.wr.Multiplier,
@@ -470,6 +470,7 @@ func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 		n.Limits = append(n.Limits, store.NewLimit{
 			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
 			Tokens:      plan.InForce(p, now).Capacity,
+			SoftUntil:   plan.StampOf(&limit, now),
 		})
 	}
 	plan.DebitNew(n, nil)

@@ -139,7 +139,7 @@ func withinPace(crowd []*ticket, images []*store.Image, now int64) []*ticket {
 			for _, img := range images {
 				held += t.Claim.Terms.Holds(img, a.Limit, now)
 			}
-			return a.Milli > held/memory.LeastPart
+			return a.Milli > held/memory.LeastPart && !plan.IsSoft(images[0], a.Limit)
 		}) {
 			return crowd[:n]
 		}
@@ -255,7 +255,7 @@ func (g *gathering) debitAll(ctx context.Context, admitted []*ticket, m memory.M
 // one of the shards holds less than that.
 func (g *gathering) refillsFor(admitted []*ticket, m memory.Moment) (refills []*store.Refill, short bool) {
 	for _, img := range g.images {
-		part := plan.Debit{Bucket: img.Bucket, Pressing: true, Amounts: allotted(admitted, img.Shard)}
+		part := plan.Debit{Bucket: img.Bucket, Pressing: true, Stamps: true, Amounts: allotted(admitted, img.Shard)}
 		if len(part.Amounts) == 0 {
 			continue
 		}

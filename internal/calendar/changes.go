@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // settings are the parameters that an entry may set, by the names that its words have.
@@ -16,22 +17,38 @@ var settings = [...]struct {
 	{"seconds=", func(c *Change) *int64 { return &c.Seconds }},
 }
 
-const changeAdvice = `write five fields of cron and then a factor, like "* 9-17 * * mon-fri x0.5"; or capacity=, amount= and seconds=, like "* 0-5 * * * capacity=1000 amount=1000"`
+const changeAdvice = `write five fields of cron and then a factor, like "* 9-17 * * mon-fri x0.5"; or capacity=, amount= and seconds=, like "* 0-5 * * * capacity=1000 amount=1000"; or in place of cron an end, like "until 2026-12-31T18:00 x2"`
+
+// until begins an entry that holds until an instant.
+const until = "until"
 
 // ParseSchedule reads a schedule as people write it: one or several entries, separated by ";". The zone is an IANA name,
-// "" means UTC. The error is an [*Error]. An entry is five fields of cron, and one of
+// "" means UTC. The error is an [*Error]. An entry is five fields of cron, or "until" and a time, and one of
 //
 //	x0.5                                    the factor of capacity and amount, with up to three decimals
 //	capacity=1000 amount=1000 seconds=60    one or several of these, each in place of the limit's own
 func ParseSchedule(text, zone string) (*Schedule, error) {
+	z, err := LoadZone(zone)
+	if err != nil {
+		return nil, err
+	}
 	var changes []Change
 	for part := range strings.SplitSeq(text, ";") {
 		words := strings.Fields(part)
-		if len(words) <= len(fields) {
+		when := len(fields)
+		if len(words) > 0 && strings.EqualFold(words[0], until) {
+			when = 2
+		}
+		if len(words) <= when {
 			return nil, &Error{Field: "schedule", Value: strings.Join(words, " "), Reason: "it does not say when, or not what", Advice: changeAdvice}
 		}
-		c := Change{Cron: strings.Join(words[:len(fields)], " ")}
-		for _, word := range words[len(fields):] {
+		var c Change
+		if when == len(fields) {
+			c.Cron = strings.Join(words[:when], " ")
+		} else if c.Until, err = z.parseInstant(words[1]); err != nil {
+			return nil, err
+		}
+		for _, word := range words[when:] {
 			if !read(&c, word) {
 				return nil, &Error{Field: "schedule", Value: word, Reason: "it is no factor and no parameter of a limit", Advice: changeAdvice}
 			}
@@ -39,6 +56,19 @@ func ParseSchedule(text, zone string) (*Schedule, error) {
 		changes = append(changes, c)
 	}
 	return NewSchedule(changes, zone)
+}
+
+// parseInstant reads an instant of RFC 3339, or a civil time of the zone.
+func (z *Zone) parseInstant(text string) (int64, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.UnixMilli(), nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return z.place(t.UnixMilli()), nil
+		}
+	}
+	return 0, &Error{Field: until, Value: text, Reason: "it is not a time", Advice: "write one like 2026-12-31T18:00 or 2026-12-31T17:00:00Z"}
 }
 
 // read reads a word of an entry, each once; false if it means nothing.
@@ -82,7 +112,7 @@ func (s *Schedule) String() string {
 
 // String writes an entry as [ParseSchedule] reads it.
 func (c Change) String() string {
-	words := []string{c.Cron}
+	words := []string{c.when()}
 	if c.Permille != 0 {
 		words = append(words, "x"+c.Scale())
 	}
@@ -92,6 +122,14 @@ func (c Change) String() string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// when says when an entry holds, as [ParseSchedule] reads it.
+func (c Change) when() string {
+	if c.Until != 0 {
+		return until + " " + time.UnixMilli(c.Until).UTC().Format(time.RFC3339Nano)
+	}
+	return c.Cron
 }
 
 // Scale is the factor of an entry as a decimal number, "0" if it has none.

@@ -18,6 +18,9 @@ func TestScheduleInWords(t *testing.T) {
 		{" * 0-5 * * * amount=1000 capacity=2000 ", "1h0-5c2000a1000", "* 0-5 * * * capacity=2000 amount=1000"},
 		{"* * 24-26 12 * seconds=3600", "1D24-26M12p3600", "* * 24-26 12 * seconds=3600"},
 		{"* * * * * x0.001", "1s1", "* * * * * x0.001"},
+		{"until 2026-12-31T18:00 x2", "z1U1798736400000s2000", "until 2026-12-31T17:00:00Z x2"},
+		{"UNTIL 2027-01-01 amount=5; * 0-5 * * * x3", "z1U1798758000000a5;h0-5s3000", "until 2026-12-31T23:00:00Z amount=5; * 0-5 * * * x3"},
+		{"until 2026-12-31T17:00:00.5Z x2", "z1U1798736400500s2000", "until 2026-12-31T17:00:00.5Z x2"},
 	} {
 		s, err := calendar.ParseSchedule(tt.text, "Europe/Berlin")
 		if tt.compact == "" {
@@ -42,6 +45,11 @@ func TestScheduleErrors(t *testing.T) {
 	for text, value := range map[string]string{
 		"":                                  "",
 		"* * * * *":                         "* * * * *",
+		"until 2026-12-31T18:00":            "until 2026-12-31T18:00",
+		"until":                             "until",
+		"until friday x2":                   "friday",
+		"until 2200-01-02T00:00:00Z x2":     "7258204800000",
+		"until 2026-12-31T18:00 * x2":       "*",
 		"* * * * * 0.5":                     "0.5",
 		"* * * * * x0":                      "x0",
 		"* * * * * x":                       "x",

@@ -12,12 +12,13 @@ import (
 //	1m0h0w1           0 0 * * 1
 //	1h9-17w1-5s500    * 9-17 * * 1-5, scaled by 500 thousandths
 //
-// Renewals that cron cannot express have a version of our own. The peer refuses to read it: a limiter that cannot evaluate a renewal
-// must not guess. There, E is a day of the month that is clamped to the month's end, and N and T are the months
-// and the anchor of an anniversary:
+// What cron cannot express has a version of our own. The peer refuses to read it: a limiter that cannot evaluate a
+// calendar must not guess. There, E is a day of the month that is clamped to the month's end, N and T are the months
+// and the anchor of an anniversary, and U is the instant until which an entry of a schedule holds:
 //
 //	z1m0h0E31         month from last day
 //	z1N1T1769853600000
+//	z1U1769853600000s2000
 const (
 	peer = "1"
 	own  = "z1"
@@ -28,6 +29,7 @@ const (
 	tagClamped = 'E'
 	tagMonths  = 'N'
 	tagAnchor  = 'T'
+	tagUntil   = 'U'
 )
 
 const changeTags = "scap"
@@ -70,13 +72,18 @@ func (a *anniversary) compact(b *strings.Builder) {
 
 func (s *Schedule) encode() string {
 	var b strings.Builder
-	b.WriteString(peer)
+	version := peer
 	for i := range s.entries {
 		if i > 0 {
 			b.WriteByte(';')
 		}
 		e := &s.entries[i]
-		e.compact(&b)
+		if e.Until != 0 {
+			version = own
+			fmt.Fprintf(&b, "%c%d", tagUntil, e.Until)
+		} else {
+			e.compact(&b)
+		}
 		for i, v := range [...]int64{e.Permille, e.Capacity, e.Amount, e.Seconds} {
 			if v != 0 {
 				b.WriteByte(changeTags[i])
@@ -84,7 +91,7 @@ func (s *Schedule) encode() string {
 			}
 		}
 	}
-	return b.String()
+	return version + b.String()
 }
 
 // Encode returns the value of the attribute rsched: what [Decode] reads. ok is false for a session, which has no such
@@ -98,6 +105,9 @@ func (r *Renewal) Encode() (compact string, ok bool) {
 
 // ForPeer reports whether the Python package can evaluate the renewal. It refuses an item that has another one.
 func (r *Renewal) ForPeer() bool { return !strings.HasPrefix(r.code, own) }
+
+// ForPeer is as that of a [Renewal].
+func (s *Schedule) ForPeer() bool { return !strings.HasPrefix(s.code, own) }
 
 // Encode returns the value of the attribute sched: what [DecodeSchedule] reads.
 func (s *Schedule) Encode() string { return s.code }
@@ -144,31 +154,48 @@ func DecodeSchedule(compact, zone string) (*Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	if version != peer {
-		return nil, corrupt("schedule", compact, "it has the version of a reset schedule")
+	tags := "mhDMw" + changeTags
+	if version == own {
+		tags += string(tagUntil)
 	}
 	var changes []Change
 	for part := range strings.SplitSeq(body, ";") {
-		values, err := tagged(part, "mhDMw"+changeTags)
+		c, err := decodeChange(part, tags)
 		if err != nil {
 			return nil, err
-		}
-		text := values.cron()
-		c := Change{Cron: strings.Join(text[:], " ")}
-		for i, v := range []*int64{&c.Permille, &c.Capacity, &c.Amount, &c.Seconds} {
-			text := values[changeTags[i]]
-			if text == "" {
-				continue
-			}
-			n, ok := number(text)
-			if !ok || n == 0 {
-				return nil, corrupt("schedule entry", part, fmt.Sprintf("%c is not a positive number", changeTags[i]))
-			}
-			*v = int64(n)
 		}
 		changes = append(changes, c)
 	}
 	return NewSchedule(changes, zone)
+}
+
+// decodeChange reads an entry of a schedule.
+func decodeChange(part, tags string) (c Change, err error) {
+	values, err := tagged(part, tags)
+	if err != nil {
+		return c, err
+	}
+	text := values.cron()
+	c.Cron = strings.Join(text[:], " ")
+	if until := values[tagUntil]; until != "" {
+		n, ok := number(until)
+		if !ok || n == 0 || text != everyMinute {
+			return c, corrupt("schedule entry", part, "an entry with an end has an instant and no fields of cron")
+		}
+		c.Cron, c.Until = "", int64(n)
+	}
+	for i, v := range []*int64{&c.Permille, &c.Capacity, &c.Amount, &c.Seconds} {
+		text := values[changeTags[i]]
+		if text == "" {
+			continue
+		}
+		n, ok := number(text)
+		if !ok || n == 0 {
+			return c, corrupt("schedule entry", part, fmt.Sprintf("%c is not a positive number", changeTags[i]))
+		}
+		*v = int64(n)
+	}
+	return c, nil
 }
 
 // versioned cuts the version from an encoding.
@@ -225,10 +252,13 @@ func tagged(part, tags string) (values, error) {
 	return all, nil
 }
 
+// everyMinute are five fields of cron without a value.
+var everyMinute = [5]string{"*", "*", "*", "*", "*"}
+
 // cron are the texts of the five fields.
 func (v values) cron() (text [5]string) {
+	text = everyMinute
 	for i := range fields {
-		text[i] = "*"
 		if value, ok := v[fields[i].tag]; ok {
 			text[i] = value
 		}

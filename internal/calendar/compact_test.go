@@ -20,6 +20,7 @@ func TestSchedules(t *testing.T) {
 		{"1M1,3w7a5p30;m*/5h9-17w1-5s500", []calendar.Change{
 			{Cron: "* * * 1,3 7", Amount: 5, Seconds: 30}, {Cron: "*/5 9-17 * * 1-5", Permille: 500},
 		}},
+		{"z1U1798736400000s2000;h0-5s3000", []calendar.Change{{Until: 1798736400000, Permille: 2000}, {Cron: "* 0-5 * * *", Permille: 3000}}},
 		{"1c1000000000000000", []calendar.Change{{Cron: "* * * * *", Capacity: 1_000_000_000_000_000}}},
 	} {
 		s, err := calendar.DecodeSchedule(tt.compact, "")
@@ -104,7 +105,12 @@ func TestDecodeErrors(t *testing.T) {
 	}{
 		{"m0s5", "it begins with no version", false},
 		{"2s5", "newer", true},
-		{"z1m0h0E31", "it has the version of a reset schedule", false},
+		{"z1m0h0E31", `'E' is not one of the tags`, false},
+		{"1U5s500", `'U' is not one of the tags`, false},
+		{"z1U5h3s500", "an instant and no fields of cron", false},
+		{"z1U0s500", "an instant and no fields of cron", false},
+		{"z1U5-7s500", "an instant and no fields of cron", false},
+		{"z1U99999999999999s5", "it is out of bounds", false},
 		{"1m0h0", "it must either scale the limit, or set some of its parameters", false},
 		{"1s500c10", "it must either scale the limit", false},
 		{"1s0", "s is not a positive number", false},

@@ -14,10 +14,11 @@ type Params struct {
 	Period   int64
 }
 
-// A Change is an entry of a [Schedule]: while the minutes of a pattern match, the limit has other parameters. It scales
-// the limit, or it sets some of its parameters; the others stay as they are.
+// A Change is an entry of a [Schedule]: while the minutes of a pattern match, or until an instant, the limit has other
+// parameters. It scales the limit, or it sets some of its parameters; the others stay as they are.
 type Change struct {
-	Cron     string // five fields
+	Cron     string // five fields; "" if the entry holds until an instant
+	Until    int64  // milliseconds of Unix time; 0 if the entry holds while Cron matches
 	Permille int64  // scales the capacity and the amount; 0: does not scale
 	Capacity int64  // tokens; 0: stays
 	Amount   int64  // tokens; 0: stays
@@ -37,9 +38,43 @@ type Schedule struct {
 
 // scheduled is a [Change] whose pattern is parsed.
 type scheduled struct {
-	*cron
+	*cron // nil if the entry holds until an instant
 
 	Change
+}
+
+// onAt reports whether an entry matches at an instant.
+func (e *scheduled) onAt(z *Zone, t int64) bool {
+	if e.Until != 0 {
+		return t < e.Until
+	}
+	return z.onAt(&e.pattern, t)
+}
+
+// next returns the first instant at or after t at which an entry matches, or does not, as on says.
+func (e *scheduled) next(z *Zone, t int64, on bool) int64 {
+	switch {
+	case e.Until == 0 && e.always && !on, e.Until != 0 && on && t >= e.Until:
+		return forever
+	case e.Until == 0:
+		return z.from(&e.pattern, t, on)
+	case on:
+		return t
+	default:
+		return max(t, e.Until)
+	}
+}
+
+// since returns the first instant of the run that holds t: whether an entry matches does not change from there to t.
+func (e *scheduled) since(z *Zone, t int64) int64 {
+	switch {
+	case e.Until == 0 && e.always, t < e.Until:
+		return -forever
+	case e.Until == 0:
+		return z.since(&e.pattern, t)
+	default:
+		return e.Until
+	}
 }
 
 // Base is the index when no entry is in force.
@@ -56,15 +91,17 @@ func NewSchedule(changes []Change, zone string) (*Schedule, error) {
 	}
 	s := &Schedule{zone: z}
 	for _, change := range changes {
-		c, err := parseCron(change.Cron)
-		if err != nil {
-			return nil, err
-		}
 		if err := change.check(); err != nil {
 			return nil, err
 		}
-		change.Cron = c.fieldsText()
-		s.entries = append(s.entries, scheduled{c, change})
+		entry := scheduled{Change: change}
+		if change.Until == 0 {
+			if entry.cron, err = parseCron(change.Cron); err != nil {
+				return nil, err
+			}
+			entry.Cron = entry.fieldsText()
+		}
+		s.entries = append(s.entries, entry)
 	}
 	s.code = s.encode()
 	return schedules.intern(key{s.code, z.name}, s), nil
@@ -93,9 +130,15 @@ func (c Change) check() error {
 			}
 		}
 	}
+	if c.Until < 0 || c.Until > latest || c.Until != 0 && c.Cron != "" {
+		return &Error{
+			Field: "end of a scheduled entry", Value: strconv.FormatInt(c.Until, 10), Reason: "it is out of bounds, or the entry has five fields of cron, too",
+			Advice: "give an instant before the year 2200, and no fields of cron",
+		}
+	}
 	if absolute := c.Capacity != 0 || c.Amount != 0 || c.Seconds != 0; absolute == (c.Permille != 0) {
 		return &Error{
-			Field: "scheduled entry", Value: c.Cron, Reason: "it must either scale the limit, or set some of its parameters",
+			Field: "scheduled entry", Value: c.when(), Reason: "it must either scale the limit, or set some of its parameters",
 			Advice: "give a scale, or a capacity, a refill amount or a refill period",
 		}
 	}
@@ -120,10 +163,11 @@ func (s *Schedule) At(t int64, base Params) (p Params, index int) {
 	return s.In(piece, base), piece.entry
 }
 
-// index is the first entry that a civil time matches.
-func (s *Schedule) index(c int64) int {
+// index is the first entry that an instant matches.
+func (s *Schedule) index(t int64) int {
+	t = within(t)
 	for i := range s.entries {
-		if s.entries[i].on(c) {
+		if s.entries[i].onAt(s.zone, t) {
 			return i
 		}
 	}
@@ -143,7 +187,7 @@ func (s *Schedule) Piece(t int64) Piece {
 	if p := s.last.Load(); p != nil && p.Start <= t && t < p.End {
 		return *p
 	}
-	entry := s.index(s.zone.civil(within(t)))
+	entry := s.index(t)
 	p := Piece{Period{s.begin(t, entry), s.end(t, entry)}, entry}
 	if p.End-t <= horizon { // an end that is none must not be remembered for later instants
 		s.last.Store(&p)
@@ -154,13 +198,13 @@ func (s *Schedule) Piece(t int64) Piece {
 // After returns the piece after another one, and Before the one before it. Neither becomes the one that was asked for
 // last.
 func (s *Schedule) After(p Piece) Piece {
-	entry := s.index(s.zone.civil(within(p.End)))
+	entry := s.index(p.End)
 	return Piece{Period{p.End, s.end(p.End, entry)}, entry}
 }
 
 // Before returns the piece before another one.
 func (s *Schedule) Before(p Piece) Piece {
-	entry := s.index(s.zone.civil(within(p.Start - 1)))
+	entry := s.index(p.Start - 1)
 	return Piece{Period{s.begin(p.Start-1, entry), p.Start}, entry}
 }
 
@@ -213,12 +257,12 @@ func (s *Schedule) end(t int64, entry int) int64 {
 	}
 	t = within(t)
 	at := t + horizon + 1
-	if entry != Base && !s.entries[entry].always {
-		at = min(at, s.zone.from(&s.entries[entry].pattern, t, false))
+	if entry != Base {
+		at = min(at, s.entries[entry].next(s.zone, t, false))
 	}
 	rivals := s.rivals(entry)
 	for i := range rivals {
-		at = min(at, s.zone.from(&rivals[i].pattern, t, true))
+		at = min(at, rivals[i].next(s.zone, t, true))
 	}
 	return at
 }
@@ -230,12 +274,12 @@ func (s *Schedule) begin(t int64, entry int) int64 {
 	}
 	t = within(t)
 	at := -forever
-	if entry != Base && !s.entries[entry].always {
-		at = s.zone.since(&s.entries[entry].pattern, t)
+	if entry != Base {
+		at = s.entries[entry].since(s.zone, t)
 	}
 	rivals := s.rivals(entry)
 	for i := range rivals {
-		at = max(at, s.zone.since(&rivals[i].pattern, t))
+		at = max(at, rivals[i].since(s.zone, t))
 	}
 	return at
 }

@@ -247,7 +247,7 @@ func (r *Reader) keep(k store.ConfigKey, l level) {
 // none. entity is the entity's record, nil if it has none.
 func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted {
 	w := &plan.Wanted{Read: levels[0].fetched, Level: plan.ConfigLevels}
-	cascade := store.Inherit
+	var cascades store.Cascades
 	for i, l := range levels {
 		w.Read = min(w.Read, l.fetched)
 		if l.value == nil {
@@ -259,27 +259,10 @@ func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted
 		if i == plan.ConfigLevels-1 {
 			continue
 		}
-		w.Switches[i] = l.value.Disabled
-		if cascade == store.Inherit {
-			cascade = l.value.Cascade
-		}
+		w.Switches[i], cascades[i] = l.value.Disabled, l.value.Cascade
 	}
-	w.Owner = ownerOf(entity, cascade)
+	w.Owner = cascades.Owner(entity)
 	return w
-}
-
-// ownerOf returns what a bucket copies of its entity's record. The configured cascade
-// policy overrides the entity's own. An entity without a record has no parent.
-func ownerOf(e *store.Entity, cascade store.Policy) store.Owner {
-	var o store.Owner
-	if e != nil {
-		o = store.Owner{Cascade: e.Cascade, Parent: e.Parent, Generation: e.Generation, Incarnation: e.Incarnation}
-	}
-	if cascade != store.Inherit {
-		o.Cascade = cascade == store.Yes
-	}
-	o.Cascade = o.Cascade && o.Parent != ""
-	return o
 }
 
 // OnUnavailable returns what an acquire does when the store cannot be reached. It is the

@@ -93,7 +93,7 @@ func (a *Account) isShortLocked(terms *plan.Terms, i, n int, m Moment, trust tim
 	}
 	for _, amount := range terms.Amounts {
 		s, ok := like.Limit(amount.Limit)
-		if !ok || amount.Milli <= 0 {
+		if !ok || amount.Milli <= 0 || s.IsSoft() {
 			continue
 		}
 		part := plan.Share(s.Params, i, n, m.Now)

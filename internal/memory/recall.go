@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/plan"
@@ -59,7 +60,7 @@ func (a *Account) isAsWantedLocked(w *plan.Wanted, limits []store.Limit, m Momen
 
 // heldLocked is what the shards hold together of the limit at index k, by their last
 // images, all of which must exist. It is false if the images do not all have that limit
-// at that index: then they are not of one configuration.
+// at that index: then they are not of one configuration. A soft limit holds enough.
 func (a *Account) heldLocked(k int, now, amount, ahead int64) (held int64, ok bool) {
 	name := a.first.img.Limits[k].Name
 	for i := range a.count {
@@ -68,6 +69,9 @@ func (a *Account) heldLocked(k int, now, amount, ahead int64) (held int64, ok bo
 			return 0, false
 		}
 		s := &img.Limits[k]
+		if s.IsSoft() {
+			return math.MaxInt64, true // on all shards alike, as none needs a repair
+		}
 		part := plan.ShareOf(img, s)
 		held += max(0, part.Balance(s.Tokens, img.RefilledAt, now)+plan.AheadOf(part, amount, now, ahead))
 	}

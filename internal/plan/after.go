@@ -35,16 +35,10 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 	n.ValidUntil = store.ValidUntil(n.Now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 }
 
-// grantedOf is what a limit's state has of a grant: nothing, if it says nothing.
-func grantedOf(g store.Granted) *store.Granted {
-	if g == (store.Granted{}) {
-		return nil
-	}
-	return &g
-}
-
 func stateOf(l *store.NewLimit) store.LimitState {
-	return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Granted: grantedOf(store.Granted{Opened: l.Opened}), Params: l.Params}
+	s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+	s.SetExtra(store.Extra{Opened: l.Opened, SoftUntil: l.SoftUntil})
+	return s
 }
 
 // Debited returns an image as it would be once it had accrued and amounts had been
@@ -57,7 +51,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.Granted = grantedOf(store.Granted{Opened: openedBy(s.Renewal, AmountOf(amounts, s.Name), now)})
+			s.SetExtra(store.Extra{Opened: openedBy(s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name {
@@ -86,8 +80,8 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 		if behind != nil {
 			tokens += behind[i]
 		}
-		if s.Renewal != nil {
-			continue // nothing is taken ahead of a quota
+		if s.Renewal != nil || s.IsSoft() {
+			continue // nothing is taken ahead of a quota, and nobody waits for a soft limit
 		}
 		if ms, ok := ShareOf(img, &s).Wait(tokens+1, img.RefilledAt, max(now, img.RefilledAt), 1); ok {
 			at = max(at, now+min(ms, ahead))
@@ -144,21 +138,19 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
-	opened := cmp.Or(ch.Opened, s.Opened())
+	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
+	if ch.Renews {
+		extra.Granted = store.Granted{}
+	}
+	extra.TopUp += ch.TopUp
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
-		s.Params = ch.Params
+		s.Params, extra.SoftUntil = ch.Params, ch.SoftUntil
 	}
+	if !IsSession(s.Renewal) {
+		extra.Opened = 0
+	}
+	s.SetExtra(extra)
 	s.Name = ch.Limit
-	var granted store.Granted
-	if s.Granted != nil && !ch.Renews {
-		granted = *s.Granted
-	}
-	if granted.TopUp, granted.Opened = granted.TopUp+ch.TopUp, 0; IsSession(s.Renewal) {
-		granted.Opened = opened
-	}
-	if s.Granted == nil || *s.Granted != granted {
-		s.Granted = grantedOf(granted)
-	}
 	moved := ch.Earned - ch.Debit
 	if moved < 0 {
 		s.Tokens = max(s.Tokens, leastBalance-moved) // as a store gives it

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -15,11 +16,13 @@ type Portion struct {
 
 // Allot divides the amounts among shards, the fullest first, so that it writes
 // to few of them. short says that all shards together do not hold enough. For a
-// settlement, Allot then debits the missing tokens evenly.
+// settlement, Allot then debits the missing tokens evenly. Those missing of a soft limit it
+// debits from a shard that it writes to anyway.
 func (t *Terms) Allot(images []*store.Image, now int64, settling bool) (parts []Portion, short bool) {
 	type rest struct {
 		store.Amount
-		total int64 // held by all shards
+		total int64 // held by all shards; of a soft limit, enough
+		soft  bool
 	}
 	var needs []rest
 	for _, a := range t.Amounts {
@@ -27,9 +30,7 @@ func (t *Terms) Allot(images []*store.Image, now int64, settling bool) (parts []
 			continue
 		}
 		r := rest{Amount: a}
-		for _, img := range images {
-			r.total += t.Holds(img, a.Limit, now)
-		}
+		r.total, r.soft = t.heldBy(images, a.Limit, now)
 		short = short || r.total < a.Milli
 		needs = append(needs, r)
 	}
@@ -55,10 +56,15 @@ func (t *Terms) Allot(images []*store.Image, now int64, settling bool) (parts []
 		parts = append(parts, p)
 	}
 	for _, need := range needs {
-		for i := range parts {
-			owed := need.Milli / int64(len(parts)-i)
+		owing := parts
+		if need.soft {
+			first := max(0, slices.IndexFunc(parts, func(p Portion) bool { return len(p.Amounts) > 0 }))
+			owing = parts[first : first+1]
+		}
+		for i := range owing {
+			owed := need.Milli / int64(len(owing)-i)
 			need.Milli -= owed
-			parts[i].owe(store.Amount{Limit: need.Limit, Milli: owed})
+			owing[i].owe(store.Amount{Limit: need.Limit, Milli: owed})
 		}
 	}
 	parts = slices.DeleteFunc(parts, func(p Portion) bool { return len(p.Amounts) == 0 })
@@ -66,6 +72,17 @@ func (t *Terms) Allot(images []*store.Image, now int64, settling bool) (parts []
 		slices.SortFunc(parts[i].Amounts, func(a, b store.Amount) int { return cmp.Compare(a.Limit, b.Limit) })
 	}
 	return parts, short
+}
+
+// heldBy is what all shards hold together of a limit; enough, if it is soft.
+func (t *Terms) heldBy(images []*store.Image, limit string, now int64) (total int64, soft bool) {
+	for _, img := range images {
+		if h, _, _ := t.Holding(img, limit, now); h.Soft {
+			return math.MaxInt64, true
+		}
+		total += t.Holds(img, limit, now)
+	}
+	return total, false
 }
 
 // owe adds an amount to what a shard contributes.
@@ -91,9 +108,15 @@ func (t *Terms) Holds(img *store.Image, limit string, now int64) int64 {
 	return max(0, h.Balance(h.Tokens, h.At, now))
 }
 
-// Covers reports whether an item holds the amounts of the terms.
+// Covers reports whether an item holds the amounts of the terms, as far as they must be held.
 func (t *Terms) Covers(img *store.Image, now int64) bool {
-	return !slices.ContainsFunc(t.Amounts, func(a store.Amount) bool { return a.Milli > 0 && t.Holds(img, a.Limit, now) < a.Milli })
+	return !slices.ContainsFunc(t.Amounts, func(a store.Amount) bool { return a.Milli > 0 && !t.Suffices(img, a, now) })
+}
+
+// Suffices reports whether a shard holds an amount, or need not hold it.
+func (t *Terms) Suffices(img *store.Image, a store.Amount, now int64) bool {
+	h, _, ok := t.Holding(img, a.Limit, now)
+	return ok && (h.Soft || h.Balance(h.Tokens, h.At, now) >= a.Milli)
 }
 
 // CoversTwice reports whether an item holds amounts twice.
@@ -103,6 +126,6 @@ func CoversTwice(img *store.Image, amounts []store.Amount, now int64) bool {
 	}
 	return !slices.ContainsFunc(amounts, func(a store.Amount) bool {
 		s, ok := img.Limit(a.Limit)
-		return ok && a.Milli > 0 && ShareOf(img, &s).Balance(s.Tokens, img.RefilledAt, now)/2 < a.Milli
+		return ok && a.Milli > 0 && !s.IsSoft() && ShareOf(img, &s).Balance(s.Tokens, img.RefilledAt, now)/2 < a.Milli
 	})
 }

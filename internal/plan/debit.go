@@ -27,8 +27,11 @@ type Debit struct {
 	// Ahead is how long the limits may still have to earn what the write debits, in
 	// milliseconds (ADR 035). The balances may then fall below zero.
 	Ahead int64
-	// Grant is what an operator gives the item besides; nil if nothing.
-	Grant *Grant
+	// Amendment is what an operator gives the item besides; nil if nothing.
+	Amendment *Amendment
+	// Stamps says that the limits which the item has as soft are to be soft. A refill then
+	// renews their stamps; otherwise it keeps them.
+	Stamps bool
 }
 
 // AheadOf is what a share of a limit may still have to earn of an amount, if it may take
@@ -45,7 +48,7 @@ func AheadOf(part bucket.Limit, amount, now, ahead int64) int64 {
 func EarnedTimes(img *store.Image, amounts []store.Amount, ms int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, a := range amounts {
-		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 && s.Renewal == nil {
+		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 && s.Renewal == nil && !s.IsSoft() {
 			least = min(least, ShareOf(img, &s).At(img.RefilledAt).Earned(0, ms)/a.Milli)
 		}
 	}
@@ -76,6 +79,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 	for _, a := range d.Amounts {
 		debit := store.Debit{Amount: a}
 		if s, ok := img.Limit(a.Limit); ok {
+			debit.Soft = s.IsSoft()
 			if debit.AtMost = CeilingOf(img, &s, now); img.IsEvaluable() {
 				debit.Params = s.Params
 				debit.Ahead = AheadOf(ShareOf(img, &s), a.Milli, now, d.Ahead)
@@ -95,17 +99,19 @@ func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
 		return false
 	}
 	for _, a := range d.Amounts {
-		if s, _ := img.Limit(a.Limit); a.Milli > 0 && (s.Tokens < a.Milli || img.IsEvaluable() && Overflows(img, &s, now)) {
+		s, _ := img.Limit(a.Limit)
+		suffices := s.Tokens >= a.Milli || s.IsSoft() && s.Tokens >= -MaxDebt
+		if a.Milli > 0 && (!suffices || img.IsEvaluable() && Overflows(img, &s, now)) {
 			return false
 		}
 	}
-	return true
+	return takesSoftly(img, d.Amounts, now)
 }
 
 // stamp is the stamp that a refill gives an item, which it also repairs unless repair is nil.
 func (d *Debit) stamp(img *store.Image, repair *Wanted, now int64) int64 {
 	at := max(now, img.RefilledAt)
-	if repair != nil || d.Settling || d.Grant != nil {
+	if repair != nil || d.Settling || d.Amendment != nil {
 		// The stamp must move. Otherwise clients with an earlier image do not notice
 		// the changed parameters, the debt, or what an operator gave.
 		at = max(now, img.RefilledAt+1)
@@ -137,7 +143,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		ch := d.change(img, s, repair, at)
-		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s), ch.Debit, at, d.Ahead) < ch.Debit {
+		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && ch.SoftUntil == 0 && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s), ch.Debit, at, d.Ahead) < ch.Debit {
 			short = true
 		}
 		r.Changes = append(r.Changes, ch)
@@ -146,7 +152,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	if repair != nil {
 		expires = repair.Expires
 		short = d.add(img, repair, r) || short
-		if repair.Owner != OwnerOf(img) {
+		if repair.Owner != img.Owner() {
 			r.Owner = &repair.Owner
 		}
 	}
@@ -170,11 +176,11 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
 	if Renewed(img, s, now) {
 		old.Capacity = old.Renewed
-		after.Granted = nil
+		after.Extra = nil
 	}
 	after.Params = next
 	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
-		after.Granted = &store.Granted{Opened: now} // a session that replaces another limit begins with what that has left
+		after.SetExtra(store.Extra{Opened: now}) // a session that replaces another limit begins with what that has left
 	}
 	if part = shareAt(img, &after, now); s.Renewal != nil && next.Renewal != nil {
 		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
@@ -185,15 +191,21 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 // change is what the refill does to a limit of the item.
 func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, now int64) store.Change {
 	ch := store.Change{Limit: s.Name, Debit: AmountOf(d.Amounts, s.Name)}
-	next := s.Params
+	next, soft := s.Params, s.IsSoft()
 	if repair != nil {
 		switch l := repair.Find(s.Name); {
-		case l != nil && l.Params() != s.Params:
-			next = l.Params()
+		case l != nil && !isAs(s, l):
+			next, soft = l.Params(), l.Soft
 			ch.Kind, ch.Params = store.SetParams, next
 		case l == nil && repair.IsWhole():
 			ch.Kind = store.RemoveLimit
 			return ch
+		}
+	}
+	if soft {
+		ch.SoftUntil = s.SoftUntil()
+		if d.Stamps || ch.Kind == store.SetParams {
+			ch.SoftUntil = softUntil(now)
 		}
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
@@ -216,7 +228,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	}
 	ch.Earned = delta
 	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
-	if d.Settling && ch.Debit > 0 {
+	if (d.Settling || soft) && ch.Debit > 0 {
 		// A debt ends at maxDebt: the part beyond it counts as consumed, but the item
 		// does not owe it.
 		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+MaxDebt))
@@ -228,10 +240,10 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 		ch.AtMost = s.Tokens
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
-	case ch.Debit > 0 && !d.Settling:
+	case ch.Debit > 0 && !d.Settling && !soft:
 		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
-	d.Grant.grant(&ch, img, s, next, part, now)
+	d.Amendment.amend(&ch, img, s, next, part, now)
 	return ch
 }
 
@@ -246,11 +258,14 @@ func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bo
 			Earned: Share(l.Params(), img.Shard, img.ShardCount, r.RefilledAt).Capacity,
 			Debit:  AmountOf(d.Amounts, l.Name),
 		}
-		if a := d.Grant.of(l.Name); a != nil && l.Renews != nil && !d.Grant.Resets {
+		if a := d.Amendment.of(l.Name); a != nil && l.Renews != nil && !d.Amendment.Resets {
 			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
 		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt)
-		short = short || ch.Debit > ch.Earned
+		if l.Soft {
+			ch.SoftUntil = softUntil(r.RefilledAt)
+		}
+		short = short || !l.Soft && ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)
 	}
 	return short

@@ -16,6 +16,7 @@ const Never time.Duration = math.MaxInt64
 type Holding struct {
 	bucket.Limit
 	Tokens, At int64
+	Soft       bool // it need not suffice
 }
 
 // Holdings returns the holdings of a limit that an acquire would find, shard by
@@ -33,7 +34,7 @@ func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, n
 		if w := t.Target.Find(limit); w != nil {
 			params = w.Params()
 			part := Share(params, 0, 1, now)
-			parts = append(parts, Holding{part, part.Capacity, now})
+			parts = append(parts, Holding{part, part.Capacity, now, w.Soft})
 		}
 	}
 	return params, parts
@@ -60,14 +61,16 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 	}
 	s, ok := img.Limit(limit)
 	switch {
-	case ok && (w == nil || w.Params() == s.Params):
-		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt}, s.Params, true
+	case ok && w == nil:
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, s.IsSoft()}, s.Params, true
+	case ok && w.Params() == s.Params:
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, w.Soft}, s.Params, true
 	case ok:
 		part, capacity, delta, _ := edited(img, &s, w.Params(), now) // as the write that repairs it
-		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt)}, w.Params(), true
+		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt), w.Soft}, w.Params(), true
 	case w != nil:
 		part := Share(w.Params(), img.Shard, img.ShardCount, now)
-		return Holding{part, part.Capacity, now}, w.Params(), true
+		return Holding{part, part.Capacity, now, w.Soft}, w.Params(), true
 	}
 	return Holding{}, store.Params{}, false
 }
@@ -84,7 +87,7 @@ func (t *Terms) IsPending(limit string, shards []*store.Image) bool {
 			return false
 		}
 		s, ok := img.Limit(limit)
-		return ok && s.Params != w.Params()
+		return ok && !isAs(&s, w)
 	})
 }
 
@@ -105,9 +108,12 @@ func Balance(parts []Holding, now int64) int64 {
 }
 
 // WaitFor returns the least time, in whole milliseconds, after which the parts together
-// hold what is needed. Their sum only grows with time until a schedule changes, so in each piece a
+// hold what is needed; none for a soft limit. Their sum only grows with time until a schedule changes, so in each piece a
 // binary search finds it. It looks at as many pieces as [bucket.Limit.Wait] does.
 func WaitFor(parts []Holding, now, need int64) time.Duration {
+	if len(parts) > 0 && parts[0].Soft {
+		return 0
+	}
 	if len(parts) == 1 {
 		return retryAfter(parts[0].Limit, parts[0].Tokens, parts[0].At, now, need)
 	}

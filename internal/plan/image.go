@@ -15,14 +15,6 @@ func PayerOf(o *store.Owner) string {
 	return o.Parent
 }
 
-// OwnerOf is what an item has copied of its entity's record.
-func OwnerOf(img *store.Image) store.Owner {
-	return store.Owner{
-		Cascade: img.Cascade, Parent: img.Parent,
-		Generation: img.ParentGeneration, Incarnation: img.Incarnation,
-	}
-}
-
 // IsOverfull reports whether a shard holds more than its share. That is so if a peer
 // doubled the bucket: the excess may belong to a shard that does not exist yet.
 func IsOverfull(i *store.Image) bool {
@@ -43,9 +35,11 @@ const (
 )
 
 // IsPlain reports whether an item takes debits as it is. It must not be disabled, not
-// use a peer's feature, not have a ValidUntil but that of its calendars, and not have expired.
+// use a peer's feature, not have a ValidUntil but that of its calendars, not have a soft limit
+// whose stamp has passed, and not have expired.
 func IsPlain(i *store.Image, now int64) bool {
-	return wasPlain(i, now) && (!i.HasValidUntil || i.ValidUntil > now)
+	return wasPlain(i, now) && (!i.HasValidUntil || i.ValidUntil > now) &&
+		!slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return isUnstamped(&s, now) })
 }
 
 // wasPlain reports whether an item has not expired, and took debits as it is at its stamp. A quota

@@ -13,9 +13,9 @@ func AreMergeable(images []*store.Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {
 		if img.Shard != i || img.ShardCount != len(images) || !wasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
-			OwnerOf(img) != OwnerOf(first) || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
+			img.Owner() != first.Owner() || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
 			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool {
-				return s.Name == o.Name && s.Params == o.Params && !isGranted(&s) && !isGranted(&o)
+				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && !isGranted(&s) && !isGranted(&o)
 			}) {
 			return false
 		}
@@ -25,9 +25,7 @@ func AreMergeable(images []*store.Image, now int64) bool {
 
 // isGranted reports whether a shard's part of a quota is another one than its share, until the
 // period ends: a peer doubled the bucket, or somebody has topped it up.
-func isGranted(s *store.LimitState) bool {
-	return s.Granted != nil && (s.Granted.Shards != 0 || s.Granted.TopUp != 0)
-}
+func isGranted(s *store.LimitState) bool { return s.Granted() != store.Granted{} }
 
 // PairsOf returns the pairs of the images of all shards. before are the images of the
 // attempt before, if that was refused.
@@ -78,7 +76,7 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 		given := ShareOf(retired, t).Balance(least, retired.RefilledAt, at)
 		part := ShareOf(survivor, s)
 		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
-		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: s.Renewal != nil}
+		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: s.Renewal != nil, SoftUntil: max(s.SoftUntil(), t.SoftUntil())}
 		if clamped {
 			ch.AtMost = s.Tokens // a credit in between would be cut by a capacity that held on the way
 		}

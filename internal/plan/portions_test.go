@@ -24,8 +24,8 @@ func TestATopUpIsDividedByShares(t *testing.T) {
 			Limits: []store.LimitState{{Name: "rpm", Params: store.Params{Capacity: 100 * store.Milli, Period: 1000, Renewal: month}}},
 		}
 	}
-	images[0].Limits[0].Granted = &store.Granted{Shards: 1}
-	g := plan.Grant{Amounts: []store.Amount{{Limit: "rpm", Milli: 301 * store.Milli}}}
+	images[0].Limits[0].SetExtra(store.Extra{Granted: store.Granted{Shards: 1}})
+	g := plan.Amendment{Amounts: []store.Amount{{Limit: "rpm", Milli: 301 * store.Milli}}}
 	refills, given, err := g.Over(images, nil, now+1, 7)
 	if err != nil {
 		t.Fatal(err)

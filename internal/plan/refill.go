@@ -28,7 +28,7 @@ import (
 // So is one whose schedule has changed since the stamp: another capacity may have held on the way.
 func AsFull(r *store.Refill, now int64) {
 	img := r.Seen
-	if isAskedToTrim(img, now) || hasQuota(img) || changesAny(img, r.RefilledAt) || r.Owner != nil {
+	if isAskedToTrim(img, now) || hasQuota(img) || countSoft(img) > store.MaxSoftTake || changesAny(img, r.RefilledAt) || r.Owner != nil {
 		return
 	}
 	took, full := int64(0), true

@@ -56,12 +56,11 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 		return l
 	}
 	l.Opened = s.Opened()
-	if s.Granted != nil {
-		if s.Granted.Shards != 0 {
-			l.Capacity = Share(s.Params, i.Shard, s.Granted.Shards, at).Capacity
-		}
-		l.Capacity += s.Granted.TopUp
+	granted := s.Granted()
+	if granted.Shards != 0 {
+		l.Capacity = Share(s.Params, i.Shard, granted.Shards, at).Capacity
 	}
+	l.Capacity += granted.TopUp
 	return l
 }
 

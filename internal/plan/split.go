@@ -29,11 +29,13 @@ import (
 func Split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
 	at, replaces := img.RefilledAt, count == img.ShardCount && !IsOverfull(img)
 	later := stampOf(img, max(now, at))
+	owner := img.Owner()
 	if loose = loose && now-at < Lateness && !renewedAny(img, now) && !changesAny(img, later); loose || replaces {
 		at = later
 	}
 	donor := &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: at, Loose: loose, ShardCount: count,
+		Owner:   &owner, // which the shard born gets, so it must still be the one seen
 		Writes:  pressingWrite(img),
 		Changes: make([]store.Change, 0, len(img.Limits)),
 	}
@@ -43,7 +45,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	b := &store.Birth{
 		Create: store.Create{
 			Bucket: store.Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: now, RefilledAt: at, ShardCount: count,
-			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: OwnerOf(img),
+			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: owner,
 			Disabled: img.Disabled, DisabledUntil: img.DisabledUntil,
 		},
 		Donor: donor, Sibling: img.Shard,
@@ -59,7 +61,9 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		} else {
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
 		}
-		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, Opened: s.Opened()})
+		b.Limits = append(b.Limits, store.NewLimit{
+			NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, Opened: s.Opened(), SoftUntil: s.SoftUntil(),
+		})
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
 	}
 	donor.Expiry, donor.Validity = RefillExpiry(donor, img.ExpiresAt != 0, now, multiplier), validityOf(donor)
@@ -86,7 +90,10 @@ func followed(s *store.LimitState) (p store.Params, opened int64) { return s.Par
 func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
 	capacity := narrowed(img, s, count, img.RefilledAt)
 	trimmed := max(0, s.Tokens-given-capacity)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed, Renews: s.Renewal != nil && !isGranted(s)}
+	ch := store.Change{
+		Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed,
+		Renews: s.Renewal != nil && !isGranted(s), SoftUntil: s.SoftUntil(),
+	}
 	if given > 0 {
 		ch.AtLeast = given + trimmed
 	}
@@ -106,7 +113,10 @@ func narrowed(img *store.Image, s *store.LimitState, count int, now int64) int64
 func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 	part := ShareOf(img, s)
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
-	ch := store.Change{Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: isGranted(s) && Renewed(img, s, at)}
+	ch := store.Change{
+		Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned,
+		Renews: isGranted(s) && Renewed(img, s, at), SoftUntil: s.SoftUntil(),
+	}
 	switch {
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens

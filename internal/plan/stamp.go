@@ -46,7 +46,7 @@ func (r StampRule) moves(img *store.Image, age, now int64) bool {
 // A balance that overflows would first have to be cut. The take then decides as of an
 // instant up to Lateness ago, and requires a stamp no older than that.
 func (d *Debit) TakeAtStamp(img *store.Image, fresh bool, now int64) *store.Take {
-	if !d.Stamp.Leave && !d.Stamp.Late || !img.IsEvaluable() || !IsPlain(img, now) {
+	if !d.Stamp.Leave && !d.Stamp.Late || !img.IsEvaluable() || !IsPlain(img, now) || !takesSoftly(img, d.Amounts, now) {
 		return nil
 	}
 	age, t := now-img.RefilledAt, d.Take(img, now)
@@ -102,7 +102,7 @@ func boundAtStamp(t *store.Take, img *store.Image, now int64) (covers bool) {
 			debit.AtMostAtStamp = l.Capacity - debit.Earned
 			debit.AtMost -= l.Earned(max(t.Stamp, t.Since), now)
 		}
-		covers = covers && debit.Milli <= s.Tokens+debit.Earned+debit.Ahead
+		covers = covers && (debit.Milli <= s.Tokens+debit.Earned+debit.Ahead || debit.Soft && s.Tokens >= -MaxDebt)
 	}
 	return covers
 }
@@ -120,7 +120,11 @@ func (d *Debit) RefillAtStamp(img *store.Image, now int64) *store.Refill {
 		Changes: make([]store.Change, 0, len(t.Debits)),
 	}
 	for _, debit := range t.Debits {
-		r.Changes = append(r.Changes, store.Change{Limit: debit.Limit, Debit: debit.Milli, AtLeast: debit.Milli - debit.Earned, AtMost: debit.AtMostAtStamp})
+		ch := store.Change{Limit: debit.Limit, Debit: debit.Milli, AtLeast: debit.Milli - debit.Earned, AtMost: debit.AtMostAtStamp}
+		if s, _ := img.Limit(debit.Limit); debit.Soft {
+			ch.AtLeast, ch.SoftUntil = math.MinInt64, s.SoftUntil()
+		}
+		r.Changes = append(r.Changes, ch)
 	}
 	return r
 }

@@ -84,13 +84,13 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 		case l == nil && w.IsWhole():
 			return true
 		case l == nil:
-		case l.Params() != s.Params:
+		case !isAs(s, l):
 			return true
 		default:
 			found++
 		}
 	}
-	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != OwnerOf(img)
+	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner()
 }
 
 // hasSession reports whether a limit is a session.

@@ -134,6 +134,9 @@ func LimitsDetail(limits []store.Limit) types.AttributeValue {
 		if l.Varies != nil {
 			of["schedule"] = scheduleDetail(l.Varies)
 		}
+		if l.Soft {
+			of[FieldSoft] = Bool(true)
+		}
 		list[i] = Map(of)
 	}
 	return &types.AttributeValueMemberL{Value: list}
@@ -144,7 +147,12 @@ func scheduleDetail(s *store.Schedule) types.AttributeValue {
 	changes := s.Changes()
 	entries := make([]types.AttributeValue, len(changes))
 	for i, c := range changes {
-		entry := Item{"cron": S(c.Cron), "tz": S(s.Zone())}
+		entry := Item{"tz": S(s.Zone())}
+		if c.Until != 0 {
+			entry["until"] = N(c.Until) // in milliseconds; the package has no such entries
+		} else {
+			entry["cron"] = S(c.Cron)
+		}
 		if c.Permille != 0 {
 			entry["scale"] = &types.AttributeValueMemberN{Value: c.Scale()}
 		}
@@ -180,16 +188,42 @@ func putRenewal(of Item, r *store.Renewal) {
 
 // SwitchDetails are the details of the event of a change of a level's switch. The peer has
 // the first one: true, false, or null for a switch that was removed.
-func SwitchDetails(s store.Switch, reason string) Item {
+func SwitchDetails(s store.Switch, reason, key string) Item {
 	item := Item{Disabled: null()}
 	putPolicy(item, Disabled, s.Policy)
 	if s.Until != 0 {
 		item["until"] = S(Timestamp(time.UnixMilli(s.Until)))
 	}
+	return withCause(item, reason, key)
+}
+
+// AmendmentDetails are the details of the event of a reset or a top-up.
+func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string) Item {
+	return withCause(Item{OperationAmounts: Numbers(amounts), OperationShards: N(shards)}, reason, key)
+}
+
+// CascadeDetails are the details of the event of a change of a level's cascade policy: true, false, or
+// null for one that was removed.
+func CascadeDetails(p store.Policy, reason string) Item {
+	item := Item{Cascade: null()}
+	putPolicy(item, Cascade, p)
+	return withCause(item, reason, "")
+}
+
+// MoveDetails are the details of the event of a move of an entity to another parent; "" is none.
+func MoveDetails(from, to string, generation int64, reason string) Item {
+	return withCause(Item{"old_parent_id": sOrNull(from), ParentID: sOrNull(to), PGen: N(generation)}, reason, "")
+}
+
+// withCause adds why an operator changed something, and the key with which it happened once.
+func withCause(details Item, reason, key string) Item {
 	if reason != "" {
-		item["reason"] = S(reason)
+		details["reason"] = S(reason)
 	}
-	return item
+	if key != "" {
+		details["idempotency_key"] = S(key)
+	}
+	return details
 }
 
 // EntityDetail returns the details of an entity's creation.

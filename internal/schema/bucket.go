@@ -32,8 +32,8 @@ type limitScan struct {
 	// renews is when the limit renews, and varies when it has other parameters, as the item has it for
 	// the limit alone; "" if it has nothing.
 	renews, varies string
-	// granted is what the item has, for a quota.
-	granted store.Granted
+	// extra is what the item has. Its grant is for a quota.
+	extra store.Extra
 	// session is the length of a session, in seconds; 0 if the limit is none. applied is the begin of the
 	// one that the balance reflects, 0 if the item does not say it.
 	session, applied int64
@@ -343,18 +343,22 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.session, ok = v.integer()
 		return ok && l.session > 0
 	case FieldWindowStart:
-		l.granted.Opened, ok = v.integer()
-		return ok && l.granted.Opened >= 0
+		l.extra.Opened, ok = v.integer()
+		return ok && l.extra.Opened >= 0
 	case FieldApplied:
 		l.applied, ok = v.integer()
 		return ok
 	case FieldGrantCount:
 		n, ok := v.integer()
-		l.granted.Shards = int(max(n, 0))
+		l.extra.Shards = int(max(n, 0))
 		return ok && n <= MaxShards
 	case FieldToppedUp:
-		l.granted.TopUp, ok = v.integer()
-		return ok && 0 <= l.granted.TopUp && l.granted.TopUp <= maxMilli
+		l.extra.TopUp, ok = v.integer()
+		return ok && 0 <= l.extra.TopUp && l.extra.TopUp <= maxMilli
+	case FieldSoft:
+		if l.extra.SoftUntil, ok = v.integer(); !ok || l.extra.SoftUntil <= 0 {
+			l.extra.SoftUntil = -1 // it is there, and has passed: versions before the peer's release wrote true
+		}
 	}
 	return true
 }
@@ -389,6 +393,13 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 		if !s.decodeSchedule(l) {
 			img.Features |= store.Scheduled
 		}
+		if l.Renewal == nil {
+			l.extra.Granted = store.Granted{}
+		}
+		if SessionSeconds(l.Renewal) == 0 {
+			l.extra.Opened = 0
+		}
+		l.SetExtra(l.extra)
 		exist = append(exist, *l)
 	}
 	if len(exist) > store.MaxLimits {
@@ -405,11 +416,11 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	var err error
 	switch renews := cmp.Or(l.renews, s.renews); {
 	case l.session != 0 && l.Amount == 0 && (renews == "" || renews == NoSchedule):
-		if s.img.ShardCount > 1 || l.granted.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
+		if s.img.ShardCount > 1 || l.extra.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
 			return false // shards begin one session together
 		}
-		if r, err = calendar.NewSession(l.session); err == nil && l.granted.Opened == 0 {
-			l.granted.Opened = store.NoSession
+		if r, err = calendar.NewSession(l.session); err == nil && l.extra.Opened == 0 {
+			l.extra.Opened = store.NoSession
 		}
 	case renews == "" || renews == NoSchedule:
 		return l.session == 0
@@ -419,15 +430,9 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	if err != nil || l.Amount != 0 || l.session != 0 && r.Session() == 0 {
 		return false
 	}
-	if l.Renewal = r; r.Session() == 0 {
-		l.granted.Opened = 0
-	}
-	if l.granted.Shards == max(s.img.ShardCount, 1) {
-		l.granted.Shards = 0
-	}
-	if l.granted != (store.Granted{}) {
-		granted := l.granted
-		l.Granted = &granted
+	l.Renewal = r
+	if l.extra.Shards == max(s.img.ShardCount, 1) {
+		l.extra.Shards = 0
 	}
 	return true
 }
@@ -547,5 +552,8 @@ func putLimit(item Item, l *store.NewLimit, shards int) {
 	if l.Varies != nil {
 		code, zone := EncodeSchedule(l.Varies)
 		item[LimitAttr(l.Limit, FieldSched)], item[SchedTZ] = S(code), S(zone)
+	}
+	if l.SoftUntil != 0 {
+		item[LimitAttr(l.Limit, FieldSoft)] = N(l.SoftUntil)
 	}
 }

@@ -114,6 +114,11 @@ func edited(tb testing.TB, changes schema.Item) schema.Item {
 
 func n(s string) types.AttributeValue { return &types.AttributeValueMemberN{Value: s} }
 
+// softUntil gives the first limit of an image the stamp of a soft one.
+func softUntil(at int64) func(*store.Image) {
+	return func(i *store.Image) { i.Limits[0].SetExtra(store.Extra{SoftUntil: at}) }
+}
+
 func TestDecodeBucket(t *testing.T) {
 	t.Parallel()
 	base := peerImage(first()[stateKey])
@@ -137,7 +142,9 @@ func TestDecodeBucket(t *testing.T) {
 		"disabled":           {schema.Item{schema.Disabled: schema.Bool(true)}, func(i *store.Image) { i.Disabled = true }},
 		"disabled, strange":  {schema.Item{schema.Disabled: schema.S("")}, func(i *store.Image) { i.Disabled = true }},
 		"bypass is enforced": {schema.Item{schema.Bypass: n("99")}, func(*store.Image) {}},
-		"soft is enforced":   {schema.Item{"b_rpm_soft": n("99")}, func(*store.Image) {}},
+		"soft":               {schema.Item{"b_rpm_soft": n("99")}, softUntil(99)},
+		"soft, before 0.17":  {schema.Item{"b_rpm_soft": schema.Bool(true)}, softUntil(-1)},
+		"soft, no instant":   {schema.Item{"b_rpm_soft": n("0")}, softUntil(-1)},
 		"parameter schedule": {schema.Item{schema.Sched: schema.S("2s500")}, func(i *store.Image) { i.Features, i.VariesByDefault = store.Scheduled, true }},
 		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("2s500")}, func(i *store.Image) { i.Features = store.Scheduled }},
 		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*store.Image) {}},

@@ -49,6 +49,9 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 			item[prefix+FieldResetAfter] = N(seconds)
 		}
 		item[prefix+FieldCapacity] = N(l.Capacity)
+		if l.Soft {
+			item[prefix+FieldSoft] = Bool(true)
+		}
 		if l.Renews != nil {
 			if code, zone := EncodeRenewal(l.Renews); code != "" {
 				item[prefix+FieldRSched], item[SchedTZ] = S(code), S(zone)
@@ -156,12 +159,6 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		l.window = l.window || prefix == windowPrefix
 		l.plain = l.plain || prefix == configPrefix
-		switch field {
-		case FieldRSched:
-			l.renews = str(v)
-		case FieldSched:
-			l.varies = str(v)
-		}
 		feature, ok := l.decode(field, v)
 		if !ok {
 			return nil, corrupt(item, attr, badNumber)
@@ -219,11 +216,16 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature store
 			return 0, false
 		}
 		l.Period = time.Duration(seconds) * time.Second
+	case FieldRSched:
+		l.renews = str(v)
+	case FieldSched:
+		l.varies = str(v)
 	case FieldResetAfter:
 		l.session, ok = integer(v)
 		return 0, ok && l.session > 0
 	case FieldSoft:
-		return store.Soft, true
+		b, isBool := v.(*types.AttributeValueMemberBOOL)
+		l.Soft = isBool && b.Value
 	}
 	return 0, true
 }

@@ -61,7 +61,7 @@ func FuzzConfigRoundTrip(f *testing.F) { fuzz(f, configLaw) }
 
 func TestDecodeConfig(t *testing.T) {
 	t.Parallel()
-	rpm := limiter.PerMinute("rpm", 10)
+	rpm, soft := limiter.PerMinute("rpm", 10), limiter.PerMinute("rpm", 10, limiter.Soft())
 	for name, c := range map[string]struct {
 		add  schema.Item
 		want store.Config
@@ -74,9 +74,10 @@ func TestDecodeConfig(t *testing.T) {
 		"cascade":               {schema.Item{schema.Cascade: schema.Bool(true)}, store.Config{Cascade: store.Yes}},
 		"schedule":              {schema.Item{"l_rpm_sched": schema.S("2s500")}, store.Config{Features: store.Scheduled}},
 		"reset schedule":        {schema.Item{"l_rpm_rsched": schema.S("1m0h0")}, store.Config{Features: store.Quota}},
-		"soft":                  {schema.Item{"l_rpm_soft": schema.Bool(true)}, store.Config{Features: store.Soft}},
-		"soft and scheduled":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_sched": schema.S("2s500")}, store.Config{Features: store.Soft | store.Scheduled}},
-		"soft and reset":        {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_rsched": schema.S("1m0h0")}, store.Config{Features: store.Soft | store.Quota}},
+		"soft":                  {schema.Item{"l_rpm_soft": schema.Bool(true)}, store.Config{Limits: []store.Limit{soft}}},
+		"not soft":              {schema.Item{"l_rpm_soft": schema.Bool(false)}, store.Config{}},
+		"soft and scheduled":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_sched": schema.S("2s500")}, store.Config{Limits: []store.Limit{soft}, Features: store.Scheduled}},
+		"soft and reset":        {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_rsched": schema.S("1m0h0")}, store.Config{Limits: []store.Limit{soft}, Features: store.Quota}},
 		"field without a limit": {schema.Item{"l_tpm_ra": n("10")}, store.Config{}},
 		"allow":                 {schema.Item{schema.OnUnavailable: schema.S("allow")}, store.Config{OnUnavailable: store.Allow}},
 	} {
@@ -89,7 +90,9 @@ func TestDecodeConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.Limits = []store.Limit{rpm}
+			if c.want.Limits == nil {
+				c.want.Limits = []store.Limit{rpm}
+			}
 			if diff := cmp.Diff(&c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -89,6 +89,7 @@ func newLimit(t *rapid.T, name string, renews *store.Renewal, varies *store.Sche
 		p.Varies = varies
 	}
 	return store.NewLimit{
+		SoftUntil:   rapid.SampledFrom([]int64{0, 0, -1, math.MaxInt64}).Draw(t, "soft"),
 		NamedParams: store.NamedParams{Limit: name, Params: p},
 		Tokens:      rapid.Int64Range(-8*store.MaxTokens*1000, math.MaxInt64).Draw(t, "tokens"),
 		Consumed:    rapid.Int64().Draw(t, "consumed"),
@@ -111,6 +112,7 @@ func creates(t *rapid.T) *store.Create {
 	for _, name := range names {
 		c.Limits = append(c.Limits, newLimit(t, name, renews(t, zone), varies(t, zone)))
 	}
+	c.Writes.SoftUntil = 0 // the hidden limit is hard
 	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 	if rapid.Bool().Draw(t, "has parent") {
 		c.Owner.Parent = entities.Draw(t, "parent")
@@ -125,7 +127,9 @@ func creates(t *rapid.T) *store.Create {
 // image is the expected result of decoding the item that c creates.
 func image(c *store.Create) *store.Image {
 	state := func(l store.NewLimit) store.LimitState {
-		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+		s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+		s.SetExtra(store.Extra{SoftUntil: l.SoftUntil})
+		return s
 	}
 	img := &store.Image{
 		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Stamp(), CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: diary.HourOf(c.Now),
@@ -146,8 +150,11 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 	slices.Sort(names)
 	zone := zones.Draw(t, "zone")
 	for _, name := range names {
+		soft := rapid.Bool().Draw(t, "soft")
 		if r := renews(t, zone); r != nil {
-			c.Limits = append(c.Limits, limiter.Quota(name, rapid.Int64Range(1, store.MaxTokens).Draw(t, "capacity"), r))
+			quota := limiter.Quota(name, rapid.Int64Range(1, store.MaxTokens).Draw(t, "capacity"), r)
+			quota.Soft = soft
+			c.Limits = append(c.Limits, quota)
 			continue
 		}
 		c.Limits = append(c.Limits, store.Limit{
@@ -156,6 +163,7 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 			Amount:   rapid.Int64Range(1, store.MaxTokens).Draw(t, "amount"),
 			Period:   time.Duration(rapid.Int64Range(1, int64(store.MaxPeriod/time.Second)).Draw(t, "period")) * time.Second,
 			Varies:   varies(t, zone),
+			Soft:     soft,
 		})
 	}
 	if k == (store.ConfigKey{}) {

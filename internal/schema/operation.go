@@ -10,9 +10,9 @@ import (
 )
 
 // Names of the attributes of the record of an operation. The peer neither writes nor reads
-// the last one.
+// the last one, nor the record of a switch, which may have [DisabledUntil].
 const (
-	OperationKind        = "operation" // S, [OperationReset] or [OperationTopUp]
+	OperationKind        = "operation" // S, [OperationReset] and so on
 	OperationWriter      = "writer"    // S, of one call
 	OperationIncarnation = "ent"       // S, of the entity; [NoIncarnation] if it has no record
 	OperationShards      = "shards"    // N
@@ -22,8 +22,11 @@ const (
 
 // Kinds of operations.
 const (
-	OperationReset = "reset"
-	OperationTopUp = "top_up"
+	OperationReset   = "reset"
+	OperationTopUp   = "top_up"
+	OperationDisable = "disable"
+	OperationEnable  = "enable"
+	OperationClear   = "clear"
 )
 
 // OperationTTL is how long the record of an operation is kept.
@@ -32,15 +35,19 @@ const OperationTTL = 3 * 24 * time.Hour
 // NoIncarnation is the incarnation of an entity without a record. It is like any other one.
 const NoIncarnation = noIncarnation
 
-// An Operation is what an operator did to the balances of a bucket, once for its ID.
+// An Operation is what an operator did to the balances of a bucket, or to the switch of a
+// level, once for its ID.
 type Operation struct {
 	ID          string
+	Entity      string
+	Resource    string
 	Kind        string
 	Writer      string
 	Incarnation string
 	Shards      int64
 	Amounts     map[string]int64 // by limit
 	Asked       map[string]int64 // nil if a peer wrote the record
+	Until       int64            // when a switch ends, in ms; 0 is never
 	Expires     time.Time
 }
 
@@ -57,21 +64,33 @@ func OperationKey(ns string, b store.Bucket, id string) Key {
 	return Key{BucketKey(ns, b).PK, OperationPrefix + id}
 }
 
-// EncodeOperation is the record of an operation on a bucket.
-func EncodeOperation(ns string, b store.Bucket, o *Operation) Item {
-	item := OperationKey(ns, b, o.ID).Item()
-	item[EntityID], item[Resource] = S(b.Entity), S(b.Resource)
+// SwitchOperationKey is the key of the record of an operation on the switch of a level.
+func SwitchOperationKey(ns string, k store.ConfigKey, id string) Key {
+	if k.Entity != "" {
+		id = k.Resource + "#" + id
+	}
+	return Key{ConfigKey(ns, k).PK, OperationPrefix + id}
+}
+
+// EncodeOperation is the record of an operation, with its key.
+func EncodeOperation(ns string, at Key, o *Operation) Item {
+	item := at.Item()
+	item[EntityID], item[Resource] = S(o.Entity), S(o.Resource)
 	item[OperationKind], item[OperationWriter], item[OperationIncarnation] = S(o.Kind), S(o.Writer), S(o.Incarnation)
 	item[OperationShards], item[OperationAmounts], item[OperationAsked] = N(o.Shards), Numbers(o.Amounts), Numbers(o.Asked)
 	item[TTL] = N(o.Expires.Unix())
-	putGSI4(item, ns, "OP#"+b.Entity+"#"+b.Resource+"#"+o.ID)
+	if o.Until != 0 {
+		item[DisabledUntil] = N(o.Until)
+	}
+	putGSI4(item, ns, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID)
 	return item
 }
 
 // DecodeOperation reads the record of an operation.
 func DecodeOperation(item Item) (*Operation, error) {
+	sk := KeyOf(item).SK
 	o := &Operation{
-		ID: strings.TrimPrefix(KeyOf(item).SK, OperationPrefix), Kind: str(item[OperationKind]),
+		ID: sk[strings.LastIndexByte(sk, '#')+1:], Entity: str(item[EntityID]), Resource: str(item[Resource]), Kind: str(item[OperationKind]),
 		Writer: str(item[OperationWriter]), Incarnation: str(item[OperationIncarnation]),
 	}
 	var ok bool
@@ -88,6 +107,11 @@ func DecodeOperation(item Item) (*Operation, error) {
 	}
 	if seconds, isNumber := integer(item[TTL]); isNumber {
 		o.Expires = time.Unix(seconds, 0).UTC()
+	}
+	if item[DisabledUntil] != nil {
+		if o.Until, ok = integer(item[DisabledUntil]); !ok {
+			return nil, corrupt(item, DisabledUntil, badNumber)
+		}
 	}
 	return o, nil
 }

@@ -84,7 +84,7 @@ func with(a, b schema.Item) schema.Item {
 }
 
 // A grant for as many shards as the item has is no other one than the share. What a rate has of a
-// grant, from the time when it was a quota, means nothing.
+// grant or a session, from the time when it was a quota, means nothing.
 func TestGrantsAndTopUps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -99,7 +99,8 @@ func TestGrantsAndTopUps(t *testing.T) {
 		"wider, and no count":     {schema.Item{schema.ShardCount: nil, "b_rpd_gc": n("2")}, "rpd", 2, 0},
 		"topped up":               {schema.Item{"b_rpd_tu": n("5000")}, "rpd", 0, 5000},
 		"topped up and narrower":  {schema.Item{schema.ShardCount: n("2"), "b_rpd_tu": n("5000")}, "rpd", 1, 5000},
-		"a rate":                  {schema.Item{"b_rpm_gc": n("4"), "b_rpm_tu": n("5000")}, "rpm", 0, 0},
+		"a rate":                  {schema.Item{"b_rpm_gc": n("4"), "b_rpm_tu": n("5000"), "b_rpm_ws": n("5")}, "rpm", 0, 0},
+		"a calendar":              {schema.Item{"b_rpd_ws": n("5")}, "rpd", 0, 0},
 		"a grant among no shards": {schema.Item{"b_rpd_gc": n("-1")}, "rpd", 0, 0},
 	} {
 		img, err := schema.DecodeBucket(peersQuotas(t, with(withoutSession, c.changes)))
@@ -107,12 +108,12 @@ func TestGrantsAndTopUps(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		var got store.Granted
-		if s, _ := img.Limit(c.limit); s.Granted != nil {
-			got = *s.Granted
+		var got store.Extra
+		if s, ok := img.Limit(c.limit); ok && s.Extra != nil {
+			got = *s.Extra
 		}
-		if want := (store.Granted{Shards: c.grant, TopUp: c.topUp}); got != want {
-			t.Errorf("%s: granted %+v, want %+v", name, got, want)
+		if want := (store.Extra{Granted: store.Granted{Shards: c.grant, TopUp: c.topUp}}); got != want {
+			t.Errorf("%s: it has %+v, want %+v", name, got, want)
 		}
 	}
 }

@@ -177,16 +177,16 @@ func (k *Keeper) Configure(ctx context.Context, b store.Bucket) (changed bool, e
 	})
 }
 
-// Grant gives limits of a bucket what an operator grants them, on all shards or on none,
-// whatever the shard that the grant names. It reads, plans and writes up to four times, while
+// Amend gives limits of a bucket what an operator adds to them, on all shards or on none,
+// whatever the shard that the amendment names. It reads, plans and writes up to four times, while
 // others write to the bucket. Then it fails with [store.ErrConflict].
 //
 // It fails with [store.ErrNotFound] if there is no bucket, with [store.ErrNotConfigured] if
 // the bucket lacks a limit, and with [store.ErrUnsupported] if the bucket uses a feature of a
-// peer that this version cannot evaluate. After [store.ErrUnavailable] the grant may or may
+// peer that this version cannot evaluate. After [store.ErrUnavailable] the amendment may or may
 // not have been applied. Otherwise an error means that it was not.
-func (k *Keeper) Grant(ctx context.Context, g *Grant) (Given, error) {
-	return process.InTime(ctx, k.process, g.verb(), func(ctx context.Context) (Given, error) {
-		return k.upkeep.Grant(ctx, k.account(g.Bucket), g)
+func (k *Keeper) Amend(ctx context.Context, am *Amendment) (Given, error) {
+	return process.InTime(ctx, k.process, am.verb(), func(ctx context.Context) (Given, error) {
+		return k.upkeep.Amend(ctx, k.account(am.Bucket), am)
 	})
 }

@@ -45,8 +45,8 @@ func verbs(images []*store.Image) []verb {
 			_, err := k.Replenish(ctx, &empty, upkeep.Demand{Amounts: []store.Amount{{Limit: "rph", Milli: 1_000_000}}})
 			return err
 		}},
-		{"Grant", func(ctx context.Context, k *upkeep.Keeper) error {
-			_, err := k.Grant(ctx, &upkeep.Grant{Bucket: pressed.Bucket, Resets: true, Write: func(context.Context, []*store.Refill, upkeep.Given) (store.Joint, error) {
+		{"Amend", func(ctx context.Context, k *upkeep.Keeper) error {
+			_, err := k.Amend(ctx, &upkeep.Amendment{Bucket: pressed.Bucket, Resets: true, Write: func(context.Context, []*store.Refill, upkeep.Given) (store.Joint, error) {
 				return store.Joint{}, nil
 			}})
 			return err

@@ -53,7 +53,8 @@ func (f *fields) set(h http.Header, field string, value []byte) {
 // usualRoom is the room for a field of a few limits, so that it needs no memory of the heap.
 const usualRoom = 192
 
-// write sets the fields for the limits of an entity, whose parent's limits it leaves out.
+// write sets the fields for the limits of an entity, whose parent's limits it leaves out. It also leaves
+// out soft limits: a client that waits for one waits for nothing.
 // t is at most bound seconds.
 func (f *fields) write(h http.Header, entity string, statuses []limiter.Status, bound int64) {
 	var policyRoom, limitRoom [usualRoom]byte
@@ -73,7 +74,7 @@ func (f *fields) write(h http.Header, entity string, statuses []limiter.Status, 
 func (f *fields) append(policy, limit []byte, entity string, statuses []limiter.Status, bound int64) (policies, limits []byte, tightest *limiter.Status) {
 	for i := range statuses {
 		s := &statuses[i]
-		if s.Entity != entity {
+		if s.Entity != entity || s.Limit.Soft {
 			continue
 		}
 		if tightest != nil {
@@ -96,7 +97,7 @@ func (f *fields) writeX(h http.Header, s *limiter.Status, bound int64) {
 	for outer := f.outer; outer != nil; outer = outer.Outer {
 		own := outer.Own()
 		for i := range own {
-			if isTighter(&own[i], s) {
+			if !own[i].Limit.Soft && isTighter(&own[i], s) {
 				s = &own[i]
 			}
 		}

@@ -102,6 +102,15 @@ func TestAQuotasWindowIsItsPeriod(t *testing.T) {
 	}, limiter.Quota("requests", 2, renews))
 }
 
+// A soft limit is in no field: a client that waits for it waits for nothing.
+func TestASoftLimitIsInNoField(t *testing.T) {
+	inBubble(t, httplimit.Options{XHeaders: true}, nil, func(s *server) {
+		for range 3 {
+			s.want(s.get(), http.StatusNoContent, map[string]string{"RateLimit-Policy": "", "RateLimit": "", "X-RateLimit-Limit": ""})
+		}
+	}, limiter.PerMinute("requests", 2, limiter.Soft()))
+}
+
 // The law behind t: within t seconds, r tokens are never refused.
 func TestWhatIsLeftIsAdmittedWithinTheWindow(t *testing.T) {
 	inBubble(t, httplimit.Options{}, nil, func(s *server) {

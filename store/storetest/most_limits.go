@@ -79,13 +79,18 @@ func wideTake(name string, limits int, change func(*store.Take)) test {
 			k.refused(out, err, img)
 			return
 		}
-		k.applied(out, err, with(img, func(i *store.Image) {
-			for _, d := range t.Debits {
-				debit(i, d.Limit, d.Milli)
-			}
-			written(i)
-		}))
+		k.applied(out, err, taken(img, t))
 	}}
+}
+
+// taken is an image after a take.
+func taken(img *store.Image, t *store.Take) *store.Image {
+	return with(img, func(i *store.Image) {
+		for _, d := range t.Debits {
+			debit(i, d.Limit, d.Milli)
+		}
+		written(i)
+	})
 }
 
 // atItsStamp makes a take need what each limit has earned since the stamp.

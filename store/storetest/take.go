@@ -158,12 +158,7 @@ func takes(name string, admitted bool, change func(*store.Create), t store.Take)
 			k.refused(out, err, img)
 			return
 		}
-		k.applied(out, err, with(img, func(i *store.Image) {
-			for _, d := range t.Debits {
-				debit(i, d.Limit, d.Milli)
-			}
-			written(i)
-		}))
+		k.applied(out, err, taken(img, &t))
 	}}
 }
 

@@ -82,6 +82,7 @@ var (
 	session  = fieldOf(schema.FieldResetAfter)
 	opened   = fieldOf(schema.FieldWindowStart)
 	applied  = fieldOf(schema.FieldApplied)
+	soft     = fieldOf(schema.FieldSoft)
 	resets   = fieldOf(schema.FieldResets)
 )
 
@@ -127,6 +128,9 @@ func (l Limit) SessionOpened() Attr { return l.attr(opened) }
 
 // SessionApplied is like SessionOpened.
 func (l Limit) SessionApplied() Attr { return l.attr(applied) }
+
+// Soft is the stamp of a soft limit.
+func (l Limit) Soft() Attr { return l.attr(soft) }
 
 // Resets counts the operators' resets of a quota.
 func (l Limit) Resets() Attr { return l.attr(resets) }

@@ -49,7 +49,7 @@ func halved(img *store.Image) *store.Birth {
 	}
 	b.Shard += img.ShardCount
 	for _, s := range img.Limits {
-		whole := level{cp: s.Capacity, ra: s.Amount, rp: s.Period}
+		whole := level{params: params{s.Capacity, s.Amount, s.Period}}
 		most := whole.of(img.Shard, count).cp
 		given := max(0, min(s.Tokens/2, whole.of(b.Shard, count).cp))
 		lost := max(0, s.Tokens-given-most)

@@ -39,7 +39,7 @@ func (k *worker) work() {
 			}
 			k.turn()
 			most := pick(k.r, 50*time.Millisecond, 400*time.Millisecond, 2*time.Second)
-			if len(k.w.recurrences) > 0 {
+			if len(k.w.edges) > 0 {
 				most = 8 * time.Second // past an edge
 			}
 			k.w.sleep(span(k.r, 0, most))

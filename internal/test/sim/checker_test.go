@@ -120,6 +120,7 @@ func check(p *play) {
 		c.plumbing(k)
 	}
 	c.sumsUp()
+	c.grantedOnce()
 	c.keptTime()
 	c.emptyLines()
 	c.diarized()
@@ -167,7 +168,11 @@ func (c *checker) explained(k *call) {
 		faults = k.deadline != 0
 	case limiter.ErrUnavailable.Error(), "<nil>":
 		faults = faults || c.odds.slow > 0 || k.deadline != 0
-	case limiter.ErrThrottled.Error(), limiter.ErrConflict.Error():
+	case limiter.ErrThrottled.Error():
+	case limiter.ErrConflict.Error():
+		faults = faults || k.grant != nil // others came first each time
+	case limiter.ErrNotFound.Error():
+		faults = k.grant != nil
 	default:
 		faults = false
 	}

@@ -58,14 +58,15 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 	c := &client{w: w, name: name, ttl: max(0, ttl), reliable: true, dead: make(chan struct{}), seen: map[bucketID][]sighting{}, waits: map[*call]bool{}}
 	c.idle = &call{name: name + "/background", kind: administering, client: c}
 	c.offset = w.odds.clock(w.dice, name, w.now())
-	c.dated, c.strays = w.odds.dated && name != peerName, name == strayName
-	c.keeps = c.dated || w.odds.stepped && name != peerName
+	right := name == peerName || strings.HasPrefix(name, granterName) // its store stamps by its local clock
+	c.dated, c.strays = w.odds.dated && !right, name == strayName
+	c.keeps = c.dated || w.odds.stepped && !right
 	switch {
 	case c.strays:
 		c.dated, c.keeps, c.offset = false, false, func(time.Duration) time.Duration { return farAhead }
 	case name == "admin": // its store stamps too, by its original clock
 		c.offset = func(time.Duration) time.Duration { return 0 }
-	case name == peerName && (w.odds.dated || w.odds.stepped):
+	case right && (w.odds.dated || w.odds.stepped):
 		c.offset = func(time.Duration) time.Duration { return 0 }
 	}
 	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "open"})
@@ -240,6 +241,8 @@ type call struct {
 	lease    *limiter.Lease
 	statuses []limiter.Status
 	err      error
+
+	grant *grant // what the call of an operator is to give
 
 	faults []fault
 }

@@ -234,6 +234,9 @@ func (c *checker) legalHeal(r *write, bad func(string, ...any)) {
 		if was.tk > 0 {
 			most = max(0, was.tk-earned)
 		}
+		if was.varies != nil { // the earlier piece may have less room
+			most, least = min(most, is.cp), min(least, is.cp)
+		}
 		switch {
 		case !had || !has || !was.sameParams(is):
 			bad("%s was changed besides its balance", name)

@@ -22,6 +22,10 @@
 // around a change of the clocks in the quotas' zone, and so do its later rounds. An edit changes a quota's
 // amount or calendar, or makes it a rate.
 //
+// With -sim.varied, some limits follow timetables, by which they have other parameters at other times. Such a run, too,
+// begins shortly before a change. In some seeds, with any of these, an operator resets limits and tops them up. He gives
+// a command again, with its key, until he has its answer, also from another process after his own has died.
+//
 // In some seeds one or two real aggregators follow the engine's stream, each over a link
 // and with a clock like any client's. They get the records shard by shard, in batches of
 // any size. Some records come again, after a crash from further back, and failed records
@@ -38,7 +42,7 @@
 // Seasons are runs of another kind: half an hour in which operators, in processes of
 // their own, change every level of configuration, by this library's rules or by the
 // Python peer's. Meanwhile processes with caches of different age use buckets often or
-// rarely. Contests count what each of several identical processes is granted.
+// rarely. A week is one in which a caller waits as long as it is told. Contests count what each of several identical processes is granted.
 //
 // The link records what the engine applied, which is the truth; the clients record their
 // answers. A checker that shares no code with the limiter compares the two with each
@@ -51,9 +55,11 @@
 //     what its sibling gives, or empty.
 //   - Over every interval, capacity and rate cover what was admitted (never over). Each
 //     move of a stamp far ahead may cost one capacity more.
-//   - In every period of a quota, the largest amount that held in it covers what was admitted, less what
-//     was returned. The stamp says of which period a balance is, so no clock matters. No take crosses
+//     The capacity of a limit with a timetable is the one in force at the beginning, and its rate is integrated.
+//   - In every period of a quota, the largest amount that held in it, with what operators gave, covers what was
+//     admitted, less what was returned. The stamp says of which period a balance is, so no clock matters. No take crosses
 //     the end of a period, and a credit returns to its period or to none.
+//   - A reset makes a balance its share, and a top-up adds what it says, once for each key.
 //   - A refused request leaves no debit, and a granted one leaves the whole debit (all or
 //     nothing; cancellation is a rollback).
 //   - A refusal has a reason in the content of all shards together. If the client did not
@@ -79,7 +85,7 @@
 // Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints
 // its trace. -sim.followers=N sets the number of aggregators in each seed, and
 // -sim.tailed makes them processes. -sim.dated gives answers dates in each seed,
-// -sim.quotas has quotas in each, and
+// -sim.quotas has quotas in each, -sim.varied timetables, -sim.granted resets and top-ups, and
 // -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
 // season is played for every 20 seeds. Deliberately broken stores prove that each check can
 // fail.

@@ -31,13 +31,23 @@ func (c *checker) outlasts(r *write) {
 	by := b.ttl*1000 + ceilMS(c.spread())
 	for _, name := range names(b, nil) {
 		l, _ := b.share(r.id, name)
-		if got := l.balance(b.rf, by); name != hidden && got < min(l.cp, l.full) {
-			c.violate("expiry", r.at, &r.id, "%s holds %d of %d when the item expires, %d s after it was stamped", name, got, l.cp, b.ttl-b.rf/1000)
+		if got, full := l.afterIdling(b.rf, by); name != hidden && got < full {
+			c.violate("expiry", r.at, &r.id, "%s holds %d of %d when the item expires, %d s after it was stamped", name, got, full, b.ttl-b.rf/1000)
 		}
 		if l.renews != nil && l.renews.next(l.renews.next(b.rf)) > by {
 			c.violate("expiry", r.at, &r.id, "the item expires before the next period of %s ends", name)
 		}
 	}
+}
+
+// afterIdling is what a limit holds at an instant, and what a new one would hold. A limit that varies need only have
+// earned that since its stamp: the bound of P1 does not count what small capacities cut in between.
+func (l level) afterIdling(rf, at int64) (held, full int64) {
+	is := l.in(at)
+	if l.varies != nil {
+		return l.tk + l.earned(rf, at), is.cp
+	}
+	return l.balance(rf, at), min(is.cp, is.full)
 }
 
 // expiring is the item whose expiry a write keeps: for a birth, that of the shard's donor.
@@ -55,8 +65,8 @@ func (c *checker) swept(r *write) {
 	}
 	for _, name := range names(r.before, nil) {
 		l, _ := r.before.share(r.id, name)
-		if got := l.balance(r.before.rf, c.trueMS(r.at)+ceilMS(c.spread())); name != hidden && got < min(l.cp, l.full) {
-			c.violate("expiry", r.at, &r.id, "%s is swept with %d of %d", name, got, l.cp)
+		if got, full := l.afterIdling(r.before.rf, c.trueMS(r.at)+ceilMS(c.spread())); name != hidden && got < full {
+			c.violate("expiry", r.at, &r.id, "%s is swept with %d of %d", name, got, full)
 		}
 	}
 }

@@ -53,6 +53,10 @@ type odds struct {
 	// quotas: there are quotas among the limits. The run begins so long before an edge of one; 0 is
 	// without quotas.
 	quotas time.Duration
+	// varied: some limits vary by timetables; the same, with an edge of one if there are no quotas.
+	varied time.Duration
+	// granted: an operator resets and tops up buckets while they are in use.
+	granted bool
 }
 
 // beforeEdge is how long before an edge a run with quotas begins: callers begin 10 s before it.
@@ -68,8 +72,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted)
 }
 
 // faulty reports whether requests can fail.
@@ -114,6 +118,7 @@ func drawOdds(d dice) odds {
 	if chance(d.stream("quotas"), 0.3) {
 		o.quotas = beforeEdge
 	}
+	o.granted = chance(d.stream("granted"), 0.3)
 	if chance(d.stream("lone"), 0.15) {
 		return o.alone()
 	}

@@ -77,39 +77,63 @@ const hidden = "wcu"
 
 // A level is one limit on a bucket item, as stored.
 type level struct {
-	tk, tc     int64 // millitokens held, and consumed less returned
-	cp, ra, rp int64
-	renews     *recurrence // of a quota
+	tk, tc int64       // millitokens held, and consumed less returned
+	params             // of a limit that varies, those in force at the stamp
+	renews *recurrence // of a quota
 	// granted is among how many shards a quota was divided when it was last renewed; 0 is among as
-	// many as there are. full is what a shard holds from the next edge on.
-	granted, full int64
+	// many as there are. topped is what it may hold more in this period. full is what a shard holds
+	// from the next edge on. resets counts what operators did.
+	granted, topped, full, resets int64
+	varies                        *timetable
+	// Of a part of a limit: its number, among how many, and the parameters of the whole outside of
+	// entries.
+	shard, among int
+	base         params
 	// life counts the times the limit was put on the item: 1 is the first.
 	life int
 }
 
+// params are what a limit holds, and what it earns in a period of milliseconds.
+type params struct{ cp, ra, rp int64 }
+
 func (l level) sameParams(o level) bool {
-	return l.cp == o.cp && l.ra == o.ra && l.rp == o.rp && l.renews == o.renews
+	if l.varies != nil && l.among > 0 {
+		l.params = l.base
+	}
+	if o.varies != nil && o.among > 0 {
+		o.params = o.base
+	}
+	return l.params == o.params && l.renews == o.renews && l.varies == o.varies
 }
 
 // levelOf is a limit as an item is to have it, without a balance.
 func levelOf(l limiter.Limit) level {
 	if l.Renews != nil {
-		return level{cp: l.Capacity * 1000, rp: 1000, renews: recurrenceBy(l.Renews)}
+		return level{params: params{l.Capacity * 1000, 0, 1000}, renews: recurrenceBy(l.Renews)}
 	}
-	return level{cp: l.Capacity * 1000, ra: l.Amount * 1000, rp: l.Period.Milliseconds()}
+	return level{params: params{l.Capacity * 1000, l.Amount * 1000, l.Period.Milliseconds()}, varies: timetableBy(l.Varies)}
 }
 
 // of is shard number's part of a limit divided among n shards. It has every n-th millitoken
 // of the capacity, counted from its own number; a longer period divides the rate.
 func (l level) of(shard, n int) level {
-	part := func(n int64) int64 { return (l.cp - int64(shard) + n - 1) / n }
-	l.full = part(int64(n))
+	l.shard, l.among, l.base = shard, n, l.params
+	return l.divided()
+}
+
+// divided is the part of a whole limit.
+func (l level) divided() level {
+	part := func(n int64) int64 { return (l.cp - int64(l.shard) + n - 1) / n }
+	l.full = part(int64(l.among))
 	if l.renews != nil && l.granted != 0 {
 		l.cp = part(l.granted)
 	} else {
 		l.cp = l.full
 	}
-	l.rp *= int64(n)
+	if l.renews != nil {
+		l.cp += l.topped
+	}
+	l.rp *= int64(l.among)
 	return l
 }
 
@@ -124,7 +148,8 @@ type state struct {
 	life     int              // numbers the items under this key: 1 is the first
 	open     int64            // the open hour of its diary; 0 if it has none
 	created  int64            // when the item was made
-	disabled bool             // a peer stamped the item as disabled
+	disabled bool             // an operator disabled the item
+	until    int64            // when that ends by itself; 0 is never
 }
 
 // readState reads an item; nil means no item.
@@ -162,6 +187,9 @@ func readState(it item) *state {
 		fields[name][rest[cut+1:]] = number(v)
 	}
 	s.disabled = it["disabled"] != nil
+	if it["disabled_until"] != nil {
+		s.until = number(it["disabled_until"])
+	}
 	for name, f := range fields {
 		if _, had := f["tk"]; !had {
 			s.gone[name] = f["tc"] // a peer may have synced the parameters of a limit that the item lacks
@@ -172,12 +200,17 @@ func readState(it item) *state {
 				s.half = append(s.half, name+"."+want)
 			}
 		}
-		l := level{tk: f["tk"], tc: f["tc"], cp: f["cp"], ra: f["ra"], rp: f["rp"]}
+		l := level{tk: f["tk"], tc: f["tc"], params: params{f["cp"], f["ra"], f["rp"]}}
+		if code := text(it["b_"+name+"_sched"]); code != "" {
+			if l.varies = timetableOf(code, text(it["sched_tz"])); l.varies == nil {
+				s.half = append(s.half, name+".sched")
+			}
+		}
 		if code := text(it["b_"+name+"_rsched"]); code != "" {
 			if l.renews = recurrenceOf(code, text(it["sched_tz"])); l.renews == nil || l.ra != 0 {
 				s.half = append(s.half, name+".rsched")
 			}
-			l.granted = f["gc"]
+			l.granted, l.topped, l.resets = f["gc"], f["tu"], f["rn"]
 		}
 		s.levels[name] = l
 	}
@@ -208,13 +241,13 @@ func (s *state) share(id bucketID, name string) (level, bool) {
 	if !ok || name == hidden {
 		return l, ok
 	}
-	return l.of(id.number(), s.count), true
+	return l.of(id.number(), s.count).in(s.rf), true
 }
 
 // same reports whether two states are equal.
 func (s *state) same(o *state) bool {
 	return s == nil && o == nil || s != nil && o != nil &&
-		s.rf == o.rf && s.ttl == o.ttl && s.vu == o.vu && s.count == o.count && s.disabled == o.disabled && maps.Equal(s.levels, o.levels)
+		s.rf == o.rf && s.ttl == o.ttl && s.vu == o.vu && s.count == o.count && s.disabled == o.disabled && s.until == o.until && maps.Equal(s.levels, o.levels)
 }
 
 // names are the limits of both states, including the hidden one, in order.
@@ -249,6 +282,12 @@ func change(a, b *state) string {
 	}
 	if b.count != 1 && a == nil || a != nil && a.count != b.count {
 		fmt.Fprintf(&s, " of %d shards", b.count)
+	}
+	if b.disabled && (a == nil || !a.disabled || a.until != b.until) {
+		fmt.Fprintf(&s, " disabled until %d", b.until)
+	}
+	if !b.disabled && a != nil && a.disabled {
+		s.WriteString(" enabled")
 	}
 	if b.ttl != 0 && (a == nil || a.ttl != b.ttl) {
 		fmt.Fprintf(&s, " ttl=%d", b.ttl)

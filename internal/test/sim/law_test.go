@@ -6,13 +6,22 @@ import (
 	"time"
 )
 
-// earned is what a limit earns between two instants on the absolute grid: ⌊b·ra/rp⌋ −
-// ⌊a·ra/rp⌋. Instants are in this century. A quota earns whatever it lacks, if its period ends in between.
-func (l level) earned(a, b int64) int64 {
+// earned is what a limit earns between two instants, in each piece of its timetable. A quota earns
+// whatever it lacks, if its period ends in between.
+func (l level) earned(a, b int64) (sum int64) {
 	const plenty = 1 << 60
 	if l.renewed(a, b) {
 		return plenty
 	}
+	for at := a; at < b; at = l.until(at) {
+		sum += l.in(at).accrued(at, min(b, l.until(at)))
+	}
+	return sum
+}
+
+// accrued is what the parameters of a limit earn on the absolute grid: ⌊b·ra/rp⌋ − ⌊a·ra/rp⌋. Instants
+// are in this century.
+func (l level) accrued(a, b int64) int64 {
 	if b <= a || l.rp <= 0 || l.ra <= 0 {
 		return 0
 	}
@@ -24,12 +33,18 @@ func (l level) earned(a, b int64) int64 {
 	return int64(line(b) - line(a))
 }
 
-// balance is what a limit holds at an instant.
+// balance is what a limit holds at an instant: where a piece begins, it is cut to its capacity.
 func (l level) balance(rf, now int64) int64 {
 	if l.renewed(rf, now) {
 		return l.full
 	}
-	return min(l.cp, l.tk+l.earned(rf, now))
+	p := l.in(rf)
+	tk := min(p.cp, l.tk+p.accrued(rf, min(now, l.until(rf))))
+	for at := l.until(rf); at <= now; at = l.until(at) {
+		p = l.in(at)
+		tk = min(p.cp, tk+p.accrued(at, min(now, l.until(at))))
+	}
+	return tk
 }
 
 // carried is what a limit holds at an instant under other parameters. What was consumed of a quota
@@ -39,7 +54,7 @@ func (l level) carried(rf, now int64, next level) int64 {
 	if l.renews != nil && next.renews != nil {
 		held += next.full - l.full
 	}
-	return min(held, next.cp)
+	return min(held, next.in(now).cp)
 }
 
 // trueMS is an instant of the run in milliseconds since the epoch.
@@ -103,6 +118,9 @@ func (c *checker) legal(r *write) {
 	case r.merges():
 		c.legalMerge(r, bad)
 		return
+	case r.isGrant():
+		c.legalGrant(r, bad)
+		return
 	}
 	if a.count != b.count && r.client != nil && r.client.aggregator {
 		if b.rf != a.rf || !maps.Equal(a.levels, b.levels) {
@@ -147,8 +165,9 @@ func (w *write) leavesOverfull(name string) bool {
 
 // legalNew: a new item is full except for its first debit, with a stamp from a clock.
 func (c *checker) legalNew(r *write, bad func(string, ...any)) {
-	for name, l := range r.after.levels {
-		legalOpening(name, l, bad)
+	for name := range r.after.levels {
+		l, _ := r.after.level(name)
+		legalOpening(name, l.of(0, 1).in(r.after.rf), bad)
 	}
 	if r.id.shard != "0" || r.after.count != 1 {
 		bad("shard %s of %d is made out of nothing", r.id.shard, r.after.count)

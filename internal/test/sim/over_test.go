@@ -20,6 +20,7 @@ type flow struct {
 	// granted is the number of the operator's act that gives a capacity once more: adding
 	// the limit again, or deleting the bucket. 0 is none.
 	granted int
+	given   int64 // millitokens that an operator's reset or top-up gave
 	// Of a quota: the shard, and the ends of the periods that its balance was of, and is of.
 	shard      int
 	ended, end int64
@@ -57,7 +58,7 @@ func (c *checker) neverOver(key bucketKey) {
 				continue
 			}
 			if !had {
-				was = level{tk: is.cp, tc: was.tc, cp: is.cp, ra: is.ra, rp: is.rp}
+				was = level{tk: is.cp, tc: was.tc, params: is.params}
 			}
 			f := c.flowOf(r, was, is, had)
 			// The whole limit applies.
@@ -105,6 +106,9 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	case debit < 0:
 		f.returned = is.tk - was.carried(r.before.rf, r.after.rf, is)
 	}
+	if had && r.isGrant() {
+		f.given = max(0, is.tk-was.carried(r.before.rf, r.after.rf, is))
+	}
 	f.shard, f.end = r.id.number(), is.end(r.after.rf)
 	if had && r.before != nil {
 		f.ended = was.end(r.before.rf)
@@ -115,9 +119,10 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 // intervals checks all intervals, each from the decision of one take to the
 // application of another:
 //
-//	admitted − returned ≤ capacity + rate·(T + s)
+//	admitted − returned ≤ capacity + rate·(T + s) + what operators gave
 //
-// capacity and rate are the largest in force meanwhile. s is the largest difference
+// capacity and rate are the largest in force meanwhile. Of a limit that nobody edits, capacity is
+// the one in force when the interval begins, and the rate is integrated. s is the largest difference
 // between any two clocks of the run, plus the millisecond to which clocks are cut, plus
 // [lateness] if one of the takes used an old stamp. The grid may round up by less than a
 // millitoken once per change of parameters, on each shard, and for each shard that is
@@ -130,19 +135,14 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 			continue
 		}
 		from := first.sent
-		var net, capacity, changes, grids, late, leaps int64
+		var net, given, changes, grids, late, leaps int64
 		acts := map[int]bool{}
-		rate := level{rp: 1}
+		var forms forms
 		for _, f := range flows {
 			if f.at < from {
 				continue
 			}
-			for _, l := range []level{f.was, f.is} {
-				capacity = max(capacity, l.cp)
-				if l.ra*rate.rp > rate.ra*l.rp {
-					rate = l
-				}
-			}
+			forms = forms.with(f.was).with(f.is)
 			grids = max(grids, int64(f.count))
 			if f.born {
 				grids += 2
@@ -163,17 +163,59 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 				late = int64(lateness)
 			}
 			net -= f.returned
+			given += f.given
 			if f.admitted == 0 || f.sent < from {
 				continue
 			}
-			// In millitokens times the period, where nothing is rounded.
 			span := f.at - from + int64(skew) + late + changes*int64(time.Millisecond)
-			allowed := (capacity*(1+leaps+int64(len(acts)))+grids+changes)*rate.rp + ceilMS(time.Duration(span))*rate.ra
-			if net*rate.rp > allowed {
-				c.violate("P1", time.Duration(f.at), &id, "%s admitted %d in %v to %v (%v), allowed is %d + %d/%dms·(T+%v)",
-					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, rate.ra, rate.rp, skew+time.Duration(late))
+			begins := c.trueMS(time.Duration(from-late) + min(0, c.lo) - time.Millisecond)
+			if capacity, earned, pieces, fits := forms.fit(net-given, begins, ceilMS(time.Duration(span)), ceilMS(skew+time.Duration(late+first.at-from)), 1+leaps+int64(len(acts)), grids+changes); !fits {
+				c.violate("P1", time.Duration(f.at), &id, "%s admitted %d in %v to %v (%v), allowed is %d + %d in %d pieces, with %v of clocks, and %d given",
+					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, earned, pieces, skew+time.Duration(late), given)
 				return
 			}
 		}
 	}
+}
+
+// forms are the forms that a limit has in an interval, each a whole limit.
+type forms []level
+
+func (fs forms) with(l level) forms {
+	if slices.ContainsFunc(fs, l.sameParams) {
+		return fs
+	}
+	l.shard, l.among, l.base = 0, 1, l.params
+	return append(fs, l)
+}
+
+// fit reports whether an amount may be admitted in an interval of some milliseconds, which begins within the
+// slack after an instant. It gives the capacity so many times, and a millitoken for each grid and
+// each piece besides.
+func (fs forms) fit(net, from, lasts, slack, times, grids int64) (capacity, earned, pieces int64, fits bool) {
+	if len(fs) == 1 && fs[0].varies != nil {
+		l, entry := fs[0].params, fs[0].varies.entry(fs[0].params)
+		if net <= min(l.cp, entry.cp)+min(l.ra/l.rp, entry.ra/entry.rp)*lasts {
+			return 0, 0, 0, true // as most: far fewer than in any piece
+		}
+		capacity, earned, pieces = fs[0].span(from, from+slack, from+lasts)
+		return capacity, earned, pieces, net <= capacity*times+earned+(grids+1)*pieces
+	}
+	rate := params{rp: 1}
+	for _, l := range fs {
+		all := []params{l.params}
+		if l.varies != nil {
+			all = append(all, l.varies.entry(l.params))
+			pieces = max(pieces, lasts/(minute/2)+2)
+		}
+		for _, p := range all {
+			capacity = max(capacity, p.cp)
+			if p.ra*rate.rp > rate.ra*p.rp {
+				rate = p
+			}
+		}
+	}
+	// In millitokens times the period, where nothing is rounded.
+	allowed := (capacity*times+grids*max(1, pieces))*rate.rp + lasts*rate.ra
+	return capacity, lasts * rate.ra / rate.rp, pieces, net*rate.rp <= allowed
 }

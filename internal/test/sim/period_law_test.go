@@ -18,21 +18,43 @@ func (l level) end(rf int64) int64 {
 	return l.renews.next(rf)
 }
 
-// legalPeriods: no take crosses an edge, because an item with quotas says until when its
-// parameters are valid: until the first of their periods ends.
+// legalPeriods: no take crosses an edge, because an item with quotas or timetables says until when
+// its parameters are valid: until the first of their periods or pieces ends. Each edit of a timetable
+// moves that back by a millisecond, until then.
 func legalPeriods(r *write, bad func(string, ...any)) {
+	const edits = 100
 	var first int64
 	for _, l := range r.after.levels {
-		if end := l.end(r.after.rf); end != 0 && (first == 0 || end < first) {
+		end := l.end(r.after.rf)
+		if l.varies != nil {
+			end = l.varies.next(r.after.rf)
+		}
+		if end != 0 && (first == 0 || end < first) {
 			first = end
 		}
 	}
-	if first != 0 && r.after.vu != first {
-		bad("valid until %d, and its first period ends at %d", r.after.vu, first)
+	least, seen := first, r.before
+	if seen == nil && r.other != nil {
+		seen = r.other.before
+	}
+	if r.after.varies() || seen.varies() {
+		least = first - edits
+		if seen != nil && seen.vu > r.after.rf {
+			least = min(least, seen.vu-1)
+		}
+	}
+	changed := r.before == nil || r.before.rf != r.after.rf || r.before.vu != r.after.vu
+	if first != 0 && changed && (r.after.vu < least || r.after.vu > first) {
+		bad("valid until %d, and its first period or piece ends at %d", r.after.vu, first)
 	}
 	if a := r.before; a != nil && a.rf == r.after.rf && r.debits() && r.call.onlyTakes() && a.vu != 0 && a.vu <= r.client.earliestMS(r) {
 		bad("a take at %d, when the parameters were valid until %d", r.client.earliestMS(r), a.vu)
 	}
+}
+
+// varies reports whether an item has a limit with a timetable.
+func (s *state) varies() bool {
+	return slices.ContainsFunc(names(s, nil), func(name string) bool { return s.levels[name].varies != nil })
 }
 
 // debits reports whether a write of a call takes anything of a limit.
@@ -77,6 +99,7 @@ type period struct {
 // taken is what was taken of a quota in a period.
 type taken struct {
 	net, amount int64
+	given       int64 // by operators
 	leaps       int64
 	acts        map[int]bool
 	// back is how often each shard came back to the quota, from a rate or another calendar.
@@ -86,7 +109,7 @@ type taken struct {
 // onePeriod is promise P11, over all shards of a bucket: in a period, as the stamps say, a quota
 // gives its amount and what comes back, whatever clocks say, and whoever races and retries.
 //
-//	admitted − returned ≤ amount
+//	admitted − returned ≤ amount + top-ups + what resets gave
 //
 // If an operator changes the amount, the largest one counts. A limit that was a rate in the
 // meantime, or renewed by another calendar, has earned by that. So it gives the amount once
@@ -119,6 +142,7 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 		if f.granted != 0 {
 			sum.acts[f.granted] = true
 		}
+		sum.given += f.given
 		if sum.net += f.admitted - f.returned; sum.net > sum.allowed() {
 			c.violate("P11", time.Duration(f.at), &id, "%s admitted %d in the period until %d, allowed is %d", name, sum.net, f.end, sum.allowed())
 			return
@@ -133,7 +157,7 @@ func (t *taken) allowed() int64 {
 	for _, n := range t.back {
 		back = max(back, n)
 	}
-	return t.amount * (times + back)
+	return t.amount*(times+back) + t.given
 }
 
 // wentBack reports whether an item went back to an earlier period since an instant, and a

@@ -114,6 +114,10 @@ func (p *play) exact(c *client, id bucketID, r *rand.Rand) {
 	}
 }
 
+// longest is the longest wait that is exact in any case: one that passes more than a thousand pieces of a
+// timetable, of which two are an hour, is not.
+const longest = 500 * time.Hour
+
 // hold checks one quoted wait. at is the client's clock when it was quoted.
 func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int64) {
 	never, differ, expires := false, false, int64(0)
@@ -123,11 +127,11 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 		for name, tokens := range k.req.Consume {
 			l, ok := s.level(name)
 			key := b.whole().String() + name
-			differ = differ || ok && capacities[key] != 0 && capacities[key] != l.cp
+			differ = differ || ok && (capacities[key] != 0 && capacities[key] != l.cp || l.topped != 0)
 			if ok {
 				capacities[key] = l.cp
 			}
-			if ok && tokens*1000 > l.cp {
+			if ok && tokens*1000 > l.most() {
 				never = true
 			}
 		}
@@ -145,6 +149,9 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 		return
 	}
 	ms := wait.Milliseconds()
+	if len(p.w.timetables) > 0 && wait > longest {
+		return // it may end before the request is admitted, and its caller is told to wait again
+	}
 	if expires != 0 && at+ms >= expires*1000-1000 {
 		return // the bucket will have expired, and be created again, full
 	}

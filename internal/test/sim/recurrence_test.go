@@ -123,27 +123,40 @@ func (r *recurrence) isEdgeLocked(t time.Time) bool {
 	return false
 }
 
-// beforeAnEdge waits until shortly before an edge of a recurrence, around the time when the clocks
-// of its zone change. It returns the recurrences of the run.
-func beforeAnEdge(r *rand.Rand, lead time.Duration) []*recurrence {
+// An edger has edges around which a run is interesting: a quota's or a timetable's.
+type edger interface{ next(at int64) int64 }
+
+// beforeAnEdge waits until shortly before an edge of a quota, or else of a timetable, around the time
+// when the clocks of the zone change.
+func (w *world) beforeAnEdge(r *rand.Rand) {
 	era := pick(r, eras...)
 	day, err := time.Parse(time.DateOnly, era.day)
 	must(err)
-	var all []*recurrence
 	for range 2 {
-		all = append(all, recurrenceOf(pick(r, patterns...).code, era.zone))
+		if w.odds.quotas != 0 {
+			w.recurrences = append(w.recurrences, recurrenceOf(pick(r, patterns...).code, era.zone))
+			w.edges = append(w.edges, w.recurrences[len(w.recurrences)-1])
+		}
 	}
-	edge := all[0].next(day.Add(span(r, 0, 36*time.Hour)).UnixMilli())
-	time.Sleep(time.Until(time.UnixMilli(edge)) - lead)
-	return all
+	for range 2 {
+		if w.odds.varied != 0 {
+			w.timetables = append(w.timetables, timetableOf(pick(r, rotas...).code, era.zone))
+			w.edges = append(w.edges, w.timetables[len(w.timetables)-1])
+		}
+	}
+	edge := w.edges[0].next(day.Add(span(r, 0, 36*time.Hour)).UnixMilli())
+	time.Sleep(time.Until(time.UnixMilli(edge)) - max(w.odds.quotas, w.odds.varied))
 }
 
-// renewing makes quotas of some limits.
+// renewing makes quotas of some limits, and gives some of the others a timetable.
 func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 	likely := map[string]float64{"daily": 0.9, "rpm": 0.3, "tpm": 0.5}
 	for i, l := range limits {
-		if len(w.recurrences) > 0 && chance(r, likely[l.Name]) {
+		switch {
+		case len(w.recurrences) > 0 && chance(r, likely[l.Name]):
 			limits[i] = limiter.Quota(l.Name, l.Capacity, pick(r, w.recurrences...).renews)
+		case len(w.timetables) > 0 && chance(r, 0.6):
+			limits[i].Varies = pick(r, w.timetables...).varies
 		}
 	}
 	return limits

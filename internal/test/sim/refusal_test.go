@@ -17,7 +17,7 @@ func (c *checker) refusedForAReason(k *call) {
 	}
 	if e.RetryAfter() == limiter.Never {
 		for _, st := range e.Statuses {
-			if (st.RetryAfter == limiter.Never) != (st.Requested > st.Limit.Capacity) && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
+			if most, fixed := c.largest(k, st); fixed && (st.RetryAfter == limiter.Never) != (st.Requested*1000 > most) && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
 				c.violate("P4", k.end, nil, "%s: %s of %s: wait %v for %d of %d", k, st.Limit.Name, st.Entity, st.RetryAfter, st.Requested, st.Limit.Capacity)
 			}
 		}
@@ -31,7 +31,7 @@ func (c *checker) refusedForAReason(k *call) {
 	promise := "P2"
 	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
 		key := bucketKey{entity, k.req.Resource}
-		if c.short(k, key, k.start) {
+		if c.short(k, key, k.start) || c.short(k, key, k.end) {
 			return
 		}
 		for _, r := range c.during(key, k.start, k.end) {
@@ -49,8 +49,18 @@ func (c *checker) refusedForAReason(k *call) {
 	if slices.ContainsFunc(e.Statuses, func(st limiter.Status) bool { return st.Exceeded && c.changing(k, st) }) {
 		return // shards hold more by the old parameters than by those that decided
 	}
+	if slices.ContainsFunc(e.Statuses, func(st limiter.Status) bool { return c.awaitsPiece(k, st) }) {
+		return
+	}
 	id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
 	c.violate(promise, k.end, &id, "%s, and all the time everything asked for was there", k)
+}
+
+// awaitsPiece reports whether a refusal says that a bucket that does not exist would hold less than was asked,
+// until another piece of a timetable.
+func (c *checker) awaitsPiece(k *call, st limiter.Status) bool {
+	key := bucketKey{st.Entity, st.Resource}
+	return st.Exceeded && len(c.timetables) > 0 && st.Requested >= st.Limit.Capacity && len(c.stocks(key, st.Limit.Name, k.start, k.end)) == 0
 }
 
 // short reports whether a bucket's existing shards lack some of a call's request at an
@@ -168,14 +178,27 @@ func (c *checker) waits(k *call, e *limiter.ExceededError) {
 		now, then := c.clientSpan(k.client, k.start, k.end)
 		took := (k.end - k.start).Milliseconds() // a clock that jumped meanwhile went on from either reading
 		now, then = min(now, then-took), max(then, now+took)
-		first, _ := reaches(shards, most, now, st.Requested*1000)
-		last, comes := reaches(shards, least, now, st.Requested*1000+c.reserved(k, key, name))
+		first, last, comes := spanOf(shards, now, then, st.Requested*1000, st.Requested*1000+c.reserved(k, key, name))
 		ms := st.RetryAfter.Milliseconds()
 		if then+ms < first || comes && now+ms > last {
 			c.violate("P4", k.end, &id, "%s: %s lacks something between %d and %d, and the wait is %d ms; it ends between %d and %d",
 				k, name, now, then, ms, first, last)
 		}
 	}
+}
+
+// largest is the most that a limit ever holds, in millitokens; false if an operator topped it up, or if there is no
+// bucket.
+func (c *checker) largest(k *call, st limiter.Status) (most int64, fixed bool) {
+	for i := range mostShards {
+		if l, ok := c.stateAt(bucketKey{st.Entity, st.Resource}.shard(i), k.end).level(st.Limit.Name); ok {
+			if l.topped != 0 {
+				return 0, false
+			}
+			most = max(most, l.most())
+		}
+	}
+	return most, most != 0
 }
 
 // changing reports whether a bucket's shards differed in a limit around the time of a call.
@@ -192,7 +215,7 @@ func (c *checker) differed(k *call, st limiter.Status) bool {
 	key := bucketKey{st.Entity, st.Resource}
 	differs := func(s *state) bool {
 		l, ok := s.level(st.Limit.Name)
-		return s != nil && (!ok || l.cp != st.Limit.Capacity*1000)
+		return s != nil && (!ok || l.varies == nil && l.cp != st.Limit.Capacity*1000 || l.varies != nil && !l.isQuoted(st.Limit))
 	}
 	from := k.start - max(0, k.client.trust) - storeTimeout
 	for i := range mostShards {
@@ -210,7 +233,7 @@ func (c *checker) steady(key bucketKey, name string, quoted limiter.Limit, k *ca
 	for i := 0; i < n; i++ {
 		s := c.stateAt(key.shard(i), k.start)
 		l, ok := s.level(name)
-		if !ok || !l.sameParams(levelOf(quoted)) {
+		if !ok || !l.isQuoted(quoted) {
 			return false
 		}
 		if n = max(n, s.count); s.count != n {

@@ -107,8 +107,8 @@ func newPlay(seed uint64, o odds, broken breakage) *play {
 	for i := range p.start {
 		p.start[i], p.spots[i] = at, pick(r, spot, spot, spot, pick(r, spots...))
 		at += pick(r, 5*time.Second, 30*time.Second, 5*time.Minute, 2*time.Hour, 26*time.Hour, 75*time.Hour)
-		if i+1 < len(p.start) && len(w.recurrences) > 0 {
-			edge := time.UnixMilli(w.recurrences[0].next(w.trueMS(at))).Sub(w.start)
+		if i+1 < len(p.start) && len(w.edges) > 0 {
+			edge := time.UnixMilli(w.edges[0].next(w.trueMS(at))).Sub(w.start)
 			at = max(at, edge-span(r, time.Second, 10*time.Second))
 		}
 	}
@@ -126,6 +126,9 @@ func (p *play) run() {
 	slots.Go(p.administer)
 	if p.w.odds.hot {
 		slots.Go(p.heat)
+	}
+	if p.w.odds.granted {
+		slots.Go(p.grant)
 	}
 	stop := make(chan struct{})
 	sweeper.Go(func() { p.sweep(stop) })

@@ -93,9 +93,8 @@ func (s *season) decided(c *checker, k *call) {
 	}
 	if k.admitted() || k.refusal() != nil {
 		for _, st := range quoted {
-			l := levelOf(st.Limit)
 			if !anyOf(func(key bucketKey, v version) bool {
-				return key.entity == st.Entity && !v.off && v.has(key, st.Limit.Name) && v.limits[st.Limit.Name].sameParams(l)
+				return key.entity == st.Entity && !v.off && v.has(key, st.Limit.Name) && v.limits[st.Limit.Name].isQuoted(st.Limit)
 			}) {
 				bad("it is told %v of %s, which was not in force", st.Limit, st.Entity)
 			}

@@ -211,7 +211,7 @@ func (s *season) operate(end time.Duration) {
 			limiter.ConfigKey{Entity: "solo", Resource: limiter.DefaultResource}, limiter.ConfigKey{Entity: movable, Resource: limiter.DefaultResource},
 			limiter.ConfigKey{Entity: "solo", Resource: "api"}, limiter.ConfigKey{Entity: "key-c", Resource: "api"}, limiter.ConfigKey{Entity: "project", Resource: "api"}, limiter.ConfigKey{Entity: "key-b", Resource: "chat"}, limiter.ConfigKey{Entity: guest, Resource: "chat"},
 		)
-		byPeer := chance(r, 0.4) && len(s.w.recurrences) == 0 // how a peer edits quotas is not played
+		byPeer := chance(r, 0.4) && len(s.w.edges) == 0 // how a peer edits quotas and schedules is not played
 		switch x := r.Float64(); {
 		case x < 0.1:
 			o.remake(movable, pick(r, append(payers, "")...))

@@ -85,21 +85,68 @@ func extreme(shards []stock, now int64, choose func([]int64) int64) (sum int64) 
 }
 
 // reaches is the first millisecond at which shards hold what is needed, by one of the
-// extremes; false if that is more than a year away.
+// extremes; false if that is more than a year away, or many pieces. Before an instant it looks only at shards that
+// never lose by waiting.
 func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) (int64, bool) {
-	const year = int64(365 * 24 * time.Hour / time.Millisecond)
-	lo, hi := from-year, from+year
-	if have(shards, hi) < need {
-		return 0, false
+	const year, pieces = int64(365 * 24 * time.Hour / time.Millisecond), 60
+	lo, end := from-year, from+year
+	if _, turns := turn(shards, from); turns {
+		lo = from
 	}
-	for lo < hi {
-		if mid := lo + (hi-lo)/2; have(shards, mid) >= need {
-			hi = mid
-		} else {
-			lo = mid + 1
+	for range pieces {
+		hi := end
+		if at, turns := turn(shards, lo); turns {
+			hi = min(at-1, end)
+		}
+		if have(shards, hi) >= need {
+			for lo < hi {
+				if mid := lo + (hi-lo)/2; have(shards, mid) >= need {
+					hi = mid
+				} else {
+					lo = mid + 1
+				}
+			}
+			return lo, true
+		}
+		if lo = hi + 1; hi == end {
+			return 0, false
 		}
 	}
-	return lo, true
+	return 0, false
+}
+
+// turn is the next instant at which shards may lose what they hold: a timetable's, or the end of a period for
+// which a quota was topped up.
+func turn(shards []stock, at int64) (first int64, turns bool) {
+	for _, s := range shards {
+		for _, h := range s {
+			var next int64
+			switch {
+			case h.varies != nil:
+				next = h.varies.next(max(at, h.rf))
+			case h.topped != 0 && h.end(h.rf) > at:
+				next = h.end(h.rf)
+			default:
+				continue
+			}
+			if !turns || next < first {
+				first, turns = next, true
+			}
+		}
+	}
+	return first, turns
+}
+
+// spanOf is from when to when shards may have what is needed, after an instant between two. The larger
+// amount counts for the end. It is not known if they turn between the two, other than that they have it then.
+func spanOf(shards []stock, from, to, need, more int64) (first, last int64, comes bool) {
+	first, _ = reaches(shards, most, from, need)
+	last, comes = reaches(shards, least, from, more)
+	if at, turns := turn(shards, from); turns && at <= to {
+		again, ok := reaches(shards, least, to, more)
+		last, comes = max(last, again), comes && ok
+	}
+	return first, last, comes
 }
 
 // shown returns the n shards of a bucket as a client saw them within its trust: every image
@@ -165,8 +212,7 @@ func (c *checker) refusedFromMemory(k *call) {
 					continue
 				}
 				reason = reason || least(shards, now) < tokens*1000
-				from, _ := reaches(shards, most, now, tokens*1000)
-				to, comes := reaches(shards, least, now, tokens*1000)
+				from, to, comes := spanOf(shards, now, now, tokens*1000, tokens*1000)
 				if !comes {
 					to = 1 << 62
 				}

@@ -18,6 +18,8 @@ var (
 	dating    = flag.Bool("sim.dated", false, "have answers with dates, and a clock far ahead, in every seed")
 	patience  = flag.Bool("sim.patient", false, "have callers wait, and extend and reduce leases, in every seed")
 	quotaing  = flag.Bool("sim.quotas", false, "have quotas in every seed")
+	varying   = flag.Bool("sim.varied", false, "have limits with timetables in every seed")
+	granting  = flag.Bool("sim.granted", false, "have an operator reset and top up buckets in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
 
@@ -69,7 +71,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -91,6 +93,10 @@ func oddsOf(seed uint64) odds {
 	if *quotaing {
 		o.quotas = beforeEdge
 	}
+	if *varying {
+		o.varied = beforeEdge
+	}
+	o.granted = o.granted || *granting
 	return o
 }
 

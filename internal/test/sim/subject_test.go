@@ -86,8 +86,9 @@ func transaction(in *dynamodb.TransactWriteItemsInput) (text string, ids []bucke
 			checked.WriteString(target(a.ConditionCheck.Key))
 		}
 	}
+	keys = slices.DeleteFunc(keys, func(k item) bool { _, is := bucketOf(k); return !is }) // those of records are random
 	if ids = buckets(keys...); len(ids) == 0 {
-		return "", nil // keys of records are random
+		return "", nil
 	}
 	return target(keys...) + checked.String(), ids
 }

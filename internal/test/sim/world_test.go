@@ -33,6 +33,9 @@ type world struct {
 	broken breakage
 	// recurrences are those of the quotas, in one zone.
 	recurrences []*recurrence
+	// timetables are those of other limits, in the same zone; edges are all of them.
+	timetables []*timetable
+	edges      []edger
 
 	// end is closed at the end of the run: crashed clients stand still until then.
 	end chan struct{}
@@ -96,18 +99,18 @@ func (w *write) String() string {
 }
 
 func newWorld(seed uint64, o odds) *world {
-	var recurrences []*recurrence
-	if o.quotas != 0 {
-		recurrences = beforeAnEdge(dice(seed).stream("recurrences"), o.quotas)
-	}
-	return &world{
-		recurrences: recurrences,
-		dice:        dice(seed), start: time.Now(), db: dynamolite.New(dynamolite.Options{}), odds: o,
+	w := &world{
+		dice: dice(seed), start: time.Now(), db: dynamolite.New(dynamolite.Options{}), odds: o,
 		end: make(chan struct{}),
 		lo:  math.MaxInt64, hi: math.MinInt64,
 		dates: map[time.Time]middleware.Metadata{}, given: map[time.Duration]bool{}, sent: map[string]int{},
 		items: map[bucketID]*state{}, joint: map[string][]*write{}, hot: map[bucketID]time.Duration{}, lives: map[bucketID]int{}, limits: map[string]int{},
 	}
+	if o.quotas+o.varied != 0 {
+		w.beforeAnEdge(w.dice.stream("recurrences"))
+		w.start = time.Now()
+	}
+	return w
 }
 
 // now is the true time since the run began.

@@ -79,6 +79,8 @@ type decision struct {
 	Admitted   bool         `json:"admitted"`
 	RetryAfter *int64       `json:"retry_after_ms"`
 	Statuses   []statusView `json:"limits"`
+	// CheckedAt is the instant of all balances and waits, of available only.
+	CheckedAt time.Time `json:"checked_at,omitzero"`
 	// Degraded says why nothing was metered.
 	Degraded string `json:"degraded,omitempty"`
 }

@@ -73,7 +73,11 @@ func (o *availableOptions) Run(ctx context.Context) error {
 		return err
 	}
 	after := longestWait(statuses)
-	return o.app.Print(decision{Admitted: after == 0, RetryAfter: millis(after), Statuses: statusViews(statuses)}, func(w *strings.Builder) { printStatuses(w, statuses) })
+	d := decision{Admitted: after == 0, RetryAfter: millis(after), Statuses: statusViews(statuses)}
+	if len(statuses) > 0 {
+		d.CheckedAt = statuses[0].CheckedAt
+	}
+	return o.app.Print(d, func(w *strings.Builder) { printStatuses(w, statuses) })
 }
 
 // statuses asks for the request, or else for 0 of each limit.

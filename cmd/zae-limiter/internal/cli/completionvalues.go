@@ -129,6 +129,7 @@ var (
 		"ID":          stored(entities),
 		"NAME":        stored(namespaces),
 		"NEW-TABLE":   free,
+		"POLICY":      words(app.Cascades...),
 		"RESOURCE":    stored(resources),
 		"RESULT.json": file("json"),
 		"SCENARIO":    words(scenario.Names()...),

@@ -35,6 +35,7 @@ type statusView struct {
 	Available int64 `json:"available"`
 	// Requested is what the request asked of this limit, in tokens.
 	Requested int64 `json:"requested"`
+	Deficit   int64 `json:"deficit"` // how many tokens it lacks for the request
 	// Exceeded says that this limit refuses the request.
 	Exceeded   bool      `json:"exceeded"`
 	RetryAfter *int64    `json:"retry_after_ms"`
@@ -44,7 +45,7 @@ type statusView struct {
 func statusViewOf(s *limiter.Status) statusView {
 	return statusView{
 		Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Parameters: limitarg.ParametersOf(s.Limit),
-		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, RetryAfter: millis(s.RetryAfter), ResetsAt: s.ResetsAt,
+		Available: s.Available, Requested: s.Requested, Deficit: s.Deficit(), Exceeded: s.Exceeded, RetryAfter: millis(s.RetryAfter), ResetsAt: s.ResetsAt,
 	}
 }
 

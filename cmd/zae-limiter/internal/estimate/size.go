@@ -15,6 +15,7 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		perSession, sessionTexts, perEnd = 43, 4, 10
 
 		perSchedule = 8  // the name of its attribute, without the limit's
+		perSoft     = 15 // the name of its stamp's attribute, without the limit's, and the stamp
 		perZone     = 18 // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
@@ -38,6 +39,9 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		if l.Varies != nil {
 			zone = l.Varies.Zone()
 			bytes += perSchedule + len(l.Name) + len(l.Varies.Encode())
+		}
+		if l.Soft {
+			bytes += perSoft + len(l.Name)
 		}
 	}
 	switch {

@@ -1,6 +1,7 @@
 package limitarg
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,27 +53,22 @@ func (v *Amounts) Set(s string) error {
 	if *v == nil {
 		*v = Amounts{}
 	}
-	return setAmounts(*v, s, "=", 0)
-}
-
-// setAmounts reads amounts with a separator between name and tokens, of which there are at least so many.
-func setAmounts(amounts map[string]int64, s, separator string, least int64) error {
 	for part := range strings.SplitSeq(s, ",") {
-		name, tokens, ok := strings.Cut(part, separator)
+		name, tokens, ok := strings.Cut(part, "=")
 		if !ok {
-			return fmt.Errorf("write name%[1]stokens, several between commas: rpm%[1]s1,tpm%[1]s500 for instance", separator)
+			return errors.New("write name=tokens, several between commas: rpm=1,tpm=500 for instance")
 		}
 		if err := store.CheckLimitName(name); err != nil {
 			return err
 		}
 		n, err := number(tokens)
-		if err != nil || n < least || n > store.MaxTokens {
-			return fmt.Errorf("tokens %q of %s: give a whole number from %d to %d", tokens, name, least, int64(store.MaxTokens))
+		if err != nil || n < 0 || n > store.MaxTokens {
+			return fmt.Errorf("tokens %q of %s: give a whole number from 0 to %d", tokens, name, int64(store.MaxTokens))
 		}
-		if _, dup := amounts[name]; dup {
+		if _, dup := (*v)[name]; dup {
 			return fmt.Errorf("%s was given before: name each limit once", name)
 		}
-		amounts[name] = n
+		(*v)[name] = n
 	}
 	return nil
 }
@@ -91,24 +87,3 @@ func (*Amounts) Type() string { return "name=tokens" }
 
 // IsCumulative says that the flag takes several amounts.
 func (*Amounts) IsCumulative() bool { return true }
-
-// TopUps is the value of a flag of tokens that limits get: name:tokens, separated by commas or in
-// repeated flags.
-type TopUps map[string]int64
-
-// Set reads more amounts. Their names must be new.
-func (v *TopUps) Set(s string) error {
-	if *v == nil {
-		*v = TopUps{}
-	}
-	return setAmounts(*v, s, ":", 1)
-}
-
-// String writes the amounts in the form of the flag, sorted by name.
-func (v *TopUps) String() string { return strings.ReplaceAll((*Amounts)(v).String(), "=", ":") }
-
-// Type is the value's name in help.
-func (*TopUps) Type() string { return "name:tokens" }
-
-// IsCumulative says that the flag takes several amounts.
-func (*TopUps) IsCumulative() bool { return true }

@@ -26,7 +26,10 @@ var units = []struct {
 	{"sec", []string{"s", "second", "seconds"}, time.Second},
 }
 
-const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; a rate can end in ;cron xfactor[@zone]"
+const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; a rate can end in ;cron xfactor[@zone], and each limit in :soft"
+
+// soft is the end of a limit that is soft.
+const soft = ":soft"
 
 // Parse reads a limit: name:rate[/period][:burst], or name:tokens@when[@zone]. The rate is
 // the number of tokens added every period. The period is a unit of sec, min, hour or day,
@@ -34,8 +37,14 @@ const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, o
 // and d are understood too, and so are second, minute, and the plurals. The burst is the
 // capacity, and defaults to the rate. A quota has the tokens whenever it renews, as
 // [store.ParseRenewal] reads it; the zone defaults to UTC. After a rate, ";" begins the entries of a
-// schedule, as [store.ParseSchedule] reads them, and "@" its zone. The returned limit is valid.
+// schedule, as [store.ParseSchedule] reads them, and "@" its zone. A limit that ends in ":soft" is
+// soft. The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
+	if hard, isSoft := strings.CutSuffix(s, soft); isSoft {
+		l, err := Parse(hard)
+		l.Soft = err == nil
+		return l, err
+	}
 	rate, entries, varies := strings.Cut(s, ";")
 	if name, rest, ok := strings.Cut(rate, ":"); ok && strings.Contains(rest, "@") {
 		return parseQuota(name, s[len(name)+1:])
@@ -114,14 +123,19 @@ func number(s string) (int64, error) {
 // Format writes a valid limit in the form that [Parse] reads, in the longest unit that
 // divides the period: Parse(Format(l)) is l.
 func Format(l store.Limit) string {
-	if l.Renews != nil {
-		return l.Name + ":" + formatQuota(l)
+	s := l.Name + ":"
+	switch {
+	case l.Renews != nil:
+		s += formatQuota(l)
+	case l.Capacity != l.Amount:
+		s += FormatRate(l) + ":" + strconv.FormatInt(l.Capacity, 10)
+	default:
+		s += FormatRate(l)
 	}
-	s := l.Name + ":" + FormatRate(l)
-	if l.Capacity != l.Amount {
-		s += ":" + strconv.FormatInt(l.Capacity, 10)
+	if s += formatSchedule(l); l.Soft {
+		s += soft
 	}
-	return s + formatSchedule(l)
+	return s
 }
 
 // FormatRate writes the rate of a limit in the form that [ParseRate] reads.
@@ -135,6 +149,10 @@ func Display(l store.Limit) string { return l.Name + ": " + Rate(l) }
 
 // Rate is [Display] without the name.
 func Rate(l store.Limit) string {
+	if l.Soft {
+		l.Soft = false
+		return Rate(l) + ", soft"
+	}
 	if l.Renews != nil {
 		return displayQuota(l)
 	}

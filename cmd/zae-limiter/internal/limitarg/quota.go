@@ -67,7 +67,7 @@ func split(s string) (limits []string) {
 }
 
 // Parameters are those of a limit in JSON: a rate has an amount and a period, and may say when it
-// varies, and a quota says when it renews.
+// varies, a quota says when it renews, and a limit that is not soft does not say so.
 type Parameters struct {
 	Capacity int64  `json:"capacity"`
 	Amount   int64  `json:"refill_amount,omitempty"`
@@ -75,11 +75,12 @@ type Parameters struct {
 	Renews   string `json:"renews,omitempty"`
 	Varies   string `json:"varies,omitempty"`
 	Zone     string `json:"zone,omitempty"`
+	Soft     bool   `json:"soft,omitempty"`
 }
 
 // ParametersOf are the parameters of a limit in JSON.
 func ParametersOf(l store.Limit) Parameters {
-	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second)}
+	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second), Soft: l.Soft}
 	if l.Renews != nil {
 		p.Renews, p.Zone = l.Renews.String(), l.Renews.Zone()
 	}

@@ -62,3 +62,37 @@ func TestCommasOfASchedule(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Any limit may end in :soft.
+func TestSoftLimits(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct{ format, display string }{
+		"rpm:100:soft":                 {"rpm:100/min:soft", "rpm: 100/min, soft"},
+		"rpm:100/hour:150:soft":        {"rpm:100/hour:150:soft", "rpm: 100/hour (burst: 150), soft"},
+		"soft:100:soft":                {"soft:100/min:soft", "soft: 100/min, soft"},
+		"rpd:5@day@Europe/Berlin:soft": {"rpd:5@day@Europe/Berlin:soft", "rpd: 5@day (Europe/Berlin), soft"},
+		"rpd:5@day at 06:30:soft":      {"rpd:5@day at 06:30:soft", "rpd: 5@day at 06:30, soft"},
+		"rpm:100; * 9-17 * * mon-fri x0.5@Europe/Berlin:soft": {"rpm:100/min; * 9-17 * * 1-5 x0.5@Europe/Berlin:soft", "rpm: 100/min; * 9-17 * * 1-5 x0.5 (Europe/Berlin), soft"},
+	} {
+		l, err := limitarg.Parse(text)
+		if err != nil || !l.Soft || !limitarg.ParametersOf(l).Soft {
+			t.Errorf("%s: %v, %v", text, l, err)
+			continue
+		}
+		if got := limitarg.Format(l); got != want.format || limitarg.Display(l) != want.display {
+			t.Errorf("%s is %q, %q", text, got, limitarg.Display(l))
+		}
+		if again, err := limitarg.Parse(limitarg.Format(l)); err != nil || again != l {
+			t.Errorf("%s is read as %v, %v", limitarg.Format(l), again, err)
+		}
+	}
+	for _, text := range []string{"rpm:soft", "soft", ":soft", "rpm:100:soft:soft:5"} {
+		if l, err := limitarg.Parse(text); err == nil || l.Soft {
+			t.Errorf("%s is %v", text, l)
+		}
+	}
+	var limits limitarg.Limits
+	if err := limits.Set("rpd:5@day:soft,rpm:100; * 0,12 * * * x2:soft,tpm:5"); err != nil || len(limits) != 3 || !limits[1].Soft || limits[2].Soft {
+		t.Errorf("%v, %v", limits, err)
+	}
+}

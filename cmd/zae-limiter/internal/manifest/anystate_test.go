@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -35,6 +36,24 @@ func TestAnExportOfAnyStatePlansNoChanges(t *testing.T) {
 			system := manifest.Level{Limits: want[store.ConfigKey{}].Limits, OnUnavailable: outage}
 			w.Must(w.Store.SetSystem(w.Context(), system.Limits, outage))
 			want[store.ConfigKey{}] = system
+		}
+		for key := range rapid.MapOf(anyKey(), rapid.Just(true)).Draw(r, "switches") {
+			to := dynamo.Switch{Policy: rapid.SampledFrom([]store.Policy{store.No, store.Inherit}).Draw(r, "policy")}
+			if key == (store.ConfigKey{}) {
+				continue
+			}
+			if to.Policy != store.Inherit && rapid.Bool().Draw(r, "ends") {
+				to.Until = time.UnixMilli(time.Now().Add(time.Hour).UnixMilli())
+			}
+			_, err := w.Store.SetSwitch(w.Context(), key, to, nil)
+			w.Must(err)
+			if l := want[key]; to.Policy != store.Inherit {
+				l.Disabled.Policy = to.Policy
+				if !to.Until.IsZero() {
+					l.Disabled.Until = to.Until.UnixMilli()
+				}
+				want[key] = l
+			}
 		}
 		m, skipped, err := w.manager.Export(w.Context(), "a")
 		if err != nil || len(skipped) > 0 {

@@ -160,7 +160,7 @@ func (p *Plan) claim(own *dynamo.ManifestRecord) {
 	for _, c := range p.Changes {
 		switch {
 		case c.writes():
-			own.Levels[c.Key] = pending
+			own.Levels[c.Key] = pending + switchDigest(c.Clears)
 		case c.Action == Adopt:
 			own.Levels[c.Key] = c.After.digest()
 		case c.Action == Forget:
@@ -185,7 +185,7 @@ func takenMeanwhile(p *Plan, others []dynamo.ManifestRecord) bool {
 // samePlan reports whether two plans do the same.
 func samePlan(a, b *Plan) bool {
 	return slices.EqualFunc(a.Changes, b.Changes, func(x, y Change) bool {
-		return x.Action == y.Action && x.Key == y.Key && reflect.DeepEqual(x.Before, y.Before) && reflect.DeepEqual(x.After, y.After)
+		return x.Action == y.Action && x.Key == y.Key && x.Clears == y.Clears && reflect.DeepEqual(x.Before, y.Before) && reflect.DeepEqual(x.After, y.After)
 	})
 }
 
@@ -276,11 +276,19 @@ func (a *applier) renew(ctx context.Context) error {
 }
 
 func (a *applier) set(ctx context.Context, batch []*Outcome) []error {
-	levels := make([]dynamo.Level, len(batch))
+	var levels []dynamo.Level
+	var at []int
 	for i, o := range batch {
-		levels[i] = dynamo.Level{Key: o.Key, Limits: o.After.Limits, OnUnavailable: o.After.OnUnavailable}
+		if o.After.setsLimits() {
+			levels, at = append(levels, dynamo.Level{Key: o.Key, Limits: o.After.Limits, OnUnavailable: o.After.OnUnavailable}), append(at, i)
+		}
 	}
-	return a.manager.store.SetLevels(ctx, levels)
+	errs := make([]error, len(batch))
+	for i, err := range a.manager.store.SetLevels(ctx, levels) {
+		errs[at[i]] = err
+	}
+	a.setSwitches(ctx, batch, errs)
+	return errs
 }
 
 func (a *applier) drop(ctx context.Context, batch []*Outcome) []error {
@@ -288,7 +296,9 @@ func (a *applier) drop(ctx context.Context, batch []*Outcome) []error {
 	for i, o := range batch {
 		keys[i] = o.Key
 	}
-	return a.manager.store.DeleteLevels(ctx, keys)
+	errs := a.manager.store.DeleteLevels(ctx, keys)
+	a.setSwitches(ctx, batch, errs)
+	return errs
 }
 
 // record writes down what was done, and ends the hold. It does so even if the caller

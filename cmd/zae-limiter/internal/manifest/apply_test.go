@@ -232,19 +232,19 @@ func TestAnExportNamesWhatItCannotDeclare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, ns := w.Store.Namespace()
-	it := schema.EncodeConfig(ns, key("", "soft"), &store.Config{Limits: []store.Limit{limit("rpm", 1, 1, minute)}})
-	it["l_rpm_soft"] = schema.Bool(true)
+	it := schema.EncodeConfig(ns, key("", "session"), &store.Config{Limits: []store.Limit{limit("rpm", 1, 1, minute)}})
+	it["l_rpm_rsa"] = schema.N(3600)
 	w.put(it)
 	broken := schema.EncodeConfig(ns, key("", "broken"), &store.Config{Limits: []store.Limit{limit("rpm", 1, 1, minute)}})
 	broken["l_rpm_cp"] = schema.S("many")
 	w.put(broken)
 	m, skipped, err := w.manager.Export(t.Context(), "a")
-	if err != nil || len(m.Levels) != 0 || len(skipped) != 2 || skipped[0].Key.Resource != "broken" || skipped[1].Key.Resource != "soft" {
+	if err != nil || len(m.Levels) != 0 || len(skipped) != 2 || skipped[0].Key.Resource != "broken" || skipped[1].Key.Resource != "session" {
 		t.Errorf("got %+v, %+v, %v", m, skipped, err)
 	}
-	w.apply(levels("a", "broken=5", "soft=6"), false, "update broken?", "update soft?")
+	w.apply(levels("a", "broken=5", "session=6"), false, "update broken?", "update session?")
 	w.holds("broken", 5)
-	w.holds("soft", 6)
+	w.holds("session", 6)
 }
 
 func TestABucketInUseFollowsAnApply(t *testing.T) {

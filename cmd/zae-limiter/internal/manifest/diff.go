@@ -3,6 +3,7 @@ package manifest
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -47,8 +48,13 @@ type Change struct {
 	Unowned bool
 	// Owner is the manifest that owns the level, in a conflict.
 	Owner string
+	// Clears is the switch that the manifest has set and declares no longer, so that an apply
+	// removes it.
+	Clears store.Switch
 	// Unreadable is why what the table holds cannot be read. An update replaces it.
 	Unreadable error
+
+	resumes bool // an apply that changed the level did not finish
 }
 
 // A State has the owners of the levels of a namespace.
@@ -57,6 +63,8 @@ type State struct {
 	Owned map[store.ConfigKey]string
 	// Others are the levels that other manifests own, with their names.
 	Others map[store.ConfigKey]string
+	// Now is the instant of the plan: switches that have ended by then do not count.
+	Now time.Time
 }
 
 // Live is what the table holds of a level.
@@ -83,32 +91,40 @@ func Diff(m *Manifest, s State, live map[store.ConfigKey]Live, prune bool) []Cha
 			c.After = &l
 		}
 		digest, owned := s.Owned[k]
-		c.Drift = owned && c.Unreadable == nil && drifted(digest, c.Before)
-		c.decide(digest, owned, s.Others[k], prune)
+		c.Drift = owned && c.Unreadable == nil && drifted(digest, c.Before, s.Now)
+		c.Clears = c.cleared(digest)
+		rest, _ := cutSwitch(digest)
+		c.resumes = rest == pending
+		c.decide(owned, s.Others[k], prune, s.Now)
+		if !c.writes() {
+			c.Clears = store.Switch{}
+		}
 		changes = append(changes, c)
 	}
 	return changes
 }
 
 // decide sets the action of a change.
-func (c *Change) decide(digest string, owned bool, owner string, prune bool) {
+func (c *Change) decide(owned bool, owner string, prune bool, now time.Time) {
 	exists := c.Before != nil || c.Unreadable != nil
 	switch {
 	case owner != "" && !owned:
 		c.Action, c.Owner = Conflict, owner
-	case c.After == nil && !exists && digest != pending:
+	case c.After == nil && !exists && !c.resumes:
 		c.Action = Forget
 	case c.After == nil && !prune:
 		c.Action = Keep
 	case c.After == nil:
 		c.Action = Delete
+	case !exists && c.After.isEmptyAt(now):
+		c.Action = Unchanged
 	case !exists:
 		c.Action = Create
-	case !c.After.holds(c.Before):
+	case !c.After.holds(c.Before, now) || c.Clears.Policy != store.Inherit && !c.resumes:
 		c.Action, c.Unowned = Update, !owned
 	case !owned:
 		c.Action = Adopt
-	case digest == pending:
+	case c.resumes:
 		c.Action = Resume
 	default:
 		c.Action = Unchanged

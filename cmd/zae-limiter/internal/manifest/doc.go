@@ -29,6 +29,11 @@
 //	    second to claim a level sees the claim of the first, and leaves the level alone.
 //	  - An operator with set-limits: each level changes in a transaction with its own
 //	    condition. The last writer wins, and the next plan shows the difference.
+//	  - An operator with a switch: it stays, unless the file declares one. A switch that the
+//	    manifest has set, and declares no longer, is removed if the plan found it as it was set.
+//	    One that an operator changes between that plan and the removal is removed, too.
+//	  - A crash between a switch and its buckets leaves the level pending, with the switch that
+//	    is to be removed. The next apply sets or removes it again, which marks the buckets.
 //	  - A deletion of the namespace: an apply fails before it writes if the name no longer
 //	    leads to the namespace of the plan. An apply that has begun continues, as any client
 //	    does that has resolved the name.

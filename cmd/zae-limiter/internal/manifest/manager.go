@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -72,7 +73,7 @@ func (p *Plan) levels() (levels []dynamo.Level) {
 		switch {
 		case c.Action == Delete:
 			levels = append(levels, dynamo.Level{Key: c.Key})
-		case c.writes():
+		case c.writes() && c.After.setsLimits():
 			levels = append(levels, dynamo.Level{Key: c.Key, Limits: c.After.Limits, OnUnavailable: c.After.OnUnavailable})
 		}
 	}
@@ -88,7 +89,7 @@ func (m *Manager) plan(ctx context.Context, of *Manifest, prune bool) (*Plan, *d
 	if err != nil {
 		return nil, nil, err
 	}
-	own, state := stateOf(of.Name, records)
+	own, state := stateOf(of.Name, records, m.store.Now())
 	keys := of.Keys()
 	for k := range own.Levels {
 		if _, declared := of.Levels[k]; !declared {
@@ -116,9 +117,9 @@ func (m *Manager) check(of *Manifest) error {
 }
 
 // stateOf finds the record of a manifest, and the owners of all levels.
-func stateOf(name string, records []dynamo.ManifestRecord) (*dynamo.ManifestRecord, State) {
+func stateOf(name string, records []dynamo.ManifestRecord, now time.Time) (*dynamo.ManifestRecord, State) {
 	own := &dynamo.ManifestRecord{Name: name, Levels: map[store.ConfigKey]string{}}
-	state := State{Others: map[store.ConfigKey]string{}}
+	state := State{Others: map[store.ConfigKey]string{}, Now: now}
 	for _, r := range records {
 		if r.Name == name {
 			own = &r

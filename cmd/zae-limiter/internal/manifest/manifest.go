@@ -32,10 +32,14 @@ type Manifest struct {
 }
 
 // A Level is what a manifest declares of a level. What it does not declare stays as it
-// is: at the system level the limits or OnUnavailable.
+// is: the limits, or OnUnavailable of the system level. A switch, too, unless the manifest has
+// set it.
 type Level struct {
 	Limits        []store.Limit // by name
 	OnUnavailable store.OnUnavailable
+	// Disabled is the switch of a level of a resource or an entity. Once it has ended, it
+	// declares nothing.
+	Disabled store.Switch
 }
 
 // Keys are the declared levels in order: the system's, the resources' by name, the
@@ -63,7 +67,7 @@ const pending = "?"
 const digestBytes = 6
 
 // digest identifies what a level was set to: the limits, or "-" if they were not set,
-// and, after a "+", what to do in an outage.
+// and, after a "+", what to do in an outage, and after a "!", the switch.
 func (l Level) digest() string {
 	d := "-"
 	if len(l.Limits) > 0 {
@@ -72,7 +76,7 @@ func (l Level) digest() string {
 	if l.OnUnavailable != "" {
 		d += "+" + string(l.OnUnavailable)
 	}
-	return d
+	return d + switchDigest(l.Disabled)
 }
 
 // digested is a limit in a digest. A rate has the form that it always had, so that digests in
@@ -83,12 +87,13 @@ type digested struct {
 	Period           time.Duration
 	Renews, Zone     string `json:",omitempty"`
 	Varies           string `json:",omitempty"`
+	Soft             bool   `json:",omitempty"`
 }
 
 func digestOf(limits []store.Limit) string {
 	all := make([]digested, len(limits))
 	for i, l := range limits {
-		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft}
 		if l.Renews != nil {
 			all[i].Renews, all[i].Zone = l.Renews.String(), l.Renews.Zone()
 		}
@@ -103,7 +108,8 @@ func digestOf(limits []store.Limit) string {
 
 // drifted reports whether a level was changed since it was set to what digest
 // identifies. It is false where the digest tells nothing.
-func drifted(digest string, found *store.Config) bool {
+func drifted(digest string, found *store.Config, now time.Time) bool {
+	digest, set := cutSwitch(digest)
 	if digest == "" || digest == pending {
 		return false
 	}
@@ -111,12 +117,16 @@ func drifted(digest string, found *store.Config) bool {
 		return true
 	}
 	limits, on, hasOn := strings.Cut(digest, "+")
-	return limits != "-" && (found.Features != 0 || limits != digestOf(found.Limits)) || hasOn && on != string(found.OnUnavailable)
+	return limits != "-" && (found.Features != 0 || limits != digestOf(found.Limits)) || hasOn && on != string(found.OnUnavailable) ||
+		set.At(now.UnixMilli()) != store.Inherit && set != found.Disabled
 }
 
-// holds reports whether found is as l declares.
-func (l Level) holds(found *store.Config) bool {
+// holds reports whether found is as l declares at an instant.
+func (l Level) holds(found *store.Config, now time.Time) bool {
 	if found == nil {
+		return false
+	}
+	if s := l.switchAt(now); s.Policy != store.Inherit && s != found.Disabled {
 		return false
 	}
 	return (len(l.Limits) == 0 || found.Features == 0 && slices.Equal(l.Limits, found.Limits)) &&
@@ -138,6 +148,8 @@ type entityDocument struct {
 
 type levelDocument struct {
 	OnUnavailable string                   `json:"on_unavailable,omitempty" yaml:"on_unavailable,omitempty"`
+	Disabled      *bool                    `json:"disabled,omitempty" yaml:"disabled,omitempty"`
+	Until         string                   `json:"until,omitempty" yaml:"until,omitempty"`
 	Limits        map[string]limitDocument `json:"limits,omitempty" yaml:"limits,omitempty"`
 }
 
@@ -153,11 +165,13 @@ type limitDocument struct {
 	Quota         int64           `json:"quota,omitempty" yaml:"quota,omitempty"`
 	Renews        string          `json:"renews,omitempty" yaml:"renews,omitempty"`
 	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
+	Soft          bool            `json:"soft,omitempty" yaml:"soft,omitempty"`
 }
 
 // An entryDocument says when a limit has other parameters, and which.
 type entryDocument struct {
-	Cron         string  `json:"cron" yaml:"cron"`
+	Cron         string  `json:"cron,omitempty" yaml:"cron,omitempty"`
+	Until        string  `json:"until,omitempty" yaml:"until,omitempty"`
 	Zone         string  `json:"tz" yaml:"tz"`
 	Scale        float64 `json:"scale,omitempty" yaml:"scale,omitempty"`
 	Capacity     int64   `json:"capacity,omitempty" yaml:"capacity,omitempty"`
@@ -171,9 +185,17 @@ func entriesOf(s *store.Schedule) (entries []entryDocument) {
 		return nil
 	}
 	for _, c := range s.Changes() {
-		entries = append(entries, entryDocument{c.Cron, s.Zone(), float64(c.Permille) / 1000, c.Capacity, c.Amount, c.Seconds})
+		entries = append(entries, entryDocument{c.Cron, endOf(c), s.Zone(), float64(c.Permille) / 1000, c.Capacity, c.Amount, c.Seconds})
 	}
 	return entries
+}
+
+// endOf is when an entry ends by itself, "" if it does not.
+func endOf(c store.ScheduleEntry) string {
+	if c.Until == 0 {
+		return ""
+	}
+	return time.UnixMilli(c.Until).UTC().Format(time.RFC3339Nano)
 }
 
 // A resetDocument says when a quota renews.
@@ -184,16 +206,16 @@ type resetDocument struct {
 
 func documentOf(l *store.Limit) limitDocument {
 	if l.Renews == nil {
-		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies)}
+		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies), Soft: l.Soft}
 	}
 	if session := l.Renews.Session(); session != 0 {
-		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000}
+		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Soft: l.Soft}
 	}
 	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
 	if len(patterns) == 0 {
-		return limitDocument{Quota: l.Capacity, Renews: l.Renews.String(), Zone: zone}
+		return limitDocument{Quota: l.Capacity, Renews: l.Renews.String(), Zone: zone, Soft: l.Soft}
 	}
-	d := limitDocument{Capacity: l.Capacity}
+	d := limitDocument{Capacity: l.Capacity, Soft: l.Soft}
 	for _, pattern := range patterns {
 		d.ResetSchedule = append(d.ResetSchedule, resetDocument{pattern, zone})
 	}
@@ -228,5 +250,6 @@ func (l Level) document() *levelDocument {
 	for i := range l.Limits {
 		d.Limits[l.Limits[i].Name] = documentOf(&l.Limits[i])
 	}
+	d.Disabled, d.Until = l.Switch()
 	return d
 }

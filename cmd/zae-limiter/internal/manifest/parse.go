@@ -31,7 +31,7 @@ const maxLevels = 200_000
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
-var unsupported = []string{"cascade", "disabled", "schedule", "schedules", "soft"}
+var unsupported = []string{"cascade", "schedule", "schedules"}
 
 // form is what a file of a manifest is, for messages.
 var form = yamlfile.Form{
@@ -138,15 +138,36 @@ func (r *reader) levels(p place, check func(string) error, key func(string) stor
 }
 
 func (r *reader) level(p place) (l Level) {
-	hasLimits := false
-	r.Fields(p, map[string]func(place){"limits": func(p place) {
-		hasLimits = true
-		l.Limits = r.limits(p)
-	}})
-	if p.IsMapping() && !hasLimits {
-		r.Find(p, "the limits are missing: give limits, or remove the level")
+	r.Fields(p, map[string]func(place){
+		"limits": func(p place) { l.Limits = r.limits(p) },
+		"disabled": func(p place) {
+			if l.Disabled.Policy = store.No; r.Bool(p) {
+				l.Disabled.Policy = store.Yes
+			}
+		},
+		"until": func(p place) { l.Disabled.Until = r.until(p) },
+	})
+	switch {
+	case p.IsMapping() && !p.Has("limits") && !p.Has("disabled"):
+		r.Find(p, "the limits are missing: give limits or disabled, or remove the level")
+	case p.IsMapping() && p.Has("until") && !p.Has("disabled"):
+		r.Find(p, "until is the end of a switch: give disabled: true, or remove until")
 	}
 	return l
+}
+
+// until reads when a switch ends, in milliseconds.
+func (r *reader) until(p place) int64 {
+	s, ok := r.Text(p)
+	if !ok {
+		return 0
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || t.UnixMilli() <= 0 {
+		r.Find(p, "give a time like 2026-01-02T15:04:05Z, not %q", s)
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 func (r *reader) entities(p place, m *Manifest) {
@@ -217,6 +238,7 @@ func (r *reader) quota(name string, p place) store.Limit {
 		"quota":  func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
 		"renews": func(p place) { at, words = p, r.text(p) },
 		"zone":   func(p place) { in, zone = p, r.text(p) },
+		"soft":   func(p place) { l.Soft = r.Bool(p) },
 	})
 	if !p.Has("quota") {
 		r.Find(p, "the quota is missing: give quota: 1000, for instance")
@@ -239,6 +261,7 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 	at := p
 	r.Fields(p, map[string]func(place){
 		"capacity": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"soft":     func(p place) { l.Soft = r.Bool(p) },
 		"refill_amount": func(p place) {
 			if n, ok := r.Number(p, 0, store.MaxTokens); ok && n > 0 {
 				r.Find(p, "a limit refills or resets: remove refill_amount, or reset_schedule")
@@ -302,6 +325,7 @@ func (r *reader) rated(name string, p place) store.Limit {
 		"rate":     func(p place) { l.Amount, l.Period = r.rate(p) },
 		"burst":    func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
 		"schedule": func(p place) { l.Varies = r.schedule(p) },
+		"soft":     func(p place) { l.Soft = r.Bool(p) },
 	})
 	if !p.Has("rate") {
 		r.Find(p, "the rate is missing: give rate: 100/min, for instance")
@@ -338,6 +362,7 @@ func (r *reader) filled(name string, p place) store.Limit {
 		"refill_period": func(p place) { seconds = r.number(p, int64(store.MaxPeriod/time.Second)) },
 		"burst":         func(p place) { burst = r.number(p, store.MaxTokens) },
 		"schedule":      func(p place) { l.Varies = r.schedule(p) },
+		"soft":          func(p place) { l.Soft = r.Bool(p) },
 		"rate": func(place) {
 			r.Find(p, "give rate and burst, or capacity, refill_amount and refill_period, and not both: rate says how many tokens there are for each period")
 		},

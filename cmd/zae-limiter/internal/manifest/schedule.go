@@ -10,7 +10,7 @@ import (
 )
 
 // entries reads a list of entries, each with five fields of cron and a time zone, which is the same for all.
-// begin returns the other fields of the next entry, and where its cron goes.
+// begin returns the other fields of the next entry, and where its cron goes. An entry with an end needs no cron.
 func (r *reader) entries(list place, key string, begin func(place) (fields map[string]func(place), cron *string)) (zones []string) {
 	r.Items(list, func(_ int, item place) {
 		fields, cron := begin(item)
@@ -18,7 +18,7 @@ func (r *reader) entries(list place, key string, begin func(place) (fields map[s
 		fields["cron"] = func(p place) { *cron = r.cron(p) }
 		fields["tz"] = func(p place) { zone = r.text(p) }
 		r.Fields(item, fields)
-		if zones = append(zones, zone); item.IsMapping() && !item.Has("cron") {
+		if zones = append(zones, zone); item.IsMapping() && !item.Has("cron") && !item.Has(until) {
 			r.Find(item, `cron is missing: give cron: "0 0 * * *", for instance`)
 		}
 	})
@@ -41,6 +41,7 @@ func (r *reader) schedule(list place) *store.Schedule {
 		e := &store.ScheduleEntry{}
 		all = append(all, e)
 		return map[string]func(place){
+			until:                   func(p place) { e.Until = r.instant(p) },
 			"scale":                 func(p place) { e.Permille = r.scale(p) },
 			"capacity":              func(p place) { e.Capacity = r.number(p, store.MaxTokens) },
 			"refill_amount":         func(p place) { e.Amount = r.number(p, store.MaxTokens) },
@@ -57,6 +58,19 @@ func (r *reader) schedule(list place) *store.Schedule {
 	s, err := store.NewSchedule(entries, cmp.Or(zones...))
 	r.Invalid(list, err)
 	return s
+}
+
+// until is the key of the end of an entry.
+const until = "until"
+
+// instant reads an instant, in milliseconds.
+func (r *reader) instant(p place) int64 {
+	text, ok := r.Text(p)
+	t, err := time.Parse(time.RFC3339, text)
+	if ok && err != nil {
+		r.Find(p, `give an instant, "2026-12-31T18:00:00Z" for instance, not %q`, text)
+	}
+	return t.UnixMilli()
 }
 
 // scale reads a factor, in thousandths, rounded as the peer rounds it.

@@ -25,6 +25,7 @@ func TestSchedules(t *testing.T) {
 	for limit, want := range map[string]string{
 		"{rate: 100/min, burst: 150, schedule: [{cron: '* 9-17 * * mon-fri', tz: Europe/Berlin, scale: 0.5}]}":                                                                 "* 9-17 * * 1-5 x0.5",
 		"{capacity: 150, refill_amount: 100, schedule: [{cron: '* 0-5 * * *', capacity: 5, refill_amount: 6, refill_period_seconds: 7}, {cron: '* * * * 7', scale: 12.3456}]}": "* 0-5 * * * capacity=5 amount=6 seconds=7; * * * * 7 x12.346",
+		"{rate: 100/min, burst: 150, schedule: [{until: '2026-12-31T18:00:00+01:00', scale: 2}, {cron: '* 0-5 * * *', scale: 3}]}":                                             "until 2026-12-31T17:00:00Z x2; * 0-5 * * * x3",
 		"{capacity: 150, refill_amount: 100, schedule: [{cron: '* * * * *', scale: 0.0001}]}":                                                                                  "* * * * * x0.001",
 	} {
 		m, l := read(limit)
@@ -57,5 +58,14 @@ func TestSchedules(t *testing.T) {
 	_, err = manifest.Parse("f", []byte("namespace: a\nsystem: {limits: {rpm: {rate: 1, schedule: [{cron: '* 25 * * *', scale: 2}]}}}\n"))
 	if err == nil || !strings.Contains(err.Error(), "schedule") || !strings.Contains(err.Error(), "hour") {
 		t.Error(err)
+	}
+	for wrong, want := range map[string]string{
+		"{until: friday, scale: 2}":     `give an instant, "2026-12-31T18:00:00Z" for instance, not "friday"`,
+		"{until: 2026-12-31, scale: 2}": "until", "{until: '2026-12-31T18:00:00Z', cron: '* 9 * * *', scale: 2}": "no fields of cron", "{scale: 2}": "cron is missing",
+	} {
+		_, err := manifest.Parse("f", []byte("namespace: a\nsystem: {limits: {rpm: {rate: 1, schedule: ["+wrong+"]}}}\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", wrong, err, want)
+		}
 	}
 }

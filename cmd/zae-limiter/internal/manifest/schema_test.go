@@ -74,6 +74,8 @@ func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 		limits("rpm: {rate: 0/min}"), limits("rpm: {rate: 1/0min}"), limits("rpm: {rate: 1/min:2}"), limits("rpm: {rate: 1.5/min}"), limits("rpm: {burst: 2}"),
 		limits("rpm: {rate: 1/min, capacity: 2}"), limits("rpm: {rate: 1/min, refill_amount: 2}"), limits("rpm: {rate: 1/min, refill_period: 2}"), limits("rpm: {refill_amount: 2}"),
 		limits("r: {rate: 1, schedule: [{cron: '* 9 * * 1-5', scale: 0.5}]}"), limits("r: {capacity: 1, schedule: [{cron: '* 9 * * 1-5', tz: Europe/Berlin, capacity: 2, refill_amount: 3, refill_period_seconds: 4}]}"),
+		limits("r: {rate: 1, schedule: [{until: '2026-12-31T18:00:00Z', scale: 2}]}"), limits("r: {rate: 1, schedule: [{until: '2026-12-31T18:00:00+01:00', tz: Europe/Berlin, capacity: 2}]}"),
+		limits("r: {rate: 1, schedule: [{until: '2026-12-31T18:00:00Z', cron: '* 9 * * 1-5', scale: 2}]}"), limits("r: {rate: 1, schedule: [{until: '2026-12-31T18:00:00Z'}]}"), limits("r: {rate: 1, schedule: [{until: 5, scale: 2}]}"),
 		limits("r: {rate: 1, schedule: []}"), limits("r: {rate: 1, schedule: }"), limits("r: {rate: 1, schedule: [{scale: 2}]}"), limits("r: {rate: 1, schedule: [{cron: '* 9 * * *'}]}"), limits("r: {rate: 1, schedule: [{cron: '* 9 * * *', scale: 0}]}"),
 		limits("r: {rate: 1, schedule: [{cron: '* 9 * * *', scale: '2'}]}"), limits("r: {rate: 1, schedule: [{cron: '* 9 * * *', scale: 1000001}]}"), limits("r: {rate: 1, schedule: [{cron: '* 9 * * *', scale: 2, capacity: 1}]}"),
 		limits("r: {rate: 1, schedule: [{cron: '* 9 * * *', capacity: 0}]}"), limits("r: {rate: 1, schedule: [{cron: '* 9 * * *', burst: 1}]}"), limits("q: {quota: 1, renews: day, schedule: [{cron: '* 9 * * *', scale: 2}]}"),
@@ -83,6 +85,8 @@ func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 		limits("q: {capacity: 1, reset_schedule: []}"), limits("q: {capacity: 1, reset_schedule: }"), limits("q: {capacity: 1, reset_schedule: {cron: 0 0 * * *}}"), limits("q: {capacity: 1, reset_schedule: [{tz: UTC}]}"),
 		limits("q: {capacity: 1, refill_amount: 1, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_schedule: [{cron: 0 0 * * *, scale: 2}]}"),
 		limits("q: {capacity: 1, quota: 1, renews: day, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {capacity: 1, reset_after_seconds: 5}"), limits("q: {capacity: 1, reset_after_seconds: 0}"), limits("q: {capacity: 1, refill_amount: 0, refill_period: 1, reset_after_seconds: 5}"), limits("q: {capacity: 1, reset_after_seconds: 5, reset_schedule: [{cron: 0 0 * * *}]}"), limits("q: {quota: 1, renews: session 5h}"),
+		"namespace: a\nresources: {r: {disabled: true}}\n", "namespace: a\nresources: {r: {disabled: false, until: '2999-01-02T03:04:05Z'}}\n", "namespace: a\nresources: {r: {disabled: bypass}}\n",
+		"namespace: a\nresources: {r: {until: '2999-01-02T03:04:05Z'}}\n", "namespace: a\nresources: {r: {limits: {rpm: {rate: 1}}, until: '2999-01-02T03:04:05Z'}}\n", "namespace: a\nsystem: {disabled: true}\n",
 		"namespace: a\nx-a: &a 1\n", "namespace: a\nx-a:\n", "namespace: a\nsystem: {x-a: 1, on_unavailable: block}\n",
 		limits(long + ": {capacity: 1}"), limits("1x: {capacity: 1}"), limits("a.b_c-d: {capacity: 1}"), limits("rpm: 5"),
 	} {

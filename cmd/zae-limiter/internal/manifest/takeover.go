@@ -51,7 +51,7 @@ func (m *Manager) Import(ctx context.Context, of *Manifest, takeOver bool) (*Res
 func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestRecord, c Change, takeOver bool) (Outcome, error) {
 	c.Action, c.Owner = Adopt, ""
 	digest := ""
-	if c.After.holds(c.Before) {
+	if c.After.holds(c.Before, m.store.Now()) {
 		digest = c.After.digest()
 	}
 	for _, other := range others {
@@ -67,8 +67,8 @@ func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestReco
 		if err := m.checkFree(&other); err != nil {
 			return Outcome{}, err
 		}
-		if theirs == pending {
-			digest = pending
+		if rest, _ := cutSwitch(theirs); rest == pending {
+			digest = theirs
 		}
 		delete(other.Levels, c.Key)
 	}
@@ -76,14 +76,14 @@ func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestReco
 	return Outcome{Change: c}, nil
 }
 
-// A Skipped level cannot be declared in a manifest, or has a switch, which cannot.
+// A Skipped level cannot be declared in a manifest.
 type Skipped struct {
 	Key    store.ConfigKey
 	Reason string
 }
 
-// Export returns the manifest of a namespace as it stands: every level with limits or
-// with a behaviour in an outage. A plan of it has no changes. skipped are the levels
+// Export returns the manifest of a namespace as it stands: every level with limits, with a
+// switch, or with a behaviour in an outage. A plan of it has no changes. skipped are the levels
 // that use what a manifest cannot declare.
 //
 // Export lists levels through an index that lags behind: a level just set may be
@@ -105,21 +105,19 @@ func (m *Manager) Export(ctx context.Context, name string) (of *Manifest, skippe
 	}
 	for _, k := range keys {
 		found := live[k]
-		if c := found.Config; c != nil && c.Disabled.Policy != store.Inherit {
-			skipped = append(skipped, Skipped{k, "a manifest cannot declare its switch, disabled or enabled: the limits alone are exported"})
-		}
 		switch {
 		case found.Err != nil:
 			skipped = append(skipped, Skipped{k, found.Err.Error()})
-		case found.Config == nil || len(found.Config.Limits) == 0 && found.Config.OnUnavailable == "":
+		case found.Config == nil:
 		case found.Config.Features != 0:
 			skipped = append(skipped, Skipped{k, "it uses a feature that a manifest cannot declare: " + found.Config.Features.String()})
 		default:
-			l := Level{Limits: found.Config.Limits}
+			l := Level{Limits: found.Config.Limits, Disabled: found.Config.Disabled}
+			l.Disabled = l.switchAt(m.store.Now())
 			if k == (store.ConfigKey{}) {
 				l.OnUnavailable = found.Config.OnUnavailable
 			}
-			if len(l.Limits) > 0 || l.OnUnavailable != "" {
+			if !l.isEmptyAt(m.store.Now()) {
 				of.Levels[k] = l
 			}
 		}

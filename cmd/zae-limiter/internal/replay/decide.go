@@ -48,7 +48,7 @@ func (a *account) admits(now int64, amounts []int64) bool {
 		m := &a.meters[i]
 		need := amounts[m.rule.cost] * store.Milli
 		m.balance = m.rule.held.Balance(m.tokens, m.at, now)
-		m.short = need > 0 && need > m.balance
+		m.short = need > 0 && need > m.balance && !m.rule.limit.Soft
 		admitted = admitted && !m.short
 	}
 	return admitted

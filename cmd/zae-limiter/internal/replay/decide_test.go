@@ -40,9 +40,11 @@ func newSeason(seed uint64, events int) *season {
 		amount := 1 + dice.Int64N(most)
 		return store.Limit{Name: name, Capacity: 1 + dice.Int64N(2*most), Amount: amount, Period: period * time.Duration(1+dice.IntN(3))}
 	}
+	soft := limit("slow", 5, time.Hour) // it runs out, and refuses nothing
+	soft.Soft = true
 	s := &season{parents: map[string]string{"a": "p", "b": "p"}, levels: replay.Levels{
 		{}:                {limit("rpm", 20, time.Second), limit("tpm", 2000, time.Minute)},
-		{Resource: "big"}: {limit("tpm", 5000, time.Second), limit("slow", 5, time.Hour), limit("rpm", 7, time.Second)},
+		{Resource: "big"}: {limit("tpm", 5000, time.Second), soft, limit("rpm", 7, time.Second)},
 		{Entity: "b", Resource: store.DefaultResource}: {limit("rpm", 3, time.Second)},
 		{Entity: "p", Resource: "r"}:                   {limit("rpm", 30, time.Second)},
 		{Entity: "c", Resource: "big"}:                 {limit("tpm", 100, time.Second), limit("rpm", 9, time.Minute), each("slow", 1+dice.Int64N(4), "*/2 * * * *")},

@@ -66,10 +66,10 @@ var instead = map[string]string{
 	"serve":  servers, "server": servers, "start": servers, "daemon": servers,
 	"set": setters, "set-limit": setters, "config": setters,
 	"rm": deleters, "remove": deleters, "destroy": deleters,
-	"ls":         "zae-limiter list lists stacks, and zae-limiter entity list entities",
-	"consume":    "zae-limiter acquire takes tokens",
-	"update":     "zae-limiter upgrade brings a stack to this version, and zae-limiter deploy changes its options",
-	"set-parent": "this version cannot change a parent: zae-limiter entity delete, then zae-limiter entity create --parent",
+	"ls":            "zae-limiter list lists stacks, and zae-limiter entity list entities",
+	"consume":       "zae-limiter acquire takes tokens",
+	"update":        "zae-limiter upgrade brings a stack to this version, and zae-limiter deploy changes its options",
+	"clear-cascade": "zae-limiter entity set-cascade and zae-limiter resource set-cascade take on, off or clear",
 }
 
 // alike are the commands of a group that are spelled most alike a word, or that it begins. An

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,19 +20,23 @@ type levelCommand struct {
 	key limiter.ConfigKey
 }
 
-// command adds to a command the arguments and the flag that name the level, and the run of r.
-func (l *levelCommand) command(r Runner, cmd *cobra.Command) *cobra.Command {
+// command adds to a command the argument and the flag that name the level, and the run of r. Arguments
+// that the use names already come after that one; more are their targets.
+func (l *levelCommand) command(r Runner, cmd *cobra.Command, more ...any) *cobra.Command {
+	name, others, _ := strings.Cut(cmd.Use, " ")
+	names := func(argument string, target *string) *cobra.Command {
+		cmd.Use = strings.TrimSpace(name + " " + argument + " " + others)
+		return l.app.Command(r, cmd, append([]any{target}, more...)...)
+	}
 	switch l.of {
 	case limiter.LevelEntity:
-		cmd.Use += " ID"
 		cmd.Flags().StringVarP(&l.key.Resource, "resource", "r", limiter.DefaultResource,
 			"`resource` that the limits are for. By default they are for every\nresource for which the entity has no other limits, and hold\ninstead of the defaults of resources and of the system")
-		return l.app.Command(r, cmd, &l.key.Entity)
+		return names("ID", &l.key.Entity)
 	case limiter.LevelResource:
-		cmd.Use += " RESOURCE"
-		return l.app.Command(r, cmd, &l.key.Resource)
+		return names("RESOURCE", &l.key.Resource)
 	default:
-		return l.app.Command(r, cmd)
+		return l.app.Command(r, cmd, more...)
 	}
 }
 

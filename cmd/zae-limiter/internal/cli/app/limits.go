@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A Level is the output form of one level of configuration.
@@ -19,6 +20,8 @@ type Level struct {
 	Disabled *bool `json:"disabled,omitempty"`
 	// SwitchEndsAt is when that ends by itself.
 	SwitchEndsAt *time.Time `json:"switch_ends_at,omitempty"`
+	// Cascade is whether the level's buckets cascade, whatever later levels say.
+	Cascade *bool `json:"cascade,omitempty"`
 	// Unsupported is a feature of a peer that the limits use.
 	Unsupported string `json:"unsupported,omitempty"`
 	// Buckets counts the updated buckets, if the command has just set the limits.
@@ -52,6 +55,7 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,
 	}
 	level.Disabled, level.SwitchEndsAt = SwitchOf(c.Disabled)
+	level.Cascade = policyOf(c.Cascade)
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {
 		rows[i] = []string{l.Name, limitarg.Rate(l)}
@@ -68,11 +72,23 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		if level.Disabled != nil {
 			Fields(w, "Disabled", switchText(*level.Disabled, level.SwitchEndsAt))
 		}
+		if level.Cascade != nil {
+			Fields(w, "Cascades", switchText(*level.Cascade, nil))
+		}
 		if !c.IsEvaluable() {
 			Fields(w, "Not evaluated by this version", c.Features.Unsupported().String())
 		}
 		buckets.text(w)
 	})
+}
+
+// policyOf is the policy of a level in JSON.
+func policyOf(p store.Policy) *bool {
+	if p == store.Inherit {
+		return nil
+	}
+	is := p == store.Yes
+	return &is
 }
 
 // switchText is the switch of a level for people.

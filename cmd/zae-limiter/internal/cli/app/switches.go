@@ -14,15 +14,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// fewBuckets is how many buckets a switch may concern before the command asks.
-const fewBuckets = 10
-
 // A setSwitch command sets or removes the switch of a level.
 type setSwitch struct {
 	levelCommand
 	to      dynamo.Switch
 	until   string
-	confirm *Confirmation
+	follows *Following
 }
 
 // Switches are the commands that set and remove the switch of a level of a kind: those of
@@ -32,8 +29,8 @@ func (a *App) Switches(of limiter.Level) []*cobra.Command {
 	if of == limiter.LevelResource {
 		noun, example = "a resource", "zae-limiter resource %s gpt-4"
 	}
-	const reach = "\n\nBuckets that exist follow before the command returns. If there are more than ten, the\n" +
-		"command says how many, and asks first."
+	const reach = Reach + " With --idempotency-key, the switch is\nset once: for three days, the same command with the key only makes the buckets follow,\n" +
+		"which completes one that was interrupted."
 	line := func(name, more string) string { return "  " + fmt.Sprintf(example, name) + more }
 	return []*cobra.Command{
 		a.setsSwitch(of, store.Yes, &cobra.Command{
@@ -63,21 +60,39 @@ func (a *App) setsSwitch(of limiter.Level, p store.Policy, cmd *cobra.Command) *
 		r.Usage = "`resource` concerned. By default it is every resource for which\nthe entity has no switch of its own"
 	}
 	if p != store.Inherit {
-		cmd.Flags().StringVar(&o.until, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
+		bindUntil(cmd, &o.until)
 	}
-	cmd.Flags().Var(Named(&o.to.Reason), "reason", "why, in your words, for the audit event")
-	o.confirm = a.Confirmation(cmd)
-	a.BindPrincipal(cmd)
+	o.follows = a.Follows(cmd)
+	BindCause(cmd, &o.to.Cause)
 	return a.Prints(cmd, SwitchResult{})
+}
+
+// BindReason adds the flag that says why an operator changes something.
+func BindReason(cmd *cobra.Command, to *string) {
+	cmd.Flags().Var(Named(to), "reason", "`text` for the audit event, up to 256 characters")
+}
+
+// BindCause adds the flags that say why an operator changes something, and make it happen once.
+func BindCause(cmd *cobra.Command, c *dynamo.Cause) {
+	BindReason(cmd, &c.Reason)
+	cmd.Flags().Var(Named(&c.Key), "idempotency-key", "`key` with which the change happens once, an order number for\ninstance: up to 64 letters, digits, \".\", \"_\", \":\" and \"-\"")
 }
 
 // Validate checks the level and reads the end.
 func (o *setSwitch) Validate() (err error) {
-	if err := o.levelCommand.Validate(); err != nil || o.until == "" {
+	if err := o.levelCommand.Validate(); err != nil {
+		return err
+	}
+	if err := o.to.Check(); err != nil || o.until == "" {
 		return err
 	}
 	o.to.Until, err = parseUntil(o.until, o.app.Clock())
 	return err
+}
+
+// bindUntil adds the flag --until, which [parseUntil] reads.
+func bindUntil(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
 }
 
 // parseUntil reads the flag --until: an instant, a date, a weekday or a duration.
@@ -126,50 +141,36 @@ type SwitchResult struct {
 	Disabled *bool      `json:"disabled"`
 	EndsAt   *time.Time `json:"switch_ends_at"` // when that ends by itself; null if it does not
 	// Buckets count those that follow.
-	Buckets SwitchedBuckets `json:"buckets"`
-}
-
-// SwitchedBuckets count the buckets that follow a change of a switch.
-type SwitchedBuckets struct {
-	Reached int `json:"reached"` // buckets that follow
-	Changed int `json:"changed"` // of those reached, how many were different
+	Buckets  FollowingBuckets `json:"buckets"`
+	Repeated bool             `json:"repeated"` // an earlier call with the key set the switch, and this one only made the buckets follow
 }
 
 // Run changes the switch.
 func (o *setSwitch) Run(ctx context.Context) error {
-	s, err := o.app.Store(ctx)
-	if err != nil {
-		return err
-	}
-	n, err := s.CountBuckets(ctx, o.key)
-	if err != nil {
-		return err
-	}
-	if n > fewBuckets {
-		if err := o.confirm.Validate(); err != nil {
-			return &UsageError{fmt.Errorf("%d buckets follow: %w", n, err)}
-		}
-		if err := o.confirm.Ask(ctx, fmt.Sprintf("%s, so that %d buckets follow?", o.change(), n)); err != nil {
-			return err
-		}
-	}
-	done, err := s.SetSwitch(ctx, o.key, o.to, func(sofar dynamo.Switched) {
-		const every = 100
-		if o.app.Terminal && sofar.Reached%every == 0 {
-			o.app.Notef("%d of %d buckets", sofar.Reached, max(n, sofar.Reached))
-		}
+	var done dynamo.Switched
+	buckets, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (_ dynamo.Switched, err error) {
+		done, err = s.SetSwitch(ctx, o.key, o.to, progress)
+		return done, err
 	})
 	if err != nil {
 		return err
 	}
-	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource}
+	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource, Buckets: buckets, Repeated: done.Repeated}
 	r.Disabled, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
-	if until := o.to.Until.UTC(); !until.IsZero() {
+	until := o.to.Until
+	if done.Repeated {
+		until = done.Until
+	}
+	if until = until.UTC(); !until.IsZero() {
 		r.EndsAt = &until
 	}
-	r.Buckets = SwitchedBuckets(done)
 	return o.app.Print(r, func(w *strings.Builder) {
-		fmt.Fprintf(w, "%s\nbuckets that follow: %d, of which %d were different\n", o.outcome(), done.Reached, done.Changed)
+		outcome := o.outcome()
+		if r.Repeated {
+			outcome = "set before with this key; nothing was changed now but buckets, which follow what the level says"
+		}
+		w.WriteString(outcome + "\n")
+		buckets.Text(w)
 	})
 }
 
@@ -201,13 +202,9 @@ func (o *setSwitch) end() string {
 
 // SwitchOf is the switch of a level in JSON.
 func SwitchOf(s store.Switch) (disabled *bool, until *time.Time) {
-	if s.Policy == store.Inherit {
-		return nil, nil
-	}
-	is := s.Policy == store.Yes
-	if s.Until != 0 {
+	if s.Policy != store.Inherit && s.Until != 0 {
 		t := time.UnixMilli(s.Until).UTC()
 		until = &t
 	}
-	return &is, until
+	return policyOf(s.Policy), until
 }

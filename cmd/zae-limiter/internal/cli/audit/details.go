@@ -79,6 +79,12 @@ func limitOf(m map[string]any) (l store.Limit, ok bool) {
 		}
 		fields++
 	}
+	if soft, has := m["soft"]; has {
+		if l.Soft = soft == true; !l.Soft {
+			return store.Limit{}, false
+		}
+		fields++
+	}
 	return l, len(m) == fields && store.ValidateLimits([]store.Limit{l}) == nil
 }
 

@@ -17,11 +17,15 @@ func scheduleOf(v any) *store.Schedule {
 		of, _ := item.(map[string]any)
 		e := store.ScheduleEntry{}
 		in, isZone := of["tz"].(string)
-		if e.Cron, _ = of["cron"].(string); !isZone || i > 0 && in != zone {
+		if !isZone || i > 0 && in != zone {
 			return nil
 		}
-		fields := 2
-		for name, to := range map[string]*int64{"capacity": &e.Capacity, "refill_amount": &e.Amount, "refill_period_seconds": &e.Seconds} {
+		fields := 1
+		if cron, has := of["cron"].(string); has {
+			e.Cron = cron
+			fields++
+		}
+		for name, to := range map[string]*int64{"until": &e.Until, "capacity": &e.Capacity, "refill_amount": &e.Amount, "refill_period_seconds": &e.Seconds} {
 			if n, has := of[name].(int64); has {
 				*to = n
 				fields++

@@ -82,7 +82,8 @@ func differenceOf(c *manifest.Change) difference {
 	d := difference{Level: v.Level, Target: v.Target, Removed: []string{}, Added: []string{}, Drift: c.Drift, Note: v.Note, name: v.levelRow}
 	before, after := v.Before.parts(), v.After.parts()
 	for _, part := range before {
-		undeclared := v.After != nil && (len(v.After.Limits) == 0 || v.After.OnUnavailable == "" && part == onUnavailable(v.Before))
+		isLimit := part != onUnavailable(v.Before) && part != v.Before.switched()
+		undeclared := v.After != nil && (isLimit && len(v.After.Limits) == 0 || part == onUnavailable(v.Before) && v.After.OnUnavailable == "")
 		if !slices.Contains(after, part) && !undeclared {
 			d.Removed = append(d.Removed, part)
 		}
@@ -95,7 +96,7 @@ func differenceOf(c *manifest.Change) difference {
 	return d
 }
 
-// parts are the limits of a level, and its behaviour in an outage.
+// parts are the limits of a level, its behaviour in an outage, and its switch.
 func (l *levelView) parts() []string {
 	if l == nil {
 		return nil
@@ -106,6 +107,9 @@ func (l *levelView) parts() []string {
 	}
 	if on := onUnavailable(l); on != "" {
 		parts = append(parts, on)
+	}
+	if s := l.switched(); s != "" {
+		parts = append(parts, s)
 	}
 	return parts
 }

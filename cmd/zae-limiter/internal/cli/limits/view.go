@@ -3,6 +3,7 @@ package limits
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
@@ -57,6 +58,8 @@ type changeView struct {
 type levelView struct {
 	Limits        []app.Limit         `json:"limits"`
 	OnUnavailable store.OnUnavailable `json:"on_unavailable,omitempty"`
+	Disabled      *bool               `json:"disabled,omitempty"`       // the switch, if the change concerns it
+	EndsAt        *time.Time          `json:"switch_ends_at,omitempty"` // when that ends by itself
 	Unsupported   string              `json:"unsupported,omitempty"`
 }
 
@@ -74,10 +77,14 @@ func changeOf(c *manifest.Change) changeView {
 	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c), levelRow: levelName(c.Key)}
 	v.Level, v.Target = c.Level()
 	if c.Before != nil {
-		v.Before = &levelView{app.LimitsOf(c.Before.Limits), c.Before.OnUnavailable, c.Before.Features.String()}
+		v.Before = &levelView{Limits: app.LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}
+		if c.Clears.Policy != store.Inherit || c.After != nil && c.After.Disabled.Policy != store.Inherit {
+			v.Before.Disabled, v.Before.EndsAt = app.SwitchOf(c.Before.Disabled)
+		}
 	}
 	if c.After != nil {
-		v.After = &levelView{app.LimitsOf(c.After.Limits), c.After.OnUnavailable, ""}
+		v.After = &levelView{Limits: app.LimitsOf(c.After.Limits), OnUnavailable: c.After.OnUnavailable}
+		v.After.Disabled, v.After.EndsAt = app.SwitchOf(c.After.Disabled)
 	}
 	return v
 }
@@ -102,6 +109,9 @@ func noteOf(c *manifest.Change) string {
 		notes = append(notes, "deleted by hand")
 	case c.Drift:
 		notes = append(notes, "changed by hand")
+	}
+	if c.Clears.Policy != store.Inherit {
+		notes = append(notes, "no longer declares the switch, which is removed")
 	}
 	if c.Unreadable != nil {
 		notes = append(notes, "what is stored cannot be read")
@@ -138,7 +148,22 @@ func (l *levelView) text() string {
 	if l.OnUnavailable != "" {
 		parts = append(parts, "on unavailable "+string(l.OnUnavailable))
 	}
+	if s := l.switched(); s != "" {
+		parts = append(parts, s)
+	}
 	return strings.Join(parts, " ")
+}
+
+// switched writes the switch of a level, "" if there is none.
+func (l *levelView) switched() string {
+	if l.Disabled == nil {
+		return ""
+	}
+	text := map[bool]string{true: "disabled", false: "enabled"}[*l.Disabled]
+	if l.EndsAt != nil {
+		text += " until " + l.EndsAt.Format(time.RFC3339)
+	}
+	return text
 }
 
 // text writes a plan for people.

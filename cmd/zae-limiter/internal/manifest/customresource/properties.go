@@ -45,9 +45,9 @@ func parse(raw json.RawMessage, name, namespace string) (*manifest.Manifest, err
 	}
 	all["Name"], all["Namespace"] = name, namespace
 	limits := names(fields(map[string]shape{
-		"": number, "ResetSchedule": items(fields(nil)), "Schedule": items(fields(map[string]shape{"": number, "Cron": nil, "Tz": nil, "Scale": decimal})),
+		"": number, "Soft": flag, "ResetSchedule": items(fields(nil)), "Schedule": items(fields(map[string]shape{"": number, "Cron": nil, "Until": nil, "Tz": nil, "Scale": decimal})),
 	}))
-	level := fields(map[string]shape{"Limits": limits})
+	level := fields(map[string]shape{"Limits": limits, "Disabled": flag})
 	text, err := json.Marshal(fields(map[string]shape{
 		"System": level, "Resources": names(level),
 		"Entities": names(fields(map[string]shape{"Resources": names(level)})),
@@ -122,6 +122,15 @@ func number(v any) any {
 		return json.Number(digits)
 	}
 	return json.Number("0")
+}
+
+// flag turns a string that is true or false into that.
+func flag(v any) any {
+	switch v {
+	case "true", "false":
+		return v == "true"
+	}
+	return v
 }
 
 // decimal turns a string that is a decimal number into one.

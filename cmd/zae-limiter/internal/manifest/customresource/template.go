@@ -70,18 +70,25 @@ func levelProperties(l manifest.Level) map[string]any {
 	if l.OnUnavailable != "" {
 		p["OnUnavailable"] = string(l.OnUnavailable)
 	}
+	if disabled, until := l.Switch(); disabled != nil {
+		p["Disabled"] = *disabled
+		if until != "" {
+			p["Until"] = until
+		}
+	}
 	limits := map[string]any{}
 	for _, limit := range l.Limits {
-		if r := limit.Renews; r != nil && r.Session() != 0 {
-			limits[limit.Name] = map[string]any{"Quota": limit.Capacity, "Renews": r.String()}
-			continue
-		}
-		if r := limit.Renews; r != nil {
-			limits[limit.Name] = map[string]any{"Quota": limit.Capacity, "Renews": r.String(), "Zone": r.Zone()}
-			continue
-		}
 		of := map[string]any{
 			"Capacity": limit.Capacity, "RefillAmount": limit.Amount, "RefillPeriod": int64(limit.Period / time.Second),
+		}
+		if r := limit.Renews; r != nil {
+			of = map[string]any{"Quota": limit.Capacity, "Renews": r.String()}
+			if zone := r.Zone(); zone != "" {
+				of["Zone"] = zone
+			}
+		}
+		if limit.Soft {
+			of["Soft"] = true
 		}
 		if limit.Varies != nil {
 			of["Schedule"] = scheduleProperty(limit.Varies)
@@ -97,7 +104,12 @@ func levelProperties(l manifest.Level) map[string]any {
 // scheduleProperty is a schedule as the peer's template has it.
 func scheduleProperty(s *store.Schedule) (entries []map[string]any) {
 	for _, c := range s.Changes() {
-		entry := map[string]any{"Cron": c.Cron, "Tz": s.Zone()}
+		entry := map[string]any{"Tz": s.Zone()}
+		if c.Until != 0 {
+			entry["Until"] = time.UnixMilli(c.Until).UTC().Format(time.RFC3339Nano)
+		} else {
+			entry["Cron"] = c.Cron
+		}
 		if c.Permille != 0 {
 			entry["Scale"] = json.Number(c.Scale())
 		}

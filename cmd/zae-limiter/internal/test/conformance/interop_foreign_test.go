@@ -194,28 +194,6 @@ var foreignCases = []interopCase{
 			"schedule": []args{{"cron": "0 0 2 1 *", "scale": 0.5}},
 		}, 1000)
 	}},
-	{"a soft limit is enforced and stays soft", func(b *both) {
-		spec := asPython(perDay("q", 1000))[0]
-		spec["soft"] = true
-		b.py.call("set_resource_defaults", args{"resource": "gpt-4", "limits": []args{spec}}, nil)
-		_, err := b.Acquire(b.Context(), request("fresh", "gpt-4", args{"q": 1}))
-		if !errors.Is(err, limiter.ErrUnsupported) {
-			b.Errorf("a bucket of a soft limit: %v, want %v", err, limiter.ErrUnsupported)
-		}
-		b.py.take("user", "gpt-4", args{"q": 10})
-		before := b.item("user", "gpt-4")
-		b.take("user", "gpt-4", args{"q": 20})
-		b.keeps(before, meters("q")...)
-		_, err = b.Acquire(b.Context(), request("user", "gpt-4", args{"q": 1000}))
-		if !errors.Is(err, limiter.ErrExceeded) && !errors.Is(err, limiter.ErrUnsupported) {
-			b.Errorf("1000 of 970 of a soft limit: %v", err)
-		}
-		b.must(b.Close())
-		b.Limiter = b.limiter()
-		b.keeps(before, append(meters("q"), schema.RF, schema.TTL)...)
-		b.py.take("user", "gpt-4", args{"q": 1000})
-		b.books("user", "gpt-4", "q", 1000, 1030)
-	}},
 	{"a resource that Python bypasses is enforced and stays bypassed", func(b *both) {
 		b.system(perDay("rpd", 1000))
 		b.py.take("user", "gpt-4", args{"rpd": 10})

@@ -21,7 +21,7 @@ import (
 // clocks of both ahead.
 func TestQuotaInteroperation(t *testing.T) {
 	t.Parallel()
-	onBoth(t, quotaConfigCases, quotaPeriodCases, quotaShardCases, quotaEditCases, grantCases, quotaDayCases, sessionCases)
+	onBoth(t, quotaConfigCases, quotaPeriodCases, quotaShardCases, quotaEditCases, amendCases, quotaDayCases, sessionCases)
 }
 
 // quota is a quota that renews when words say, in a zone.

@@ -40,7 +40,7 @@ var switchCases = []interopCase{
 		b.system(perDay("rpd", 500))
 		b.enabled("user", "gpt-4")
 		all := limiter.ConfigKey{Entity: "user", Resource: limiter.DefaultResource}
-		b.switched(all, dynamo.Switch{Policy: store.Yes, Reason: "abuse"})
+		b.switched(all, dynamo.Switch{Policy: store.Yes, Cause: dynamo.Cause{Reason: "abuse"}})
 		b.disabled("user", "gpt-4") // it exists
 		b.disabled("user", "gpt-5") // it does not
 		b.enabled("other", "gpt-4")

@@ -135,6 +135,9 @@ func asPython(limits ...limiter.Limit) []args {
 		if l.Varies != nil {
 			spec["schedule"] = entriesOf(l.Varies)
 		}
+		if l.Soft {
+			spec["soft"] = true
+		}
 		specs = append(specs, spec)
 	}
 	return specs

@@ -55,6 +55,13 @@ func manifests(w *world) {
 	at("Plan", always, func() error { return errOf(m.Plan(w.Context(), all, true)) })
 	at("Apply", "nothing has changed", apply(all))
 	at("Apply", "levels are changed", apply(declared(1800, ofSystem, ofResource, ofUser, ofUsers)))
+	off := declared(1800, ofSystem, ofResource, ofUser)
+	for k, l := range off.Levels {
+		if l.Disabled.Policy = store.No; k != ofSystem {
+			off.Levels[k] = l
+		}
+	}
+	at("Apply", "switches are set", apply(off))
 	at("Apply", "levels are deleted", apply(declared(1800, ofSystem)))
 	w.Must(w.Store.SetLimits(w.Context(), ofResource, []limiter.Limit{hourly}))
 	at("Import", always, func() error { return errOf(m.Import(w.Context(), declared(3600, ofResource), true)) })

@@ -82,8 +82,20 @@ func configuration(w *world) {
 	w.stored("SetSwitch", "of an entity, for a resource", func() error { return errOf(s.SetSwitch(ctx, own, off, nil)) })
 	w.stored("SetSwitch", "of an entity", func() error { return errOf(s.SetSwitch(ctx, all, off, nil)) })
 	w.stored("SetSwitch", "of a resource", func() error { return errOf(s.SetSwitch(ctx, resource, off, nil)) })
+	off.Key = "ticket-1"
+	w.stored("SetSwitch", "of an entity, with a key", func() error { return errOf(s.SetSwitch(ctx, all, off, nil)) })
+	w.stored("SetSwitch", "of a resource, with a key", func() error { return errOf(s.SetSwitch(ctx, resource, off, nil)) })
 	for _, k := range []store.ConfigKey{own, all, resource} {
 		w.stored("SetSwitch", "removed", func() error { return errOf(s.SetSwitch(ctx, k, dynamo.Switch{}, nil)) })
+	}
+	double := dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(time.Hour)}
+	w.stored("RaiseLimits", "of an entity", func() error { return s.RaiseLimits(ctx, own, double) })
+	apart := dynamo.Cascade{Policy: store.No}
+	w.stored("SetCascade", "of an entity, for a resource", func() error { return errOf(s.SetCascade(ctx, own, apart, nil)) })
+	w.stored("SetCascade", "of an entity", func() error { return errOf(s.SetCascade(ctx, all, apart, nil)) })
+	w.stored("SetCascade", "of a resource", func() error { return errOf(s.SetCascade(ctx, resource, apart, nil)) })
+	for _, k := range []store.ConfigKey{own, all, resource} {
+		w.stored("SetCascade", "removed", func() error { return errOf(s.SetCascade(ctx, k, dynamo.Cascade{}, nil)) })
 	}
 	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
 	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })
@@ -116,6 +128,10 @@ func entities(w *world) {
 	w.save(time.Now())
 	w.stored("Entity", always, func() error { return errOf(s.Entity(ctx, "key")) })
 	w.stored("Children", always, func() error { return errOf(s.Children(ctx, "project")) })
+	for _, parent := range []string{"", "project"} {
+		name := map[bool]string{true: "to none", false: "to a parent"}[parent == ""]
+		w.stored("SetParent", name, func() error { return errOf(s.SetParent(ctx, "key", dynamo.Move{Parent: parent}, nil)) })
+	}
 	w.stored("Entities", always, func() error { return errOf(s.Entities(ctx, dynamo.EntityQuery{})) })
 	w.stored("EntityIDs", always, func() error { return errOf(s.EntityIDs(ctx, "")) })
 	w.stored("EntityResources", always, func() error { return errOf(s.EntityResources(ctx, "key")) })

@@ -12,11 +12,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// grantTries bounds the attempts of a grant. An operator waits for the answer, and may try again.
-const grantTries = 4
+// amendTries bounds the attempts of an amendment. An operator waits for the answer, and may
+// try again.
+const amendTries = 4
 
-// A Grant is what an operator gives limits of a bucket besides what they earn: see [plan.Grant].
-type Grant struct {
+// An Amendment is what an operator gives limits of a bucket besides what they earn: see
+// [plan.Amendment].
+type Amendment struct {
 	store.Bucket
 	Resets  bool
 	Amounts []store.Amount // by limit name; with none, a reset is of all limits
@@ -26,43 +28,43 @@ type Grant struct {
 	Write func(context.Context, []*store.Refill, Given) (store.Joint, error)
 }
 
-// verb says what a grant does, for errors.
-func (g *Grant) verb() string {
-	if g.Resets {
-		return fmt.Sprintf("reset %s of %s", g.Resource, g.Entity)
+// verb says what an amendment does, for errors.
+func (am *Amendment) verb() string {
+	if am.Resets {
+		return fmt.Sprintf("reset %s of %s", am.Resource, am.Entity)
 	}
-	return fmt.Sprintf("top up %s of %s", g.Resource, g.Entity)
+	return fmt.Sprintf("top up %s of %s", am.Resource, am.Entity)
 }
 
-// A Given is what a grant did to a bucket.
+// A Given is what an amendment did to a bucket.
 type Given struct {
 	Limits []string // that got something, by name
 	Tokens []int64  // how many whole tokens each of them has more
 	Shards int      // that were written
 }
 
-// Grant carries out a grant over all shards of a bucket, together or not at all.
+// Amend carries out an amendment over all shards of a bucket, together or not at all.
 //
 // Each attempt reads the shards, and then the configuration. A set that is not whole is mended first:
 // two shards that hold the same share would both get it. Shards of a half-done doubling are whole,
 // and each gets what its own number says.
-func (d *Driver) Grant(ctx context.Context, acct *memory.Account, g *Grant) (Given, error) {
-	for tries := range grantTries {
+func (d *Driver) Amend(ctx context.Context, acct *memory.Account, am *Amendment) (Given, error) {
+	for tries := range amendTries {
 		if tries > 0 {
 			if err := d.Pause(ctx, nil, tries+process.FreeTries); err != nil {
 				return Given{}, err
 			}
 		}
-		images, err := d.shardsFor(ctx, acct, g)
+		images, err := d.shardsFor(ctx, acct, am)
 		if err != nil {
 			return Given{}, err
 		}
 		m := d.Moment()
-		refills, given, err := d.grants(ctx, acct, g, images, m.Now)
-		if err != nil || g.Write == nil {
+		refills, given, err := d.amendments(ctx, acct, am, images, m.Now)
+		if err != nil || am.Write == nil {
 			return given, err
 		}
-		joint, err := d.sendGrant(ctx, acct, g, refills, given, m)
+		joint, err := d.sendAmendment(ctx, acct, am, refills, given, m)
 		switch {
 		case errors.Is(err, store.ErrConflict):
 		case err != nil:
@@ -71,18 +73,18 @@ func (d *Driver) Grant(ctx context.Context, acct *memory.Account, g *Grant) (Giv
 			return given, nil
 		}
 	}
-	return Given{}, fmt.Errorf("%s: other writers came first %d times: %w", g.verb(), grantTries, store.ErrConflict)
+	return Given{}, fmt.Errorf("%s: other writers came first %d times: %w", am.verb(), amendTries, store.ErrConflict)
 }
 
-// shardsFor reads the shards for a grant, and mends a set that is not whole. It asks for all shards
-// that there may be, because a shard 0 that a peer has made again does not know of the others.
-func (d *Driver) shardsFor(ctx context.Context, acct *memory.Account, g *Grant) ([]*store.Image, error) {
-	b := g.Bucket
+// shardsFor reads the shards for an amendment, and mends a set that is not whole. It asks for
+// all shards that there may be, because a shard 0 that a peer has made again does not know of the others.
+func (d *Driver) shardsFor(ctx context.Context, acct *memory.Account, am *Amendment) ([]*store.Image, error) {
+	b := am.Bucket
 	images, err := d.ReadMany(ctx, acct, b, store.MaxShards)
 	if err != nil {
 		return nil, err
 	}
-	if g.Write != nil && len(images) > 0 && !plan.IsWhole(images) && !plan.AreStamped(images) {
+	if am.Write != nil && len(images) > 0 && !plan.IsWhole(images) && !plan.AreStamped(images) {
 		if _, err := d.Mend(ctx, acct, b, nil); err != nil {
 			return nil, err
 		}
@@ -98,19 +100,20 @@ func (d *Driver) shardsFor(ctx context.Context, acct *memory.Account, g *Grant) 
 	return images, nil
 }
 
-// sendGrant sends the writes of a grant, and remembers what they met.
-func (d *Driver) sendGrant(ctx context.Context, acct *memory.Account, g *Grant, refills []*store.Refill, given Given, m memory.Moment) (store.Joint, error) {
+// sendAmendment sends the writes of an amendment, and remembers what they met.
+func (d *Driver) sendAmendment(ctx context.Context, acct *memory.Account, am *Amendment, refills []*store.Refill, given Given, m memory.Moment) (store.Joint, error) {
 	of := make([]store.Bucket, len(refills))
 	for i, r := range refills {
 		of[i] = r.Bucket
 	}
 	after := func(i int) *store.Image { return plan.AfterRefill(refills[i]) }
-	return d.SendJoint(ctx, acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return g.Write(ctx, refills, given) })
+	return d.SendJoint(ctx, acct, of, after, m, func(ctx context.Context) (store.Joint, error) { return am.Write(ctx, refills, given) })
 }
 
-// grants works out the writes of a grant, on images that were read before the configuration is.
-func (d *Driver) grants(ctx context.Context, acct *memory.Account, g *Grant, images []*store.Image, now int64) ([]*store.Refill, Given, error) {
-	b := g.Bucket
+// amendments works out the writes of an amendment, on images that were read before the
+// configuration is.
+func (d *Driver) amendments(ctx context.Context, acct *memory.Account, am *Amendment, images []*store.Image, now int64) ([]*store.Refill, Given, error) {
+	b := am.Bucket
 	w, err := d.Verify(ctx, acct, b)
 	if err != nil {
 		return nil, Given{}, err
@@ -122,15 +125,15 @@ func (d *Driver) grants(ctx context.Context, acct *memory.Account, g *Grant, ima
 		w = nil
 	}
 	known := limitsOf(w, images)
-	grant := plan.Grant{Resets: g.Resets, Amounts: g.Amounts}
-	if len(grant.Amounts) == 0 {
+	planned := plan.Amendment{Resets: am.Resets, Amounts: am.Amounts}
+	if len(planned.Amounts) == 0 {
 		for _, name := range known {
-			grant.Amounts = append(grant.Amounts, store.Amount{Limit: name})
+			planned.Amounts = append(planned.Amounts, store.Amount{Limit: name})
 		}
 	}
 	given := Given{Shards: len(images)}
 	var missing []string
-	for _, a := range grant.Amounts {
+	for _, a := range planned.Amounts {
 		given.Limits = append(given.Limits, a.Limit)
 		if !slices.Contains(known, a.Limit) {
 			missing = append(missing, a.Limit)
@@ -144,7 +147,7 @@ func (d *Driver) grants(ctx context.Context, acct *memory.Account, g *Grant, ima
 		return nil, Given{}, e
 	}
 	var refills []*store.Refill
-	refills, given.Tokens, err = grant.Over(images, w, now, d.Multiplier)
+	refills, given.Tokens, err = planned.Over(images, w, now, d.Multiplier)
 	return refills, given, err
 }
 

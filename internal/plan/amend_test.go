@@ -8,10 +8,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// given plans a grant on one shard: its change of the limit, and the balance that follows if nobody else writes.
-func given(t *testing.T, g *plan.Grant, img *store.Image, w *plan.Wanted, now int64) (r *store.Refill, tokens, is int64) {
+// given plans an amendment on one shard: its change of the limit, and the balance that follows if nobody else writes.
+func given(t *testing.T, am *plan.Amendment, img *store.Image, w *plan.Wanted, now int64) (r *store.Refill, tokens, is int64) {
 	t.Helper()
-	refills, given, err := g.Over([]*store.Image{img}, w, now, 7)
+	refills, given, err := am.Over([]*store.Image{img}, w, now, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func given(t *testing.T, g *plan.Grant, img *store.Image, w *plan.Wanted, now in
 }
 
 // A reset makes a limit as full, and a top-up fills it as far, as the parameters say that are in force at the new stamp.
-func TestAGrantGoesByTheParametersInForce(t *testing.T) {
+func TestAnAmendmentGoesByTheParametersInForce(t *testing.T) {
 	t.Parallel()
 	const hour = 3_600_000
 	for name, c := range map[string]struct {
@@ -48,13 +48,13 @@ func TestAGrantGoesByTheParametersInForce(t *testing.T) {
 	} {
 		img, nine := byDay(t, c.factor, c.tokens)
 		img.ValidUntil = nine - c.back
-		g := &plan.Grant{Resets: c.topUp == 0, Amounts: []store.Amount{{Limit: "rph", Milli: c.topUp * store.Milli}}}
+		am := &plan.Amendment{Resets: c.topUp == 0, Amounts: []store.Amount{{Limit: "rph", Milli: c.topUp * store.Milli}}}
 		var w *plan.Wanted
 		if c.wanted != "" {
 			other, _ := byDay(t, c.wanted, 0)
 			w = &plan.Wanted{Limits: []store.Limit{{Name: "rph", Capacity: 100, Amount: 10, Period: hour * 1_000_000, Varies: other.Limits[0].Varies}}}
 		}
-		r, tokens, is := given(t, g, img, w, nine+c.after)
+		r, tokens, is := given(t, am, img, w, nine+c.after)
 		ch := &r.Changes[0]
 		if is != c.is || tokens != c.given || ch.AtLeast != math.MinInt64 || ch.AtMost != c.atMost {
 			t.Errorf("%s: %d millitokens after %d more tokens, between %d and %d; want %d after %d, at most %d", name, is, tokens, ch.AtLeast, ch.AtMost, c.is, c.given, c.atMost)

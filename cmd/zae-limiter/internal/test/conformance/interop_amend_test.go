@@ -12,14 +12,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// A pythonGrant is what the peer tells of a reset or a top-up.
-type pythonGrant struct {
+// A pythonAmended is what the peer tells of a reset or a top-up.
+type pythonAmended struct {
 	Shards  int
 	Amounts map[string]int64
 }
 
 // resets and topsUp are operations of this library on user's bucket.
-func (b *both) resets(key string, limits ...string) dynamo.Grant {
+func (b *both) resets(key string, limits ...string) dynamo.Amended {
 	b.Helper()
 	done, err := b.store.ResetBucket(b.Context(), dynamo.Reset{Entity: "user", Resource: "gpt-4", Limits: limits, Cause: dynamo.Cause{Key: key, Reason: "they asked"}})
 	b.must(err)
@@ -27,7 +27,7 @@ func (b *both) resets(key string, limits ...string) dynamo.Grant {
 	return done
 }
 
-func (b *both) topsUp(key string, amounts map[string]int64) dynamo.Grant {
+func (b *both) topsUp(key string, amounts map[string]int64) dynamo.Amended {
 	b.Helper()
 	done, err := b.store.TopUpBucket(b.Context(), dynamo.TopUp{Entity: "user", Resource: "gpt-4", Amounts: amounts, Cause: dynamo.Cause{Key: key}})
 	b.must(err)
@@ -35,8 +35,8 @@ func (b *both) topsUp(key string, amounts map[string]int64) dynamo.Grant {
 	return done
 }
 
-// grantCases are resets and top-ups by Go, on buckets that Python uses, and keys that both use.
-var grantCases = []interopCase{
+// amendCases are resets and top-ups by Go, on buckets that Python uses, and keys that both use.
+var amendCases = []interopCase{
 	{"a top-up by Go", func(b *both) {
 		midnight := b.daily()
 		ours, theirs := b.sides("Go")
@@ -93,11 +93,11 @@ var grantCases = []interopCase{
 		b.daily()
 		ours, _ := b.sides("Go")
 		b.takes(ours, 90)
-		want := pythonGrant{1, map[string]int64{"rpd": 50}}
+		want := pythonAmended{1, map[string]int64{"rpd": 50}}
 		if done := b.topsUp("order-7", map[string]int64{"rpd": 50}); done.Repeated {
 			b.Errorf("got %+v", done)
 		}
-		var got pythonGrant
+		var got pythonAmended
 		a := args{"entity_id": "user", "resource": "gpt-4", "idempotency_key": "order-7"}
 		b.py.call("top_up", args{"entity_id": "user", "resource": "gpt-4", "idempotency_key": "order-7", "amounts": args{"rpd": 50}}, &got)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -115,7 +115,7 @@ var grantCases = []interopCase{
 		ours, _ := b.sides("Go")
 		b.takes(ours, 90)
 		b.operates("top_up", args{"amounts": args{"rpd": 50}, "idempotency_key": "order-7"})
-		want := dynamo.Grant{Shards: 1, Amounts: map[string]int64{"rpd": 50}, Repeated: true}
+		want := dynamo.Amended{Shards: 1, Amounts: map[string]int64{"rpd": 50}, Repeated: true}
 		if diff := cmp.Diff(want, b.topsUp("order-7", map[string]int64{"rpd": 50})); diff != "" {
 			b.Errorf("Go was told (-want +got):\n%s", diff)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A grantCommand changes the balances of an entity's bucket.
-type grantCommand struct {
+// An amendCommand changes the balances of an entity's bucket.
+type amendCommand struct {
 	app              *app.App
 	entity, resource string
 	cause            dynamo.Cause
@@ -30,33 +30,32 @@ const keyed = "The change and its audit event are one transaction over all shard
 	"leaves open whether the change was made; zae-limiter audit list shows it."
 
 // command adds the flags that both commands have.
-func (g *grantCommand) command(r app.Runner, cmd *cobra.Command) *cobra.Command {
-	cmd = g.app.Command(r, cmd, &g.entity)
+func (c *amendCommand) command(r app.Runner, cmd *cobra.Command) *cobra.Command {
+	cmd = c.app.Command(r, cmd, &c.entity)
 	f := cmd.Flags()
-	f.StringVarP(&g.resource, "resource", "r", "", "`name` of the resource")
-	f.Var(app.Named(&g.cause.Reason), "reason", "`text` for the audit event, up to 256 characters")
-	f.Var(app.Named(&g.cause.Key), "idempotency-key", "`key` with which the change happens once, an order number for\ninstance: up to 64 letters, digits, \".\", \"_\", \":\" and \"-\"")
-	f.BoolVar(&g.dryRun, "dry-run", false, "show what would change, and change nothing")
-	g.app.BindPrincipal(cmd)
-	return g.app.Prints(cmd, grantView{})
+	f.StringVarP(&c.resource, "resource", "r", "", "`name` of the resource")
+	app.BindCause(cmd, &c.cause)
+	f.BoolVar(&c.dryRun, "dry-run", false, "show what would change, and change nothing")
+	c.app.BindPrincipal(cmd)
+	return c.app.Prints(cmd, amendedView{})
 }
 
 // Validate checks the names and the cause.
-func (g *grantCommand) Validate() error {
-	if err := store.CheckEntity(g.entity); err != nil {
+func (c *amendCommand) Validate() error {
+	if err := store.CheckEntity(c.entity); err != nil {
 		return err
 	}
-	if g.resource == "" {
+	if c.resource == "" {
 		return app.Required("resource", "gpt-4")
 	}
-	if err := store.CheckResource(g.resource); err != nil {
+	if err := store.CheckResource(c.resource); err != nil {
 		return fmt.Errorf("--resource: %w", err)
 	}
-	return g.cause.Check()
+	return c.cause.Check()
 }
 
-// grantView is the result in JSON.
-type grantView struct {
+// amendedView is the result in JSON.
+type amendedView struct {
 	Entity   string           `json:"entity_id"`
 	Resource string           `json:"resource"`
 	Amounts  map[string]int64 `json:"amounts"` // the tokens that each limit has more, by name
@@ -66,9 +65,9 @@ type grantView struct {
 }
 
 // print shows a result.
-func (g *grantCommand) print(done dynamo.Grant, verb string) error {
-	v := grantView{g.entity, g.resource, done.Amounts, done.Shards, done.Repeated, g.dryRun}
-	return g.app.Print(v, func(w *strings.Builder) {
+func (c *amendCommand) print(done dynamo.Amended, verb string) error {
+	v := amendedView{c.entity, c.resource, done.Amounts, done.Shards, done.Repeated, c.dryRun}
+	return c.app.Print(v, func(w *strings.Builder) {
 		switch {
 		case v.Repeated:
 			fmt.Fprintf(w, "%s before with this key; nothing was changed now\n", verb)
@@ -94,12 +93,12 @@ func signed(tokens int64) string {
 }
 
 type resetOptions struct {
-	grantCommand
+	amendCommand
 	limits []string
 }
 
 func newReset(a *app.App) *cobra.Command {
-	o := &resetOptions{grantCommand: grantCommand{app: a}}
+	o := &resetOptions{amendCommand: amendCommand{app: a}}
 	cmd := o.command(o, &cobra.Command{
 		Use:   "reset ID",
 		Short: "Make the limits of an entity's bucket full",
@@ -122,7 +121,7 @@ func (o *resetOptions) Validate() error {
 			return fmt.Errorf("--limit: %s was given before: name each limit once", name)
 		}
 	}
-	return o.grantCommand.Validate()
+	return o.amendCommand.Validate()
 }
 
 // Run resets the bucket.
@@ -139,19 +138,19 @@ func (o *resetOptions) Run(ctx context.Context) error {
 }
 
 type topUpOptions struct {
-	grantCommand
-	amounts limitarg.TopUps
+	amendCommand
+	amounts limitarg.Amounts
 }
 
 func newTopUp(a *app.App) *cobra.Command {
-	o := &topUpOptions{grantCommand: grantCommand{app: a}}
+	o := &topUpOptions{amendCommand: amendCommand{app: a}}
 	cmd := o.command(o, &cobra.Command{
 		Use:   "top-up ID",
 		Short: "Add tokens to limits of an entity's bucket",
 		Long: "Add tokens to limits of an entity's bucket. A quota may hold as much more until its period\n" +
 			"ends. A rate gets what it lacks of being full, at most.\n\n" + keyed,
-		Example: "  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd:500 --idempotency-key order-7\n" +
-			"  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd:500 --dry-run",
+		Example: "  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd=500 --idempotency-key order-7\n" +
+			"  zae-limiter entity top-up key-2 --resource gpt-4 --limit rpd=500 --dry-run",
 	})
 	cmd.Flags().VarP(&o.amounts, "limit", "l", "tokens to add to each limit, separated by commas")
 	return cmd
@@ -159,11 +158,16 @@ func newTopUp(a *app.App) *cobra.Command {
 
 // Validate checks the command, and that something is to be added.
 func (o *topUpOptions) Validate() error {
-	if err := o.grantCommand.Validate(); err != nil {
+	if err := o.amendCommand.Validate(); err != nil {
 		return err
 	}
 	if len(o.amounts) == 0 {
-		return app.Required("limit", "rpd:500")
+		return app.Required("limit", "rpd=500")
+	}
+	for name, tokens := range o.amounts {
+		if tokens == 0 {
+			return fmt.Errorf("--limit: 0 tokens of %s: give at least 1", name)
+		}
 	}
 	return nil
 }

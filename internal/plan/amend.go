@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Grant is what an operator gives limits of a bucket besides what they earn (ADR 046). It is
-// a set of refills, one for each shard, under the locks of every refill.
-type Grant struct {
+// An Amendment is what an operator gives limits of a bucket besides what they earn (ADR 046).
+// It is a set of refills, one for each shard, under the locks of every refill.
+type Amendment struct {
 	// Resets makes the balance of each limit its share, whatever the limit owes or was topped up
 	// by. Otherwise the amounts are added to the balances.
 	Resets bool
@@ -30,23 +30,23 @@ type Grant struct {
 // A quota is topped up by the whole amount, and may hold that much more until its period
 // ends. A rate is topped up to its capacity at most. A shard that a peer gave the share of
 // fewer shards gets as much more of a top-up.
-func (g *Grant) Over(images []*store.Image, w *Wanted, now, multiplier int64) ([]*store.Refill, []int64, error) {
-	parts := make([]Grant, len(images))
+func (am *Amendment) Over(images []*store.Image, w *Wanted, now, multiplier int64) ([]*store.Refill, []int64, error) {
+	parts := make([]Amendment, len(images))
 	debits, stamps := make([]Debit, len(images)), make([]int64, len(images))
 	for i, img := range images {
-		debits[i] = Debit{Bucket: img.Bucket, Repair: w, Pressing: true, Grant: &parts[i]}
+		debits[i] = Debit{Bucket: img.Bucket, Repair: w, Pressing: true, Amendment: &parts[i]}
 		stamps[i] = debits[i].stamp(img, debits[i].repairs(img), now)
 	}
-	given := make([]int64, len(g.Amounts))
-	for k, a := range g.Amounts {
+	given := make([]int64, len(am.Amounts))
+	for k, a := range am.Amounts {
 		var rest int64
-		for i, milli := range g.portions(images, stamps, w, a) {
-			if err := checkToppedUp(images[i], a.Limit, milli, stamps[i]); !g.Resets && err != nil {
+		for i, milli := range am.portions(images, stamps, w, a) {
+			if err := checkToppedUp(images[i], a.Limit, milli, stamps[i]); !am.Resets && err != nil {
 				return nil, nil, err
 			}
 			given[k] += milli / store.Milli // the sum of millitokens may exceed 64 bits
 			rest += milli % store.Milli
-			parts[i].Resets = g.Resets
+			parts[i].Resets = am.Resets
 			parts[i].Amounts = append(parts[i].Amounts, store.Amount{Limit: a.Limit, Milli: milli})
 		}
 		given[k] += (rest - remainder(rest)) / store.Milli
@@ -64,7 +64,7 @@ func remainder(milli int64) int64 { return (milli%store.Milli + store.Milli) % s
 // checkToppedUp fails if a shard would be topped up by more than an item can say.
 func checkToppedUp(img *store.Image, limit string, milli, at int64) error {
 	s, _ := img.Limit(limit)
-	if s.Granted == nil || Renewed(img, &s, at) || s.Granted.TopUp <= store.MaxTokens*store.Milli-milli {
+	if Renewed(img, &s, at) || s.Granted().TopUp <= store.MaxTokens*store.Milli-milli {
 		return nil
 	}
 	return &store.ValidationError{
@@ -74,7 +74,7 @@ func checkToppedUp(img *store.Image, limit string, milli, at int64) error {
 }
 
 // portions is what each shard gets of an amount, in millitokens, by the parameters in force at its new stamp.
-func (g *Grant) portions(images []*store.Image, stamps []int64, w *Wanted, a store.Amount) []int64 {
+func (am *Amendment) portions(images []*store.Image, stamps []int64, w *Wanted, a store.Amount) []int64 {
 	parts, rooms, weights := make([]int64, len(images)), make([]int64, len(images)), make([]int64, len(images))
 	terms := Terms{Target: w}
 	for i, img := range images {
@@ -85,7 +85,7 @@ func (g *Grant) portions(images []*store.Image, stamps []int64, w *Wanted, a sto
 		}
 		held := h.Balance(h.Tokens, h.At, at)
 		switch {
-		case g.Resets:
+		case am.Resets:
 			parts[i] = Share(params, img.Shard, img.ShardCount, at).Capacity - held
 		case params.Renewal != nil:
 			weights[i] = weightOf(img, a.Limit, at)
@@ -93,7 +93,7 @@ func (g *Grant) portions(images []*store.Image, stamps []int64, w *Wanted, a sto
 			rooms[i] = max(0, h.Limit.At(at).Capacity-held) / store.Milli
 		}
 	}
-	if g.Resets {
+	if am.Resets {
 		return parts
 	}
 	tokens := a.Milli / store.Milli
@@ -136,54 +136,55 @@ func sumOf(numbers []int64) (sum int64) {
 // weightOf is how many shares of a quota a shard has in its period, at an instant.
 func weightOf(img *store.Image, limit string, at int64) int64 {
 	s, _ := img.Limit(limit)
-	if s.Granted == nil || s.Granted.Shards == 0 || Renewed(img, &s, at) {
+	shards := s.Granted().Shards
+	if shards == 0 || Renewed(img, &s, at) {
 		return 1
 	}
-	return int64(max(1, img.ShardCount/s.Granted.Shards))
+	return int64(max(1, img.ShardCount/shards))
 }
 
 // of is what a shard's limit gets; nil if it gets nothing.
-func (g *Grant) of(limit string) *store.Amount {
-	if g == nil {
+func (am *Amendment) of(limit string) *store.Amount {
+	if am == nil {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(g.Amounts, limit, func(a store.Amount, name string) int { return cmp.Compare(a.Limit, name) })
+	i, ok := slices.BinarySearchFunc(am.Amounts, limit, func(a store.Amount, name string) int { return cmp.Compare(a.Limit, name) })
 	if !ok {
 		return nil
 	}
-	return &g.Amounts[i]
+	return &am.Amounts[i]
 }
 
-// grant adds what an operator gives to what a refill does to a limit. next are the parameters
+// amend adds what an operator gives to what a refill does to a limit. next are the parameters
 // that the limit then has, and part is the shard's part under them.
 //
-// Takes may land between image and write: they took from the balance as it was, and the grant
+// Takes may land between image and write: they took from the balance as it was, and the amendment
 // comes on top. That holds for rates that were full, too, which then lose what takes made
-// room for; a hot bucket would otherwise refuse each grant. Credits in between refuse the
+// room for; a hot bucket would otherwise refuse each amendment. Credits in between refuse the
 // write if the balance would rise above the capacity, or if a schedule has changed since: the
 // capacity before the change might have cut them.
-func (g *Grant) grant(ch *store.Change, img *store.Image, s *store.LimitState, next store.Params, part bucket.Limit, now int64) {
-	if g == nil {
+func (am *Amendment) amend(ch *store.Change, img *store.Image, s *store.LimitState, next store.Params, part bucket.Limit, now int64) {
+	if am == nil {
 		return
 	}
 	if s.Renewal == nil && ch.AtLeast == ch.AtMost {
 		ch.AtLeast = math.MinInt64
 	}
-	a := g.of(s.Name)
+	a := am.of(s.Name)
 	if a == nil {
 		return
 	}
-	ch.Resets = g.Resets && next.Renewal != nil
+	ch.Resets = am.Resets && next.Renewal != nil
 	switch {
 	case !IsSession(next.Renewal):
-	case g.Resets:
+	case am.Resets:
 		ch.Opened = store.NoSession
 	case Renewed(img, s, now):
 		ch.Opened = now
 	}
 	switch {
-	case g.Resets && Renewed(img, s, now): // it is full
-	case g.Resets:
+	case am.Resets && Renewed(img, s, now): // it is full
+	case am.Resets:
 		ch.Earned = Share(next, img.Shard, img.ShardCount, now).Capacity - s.Tokens
 		ch.AtLeast, ch.AtMost = math.MinInt64, s.Tokens
 		ch.Renews = ch.Renews || ch.Resets

@@ -17,18 +17,19 @@ import (
 
 // reset makes limits full, as an operator does.
 func (l *ledger) reset() bool {
-	return l.operate(&plan.Grant{Resets: true})
+	return l.operate(&plan.Amendment{Resets: true})
 }
 
-// grantTopUp adds to limits, as an operator does.
-func (l *ledger) grantTopUp() bool { return l.operate(&plan.Grant{}) }
+// amendTopUp adds to limits, as an operator does.
+func (l *ledger) amendTopUp() bool { return l.operate(&plan.Amendment{}) }
 
-// operate carries out a grant over all shards, of each of which a process may have an old image.
-func (l *ledger) operate(g *plan.Grant) bool {
-	images, w, _ := l.drawGrant(g)
+// operate carries out an amendment over all shards, of each of which a process may have an
+// old image.
+func (l *ledger) operate(am *plan.Amendment) bool {
+	images, w, _ := l.drawAmendment(am)
 	now := l.clock()
-	refills, given, err := g.Over(images, w, now, lawMultiplier)
-	if err != nil || len(g.Amounts) == 0 {
+	refills, given, err := am.Over(images, w, now, lawMultiplier)
+	if err != nil || len(am.Amounts) == 0 {
 		return false
 	}
 	was := l.resetsOf()
@@ -37,29 +38,29 @@ func (l *ledger) operate(g *plan.Grant) bool {
 			s := &img.Limits[k]
 			p := lawPeriod{s.Name, plan.PeriodEnd(img, s.Name)}
 			if ch := changeOf(refills[i], s.Name); ch.Resets && s.Renewal != nil && p.end == plan.PeriodEnd(plan.AfterRefill(refills[i]), s.Name) {
-				l.granted = append(l.granted, lawGrant{p, lack(img, s)})
+				l.gained = append(l.gained, resetGain{p, lack(img, s)})
 			}
 		}
 	}
-	l.operation = g
+	l.operation = am
 	out, err := l.store.Gather(l.Context(), refills)
 	if l.check(out.Applied, err) {
-		for _, a := range l.granted {
+		for _, a := range l.gained {
 			l.slack[a.period] += a.milli
 		}
 		l.look(nil, true)
-		l.checkGrant(g, images, refills, given, was)
+		l.checkAmendment(am, images, refills, given, was)
 	}
-	l.granted, l.operation = nil, nil
+	l.gained, l.operation = nil, nil
 	return out.Applied
 }
 
-// drawGrant draws the limits and amounts of a grant, what the operator has read of each shard, and the configuration to which
-// the grant repairs; nil if to none. isFresh says that all images are the last ones.
-func (l *ledger) drawGrant(g *plan.Grant) (images []*store.Image, w *plan.Wanted, isFresh bool) {
+// drawAmendment draws the limits and amounts of an amendment, what the operator has read of
+// each shard, and the configuration to which the amendment repairs; nil if to none. isFresh says that all images are the last ones.
+func (l *ledger) drawAmendment(am *plan.Amendment) (images []*store.Image, w *plan.Wanted, isFresh bool) {
 	for _, name := range []string{"a", "b"} {
-		if rapid.Bool().Draw(l.T, "grants "+name) {
-			g.Amounts = append(g.Amounts, store.Amount{Limit: name, Milli: rapid.Int64Range(1, 40).Draw(l.T, "tokens") * store.Milli})
+		if rapid.Bool().Draw(l.T, "amends "+name) {
+			am.Amounts = append(am.Amounts, store.Amount{Limit: name, Milli: rapid.Int64Range(1, 40).Draw(l.T, "tokens") * store.Milli})
 		}
 	}
 	isFresh = true
@@ -79,16 +80,16 @@ func (l *ledger) drawGrant(g *plan.Grant) (images []*store.Image, w *plan.Wanted
 	return images, w, isFresh
 }
 
-// A lawGrant is what a reset gives a shard's quota in a period.
-type lawGrant struct {
+// A resetGain is what a reset gives a shard's quota in a period.
+type resetGain struct {
 	period lawPeriod
 	milli  int64
 }
 
-// checkGrant checks that each image after a grant is as it was worked out, that resets of
+// checkAmendment checks that each image after an amendment is as it was worked out, that resets of
 // quotas are counted, and that a quota got a whole top-up.
-func (l *ledger) checkGrant(g *plan.Grant, images []*store.Image, refills []*store.Refill, given []int64, was map[string]int64) {
-	for k, a := range g.Amounts {
+func (l *ledger) checkAmendment(am *plan.Amendment, images []*store.Image, refills []*store.Refill, given []int64, was map[string]int64) {
+	for k, a := range am.Amounts {
 		var topped int64
 		isQuota := false
 		for i, img := range images {
@@ -97,13 +98,13 @@ func (l *ledger) checkGrant(g *plan.Grant, images []*store.Image, refills []*sto
 			if !ok {
 				continue
 			}
-			if planned, _ := plan.AfterRefill(refills[i]).Limit(a.Limit); (planned.Granted == nil) != (s.Granted == nil) || s.Granted != nil && *planned.Granted != *s.Granted {
-				l.Fatalf("%s of shard %d is granted %+v, want %+v", a.Limit, img.Shard, s.Granted, planned.Granted)
+			if planned, _ := plan.AfterRefill(refills[i]).Limit(a.Limit); planned.Granted() != s.Granted() {
+				l.Fatalf("%s of shard %d is granted %+v, want %+v", a.Limit, img.Shard, s.Granted(), planned.Granted())
 			}
 			if s.Tokens > capacity(after, &s) && s.Renewal == nil {
 				l.Fatalf("%s of shard %d has %d of %d", a.Limit, img.Shard, s.Tokens, capacity(after, &s))
 			}
-			if counts := l.resetsOf(); s.Renewal != nil && g.Resets && counts[key(img, a.Limit)] <= was[key(img, a.Limit)] {
+			if counts := l.resetsOf(); s.Renewal != nil && am.Resets && counts[key(img, a.Limit)] <= was[key(img, a.Limit)] {
 				if _, had := img.Limit(a.Limit); had {
 					l.Fatalf("a reset of %s of shard %d was not counted", a.Limit, img.Shard)
 				}
@@ -111,10 +112,10 @@ func (l *ledger) checkGrant(g *plan.Grant, images []*store.Image, refills []*sto
 			isQuota = isQuota || s.Renewal != nil
 			topped += changeOf(refills[i], a.Limit).TopUp
 		}
-		if isQuota && !g.Resets && (topped != a.Milli || given[k] != a.Milli/store.Milli) {
+		if isQuota && !am.Resets && (topped != a.Milli || given[k] != a.Milli/store.Milli) {
 			l.Fatalf("%s got %d of %d, and %d were told", a.Limit, topped, a.Milli, given[k])
 		}
-		if !g.Resets && given[k] > a.Milli/store.Milli {
+		if !am.Resets && given[k] > a.Milli/store.Milli {
 			l.Fatalf("%s got %d tokens instead of %d", a.Limit, given[k], a.Milli)
 		}
 	}

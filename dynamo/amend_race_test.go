@@ -63,7 +63,7 @@ func toEdge(w *testbed.World) {
 
 // Others write between the plan of a top-up or a reset and its transaction. Their tokens are
 // neither lost nor there twice.
-func TestGrantsRace(t *testing.T) {
+func TestAmendmentsRace(t *testing.T) {
 	type balances struct{ rate, rpd int64 }
 	take := func(w *testbed.World) {
 		w.Serve(w.Limiter, testbed.AskAll("user", testbed.Tokens{"rate": 2, "rpd": 3}))
@@ -101,12 +101,12 @@ func TestGrantsRace(t *testing.T) {
 		for _, op := range []string{"top-up", "reset"} {
 			t.Run(name+" and a "+op, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := granting(t)
+					w := amending(t)
 					if c.before != nil {
 						c.before(w)
 					}
 					s, want := between(w, 1, func() { c.during(w) }), c.topped
-					var got dynamo.Grant
+					var got dynamo.Amended
 					var err error
 					if op == "top-up" {
 						got, err = s.TopUpBucket(t.Context(), topUpOf("k", map[string]int64{"rpd": 500, "rate": 4}))
@@ -126,7 +126,7 @@ func TestGrantsRace(t *testing.T) {
 	}
 }
 
-func must(_ dynamo.Grant, err error) {
+func must(_ dynamo.Amended, err error) {
 	if err != nil {
 		panic(err)
 	}
@@ -135,14 +135,14 @@ func must(_ dynamo.Grant, err error) {
 // Two operators with the same key: one of them acts, and both are told the same.
 func TestTwoCallsWithOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		amounts := map[string]int64{"rpd": 500}
 		s := between(w, 1, func() {
 			got, err := w.Open(dynamo.Options{API: w.Meter}).TopUpBucket(t.Context(), topUpOf("k", amounts))
-			granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: amounts})
+			amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: amounts})
 		})
 		got, err := s.TopUpBucket(t.Context(), topUpOf("k", amounts))
-		granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: amounts, Repeated: true})
+		amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: amounts, Repeated: true})
 		holds(t, w, 50, 560)
 		fixture.WantActions(t, w.Store, "user", audit.BucketToppedUp)
 		s = between(w, 1, func() { must(w.Open(dynamo.Options{API: w.Meter}).ResetBucket(t.Context(), resetOf("l"))) })
@@ -154,9 +154,9 @@ func TestTwoCallsWithOneKey(t *testing.T) {
 }
 
 // If an answer is lost, a call with the key tells what was done.
-func TestLostAnswersOfGrants(t *testing.T) {
+func TestLostAnswersOfAmendments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		var slot faults.Slot
 		s := w.OpenOn(faults.Wrap(w.Meter, faults.On(slot.Apply, faults.TransactWriteItems)))
 		amounts := map[string]int64{"rpd": 500}
@@ -166,16 +166,16 @@ func TestLostAnswersOfGrants(t *testing.T) {
 		}
 		slot.Set(nil)
 		got, err := s.TopUpBucket(t.Context(), topUpOf("k", amounts))
-		granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: amounts, Repeated: true})
+		amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: amounts, Repeated: true})
 		holds(t, w, 50, 560)
 		fixture.WantActions(t, w.Store, "user", audit.BucketToppedUp)
 	})
 }
 
 // A caller that leaves, or a process that ends, leaves all done or nothing.
-func TestAnInterruptedGrant(t *testing.T) {
+func TestAnInterruptedAmendment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		double(w)
 		ctx, cancel := context.WithCancel(t.Context())
 		s := w.OpenOn(faults.Wrap(w.Meter, faults.On(faults.Before(func(*faults.Call) error {
@@ -195,9 +195,9 @@ func TestAnInterruptedGrant(t *testing.T) {
 }
 
 // Others that come first each time make it give up after four attempts, with nothing done.
-func TestAGrantGivesUp(t *testing.T) {
+func TestAnAmendmentGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		tries := 0
 		s := between(w, 100, func() {
 			tries++
@@ -217,7 +217,7 @@ func TestAGrantGivesUp(t *testing.T) {
 // A credit planned before a reset finds no more room than the reset left.
 func TestACreditAndAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		must(w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 50})))
 		time.Sleep(1100 * time.Millisecond)
 		lease := w.Lease(w.Limiter, testbed.Ask("user", "rpd", 110))
@@ -230,7 +230,7 @@ func TestACreditAndAReset(t *testing.T) {
 // Another process notices a top-up, although it remembers that a quota is empty until its period ends.
 func TestARefusalDoesNotOutliveATopUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		w.Serve(w.Limiter, testbed.Ask("user", "rpd", 60))
 		refused := w.Take(w.Limiter, testbed.Ask("user", "rpd", 1))
 		if refused == nil || refused.RetryAfter() < time.Hour {
@@ -263,9 +263,9 @@ func TestARefusalDoesNotOutliveATopUp(t *testing.T) {
 
 // Two shards that hold the same share would both be made full. Such a set is mended first: a peer has
 // made shard 0 again, which does not know that there are two.
-func TestAGrantMendsTheShardsFirst(t *testing.T) {
+func TestAnAmendmentMendsTheShardsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		double(w)
 		w.Must(forgetsShards(w.Context(), w.Meter, w.Store, "user", testbed.Resource))
 		if _, err := w.Store.ResetBucket(t.Context(), resetOf("")); err != nil {
@@ -288,7 +288,7 @@ func TestAGrantMendsTheShardsFirst(t *testing.T) {
 // the top-up.
 func TestALooseSplitLeavesATopUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		seen := w.Images("user")[0]
 		if _, err := w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 15})); err != nil {
 			t.Fatal(err)
@@ -299,8 +299,8 @@ func TestALooseSplitLeavesATopUp(t *testing.T) {
 			t.Fatalf("split: %+v, %v", joint, err)
 		}
 		s, _ := w.Images("user")[0].Limit("rpd")
-		if s.Granted == nil || s.Granted.TopUp != 15*store.Milli {
-			t.Errorf("the shard was granted %+v", s.Granted)
+		if s.Granted().TopUp != 15*store.Milli {
+			t.Errorf("the shard was granted %+v", s.Granted())
 		}
 		holds(t, w, 50, 75)
 	})

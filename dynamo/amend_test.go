@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// granting is a table with a bucket that has used 10 of 60 rate and 40 of 100 rpd.
-func granting(t *testing.T) *testbed.World {
+// amending is a table with a bucket that has used 10 of 60 rate and 40 of 100 rpd.
+func amending(t *testing.T) *testbed.World {
 	t.Helper()
 	w := testbed.New(t, testbed.Options{Remote: true})
 	w.System(limiter.PerDay("rate", 60), limiter.Quota("rpd", 100, calendar("day")))
@@ -28,7 +28,7 @@ func granting(t *testing.T) *testbed.World {
 	return w
 }
 
-// resetOf and topUpOf are grants to the bucket.
+// resetOf and topUpOf are amendments to the bucket.
 func resetOf(key string, limits ...string) dynamo.Reset {
 	return dynamo.Reset{Entity: "user", Resource: testbed.Resource, Limits: limits, Cause: dynamo.Cause{Key: key}}
 }
@@ -45,7 +45,7 @@ func holds(t *testing.T, w *testbed.World, rate, rpd int64) {
 	}
 }
 
-func granted(t *testing.T, got dynamo.Grant, err error, want dynamo.Grant) {
+func amended(t *testing.T, got dynamo.Amended, err error, want dynamo.Amended) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -76,16 +76,16 @@ func TestAResetFills(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := granting(t)
+				w := amending(t)
 				before := w.Images("user")[0]
 				r := resetOf("", c.limits...)
 				r.DryRun = true
 				got, err := w.Store.ResetBucket(t.Context(), r)
-				granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: c.want})
+				amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: c.want})
 				holds(t, w, 50, 60)
 				r.DryRun, r.Reason = false, "they asked"
 				got, err = w.Store.ResetBucket(t.Context(), r)
-				granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: c.want})
+				amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: c.want})
 				holds(t, w, c.rate, c.rpd)
 				after := w.Images("user")[0]
 				if after.ValidUntil != before.ValidUntil {
@@ -108,12 +108,12 @@ func TestAResetFills(t *testing.T) {
 // A reset forgives a debt.
 func TestAResetForgives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		lease := w.Lease(w.Limiter, testbed.Ask("user", "rpd", 1))
 		w.Must(lease.Adjust("rpd", 1000))
 		w.Must(lease.Commit(t.Context()))
 		got, err := w.Store.ResetBucket(t.Context(), resetOf("", "rpd"))
-		granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: map[string]int64{"rpd": 1041}})
+		amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: map[string]int64{"rpd": 1041}})
 		holds(t, w, 50, 100)
 	})
 }
@@ -121,9 +121,9 @@ func TestAResetForgives(t *testing.T) {
 // A top-up adds to a quota until its period ends, and to a rate what it lacks.
 func TestATopUpAdds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		got, err := w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 500, "rate": 30}))
-		granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: map[string]int64{"rpd": 500, "rate": 10}})
+		amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: map[string]int64{"rpd": 500, "rate": 10}})
 		holds(t, w, 60, 560)
 		time.Sleep(1100 * time.Millisecond) // the limiter trusts its image for so long
 		w.Serve(w.Limiter, testbed.Ask("user", "rpd", 560))
@@ -138,19 +138,19 @@ func TestATopUpAdds(t *testing.T) {
 // A reset takes a top-up away.
 func TestAResetEndsATopUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		_, err := w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 500}))
 		w.Must(err)
 		got, err := w.Store.ResetBucket(t.Context(), resetOf("", "rpd"))
-		granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: map[string]int64{"rpd": -460}})
+		amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: map[string]int64{"rpd": -460}})
 		holds(t, w, 50, 100)
 	})
 }
 
 // A bucket of most shards: a quota is divided by shares, a rate by what each shard lacks.
-func TestGrantsToMostShards(t *testing.T) {
+func TestAmendmentsToMostShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		for range 5 {
 			double(w)
 		}
@@ -160,8 +160,8 @@ func TestGrantsToMostShards(t *testing.T) {
 		}
 		holds(t, w, 50+got.Amounts["rate"], 560)
 		for _, img := range w.Images("user") {
-			if s, _ := img.Limit("rpd"); s.Granted == nil || s.Granted.TopUp < 15_000 {
-				t.Errorf("shard %d got %+v", img.Shard, s.Granted)
+			if s, _ := img.Limit("rpd"); s.Granted().TopUp < 15_000 {
+				t.Errorf("shard %d got %+v", img.Shard, s.Granted())
 			}
 		}
 		time.Sleep(1100 * time.Millisecond) // the limiter trusts its images for so long
@@ -176,17 +176,17 @@ func TestGrantsToMostShards(t *testing.T) {
 // A key acts once. A call for something else with the same key is told what was done.
 func TestAKeyActsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		amounts := map[string]int64{"rpd": 500, "rate": 30}
-		want := dynamo.Grant{Shards: 1, Amounts: map[string]int64{"rpd": 500, "rate": 10}}
+		want := dynamo.Amended{Shards: 1, Amounts: map[string]int64{"rpd": 500, "rate": 10}}
 		got, err := w.Store.TopUpBucket(t.Context(), topUpOf("order-7", amounts))
-		granted(t, got, err, want)
+		amended(t, got, err, want)
 		want.Repeated = true
 		for _, dryRun := range []bool{false, true} {
 			again := topUpOf("order-7", amounts)
 			again.DryRun = dryRun
 			got, err = w.Open(dynamo.Options{}).TopUpBucket(t.Context(), again)
-			granted(t, got, err, want)
+			amended(t, got, err, want)
 		}
 		holds(t, w, 60, 560)
 		used := (*dynamo.KeyUsedError)(nil)
@@ -206,7 +206,7 @@ func TestAKeyActsOnce(t *testing.T) {
 // A record belongs to one life of an entity; one of an entity without a record belongs to all.
 func TestAKeyOfEachLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		_, ns := w.Store.Namespace()
 		acts := func(what string, want bool) {
 			t.Helper()
@@ -231,10 +231,10 @@ func TestAKeyOfEachLife(t *testing.T) {
 	})
 }
 
-// A grant that cannot be carried out says why, and leaves no event.
-func TestGrantsThatAreRefused(t *testing.T) {
+// An amendment that cannot be carried out says why, and leaves no event.
+func TestAmendmentsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		w.System(limiter.PerDay("rate", 60), limiter.Quota("rpd", 100, calendar("day")))
 		of := func(entity string) error {
 			_, err := w.Store.ResetBucket(t.Context(), dynamo.Reset{Entity: entity, Resource: testbed.Resource})
@@ -286,7 +286,7 @@ func TestGrantsThatAreRefused(t *testing.T) {
 // More than an item can say is refused before it is written.
 func TestTopUpsHaveABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		most := map[string]int64{"rpd": store.MaxTokens}
 		_, err := w.Store.TopUpBucket(t.Context(), topUpOf("", most))
 		w.Must(err)
@@ -303,9 +303,9 @@ func TestTopUpsHaveABound(t *testing.T) {
 
 // A disabled bucket gets its tokens, and stays disabled. A feature that nobody here can
 // evaluate is left alone.
-func TestGrantsToBucketsOfAPeer(t *testing.T) {
+func TestAmendmentsToBucketsOfAPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		_, ns := w.Store.Namespace()
 		key := schema.BucketKey(ns, w.Images("user")[0].Bucket)
 		item := fixture.Get(t, w.Engine, key)
@@ -327,15 +327,15 @@ func TestGrantsToBucketsOfAPeer(t *testing.T) {
 }
 
 // A reset fills to what is configured now, also limits that the bucket does not have yet.
-func TestGrantsRepair(t *testing.T) {
+func TestAmendmentsRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		w.System(limiter.PerDay("rate", 600), limiter.Quota("rpd", 200, calendar("day")), limiter.Quota("rpy", 10, calendar("year")))
 		got, err := w.Store.ResetBucket(t.Context(), resetOf("", "rate"))
-		granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: map[string]int64{"rate": 550}})
+		amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: map[string]int64{"rate": 550}})
 		holds(t, w, 600, 160)
 		got, err = w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 1, "rpy": 5}))
-		granted(t, got, err, dynamo.Grant{Shards: 1, Amounts: map[string]int64{"rpd": 1, "rpy": 5}})
+		amended(t, got, err, dynamo.Amended{Shards: 1, Amounts: map[string]int64{"rpd": 1, "rpy": 5}})
 		holds(t, w, 600, 161)
 		if held := w.Balance("user", "rpy"); held != 15 {
 			t.Errorf("rpy holds %d", held)
@@ -346,16 +346,17 @@ func TestGrantsRepair(t *testing.T) {
 // An aggregator that would take top-ups away is named. Otherwise older clients are refused from then on.
 func TestTopUpsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := granting(t)
+		w := amending(t)
 		record := func(lambda string) {
 			fixture.Put(t, w.Engine, schema.EncodeVersion(schema.Version{Schema: dynamo.SchemaVersion, ClientMin: "0.15.0", Lambda: lambda, Updated: time.Now()}))
 		}
 		record("0.16.2") // without spread index keys, as the Python package has it
 		old := w.Open(dynamo.Options{})
-		if _, err := old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 1})); !errors.Is(err, store.ErrIncompatible) || !strings.Contains(err.Error(), "0.16.2") {
+		_, err := old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 1}))
+		if wrong := (*dynamo.VersionError)(nil); !errors.As(err, &wrong) || !errors.Is(err, store.ErrIncompatible) || wrong.Version != "0.16.2" || wrong.Least != "0.17.0" {
 			t.Errorf("an old aggregator: %v", err)
 		}
-		_, err := old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rate": 1}))
+		_, err = old.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rate": 1}))
 		w.Must(err)
 		_, err = old.ResetBucket(t.Context(), resetOf("", "rate"))
 		w.Must(err)

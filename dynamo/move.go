@@ -1,0 +1,223 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Move gives an entity another parent.
+type Move struct {
+	Parent string // "" is none
+	// Reason is as that of a [Cause].
+	Reason string
+}
+
+// mostAncestors is how many ancestors a new parent may have, as for the peer.
+const mostAncestors = 32
+
+// SetParent gives an entity another parent, or none, with its audit event, and makes the
+// entity's buckets follow before it returns. Whether the entity cascades is not changed: see
+// [Store.SetCascade]. Moving to the parent that the entity has writes no event, but searches
+// the buckets again.
+//
+// What was taken stays taken from the old parent, and is returned to it. The next write of any
+// client to a bucket of the entity meets the new parent, so a client takes from the old one at
+// most what it has under way, and returns it. Until then a limiter that has refused the entity
+// because the old parent was empty refuses from memory, for a second at most; because it was
+// disabled, within [limiter.Options.ConfigTTL].
+//
+// It fails with [store.ErrNotFound] if the entity or the parent has no record, and with
+// [store.ErrNestedCascade] as [Store.CreateEntity] does. If the entity is the parent, or one of
+// its ancestors, or the parent has more than 32 ancestors, the error is a
+// [*store.ValidationError] for "parent".
+//
+// SetParent finds the buckets twice, a second apart, so that buckets made meanwhile are found
+// (ADR 049). progress, if not nil, is called after each bucket, by one goroutine at a time. If
+// SetParent fails half-way, the error is a [store.IncompleteError], and repeating the call
+// completes it.
+func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress func(Switched)) (Switched, error) {
+	if err := to.Check(entity); err != nil {
+		return Switched{}, err
+	}
+	op := "move " + entity
+	if err := s.require(ctx, gateMoves); err != nil {
+		return Switched{}, err
+	}
+	all := store.ConfigKey{Entity: entity, Resource: store.DefaultResource}
+	err := s.move(ctx, op, entity, to)
+	s.changed(all) // a limiter on this store has read the old parent with the configuration
+	if err != nil {
+		return Switched{}, err
+	}
+	return s.markAll(ctx, all, true, s.followOwner, Switched{}, progress)
+}
+
+// Check reports why an entity cannot be moved, as far as that is known without asking.
+func (to Move) Check(entity string) error {
+	if err := store.CheckEntity(entity); err != nil {
+		return err
+	}
+	if to.Parent != "" {
+		if err := checkParent(entity, to.Parent); err != nil {
+			return err
+		}
+	}
+	return checkReason(to.Reason)
+}
+
+// checkParent reports why a name cannot be that of an entity's parent.
+func checkParent(entity, parent string) error {
+	if err := store.CheckEntity(parent); err != nil {
+		return err
+	}
+	if parent == entity {
+		return &store.ValidationError{Field: "parent", Value: parent, Reason: "an entity cannot be its own parent"}
+	}
+	return nil
+}
+
+// move changes an entity's record, in one transaction with the event:
+//
+//	UPDATE  the record                  if it is as read: SET parent_id, pgen + 1; SET or REMOVE
+//	                                    the keys of the index
+//	check   the parent, and each of     it is as read: parent_id, cascade, or that there is none
+//	        its ancestors
+//
+// Two moves that would make a circle together exclude each other: each changes a record that the
+// other one checks. A cascade over two levels is left to one race: the children are read before
+// the transaction, and a child that begins to cascade to the entity in between changes nothing of
+// its record.
+func (s *Store) move(ctx context.Context, op, entity string, to Move) error {
+	for range conn.AdminAttempts {
+		it, err := s.conn.GetItem(ctx, op, schema.MetaKey(s.ns, entity))
+		if err != nil {
+			return err
+		}
+		if it == nil {
+			return &store.NotFoundError{Kind: "entity", Name: entity, Hint: "only an entity that was created has a parent"}
+		}
+		e, err := schema.DecodeEntity(it)
+		if err != nil || e.Parent == to.Parent {
+			return err
+		}
+		from := e.Parent
+		e.Parent, e.Generation = to.Parent, e.Generation+1
+		checks, err := s.line(ctx, op, e)
+		if err != nil {
+			return err
+		}
+		event, err := s.auditPut(ctx, &schema.AuditEvent{
+			Action: audit.EntityParentChanged, Entity: entity, Details: schema.MoveDetails(from, e.Parent, e.Generation, to.Reason),
+		})
+		if err != nil {
+			return err
+		}
+		writes := append([]types.TransactWriteItem{{Update: s.parentUpdate(e, it)}, event}, checks...)
+		err = s.conn.Transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+		if _, lost := conn.ConditionFailed(err); !lost {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: others move it or its parent: %w: try again", op, store.ErrConflict)
+}
+
+// parentUpdate gives the record of an entity its parent, if it is still the one seen.
+func (s *Store) parentUpdate(e *store.Entity, seen item) *types.Update {
+	condition, names, values := asSeen(seen, schema.ParentID, schema.PGen, schema.PInc, schema.Cascade)
+	whole := schema.EncodeEntity(s.ns, e)
+	var set, remove []string
+	for i, attr := range []string{schema.ParentID, schema.PGen, schema.GSI1PK, schema.GSI1SK} {
+		n := strconv.Itoa(i)
+		names["#n"+n] = attr
+		if whole[attr] == nil {
+			remove = append(remove, "#n"+n)
+			continue
+		}
+		set = append(set, "#n"+n+" = :n"+n)
+		values[":n"+n] = whole[attr]
+	}
+	update := "SET " + strings.Join(set, ", ")
+	if len(remove) > 0 {
+		update += " REMOVE " + strings.Join(remove, ", ")
+	}
+	return &types.Update{
+		TableName: s.conn.Table, Key: schema.MetaKey(s.ns, e.ID).Item(), UpdateExpression: &update,
+		ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}
+}
+
+// asSeen is the condition that an item exists, and that attributes are as they were seen.
+func asSeen(seen item, attrs ...string) (condition string, names map[string]string, values item) {
+	terms, names, values := []string{"attribute_exists(PK)"}, map[string]string{}, item{}
+	for i, attr := range attrs {
+		n := strconv.Itoa(i)
+		names["#a"+n] = attr
+		if seen[attr] == nil {
+			terms = append(terms, "attribute_not_exists(#a"+n+")")
+			continue
+		}
+		terms = append(terms, "#a"+n+" = :a"+n)
+		values[":a"+n] = seen[attr]
+	}
+	return strings.Join(terms, " AND "), names, values
+}
+
+// line reads the line of an entity's new parent, from the parent on. It fails if the entity
+// cannot have that parent. The checks are that nothing of this changes.
+func (s *Store) line(ctx context.Context, op string, e *store.Entity) (checks []types.TransactWriteItem, err error) {
+	invalid := func(reason string) error {
+		return &store.ValidationError{Field: "parent", Value: e.Parent, Reason: reason}
+	}
+	if e.Cascade && e.Parent != "" {
+		if err := s.checkChildren(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	for id := e.Parent; id != ""; {
+		switch {
+		case id == e.ID:
+			return nil, invalid(e.ID + " is an ancestor of it, so the two would be a circle: move the parent first")
+		case len(checks) > mostAncestors:
+			return nil, invalid("it has more than " + strconv.Itoa(mostAncestors) + " ancestors: give a parent nearer to the top")
+		}
+		key := schema.MetaKey(s.ns, id)
+		it, err := s.conn.GetItem(ctx, op, key)
+		if err != nil {
+			return nil, err
+		}
+		check := &types.ConditionCheck{TableName: s.conn.Table, Key: key.Item(), ConditionExpression: aws.String("attribute_not_exists(PK)")}
+		isParent := len(checks) == 0
+		checks = append(checks, types.TransactWriteItem{ConditionCheck: check})
+		if it == nil {
+			if isParent {
+				return nil, &store.NotFoundError{Kind: "entity", Name: id, Hint: "create the parent first"}
+			}
+			break // an ancestor that was deleted is the last one
+		}
+		of, err := schema.DecodeEntity(it)
+		switch {
+		case err != nil:
+			return nil, err
+		case isParent && e.Cascade && of.Cascade && of.Parent != "":
+			return nil, &store.NestedCascadeError{Child: e.ID, Entity: of.ID, Parent: of.Parent}
+		}
+		condition, names, values := asSeen(it, schema.ParentID, schema.Cascade)
+		check.ConditionExpression, check.ExpressionAttributeNames = &condition, names
+		if len(values) > 0 {
+			check.ExpressionAttributeValues = values
+		}
+		id = of.Parent
+	}
+	return checks, nil
+}

@@ -1,0 +1,111 @@
+package dynamo
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Cascade is what an operator decides at the level of an entity or a resource: whether an
+// acquire from an entity also takes from its parent.
+type Cascade struct {
+	// Policy lets the level's buckets cascade with [store.Yes], and not with [store.No],
+	// whatever the levels after this one and the entity's record say. [store.Inherit] removes
+	// the policy. An entity without a parent never cascades.
+	Policy store.Policy
+	// Reason is as that of a [Cause].
+	Reason string
+}
+
+// SetCascade sets or removes the cascade policy of an entity's level or a resource's, with its
+// audit event, and makes the buckets below follow before it returns. The first of these levels
+// that has a policy decides: the entity's for the resource, the entity's for
+// [store.DefaultResource], the resource's. If none has, the entity's record does.
+//
+// A cascade is one level, whatever a policy says: nothing is taken from the parent's parent.
+//
+// It reaches buckets and clients as [Store.SetParent] does. What was taken stays where it was
+// taken, and is returned there.
+func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, progress func(Switched)) (Switched, error) {
+	if err := checkPolicy(k, to.Policy, "cascade policy"); err != nil {
+		return Switched{}, err
+	}
+	if err := checkReason(to.Reason); err != nil {
+		return Switched{}, err
+	}
+	const op = "set the cascade policy"
+	if err := s.require(ctx, gateCascade); err != nil {
+		return Switched{}, err
+	}
+	p := policy{
+		sets: store.Config{Cascade: to.Policy}, attrs: []string{schema.Cascade},
+		details: schema.CascadeDetails(to.Policy, to.Reason),
+	}
+	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
+		return s.sendLevels(ctx, op, s.levelPolicy(k, p, old))
+	})
+	if err != nil {
+		return Switched{}, err
+	}
+	return s.markAll(ctx, k, true, s.followOwner, Switched{}, progress)
+}
+
+// followOwner makes a bucket follow its entity's record, and the cascade policies that hold
+// for it.
+func (s *Store) followOwner(ctx context.Context, b store.Bucket) marked {
+	return follow(ctx, s, b, trait[store.Owner]{read: s.owner, of: (*store.Image).Owner, mark: s.stampOwner})
+}
+
+// owner reads what a bucket is to copy of its entity's record.
+func (s *Store) owner(ctx context.Context, b store.Bucket) (store.Owner, error) {
+	loaded, err := s.levelsOf(ctx, b, b.Entity)
+	if err != nil {
+		return store.Owner{}, err
+	}
+	var of store.Cascades
+	for i, c := range loaded.Configs {
+		if c != nil {
+			of[i] = c.Cascade
+		}
+	}
+	return of.Owner(loaded.Entity), nil
+}
+
+// stampOwner copies an owner to an item, whatever else it holds, unless the item has a newer one
+// (ADR 049):
+//
+//	SET     cascade, parent_id, pgen, pinc; or
+//	REMOVE  what the owner lacks
+//	if      there is an item, and its pinc is another, or its pgen is not higher
+//
+// It moves no rf: a refill that sets the owner requires the one seen, and so does the birth of
+// a shard, which copies it. Takes and credits are free to land in between.
+func (s *Store) stampOwner(ctx context.Context, op string, b store.Bucket, o store.Owner) error {
+	names := map[string]string{"#cascade": schema.Cascade, "#parent": schema.ParentID, "#pgen": schema.PGen, "#pinc": schema.PInc}
+	values := item{":cascade": schema.Bool(o.Cascade)}
+	set, remove, condition := []string{"#cascade = :cascade"}, []string(nil), "attribute_exists(PK)"
+	if o.Parent != "" {
+		set, values[":parent"] = append(set, "#parent = :parent"), schema.S(o.Parent)
+	} else {
+		remove = append(remove, "#parent")
+	}
+	if o.Incarnation != "" {
+		set, values[":pgen"], values[":pinc"] = append(set, "#pgen = :pgen", "#pinc = :pinc"), schema.N(o.Generation), schema.S(o.Incarnation)
+		condition += " AND (attribute_not_exists(#pinc) OR #pinc <> :pinc OR attribute_not_exists(#pgen) OR #pgen <= :pgen)"
+	} else {
+		remove = append(remove, "#pgen", "#pinc")
+	}
+	update := "SET " + strings.Join(set, ", ")
+	if len(remove) > 0 {
+		update += " REMOVE " + strings.Join(remove, ", ")
+	}
+	return s.sendMark(ctx, op, &dynamodb.UpdateItemInput{
+		Key: s.bucketKey(b), UpdateExpression: &update, ConditionExpression: aws.String(condition),
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	})
+}
