@@ -318,14 +318,14 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 }
 
 // describeSoft stamps a soft limit, if it still is one, or makes a limit hard. A repair follows
-// what levels say, whatever the limit was. A loose refill of too many soft limits takes nothing of
-// them, and cannot require them.
+// what levels say, whatever the limit was; a doubling, which names the owner too, does not. A
+// loose refill of too many soft limits takes nothing of them, and cannot require them.
 func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
 	was, _ := r.Seen.Limit(c.Limit)
 	switch {
 	case c.Kind == store.RemoveLimit:
 	case c.SoftUntil != 0:
-		if !isRepair(r) && (!r.Loose || countSoft(r) <= store.MaxSoftTake) {
+		if repairs := isRepair(r) && r.ShardCount == 0; !repairs && (!r.Loose || countSoft(r) <= store.MaxSoftTake) {
 			w.Require(l.Soft().Exists())
 		}
 		w.Set(l.Soft(), l.Number('k', c.SoftUntil))
