@@ -31,8 +31,9 @@ type sessionBook struct {
 	now    int64
 	known  []*store.Image // of the item, oldest first; the last one is as stored
 	wanted plan.Wanted
-	leases []store.Amount
-	// net is what the session under way has admitted, less what was returned to it.	//
+	leases []sessionLease
+	// net is what the session under way has admitted, less what was returned to it.
+	//
 	// Invariant: the session lacks at least that of being full. Otherwise tokens were there twice.
 	net int64
 	// moves says that the write under way may end a session before its end: a reset, a healed
@@ -40,6 +41,12 @@ type sessionBook struct {
 	moves bool
 	// earliest is the first instant at which the next session may begin, by the clock of a writer.
 	earliest int64
+}
+
+// A sessionLease is what was taken, and when the session began that it was taken of.
+type sessionLease struct {
+	store.Amount
+	opened int64
 }
 
 // P11 for sessions, at each write: a session admits what it says, however writers race with its begin and its
@@ -188,7 +195,7 @@ func (b *sessionBook) admitted(img *store.Image, amounts []store.Amount) {
 		}
 		b.net += a.Milli
 		a.Until = plan.PeriodEnd(img, "a")
-		b.leases = append(b.leases, a)
+		b.leases = append(b.leases, sessionLease{a, s.Opened()})
 	}
 	b.hold()
 }
@@ -210,21 +217,22 @@ func (b *sessionBook) giveBack() bool {
 		return false
 	}
 	k := rapid.IntRange(0, len(b.leases)-1).Draw(b.T, "lease")
-	back := b.leases[k]
-	if s, _ := b.last().Limit("a"); s.Renewal == nil {
+	lease := b.leases[k]
+	was, _ := b.last().Limit("a")
+	if was.Renewal == nil {
 		return false
 	}
-	back.Milli = -rapid.Int64Range(1, back.Milli).Draw(b.T, "returned")
-	was, _ := b.last().Limit("a")
+	back := lease.Amount
+	back.Milli = -rapid.Int64Range(1, lease.Milli).Draw(b.T, "returned")
 	img, ok := b.adjust([]store.Amount{back})
 	if !ok {
 		return false
 	}
-	if is, _ := img.Limit("a"); is.Opened() != was.Opened() || is.Opened() == store.NoSession || plan.PeriodEnd(img, "a") != back.Until {
-		if plan.IsSession(is.Renewal) && is.Opened() == was.Opened() && is.Tokens > was.Tokens && is.Opened() != store.NoSession {
-			b.Fatalf("a credit of the session until %d reached that until %d", back.Until, plan.PeriodEnd(img, "a"))
+	is, _ := img.Limit("a")
+	if is.Opened() > store.NoSession && is.Opened() == was.Opened() && is.Tokens > was.Tokens {
+		if is.Opened() != lease.opened {
+			b.Fatalf("a credit of the session that began at %d reached that of %d", lease.opened, is.Opened())
 		}
-	} else {
 		b.net += back.Milli
 	}
 	if b.leases[k].Milli += back.Milli; b.leases[k].Milli == 0 {
