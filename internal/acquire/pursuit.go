@@ -181,8 +181,11 @@ func (p *pursuit) carry(ctx context.Context, next plan.Step) (done bool, err err
 		return true, nil
 	case plan.Disabled:
 		return true, p.disabled(c.Terms.Configured)
-	case plan.Unsupported: // it cannot tell whether the item has what the claim names, or a session waits for a merge
-		return true, unsupported(c.Bucket, cmp.Or(p.img.Features, c.Terms.Configured.Features, store.Quota))
+	case plan.Unsupported: // it cannot tell whether the item has what the claim names, or the shards wait to be merged
+		if w := c.Terms.Target; w != nil && w.NeedsMerge(p.img.ShardCount) {
+			return true, &store.ShardsError{Entity: c.Entity, Resource: c.Resource, Shards: p.img.ShardCount}
+		}
+		return true, unsupported(c.Bucket, cmp.Or(p.img.Features, c.Terms.Configured.Features))
 	case plan.OtherZone:
 		return true, c.Terms.Target.OtherZone(p.img)
 	case plan.Done:

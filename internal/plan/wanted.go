@@ -93,6 +93,12 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner()
 }
 
+// NeedsMerge reports whether a bucket of so many shards must be merged before it can be as wanted:
+// it is to have a session, which shards would have to begin together (ADR 051).
+func (w *Wanted) NeedsMerge(shards int) bool {
+	return shards > 1 && w.IsEvaluable() && hasSession(w.Limits)
+}
+
 // hasSession reports whether a limit is a session.
 func hasSession(limits []store.Limit) bool {
 	return slices.ContainsFunc(limits, func(l store.Limit) bool { return IsSession(l.Renews) })

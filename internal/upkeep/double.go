@@ -97,10 +97,17 @@ func (d *Driver) doubleFirst(ctx context.Context, acct *memory.Account, b store.
 	return err
 }
 
-// MendNow carries out mending that was begun in the background; nobody waits for it.
-func (d *Driver) MendNow(ctx context.Context, acct *memory.Account, b store.Bucket) {
+// MendNow carries out mending that was begun in the background, or unites the shards; nobody waits
+// for it.
+func (d *Driver) MendNow(ctx context.Context, acct *memory.Account, b store.Bucket, unites bool) {
 	defer acct.EndReshaping()
-	if _, err := d.Mend(ctx, acct, b, nil); err != nil {
+	var err error
+	if unites {
+		err = d.Unite(ctx, acct, b)
+	} else {
+		_, err = d.Mend(ctx, acct, b, nil)
+	}
+	if err != nil {
 		d.Logger.WarnContext(ctx, "shards of a bucket were not mended", "entity", b.Entity, "resource", b.Resource, "error", err)
 	}
 }
