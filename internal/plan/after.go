@@ -15,7 +15,7 @@ func ImageOf(n *store.Create) *store.Image {
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,
-		Disabled: n.Disabled, DisabledUntil: n.DisabledUntil,
+		Disabled: n.Disabled, Bypassed: n.Bypassed, MarkedUntil: n.MarkedUntil,
 		Writes: stateOf(&n.Writes),
 	}
 	for i := range n.Limits {
@@ -43,7 +43,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 			s.SetExtra(store.Extra{SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
-			if a.Limit == s.Name {
+			if a.Limit == s.Name && !i.Bypassed {
 				s.Tokens -= a.Milli
 			}
 		}
@@ -69,7 +69,7 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 		if behind != nil {
 			tokens += behind[i]
 		}
-		if s.Renewal != nil || s.IsSoft() {
+		if s.Renewal != nil || !MustSuffice(img, &s) {
 			continue // nothing is taken ahead of a quota, and nobody waits for a soft limit
 		}
 		if ms, ok := ShareOf(img, &s).Wait(tokens+1, img.RefilledAt, max(now, img.RefilledAt), 1); ok {
@@ -94,7 +94,10 @@ func AfterRefill(r *store.Refill) *store.Image {
 		img.HasValidUntil, img.ValidUntil = r.Validity.Until != 0, r.Validity.Until
 	}
 	if r.Enables {
-		img.Disabled, img.DisabledUntil = false, 0
+		img.Disabled, img.MarkedUntil = false, 0
+	}
+	if r.Bypass.Change && !img.Disabled {
+		img.Bypassed, img.MarkedUntil = r.Bypass.Until != 0, r.Bypass.Until
 	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation

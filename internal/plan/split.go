@@ -36,6 +36,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	donor := &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: at, Loose: loose, ShardCount: count,
 		Owner:   &owner, // which the shard born gets, so it must still be the one seen
+		Bypass:  store.Stamp{Change: true, Until: bypassOf(img)},
 		Writes:  pressingWrite(img),
 		Changes: make([]store.Change, 0, len(img.Limits)),
 	}
@@ -46,7 +47,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		Create: store.Create{
 			Bucket: store.Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: now, RefilledAt: at, ShardCount: count,
 			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: owner,
-			Disabled: img.Disabled, DisabledUntil: img.DisabledUntil,
+			Disabled: img.Disabled, Bypassed: img.Bypassed, MarkedUntil: img.MarkedUntil,
 		},
 		Donor: donor, Sibling: img.Shard,
 	}

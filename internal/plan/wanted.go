@@ -67,12 +67,12 @@ func Find(limits []store.Limit, name string) *store.Limit {
 	return nil
 }
 
-// Differs reports whether an item needs a repair to become what is wanted. An item or
-// configuration that this version cannot evaluate needs none.
-func (w *Wanted) Differs(img *store.Image) bool { return w.DiffersWith(w.Limits, img) }
+// Differs reports whether an item needs a repair at an instant to become what is wanted. An item
+// or configuration that this version cannot evaluate needs none.
+func (w *Wanted) Differs(img *store.Image, now int64) bool { return w.DiffersWith(w.Limits, img, now) }
 
 // DiffersWith is differs for other wanted limits.
-func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
+func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image, now int64) bool {
 	if len(limits) == 0 || !w.IsEvaluable() || !img.IsEvaluable() {
 		return false
 	}
@@ -89,7 +89,7 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 			found++
 		}
 	}
-	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner()
+	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner() || w.differsInBypass(img, now)
 }
 
 // OtherZone is the error of a repair that gives an item calendars of one time zone and leaves it those of
