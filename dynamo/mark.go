@@ -246,7 +246,9 @@ func (s *Store) levelsOf(ctx context.Context, b store.Bucket, entity string) (*s
 func (s *Store) followSwitches(ctx context.Context, b store.Bucket) marked {
 	return follow(ctx, s, b, trait[store.Disabling]{
 		read: s.disabling, mark: s.mark,
-		has: func(img *store.Image, is store.Disabling) bool { return isMarked(img, is, s.conn.Clock.Now().UnixMilli()) },
+		has: func(img *store.Image, is store.Disabling) bool {
+			return isMarked(img, is, s.conn.Clock.Now().UnixMilli())
+		},
 	})
 }
 
