@@ -90,7 +90,7 @@ type statusJSON struct {
 	Requested     int64    `json:"requested"`
 	Exceeded      bool     `json:"exceeded"`
 	Soft          bool     `json:"soft"`
-	Bypassed      bool     `json:"bypassed"`
+	Bypassed      bool     `json:"bypassed,omitempty"`
 	RetrySeconds  *float64 `json:"retry_after_seconds"`
 	RetryMillis   *int64   `json:"retry_after_ms"`
 	ResetsAt      *int64   `json:"resets_at_ms,omitempty"`

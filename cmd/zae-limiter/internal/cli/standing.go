@@ -50,7 +50,7 @@ type standingView struct {
 	Resource      string                `json:"resource"`
 	Level         limiter.Level         `json:"level"`
 	Disabled      bool                  `json:"disabled"`                 // an operator has switched the resource off for the entity
-	Bypassed      bool                  `json:"bypassed"`                 // an operator has lifted the limits: everything is admitted, and counted
+	Bypassed      bool                  `json:"bypassed,omitempty"`       // an operator has lifted the limits: everything is admitted, and counted
 	DisabledBy    *limiter.Level        `json:"disabled_by,omitempty"`    // level that does one of both; none if only the bucket says so
 	SwitchEndsAt  *time.Time            `json:"switch_ends_at,omitempty"` // when that ends by itself
 	Shards        int                   `json:"shards"`

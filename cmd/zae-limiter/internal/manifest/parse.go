@@ -144,6 +144,8 @@ func (r *reader) level(p place) (l Level) {
 			switch {
 			case p.Node.Value == bypass:
 				l.Disabled.Policy = store.Bypass
+			case p.Node.Tag == "!!str":
+				r.Find(p, "give true or false or bypass, not %s", p.Describe())
 			case r.Bool(p):
 				l.Disabled.Policy = store.Yes
 			default:

@@ -145,8 +145,8 @@ type SwitchResult struct {
 	Resource string `json:"resource,omitempty"`
 	// Disabled is true or false as the level has it; null if the next level decides.
 	Disabled *bool      `json:"disabled"`
-	Bypassed bool       `json:"bypassed"`       // the level admits everything, and only counts it
-	EndsAt   *time.Time `json:"switch_ends_at"` // when that ends by itself; null if it does not
+	Bypassed bool       `json:"bypassed,omitempty"` // the level admits everything, and only counts it
+	EndsAt   *time.Time `json:"switch_ends_at"`     // when that ends by itself; null if it does not
 	// Buckets count those that follow.
 	Buckets  FollowingBuckets `json:"buckets"`
 	Repeated bool             `json:"repeated"` // an earlier call with the key set the switch, and this one only made the buckets follow
