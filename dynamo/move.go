@@ -30,7 +30,7 @@ const mostAncestors = 32
 // [Store.SetCascade]. Moving to the parent that the entity has writes no event, but searches
 // the buckets again.
 //
-// What was taken stays taken from the old parent, and is returned to it. The next write of any
+// Tokens taken stay taken from the old parent, and are returned to it. The next write of any
 // client to a bucket of the entity meets the new parent, so a client takes from the old one at
 // most what it has under way, and returns it. Until then a limiter that has refused the entity
 // because the old parent was empty refuses from memory, for a second at most; because it was

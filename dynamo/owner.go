@@ -27,8 +27,8 @@ type Cascade struct {
 //
 // A cascade is one level, whatever a policy says: nothing is taken from the parent's parent.
 //
-// It reaches buckets and clients as [Store.SetParent] does. What was taken stays where it was
-// taken, and is returned there.
+// It reaches buckets and clients as [Store.SetParent] does. Tokens taken stay where they were
+// taken, and are returned there.
 func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, progress func(Switched)) (Switched, error) {
 	if err := checkPolicy(k, to.Policy, "cascade policy"); err != nil {
 		return Switched{}, err

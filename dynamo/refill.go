@@ -346,8 +346,9 @@ func setCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *
 	}
 }
 
-// setCode sets the attribute of a limit's calendar to a code, or removes it if there is none. Where a peer
-// has written a default for all limits of an item, a limit without a calendar says so.
+// setCode sets the attribute of a limit's calendar to a code, or removes it if there is none.
+// Where a peer has written a default for all limits of an item, a limit without a calendar
+// says so.
 func setCode(w *expression.Write, attr expression.Attr, l expression.Limit, letter byte, code string, byDefault, was bool) {
 	switch {
 	case code != "":

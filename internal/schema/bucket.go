@@ -31,8 +31,8 @@ const (
 type limitScan struct {
 	store.LimitState
 	seen uint16
-	// renews is when the limit renews, and varies when it has other parameters, as the item has it for
-	// the limit alone; "" if it has nothing.
+	// renews is when the limit renews, and varies when it has other parameters, as the item
+	// has it for the limit alone; "" if it has nothing.
 	renews, varies string
 	// extra is what the item has. Its grant is for a quota.
 	extra store.Extra
@@ -416,8 +416,8 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	return true
 }
 
-// decodeSchedule reads when a limit has other parameters, if it does; false if this version cannot evaluate
-// that. It cannot for a quota.
+// decodeSchedule reads when a limit has other parameters, if it does; false if this version
+// cannot evaluate that. It cannot for a quota.
 func (s *BucketScan) decodeSchedule(l *limitScan) bool {
 	varies := cmp.Or(l.varies, s.varies)
 	if varies == "" || varies == NoSchedule {
@@ -439,8 +439,8 @@ func (v Scalar) code() string {
 	return v.Text
 }
 
-// EncodeSchedule is when a limit has other parameters, as items of buckets and of configuration have it: the
-// attributes sched and sched_tz.
+// EncodeSchedule is when a limit has other parameters, as items of buckets and of
+// configuration have it: the attributes sched and sched_tz.
 func EncodeSchedule(s *store.Schedule) (code, zone string) {
 	if s == nil {
 		return "", ""
