@@ -9,7 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// given plans an amendment on one shard: its change of the limit, and the balance that follows if nobody else writes.
+// given plans an amendment on one shard: its change of the limit, and the balance that
+// follows if nobody else writes.
 func given(t *testing.T, am *plan.Amendment, img *store.Image, w *plan.Wanted, now int64) (r *store.Refill, tokens, is int64) {
 	t.Helper()
 	refills, given, err := am.Over([]*store.Image{img}, w, now, 7)
@@ -19,7 +20,8 @@ func given(t *testing.T, am *plan.Amendment, img *store.Image, w *plan.Wanted, n
 	return refills[0], given[0], img.Limits[0].Tokens + refills[0].Changes[0].Earned
 }
 
-// A reset makes a limit as full, and a top-up fills it as far, as the parameters say that are in force at the new stamp.
+// A reset makes a limit as full, and a top-up fills it as far, as the parameters say that are
+// in force at the new stamp.
 func TestAnAmendmentGoesByTheParametersInForce(t *testing.T) {
 	t.Parallel()
 	const hour = 3_600_000
@@ -66,8 +68,9 @@ func TestAnAmendmentGoesByTheParametersInForce(t *testing.T) {
 	}
 }
 
-// A reset after the end of a period makes a limit as full as what it is edited to says, also if that is no quota. The
-// balance is pinned: what others take meanwhile is of the earlier period.
+// A reset after the end of a period makes a limit as full as what it is edited to says, also
+// if that is no quota. The balance is pinned: what others take meanwhile is of the earlier
+// period.
 func TestAResetAfterAPeriodGoesByTheEdit(t *testing.T) {
 	t.Parallel()
 	month, err := store.ParseRenewal("month", "")

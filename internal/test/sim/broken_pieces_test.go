@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// ofCommand returns the writes of an operator's command and the record of its key; nil if a request is
-// something else.
+// ofCommand returns the writes of an operator's command and the record of its key; nil if a
+// request is something else.
 func ofCommand(request any) (writes []types.TransactWriteItem, record item) {
 	in, ok := request.(*dynamodb.TransactWriteItemsInput)
 	if !ok {
@@ -78,7 +78,8 @@ func (s keepsTopUps) Refill(ctx context.Context, r *store.Refill) (store.Outcome
 	return s.Store.Refill(ctx, &kept)
 }
 
-// untimely credits what limits with timetables would earn without them. cuts has it know their capacities.
+// untimely credits what limits with timetables would earn without them. cuts has it know
+// their capacities.
 type untimely struct {
 	limiter.Store
 
@@ -108,7 +109,8 @@ func (s untimely) Refill(ctx context.Context, r *store.Refill) (store.Outcome, e
 	return s.Store.Refill(ctx, &plain)
 }
 
-// TestLongBrokenPiecesAreSeen: each law about timetables, resets and top-ups fails when its subject is broken.
+// TestLongBrokenPiecesAreSeen: each law about timetables, resets and top-ups fails when its
+// subject is broken.
 func TestLongBrokenPiecesAreSeen(t *testing.T) {
 	t.Parallel()
 	varied := odds{varied: beforeEdge}

@@ -17,8 +17,8 @@ type flow struct {
 	reset    bool // parameters changed, or shards merged: the stamp may have moved by 1 ms for it
 	late     bool // the overflow since the stamp was not cut first
 	leaps    bool // the stamp moved far ahead
-	// stamped is the capacity of a limit with a timetable at the stamp that the write found, if that is
-	// later than any honest clock; otherwise 0.
+	// stamped is the capacity of a limit with a timetable at the stamp that the write found,
+	// if that is later than any honest clock; otherwise 0.
 	stamped int64
 	// granted is the number of the operator's act that gives a capacity once more: adding
 	// the limit again, or deleting the bucket. 0 is none.
@@ -127,15 +127,15 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 //
 //	admitted − returned ≤ capacity + rate·(T + s) + what operators gave
 //
-// capacity and rate are the largest in force meanwhile. Of a limit that nobody edits, capacity is
-// the one in force when the interval begins, and the rate is integrated. But a balance is of the piece of its stamp:
-// while a stamp is far ahead, its capacity holds, and the client with that clock earns by the rate there.
-// s is the largest difference
-// between any two clocks of the run, plus the millisecond to which clocks are cut, plus
-// [lateness] if one of the takes used an old stamp. The grid may round up by less than a
-// millitoken once per change of parameters, on each shard, and for each shard that is
-// born. Each stamp that a clock moved far ahead may cost one capacity. Each act of an
-// operator that grants a capacity anew adds one.
+// capacity and rate are the largest in force meanwhile. Of a limit that nobody edits,
+// capacity is the one in force when the interval begins, and the rate is integrated. But a
+// balance is of the piece of its stamp: while a stamp is far ahead, its capacity holds, and
+// the client with that clock earns by the rate there. s is the largest difference between any
+// two clocks of the run, plus the millisecond to which clocks are cut, plus [lateness] if one
+// of the takes used an old stamp. The grid may round up by less than a millitoken once per
+// change of parameters, on each shard, and for each shard that is born. Each stamp that a
+// clock moved far ahead may cost one capacity. Each act of an operator that grants a capacity
+// anew adds one.
 func (c *checker) intervals(id bucketID, name string, flows []flow) {
 	skew := c.spread() + time.Millisecond
 	for _, first := range flows {
@@ -209,11 +209,12 @@ func (fs forms) with(l level) forms {
 	return append(fs, l)
 }
 
-// An interval is one in which admissions are bounded, in milliseconds. It begins within the slack after from.
+// An interval is one in which admissions are bounded, in milliseconds. It begins within the
+// slack after from.
 type interval struct {
 	from, lasts, slack int64
-	// stamped is the largest capacity at a stamp that was far ahead when the interval began. shift is how far
-	// ahead clocks were that moved stamps; 0 if none did.
+	// stamped is the largest capacity at a stamp that was far ahead when the interval began.
+	// shift is how far ahead clocks were that moved stamps; 0 if none did.
 	stamped, shift int64
 	more, grids    int64 // how often a capacity is given once more, and a millitoken for each piece
 }

@@ -115,16 +115,17 @@ func (p *play) exact(c *client, id bucketID, r *rand.Rand) {
 	}
 }
 
-// longest is the longest wait that is exact in any case: one that passes more than a thousand pieces of a
-// timetable, of which two are an hour, is not.
+// longest is the longest wait that is exact in any case: one that passes more than a thousand
+// pieces of a timetable, of which two are an hour, is not.
 const longest = 500 * time.Hour
 
-// turnsLooked is how many turns of timetables a wait passes at least, after the longest of its limits', if the
-// limits never have the request at the same time by then.
+// turnsLooked is how many turns of timetables a wait passes at least, after the longest of
+// its limits', if the limits never have the request at the same time by then.
 const turnsLooked = 32
 
-// isTogether reports whether a refused request is held within the turns at which its wait looks, so that the wait is
-// exact. Each limit may hold its part in turn, and all of them never:
+// isTogether reports whether a refused request is held within the turns at which its wait
+// looks, so that the wait is exact. Each limit may hold its part in turn, and all of them
+// never:
 //
 //	key-a    rpm x0.3 in minutes 0 to 29
 //	project  rpm has 2 in minutes 30 to 59

@@ -59,8 +59,8 @@ func (c *checker) refusedForAReason(k *call) {
 	c.violate(promise, k.end, &id, "%s, and all the time everything asked for was there", k)
 }
 
-// awaitsPiece reports whether a refusal says that a bucket that does not exist would hold less than was asked,
-// until another piece of a timetable.
+// awaitsPiece reports whether a refusal says that a bucket that does not exist would hold
+// less than was asked, until another piece of a timetable.
 func (c *checker) awaitsPiece(k *call, st limiter.Status) bool {
 	key := bucketKey{st.Entity, st.Resource}
 	return st.Exceeded && len(c.timetables) > 0 && st.Requested >= st.Limit.Capacity && len(c.stocks(key, st.Limit.Name, k.start, k.end)) == 0
@@ -190,9 +190,10 @@ func (c *checker) waits(k *call, e *limiter.ExceededError) {
 	}
 }
 
-// largest is the most that a limit ever holds, in millitokens. Limits that are quoted the same may differ in that by
-// what they hold at other times: it is from the least to the most of those that the bucket had, or was to have, since a
-// time to live before the call. It is not known if an operator topped the limit up, or if there is no bucket.
+// largest is the most that a limit ever holds, in millitokens. Limits that are quoted the
+// same may differ in that by what they hold at other times: it is from the least to the most
+// of those that the bucket had, or was to have, since a time to live before the call. It is
+// not known if an operator topped the limit up, or if there is no bucket.
 func (c *checker) largest(k *call, st limiter.Status) (least, most int64, known bool) {
 	key := bucketKey{st.Entity, st.Resource}
 	from := k.start - max(k.client.ttl, k.client.trust, 0) - storeTimeout

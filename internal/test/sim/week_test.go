@@ -12,8 +12,9 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 )
 
-// A week is one in which a caller always waits exactly as long as it is told, in a zone whose clocks change
-// meanwhile. Some of its limits are quotas, some follow timetables, and requests name several of them.
+// A week is one in which a caller always waits exactly as long as it is told, in a zone whose
+// clocks change meanwhile. Some of its limits are quotas, some follow timetables, and
+// requests name several of them.
 type week struct {
 	zone, day string // the day before the change
 	shards    int
@@ -26,8 +27,9 @@ var weeks = []week{
 	{"America/Sao_Paulo", "2000-02-26", 1},
 }
 
-// TestAWeekOfWaits is promise P4 over a week: at each refusal, the wait ends at the first millisecond at which the
-// shards hold the request, as the checker's own arithmetic finds minute by minute. Then the request is admitted.
+// TestAWeekOfWaits is promise P4 over a week: at each refusal, the wait ends at the first
+// millisecond at which the shards hold the request, as the checker's own arithmetic finds
+// minute by minute. Then the request is admitted.
 func TestAWeekOfWaits(t *testing.T) {
 	t.Parallel()
 	for _, w := range weeks {
@@ -122,9 +124,10 @@ func longestOf(e *limiter.ExceededError) (longest time.Duration) {
 	return longest
 }
 
-// earliest is the first millisecond from an instant on at which the shards of all buckets hold a request; the last one
-// if none before it is. Within a minute they only earn. A bucket that does not exist holds everything, and one without a
-// limit holds what it is asked of that.
+// earliest is the first millisecond from an instant on at which the shards of all buckets
+// hold a request; the last one if none before it is. Within a minute they only earn. A bucket
+// that does not exist holds everything, and one without a limit holds what it is asked of
+// that.
 func (w *world) earliest(keys []bucketKey, req limiter.Request, from, last int64) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +151,8 @@ func (w *world) earliest(keys []bucketKey, req limiter.Request, from, last int64
 	return last
 }
 
-// holdsLocked is what the shards of a bucket hold of a limit at an instant; false if the bucket has none.
+// holdsLocked is what the shards of a bucket hold of a limit at an instant; false if the
+// bucket has none.
 func (w *world) holdsLocked(key bucketKey, name string, at int64) (sum int64, ok bool) {
 	for i := range mostShards {
 		id := key.shard(i)
