@@ -93,8 +93,8 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner()
 }
 
-// NeedsMerge reports whether a bucket of so many shards must be merged before it can be as wanted:
-// it is to have a session, which shards would have to begin together (ADR 051).
+// NeedsMerge reports whether a bucket of so many shards must be merged before it can be as
+// wanted: it is to have a session, which shards would have to begin together (ADR 051).
 func (w *Wanted) NeedsMerge(shards int) bool {
 	return shards > 1 && w.IsEvaluable() && hasSession(w.Limits)
 }
@@ -104,9 +104,9 @@ func hasSession(limits []store.Limit) bool {
 	return slices.ContainsFunc(limits, func(l store.Limit) bool { return IsSession(l.Renews) })
 }
 
-// OtherZone is the error of a repair that gives an item calendars of one time zone and leaves it those of
-// another: an item has one zone, so the repair would move the edges of those that it leaves. nil if
-// the repair does not do that. Only limits that come with requests can.
+// OtherZone is the error of a repair that gives an item calendars of one time zone and leaves
+// it those of another: an item has one zone, so the repair would move the edges of those that
+// it leaves. nil if the repair does not do that. Only limits that come with requests can.
 func (w *Wanted) OtherZone(img *store.Image) error {
 	for i := range img.Limits {
 		s := &img.Limits[i]
