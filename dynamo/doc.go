@@ -12,7 +12,8 @@
 //	Take     ADD tk, tc, wcu             if wcu and tk suffice, or instead of tk the stamp of a soft limit
 //	                                     has not passed; no tk has overflowed; cp, ra, rp, vu, shard_count
 //	                                     are as seen, where the caller knows them; rf is not before an
-//	                                     instant, if given; not expired (ttl), lapsed (vu) or disabled
+//	                                     instant, if given; not expired (ttl), lapsed (vu) or disabled.
+//	                                     Under bypass: ADD tc, wcu, if bypass is after now
 //	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu, shard_count and disabled are as seen, and tk
 //	         rsched, sched, soft,        lies within bounds that lose no accrual. Loose: rf is not after
 //	         shard_count, cascade,       the new one, instead of as seen. Full bucket: rf is old enough
@@ -39,8 +40,9 @@
 //	usage:        REMOVE do              if dh and do are as the stream showed them
 //	Forget
 //	SetSwitch    SET disabled,           if there is an item
-//	             disabled_until; or
-//	             REMOVE both
+//	             disabled_until, or
+//	             bypass; REMOVE the
+//	             others
 //	SetParent,   SET cascade, parent_id, if there is an item, and its pinc is another one, or its pgen is
 //	SetCascade   pgen, pinc; or REMOVE   not higher
 //	DeleteEntity                         deletes it
@@ -125,6 +127,7 @@
 //	SetCascade,
 //	a soft limit
 //
-// Attributes of a bucket item that no line names (bypass, quota windows) belong to peers.
-// They are never written, except that removing a limit removes all its attributes.
+// Refills set soft and bypass, too, under the conditions of ADR 050 and ADR 052. Attributes of
+// a bucket item that no line names (quota windows) belong to peers. They are never written,
+// except that removing a limit removes all its attributes.
 package dynamo

@@ -21,6 +21,7 @@ var (
 	gateTopUps  = gate{"top-ups of quotas", "0.17.0", "take away what a quota was topped up by"}
 	gateCascade = gate{"cascade policies", "0.16.0", "give shards that it makes the entity's own setting"}
 	gateMoves   = gate{"moves to another parent", "0.17.0", "take the former parent for the present one"}
+	gateBypass  = gate{"bypasses", "0.17.0", "not stamp the shards that it makes"}
 	gateSoft    = gate{"soft limits", "0.17.0", "not stamp the shards that it makes"}
 	gateSession = gate{"sessions", "0.15.0", "write buckets without knowing their sessions"}
 )

@@ -97,7 +97,7 @@ var ErrKeyUsed = errors.New("idempotency key used for another change")
 type KeyUsedError struct {
 	Key              string
 	Entity, Resource string
-	Operation        string           // "reset", "top-up", "disable", "enable" or "clear"
+	Operation        string           // "reset", "top-up", "disable", "enable", "bypass" or "clear"
 	Amounts          map[string]int64 // whole tokens that limits got
 	Until            time.Time        // until then the key is kept, at least
 }
@@ -110,7 +110,7 @@ func (e *KeyUsedError) Error() string {
 	}
 	what := fmt.Sprintf("for a %s of %s of %s, which changed %s", e.Operation, e.Resource, e.Entity, cmp.Or(strings.Join(amounts, ", "), "nothing"))
 	switch e.Operation {
-	case schema.OperationDisable, schema.OperationEnable, schema.OperationClear:
+	case schema.OperationDisable, schema.OperationEnable, schema.OperationBypass, schema.OperationClear:
 		what = "to " + e.Operation + " " + store.ConfigKey{Entity: e.Entity, Resource: e.Resource}.String()
 	}
 	return fmt.Sprintf("the idempotency key %q was used %s: nothing is changed now: give another key for another change", e.Key, what)

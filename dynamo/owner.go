@@ -30,7 +30,7 @@ type Cascade struct {
 // It reaches buckets and clients as [Store.SetParent] does. Tokens taken stay where they were
 // taken, and are returned there.
 func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, progress func(Switched)) (Switched, error) {
-	if err := checkPolicy(k, to.Policy, "cascade policy"); err != nil {
+	if err := checkPolicy(k, to.Policy, store.No, "cascade policy"); err != nil {
 		return Switched{}, err
 	}
 	if err := checkReason(to.Reason); err != nil {
@@ -56,7 +56,7 @@ func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, p
 // followOwner makes a bucket follow its entity's record, and the cascade policies that hold
 // for it.
 func (s *Store) followOwner(ctx context.Context, b store.Bucket) marked {
-	return follow(ctx, s, b, trait[store.Owner]{read: s.owner, of: (*store.Image).Owner, mark: s.stampOwner})
+	return follow(ctx, s, b, trait[store.Owner]{read: s.owner, has: func(img *store.Image, is store.Owner) bool { return img.Owner() == is }, mark: s.stampOwner})
 }
 
 // owner reads what a bucket is to copy of its entity's record.

@@ -20,16 +20,20 @@ type policy struct {
 	details schema.Item  // of the event
 }
 
-// checkPolicy reports why a level cannot have a policy of a kind.
-func checkPolicy(k store.ConfigKey, p store.Policy, kind string) error {
+// checkPolicy reports why a level cannot have a policy of a kind, whose values end with last.
+func checkPolicy(k store.ConfigKey, p, last store.Policy, kind string) error {
 	if err := checkLevel(k); err != nil {
 		return err
 	}
 	switch {
 	case k == store.ConfigKey{}:
 		return &store.ValidationError{Field: "level", Value: k.String(), Reason: "give an entity or a resource: the system has no " + kind}
-	case p > store.No:
-		return &store.ValidationError{Field: "policy", Value: strconv.Itoa(int(p)), Reason: "give store.Yes, store.No or store.Inherit"}
+	case p > last:
+		reason := "give store.Yes, store.No or store.Inherit"
+		if last == store.Bypass {
+			reason = "give store.Yes, store.No, store.Bypass or store.Inherit"
+		}
+		return &store.ValidationError{Field: "policy", Value: strconv.Itoa(int(p)), Reason: reason}
 	}
 	return nil
 }

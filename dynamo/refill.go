@@ -19,12 +19,13 @@ import (
 //	SET    rf; ttl; vu; cp, ra, rp, rsched, rsa, sched of changed limits; sched_tz; new limits whole;
 //	       ws and wa of sessions that begin or have ended;
 //	       the owner; shard_count; gc of quotas that get another share, and their tu if an
-//	       operator tops them up; soft of soft limits
-//	REMOVE disabled, disabled_until; vu, ttl, removed limits whole; soft of limits that become
-//	       hard; tu of quotas that get another share; rsched, sched, gc, tu, rsa, ws, wa of
-//	       limits that follow no such calendar any more
+//	       operator tops them up; soft of soft limits; bypass
+//	REMOVE disabled, disabled_until; bypass; vu, ttl, removed limits whole; soft of limits that
+//	       become hard; tu of quotas that get another share; rsched, sched, gc, tu, rsa, ws, wa
+//	       of limits that follow no such calendar any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
+//	       bypass as seen, if the refill changes or keeps it;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity; soft limits are soft
 //
@@ -157,16 +158,17 @@ func describeItem(w *expression.Write, r *store.Refill) {
 	case r.Enables:
 		w.Remove(expression.Disabled)
 		w.Remove(expression.DisabledUntil)
-		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
-	case r.Seen.Disabled && r.Seen.DisabledUntil != 0:
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.MarkedUntil)))
+	case r.Seen.Disabled && r.Seen.MarkedUntil != 0:
 		w.Require(expression.Disabled.Exists())
-		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.MarkedUntil)))
 	case r.Seen.Disabled:
 		w.Require(expression.Disabled.Exists())
 		w.Require(expression.DisabledUntil.Absent())
 	default:
 		w.Require(expression.Disabled.Absent())
 	}
+	describeBypass(w, r)
 	requireValidity(w, r.Seen)
 	switch {
 	case r.Validity.Until != 0:
@@ -183,6 +185,27 @@ func describeItem(w *expression.Write, r *store.Refill) {
 		w.Set(expression.TTL, w.Number(":ttl", r.Expiry.At))
 	case r.Expiry.Change:
 		w.Remove(expression.TTL)
+	}
+}
+
+// describeBypass states what a refill makes of the item's bypass, if that is still as seen.
+func describeBypass(w *expression.Write, r *store.Refill) {
+	seen := r.Seen
+	switch {
+	case !r.Bypass.Change:
+		return
+	case !seen.Bypassed:
+		w.Require(expression.Bypass.Absent())
+	case seen.MarkedUntil < 0: // it is no instant
+		w.Require(expression.Bypass.Exists())
+	default:
+		w.Require(expression.Bypass.Equals(w.Number(":bypassed", seen.MarkedUntil)))
+	}
+	switch {
+	case r.Bypass.Until > 0 && (!seen.Bypassed || r.Bypass.Until != seen.MarkedUntil):
+		w.Set(expression.Bypass, w.Number(":bypass", r.Bypass.Until))
+	case r.Bypass.Until == 0 && seen.Bypassed:
+		w.Remove(expression.Bypass)
 	}
 }
 

@@ -186,7 +186,7 @@ func (v *rota) refill() bool {
 
 func (v *rota) repair() bool {
 	img := v.any()
-	if !v.wanted.Differs(img) {
+	if !v.wanted.Differs(img, v.now) {
 		return false
 	}
 	d := &plan.Debit{Bucket: img.Bucket, Pressing: true, Repair: &v.wanted}

@@ -28,11 +28,13 @@ type Image struct {
 	// RenewsByDefault and VariesByDefault say that limits of the item renew, or follow a schedule,
 	// which do not say so themselves. Only a peer writes that.
 	RenewsByDefault, VariesByDefault bool
-	// Disabled is an operator's switch: no tokens may be acquired. DisabledUntil is when
-	// it ends, 0 if never. The item keeps both until a write removes them: see
-	// [Refill.Enables].
-	Disabled      bool
-	DisabledUntil int64
+	// Disabled and Bypassed are what an operator's switch has made of the item, one of them at
+	// most. Disabled: no tokens may be acquired until MarkedUntil, 0 for ever. Bypassed:
+	// MarkedUntil is a stamp (ADR 052). Until then amounts are counted, whatever the balances,
+	// which they do not move. A stamp that is no instant reads as -1, which has passed. The item
+	// keeps both until a write removes them: see [Refill.Enables] and [Refill.Bypass].
+	Disabled, Bypassed bool
+	MarkedUntil        int64
 	// Hour is the hour that is open in the item's diary, in hours since the Unix epoch; 0 if
 	// the item has no diary. Diary is what the next [Turn] has to keep, nil if nothing.
 	Diary *Diary

@@ -135,13 +135,21 @@ type Amount struct {
 	Milli int64 // millitokens
 	// Until is, for a credit of a quota, the end of the period in which the amount was
 	// debited. The credit does not reach the balance of another period. 0 is of no quota.
+	// [NoBalance] is of no balance: the amount is only counted as consumed.
 	Until int64
 }
+
+// NoBalance is, as the end of a period, that an amount moves no balance: the bucket is bypassed,
+// or was when the amount was debited (ADR 052).
+const NoBalance = -1
 
 // A Take debits every amount, and one token of the hidden write limit. It requires that
 // the bucket exists and is not expired, lapsed or disabled. The bucket must hold all
 // amounts, and no balance may be above its debit's AtMost. An amount of 0 only requires
 // that the limit exists.
+//
+// If debits are of [NoBalance], the item must be bypassed until later than Now. Nothing is
+// then required of balances, of parameters, or of ValidUntil.
 type Take struct {
 	Bucket
 	Now    int64
@@ -190,7 +198,7 @@ type NamedParams struct {
 }
 
 // A Refill accrues, debits and repairs a bucket in one write. It requires that the
-// stamp, ValidUntil, the number of shards, Disabled and DisabledUntil are still those of Seen. A
+// stamp, ValidUntil, the number of shards, Disabled and its end are still those of Seen. A
 // refill repairs if it changes, adds or removes a limit, or restamps the owner. It then
 // also requires every limit's parameters and the owner of the image, because peers
 // change those without moving the stamp. A refill also debits the hidden write limit,
@@ -227,8 +235,9 @@ type Refill struct {
 	KeepsOwner bool
 	Turn       *Turn // as in [Take]
 	// Enables removes Disabled from the item. It requires that the item still has the
-	// DisabledUntil seen, which has passed.
+	// MarkedUntil seen, which has passed.
 	Enables bool
+	Bypass  Stamp
 }
 
 // A Change is what a [Refill] does to one limit. The balance changes by Earned less
@@ -289,6 +298,13 @@ type Validity struct {
 	Until  int64 // in milliseconds since the Unix epoch; 0 is never
 }
 
+// A Stamp is what a [Refill] makes of whether an item is bypassed. The zero Stamp leaves it alone.
+type Stamp struct {
+	// Change requires that the item is as seen: bypassed until the same instant, or not at all.
+	Change bool
+	Until  int64 // the stamp that the item gets or keeps; 0 is that it is not bypassed
+}
+
 // A Create makes a bucket item, if there is none.
 type Create struct {
 	Bucket
@@ -301,9 +317,9 @@ type Create struct {
 	Owner      Owner
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
 	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
-	// Disabled and DisabledUntil are as in [Image]. A shard has those of its sibling.
-	Disabled      bool
-	DisabledUntil int64
+	// Disabled, Bypassed and MarkedUntil are as in [Image]. A shard has those of its sibling.
+	Disabled, Bypassed bool
+	MarkedUntil        int64
 }
 
 // Stamp is the stamp of the item.

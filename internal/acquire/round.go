@@ -172,6 +172,7 @@ func (g *gathering) debitEach(ctx context.Context, admitted []*ticket, m memory.
 			after[slices.IndexFunc(after, func(img *store.Image) bool { return img.Shard == cr.p.img.Shard })] = cr.p.img
 			for _, t := range cr.callers {
 				t.Claim.tookFrom(cr.p.img)
+				t.Claim.counted = cr.p.c.counted
 			}
 		case errs[i] != nil && !process.IsTurnedAway(errs[i]):
 			failed = append(failed, cr.callers...)
@@ -255,7 +256,10 @@ func (g *gathering) debitAll(ctx context.Context, admitted []*ticket, m memory.M
 // one of the shards holds less than that.
 func (g *gathering) refillsFor(admitted []*ticket, m memory.Moment) (refills []*store.Refill, short bool) {
 	for _, img := range g.images {
-		part := plan.Debit{Bucket: img.Bucket, Pressing: true, Stamps: true, Amounts: allotted(admitted, img.Shard)}
+		part := plan.Debit{
+			Bucket: img.Bucket, Pressing: true, Stamps: true, Amounts: allotted(admitted, img.Shard),
+			Bypass: g.front.Claim.Terms.BypassStamp(m.Now),
+		}
 		if len(part.Amounts) == 0 {
 			continue
 		}
@@ -264,6 +268,11 @@ func (g *gathering) refillsFor(admitted []*ticket, m memory.Moment) (refills []*
 		if r == nil {
 			if r, _, short = part.Refill(img, m.Now, g.wr.Multiplier); short {
 				return nil, true
+			}
+		}
+		if r.Bypass.Until != 0 {
+			for _, t := range admitted {
+				t.Claim.countOn(img.Shard)
 			}
 		}
 		refills = append(refills, r)

@@ -67,7 +67,8 @@ func (wr *writer) repairShards(ctx context.Context, c *Claim, images []*store.Im
 		return err
 	}
 	c.adopt(w)
-	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.Terms.Target.Differs(img) })
+	now := wr.Now()
+	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.Terms.Target.Differs(img, now) })
 	errs := make([]error, len(images))
 	wr.AtOnce(len(images), func(i int) {
 		repair := &Claim{Bucket: images[i].Bucket, acct: c.acct, want: plan.Want{Fallback: c.want.Fallback}}
@@ -85,7 +86,8 @@ func (wr *writer) repairShards(ctx context.Context, c *Claim, images []*store.Im
 func (wr *writer) repairIfNeeded(ctx context.Context, c *Claim, images []*store.Image) (differ bool, err error) {
 	c.look(nil) // the claim may have taken other images as they are
 	c.adopt(c.acct.Wanted())
-	if c.Terms.Target == nil || !slices.ContainsFunc(images, c.Terms.Target.Differs) {
+	now := wr.Now()
+	if c.Terms.Target == nil || !slices.ContainsFunc(images, func(img *store.Image) bool { return c.Terms.Target.Differs(img, now) }) {
 		return false, nil
 	}
 	err = wr.repairShards(ctx, c, images)

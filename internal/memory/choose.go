@@ -88,12 +88,12 @@ func (a *Account) isShortLocked(terms *plan.Terms, i, n int, m Moment, trust tim
 	if like == nil {
 		like = a.newest
 	}
-	if like == nil || terms.Target == nil || terms.Target.Differs(like) {
+	if like == nil || terms.Target == nil || terms.Target.Differs(like, m.Now) {
 		return false
 	}
 	for _, amount := range terms.Amounts {
 		s, ok := like.Limit(amount.Limit)
-		if !ok || amount.Milli <= 0 || s.IsSoft() {
+		if !ok || amount.Milli <= 0 || !plan.MustSuffice(like, &s) {
 			continue
 		}
 		part := plan.Share(s.Params, i, n, m.Now)

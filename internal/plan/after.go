@@ -15,7 +15,7 @@ func ImageOf(n *store.Create) *store.Image {
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,
-		Disabled: n.Disabled, DisabledUntil: n.DisabledUntil,
+		Disabled: n.Disabled, Bypassed: n.Bypassed, MarkedUntil: n.MarkedUntil,
 		Writes: stateOf(&n.Writes),
 	}
 	for i := range n.Limits {
@@ -24,11 +24,15 @@ func ImageOf(n *store.Create) *store.Image {
 	return img
 }
 
-// DebitNew debits a new item, opens the sessions that the debit uses, and says until when the item is valid.
+// DebitNew debits a new item, opens the sessions that the debit uses, and says until when the
+// item is valid. A bypassed item only counts.
 func DebitNew(n *store.Create, amounts []store.Amount) {
 	for i := range n.Limits {
 		l := &n.Limits[i]
 		l.Consumed = AmountOf(amounts, l.Limit)
+		if n.Bypassed {
+			continue
+		}
 		l.Tokens -= l.Consumed
 		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now)
 	}
@@ -54,7 +58,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 			s.SetExtra(store.Extra{Opened: openedBy(s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
-			if a.Limit == s.Name {
+			if a.Limit == s.Name && !i.Bypassed {
 				s.Tokens -= a.Milli
 			}
 		}
@@ -80,7 +84,7 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 		if behind != nil {
 			tokens += behind[i]
 		}
-		if s.Renewal != nil || s.IsSoft() {
+		if s.Renewal != nil || !MustSuffice(img, &s) {
 			continue // nothing is taken ahead of a quota, and nobody waits for a soft limit
 		}
 		if ms, ok := ShareOf(img, &s).Wait(tokens+1, img.RefilledAt, max(now, img.RefilledAt), 1); ok {
@@ -105,7 +109,10 @@ func AfterRefill(r *store.Refill) *store.Image {
 		img.HasValidUntil, img.ValidUntil = r.Validity.Until != 0, r.Validity.Until
 	}
 	if r.Enables {
-		img.Disabled, img.DisabledUntil = false, 0
+		img.Disabled, img.MarkedUntil = false, 0
+	}
+	if r.Bypass.Change && !img.Disabled {
+		img.Bypassed, img.MarkedUntil = r.Bypass.Until != 0, r.Bypass.Until
 	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation

@@ -35,7 +35,7 @@ func (am *Amendment) Over(images []*store.Image, w *Wanted, now, multiplier int6
 	debits, stamps := make([]Debit, len(images)), make([]int64, len(images))
 	for i, img := range images {
 		debits[i] = Debit{Bucket: img.Bucket, Repair: w, Pressing: true, Amendment: &parts[i]}
-		stamps[i] = debits[i].stamp(img, debits[i].repairs(img), now)
+		stamps[i] = debits[i].stamp(img, debits[i].repairs(img, now), now)
 	}
 	given := make([]int64, len(am.Amounts))
 	for k, a := range am.Amounts {

@@ -32,6 +32,8 @@ type Debit struct {
 	// Stamps says that the limits which the item has as soft are to be soft. A refill then
 	// renews their stamps; otherwise it keeps them.
 	Stamps bool
+	// Bypass is the stamp that a refill gives an item which is bypassed; 0 keeps its stamp.
+	Bypass int64
 }
 
 // AheadOf is what a share of a limit may still have to earn of an amount, if it may take
@@ -48,7 +50,7 @@ func AheadOf(part bucket.Limit, amount, now, ahead int64) int64 {
 func EarnedTimes(img *store.Image, amounts []store.Amount, ms int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, a := range amounts {
-		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 && s.Renewal == nil && !s.IsSoft() {
+		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 && s.Renewal == nil && MustSuffice(img, &s) {
 			least = min(least, ShareOf(img, &s).At(img.RefilledAt).Earned(0, ms)/a.Milli)
 		}
 	}
@@ -64,8 +66,8 @@ func IsSlow(part bucket.Limit, amount, ahead int64) bool {
 }
 
 // repairs returns what the write also makes of an item; nil if the item needs no repair.
-func (d *Debit) repairs(img *store.Image) *Wanted {
-	if d.Repair == nil || !d.Repair.Differs(img) {
+func (d *Debit) repairs(img *store.Image, now int64) *Wanted {
+	if d.Repair == nil || !d.Repair.Differs(img, now) {
 		return nil
 	}
 	return d.Repair
@@ -77,9 +79,12 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 	if img.IsEvaluable() {
 		t.ShardCount = img.ShardCount
 	}
+	bypassed := IsBypassed(img, now)
 	for _, a := range d.Amounts {
 		debit := store.Debit{Amount: a}
-		if s, ok := img.Limit(a.Limit); ok {
+		if bypassed {
+			debit.Until = store.NoBalance
+		} else if s, ok := img.Limit(a.Limit); ok {
 			debit.Soft = s.IsSoft()
 			if debit.AtMost = CeilingOf(img, &s, now); img.IsEvaluable() {
 				debit.Params = s.Params
@@ -127,12 +132,17 @@ func (d *Debit) stamp(img *store.Image, repair *Wanted, now int64) int64 {
 // short says that the balances do not cover the amounts even so. wait, if not 0,
 // is how long until the hidden write limit has a token.
 func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill, wait time.Duration, short bool) {
-	repair := d.repairs(img)
+	repair := d.repairs(img, now)
 	at := d.stamp(img, repair, now)
+	bypass := d.bypass(img, repair, now)
+	amounts := d.Amounts
+	if bypass.Until != 0 {
+		amounts = Counted(amounts)
+	}
 	r = &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now),
-		RefilledAt: at,
-		Changes:    make([]store.Change, 0, len(img.Limits)+1),
+		RefilledAt: at, Bypass: bypass,
+		Changes: make([]store.Change, 0, len(img.Limits)+1),
 	}
 	r.Writes, wait = WritesChange(img, at, d.Settling || d.Pressing)
 	if IsFrozen(img, now) {
@@ -143,8 +153,8 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		ch := d.change(img, s, repair, at)
-		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && ch.SoftUntil == 0 && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s), ch.Debit, at, d.Ahead) < ch.Debit {
+		ch := d.change(img, s, amounts, repair, at)
+		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && ch.SoftUntil == 0 && !isCounted(amounts, s.Name) && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s), ch.Debit, at, d.Ahead) < ch.Debit {
 			short = true
 		}
 		r.Changes = append(r.Changes, ch)
@@ -152,7 +162,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	expires := img.ExpiresAt != 0
 	if repair != nil {
 		expires = repair.Expires
-		short = d.add(img, repair, r) || short
+		short = d.add(img, amounts, repair, r) || short
 		if repair.Owner != img.Owner() {
 			r.Owner = &repair.Owner
 		}
@@ -189,9 +199,9 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	return part, min(part.Capacity, old.At(now).Capacity), delta, clamped
 }
 
-// change is what the refill does to a limit of the item.
-func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, now int64) store.Change {
-	ch := store.Change{Limit: s.Name, Debit: AmountOf(d.Amounts, s.Name)}
+// change is what the refill does to a limit of the item, with the amounts of the debit.
+func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Amount, repair *Wanted, now int64) store.Change {
+	ch := store.Change{Limit: s.Name, Debit: AmountOf(amounts, s.Name)}
 	next, soft := s.Params, s.IsSoft()
 	if repair != nil {
 		switch l := repair.Find(s.Name); {
@@ -221,7 +231,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 		delta, clamped = capacity-s.Tokens, true
 	}
 	credit := max(0, -ch.Debit)
-	if isElsewhere(d.Amounts, img, s) {
+	if isElsewhere(amounts, img, s) {
 		delta -= credit
 	}
 	if room := capacity - s.Tokens - delta; credit > room {
@@ -229,7 +239,11 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	}
 	ch.Earned = delta
 	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
-	if (d.Settling || soft) && ch.Debit > 0 {
+	counted := ch.Debit > 0 && isCounted(amounts, s.Name)
+	switch {
+	case counted:
+		ch.Earned += ch.Debit
+	case (d.Settling || soft) && ch.Debit > 0:
 		// A debt ends at maxDebt: the part beyond it counts as consumed, but the item
 		// does not owe it.
 		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+MaxDebt))
@@ -241,15 +255,15 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 		ch.AtMost = s.Tokens
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
-	case ch.Debit > 0 && !d.Settling && !soft:
+	case ch.Debit > 0 && !counted && !d.Settling && !soft:
 		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
 	d.Amendment.amend(&ch, img, s, next, part, now)
 	return ch
 }
 
-// add gives the item the wanted limits that it lacks, full.
-func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bool) {
+// add gives the item the wanted limits that it lacks, full, less the amounts of the debit.
+func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r *store.Refill) (short bool) {
 	for _, l := range repair.Limits {
 		if _, ok := img.Limit(l.Name); ok {
 			continue
@@ -257,7 +271,10 @@ func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bo
 		ch := store.Change{
 			Limit: l.Name, Kind: store.AddLimit, Params: l.Params(),
 			Earned: Share(l.Params(), img.Shard, img.ShardCount, r.RefilledAt).Capacity,
-			Debit:  AmountOf(d.Amounts, l.Name),
+			Debit:  AmountOf(amounts, l.Name),
+		}
+		if isCounted(amounts, l.Name) {
+			ch.Earned += ch.Debit
 		}
 		if a := d.Amendment.of(l.Name); a != nil && l.Renews != nil && !d.Amendment.Resets {
 			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli

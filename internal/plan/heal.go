@@ -12,7 +12,7 @@ func NeedsHealing(img *store.Image, now int64) bool { return IsAhead(img, now) |
 
 // HasEnded reports whether the switch that disables an item has ended.
 func HasEnded(img *store.Image, now int64) bool {
-	return img.DisabledUntil != 0 && img.DisabledUntil <= now
+	return img.Disabled && img.MarkedUntil != 0 && img.MarkedUntil <= now
 }
 
 // Enabled is the write that removes from an item a switch which has ended, and does nothing

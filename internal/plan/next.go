@@ -73,7 +73,7 @@ func Next(s *Situation) Step {
 		}
 		return Step{Kind: Read}
 	}
-	mismatch := target != nil && target.Differs(img) && s.Terms.AsIs == nil
+	mismatch := target != nil && target.Differs(img, s.Now) && s.Terms.AsIs == nil
 	switch {
 	case img.Disabled && s.Fresh:
 		return Step{Kind: Disabled}
@@ -89,6 +89,9 @@ func Next(s *Situation) Step {
 		return Step{Kind: Done}
 	}
 	atStamp, lacks := s.TakeAtStamp(img, s.Fresh, s.Now), Lacks(img, s.Amounts)
+	if IsBypassed(img, s.Now) && !mismatch && !lacks && countsAsIs(img, s.Now) {
+		return s.take(nil)
+	}
 	if !mismatch && !lacks && (atStamp != nil || s.servedAsIs(img, s.Now)) {
 		return s.take(atStamp)
 	}

@@ -35,6 +35,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	donor := &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: at, Loose: loose, ShardCount: count,
 		KeepsOwner: true, // which the shard born gets
+		Bypass:     store.Stamp{Change: true, Until: bypassOf(img)},
 		Writes:     pressingWrite(img),
 		Changes:    make([]store.Change, 0, len(img.Limits)),
 	}
@@ -45,7 +46,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 		Create: store.Create{
 			Bucket: store.Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: now, RefilledAt: at, ShardCount: count,
 			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: img.Owner(),
-			Disabled: img.Disabled, DisabledUntil: img.DisabledUntil,
+			Disabled: img.Disabled, Bypassed: img.Bypassed, MarkedUntil: img.MarkedUntil,
 		},
 		Donor: donor, Sibling: img.Shard,
 	}

@@ -67,13 +67,13 @@ func Find(limits []store.Limit, name string) *store.Limit {
 	return nil
 }
 
-// Differs reports whether an item needs a repair to become what is wanted. An item or
-// configuration that this version cannot evaluate needs none. Nor does one of several shards that
-// is to get a session: it keeps its limits until its shards are merged.
-func (w *Wanted) Differs(img *store.Image) bool { return w.DiffersWith(w.Limits, img) }
+// Differs reports whether an item needs a repair at an instant to become what is wanted. An item
+// or configuration that this version cannot evaluate needs none. Nor does one of several shards
+// that is to get a session: it keeps its limits until its shards are merged.
+func (w *Wanted) Differs(img *store.Image, now int64) bool { return w.DiffersWith(w.Limits, img, now) }
 
 // DiffersWith is differs for other wanted limits.
-func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
+func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image, now int64) bool {
 	if len(limits) == 0 || !w.IsEvaluable() || !img.IsEvaluable() || img.ShardCount > 1 && hasSession(limits) {
 		return false
 	}
@@ -90,7 +90,7 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 			found++
 		}
 	}
-	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner()
+	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner() || w.differsInBypass(img, now)
 }
 
 // NeedsMerge reports whether a bucket of so many shards must be merged before it can be as

@@ -46,7 +46,7 @@ const (
 	Created    = "created"     // N, ms: when the item was made; unknown to the peer
 	ShardCount = "shard_count" // N
 	ValidUntil = "vu"          // N, ms
-	Bypass     = "bypass"      // N, ms: nothing is enforced until then
+	Bypass     = "bypass"      // N, ms: nothing is enforced until then; S, a value of Disabled on configuration
 	Sched      = "sched"       // S, also a field of a limit
 	RSched     = "rsched"      // S, also a field of a limit
 )

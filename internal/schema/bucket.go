@@ -136,6 +136,8 @@ type BucketScan struct {
 	hasRF bool
 	bad   string // an unreadable attribute of the item as a whole, the first by name
 	diary diaryScan
+	// bypass is the item's stamp, 0 if it has none.
+	bypass int64
 	// renews is when limits renew that do not say it themselves, and varies when they have other
 	// parameters. zone is that of all.
 	renews, varies, zone string
@@ -176,6 +178,8 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		s.varies = v.code()
 	case SchedTZ:
 		s.zone = v.str()
+	case Bypass:
+		s.bypass = v.stamp()
 	}
 	if !decodeBucketAttr(&s.img, attr, v) && (s.bad == "" || attr < s.bad) {
 		s.bad = attr
@@ -249,8 +253,8 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 	if img.Hour != 0 {
 		img.Diary = s.keep(&img, known)
 	}
-	if !img.Disabled {
-		img.DisabledUntil = 0 // a peer removes the switch alone
+	if !img.Disabled { // a peer removes the switch alone, without its end
+		img.Bypassed, img.MarkedUntil = s.bypass != 0, s.bypass
 	}
 	limits, damaged, reason := s.gather(&img, append(s.limits[:s.used], s.more...))
 	if reason != "" {
@@ -301,7 +305,7 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 		// Any value disables: writes are conditional on the attribute's absence.
 		img.Disabled = true
 	case DisabledUntil:
-		img.DisabledUntil, ok = v.integer()
+		img.MarkedUntil, ok = v.integer()
 		return ok
 	case Cascade:
 		img.Cascade = v.Kind == True
@@ -357,11 +361,18 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.extra.TopUp, ok = v.integer()
 		return ok && 0 <= l.extra.TopUp && l.extra.TopUp <= maxMilli
 	case FieldSoft:
-		if l.extra.SoftUntil, ok = v.integer(); !ok || l.extra.SoftUntil <= 0 {
-			l.extra.SoftUntil = -1 // it is there, and has passed: versions before the peer's release wrote true
-		}
+		l.extra.SoftUntil = v.stamp()
 	}
 	return true
+}
+
+// stamp reads an instant until which something holds. One that is none is there, and has passed: versions
+// before the peer's release wrote true.
+func (v Scalar) stamp() int64 {
+	if until, ok := v.integer(); ok && until > 0 {
+		return until
+	}
+	return -1
 }
 
 // gather returns the existing limits, by name. It fills in the hidden limit, which is not
@@ -531,8 +542,10 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	if c.Disabled {
 		item[Disabled] = Bool(true)
 	}
-	if c.DisabledUntil != 0 {
-		item[DisabledUntil] = N(c.DisabledUntil)
+	if c.Bypassed {
+		item[Bypass] = N(c.MarkedUntil)
+	} else if c.MarkedUntil != 0 {
+		item[DisabledUntil] = N(c.MarkedUntil)
 	}
 	putLimit(item, &c.Writes, c.ShardCount)
 	for i := range c.Limits {

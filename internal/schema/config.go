@@ -75,6 +75,8 @@ func putPolicy(item Item, attr string, p store.Policy) {
 		item[attr] = Bool(true)
 	case store.No:
 		item[attr] = Bool(false)
+	case store.Bypass:
+		item[attr] = S(Bypass)
 	case store.Inherit:
 	}
 }
@@ -281,7 +283,11 @@ func splitConfigAttr(attr string) (prefix, name, field string, ok bool) {
 // switchOf reads the switch of a level; false if its end cannot be read. A peer removes a switch
 // without its end.
 func switchOf(item Item) (s store.Switch, ok bool) {
-	if s.Policy = policy(item[Disabled]); s.Policy == store.Inherit || item[DisabledUntil] == nil {
+	s.Policy = policy(item[Disabled])
+	if v, isText := item[Disabled].(*types.AttributeValueMemberS); isText && v != nil && v.Value == Bypass {
+		s.Policy = store.Bypass
+	}
+	if s.Policy == store.Inherit || item[DisabledUntil] == nil {
 		return s, true
 	}
 	s.Until, ok = integer(item[DisabledUntil])
@@ -289,8 +295,7 @@ func switchOf(item Item) (s store.Switch, ok bool) {
 }
 
 // policy reads a policy. An absent one inherits from the next level, true is yes, and
-// anything else is an explicit no, as for the peer. "bypass" is a third value of the peer
-// that admits everything; here limits are still enforced.
+// anything else is an explicit no, as for the peer.
 func policy(v types.AttributeValue) store.Policy {
 	if v == nil {
 		return store.Inherit

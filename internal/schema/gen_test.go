@@ -114,6 +114,12 @@ func creates(t *rapid.T) *store.Create {
 	}
 	c.Writes.SoftUntil = 0 // the hidden limit is hard
 	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
+	switch rapid.IntRange(0, 2).Draw(t, "mark") {
+	case 1:
+		c.Disabled, c.MarkedUntil = true, rapid.Int64Range(0, math.MaxInt64).Draw(t, "until")
+	case 2: //nolint:mnd // the third kind
+		c.Bypassed, c.MarkedUntil = true, rapid.Int64Range(1, math.MaxInt64).Draw(t, "stamp of the bypass")
+	}
 	if rapid.Bool().Draw(t, "has parent") {
 		c.Owner.Parent = entities.Draw(t, "parent")
 	}
@@ -133,6 +139,7 @@ func image(c *store.Create) *store.Image {
 	}
 	img := &store.Image{
 		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Stamp(), CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: diary.HourOf(c.Now),
+		Disabled: c.Disabled, Bypassed: c.Bypassed, MarkedUntil: c.MarkedUntil,
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
 		ValidUntil: c.ValidUntil, HasValidUntil: c.ValidUntil != 0,
@@ -171,7 +178,7 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 		return c
 	}
 	policies := rapid.SampledFrom([]store.Policy{store.Inherit, store.Yes, store.No})
-	c.Disabled.Policy, c.Cascade = policies.Draw(t, "disabled"), policies.Draw(t, "cascade")
+	c.Disabled.Policy, c.Cascade = rapid.SampledFrom([]store.Policy{store.Inherit, store.Yes, store.No, store.Bypass}).Draw(t, "disabled"), policies.Draw(t, "cascade")
 	if c.Disabled.Policy != store.Inherit {
 		c.Disabled.Until = rapid.Int64Range(0, math.MaxInt64).Draw(t, "until")
 	}

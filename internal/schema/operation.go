@@ -26,6 +26,7 @@ const (
 	OperationTopUp   = "top_up"
 	OperationDisable = "disable"
 	OperationEnable  = "enable"
+	OperationBypass  = "bypass"
 	OperationClear   = "clear"
 )
 

@@ -87,7 +87,7 @@ func (d *Driver) configureAll(ctx context.Context, acct *memory.Account, images 
 	})
 	for i, img := range images {
 		if applied[i] {
-			written, differed = append(written, img.Shard), differed || w.Differs(img)
+			written, differed = append(written, img.Shard), differed || w.Differs(img, d.Now())
 		}
 	}
 	return differed, written, errors.Join(errs...)

@@ -19,6 +19,7 @@ const (
 	TTL
 	Disabled
 	DisabledUntil
+	Bypass
 	Cascade
 	Parent
 	ParentGeneration
@@ -43,6 +44,7 @@ var fixed = [...]struct{ alias, name string }{
 	TTL:              {"#ttl", schema.TTL},
 	Disabled:         {"#dis", schema.Disabled},
 	DisabledUntil:    {"#du", schema.DisabledUntil},
+	Bypass:           {"#by", schema.Bypass},
 	Cascade:          {"#cascade", schema.Cascade},
 	Parent:           {"#parent", schema.ParentID},
 	ParentGeneration: {"#pgen", schema.PGen},

@@ -38,6 +38,7 @@ var askingAWS = map[string]string{
 	"entity list":              "",
 	"entity list-resources":    "acme",
 	"entity clear":             "key-1 -y",
+	"entity bypass":            "key-1 -y",
 	"entity disable":           "key-1 -y",
 	"entity enable":            "key-1 -y",
 	"entity raise":             "acme --limit rpm:x2 --until 2h",

@@ -148,7 +148,7 @@ type entityDocument struct {
 
 type levelDocument struct {
 	OnUnavailable string                   `json:"on_unavailable,omitempty" yaml:"on_unavailable,omitempty"`
-	Disabled      *bool                    `json:"disabled,omitempty" yaml:"disabled,omitempty"`
+	Disabled      any                      `json:"disabled,omitempty" yaml:"disabled,omitempty"`
 	Until         string                   `json:"until,omitempty" yaml:"until,omitempty"`
 	Limits        map[string]limitDocument `json:"limits,omitempty" yaml:"limits,omitempty"`
 }

@@ -141,8 +141,15 @@ func (r *reader) level(p place) (l Level) {
 	r.Fields(p, map[string]func(place){
 		"limits": func(p place) { l.Limits = r.limits(p) },
 		"disabled": func(p place) {
-			if l.Disabled.Policy = store.No; r.Bool(p) {
+			switch {
+			case p.Node.Value == bypass:
+				l.Disabled.Policy = store.Bypass
+			case p.Node.Tag == "!!str":
+				r.Find(p, "give true or false or bypass, not %s", p.Describe())
+			case r.Bool(p):
 				l.Disabled.Policy = store.Yes
+			default:
+				l.Disabled.Policy = store.No
 			}
 		},
 		"until": func(p place) { l.Disabled.Until = r.until(p) },
@@ -151,7 +158,7 @@ func (r *reader) level(p place) (l Level) {
 	case p.IsMapping() && !p.Has("limits") && !p.Has("disabled"):
 		r.Find(p, "the limits are missing: give limits or disabled, or remove the level")
 	case p.IsMapping() && p.Has("until") && !p.Has("disabled"):
-		r.Find(p, "until is the end of a switch: give disabled: true, or remove until")
+		r.Find(p, "until is the end of a switch: give disabled: true or bypass, or remove until")
 	}
 	return l
 }

@@ -34,12 +34,18 @@ func (l Level) isEmptyAt(now time.Time) bool {
 	return !l.setsLimits() && l.switchAt(now).Policy == store.Inherit
 }
 
-// Switch is the declared switch as a file has it: true to disable, false to enable, nil if none
-// is declared; and the end, "" for never.
-func (l Level) Switch() (disabled *bool, until string) {
-	if l.Disabled.Policy != store.Inherit {
-		is := l.Disabled.Policy == store.Yes
-		disabled = &is
+// bypass is the value of disabled for a bypass.
+const bypass = "bypass"
+
+// Switch is the declared switch as a file has it: true to disable, false to enable, "bypass", or nil
+// if none is declared; and the end, "" for never.
+func (l Level) Switch() (disabled any, until string) {
+	switch l.Disabled.Policy {
+	case store.Yes, store.No:
+		disabled = l.Disabled.Policy == store.Yes
+	case store.Bypass:
+		disabled = bypass
+	case store.Inherit:
 	}
 	if l.Disabled.Until != 0 {
 		until = time.UnixMilli(l.Disabled.Until).UTC().Format(time.RFC3339Nano)
@@ -57,6 +63,8 @@ func switchDigest(s store.Switch) string {
 		return "!yes@" + strconv.FormatInt(s.Until, 10)
 	case store.No:
 		return "!no@" + strconv.FormatInt(s.Until, 10)
+	case store.Bypass:
+		return "!bypass@" + strconv.FormatInt(s.Until, 10)
 	case store.Inherit:
 	}
 	return ""
@@ -66,7 +74,7 @@ func switchDigest(s store.Switch) string {
 func cutSwitch(digest string) (rest string, s store.Switch) {
 	rest, text, _ := strings.Cut(digest, "!")
 	policy, until, _ := strings.Cut(text, "@")
-	s.Policy = map[string]store.Policy{"yes": store.Yes, "no": store.No}[policy]
+	s.Policy = map[string]store.Policy{"yes": store.Yes, "no": store.No, bypass: store.Bypass}[policy]
 	s.Until, _ = strconv.ParseInt(until, 10, 64)
 	return rest, s
 }

@@ -59,6 +59,7 @@ type levelView struct {
 	Limits        []app.Limit         `json:"limits"`
 	OnUnavailable store.OnUnavailable `json:"on_unavailable,omitempty"`
 	Disabled      *bool               `json:"disabled,omitempty"`       // the switch, if the change concerns it
+	Bypassed      bool                `json:"bypassed,omitempty"`       // the switch admits everything, and only counts it
 	EndsAt        *time.Time          `json:"switch_ends_at,omitempty"` // when that ends by itself
 	Unsupported   string              `json:"unsupported,omitempty"`
 }
@@ -79,12 +80,12 @@ func changeOf(c *manifest.Change) changeView {
 	if c.Before != nil {
 		v.Before = &levelView{Limits: app.LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}
 		if c.Clears.Policy != store.Inherit || c.After != nil && c.After.Disabled.Policy != store.Inherit {
-			v.Before.Disabled, v.Before.EndsAt = app.SwitchOf(c.Before.Disabled)
+			v.Before.Disabled, v.Before.Bypassed, v.Before.EndsAt = app.SwitchOf(c.Before.Disabled)
 		}
 	}
 	if c.After != nil {
 		v.After = &levelView{Limits: app.LimitsOf(c.After.Limits), OnUnavailable: c.After.OnUnavailable}
-		v.After.Disabled, v.After.EndsAt = app.SwitchOf(c.After.Disabled)
+		v.After.Disabled, v.After.Bypassed, v.After.EndsAt = app.SwitchOf(c.After.Disabled)
 	}
 	return v
 }

@@ -71,7 +71,7 @@ func levelProperties(l manifest.Level) map[string]any {
 		p["OnUnavailable"] = string(l.OnUnavailable)
 	}
 	if disabled, until := l.Switch(); disabled != nil {
-		p["Disabled"] = *disabled
+		p["Disabled"] = disabled
 		if until != "" {
 			p["Until"] = until
 		}
