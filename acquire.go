@@ -321,7 +321,8 @@ func (l *Limiter) recallAll(req, payer *acquire.Request, trust time.Duration) (r
 }
 
 // quote adds the status of each limit that a request for one resource names and that the
-// remembered images of the entity's bucket, and of its parent's, have. It adds the demands of those with a schedule.
+// remembered images of the entity's bucket, and of its parent's, have. It adds the demands of
+// those with a schedule.
 func (e *ExceededError) quote(demands []plan.Demand, seen [2][]*store.Image, req, payer *acquire.Request) []plan.Demand {
 	for i, images := range seen {
 		if len(images) == 0 {

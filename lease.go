@@ -156,9 +156,9 @@ func (l *Lease) appendStatuses(statuses []Status) []Status {
 	return statuses
 }
 
-// Overdrawn returns by how many tokens the acquire left each soft limit of the lease's resource below
-// zero, as [Lease.Statuses] has them. Of the entity's and its parent's, it is the larger number. A limit
-// that is not below zero is not there.
+// Overdrawn returns by how many tokens the acquire left each soft limit of the lease's
+// resource below zero, as [Lease.Statuses] has them. Of the entity's and its parent's, it is
+// the larger number. A limit that is not below zero is not there.
 func (l *Lease) Overdrawn() map[string]int64 {
 	overdrawn := make(map[string]int64)
 	for _, s := range l.appendStatuses(nil) {

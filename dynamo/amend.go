@@ -38,10 +38,11 @@ type TopUp struct {
 // An Amended is what a [Reset] or a [TopUp] did to a bucket.
 type Amended struct {
 	Shards int // of the bucket
-	// Amounts are the whole tokens that each limit has more than before, rounded down. A reset takes some
-	// from a limit that had been topped up.
+	// Amounts are the whole tokens that each limit has more than before, rounded down. A
+	// reset takes some from a limit that had been topped up.
 	Amounts map[string]int64
-	// Repeated says that an earlier call with the same key did this, and that this call did nothing.
+	// Repeated says that an earlier call with the same key did this, and that this call did
+	// nothing.
 	Repeated bool
 }
 
@@ -130,7 +131,7 @@ func (s *Store) amend(ctx context.Context, am *amendment) (Amended, error) {
 	if err := am.check(); err != nil {
 		return Amended{}, err
 	}
-	op := am.verb(" ") + " " + am.bucket.Resource + " of " + am.bucket.Entity
+	op := verb(am.kind, " ") + " " + am.bucket.Resource + " of " + am.bucket.Entity
 	am.entity, am.resource, am.at = am.bucket.Entity, am.bucket.Resource, schema.OperationKey(s.ns, am.bucket, am.cause.Key)
 	if am.cause.Key != "" {
 		if done, err := s.doneBefore(ctx, op, &am.once, am.isSame); done != nil || err != nil {

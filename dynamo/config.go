@@ -3,12 +3,6 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
@@ -185,50 +179,4 @@ func checkLevel(k store.ConfigKey) error {
 		return err
 	}
 	return schema.CheckRegistered(k.Resource)
-}
-
-// operatorSettings are the attributes that operators set beside the limits. A write
-// that keeps them also requires that those not seen are still absent.
-var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled, schema.DisabledUntil}
-
-// policies returns the attributes of a configuration item that outlive its limits.
-func policies(it item, whole bool) item {
-	kept := item{}
-	for attr, v := range it {
-		if schema.HasPolicy(item{attr: v}) || attr == schema.OnUnavailable && !whole {
-			kept[attr] = v
-		}
-	}
-	return kept
-}
-
-// unchanged is the condition that an item exists, has the attributes seen, and has no
-// other that operators set, nor an absent one.
-func unchanged(seen item, whole bool, absent ...string) (condition *string, names map[string]string, values item) {
-	var b strings.Builder
-	b.WriteString("attribute_exists(PK)")
-	names = map[string]string{}
-	alias := func(attr string) string {
-		a := strconv.Itoa(len(names))
-		names["#a"+a] = attr
-		return a
-	}
-	for _, attr := range slices.Sorted(maps.Keys(seen)) {
-		a := alias(attr)
-		b.WriteString(" AND #a" + a + " = :a" + a)
-		if values == nil {
-			values = item{}
-		}
-		values[":a"+a] = seen[attr]
-	}
-	settings := append(slices.Clip(operatorSettings), absent...)
-	if !whole {
-		settings = append(settings, schema.OnUnavailable)
-	}
-	for _, attr := range settings {
-		if _, there := seen[attr]; !there {
-			b.WriteString(" AND attribute_not_exists(#a" + alias(attr) + ")")
-		}
-	}
-	return aws.String(b.String()), names, values
 }

@@ -9,17 +9,18 @@
 // failed condition changes nothing.
 //
 //	bucket item (BUCKET#… #STATE)
-//	Take     ADD tk, tc, wcu             if tk and wcu suffice and no tk has overflowed; cp, ra, rp,
-//	                                     shard_count are as seen, where the caller knows them; rf is not
-//	                                     before an instant, if given; not expired (ttl), lapsed (vu) or
-//	                                     disabled
+//	Take     ADD tk, tc, wcu             if wcu and tk suffice, or instead of tk the stamp of a soft limit
+//	                                     has not passed; no tk has overflowed; cp, ra, rp, vu, shard_count
+//	                                     are as seen, where the caller knows them; rf is not before an
+//	                                     instant, if given; not expired (ttl), lapsed (vu) or disabled
 //	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu, shard_count and disabled are as seen, and tk
-//	         shard_count, cascade,       lies within bounds that lose no accrual. Loose: rf is not after
-//	         parent_id, pgen, pinc;      the new one, instead of as seen. Full bucket: rf is old enough
-//	         REMOVE vu, ttl, or a        and cp, ra, rp are as seen. rf moves back only from far ahead
-//	         limit; ADD or SET tk, wcu;  of the clock. Changed limits or owner: cp, ra, rp of every
-//	         ADD tc                      limit are as seen, and so are cascade, parent_id, pgen, pinc if
-//	                                     the refill sets them
+//	         rsched, sched, soft,        lies within bounds that lose no accrual. Loose: rf is not after
+//	         shard_count, cascade,       the new one, instead of as seen. Full bucket: rf is old enough
+//	         parent_id, pgen, pinc;      and cp, ra, rp are as seen. rf moves back only from far ahead
+//	         REMOVE vu, ttl, soft, or a  of the clock. Changed limits or owner: cp, ra, rp of every
+//	         limit; ADD or SET tk, wcu;  limit are as seen, and so are cascade, parent_id, pgen, pinc if
+//	         ADD tc                      the refill sets them, or doubles. Otherwise a stamp soft is set
+//	                                     only if there is one
 //	Gather   as Refill, several items    as Refill, for all items (one transaction)
 //	Reset-,  as Refill, all shards; ADD  as Refill, for all shards, and if there is no record of the key, or
 //	TopUp-   rn; ADD or SET tu           one of an earlier entity (one transaction)
@@ -33,7 +34,8 @@
 //	                                     bounds (one transaction)
 //	Adjust   ADD tk, tc, wcu             if tk lies within bounds. A debit: cp, ra, rp, shard_count are as
 //	                                     seen, or cp exists if a peer's features hide the parameters. A
-//	                                     credit: cp and shard_count are as seen, and then a peer's vu, too
+//	                                     credit: cp and shard_count are as seen. Both: vu is as seen, but
+//	                                     for a debit where a peer's features hide it
 //	usage:        REMOVE do              if dh and do are as the stream showed them
 //	Forget
 //	SetSwitch    SET disabled,           if there is an item
@@ -58,6 +60,7 @@
 //	                                     still none. An unchanged item is not written. Limits of an
 //	                                     entity: then a Refill of every shard of its buckets
 //	DeleteLimits  the same, or deletes   the same
+//	RaiseLimits   l_…_sched of limits    the same, and so are those limits
 //	SetLevels,    the same for up to 49  the same, for each of them (one transaction). Without limits:
 //	DeleteLevels  levels                 SET on_unavailable, always
 //	SetSwitch     disabled,              if the operator's settings are as seen; for a new item, if there
@@ -119,9 +122,9 @@
 //	Versions      index_partitions
 //	TopUpBucket,  client_min_version     if the record is as it was read
 //	SetParent,
-//	SetCascade
+//	SetCascade,
+//	a soft limit
 //
-// Attributes of a bucket item that no line names (soft, bypass, schedules, quota
-// windows) belong to peers. They are never written, except that removing a limit
-// removes all its attributes.
+// Attributes of a bucket item that no line names (bypass, quota windows) belong to peers.
+// They are never written, except that removing a limit removes all its attributes.
 package dynamo

@@ -26,7 +26,7 @@ func forgetsShards(ctx context.Context, api dynamo.API, s *dynamo.Store, entity,
 	}))
 }
 
-// What an operator changes reaches all shards of a bucket, also those of which shard 0 does not
+// A change of an operator reaches all shards of a bucket, also those of which shard 0 does not
 // know. Clients that know of them go on taking from them.
 func TestChangesReachForgottenShards(t *testing.T) {
 	for _, k := range []store.ConfigKey{theEntity, everything, theResource} {

@@ -274,9 +274,8 @@ func (s *Store) levelPut(k store.ConfigKey, old item, c *store.Config, whole boo
 	it := schema.EncodeConfig(s.ns, k, c)
 	put := s.conn.PutNew(it)
 	if old != nil {
-		seen := policies(old, whole)
-		maps.Copy(it, seen)
-		put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = unchanged(seen, whole)
+		maps.Copy(it, policies(old, whole))
+		put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = unchanged(old, whole)
 	}
 	w := levelWrite{registry: setting(k, old)}
 	if !reflect.DeepEqual(old, it) {
@@ -296,7 +295,7 @@ func (s *Store) levelDeletion(k store.ConfigKey, old item) levelWrite {
 		w.registry.listed = nil // one transaction cannot list a resource and unlist another
 		return w
 	}
-	condition, names, values := unchanged(nil, true)
+	condition, names, values := unchanged(old, true)
 	return s.levelDelete(k, old, &types.Delete{
 		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	})

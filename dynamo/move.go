@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -34,7 +33,7 @@ const mostAncestors = 32
 // asked to. Where a level has a cascade policy, that decides: see [Store.SetCascade]. A move
 // that changes nothing writes no event, but searches the buckets again.
 //
-// What was taken stays taken from the old parent, and is returned to it. The next write of any
+// Tokens taken stay taken from the old parent, and are returned to it. The next write of any
 // client to a bucket of the entity meets the new parent, so a client takes from the old one at
 // most what it has under way, and returns it. Until then a limiter that has refused the entity
 // because the old parent was empty refuses from memory, for a second at most; because it was
@@ -159,42 +158,14 @@ func (s *Store) move(ctx context.Context, op, entity string, to Move) error {
 // parentUpdate gives the record of an entity its parent, if it is still the one seen.
 func (s *Store) parentUpdate(e *store.Entity, seen item) *types.Update {
 	condition, names, values := asSeen(seen, schema.ParentID, schema.PGen, schema.PInc, schema.Cascade)
-	whole := schema.EncodeEntity(s.ns, e)
-	var set, remove []string
-	for i, attr := range []string{schema.ParentID, schema.Cascade, schema.PGen, schema.GSI1PK, schema.GSI1SK} {
-		n := strconv.Itoa(i)
-		names["#n"+n] = attr
-		if whole[attr] == nil {
-			remove = append(remove, "#n"+n)
-			continue
-		}
-		set = append(set, "#n"+n+" = :n"+n)
-		values[":n"+n] = whole[attr]
+	if values == nil {
+		values = item{}
 	}
-	update := "SET " + strings.Join(set, ", ")
-	if len(remove) > 0 {
-		update += " REMOVE " + strings.Join(remove, ", ")
-	}
+	update := assign(schema.EncodeEntity(s.ns, e), []string{schema.ParentID, schema.Cascade, schema.PGen, schema.GSI1PK, schema.GSI1SK}, names, values)
 	return &types.Update{
 		TableName: s.conn.Table, Key: schema.MetaKey(s.ns, e.ID).Item(), UpdateExpression: &update,
-		ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}
-}
-
-// asSeen is the condition that an item exists, and that attributes are as they were seen.
-func asSeen(seen item, attrs ...string) (condition string, names map[string]string, values item) {
-	terms, names, values := []string{"attribute_exists(PK)"}, map[string]string{}, item{}
-	for i, attr := range attrs {
-		n := strconv.Itoa(i)
-		names["#a"+n] = attr
-		if seen[attr] == nil {
-			terms = append(terms, "attribute_not_exists(#a"+n+")")
-			continue
-		}
-		terms = append(terms, "#a"+n+" = :a"+n)
-		values[":a"+n] = seen[attr]
-	}
-	return strings.Join(terms, " AND "), names, values
 }
 
 // line reads the line of an entity's new parent, from the parent on. It fails if the entity
@@ -236,11 +207,7 @@ func (s *Store) line(ctx context.Context, op string, e *store.Entity) (checks []
 		case isParent && e.Cascade && of.Cascade && of.Parent != "":
 			return nil, &store.NestedCascadeError{Child: e.ID, Entity: of.ID, Parent: of.Parent}
 		}
-		condition, names, values := asSeen(it, schema.ParentID, schema.Cascade)
-		check.ConditionExpression, check.ExpressionAttributeNames = &condition, names
-		if len(values) > 0 {
-			check.ExpressionAttributeValues = values
-		}
+		check.ConditionExpression, check.ExpressionAttributeNames, check.ExpressionAttributeValues = asSeen(it, schema.ParentID, schema.Cascade)
 		id = of.Parent
 	}
 	return checks, nil

@@ -3,7 +3,8 @@ package dynamo_test
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ import (
 // isStamp reports whether a request copies an owner to an item, and to nothing else.
 func isStamp(c *faults.Call) bool {
 	update, ok := c.Input.(*dynamodb.UpdateItemInput)
-	return ok && strings.HasPrefix(*update.UpdateExpression, "SET #cascade")
+	return ok && slices.Contains(slices.Collect(maps.Values(update.ExpressionAttributeNames)), schema.PGen)
 }
 
 // writesTo reports whether a request updates a bucket of an entity.

@@ -164,7 +164,7 @@ func TestAnOldRecordMoves(t *testing.T) {
 	})
 }
 
-// What makes no sense is refused with the field, and changes nothing.
+// A move that makes no sense is refused with the field, and changes nothing.
 func TestBadMovesAreRefused(t *testing.T) {
 	inTownship(t, func(w *township) {
 		w.family()
@@ -397,8 +397,8 @@ func TestTheNewParentPays(t *testing.T) {
 	})
 }
 
-// Who is refused because the old parent is empty is served by the new one: at once by a new
-// process, and after the trust in its image by one that remembers.
+// A caller who is refused because the old parent is empty is served by the new one: at once
+// by a new process, and after the trust in its image by one that remembers.
 func TestAnEmptyParentIsLeft(t *testing.T) {
 	inTownship(t, func(w *township) {
 		w.family()
@@ -413,8 +413,8 @@ func TestAnEmptyParentIsLeft(t *testing.T) {
 	})
 }
 
-// Who is refused from memory because the old parent is disabled is served after the time to
-// live of configuration at the latest.
+// A caller who is refused from memory because the old parent is disabled is served after the
+// time to live of configuration at the latest.
 func TestADisabledParentIsLeft(t *testing.T) {
 	inTownship(t, func(w *township) {
 		w.family()

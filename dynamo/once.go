@@ -29,8 +29,8 @@ type once struct {
 	incarnation      string // of the entity, once doneBefore has read it
 }
 
-// verb is the kind of change, for people.
-func (o *once) verb(separator string) string { return strings.ReplaceAll(o.kind, "_", separator) }
+// verb is a kind of change, for people.
+func verb(kind, separator string) string { return strings.ReplaceAll(kind, "_", separator) }
 
 // recordPut is the write of the record of a change. Of all transactions with the key, at most
 // one is applied. A record of an entity that was deleted since counts as none. An entity
@@ -82,7 +82,7 @@ func (s *Store) doneBefore(ctx context.Context, op string, o *once, isSame func(
 	}
 	if done.Kind != o.kind || !isSame(done) {
 		return nil, &KeyUsedError{
-			Key: done.ID, Entity: o.entity, Resource: o.resource, Operation: strings.ReplaceAll(done.Kind, "_", "-"), Amounts: done.Amounts,
+			Key: done.ID, Entity: o.entity, Resource: o.resource, Operation: verb(done.Kind, "-"), Amounts: done.Amounts,
 			Until: done.Expires,
 		}
 	}

@@ -38,8 +38,9 @@ func requireShardCount(w *expression.Write, n int) {
 // parameters are parameters of a limit as values of a write.
 type parameters struct{ capacity, amount, period expression.Value }
 
-// requireValidity requires that an item is valid until the instant seen. Parameters are that of their
-// calendars, too, and an edit of a schedule moves ValidUntil. So it says that the calendars are those seen.
+// requireValidity requires that an item is valid until the instant seen. Parameters are that
+// of their calendars, too, and an edit of a schedule moves ValidUntil. So it says that the
+// calendars are those seen.
 func requireValidity(w *expression.Write, seen *store.Image) {
 	if seen.HasValidUntil {
 		w.Require(expression.ValidUntil.Equals(w.Number(":vu", seen.ValidUntil)))

@@ -2,9 +2,7 @@ package dynamo
 
 import (
 	"context"
-	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -29,8 +27,8 @@ type Cascade struct {
 //
 // A cascade is one level, whatever a policy says: nothing is taken from the parent's parent.
 //
-// It reaches buckets and clients as [Store.SetParent] does. What was taken stays where it was
-// taken, and is returned there.
+// It reaches buckets and clients as [Store.SetParent] does. Tokens taken stay where they were
+// taken, and are returned there.
 func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, progress func(Switched)) (Switched, error) {
 	if err := checkPolicy(k, to.Policy, "cascade policy"); err != nil {
 		return Switched{}, err
@@ -86,26 +84,15 @@ func (s *Store) owner(ctx context.Context, b store.Bucket) (store.Owner, error) 
 // It moves no rf: a refill that sets the owner requires the one seen, and so does the birth of
 // a shard, which copies it. Takes and credits are free to land in between.
 func (s *Store) stampOwner(ctx context.Context, op string, b store.Bucket, o store.Owner) error {
-	names := map[string]string{"#cascade": schema.Cascade, "#parent": schema.ParentID, "#pgen": schema.PGen, "#pinc": schema.PInc}
-	values := item{":cascade": schema.Bool(o.Cascade)}
-	set, remove, condition := []string{"#cascade = :cascade"}, []string(nil), "attribute_exists(PK)"
-	if o.Parent != "" {
-		set, values[":parent"] = append(set, "#parent = :parent"), schema.S(o.Parent)
-	} else {
-		remove = append(remove, "#parent")
-	}
+	to, names, values := schema.EncodeOwner(o), map[string]string{}, item{}
+	condition := "attribute_exists(PK)"
 	if o.Incarnation != "" {
-		set, values[":pgen"], values[":pinc"] = append(set, "#pgen = :pgen", "#pinc = :pinc"), schema.N(o.Generation), schema.S(o.Incarnation)
+		names["#pgen"], names["#pinc"], values[":pgen"], values[":pinc"] = schema.PGen, schema.PInc, to[schema.PGen], to[schema.PInc]
 		condition += " AND (attribute_not_exists(#pinc) OR #pinc <> :pinc OR attribute_not_exists(#pgen) OR #pgen <= :pgen)"
-	} else {
-		remove = append(remove, "#pgen", "#pinc")
 	}
-	update := "SET " + strings.Join(set, ", ")
-	if len(remove) > 0 {
-		update += " REMOVE " + strings.Join(remove, ", ")
-	}
+	update := assign(to, []string{schema.Cascade, schema.ParentID, schema.PGen, schema.PInc}, names, values)
 	return s.sendMark(ctx, op, &dynamodb.UpdateItemInput{
-		Key: s.bucketKey(b), UpdateExpression: &update, ConditionExpression: aws.String(condition),
+		Key: s.bucketKey(b), UpdateExpression: &update, ConditionExpression: &condition,
 		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	})
 }

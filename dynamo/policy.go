@@ -5,9 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -57,46 +55,20 @@ func (s *Store) levelPolicy(k store.ConfigKey, p policy, old item) levelWrite {
 }
 
 // levelUpdate gives a level what whole has and old lacks, and removes what whole lacks of some
-// attributes, if the operator's settings are still those of old. So must those attributes be that
-// pinned names.
+// attributes, if the operator's settings are still those of old, and pinned attributes, too.
 func (s *Store) levelUpdate(key schema.Key, old, whole item, pinned []string, removable ...string) *types.Update {
-	seen := policies(old, false)
-	var absent []string
-	for _, attr := range pinned {
-		if v, there := old[attr]; there {
-			seen[attr] = v
-		} else {
-			absent = append(absent, attr)
-		}
-	}
-	condition, names, values := unchanged(seen, false, absent...)
+	condition, names, values := unchanged(old, false, pinned...)
+	attrs := slices.AppendSeq(removable, maps.Keys(whole))
+	attrs = slices.DeleteFunc(attrs, func(attr string) bool {
+		return attr == schema.PK || attr == schema.SK || reflect.DeepEqual(old[attr], whole[attr])
+	})
+	slices.Sort(attrs)
 	if values == nil {
 		values = item{}
 	}
-	var set, remove []string
-	for _, attr := range slices.Sorted(maps.Keys(whole)) {
-		if _, isKey := key.Item()[attr]; isKey || reflect.DeepEqual(old[attr], whole[attr]) {
-			continue
-		}
-		n := strconv.Itoa(len(set))
-		set = append(set, "#s"+n+" = :s"+n)
-		names["#s"+n], values[":s"+n] = attr, whole[attr]
-	}
-	for _, attr := range removable {
-		if whole[attr] == nil {
-			remove = append(remove, "#"+attr)
-			names["#"+attr] = attr
-		}
-	}
-	var update strings.Builder
-	if len(set) > 0 {
-		update.WriteString("SET " + strings.Join(set, ", ") + " ")
-	}
-	if len(remove) > 0 {
-		update.WriteString("REMOVE " + strings.Join(remove, ", "))
-	}
+	update := assign(whole, slices.Compact(attrs), names, values)
 	u := &types.Update{
-		TableName: s.conn.Table, Key: key.Item(), UpdateExpression: aws.String(update.String()),
+		TableName: s.conn.Table, Key: key.Item(), UpdateExpression: &update,
 		ConditionExpression: condition, ExpressionAttributeNames: names,
 	}
 	if len(values) > 0 {

@@ -86,7 +86,7 @@ func TestARaiseOfTheNextLevelsLimits(t *testing.T) {
 	})
 }
 
-// What an operator sets between a raise's read and its write is not lost: the raise is made again
+// A setting between a raise's read and its write is not lost: the raise is made again
 // on what is there, or is refused for it.
 func TestARaiseRacesWithLimits(t *testing.T) {
 	nights, err := limiter.ParseSchedule("* 0-5 * * * x2", "")

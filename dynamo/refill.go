@@ -18,17 +18,18 @@ import (
 //
 //	SET    rf; ttl; vu; cp, ra, rp, rsched, sched of changed limits; sched_tz; new limits whole;
 //	       the owner; shard_count; gc of quotas that get another share, and their tu if an
-//	       operator tops them up
-//	       soft of soft limits
-//	REMOVE disabled, disabled_until; soft of limits that become hard; vu, ttl, removed limits whole; tu of quotas that get another
-//	       share; rsched, sched, gc, tu of limits that follow no such calendar any more
+//	       operator tops them up; soft of soft limits
+//	REMOVE disabled, disabled_until; vu, ttl, removed limits whole; soft of limits that become
+//	       hard; tu of quotas that get another share; rsched, sched, gc, tu of limits that follow
+//	       no such calendar any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity; soft limits are soft
 //
 // A refill that changes parameters or the owner has further conditions: cp, ra, rp of
-// every limit and the owner are as seen. A peer changes those without moving rf.
+// every limit and the owner are as seen. A peer changes those without moving rf. A doubling
+// requires the owner, too, which the shard born copies.
 //
 // A loose refill requires of rf only that it is not after the new one. It also requires
 // that every limit has the parameters seen.
@@ -111,7 +112,7 @@ const tersely = store.MaxLimits + 8
 func describeRefill(w *expression.Write, r *store.Refill) {
 	repairs := isRepair(r)
 	describeItem(w, r)
-	describeOwner(w, r.Owner, r.Seen)
+	describeOwner(w, r)
 	terse := len(r.Changes) > tersely
 	if slices.ContainsFunc(r.Changes, func(c store.Change) bool { return c.Debit > 0 }) {
 		addAcquire(w)
@@ -185,25 +186,31 @@ func describeItem(w *expression.Write, r *store.Refill) {
 }
 
 // describeOwner updates what the item copies from its entity's record, if that is still
-// as seen. Of an attribute that was not seen, it requires that the attribute is absent,
-// or has the value that means the same, if there is such a value.
-func describeOwner(w *expression.Write, o *store.Owner, seen *store.Image) {
-	if o == nil {
-		return
+// as seen.
+func describeOwner(w *expression.Write, r *store.Refill) {
+	if o := r.Owner; o != nil {
+		w.Set(expression.Cascade, w.Bool(":cascade", o.Cascade))
+		if o.Parent != "" {
+			w.Set(expression.Parent, w.Text(":parent", o.Parent))
+		} else {
+			w.Remove(expression.Parent)
+		}
+		if o.Incarnation != "" {
+			w.Set(expression.ParentGeneration, w.Number(":pgen", o.Generation))
+			w.Set(expression.Incarnation, w.Text(":pinc", o.Incarnation))
+		} else {
+			w.Remove(expression.ParentGeneration)
+			w.Remove(expression.Incarnation)
+		}
 	}
-	w.Set(expression.Cascade, w.Bool(":cascade", o.Cascade))
-	if o.Parent != "" {
-		w.Set(expression.Parent, w.Text(":parent", o.Parent))
-	} else {
-		w.Remove(expression.Parent)
+	if r.Owner != nil || r.KeepsOwner {
+		requireOwner(w, r.Seen)
 	}
-	if o.Incarnation != "" {
-		w.Set(expression.ParentGeneration, w.Number(":pgen", o.Generation))
-		w.Set(expression.Incarnation, w.Text(":pinc", o.Incarnation))
-	} else {
-		w.Remove(expression.ParentGeneration)
-		w.Remove(expression.Incarnation)
-	}
+}
+
+// requireOwner requires the owner seen. Of an attribute that was not seen, it requires that the
+// attribute is absent, or has the value that means the same, if there is such a value.
+func requireOwner(w *expression.Write, seen *store.Image) {
 	if was := w.Bool(":was_cascade", seen.Cascade); seen.Cascade {
 		w.Require(expression.Cascade.Equals(was))
 	} else {
@@ -339,8 +346,9 @@ func setCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *
 	}
 }
 
-// setCode sets the attribute of a limit's calendar to a code, or removes it if there is none. Where a peer
-// has written a default for all limits of an item, a limit without a calendar says so.
+// setCode sets the attribute of a limit's calendar to a code, or removes it if there is none.
+// Where a peer has written a default for all limits of an item, a limit without a calendar
+// says so.
 func setCode(w *expression.Write, attr expression.Attr, l expression.Limit, letter byte, code string, byDefault, was bool) {
 	switch {
 	case code != "":

@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A process that has seen an item before its schedule was edited takes nothing of it, though the parameters
-// outside of the entries are the same, and both schedules change at the same time. The ceiling that it knows is
-// of the earlier schedule.
+// A process that has seen an item before its schedule was edited takes nothing of it, though
+// the parameters outside of the entries are the same, and both schedules change at the same
+// time. The ceiling that it knows is of the earlier schedule.
 func TestAnEditOfTheScheduleOnlyIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := fixture.OpenStore(t, fixture.NewTable(t))

@@ -15,10 +15,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// P1 and P2 of schedules at each write, also of a process that has not seen the last ones: of a limit, all
-// shards together hold afterwards what they would have held by then, less what the write took. They never hold
-// more, and after a take or a plain refill no less. What they would have held, package bucket says, whose
-// laws have an oracle.
+// P1 and P2 of schedules at each write, also of a process that has not seen the last ones: of
+// a limit, all shards together hold afterwards what they would have held by then, less what
+// the write took. They never hold more, and after a take or a plain refill no less. Package
+// bucket, whose laws have an oracle, says what they would have held.
 func TestSchedulesOverAnyWrites(t *testing.T) {
 	t.Parallel()
 	db := fixture.NewTable(t)
@@ -122,8 +122,8 @@ func heldBy(known *[lawShards][]*store.Image, at *[lawShards]int64) map[string]i
 	return sum
 }
 
-// wrote checks the law for a write that was applied and took amounts. It may lose some of what it did not
-// take.
+// wrote checks the law for a write that was applied and took amounts. It may lose some of
+// what it did not take.
 func (v *rota) wrote(amounts []store.Amount, loses bool) bool {
 	before := v.known
 	v.see()
@@ -265,7 +265,8 @@ func (v *rota) reset() bool {
 // topUp adds to limits, up to what their schedules say.
 func (v *rota) topUp() bool { return v.amend(&plan.Amendment{}) }
 
-// amend carries out an amendment over all shards, of each of which the operator may have an old image.
+// amend carries out an amendment over all shards, of each of which the operator may have an
+// old image.
 func (v *rota) amend(g *plan.Amendment) bool {
 	images, w, isFresh := v.drawAmendment(g)
 	refills, given, err := g.Over(images, w, v.now, lawMultiplier)

@@ -56,7 +56,8 @@ func doubleSoft(w *testbed.World, keeper *upkeep.Keeper) error {
 	return err
 }
 
-// A stamp that passes between the last image and a write costs nothing but the refill that renews it.
+// A stamp that passes between the last image and a write costs nothing but the refill that
+// renews it.
 func TestAStampThatPassedIsRenewedByTheWrite(t *testing.T) {
 	inSoftWorld(t, func(w *testbed.World, _ *faults.Tap, l *limiter.Limiter) {
 		take := func() { w.Serve(l, testbed.Ask("user", "rph", 30)) }

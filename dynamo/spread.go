@@ -92,8 +92,8 @@ func (s *Store) configure(ctx context.Context, keeper *upkeep.Keeper, b store.Bu
 	return nil
 }
 
-// bucketsOf lists the buckets of an entity that a level of configuration covers. Of each it names the
-// last shard: shard 0 may not know of the others, because a peer has made it again.
+// bucketsOf lists the buckets of an entity that a level of configuration covers. Of each it
+// names the last shard: shard 0 may not know of the others, because a peer has made it again.
 func (s *Store) bucketsOf(ctx context.Context, k store.ConfigKey) (buckets []store.Bucket, err error) {
 	prefix := schema.BucketIndexPrefix
 	if k.Resource != store.DefaultResource {

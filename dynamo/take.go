@@ -113,8 +113,8 @@ func (asks covers) bound(w *expression.Write, l expression.Limit, d *store.Debit
 	}
 }
 
-// requireValid requires that the parameters are those seen and hold, or, of an item with a peer's features,
-// only that they hold.
+// requireValid requires that the parameters are those seen and hold, or, of an item with a
+// peer's features, only that they hold.
 func requireValid(w *expression.Write, t *store.Take) {
 	if seen := t.Seen; seen == nil || !seen.IsEvaluable() || seen.HasValidUntil && seen.ValidUntil <= t.Now {
 		w.Require(expression.ValidUntil.AbsentOrAbove(w.Number(":n", t.Now)))

@@ -25,8 +25,9 @@ const (
 	// of more than about ten limits is larger than 1 KB. Each kilobyte, even a partial
 	// one, costs every write to the item one write unit.
 	MaxLimits = 32
-	// MaxSoftTake is the maximum number of soft limits that a [Take] debits, or a [Refill] that sets
-	// balances. Any other refill requires less of each limit, and has no such maximum.
+	// MaxSoftTake is the maximum number of soft limits that a [Take] debits, or a [Refill]
+	// that sets balances. Any other refill requires less of each limit, and has no such
+	// maximum.
 	MaxSoftTake = 12
 )
 
@@ -215,15 +216,15 @@ func (p Params) Zone() string {
 // written alike are the same pointer.
 type Renewal = calendar.Renewal
 
-// A Schedule says when a limit has other parameters, and which. It is made by [ParseSchedule], and interned
-// like a [Renewal].
+// A Schedule says when a limit has other parameters, and which. It is made by
+// [ParseSchedule], and interned like a [Renewal].
 type Schedule = calendar.Schedule
 
 // A ScheduleEntry is an entry of a [Schedule].
 type ScheduleEntry = calendar.Change
 
-// NewSchedule makes a schedule of entries, in the time zone of an IANA name; "" is UTC. The error is a
-// [*ValidationError].
+// NewSchedule makes a schedule of entries, in the time zone of an IANA name; "" is UTC. The
+// error is a [*ValidationError].
 func NewSchedule(entries []ScheduleEntry, zone string) (*Schedule, error) {
 	s, err := calendar.NewSchedule(entries, zone)
 	return s, invalidCalendar("schedule", err)
@@ -240,9 +241,10 @@ func (l Limit) Params() Params {
 // quotaPeriod is the refill period that an item has of a quota. It means nothing.
 const quotaPeriod = time.Second
 
-// ValidUntil is the first instant after another one at which, of the limits of a bucket, a quota's period
-// ends or a schedule changes; 0 if none follows a calendar. Until then an item's parameters are valid.
-// So a take meets a balance of the period in which it comes: its condition is ValidUntil.
+// ValidUntil is the first instant after another one at which, of the limits of a bucket, a
+// quota's period ends or a schedule changes; 0 if none follows a calendar. Until then an
+// item's parameters are valid. So a take meets a balance of the period in which it comes: its
+// condition is ValidUntil.
 func ValidUntil[L any](at int64, limits []L, params func(*L) Params) (until int64) {
 	for i := range limits {
 		var next int64

@@ -221,9 +221,11 @@ type Refill struct {
 	Validity Validity
 	// ShardCount, if not 0, replaces the item's number of shards.
 	ShardCount int
-	// Owner, if not nil, replaces the owner that the item has copied.
-	Owner *Owner
-	Turn  *Turn // as in [Take]
+	// Owner, if not nil, replaces the owner that the item has copied. KeepsOwner requires that the
+	// item still has the owner that is Seen, because somebody copies it.
+	Owner      *Owner
+	KeepsOwner bool
+	Turn       *Turn // as in [Take]
 	// Enables removes Disabled from the item. It requires that the item still has the
 	// DisabledUntil seen, which has passed.
 	Enables bool

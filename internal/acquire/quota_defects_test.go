@@ -15,8 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// The peer's defects of quotas, Q1 to Q10: what happens here instead. A quota is used up at an instant. The refusal
-// says when it renews, it is renewed then, and not again before the next edge.
+// The peer's defects of quotas, Q1 to Q10: what happens here instead. A quota is used up at
+// an instant. The refusal says when it renews, it is renewed then, and not again before the
+// next edge.
 func TestQuotasWithoutThePeersDefects(t *testing.T) {
 	for _, tt := range []struct{ defect, words, zone, at, next, after string }{
 		{"Q1: a day without midnight is left out", "day", "America/Sao_Paulo", "2000-10-07T12:00:00-03:00", "2000-10-08T01:00:00-02:00", "2000-10-09T00:00:00-02:00"},

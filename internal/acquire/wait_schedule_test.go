@@ -7,9 +7,9 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 )
 
-// P4 of a request that needs two limits, of which one has room for it only at some times: it waits until both
-// have what it asks for at once. In the second half of each hour, the schedule takes away what rpm holds until
-// then; the other limit is short until that half.
+// P4 of a request that needs two limits, of which one has room for it only at some times: it
+// waits until both have what it asks for at once. In the second half of each hour, the
+// schedule takes away what rpm holds until then; the other limit is short until that half.
 func TestAWaitEndsWhenAllLimitsHaveRoom(t *testing.T) {
 	varies, err := limiter.ParseSchedule("30-59 * * * * capacity=2", "UTC")
 	if err != nil {

@@ -60,9 +60,10 @@ type Limit struct {
 	// on; Capacity is the most that it holds until then.
 	Renewal *calendar.Renewal
 	Renewed int64
-	// Varies, if not nil, makes the limit one of a schedule, and no quota. Capacity, Amount and Period
-	// are then those of one piece; all methods but Room find those of other pieces. Base are
-	// the parameters of the whole limit outside of all entries. The limit is shard Shard of Shards.
+	// Varies, if not nil, makes the limit one of a schedule, and no quota. Capacity, Amount
+	// and Period are then those of one piece; all methods but Room find those of other
+	// pieces. Base are the parameters of the whole limit outside of all entries. The limit is
+	// shard Shard of Shards.
 	Varies        *calendar.Schedule
 	Base          Params
 	Shard, Shards int32
@@ -150,9 +151,9 @@ func (l Limit) Admits(tokens, at, now, need int64) bool {
 // no at now+ms−1.
 //
 // It is not ok when that never comes: need exceeds Capacity, or that of every piece of a
-// schedule; nothing is being earned and the balance is short, or the wait or the instant at its end does
-// not fit an int64. Up to there a wait may be longer than a [time.Duration]
-// can say, which ends at 292 years.
+// schedule; nothing is being earned and the balance is short, or the wait or the instant at
+// its end does not fit an int64. Up to there a wait may be longer than a [time.Duration] can
+// say, which ends at 292 years.
 func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
 	switch {
 	case need <= 0:

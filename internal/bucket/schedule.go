@@ -20,12 +20,13 @@ import (
 // one more. For most limits these are one or two.
 //
 // A limit that fills slowly under a schedule that changes every minute would still have many. So
-// a walk ends after MostPieces. What a bucket earned before them is then lost, which admits less,
+// a walk ends after MostPieces. A bucket then loses what it earned before them, which admits less,
 // never more. A wait is then too short by the rest: its caller asks again. Whoever asks such a
 // bucket moves its stamp in time: see [Limit.IsLong].
 
-// MostPieces is how many pieces of a schedule a walk looks at: 17 hours if it changes every minute,
-// a year if it changes on each working day at two times. A walk over all of them takes less than a millisecond.
+// MostPieces is how many pieces of a schedule a walk looks at: 17 hours if it changes every
+// minute, a year if it changes on each working day at two times. A walk over all of them
+// takes less than a millisecond.
 const MostPieces = 1024
 
 // Params are the parameters of a whole limit outside of all entries of its schedule.
@@ -39,8 +40,8 @@ func Varying(schedule *calendar.Schedule, base Params, at int64) Limit {
 	return l
 }
 
-// At is what a limit of a schedule is in the piece that holds an instant, as if it were so for ever. Any
-// other limit is always what it is.
+// At is what a limit of a schedule is in the piece that holds an instant, as if it were so
+// for ever. Any other limit is always what it is.
 func (l Limit) At(t int64) Limit {
 	if l.Varies == nil {
 		return l
@@ -62,8 +63,8 @@ func (l Limit) Changes(from, to int64) bool {
 	return l.Varies != nil && to > from && l.Varies.Piece(to).Start > from
 }
 
-// IsLong reports whether so many pieces of a schedule lie between two instants that a refill on the way
-// keeps a balance exact.
+// IsLong reports whether so many pieces of a schedule lie between two instants that a refill
+// on the way keeps a balance exact.
 func (l Limit) IsLong(from, to int64) bool {
 	if !l.Changes(from, to) {
 		return false
@@ -78,8 +79,8 @@ func (l Limit) IsLong(from, to int64) bool {
 	return true
 }
 
-// fillThrough is fill for a limit of a schedule. A balance that passed a change counts as clamped: a
-// capacity on the way may cut a larger one.
+// fillThrough is fill for a limit of a schedule. A balance that passed a change counts as
+// clamped: a capacity on the way may cut a larger one.
 func (l Limit) fillThrough(tokens, at, now int64) (balance int64, clamped bool) {
 	to := max(at, now)
 	p := l.Varies.Piece(to)
@@ -138,8 +139,8 @@ func (l Limit) Until(t int64) int64 {
 	return p.End
 }
 
-// Pieces yields what a limit of a schedule can be: outside of all entries, and in each. It yields any
-// other limit.
+// Pieces yields what a limit of a schedule can be: outside of all entries, and in each. It
+// yields any other limit.
 func (l Limit) Pieces() iter.Seq[Limit] {
 	return func(yield func(Limit) bool) {
 		if l.Varies == nil {

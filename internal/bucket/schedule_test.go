@@ -31,8 +31,8 @@ const (
 	thatNight   = thatMorning + 16*hour
 )
 
-// A varying is one shard's part of a limit of a schedule, and its pieces around an instant, found one
-// by one by another object.
+// A varying is one shard's part of a limit of a schedule, and its pieces around an instant,
+// found one by one by another object.
 type varying struct {
 	bucket.Limit
 
@@ -117,8 +117,8 @@ func seedSchedules(f *testing.F) {
 	}
 }
 
-// Law: a limit of a schedule holds what the walk from change to change says, to the millitoken, and its
-// methods agree with each other.
+// Law: a limit of a schedule holds what the walk from change to change says, to the
+// millitoken, and its methods agree with each other.
 func FuzzScheduleAgreesWithTheWalk(f *testing.F) {
 	seedSchedules(f)
 	f.Fuzz(func(t *testing.T, which uint8, capacity, amount, period int64, shard uint8, tokens, from, to, need int64) {
@@ -152,8 +152,9 @@ func FuzzScheduleAgreesWithTheWalk(f *testing.F) {
 	})
 }
 
-// Law: a limit of a schedule admits a request after exactly the quoted wait, and at no earlier instant, in
-// which its capacity falls and rises; also if it is refilled and stamped on the way.
+// Law: a limit of a schedule admits a request after exactly the quoted wait, and at no
+// earlier instant, in which its capacity falls and rises; also if it is refilled and stamped
+// on the way.
 func FuzzScheduleWaitIsExact(f *testing.F) {
 	seedSchedules(f)
 	f.Fuzz(func(t *testing.T, which uint8, capacity, amount, period int64, shard uint8, tokens, from, to, need int64) {
@@ -169,8 +170,8 @@ func FuzzScheduleWaitIsExact(f *testing.F) {
 			}
 			return
 		}
-		// The balance rises within a piece, and falls only at its end. So the last instants of pieces show
-		// whether it was ever enough.
+		// The balance rises within a piece, and falls only at its end. So the last instants
+		// of pieces show whether it was ever enough.
 		end := last
 		if ok {
 			end = min(now+ms, last)
@@ -239,8 +240,8 @@ func FuzzScheduleEarnsTheIntegral(f *testing.F) {
 	})
 }
 
-// A debt that is paid over more changes than a walk looks at: the balance is at most what it is to be, and
-// exact again if a stamp on the way keeps it.
+// A debt that is paid over more changes than a walk looks at: the balance is at most what it
+// is to be, and exact again if a stamp on the way keeps it.
 func TestAWalkEnds(t *testing.T) {
 	t.Parallel()
 	s, err := calendar.NewSchedule([]calendar.Change{{Cron: "*/2 * * * *", Permille: 500}}, "")
@@ -275,8 +276,8 @@ func TestAWalkEnds(t *testing.T) {
 	}
 }
 
-// BenchmarkSchedule is a refill in the piece of the stamp, over one change, over those of a month of
-// working days, and over all that a walk looks at.
+// BenchmarkSchedule is a refill in the piece of the stamp, over one change, over those of a
+// month of working days, and over all that a walk looks at.
 func BenchmarkSchedule(b *testing.B) {
 	for _, c := range []struct {
 		name         string

@@ -22,8 +22,9 @@ const changeAdvice = `write five fields of cron and then a factor, like "* 9-17 
 // until begins an entry that holds until an instant.
 const until = "until"
 
-// ParseSchedule reads a schedule as people write it: one or several entries, separated by ";". The zone is an IANA name,
-// "" means UTC. The error is an [*Error]. An entry is five fields of cron, or "until" and a time, and one of
+// ParseSchedule reads a schedule as people write it: one or several entries, separated by
+// ";". The zone is an IANA name, "" means UTC. The error is an [*Error]. An entry is five
+// fields of cron, or "until" and a time, and one of
 //
 //	x0.5                                    the factor of capacity and amount, with up to three decimals
 //	capacity=1000 amount=1000 seconds=60    one or several of these, each in place of the limit's own
@@ -142,5 +143,6 @@ func (c Change) Scale() string {
 	return factor
 }
 
-// Equal reports whether two Schedules are the same. It is == as a method, for packages that compare structs by reflection.
+// Equal reports whether two Schedules are the same. It is == as a method, for packages that
+// compare structs by reflection.
 func (s *Schedule) Equal(other *Schedule) bool { return s == other }

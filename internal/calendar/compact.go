@@ -12,9 +12,10 @@ import (
 //	1m0h0w1           0 0 * * 1
 //	1h9-17w1-5s500    * 9-17 * * 1-5, scaled by 500 thousandths
 //
-// What cron cannot express has a version of our own. The peer refuses to read it: a limiter that cannot evaluate a
-// calendar must not guess. There, E is a day of the month that is clamped to the month's end, N and T are the months
-// and the anchor of an anniversary, and U is the instant until which an entry of a schedule holds:
+// What cron cannot express has a version of our own. The peer refuses to read it: a limiter
+// that cannot evaluate a calendar must not guess. There, E is a day of the month that is
+// clamped to the month's end, N and T are the months and the anchor of an anniversary, and U
+// is the instant until which an entry of a schedule holds:
 //
 //	z1m0h0E31         month from last day
 //	z1N1T1769853600000

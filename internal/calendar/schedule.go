@@ -14,8 +14,9 @@ type Params struct {
 	Period   int64
 }
 
-// A Change is an entry of a [Schedule]: while the minutes of a pattern match, or until an instant, the limit has other
-// parameters. It scales the limit, or it sets some of its parameters; the others stay as they are.
+// A Change is an entry of a [Schedule]: while the minutes of a pattern match, or until an
+// instant, the limit has other parameters. It scales the limit, or it sets some of its
+// parameters; the others stay as they are.
 type Change struct {
 	Cron     string // five fields; "" if the entry holds until an instant
 	Until    int64  // milliseconds of Unix time; 0 if the entry holds while Cron matches
@@ -65,7 +66,8 @@ func (e *scheduled) next(z *Zone, t int64, on bool) int64 {
 	}
 }
 
-// since returns the first instant of the run that holds t: whether an entry matches does not change from there to t.
+// since returns the first instant of the run that holds t: whether an entry matches does not
+// change from there to t.
 func (e *scheduled) since(z *Zone, t int64) int64 {
 	switch {
 	case e.Until == 0 && e.always, t < e.Until:
@@ -181,8 +183,8 @@ type Piece struct {
 	entry int
 }
 
-// Piece returns the piece that holds an instant. It ends where another entry is in force, or after eight years; and it
-// begins where another one was.
+// Piece returns the piece that holds an instant. It ends where another entry is in force, or
+// after eight years; and it begins where another one was.
 func (s *Schedule) Piece(t int64) Piece {
 	if p := s.last.Load(); p != nil && p.Start <= t && t < p.End {
 		return *p
@@ -195,8 +197,8 @@ func (s *Schedule) Piece(t int64) Piece {
 	return p
 }
 
-// After returns the piece after another one, and Before the one before it. Neither becomes the one that was asked for
-// last.
+// After returns the piece after another one, and Before the one before it. Neither becomes
+// the one that was asked for last.
 func (s *Schedule) After(p Piece) Piece {
 	entry := s.index(p.End)
 	return Piece{Period{p.End, s.end(p.End, entry)}, entry}
@@ -241,7 +243,8 @@ func (s *Schedule) NextChange(t int64) (at int64, ok bool) {
 	return at, at-within(t) <= horizon
 }
 
-// rivals are the entries whose beginning or end can change which entry is in force: those that go before it.
+// rivals are the entries whose beginning or end can change which entry is in force: those
+// that go before it.
 func (s *Schedule) rivals(entry int) []scheduled {
 	if entry == Base {
 		return s.entries
@@ -249,8 +252,9 @@ func (s *Schedule) rivals(entry int) []scheduled {
 	return s.entries[:entry]
 }
 
-// end is the first instant after t at which another entry than the one in force at t is. It is at most eight years and a
-// millisecond later, except that no piece ends that reaches beyond what zones cover.
+// end is the first instant after t at which another entry than the one in force at t is. It
+// is at most eight years and a millisecond later, except that no piece ends that reaches
+// beyond what zones cover.
 func (s *Schedule) end(t int64, entry int) int64 {
 	if t >= latest {
 		return forever

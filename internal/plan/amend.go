@@ -176,11 +176,12 @@ func (am *Amendment) amend(ch *store.Change, img *store.Image, s *store.LimitSta
 	}
 	ch.Resets = am.Resets && next.Renewal != nil
 	switch {
-	case am.Resets && Renewed(img, s, now): // it is full
 	case am.Resets:
 		ch.Earned = Share(next, img.Shard, img.ShardCount, now).Capacity - s.Tokens
-		ch.AtLeast, ch.AtMost = math.MinInt64, s.Tokens
-		ch.Renews = ch.Renews || ch.Resets
+		if !Renewed(img, s, now) { // otherwise no take may land in between: it would take from the earlier period
+			ch.AtLeast, ch.AtMost = math.MinInt64, s.Tokens
+			ch.Renews = ch.Renews || ch.Resets
+		}
 	case next.Renewal != nil:
 		ch.Earned += a.Milli
 		ch.TopUp = a.Milli

@@ -3,12 +3,14 @@ package plan_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// given plans an amendment on one shard: its change of the limit, and the balance that follows if nobody else writes.
+// given plans an amendment on one shard: its change of the limit, and the balance that
+// follows if nobody else writes.
 func given(t *testing.T, am *plan.Amendment, img *store.Image, w *plan.Wanted, now int64) (r *store.Refill, tokens, is int64) {
 	t.Helper()
 	refills, given, err := am.Over([]*store.Image{img}, w, now, 7)
@@ -18,7 +20,8 @@ func given(t *testing.T, am *plan.Amendment, img *store.Image, w *plan.Wanted, n
 	return refills[0], given[0], img.Limits[0].Tokens + refills[0].Changes[0].Earned
 }
 
-// A reset makes a limit as full, and a top-up fills it as far, as the parameters say that are in force at the new stamp.
+// A reset makes a limit as full, and a top-up fills it as far, as the parameters say that are
+// in force at the new stamp.
 func TestAnAmendmentGoesByTheParametersInForce(t *testing.T) {
 	t.Parallel()
 	const hour = 3_600_000
@@ -61,6 +64,36 @@ func TestAnAmendmentGoesByTheParametersInForce(t *testing.T) {
 		}
 		if after := plan.AfterRefill(r); after.ValidUntil <= r.RefilledAt || r.RefilledAt < nine+c.after {
 			t.Errorf("%s: valid until %d, stamped %d after nine", name, after.ValidUntil-nine, r.RefilledAt-nine)
+		}
+	}
+}
+
+// A reset after the end of a period makes a limit as full as what it is edited to says, also
+// if that is no quota. The balance is pinned: what others take meanwhile is of the earlier
+// period.
+func TestAResetAfterAPeriodGoesByTheEdit(t *testing.T) {
+	t.Parallel()
+	month, err := store.ParseRenewal("month", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		wanted store.Limit
+		is     int64
+		given  int64
+	}{
+		"no edit":         {store.Limit{Name: "rph", Capacity: 100, Renews: month}, 100_000, 0},
+		"a larger amount": {store.Limit{Name: "rph", Capacity: 150, Renews: month}, 150_000, 0},
+		"a larger rate":   {store.Limit{Name: "rph", Capacity: 150, Amount: 10, Period: time.Hour}, 150_000, 50},
+		"a smaller rate":  {store.Limit{Name: "rph", Capacity: 40, Amount: 10, Period: time.Hour}, 40_000, 0},
+	} {
+		img, _ := byDay(t, "x1", 30_000)
+		img.Limits[0].Params = store.Params{Capacity: 100_000, Period: 1000, Renewal: month}
+		img.ValidUntil = month.Next(img.RefilledAt)
+		am := &plan.Amendment{Resets: true, Amounts: []store.Amount{{Limit: "rph"}}}
+		r, tokens, is := given(t, am, img, &plan.Wanted{Limits: []store.Limit{c.wanted}}, img.ValidUntil)
+		if ch := &r.Changes[0]; is != c.is || tokens != c.given || ch.AtLeast != 30_000 || ch.AtMost != 30_000 {
+			t.Errorf("%s: %d millitokens after %d more tokens, between %d and %d; want %d after %d", name, is, tokens, ch.AtLeast, ch.AtMost, c.is, c.given)
 		}
 	}
 }

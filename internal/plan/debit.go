@@ -55,8 +55,9 @@ func EarnedTimes(img *store.Image, amounts []store.Amount, ms int64) int64 {
 	return least
 }
 
-// IsSlow reports whether a share of a limit, as it is at an instant, earns too few of an amount in a time,
-// in milliseconds, for several processes to take them ahead. A quota earns nothing.
+// IsSlow reports whether a share of a limit, as it is at an instant, earns too few of an
+// amount in a time, in milliseconds, for several processes to take them ahead. A quota earns
+// nothing.
 func IsSlow(part bucket.Limit, amount, ahead int64) bool {
 	const amounts = 8
 	return part.Renewal != nil || part.Earned(0, ahead/amounts) < amount

@@ -8,9 +8,9 @@ import (
 
 // A Demand is what a request needs of a limit that follows a schedule, on all shards.
 //
-// Of other limits there is only more as time passes. So a request that names several of them is
-// admitted when the longest of their waits ends. A schedule may have taken away by then what such a limit
-// had in between (ADR 048):
+// Of other limits there is only more as time passes. So a request that names several of them
+// is admitted when the longest of their waits ends. A schedule may have taken away by then
+// what such a limit had in between (ADR 048):
 //
 //	rpm     enough from 12:10 on, and none from 13:00 to 14:00
 //	daily   enough from 13:30 on
@@ -20,8 +20,8 @@ type Demand struct {
 	milli int64
 }
 
-// Demands adds what amounts demand of limits that follow a schedule. A nil shard is missing and will open
-// empty. If the amounts were granted, they are returned first.
+// Demands adds what amounts demand of limits that follow a schedule. A nil shard is missing
+// and will open empty. If the amounts were granted, they are returned first.
 func (t *Terms) Demands(demands []Demand, amounts []store.Amount, granted bool, shards []*store.Image, now int64) []Demand {
 	for _, a := range amounts {
 		params, parts := t.Holdings(nil, a.Limit, shards, now)
@@ -50,8 +50,8 @@ func giveBack(parts []Holding, now, milli int64) {
 	}
 }
 
-// WaitForAll is the least wait, from a given one on, after which all demands are met. If their schedules take
-// turns more often than it looks, the wait is too short by the rest.
+// WaitForAll is the least wait, from a given one on, after which all demands are met. If
+// their schedules take turns more often than it looks, the wait is too short by the rest.
 func WaitForAll(demands []Demand, now int64, wait time.Duration) time.Duration {
 	const looks = 32
 	for range looks {

@@ -23,7 +23,8 @@ func Enabled(img *store.Image) *store.Refill {
 
 // Healed is the write that moves an item's stamp back to now. It takes back what the
 // item has earned for the time until its stamp, as far as the item still holds that. It
-// adds nothing to a debt. So the item ends with no more than it would have by now. The
+// adds nothing to a debt. Where a schedule changes until the stamp, it cuts the balance to the
+// capacity in force now. So the item ends with no more than it would have by now. The
 // excess that was admitted is at most what the client with the fast clock took: one
 // capacity.
 //
@@ -46,8 +47,11 @@ func Healed(img *store.Image, now, multiplier int64) *store.Refill {
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		part := ShareOf(img, s)
-		early := min(max(0, s.Tokens), max(part.Earned(now, img.RefilledAt), s.Tokens-part.At(now).Capacity))
-		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -early, AtLeast: math.MinInt64, AtMost: s.Tokens})
+		early := part.Earned(now, img.RefilledAt)
+		if part.Changes(now, img.RefilledAt) {
+			early = max(early, s.Tokens-part.At(now).Capacity)
+		}
+		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -min(max(0, s.Tokens), early), AtLeast: math.MinInt64, AtMost: s.Tokens})
 	}
 	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return r

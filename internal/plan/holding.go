@@ -107,9 +107,10 @@ func Balance(parts []Holding, now int64) int64 {
 	return held
 }
 
-// WaitFor returns the least time, in whole milliseconds, after which the parts together
-// hold what is needed; none for a soft limit. Their sum only grows with time until a schedule changes, so in each piece a
-// binary search finds it. It looks at as many pieces as [bucket.Limit.Wait] does.
+// WaitFor returns the least time, in whole milliseconds, after which the parts together hold
+// what is needed; none for a soft limit. Their sum only grows with time until a schedule
+// changes, so in each piece a binary search finds it. It looks at as many pieces as
+// [bucket.Limit.Wait] does.
 func WaitFor(parts []Holding, now, need int64) time.Duration {
 	if len(parts) > 0 && parts[0].Soft {
 		return 0
@@ -152,8 +153,8 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 	return time.Duration(from-now) * time.Millisecond
 }
 
-// firstOf is the first instant from lo to hi at which the parts hold what is needed. They hold it at hi, and
-// their sum only grows.
+// firstOf is the first instant from lo to hi at which the parts hold what is needed. They
+// hold it at hi, and their sum only grows.
 func firstOf(parts []Holding, need, lo, hi int64) int64 {
 	for lo < hi {
 		if mid := lo + (hi-lo)/2; Balance(parts, mid) >= need {

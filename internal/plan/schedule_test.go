@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// byDay is an item whose limit holds 100 tokens and earns 10 an hour, and another number from 9:00 to 17:00, an
-// hour before nine. A peer says that it is valid for longer than that.
+// byDay is an item whose limit holds 100 tokens and earns 10 an hour, and another number from
+// 9:00 to 17:00, an hour before nine. A peer says that it is valid for longer than that.
 func byDay(t *testing.T, factor string, tokens int64) (img *store.Image, nine int64) {
 	t.Helper()
 	s, err := store.ParseSchedule("* 9-16 * * * "+factor, "")
@@ -51,7 +51,8 @@ func TestNothingPassesAChange(t *testing.T) {
 	}
 }
 
-// A repair a moment before a change is stamped with the change, and leaves what may be held from then on.
+// A repair a moment before a change is stamped with the change, and leaves what may be held
+// from then on.
 func TestARepairThatIsStampedAheadIsOfThatPiece(t *testing.T) {
 	t.Parallel()
 	img, nine := byDay(t, "x0.5", 100_000)
@@ -64,7 +65,8 @@ func TestARepairThatIsStampedAheadIsOfThatPiece(t *testing.T) {
 	}
 }
 
-// A bucket that is full by the capacity of its stamp, and not by the one in force, keeps what it earns.
+// A bucket that is full by the capacity of its stamp, and not by the one in force, keeps what
+// it earns.
 func TestABucketIsFullByTheCapacityInForce(t *testing.T) {
 	t.Parallel()
 	img, nine := byDay(t, "x2", 100_000)

@@ -43,9 +43,9 @@ func Present(img *store.Image, amounts []store.Amount) []store.Amount {
 	})
 }
 
-// Overflows reports whether a debited limit has accrued past its capacity, so that a
-// refill must cut it first. A limit whose schedule has changed since the stamp may have been cut on the
-// way, so that neither a debit nor a credit commutes with what it has earned.
+// Overflows reports whether a debited limit has accrued past its capacity, so that a refill
+// must cut it first. A limit whose schedule has changed since the stamp may have been cut on
+// the way, so that neither a debit nor a credit commutes with what it has earned.
 func (d *Debit) Overflows(img *store.Image, now int64) bool {
 	return img.IsEvaluable() && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)

@@ -45,8 +45,9 @@ func CeilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
 // WritesOf is the hidden write limit of an image. It is not divided among shards.
 func WritesOf(i *store.Image) bucket.Limit { return Share(i.Writes.Params, 0, 1, i.RefilledAt) }
 
-// ShareOf is the image's share of a limit, as it is at the image's stamp. Of a quota, it is the share that
-// the item was given for the period of its stamp, and its share of the next one.
+// ShareOf is the image's share of a limit, as it is at the image's stamp. Of a quota, it is
+// the share that the item was given for the period of its stamp, and its share of the next
+// one.
 func ShareOf(i *store.Image, s *store.LimitState) bucket.Limit { return shareAt(i, s, i.RefilledAt) }
 
 // shareAt is the image's share of a limit as it is at an instant.

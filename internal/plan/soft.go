@@ -26,8 +26,8 @@ func softUntil(now int64) int64 {
 // isUnstamped reports whether a limit is soft, and its stamp has passed.
 func isUnstamped(s *store.LimitState, now int64) bool { return s.IsSoft() && s.SoftUntil() <= now }
 
-// takesSoftly reports whether a take can debit the soft limits of amounts as an item has them: their
-// stamps have not passed, and one take can require them all.
+// takesSoftly reports whether a take can debit the soft limits of amounts as an item has
+// them: their stamps have not passed, and one take can require them all.
 func takesSoftly(img *store.Image, amounts []store.Amount, now int64) bool {
 	soft := 0
 	for _, a := range amounts {

@@ -29,15 +29,14 @@ import (
 func Split(img *store.Image, born, count int, loose bool, now, multiplier int64) *store.Birth {
 	at, replaces := img.RefilledAt, count == img.ShardCount && !IsOverfull(img)
 	later := stampOf(img, max(now, at))
-	owner := img.Owner()
 	if loose = loose && now-at < Lateness && !renewedAny(img, now) && !changesAny(img, later); loose || replaces {
 		at = later
 	}
 	donor := &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: at, Loose: loose, ShardCount: count,
-		Owner:   &owner, // which the shard born gets, so it must still be the one seen
-		Writes:  pressingWrite(img),
-		Changes: make([]store.Change, 0, len(img.Limits)),
+		KeepsOwner: true, // which the shard born gets
+		Writes:     pressingWrite(img),
+		Changes:    make([]store.Change, 0, len(img.Limits)),
 	}
 	if replaces && !loose {
 		donor.Writes, _ = WritesChange(img, at, true)
@@ -45,7 +44,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	b := &store.Birth{
 		Create: store.Create{
 			Bucket: store.Bucket{Entity: img.Entity, Resource: img.Resource, Shard: born}, Now: now, RefilledAt: at, ShardCount: count,
-			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: owner,
+			Limits: make([]store.NewLimit, 0, len(img.Limits)), Writes: FirstWrite(), Owner: img.Owner(),
 			Disabled: img.Disabled, DisabledUntil: img.DisabledUntil,
 		},
 		Donor: donor, Sibling: img.Shard,

@@ -34,13 +34,13 @@ func validityOf(r *store.Refill) store.Validity {
 	return store.Validity{Change: true, Until: until}
 }
 
-// editions is how often the schedules of an item can be edited between two changes, so that each edition has
-// another ValidUntil.
+// editions is how often the schedules of an item can be edited between two changes, so that
+// each edition has another ValidUntil.
 const editions = 100
 
-// stampOf is the stamp of a write at an instant: the instant, or the change of a schedule that comes next, if
-// ValidUntil was moved back from there and has passed. No ValidUntil between them is left that none of the
-// earlier editions had.
+// stampOf is the stamp of a write at an instant: the instant, or the change of a schedule
+// that comes next, if ValidUntil was moved back from there and has passed. No ValidUntil
+// between them is left that none of the earlier editions had.
 func stampOf(img *store.Image, at int64) int64 {
 	if !img.HasValidUntil || img.ValidUntil > at {
 		return at
@@ -58,10 +58,11 @@ func hasSchedule(r *store.Refill) bool {
 
 // isReplanned reports whether a refill gives a limit of the item another schedule.
 //
-// A take requires the ValidUntil that it has seen, and the parameters outside of all entries. Neither
-// differs if only the entry in force does, as long as both schedules change at the same time. A process that
-// has not seen the new one would take from a balance above its capacity. So an edit of a schedule moves
-// ValidUntil back by a millisecond at least, and until the change no write moves it forward again.
+// A take requires the ValidUntil that it has seen, and the parameters outside of all entries.
+// Neither differs if only the entry in force does, as long as both schedules change at the
+// same time. A process that has not seen the new one would take from a balance above its
+// capacity. So an edit of a schedule moves ValidUntil back by a millisecond at least, and
+// until the change no write moves it forward again.
 //
 //	operator    scales the night by 0.5, and no longer by 0.8: ValidUntil 6:00 becomes 5:59:59.999
 //	client        image: 0.8, until 6:00 ──────────────────────────── takes, if it is valid until 6:00 ──▶ refused

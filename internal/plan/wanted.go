@@ -92,9 +92,9 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner()
 }
 
-// OtherZone is the error of a repair that gives an item calendars of one time zone and leaves it those of
-// another: an item has one zone, so the repair would move the edges of those that it leaves. nil if
-// the repair does not do that. Only limits that come with requests can.
+// OtherZone is the error of a repair that gives an item calendars of one time zone and leaves
+// it those of another: an item has one zone, so the repair would move the edges of those that
+// it leaves. nil if the repair does not do that. Only limits that come with requests can.
 func (w *Wanted) OtherZone(img *store.Image) error {
 	for i := range img.Limits {
 		s := &img.Limits[i]

@@ -198,8 +198,8 @@ func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string
 	return withCause(Item{OperationAmounts: Numbers(amounts), OperationShards: N(shards)}, reason, key)
 }
 
-// CascadeDetails are the details of the event of a change of a level's cascade policy: true, false, or
-// null for one that was removed.
+// CascadeDetails are the details of the event of a change of a level's cascade policy: true,
+// false, or null for one that was removed.
 func CascadeDetails(p store.Policy, reason string) Item {
 	item := Item{Cascade: null()}
 	putPolicy(item, Cascade, p)

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -30,8 +31,8 @@ const (
 type limitScan struct {
 	store.LimitState
 	seen uint16
-	// renews is when the limit renews, and varies when it has other parameters, as the item has it for
-	// the limit alone; "" if it has nothing.
+	// renews is when the limit renews, and varies when it has other parameters, as the item
+	// has it for the limit alone; "" if it has nothing.
 	renews, varies string
 	// extra is what the item has. Its grant is for a quota.
 	extra store.Extra
@@ -415,8 +416,8 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	return true
 }
 
-// decodeSchedule reads when a limit has other parameters, if it does; false if this version cannot evaluate
-// that. It cannot for a quota.
+// decodeSchedule reads when a limit has other parameters, if it does; false if this version
+// cannot evaluate that. It cannot for a quota.
 func (s *BucketScan) decodeSchedule(l *limitScan) bool {
 	varies := cmp.Or(l.varies, s.varies)
 	if varies == "" || varies == NoSchedule {
@@ -438,8 +439,8 @@ func (v Scalar) code() string {
 	return v.Text
 }
 
-// EncodeSchedule is when a limit has other parameters, as items of buckets and of configuration have it: the
-// attributes sched and sched_tz.
+// EncodeSchedule is when a limit has other parameters, as items of buckets and of
+// configuration have it: the attributes sched and sched_tz.
 func EncodeSchedule(s *store.Schedule) (code, zone string) {
 	if s == nil {
 		return "", ""
@@ -459,6 +460,18 @@ func EncodeRenewal(r *store.Renewal) (code, zone string) {
 
 func knownLimit(name string) bool { return name == WCU || store.CheckLimitName(name) == nil }
 
+// EncodeOwner returns what a bucket item copies of its entity's record.
+func EncodeOwner(o store.Owner) Item {
+	item := Item{Cascade: Bool(o.Cascade)}
+	if o.Parent != "" {
+		item[ParentID] = S(o.Parent)
+	}
+	if o.Incarnation != "" {
+		item[PGen], item[PInc] = N(o.Generation), S(o.Incarnation)
+	}
+	return item
+}
+
 // EncodeNewBucket is the item that c creates, in the namespace with the id ns. isSpread says
 // that its index keys are spread over partitions. Parameters are stored whole, not divided by
 // the number of shards.
@@ -477,13 +490,8 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	if slices.ContainsFunc(c.Limits, func(l store.NewLimit) bool { return l.Consumed > 0 }) {
 		item[Acquires] = N(1)
 	}
-	item[ShardCount], item[Cascade] = N(int64(c.ShardCount)), Bool(c.Owner.Cascade)
-	if c.Owner.Parent != "" {
-		item[ParentID] = S(c.Owner.Parent)
-	}
-	if c.Owner.Incarnation != "" {
-		item[PGen], item[PInc] = N(c.Owner.Generation), S(c.Owner.Incarnation)
-	}
+	item[ShardCount] = N(int64(c.ShardCount))
+	maps.Copy(item, EncodeOwner(c.Owner))
 	if c.ExpiresAt != 0 {
 		item[TTL] = N(c.ExpiresAt)
 	}

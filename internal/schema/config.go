@@ -224,8 +224,8 @@ func (l *configScan) decodeRenewal(zone string) bool {
 	return true
 }
 
-// decodeSchedule reads when the limit has other parameters, if it does; false if this version cannot
-// evaluate that. It cannot for a quota.
+// decodeSchedule reads when the limit has other parameters, if it does; false if this version
+// cannot evaluate that. It cannot for a quota.
 func (l *configScan) decodeSchedule(zone string) bool {
 	if l.varies == "" {
 		return true

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A limit has the schedule that it says itself, else the item's; "-" is none. What this version cannot
-// evaluate is an unsupported feature, never another schedule.
+// A limit has the schedule that it says itself, else the item's; "-" is none. What this
+// version cannot evaluate is an unsupported feature, never another schedule.
 func TestPeersSchedules(t *testing.T) {
 	t.Parallel()
 	half, night := schedule("* 9-17 * * mon-fri x0.5", "UTC"), schedule("* 0-5 * * * capacity=5", "UTC")
@@ -48,8 +48,8 @@ func TestPeersSchedules(t *testing.T) {
 	}
 }
 
-// A schedule of a new bucket is written as the peer writes it, but for the default: ours says of each limit
-// when it varies.
+// A schedule of a new bucket is written as the peer writes it, but for the default: ours says
+// of each limit when it varies.
 func TestANewScheduleIsWrittenAsThePeerWritesIt(t *testing.T) {
 	t.Parallel()
 	c := first()[stateKey]

@@ -53,9 +53,9 @@ func (f *fields) set(h http.Header, field string, value []byte) {
 // usualRoom is the room for a field of a few limits, so that it needs no memory of the heap.
 const usualRoom = 192
 
-// write sets the fields for the limits of an entity, whose parent's limits it leaves out. It also leaves
-// out soft limits: a client that waits for one waits for nothing.
-// t is at most bound seconds.
+// write sets the fields for the limits of an entity, whose parent's limits it leaves out. It
+// also leaves out soft limits: a client that waits for one waits for nothing. t is at most
+// bound seconds.
 func (f *fields) write(h http.Header, entity string, statuses []limiter.Status, bound int64) {
 	var policyRoom, limitRoom [usualRoom]byte
 	policy, limit, tightest := f.append(policyRoom[:0], limitRoom[:0], entity, statuses, bound)

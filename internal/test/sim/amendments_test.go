@@ -12,7 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// A grant is what an operator's command is to give a bucket: it resets limits, or adds tokens to some.
+// A grant is what an operator's command is to give a bucket: it resets limits, or adds tokens
+// to some.
 type grant struct {
 	bucketKey
 
@@ -24,9 +25,9 @@ type grant struct {
 // granterName begins the names of the processes in which an operator resets and tops up.
 const granterName = "granter"
 
-// grant lets an operator reset and top up buckets while they are in use. He gives a command again, with its key, until
-// he has learned that it was carried out, also from another process after his own has died. Now and then he gives it
-// once more.
+// grant lets an operator reset and top up buckets while they are in use. He gives a command
+// again, with its key, until he has learned that it was carried out, also from another
+// process after his own has died. Now and then he gives it once more.
 func (p *play) grant() {
 	r := p.w.dice.stream("grant")
 	c := p.operator(0)
@@ -109,8 +110,9 @@ func (w *write) isGrant() bool {
 	return w.call != nil && w.call.grant != nil && w.joint && w.other == nil && w.before != nil && w.after != nil
 }
 
-// legalGrant: what an operator gives is a refill of each shard. Nothing is consumed. A reset makes a balance its share,
-// less what was taken since it was read. A top-up raises a quota's balance and bound by the same, and fills a rate at most.
+// legalGrant: what an operator gives is a refill of each shard. Nothing is consumed. A reset
+// makes a balance its share, less what was taken since it was read. A top-up raises a quota's
+// balance and bound by the same, and fills a rate at most.
 func (c *checker) legalGrant(r *write, bad func(string, ...any)) {
 	a, b, g := r.before, r.after, r.call.grant
 	if b.rf < a.rf {
@@ -167,8 +169,9 @@ func (c *checker) legalGrant(r *write, bad func(string, ...any)) {
 	}
 }
 
-// grantedOnce: all calls of one command write to a bucket once. All shards together get what it says: of a
-// quota the whole, of a rate at most. An entity that was made again begins without commands.
+// grantedOnce: all calls of one command write to a bucket once. All shards together get what
+// it says: of a quota the whole, of a rate at most. An entity that was made again begins
+// without commands.
 func (c *checker) grantedOnce() {
 	given, times := map[string]map[string]int64{}, map[string]time.Duration{}
 	for _, r := range c.log {

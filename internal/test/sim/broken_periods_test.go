@@ -56,13 +56,17 @@ func (w *write) isLate() bool {
 	})
 }
 
-// anytime returns credits in any period.
+// anytime returns credits in any period: also to an item that was renewed meanwhile.
 type anytime struct{ limiter.Store }
 
 func (s anytime) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, error) {
-	free := *a
-	free.Before = 0
-	return s.Store.Adjust(ctx, &free)
+	out, err := s.Store.Adjust(ctx, a)
+	if err != nil || out.Applied || out.Image == nil {
+		return out, err
+	}
+	again := *a
+	again.Seen, again.Before = out.Image, 0
+	return s.Store.Adjust(ctx, &again)
 }
 
 // edge is the end of an image's first period, 0 if it has no quota.

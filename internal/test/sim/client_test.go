@@ -68,6 +68,9 @@ func newClient(w *world, name string, ttl time.Duration) *client {
 		c.offset = func(time.Duration) time.Duration { return 0 }
 	case right && (w.odds.dated || w.odds.stepped):
 		c.offset = func(time.Duration) time.Duration { return 0 }
+	case strings.HasPrefix(name, granterName): // its store goes on by the time that passes
+		off := c.offset(w.now())
+		c.offset = func(time.Duration) time.Duration { return off }
 	}
 	ctx := context.WithValue(context.Background(), callKey{}, &call{name: "open"})
 	var err error

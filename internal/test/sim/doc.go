@@ -22,9 +22,10 @@
 // around a change of the clocks in the quotas' zone, and so do its later rounds. An edit changes a quota's
 // amount or calendar, or makes it a rate.
 //
-// With -sim.varied, some limits follow timetables, by which they have other parameters at other times. Such a run, too,
-// begins shortly before a change. In some seeds, with any of these, an operator resets limits and tops them up. He gives
-// a command again, with its key, until he has its answer, also from another process after his own has died.
+// With -sim.varied, some limits follow timetables, by which they have other parameters at
+// other times. Such a run, too, begins shortly before a change. In some seeds, with any of
+// these, an operator resets limits and tops them up. He gives a command again, with its key,
+// until he has its answer, also from another process after his own has died.
 //
 // In some seeds one or two real aggregators follow the engine's stream, each over a link
 // and with a clock like any client's. They get the records shard by shard, in batches of
@@ -39,10 +40,11 @@
 // nothing corrects it. In some seeds, with dates or without, clocks are set by up to an
 // hour while they are in use.
 //
-// Seasons are runs of another kind: half an hour in which operators, in processes of
-// their own, change every level of configuration, by this library's rules or by the
-// Python peer's. Meanwhile processes with caches of different age use buckets often or
-// rarely. A week is one in which a caller waits as long as it is told. Contests count what each of several identical processes is granted.
+// Seasons are runs of another kind: half an hour in which operators, in processes of their
+// own, change every level of configuration, by this library's rules or by the Python peer's.
+// Meanwhile processes with caches of different age use buckets often or rarely. A week is one
+// in which a caller waits as long as it is told. Contests count what each of several
+// identical processes is granted.
 //
 // The link records what the engine applied, which is the truth; the clients record their
 // answers. A checker that shares no code with the limiter compares the two with each

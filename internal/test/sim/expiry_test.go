@@ -40,8 +40,9 @@ func (c *checker) outlasts(r *write) {
 	}
 }
 
-// afterIdling is what a limit holds at an instant, and what a new one would hold. A limit that varies need only have
-// earned that since its stamp: the bound of P1 does not count what small capacities cut in between.
+// afterIdling is what a limit holds at an instant, and what a new one would hold. A limit
+// that varies need only have earned that since its stamp: the bound of P1 does not count what
+// small capacities cut in between.
 func (l level) afterIdling(rf, at int64) (held, full int64) {
 	is := l.in(at)
 	if l.varies != nil {

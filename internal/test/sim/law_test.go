@@ -19,8 +19,8 @@ func (l level) earned(a, b int64) (sum int64) {
 	return sum
 }
 
-// accrued is what the parameters of a limit earn on the absolute grid: ⌊b·ra/rp⌋ − ⌊a·ra/rp⌋. Instants
-// are in this century.
+// accrued is what the parameters of a limit earn on the absolute grid: ⌊b·ra/rp⌋ − ⌊a·ra/rp⌋.
+// Instants are in this century.
 func (l level) accrued(a, b int64) int64 {
 	if b <= a || l.rp <= 0 || l.ra <= 0 {
 		return 0

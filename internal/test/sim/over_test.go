@@ -17,6 +17,9 @@ type flow struct {
 	reset    bool // parameters changed, or shards merged: the stamp may have moved by 1 ms for it
 	late     bool // the overflow since the stamp was not cut first
 	leaps    bool // the stamp moved far ahead
+	// stamped is the capacity of a limit with a timetable at the stamp that the write found,
+	// if that is later than any honest clock; otherwise 0.
+	stamped int64
 	// granted is the number of the operator's act that gives a capacity once more: adding
 	// the limit again, or deleting the bucket. 0 is none.
 	granted int
@@ -67,6 +70,9 @@ func (c *checker) neverOver(key bucketKey) {
 				f.was, _ = r.before.level(name)
 			}
 			f.reset = had && !f.is.sameParams(f.was) || r.merges()
+			if had && f.was.varies != nil && r.before.rf > c.trueMS(r.at)+ceilMS(max(0, c.hi)) {
+				f.stamped = f.was.of(0, 1).in(r.before.rf).cp
+			}
 			if act := acts[name]; first[name] == 0 && len(flows[name]) == 0 {
 				first[name] = act
 			} else if act != first[name] {
@@ -121,13 +127,15 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 //
 //	admitted − returned ≤ capacity + rate·(T + s) + what operators gave
 //
-// capacity and rate are the largest in force meanwhile. Of a limit that nobody edits, capacity is
-// the one in force when the interval begins, and the rate is integrated. s is the largest difference
-// between any two clocks of the run, plus the millisecond to which clocks are cut, plus
-// [lateness] if one of the takes used an old stamp. The grid may round up by less than a
-// millitoken once per change of parameters, on each shard, and for each shard that is
-// born. Each stamp that a clock moved far ahead may cost one capacity. Each act of an
-// operator that grants a capacity anew adds one.
+// capacity and rate are the largest in force meanwhile. Of a limit that nobody edits,
+// capacity is the one in force when the interval begins, and the rate is integrated. But a
+// balance is of the piece of its stamp: while a stamp is far ahead, its capacity holds, and
+// the client with that clock earns by the rate there. s is the largest difference between any
+// two clocks of the run, plus the millisecond to which clocks are cut, plus [lateness] if one
+// of the takes used an old stamp. The grid may round up by less than a millitoken once per
+// change of parameters, on each shard, and for each shard that is born. Each stamp that a
+// clock moved far ahead may cost one capacity. Each act of an operator that grants a capacity
+// anew adds one.
 func (c *checker) intervals(id bucketID, name string, flows []flow) {
 	skew := c.spread() + time.Millisecond
 	for _, first := range flows {
@@ -138,11 +146,19 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 		var net, given, changes, grids, late, leaps int64
 		acts := map[int]bool{}
 		var forms forms
+		var stamped, shift int64
+		met := map[int]bool{}
 		for _, f := range flows {
 			if f.at < from {
 				continue
 			}
 			forms = forms.with(f.was).with(f.is)
+			if f.stamped != 0 || f.leaps {
+				shift = farAhead.Milliseconds()
+			}
+			if !met[f.shard] {
+				met[f.shard], stamped = true, max(stamped, f.stamped)
+			}
 			grids = max(grids, int64(f.count))
 			if f.born {
 				grids += 2
@@ -168,8 +184,12 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 				continue
 			}
 			span := f.at - from + int64(skew) + late + changes*int64(time.Millisecond)
-			begins := c.trueMS(time.Duration(from-late) + min(0, c.lo) - time.Millisecond)
-			if capacity, earned, pieces, fits := forms.fit(net-given, begins, ceilMS(time.Duration(span)), ceilMS(skew+time.Duration(late+first.at-from)), 1+leaps+int64(len(acts)), grids+changes); !fits {
+			i := interval{
+				from:  c.trueMS(time.Duration(from-late) + min(0, c.lo) - time.Millisecond),
+				lasts: ceilMS(time.Duration(span)), slack: ceilMS(skew + time.Duration(late+first.at-from)),
+				stamped: stamped, shift: shift, more: leaps + int64(len(acts)), grids: grids + changes,
+			}
+			if capacity, earned, pieces, fits := forms.fit(net-given, i); !fits {
 				c.violate("P1", time.Duration(f.at), &id, "%s admitted %d in %v to %v (%v), allowed is %d + %d in %d pieces, with %v of clocks, and %d given",
 					name, net, time.Duration(from), time.Duration(f.at), time.Duration(f.at-from), capacity, earned, pieces, skew+time.Duration(late), given)
 				return
@@ -189,24 +209,32 @@ func (fs forms) with(l level) forms {
 	return append(fs, l)
 }
 
-// fit reports whether an amount may be admitted in an interval of some milliseconds, which begins within the
-// slack after an instant. It gives the capacity so many times, and a millitoken for each grid and
-// each piece besides.
-func (fs forms) fit(net, from, lasts, slack, times, grids int64) (capacity, earned, pieces int64, fits bool) {
+// An interval is one in which admissions are bounded, in milliseconds. It begins within the
+// slack after from.
+type interval struct {
+	from, lasts, slack int64
+	// stamped is the largest capacity at a stamp that was far ahead when the interval began.
+	// shift is how far ahead clocks were that moved stamps; 0 if none did.
+	stamped, shift int64
+	more, grids    int64 // how often a capacity is given once more, and a millitoken for each piece
+}
+
+// fit reports whether an amount may be admitted in an interval.
+func (fs forms) fit(net int64, i interval) (capacity, earned, pieces int64, fits bool) {
 	if len(fs) == 1 && fs[0].varies != nil {
 		l, entry := fs[0].params, fs[0].varies.entry(fs[0].params)
-		if net <= min(l.cp, entry.cp)+min(l.ra/l.rp, entry.ra/entry.rp)*lasts {
+		if net <= min(l.cp, entry.cp)+min(l.ra/l.rp, entry.ra/entry.rp)*i.lasts {
 			return 0, 0, 0, true // as most: far fewer than in any piece
 		}
-		capacity, earned, pieces = fs[0].span(from, from+slack, from+lasts)
-		return capacity, earned, pieces, net <= capacity*times+earned+(grids+1)*pieces
+		capacity, earned, pieces = fs[0].span(i)
+		return capacity, earned, pieces, net <= capacity+i.more*fs[0].most()+earned+(i.grids+1)*pieces
 	}
 	rate := params{rp: 1}
 	for _, l := range fs {
 		all := []params{l.params}
 		if l.varies != nil {
 			all = append(all, l.varies.entry(l.params))
-			pieces = max(pieces, lasts/(minute/2)+2)
+			pieces = max(pieces, i.lasts/(minute/2)+2)
 		}
 		for _, p := range all {
 			capacity = max(capacity, p.cp)
@@ -216,6 +244,6 @@ func (fs forms) fit(net, from, lasts, slack, times, grids int64) (capacity, earn
 		}
 	}
 	// In millitokens times the period, where nothing is rounded.
-	allowed := (capacity*times+grids*max(1, pieces))*rate.rp + lasts*rate.ra
-	return capacity, lasts * rate.ra / rate.rp, pieces, net*rate.rp <= allowed
+	allowed := (capacity*(1+i.more)+i.grids*max(1, pieces))*rate.rp + i.lasts*rate.ra
+	return capacity, i.lasts * rate.ra / rate.rp, pieces, net*rate.rp <= allowed
 }

@@ -130,6 +130,7 @@ func (p *play) admitsWaiter(c *client, id bucketID, limits []limiter.Limit) {
 	req := limiter.Request{Entity: id.entity, Resource: id.resource, Consume: map[string]int64{l.Name: 1 + r.Int64N(l.Capacity)}}
 	var wait, spread time.Duration
 	for range 6 {
+		at := c.time().UnixMilli()
 		k := p.probe(c, req)
 		if k.admitted() {
 			continue
@@ -138,7 +139,9 @@ func (p *play) admitsWaiter(c *client, id bucketID, limits []limiter.Limit) {
 		if e == nil || e.RetryAfter() == limiter.Never || e.RetryAfter() > 24*time.Hour {
 			return
 		}
-		wait = e.RetryAfter()
+		if wait = e.RetryAfter(); !p.isTogether(k, id, e, at) {
+			return
+		}
 		for _, st := range e.Statuses {
 			const spreadAsks = 8
 			earned := time.Duration(float64(st.Requested) / float64(st.Limit.Amount) * float64(st.Limit.Period))

@@ -18,9 +18,9 @@ func (l level) end(rf int64) int64 {
 	return l.renews.next(rf)
 }
 
-// legalPeriods: no take crosses an edge, because an item with quotas or timetables says until when
-// its parameters are valid: until the first of their periods or pieces ends. Each edit of a timetable
-// moves that back by a millisecond, until then.
+// legalPeriods: no take crosses an edge, because an item with quotas or timetables says until
+// when its parameters are valid: until the first of their periods or pieces ends. Each edit
+// of a timetable moves that back by a millisecond, until then.
 func legalPeriods(r *write, bad func(string, ...any)) {
 	const edits = 100
 	var first int64

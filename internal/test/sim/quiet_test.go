@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -109,17 +110,53 @@ func (p *play) exact(c *client, id bucketID, r *rand.Rand) {
 		if e == nil {
 			return // one of the buckets has no configured limit: an error, without a wait
 		}
-		p.hold(c, id, k, e.RetryAfter(), at)
+		p.hold(c, id, k, e, at)
 		return
 	}
 }
 
-// longest is the longest wait that is exact in any case: one that passes more than a thousand pieces of a
-// timetable, of which two are an hour, is not.
+// longest is the longest wait that is exact in any case: one that passes more than a thousand
+// pieces of a timetable, of which two are an hour, is not.
 const longest = 500 * time.Hour
 
+// turnsLooked is how many turns of timetables a wait passes at least, after the longest of
+// its limits', if the limits never have the request at the same time by then.
+const turnsLooked = 32
+
+// isTogether reports whether a refused request is held within the turns at which its wait
+// looks, so that the wait is exact. Each limit may hold its part in turn, and all of them
+// never:
+//
+//	key-a    rpm x0.3 in minutes 0 to 29
+//	project  rpm has 2 in minutes 30 to 59
+//
+// A wait without an end at which the request is held must pass the turns.
+func (p *play) isTogether(k *call, id bucketID, e *limiter.ExceededError, at int64) bool {
+	first := at + longestOf(e).Milliseconds()
+	last := first
+	for range turnsLooked {
+		next := int64(math.MaxInt64)
+		for _, t := range p.w.timetables {
+			next = min(next, t.next(last))
+		}
+		if next == math.MaxInt64 {
+			return true
+		}
+		last = next
+	}
+	keys := []bucketKey{id.whole(), {cascading[id.entity], id.resource}}
+	if p.w.earliest(keys, k.req, at, last) < last {
+		return true
+	}
+	if end := at + e.RetryAfter().Milliseconds(); end < last {
+		p.w.violate("P4", k.start, &id, "%s was told to wait until %d, and all of it is not there before %d", k.name, end, last)
+	}
+	return false
+}
+
 // hold checks one quoted wait. at is the client's clock when it was quoted.
-func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int64) {
+func (p *play) hold(c *client, id bucketID, k *call, e *limiter.ExceededError, at int64) {
+	wait := e.RetryAfter()
 	never, differ, expires := false, false, int64(0)
 	capacities := map[string]int64{}
 	for _, b := range append(id.whole().all(), bucketKey{cascading[id.entity], id.resource}.all()...) {
@@ -151,6 +188,9 @@ func (p *play) hold(c *client, id bucketID, k *call, wait time.Duration, at int6
 	ms := wait.Milliseconds()
 	if len(p.w.timetables) > 0 && wait > longest {
 		return // it may end before the request is admitted, and its caller is told to wait again
+	}
+	if !p.isTogether(k, id, e, at) {
+		return
 	}
 	if expires != 0 && at+ms >= expires*1000-1000 {
 		return // the bucket will have expired, and be created again, full

@@ -126,8 +126,8 @@ func (r *recurrence) isEdgeLocked(t time.Time) bool {
 // An edger has edges around which a run is interesting: a quota's or a timetable's.
 type edger interface{ next(at int64) int64 }
 
-// beforeAnEdge waits until shortly before an edge of a quota, or else of a timetable, around the time
-// when the clocks of the zone change.
+// beforeAnEdge waits until shortly before an edge of a quota, or else of a timetable, around
+// the time when the clocks of the zone change.
 func (w *world) beforeAnEdge(r *rand.Rand) {
 	era := pick(r, eras...)
 	day, err := time.Parse(time.DateOnly, era.day)

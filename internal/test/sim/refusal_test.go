@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -17,7 +18,9 @@ func (c *checker) refusedForAReason(k *call) {
 	}
 	if e.RetryAfter() == limiter.Never {
 		for _, st := range e.Statuses {
-			if most, fixed := c.largest(k, st); fixed && (st.RetryAfter == limiter.Never) != (st.Requested*1000 > most) && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
+			least, most, known := c.largest(k, st)
+			wrong := st.RetryAfter == limiter.Never && st.Requested*1000 <= least || st.RetryAfter != limiter.Never && st.Requested*1000 > most
+			if known && wrong && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
 				c.violate("P4", k.end, nil, "%s: %s of %s: wait %v for %d of %d", k, st.Limit.Name, st.Entity, st.RetryAfter, st.Requested, st.Limit.Capacity)
 			}
 		}
@@ -56,8 +59,8 @@ func (c *checker) refusedForAReason(k *call) {
 	c.violate(promise, k.end, &id, "%s, and all the time everything asked for was there", k)
 }
 
-// awaitsPiece reports whether a refusal says that a bucket that does not exist would hold less than was asked,
-// until another piece of a timetable.
+// awaitsPiece reports whether a refusal says that a bucket that does not exist would hold
+// less than was asked, until another piece of a timetable.
 func (c *checker) awaitsPiece(k *call, st limiter.Status) bool {
 	key := bucketKey{st.Entity, st.Resource}
 	return st.Exceeded && len(c.timetables) > 0 && st.Requested >= st.Limit.Capacity && len(c.stocks(key, st.Limit.Name, k.start, k.end)) == 0
@@ -187,18 +190,41 @@ func (c *checker) waits(k *call, e *limiter.ExceededError) {
 	}
 }
 
-// largest is the most that a limit ever holds, in millitokens; false if an operator topped it up, or if there is no
-// bucket.
-func (c *checker) largest(k *call, st limiter.Status) (most int64, fixed bool) {
-	for i := range mostShards {
-		if l, ok := c.stateAt(bucketKey{st.Entity, st.Resource}.shard(i), k.end).level(st.Limit.Name); ok {
-			if l.topped != 0 {
-				return 0, false
-			}
-			most = max(most, l.most())
+// largest is the most that a limit ever holds, in millitokens. Limits that are quoted the
+// same may differ in that by what they hold at other times: it is from the least to the most
+// of those that the bucket had, or was to have, since a time to live before the call. It is
+// not known if an operator topped the limit up, or if there is no bucket.
+func (c *checker) largest(k *call, st limiter.Status) (least, most int64, known bool) {
+	key := bucketKey{st.Entity, st.Resource}
+	from := k.start - max(k.client.ttl, k.client.trust, 0) - storeTimeout
+	exists, topped := false, false
+	least = math.MaxInt64
+	consider := func(l level) {
+		topped = topped || l.topped != 0
+		if l.isQuoted(st.Limit) {
+			least, most = min(least, l.most()), max(most, l.most())
 		}
 	}
-	return most, most != 0
+	for i := range mostShards {
+		if l, ok := c.stateAt(key.shard(i), k.end).level(st.Limit.Name); ok {
+			exists = true
+			consider(l)
+		}
+		if l, ok := c.stateAt(key.shard(i), from).level(st.Limit.Name); ok {
+			consider(l)
+		}
+	}
+	for _, r := range c.during(key, from, k.end) {
+		if l, ok := r.after.level(st.Limit.Name); ok {
+			consider(l)
+		}
+	}
+	for _, v := range between(c.play.versions(key), from, k.end) {
+		if l, ok := v.limits[st.Limit.Name]; ok {
+			consider(l)
+		}
+	}
+	return least, most, exists && !topped
 }
 
 // changing reports whether a bucket's shards differed in a limit around the time of a call.

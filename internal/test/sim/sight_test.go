@@ -85,8 +85,8 @@ func extreme(shards []stock, now int64, choose func([]int64) int64) (sum int64) 
 }
 
 // reaches is the first millisecond at which shards hold what is needed, by one of the
-// extremes; false if that is more than a year away, or many pieces. Before an instant it looks only at shards that
-// never lose by waiting.
+// extremes; false if that is more than a year away, or many pieces. Before an instant it
+// looks only at shards that never lose by waiting.
 func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) (int64, bool) {
 	const year, pieces = int64(365 * 24 * time.Hour / time.Millisecond), 60
 	lo, end := from-year, from+year
@@ -115,8 +115,8 @@ func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) 
 	return 0, false
 }
 
-// turn is the next instant at which shards may lose what they hold: a timetable's, or the end of a period for
-// which a quota was topped up.
+// turn is the next instant at which shards may lose what they hold: a timetable's, or the end
+// of a period for which a quota was topped up.
 func turn(shards []stock, at int64) (first int64, turns bool) {
 	for _, s := range shards {
 		for _, h := range s {
@@ -137,8 +137,9 @@ func turn(shards []stock, at int64) (first int64, turns bool) {
 	return first, turns
 }
 
-// spanOf is from when to when shards may have what is needed, after an instant between two. The larger
-// amount counts for the end. It is not known if they turn between the two, other than that they have it then.
+// spanOf is from when to when shards may have what is needed, after an instant between two.
+// The larger amount counts for the end. It is not known if they turn between the two, other
+// than that they have it then.
 func spanOf(shards []stock, from, to, need, more int64) (first, last int64, comes bool) {
 	first, _ = reaches(shards, most, from, need)
 	last, comes = reaches(shards, least, from, more)

@@ -144,7 +144,8 @@ func (l level) most() int64 {
 	return max(l.cp, l.varies.entry(l.params).cp)
 }
 
-// isQuoted reports whether a status may say that a whole limit is so: it has the parameters in force.
+// isQuoted reports whether a status may say that a whole limit is so: it has the parameters
+// in force.
 func (l level) isQuoted(as limiter.Limit) bool {
 	is := levelOf(as)
 	if l.varies == nil || is.varies != nil {
@@ -156,16 +157,20 @@ func (l level) isQuoted(as limiter.Limit) bool {
 	return is.renews == nil && (says(l.params) || says(l.varies.entry(l.params)))
 }
 
-// span is what a limit holds at most when an interval begins, up to an instant in it, and what it earns in
-// all of the interval, in how many pieces.
-func (l level) span(from, begun, to int64) (capacity, earned, pieces int64) {
-	for at := from; at <= to; at = l.until(at) {
-		p := l.in(at)
+// span is what a limit holds at most when an interval begins, and what it earns in all of it,
+// in how many pieces. If clocks are shifted, it earns by the higher of the rates that they
+// and the true time show.
+func (l level) span(i interval) (capacity, earned, pieces int64) {
+	begun, to := i.from+i.slack, i.from+i.lasts
+	capacity = i.stamped
+	for at := i.from; at <= to; pieces++ {
+		p, next := l.in(at), min(l.until(at), l.until(at+i.shift)-i.shift)
 		if at <= begun {
 			capacity = max(capacity, p.cp)
 		}
-		earned += p.accrued(at, min(to, l.until(at)))
-		pieces++
+		end := min(to, next)
+		earned += max(p.accrued(at, end), l.in(at+i.shift).accrued(at, end))
+		at = next
 	}
 	return capacity, earned, pieces
 }

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 	"testing"
 	"testing/synctest"
@@ -11,8 +12,9 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 )
 
-// A week is one in which a caller always waits exactly as long as it is told, in a zone whose clocks change
-// meanwhile. Some of its limits are quotas, some follow timetables, and requests name several of them.
+// A week is one in which a caller always waits exactly as long as it is told, in a zone whose
+// clocks change meanwhile. Some of its limits are quotas, some follow timetables, and
+// requests name several of them.
 type week struct {
 	zone, day string // the day before the change
 	shards    int
@@ -25,8 +27,9 @@ var weeks = []week{
 	{"America/Sao_Paulo", "2000-02-26", 1},
 }
 
-// TestAWeekOfWaits is promise P4 over a week: at each refusal, the wait ends at the first millisecond at which the
-// shards hold the request, as the checker's own arithmetic finds minute by minute. Then the request is admitted.
+// TestAWeekOfWaits is promise P4 over a week: at each refusal, the wait ends at the first
+// millisecond at which the shards hold the request, as the checker's own arithmetic finds
+// minute by minute. Then the request is admitted.
 func TestAWeekOfWaits(t *testing.T) {
 	t.Parallel()
 	for _, w := range weeks {
@@ -88,7 +91,7 @@ func (w week) pass(t *testing.T) {
 		}
 		at := time.Now().UnixMilli()
 		waits++
-		if want := p.w.earliest(key, req, at) - at; want != e.RetryAfter().Milliseconds() {
+		if want := p.w.earliest([]bucketKey{key}, req, at, math.MaxInt64) - at; want != e.RetryAfter().Milliseconds() {
 			t.Fatalf("at %v, %v: the wait is to be %v", time.Now(), k, time.Duration(want)*time.Millisecond)
 		}
 		time.Sleep(time.Until(time.UnixMilli(at+e.RetryAfter().Milliseconds())) + 1)
@@ -121,30 +124,41 @@ func longestOf(e *limiter.ExceededError) (longest time.Duration) {
 	return longest
 }
 
-// earliest is the first millisecond from an instant on at which the shards of a bucket hold a request. Within a
-// minute they only earn.
-func (w *world) earliest(key bucketKey, req limiter.Request, from int64) int64 {
+// earliest is the first millisecond from an instant on at which the shards of all buckets
+// hold a request; the last one if none before it is. Within a minute they only earn. A bucket
+// that does not exist holds everything, and one without a limit holds what it is asked of
+// that.
+func (w *world) earliest(keys []bucketKey, req limiter.Request, from, last int64) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	holds := func(at int64) bool {
 		for name, tokens := range req.Consume {
-			var sum int64
-			for i := range w.items[key.shard(0)].count {
-				id := key.shard(i)
-				l, _ := w.items[id].share(id, name)
-				sum += max(0, l.balance(w.items[id].rf, at))
-			}
-			if sum < tokens*1000 {
-				return false
+			for _, key := range keys {
+				if sum, ok := w.holdsLocked(key, name, at); ok && sum < tokens*1000 {
+					return false
+				}
 			}
 		}
 		return true
 	}
-	for lo := from; ; {
+	for lo := from; lo < last; {
 		hi := lo/minute*minute + minute - 1
 		if holds(hi) {
 			return lo + int64(sort.Search(int(hi-lo), func(ms int) bool { return holds(lo + int64(ms)) }))
 		}
 		lo = hi + 1
 	}
+	return last
+}
+
+// holdsLocked is what the shards of a bucket hold of a limit at an instant; false if the
+// bucket has none.
+func (w *world) holdsLocked(key bucketKey, name string, at int64) (sum int64, ok bool) {
+	for i := range mostShards {
+		id := key.shard(i)
+		if l, has := w.items[id].share(id, name); has {
+			sum, ok = sum+max(0, l.balance(w.items[id].rf, at)), true
+		}
+	}
+	return sum, ok
 }

@@ -33,12 +33,12 @@ const soft = ":soft"
 
 // Parse reads a limit: name:rate[/period][:burst], or name:tokens@when[@zone]. The rate is
 // the number of tokens added every period. The period is a unit of sec, min, hour or day,
-// optionally with a number before it (5min); the default is one minute. The units s, m, h
-// and d are understood too, and so are second, minute, and the plurals. The burst is the
+// optionally with a number before it (5min); the default is one minute. The units s, m, h and
+// d are understood too, and so are second, minute, and the plurals. The burst is the
 // capacity, and defaults to the rate. A quota has the tokens whenever it renews, as
-// [store.ParseRenewal] reads it; the zone defaults to UTC. After a rate, ";" begins the entries of a
-// schedule, as [store.ParseSchedule] reads them, and "@" its zone. A limit that ends in ":soft" is
-// soft. The returned limit is valid.
+// [store.ParseRenewal] reads it; the zone defaults to UTC. After a rate, ";" begins the
+// entries of a schedule, as [store.ParseSchedule] reads them, and "@" its zone. A limit that
+// ends in ":soft" is soft. The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
 	if hard, isSoft := strings.CutSuffix(s, soft); isSoft {
 		l, err := Parse(hard)

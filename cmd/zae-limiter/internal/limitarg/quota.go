@@ -51,8 +51,9 @@ func displayQuota(l store.Limit) string {
 	return s
 }
 
-// split divides limits at their commas. Fields of cron have commas, too: after an @ or a semicolon, a
-// comma ends the limit only where the name of another one, and its colon, follow.
+// split divides limits at their commas. Fields of cron have commas, too: after an @ or a
+// semicolon, a comma ends the limit only where the name of another one, and its colon,
+// follow.
 func split(s string) (limits []string) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, _, hasColon := strings.Cut(part, ":")

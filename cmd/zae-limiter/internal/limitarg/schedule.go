@@ -6,7 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// parseScheduled reads a rate, and the entries of its schedule with an optional zone: entries[@zone].
+// parseScheduled reads a rate, and the entries of its schedule with an optional zone:
+// entries[@zone].
 func parseScheduled(rate, s string) (store.Limit, error) {
 	l, err := Parse(rate)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// entries reads a list of entries, each with five fields of cron and a time zone, which is the same for all.
-// begin returns the other fields of the next entry, and where its cron goes. An entry with an end needs no cron.
+// entries reads a list of entries, each with five fields of cron and a time zone, which is
+// the same for all. begin returns the other fields of the next entry, and where its cron
+// goes. An entry with an end needs no cron.
 func (r *reader) entries(list place, key string, begin func(place) (fields map[string]func(place), cron *string)) (zones []string) {
 	r.Items(list, func(_ int, item place) {
 		fields, cron := begin(item)

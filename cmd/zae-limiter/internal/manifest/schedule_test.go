@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A schedule survives an export, whatever form its limit has in the file. A level with it is not the level
-// without, also by its digest.
+// A schedule survives an export, whatever form its limit has in the file. A level with it is
+// not the level without, also by its digest.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	read := func(limit string) (*manifest.Manifest, store.Limit) {

@@ -20,8 +20,8 @@ type levelCommand struct {
 	key limiter.ConfigKey
 }
 
-// command adds to a command the argument and the flag that name the level, and the run of r. Arguments
-// that the use names already come after that one; more are their targets.
+// command adds to a command the argument and the flag that name the level, and the run of r.
+// Arguments that the use names already come after that one; more are their targets.
 func (l *levelCommand) command(r Runner, cmd *cobra.Command, more ...any) *cobra.Command {
 	name, others, _ := strings.Cut(cmd.Use, " ")
 	names := func(argument string, target *string) *cobra.Command {

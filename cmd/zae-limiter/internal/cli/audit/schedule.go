@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// scheduleOf reads the entries of a limit's schedule as events have them; nil for anything with more or with
-// less.
+// scheduleOf reads the entries of a limit's schedule as events have them; nil for anything
+// with more or with less.
 func scheduleOf(v any) *store.Schedule {
 	list, _ := v.([]any)
 	entries := make([]store.ScheduleEntry, 0, len(list))

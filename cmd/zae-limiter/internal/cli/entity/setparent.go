@@ -25,7 +25,7 @@ func newSetParent(a *app.App) *cobra.Command {
 		Use:   "set-parent ID",
 		Short: "Move an entity to another parent, or to none",
 		Long: "Move an entity to another parent, or to none. Requests take from the new parent from the\n" +
-			"next one on, if the entity cascades. What was taken stays taken from the old parent, and\n" +
+			"next one on, if the entity cascades. Tokens taken stay taken from the old parent, and\n" +
 			"is returned to it." + app.Reach,
 		Example: "  zae-limiter entity set-parent key-1 --parent acme --reason 'ticket 4711'\n" +
 			"  zae-limiter entity set-parent key-1 --none",

@@ -21,14 +21,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// TestScheduleInteroperation tests the Python peer and this library on limits that follow schedules. Cases set the
-// clocks of both ahead.
+// TestScheduleInteroperation tests the Python peer and this library on limits that follow
+// schedules. Cases set the clocks of both ahead.
 func TestScheduleInteroperation(t *testing.T) {
 	t.Parallel()
 	onBoth(t, scheduleConfigCases, scheduleCases, scheduleEditCases)
 }
 
-// varying is a limit that earns a token in ten days or slower, and follows a schedule; none if there are no words.
+// varying is a limit that earns a token in ten days or slower, and follows a schedule; none
+// if there are no words.
 func (b *both) varying(name string, tokens int64, words, zone string) limiter.Limit {
 	b.Helper()
 	l := perDay(name, tokens)
@@ -58,7 +59,8 @@ func entriesOf(s *limiter.Schedule) (entries []args) {
 	return entries
 }
 
-// afternoon gives the system 100 tokens of rpd, half of them from 13:00 on and 30 from 17:00 to 18:00, and sets the clocks to noon.
+// afternoon gives the system 100 tokens of rpd, half of them from 13:00 on and 30 from 17:00
+// to 18:00, and sets the clocks to noon.
 func (b *both) afternoon() time.Time {
 	b.Helper()
 	now, _ := noon()
@@ -85,7 +87,8 @@ func (b *both) isValidUntil(want time.Time) {
 	}
 }
 
-// follow checks that both libraries follow a schedule: one makes the bucket, and one is the first after each change.
+// follow checks that both libraries follow a schedule: one makes the bucket, and one is the
+// first after each change.
 func (b *both) follow(maker, first string) {
 	b.Helper()
 	noon := b.afternoon()
@@ -340,8 +343,9 @@ func (b *both) returned(first string) {
 	b.balance("user", "gpt-4", "rpd", 30)
 }
 
-// waits checks that both libraries wait over a change: at 12:59:50 nothing is left of 6,000 a minute, and from 13:00 on
-// it is half of that. 3,000 take 10 seconds at the higher rate and 40 at the lower one.
+// waits checks that both libraries wait over a change: at 12:59:50 nothing is left of 6,000 a
+// minute, and from 13:00 on it is half of that. 3,000 take 10 seconds at the higher rate and
+// 40 at the lower one.
 func (b *both) waits() {
 	b.Helper()
 	now, _ := noon()
@@ -394,8 +398,9 @@ func (b *both) granted(reset, topUp func()) {
 	b.takes(theirs, 50)
 }
 
-// scheduleEditCases are edits of the schedule of a limit of 100 tokens by one library, on a bucket that the other one
-// made at 13:10, when 50 are in force unless there is no schedule. Each library has taken 10.
+// scheduleEditCases are edits of the schedule of a limit of 100 tokens by one library, on a
+// bucket that the other one made at 13:10, when 50 are in force unless there is no schedule.
+// Each library has taken 10.
 var scheduleEditCases = func() (cases []interopCase) {
 	const half = "* 13-16 * * * x0.5"
 	for _, edit := range []struct {
