@@ -18,6 +18,9 @@ import (
 // A Move gives an entity another parent.
 type Move struct {
 	Parent string // "" is none
+	// Cascade says whether the entity's record cascades from now on. [store.Inherit] leaves it
+	// as it is.
+	Cascade store.Policy
 	// Reason is as that of a [Cause].
 	Reason string
 }
@@ -26,9 +29,9 @@ type Move struct {
 const mostAncestors = 32
 
 // SetParent gives an entity another parent, or none, with its audit event, and makes the
-// entity's buckets follow before it returns. Whether the entity cascades is not changed: see
-// [Store.SetCascade]. Moving to the parent that the entity has writes no event, but searches
-// the buckets again.
+// entity's buckets follow before it returns. It also changes whether the record cascades, if
+// asked to. Where a level has a cascade policy, that decides: see [Store.SetCascade]. A move
+// that changes nothing writes no event, but searches the buckets again.
 //
 // Tokens taken stay taken from the old parent, and are returned to it. The next write of any
 // client to a bucket of the entity meets the new parent, so a client takes from the old one at
@@ -72,7 +75,24 @@ func (to Move) Check(entity string) error {
 			return err
 		}
 	}
+	if to.Cascade > store.No {
+		return &store.ValidationError{Field: "cascade", Value: strconv.Itoa(int(to.Cascade)), Reason: "give Yes, No, or Inherit to leave it as it is"}
+	}
 	return checkReason(to.Reason)
+}
+
+// apply changes an entity's record, and reports whether that is a change.
+func (to Move) apply(e *store.Entity) bool {
+	was := *e
+	e.Parent = to.Parent
+	if to.Cascade != store.Inherit {
+		e.Cascade = to.Cascade == store.Yes
+	}
+	if e.Parent == was.Parent && e.Cascade == was.Cascade {
+		return false
+	}
+	e.Generation++ // also where the parent stays: no stamp of before may follow
+	return true
 }
 
 // checkParent reports why a name cannot be that of an entity's parent.
@@ -88,10 +108,10 @@ func checkParent(entity, parent string) error {
 
 // move changes an entity's record, in one transaction with the event:
 //
-//	UPDATE  the record                  if it is as read: SET parent_id, pgen + 1; SET or REMOVE
-//	                                    the keys of the index
+//	UPDATE  the record                  if it is as read: SET parent_id, cascade, pgen + 1; SET or
+//	                                    REMOVE the keys of the index
 //	check   the parent, and each of     it is as read: parent_id, cascade, or that there is none
-//	        its ancestors
+//	        its ancestors               none of these if it stays, and no longer cascades
 //
 // Two moves that would make a circle together exclude each other: each changes a record that the
 // other one checks. A cascade over two levels is left to one race: the children are read before
@@ -107,17 +127,21 @@ func (s *Store) move(ctx context.Context, op, entity string, to Move) error {
 			return &store.NotFoundError{Kind: "entity", Name: entity, Hint: "only an entity that was created has a parent"}
 		}
 		e, err := schema.DecodeEntity(it)
-		if err != nil || e.Parent == to.Parent {
-			return err
-		}
-		from := e.Parent
-		e.Parent, e.Generation = to.Parent, e.Generation+1
-		checks, err := s.line(ctx, op, e)
 		if err != nil {
 			return err
 		}
+		from := *e
+		if !to.apply(e) {
+			return nil
+		}
+		var checks []types.TransactWriteItem
+		if e.Parent != from.Parent || e.Cascade {
+			if checks, err = s.line(ctx, op, e); err != nil {
+				return err
+			}
+		}
 		event, err := s.auditPut(ctx, &schema.AuditEvent{
-			Action: audit.EntityParentChanged, Entity: entity, Details: schema.MoveDetails(from, e.Parent, e.Generation, to.Reason),
+			Action: audit.EntityParentChanged, Entity: entity, Details: schema.MoveDetails(&from, e, to.Reason),
 		})
 		if err != nil {
 			return err
@@ -137,7 +161,7 @@ func (s *Store) parentUpdate(e *store.Entity, seen item) *types.Update {
 	if values == nil {
 		values = item{}
 	}
-	update := assign(schema.EncodeEntity(s.ns, e), []string{schema.ParentID, schema.PGen, schema.GSI1PK, schema.GSI1SK}, names, values)
+	update := assign(schema.EncodeEntity(s.ns, e), []string{schema.ParentID, schema.Cascade, schema.PGen, schema.GSI1PK, schema.GSI1SK}, names, values)
 	return &types.Update{
 		TableName: s.conn.Table, Key: schema.MetaKey(s.ns, e.ID).Item(), UpdateExpression: &update,
 		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,

@@ -115,6 +115,7 @@ const (
 	ManagedEntities  = "managed_entities"  // M of L of S: resources by entity
 	LastApplied      = "last_applied"      // S, see [Timestamp]
 	AppliedHash      = "applied_hash"      // S
+	ManagedRecords   = "managed_records"   // L of S: entities whose record is owned
 	Digests          = "digests"           // M of S, by level
 	Holder           = "holder"            // S, who applies the manifest now
 	HeldUntil        = "held_until"        // N, ms

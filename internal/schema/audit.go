@@ -210,9 +210,14 @@ func CascadeDetails(p store.Policy, reason string) Item {
 	return withCause(item, reason, "")
 }
 
-// MoveDetails are the details of the event of a move of an entity to another parent; "" is none.
-func MoveDetails(from, to string, generation int64, reason string) Item {
-	return withCause(Item{"old_parent_id": sOrNull(from), ParentID: sOrNull(to), PGen: N(generation)}, reason, "")
+// MoveDetails are the details of the event of a move of an entity to another parent, with
+// whether it cascades from then on if that changed.
+func MoveDetails(from, to *store.Entity, reason string) Item {
+	details := Item{"old_parent_id": sOrNull(from.Parent), ParentID: sOrNull(to.Parent), PGen: N(to.Generation)}
+	if from.Cascade != to.Cascade {
+		details[Cascade] = Bool(to.Cascade)
+	}
+	return withCause(details, reason, "")
 }
 
 // withCause adds why an operator changed something, and the key with which it happened once.

@@ -80,9 +80,12 @@ func (o *diffOptions) Run(ctx context.Context) error {
 func differenceOf(c *manifest.Change) difference {
 	v := changeOf(c)
 	d := difference{Level: v.Level, Target: v.Target, Removed: []string{}, Added: []string{}, Drift: c.Drift, Note: v.Note, name: v.levelRow}
+	if c.Entity != nil && c.After == nil {
+		return d // no apply deletes an entity
+	}
 	before, after := v.Before.parts(), v.After.parts()
 	for _, part := range before {
-		isLimit := part != onUnavailable(v.Before) && part != v.Before.switched()
+		isLimit := part != onUnavailable(v.Before) && !slices.Contains(v.Before.policies(), part)
 		undeclared := v.After != nil && (isLimit && len(v.After.Limits) == 0 || part == onUnavailable(v.Before) && v.After.OnUnavailable == "")
 		if !slices.Contains(after, part) && !undeclared {
 			d.Removed = append(d.Removed, part)
@@ -96,7 +99,8 @@ func differenceOf(c *manifest.Change) difference {
 	return d
 }
 
-// parts are the limits of a level, its behaviour in an outage, and its switch.
+// parts are the limits of a level, its behaviour in an outage, its policies, and the parent of an
+// entity.
 func (l *levelView) parts() []string {
 	if l == nil {
 		return nil
@@ -108,10 +112,7 @@ func (l *levelView) parts() []string {
 	if on := onUnavailable(l); on != "" {
 		parts = append(parts, on)
 	}
-	if s := l.switched(); s != "" {
-		parts = append(parts, s)
-	}
-	return parts
+	return append(parts, l.policies()...)
 }
 
 func onUnavailable(l *levelView) string {

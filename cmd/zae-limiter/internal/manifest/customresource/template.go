@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -42,14 +43,12 @@ func NewTemplate(m *manifest.Manifest, table string) *Template {
 		level := levelProperties(m.Levels[k])
 		switch {
 		case k.Entity != "":
-			of, ok := entities[k.Entity].(map[string]any)
-			if !ok {
-				of = map[string]any{}
-				entities[k.Entity] = map[string]any{"Resources": of}
-			} else {
-				of, _ = of["Resources"].(map[string]any) // as just above
+			of := member(entities, k.Entity)
+			if k.Resource == "" {
+				maps.Copy(of, level) // the entity's record
+				break
 			}
-			of[k.Resource] = level
+			member(of, "Resources")[k.Resource] = level
 		case k.Resource != "":
 			resources[k.Resource] = level
 		default:
@@ -65,6 +64,16 @@ func NewTemplate(m *manifest.Manifest, table string) *Template {
 	return &Template{"2010-09-09", map[string]resource{"Limits": {Type, p}}}
 }
 
+// member is the object below a key of another one, made if there is none.
+func member(of map[string]any, key string) map[string]any {
+	m, ok := of[key].(map[string]any)
+	if !ok {
+		m = map[string]any{}
+		of[key] = m
+	}
+	return m
+}
+
 func levelProperties(l manifest.Level) map[string]any {
 	p := map[string]any{}
 	if l.OnUnavailable != "" {
@@ -75,6 +84,12 @@ func levelProperties(l manifest.Level) map[string]any {
 		if until != "" {
 			p["Until"] = until
 		}
+	}
+	if l.Cascade != store.Inherit {
+		p["Cascade"] = l.Cascade == store.Yes
+	}
+	if l.Parent != nil {
+		p["Parent"] = *l.Parent
 	}
 	limits := map[string]any{}
 	for _, limit := range l.Limits {

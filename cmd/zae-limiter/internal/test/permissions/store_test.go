@@ -128,6 +128,7 @@ func entities(w *world) {
 	w.save(time.Now())
 	w.stored("Entity", always, func() error { return errOf(s.Entity(ctx, "key")) })
 	w.stored("Children", always, func() error { return errOf(s.Children(ctx, "project")) })
+	w.stored("EntityRecords", always, func() error { return errOf(s.EntityRecords(ctx, []string{"key", "project"})) })
 	for _, parent := range []string{"", "project"} {
 		name := map[bool]string{true: "to none", false: "to a parent"}[parent == ""]
 		w.stored("SetParent", name, func() error { return errOf(s.SetParent(ctx, "key", dynamo.Move{Parent: parent}, nil)) })

@@ -128,7 +128,7 @@ func TestADeclaredSwitchEnds(t *testing.T) {
 		over.Levels[key("another", "gpt-4")] = over.Levels[ofE]
 		w.plan(over, false, "unchanged another/gpt-4", "unchanged e/gpt-4")
 		exported, _, err = w.manager.Export(w.Context(), "a")
-		if w.Must(err); exported.Levels[ofE].Disabled != (store.Switch{}) {
+		if w.Must(err); exported.Levels[ofE].Any() {
 			w.Errorf("got %+v", exported)
 		}
 	})
