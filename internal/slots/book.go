@@ -202,6 +202,7 @@ type crowd struct {
 	members int64 // processes, with this one
 	wants   bool  // one of them has callers in line
 	dead    []store.Holding
+	more    bool // that are dead than one write removes
 }
 
 func (b *book) others(m moment) crowd {
@@ -218,8 +219,9 @@ func (b *book) others(m moment) crowd {
 			c.wants = c.wants || h.Wants > 0
 		case len(c.dead) < store.MaxDead:
 			c.dead = append(c.dead, *h)
-		default: // the next write removes it
+		default: // a later write removes it
 			c.held += h.Held
+			c.more = true
 		}
 	}
 	return c
@@ -279,7 +281,7 @@ func (b *book) plan(c crowd, m moment) (hold, wants int64, looks bool) {
 			hold += claim.n
 		case claim.waits:
 			wants += claim.n
-		case b.image != nil && b.at >= claim.since-trust:
+		case b.image != nil && b.at >= claim.since-trust && !c.more:
 			claim.refuse(ErrFull)
 			continue
 		default:
@@ -306,7 +308,7 @@ func (b *book) isDue(c crowd, hold, wants int64, m moment) bool {
 	switch {
 	case b.closed:
 		return b.own != nil
-	case hold > b.sure: // somebody fits
+	case hold > b.sure, c.more && len(b.line) > 0: // somebody fits, or may fit then
 		return true
 	case b.own == nil:
 		return wants > 0 && b.image != nil

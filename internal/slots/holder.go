@@ -101,7 +101,10 @@ type Ask struct {
 // Acquire holds slots until [Lease.Release]. It fails with [ErrFull] if they are not there for a
 // caller that does not wait, and for any if there are not so many.
 func (h *Holder) Acquire(ctx context.Context, a Ask) (*Lease, error) {
-	if a.Slots > a.Cap {
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case a.Slots > a.Cap:
 		return nil, ErrFull
 	}
 	it, c, err := h.ask(a)
