@@ -38,7 +38,7 @@ func seenTerms(seen item, attrs []string) (terms []string, names map[string]stri
 
 // operatorSettings are the attributes that operators set beside the limits. A write
 // that keeps them also requires that those not seen are still absent.
-var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled, schema.DisabledUntil}
+var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled, schema.DisabledUntil, schema.SlotLimits}
 
 // unchanged is the condition that a level's item exists, and that its settings which outlive its
 // limits are as seen; others, too, if they are pinned. whole says that on_unavailable does not

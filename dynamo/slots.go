@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -129,4 +130,26 @@ func (s *Store) Slots(ctx context.Context, k store.SlotKey) (*store.SlotImage, e
 		return nil, err
 	}
 	return schema.DecodeSlots(it)
+}
+
+// SetSlots replaces the limits of slots of one level of configuration, with its audit event;
+// none removes them. The level's rate limits and other settings stay, and neither does setting or
+// deleting limits change its slots. But a client of the Python package that sets limits of the
+// level removes them. reason is as that of a [Cause].
+//
+// The first level that has slots holds for them, in the order of [store.ConfigKey]. Levels are not
+// merged. A change reaches the limiters of this library within [limiter.Options.ConfigTTL]. If there
+// are fewer slots than are held, nobody gets any until enough are returned.
+func (s *Store) SetSlots(ctx context.Context, k store.ConfigKey, limits []store.SlotLimit, reason string) error {
+	if err := cmp.Or(checkLevel(k), store.ValidateSlots(limits), checkReason(reason)); err != nil {
+		return err
+	}
+	p := policy{
+		sets: store.Config{Slots: limits}, attrs: []string{schema.SlotLimits},
+		details: schema.SlotLimitDetails(limits, reason),
+	}
+	const op = "set slots"
+	return s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
+		return s.sendLevels(ctx, op, s.levelPolicy(k, p, old))
+	})
 }

@@ -1,6 +1,55 @@
 package store
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// MaxSlots is the largest number of slots of a limit.
+const MaxSlots = 1_000_000
+
+// A SlotLimit says how many requests may run at a time: together they hold at most Slots slots.
+// Its name is as that of a [Limit], which is another one even if it has the same name.
+type SlotLimit struct {
+	Name  string
+	Slots int64 // from 1 to [MaxSlots]
+}
+
+// String says in words what the limit allows, like "inflight: 20 at a time".
+func (l SlotLimit) String() string { return fmt.Sprintf("%s: %d at a time", l.Name, l.Slots) }
+
+// ValidateSlots checks limits of slots, and that no name occurs twice, as a [*ValidationError].
+func ValidateSlots(limits []SlotLimit) error {
+	if len(limits) > MaxLimits {
+		return &ValidationError{Field: "slots", Value: strconv.Itoa(len(limits)), Reason: fmt.Sprintf("give at most %d limits", MaxLimits)}
+	}
+	for i, l := range limits {
+		if err := CheckLimitName(l.Name); err != nil {
+			return err
+		}
+		switch {
+		case l.Slots < 1 || l.Slots > MaxSlots:
+			return &ValidationError{
+				Field: "slots of " + l.Name, Value: strconv.FormatInt(l.Slots, 10), Reason: fmt.Sprintf("give a whole number from 1 to %d", MaxSlots),
+			}
+		case slices.ContainsFunc(limits[:i], func(before SlotLimit) bool { return before.Name == l.Name }):
+			return &ValidationError{Field: "slots", Value: l.Name, Reason: "name each limit once"}
+		}
+	}
+	return nil
+}
+
+// SlotsOf is how many slots the limit of a name has; 0 if there is none.
+func SlotsOf(limits []SlotLimit, name string) int64 {
+	for _, l := range limits {
+		if l.Name == name {
+			return l.Slots
+		}
+	}
+	return 0
+}
 
 // A SlotStore is a [Store] that also keeps slots: how many requests of an entity for a resource
 // run at a time. Each limit of that kind has an item of its own, and each process an entry in it

@@ -3,9 +3,12 @@ package schema
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -90,4 +93,33 @@ func decodeHolding(process, text string) (h store.Holding, ok bool) {
 		}
 	}
 	return h, true
+}
+
+// putSlots adds the limits of slots of a level.
+func putSlots(item Item, limits []store.SlotLimit) {
+	if len(limits) > 0 {
+		item[SlotLimits] = SlotsDetail(limits)
+	}
+}
+
+// SlotsDetail is limits of slots as a level has them, and an event.
+func SlotsDetail(limits []store.SlotLimit) types.AttributeValue {
+	numbers := make(map[string]int64, len(limits))
+	for _, l := range limits {
+		numbers[l.Name] = l.Slots
+	}
+	return Numbers(numbers)
+}
+
+// slotLimits reads the limits of slots of a level.
+func slotLimits(v types.AttributeValue) ([]store.SlotLimit, bool) {
+	if v == nil {
+		return nil, true
+	}
+	numbers, ok := integers(v)
+	limits := make([]store.SlotLimit, 0, len(numbers))
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		limits = append(limits, store.SlotLimit{Name: name, Slots: numbers[name]})
+	}
+	return limits, ok && store.ValidateSlots(limits) == nil
 }

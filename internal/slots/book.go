@@ -56,6 +56,8 @@ type book struct {
 	fence time.Duration       // when it gives up what it has not renewed
 	holds map[*Lease]struct{} // leases that are out
 
+	abandoned []*Lease // to be taken back
+
 	line []*claim // callers that wait for slots, in the order of their arrival
 
 	renewAt time.Duration // when the entry is due
@@ -120,7 +122,9 @@ func (b *book) join(c *claim, cap int64, m moment) {
 	if len(b.line) == 1 {
 		b.look, b.lookAt = 0, m.up
 	}
-	b.give(m)
+	if b.give(m); !c.waits && !c.isDone() {
+		b.plan(b.others(m), m) // which refuses it if the last image does
+	}
 }
 
 // give serves the line from what the process holds.
@@ -182,7 +186,7 @@ func (b *book) release(l *Lease, m moment) {
 // lose ends all leases: the process holds nothing. It returns how many slots that were.
 func (b *book) lose() (lost int64) {
 	for l := range b.holds {
-		close(l.lost)
+		l.lose()
 	}
 	clear(b.holds)
 	lost, b.out, b.sure, b.spare = b.out, 0, 0, 0
@@ -251,6 +255,10 @@ func (b *book) pool(c crowd) int64 {
 // next says what the process does next, and how many slots it has lost because it did not renew
 // them in time. It refuses callers for whom there is no room.
 func (b *book) next(m moment) (s step, lost int64) {
+	for _, l := range b.abandoned {
+		b.release(l, m)
+	}
+	b.abandoned = nil
 	if b.out > 0 && m.up >= b.fence {
 		lost = b.lose()
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,8 +26,8 @@ var (
 
 // Options of a [Holder]; all are required.
 type Options struct {
-	// Now is the clock that stamps entries. Uptime only moves on.
-	Now    func() time.Time
+	// Now is the clock that stamps entries, in ms. Uptime only moves on.
+	Now    func() int64
 	Uptime func() time.Duration
 	Rand   func(n int64) int64 // from [0, n)
 	Logger *slog.Logger
@@ -75,10 +76,39 @@ type Lease struct {
 	holder *Holder
 	n      int64
 	lost   chan struct{}
+	losses []*func() // to call when they are lost; under the item's mu
 }
 
 // Lost returns a channel that is closed when the slots are lost: others may have them.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// OnLoss calls f when the slots are lost, unless stop is called before. f must not block, nor call
+// the lease.
+func (l *Lease) OnLoss(f func()) (stop func()) {
+	mu := &l.item.mu
+	mu.Lock()
+	defer mu.Unlock()
+	select {
+	case <-l.lost:
+		f()
+		return func() {}
+	default:
+	}
+	l.losses = append(l.losses, &f)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		l.losses = slices.DeleteFunc(l.losses, func(other *func()) bool { return other == &f })
+	}
+}
+
+// lose tells whoever wants to know that the slots are lost.
+func (l *Lease) lose() {
+	close(l.lost)
+	for _, f := range l.losses {
+		(*f)()
+	}
+}
 
 // Release returns the slots, unless they are lost. It sends nothing: the goroutine of the item
 // does. It may be called several times.
@@ -90,6 +120,15 @@ func (l *Lease) Release() {
 	it.rouse()
 }
 
+// Abandon is Release for whoever finds that nobody else does. The goroutine of the item takes the
+// slots back when it next has something to do, within the time in which it renews. Abandon uses no
+// channel and no clock: it may be called from outside of the world that the lease belongs to.
+func (l *Lease) Abandon() {
+	l.item.mu.Lock()
+	defer l.item.mu.Unlock()
+	l.item.book.abandoned = append(l.item.book.abandoned, l)
+}
+
 // An Ask is what a caller asks for.
 type Ask struct {
 	store.SlotKey
@@ -98,19 +137,40 @@ type Ask struct {
 	Waits bool  // for room, in the order of arrival; otherwise the caller is refused
 }
 
-// Acquire holds slots until [Lease.Release]. It fails with [ErrFull] if they are not there for a
-// caller that does not wait, and for any if there are not so many.
+// Acquire is [Holder.Begin] and [Pending.Wait].
 func (h *Holder) Acquire(ctx context.Context, a Ask) (*Lease, error) {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
-	case a.Slots > a.Cap:
-		return nil, ErrFull
 	}
-	it, c, err := h.ask(a)
+	p, err := h.Begin(a)
 	if err != nil {
 		return nil, err
 	}
+	return p.Wait(ctx)
+}
+
+// A Pending is a caller that has asked for slots.
+type Pending struct {
+	item  *item
+	claim *claim
+}
+
+// Begin asks for slots. It fails with [ErrFull] if there are not so many for all, and with
+// [ErrClosed]. The caller must wait, and release the lease that it gets.
+func (h *Holder) Begin(a Ask) (*Pending, error) {
+	if a.Slots > a.Cap {
+		return nil, ErrFull
+	}
+	return h.ask(a)
+}
+
+// IsDecided reports whether Wait need not wait.
+func (p *Pending) IsDecided() bool { return p.claim.isDone() }
+
+// Wait waits for a lease, which holds slots until [Lease.Release]. It fails with [ErrFull] if they
+// are not there for a caller that does not wait. If ctx ends, the caller leaves the line.
+func (p *Pending) Wait(ctx context.Context) (*Lease, error) {
+	it, c := p.item, p.claim
 	select {
 	case <-c.done:
 	case <-ctx.Done():
@@ -126,12 +186,12 @@ func (h *Holder) Acquire(ctx context.Context, a Ask) (*Lease, error) {
 }
 
 // ask adds a claim to the line of its item.
-func (h *Holder) ask(a Ask) (*item, *claim, error) {
+func (h *Holder) ask(a Ask) (*Pending, error) {
 	c := &claim{n: a.Slots, waits: a.Waits, done: make(chan struct{})}
 	for {
 		it := h.item(a.SlotKey)
 		if it == nil {
-			return nil, nil, ErrClosed
+			return nil, ErrClosed
 		}
 		it.mu.Lock()
 		if !it.ended {
@@ -142,7 +202,7 @@ func (h *Holder) ask(a Ask) (*item, *claim, error) {
 				it.rouse()
 			}
 			it.mu.Unlock()
-			return it, c, nil
+			return &Pending{it, c}, nil
 		}
 		it.mu.Unlock()
 		h.forget(it)
@@ -166,7 +226,7 @@ func (h *Holder) item(k store.SlotKey) *item {
 	return it
 }
 
-func (h *Holder) moment() moment { return moment{h.o.Uptime(), h.o.Now().UnixMilli()} }
+func (h *Holder) moment() moment { return moment{h.o.Uptime(), h.o.Now()} }
 
 // rouse has the goroutine look at the book.
 func (it *item) rouse() {

@@ -61,9 +61,11 @@ func (h *house) holder(ahead, latency time.Duration, hooks ...faults.Hook) *hold
 // mortal is holder for a process that the test closes.
 func (h *house) mortal(ahead, latency time.Duration, hooks ...faults.Hook) *holding {
 	p := &holding{house: h}
-	s := h.Open(dynamo.Options{API: faults.Wrap(h.API, append([]faults.Hook{p.link.Apply, faults.Latency(latency)}, hooks...)...)})
+	var network faults.Slot // not yet there as the store is opened
+	s := h.Open(dynamo.Options{API: faults.Wrap(h.API, p.link.Apply, faults.Latency(latency), network.Apply)})
+	network.Set(faults.Chain(hooks...))
 	p.Holder = slots.New(s, slots.Options{
-		Now: func() time.Time { return time.Now().Add(ahead) }, Uptime: func() time.Duration { return time.Since(h.began) },
+		Now: func() int64 { return time.Now().Add(ahead).UnixMilli() }, Uptime: func() time.Duration { return time.Since(h.began) },
 		Rand: rand.Int64N, Logger: slog.New(slog.DiscardHandler),
 	})
 	return p
