@@ -125,11 +125,12 @@ func (s *Store) Slots(ctx context.Context, k store.SlotKey) (*store.SlotImage, e
 	if err := checkSlotKey(k); err != nil {
 		return nil, err
 	}
-	it, err := s.conn.GetItem(ctx, "read "+k.Limit+" of "+k.Resource+" for "+k.Entity, schema.SlotKey(s.ns, k))
-	if it == nil || err != nil {
+	key := schema.SlotKey(s.ns, k)
+	items, err := s.conn.BatchGet(ctx, "read "+k.Limit+" of "+k.Resource+" for "+k.Entity, []schema.Key{key}, true) // as Open: with its permission
+	if err != nil || items[key] == nil {
 		return nil, err
 	}
-	return schema.DecodeSlots(it)
+	return schema.DecodeSlots(items[key])
 }
 
 // SetSlots replaces the limits of slots of one level of configuration, with its audit event;

@@ -83,6 +83,23 @@ func TestSlotsBesideTokens(t *testing.T) {
 	})
 }
 
+// The limiter learns that there is no room after it has taken the tokens: they go back.
+func TestSlotsThatOthersHold(t *testing.T) {
+	inEachWorld(t, limiter.Options{}, func(w *world) {
+		w.System(limiter.PerHour("rph", 5))
+		w.slots(store.ConfigKey{}, 2)
+		other := w.NewLimiter(w.OpenOn(w.API), limiter.Options{})
+		lease, err := other.Acquire(w.Context(), inflight("user", 2))
+		w.Must(err)
+		w.keeps("user", testbed.Resource, 4)
+		w.full(inflight("user", 1), "user")
+		w.keeps("user", testbed.Resource, 4)
+		w.Must(lease.Commit(w.Context()))
+		time.Sleep(2 * time.Second)
+		w.Must(w.lease(inflight("user", 2)).Commit(w.Context()))
+	})
+}
+
 // A request may ask for slots alone.
 func TestSlotsAlone(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
