@@ -11,7 +11,6 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
-	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -44,7 +43,7 @@ func (w *township) counts(entity string) string {
 		s, _ := img.Limit("rph")
 		is := ""
 		switch now := time.Now().UnixMilli(); {
-		case plan.IsBypassed(img, now):
+		case img.IsBypassed(now):
 			is = " bypassed"
 		case img.Bypassed:
 			is = " bypassed before"

@@ -79,7 +79,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 	if img.IsEvaluable() {
 		t.ShardCount = img.ShardCount
 	}
-	bypassed := IsBypassed(img, now)
+	bypassed := img.IsBypassed(now)
 	for _, a := range d.Amounts {
 		debit := store.Debit{Amount: a}
 		if bypassed {
@@ -216,7 +216,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	if soft {
 		ch.SoftUntil = s.SoftUntil()
 		if d.Stamps || ch.Kind == store.SetParams {
-			ch.SoftUntil = softUntil(now)
+			ch.SoftUntil = store.StampUntil(now)
 		}
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
@@ -281,7 +281,7 @@ func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r 
 		}
 		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt)
 		if l.Soft {
-			ch.SoftUntil = softUntil(r.RefilledAt)
+			ch.SoftUntil = store.StampUntil(r.RefilledAt)
 		}
 		short = short || !l.Soft && ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)
