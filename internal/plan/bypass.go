@@ -60,11 +60,6 @@ func isCounted(amounts []store.Amount, limit string) bool {
 	return slices.ContainsFunc(amounts, func(a store.Amount) bool { return a.Limit == limit && a.Until == store.NoBalance })
 }
 
-// countsAsIs reports whether a bypassed item would admit a take.
-func countsAsIs(img *store.Image, now int64) bool {
-	return (img.ExpiresAt == 0 || img.ExpiresAt > now/store.Milli) && img.Writes.Tokens >= WriteCost
-}
-
 // IsCounted reports whether the write of a step moves no balance.
 func (s *Step) IsCounted() bool {
 	if s.Take != nil {
