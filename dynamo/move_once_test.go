@@ -40,6 +40,7 @@ func ownerChanges(w *township) [2]ownerChange {
 
 // eachOwnerChange plays a test with a bucket of the user, whose parent is a.
 func eachOwnerChange(t *testing.T, play func(*township, ownerChange)) {
+	t.Helper()
 	for i := range 2 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			inTownship(t, func(w *township) {
