@@ -103,7 +103,7 @@ func New(p *process.Process, o Options) *Driver {
 		writer:  &writer{s, keep, inspector, accounts.trust},
 	}
 	if p.Slots != nil {
-		d.slots = slots.New(p.Slots, slots.Options{Now: p.Clock.Now, Uptime: p.Uptime, Rand: p.Rand, Logger: p.Logger})
+		d.slots = slots.New(p.Slots, slots.Options{Now: p.Now, Uptime: p.Uptime, Rand: p.Rand, Logger: p.Logger})
 	}
 	return d
 }

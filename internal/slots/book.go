@@ -116,14 +116,14 @@ type moment struct {
 	now int64 // ms
 }
 
-// join adds a claim to the line, and serves it at once if enough is held.
-func (b *book) join(c *claim, cap int64, m moment) {
-	b.cap, b.line = cap, append(b.line, c)
+// join adds a claim to the line, and serves it at once if enough is held. There are of slots in all.
+func (b *book) join(c *claim, of int64, m moment) {
+	b.cap, b.line = of, append(b.line, c)
 	if len(b.line) == 1 {
 		b.look, b.lookAt = 0, m.up
 	}
 	if b.give(m); !c.waits && !c.isDone() {
-		b.plan(b.others(m), m) // which refuses it if the last image does
+		b.plan(b.others(m)) // which refuses it if the last image does
 	}
 }
 
@@ -264,7 +264,7 @@ func (b *book) next(m moment) (s step, lost int64) {
 	}
 	b.give(m)
 	c := b.others(m)
-	hold, wants, looks := b.plan(c, m)
+	hold, wants, looks := b.plan(c)
 	if b.isDue(c, hold, wants, m) {
 		return b.write(c, hold, wants, m), lost
 	}
@@ -272,12 +272,12 @@ func (b *book) next(m moment) (s step, lost int64) {
 	if looks && m.up >= b.after {
 		return step{look: true}, lost
 	}
-	return step{until: b.idleUntil(wants, looks, m)}, lost
+	return step{until: b.idleUntil(wants, m)}, lost
 }
 
 // plan returns what the process is to hold for its leases and for those in line who fit, and how
 // many slots the others in line wait for. looks is that somebody cannot be refused without a look.
-func (b *book) plan(c crowd, m moment) (hold, wants int64, looks bool) {
+func (b *book) plan(c crowd) (hold, wants int64, looks bool) {
 	most := min(b.cap-c.held, b.share(c))
 	hold = b.out
 	fits := true
@@ -346,7 +346,7 @@ func (b *book) write(c crowd, hold, wants int64, m moment) step {
 }
 
 // idleUntil is when there is something to do again; 0 if nothing is left to do.
-func (b *book) idleUntil(wants int64, looks bool, m moment) time.Duration {
+func (b *book) idleUntil(wants int64, m moment) time.Duration {
 	if b.own == nil && len(b.line) == 0 && b.out == 0 {
 		if b.image == nil || b.closed || m.up >= b.at+linger {
 			return 0
@@ -365,6 +365,7 @@ func (b *book) idleUntil(wants int64, looks bool, m moment) time.Duration {
 	at(b.own != nil, b.renewAt)
 	at(b.idle() > 0 || b.own != nil && b.own.Wants > 0, b.spareAt)
 	at(wants > 0, b.lookAt)
+	at(len(b.line) > 0 && b.after > m.up, b.after)
 	until = max(until, b.after)
 	at(b.out > 0, b.fence)
 	return until

@@ -142,7 +142,7 @@ func (h *Holder) Acquire(ctx context.Context, a Ask) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	p, err := h.Begin(a)
+	p, err := h.Begin(a) //nolint:contextcheck // the work of an item is for other callers, too
 	if err != nil {
 		return nil, err
 	}
@@ -174,15 +174,26 @@ func (p *Pending) Wait(ctx context.Context) (*Lease, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		it.mu.Lock()
-		left := it.book.drop(c)
-		it.rouse()
-		it.mu.Unlock()
-		if left {
+		if it.drop(c) {
 			return nil, context.Cause(ctx)
 		}
 	}
 	return c.lease, c.err
+}
+
+// Leave takes the caller out of the line, or releases its lease.
+func (p *Pending) Leave() {
+	if !p.item.drop(p.claim) && p.claim.lease != nil {
+		p.claim.lease.Release()
+	}
+}
+
+// drop takes a claim out of the line. It is false if the claim has been decided.
+func (it *item) drop(c *claim) bool {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	it.rouse()
+	return it.book.drop(c)
 }
 
 // ask adds a claim to the line of its item.

@@ -381,5 +381,24 @@ func TestTheTableIsAway(t *testing.T) {
 		if waited := time.Since(h.began); waited > time.Minute+3*time.Second {
 			t.Errorf("served after %v", waited)
 		}
+		time.Sleep(10 * time.Second)
+		b := h.holder(0, time.Millisecond)
+		b.must(b.acquire(t.Context(), 2, false))
+		for _, away := range []bool{false, true, false} { // the last time, it waits until it may look
+			a.link.Set(nil)
+			if away {
+				a.link.Set(faults.Fail(faults.BusyTable()))
+			}
+			at := time.Now()
+			if _, err := a.acquire(t.Context(), 1, false); errors.Is(err, slots.ErrFull) == away {
+				t.Errorf("away: %v, got %v", away, err)
+			}
+			if waited := time.Since(at); waited > time.Second {
+				t.Errorf("answered after %v", waited)
+			}
+			if !away {
+				time.Sleep(500 * time.Millisecond)
+			}
+		}
 	})
 }
