@@ -163,16 +163,21 @@ type Stats struct {
 	Throttled, Braked uint64
 	// Healed counts items whose stamp lay far ahead and was moved back.
 	Healed uint64
+	// SlotsLost counts slots that this limiter could not renew in time, so that others may have
+	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of a limit
+	// it has set free.
+	SlotsLost, HoldersRemoved uint64
 }
 
 // Stats reads the counts.
 func (l *Limiter) Stats() Stats {
 	config, c := l.driver.Config.Stats(), &l.driver.Counts
+	lost, removed := l.driver.SlotCounts()
 	return Stats{
 		Config:  CacheStats{Hits: config.Hits, Misses: config.Misses, Size: config.Size, TTL: l.driver.Config.TTL()},
 		Buckets: l.driver.Buckets(), Waiting: l.waiting.Size(), LocallyRefused: c.Refused.Load(), Carried: c.Carried.Load(), Gathered: c.Gathered.Load(),
 		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
-		Healed: c.Healed.Load(),
+		Healed: c.Healed.Load(), SlotsLost: lost, HoldersRemoved: removed,
 	}
 }
 

@@ -210,6 +210,15 @@ func (h *HeldSlots) OnLoss(f func()) (stop func()) {
 	}
 }
 
+// SlotCounts are how many slots were lost, and how many entries of processes that are gone were
+// removed.
+func (d *Driver) SlotCounts() (lost, removed uint64) {
+	if d.slots == nil {
+		return 0, 0
+	}
+	return d.slots.Lost.Load(), d.slots.Removed.Load()
+}
+
 // CloseSlots returns all slots. Leases that have any lose them.
 func (d *Driver) CloseSlots() {
 	if d.slots != nil {

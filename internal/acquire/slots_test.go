@@ -260,6 +260,9 @@ func TestLostSlotsEndTheContext(t *testing.T) {
 		if !errors.Is(err, limiter.ErrSlotsLost) {
 			t.Errorf("got %v", err)
 		}
+		if stats := cut.Stats(); stats.SlotsLost != 1 {
+			t.Errorf("counted %+v", stats)
+		}
 		lease, err := w.Wait(w.Context(), req)
 		w.Must(err)
 		ctx, cancel := lease.Context(w.Context())

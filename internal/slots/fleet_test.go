@@ -88,7 +88,7 @@ func TestAFleetOnABadNetwork(t *testing.T) {
 		}
 		all.Wait()
 		close(stop)
-		var lost, removed int64
+		var lost, removed uint64
 		for _, p := range fleet {
 			lost, removed = lost+p.Lost.Load(), removed+p.Removed.Load()
 		}

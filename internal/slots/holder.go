@@ -46,7 +46,7 @@ type Holder struct {
 	seq    atomic.Int64 // of all items: an item may be forgotten while a write to it is lost
 
 	// Lost counts slots that were lost. Removed counts entries of processes that were gone.
-	Lost, Removed atomic.Int64
+	Lost, Removed atomic.Uint64
 }
 
 // requestTime bounds a request, so that there is time for another one before an entry is dead.
@@ -305,7 +305,7 @@ func (h *Holder) send(it *item, s step, sent moment, within time.Duration) {
 	}
 	it.mu.Unlock()
 	if out.Applied {
-		h.Removed.Add(int64(len(s.write.Dead)))
+		h.Removed.Add(uint64(len(s.write.Dead)))
 	}
 	h.note(it, lost)
 }
@@ -315,7 +315,7 @@ func (h *Holder) note(it *item, lost int64) {
 	if lost == 0 {
 		return
 	}
-	h.Lost.Add(lost)
+	h.Lost.Add(uint64(lost)) //nolint:gosec // it is not negative
 	k := it.book.SlotKey
 	h.o.Logger.Warn("slots lost", "entity", k.Entity, "resource", k.Resource, "limit", k.Limit, "slots", lost)
 }
