@@ -319,6 +319,42 @@ func TestAForgottenLeaseReturnsItsSlots(t *testing.T) {
 	})
 }
 
+// An observer is told what slots cost, and that they have refused.
+func TestAnObserverIsToldOfSlots(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.slots(store.ConfigKey{}, 1)
+		d := &diary{}
+		l := w.NewLimiter(w.Store, limiter.Options{Observer: d})
+		req := inflight("user", 1)
+		req.Consume = nil
+		lease, err := l.Acquire(w.Context(), req)
+		w.Must(err)
+		if _, err := l.Acquire(w.Context(), req); !errors.Is(err, limiter.ErrSlotsFull) {
+			t.Errorf("got %v", err)
+		}
+		w.Must(lease.Commit(w.Context()))
+		time.Sleep(time.Second)
+		calls, operations := d.take()
+		var results []limiter.Result
+		for _, c := range calls {
+			results = append(results, c.Result)
+		}
+		if want := []limiter.Result{limiter.Admitted, limiter.Refused, limiter.Completed}; !slices.Equal(results, want) {
+			t.Errorf("calls have the results %v, want %v", results, want)
+		}
+		held, units := 0, 0.0
+		for _, o := range operations {
+			if o.Kind == store.OpHold {
+				held++
+				units += o.Cost.WriteUnits
+			}
+		}
+		if held != 2 || units != 4 { // the first one makes the item, with two keys of indexes
+			t.Errorf("told of %d writes for %v units", held, units)
+		}
+	})
+}
+
 func TestRequestsForSlotsAreChecked(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		for field, change := range map[string]func(*limiter.Request){

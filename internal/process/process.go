@@ -140,7 +140,7 @@ func New(s store.Store, o Options) (*Process, error) {
 	}
 	p.Store = newHealer(s, newObserved(s, o.Observer, p.Uptime), p)
 	p.Lister, _ = s.(store.BucketLister)
-	p.Slots, _ = s.(store.SlotStore)
+	p.Slots = newObservedSlots(s, o.Observer, p.Uptime)
 	p.Config = config.NewReader(p.Store, p.Uptime, o.ConfigTTL, o.Memory, o.TTLMultiplier >= 0)
 	if w, ok := s.(store.ConfigWatcher); ok {
 		p.unwatch = w.WatchConfig(p.Config.Evict)
