@@ -84,15 +84,12 @@ func extreme(shards []stock, now int64, choose func([]int64) int64) (sum int64) 
 	return sum
 }
 
-// reaches is the first millisecond at which shards hold what is needed, by one of the
-// extremes; false if that is more than a year away, or many pieces. Before an instant it
-// looks only at shards that never lose by waiting.
+// reaches is the first millisecond, from an instant on, at which shards hold what is needed, by
+// one of the extremes; false if that is more than a year away, or many pieces. What they held
+// before says nothing: they may have lost it since, when the period of a top-up ended.
 func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) (int64, bool) {
 	const year, pieces = int64(365 * 24 * time.Hour / time.Millisecond), 60
-	lo, end := from-year, from+year
-	if _, turns := turn(shards, from); turns {
-		lo = from
-	}
+	lo, end := from, from+year
 	for range pieces {
 		hi := end
 		if at, turns := turn(shards, lo); turns {
