@@ -264,9 +264,10 @@ type Change struct {
 	// Opened, if not 0, is when a session begins, or [NoSession] if the session has ended and
 	// the write does not use the next one. 0 leaves it.
 	Opened int64
-	// SoftUntil, if not 0, is the stamp of a soft limit, see [Extra]. If the write keeps the
-	// parameters, 0 leaves the stamp alone. Otherwise the item must have one, unless the refill
-	// repairs. If it sets or adds parameters, 0 makes the limit hard.
+	// SoftUntil, if not 0, is the stamp of a soft limit, see [Extra]. That of Seen leaves the
+	// stamp as the item has it, which may be a later one. If the write keeps the parameters, so
+	// does 0. Otherwise the item must have one, unless the refill repairs. If it sets or adds
+	// parameters, 0 makes the limit hard.
 	SoftUntil int64
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
