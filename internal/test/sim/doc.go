@@ -22,9 +22,9 @@
 // around a change of the clocks in the quotas' zone, and so do its later rounds. An edit changes a quota's
 // amount or calendar, or makes it a rate.
 //
-// With -sim.varied, some limits follow timetables, by which they have other parameters at
-// other times. Such a run, too, begins shortly before a change. In some seeds, with any of
-// these, an operator resets limits and tops them up. He gives a command again, with its key,
+// In some seeds, some limits follow timetables, by which they have other parameters at other
+// times. Such a run, too, begins shortly before a change. In some seeds, with any of these, an
+// operator resets limits and tops them up. He gives a command again, with its key,
 // until he has its answer, also from another process after his own has died.
 //
 // In some seeds one or two real aggregators follow the engine's stream, each over a link

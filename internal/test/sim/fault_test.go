@@ -118,6 +118,9 @@ func drawOdds(d dice) odds {
 	if chance(d.stream("quotas"), 0.3) {
 		o.quotas = beforeEdge
 	}
+	if chance(d.stream("varied"), 0.3) {
+		o.varied = beforeEdge
+	}
 	o.granted = chance(d.stream("granted"), 0.3)
 	if chance(d.stream("lone"), 0.15) {
 		return o.alone()

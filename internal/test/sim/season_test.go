@@ -69,6 +69,9 @@ func seasonOdds(seed uint64) odds {
 	if chance(dice(seed).stream("quotas"), 0.5) {
 		o.quotas = seasonLasts / 2
 	}
+	if chance(dice(seed).stream("varied"), 0.4) {
+		o.varied = seasonLasts / 2
+	}
 	return o
 }
 
