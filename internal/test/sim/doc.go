@@ -27,6 +27,8 @@
 // operator resets limits and tops them up. He gives a command again, with its key,
 // until he has its answer, also from another process after his own has died.
 //
+// In some seeds, some limits are soft, and edits make them so or hard.
+//
 // In some seeds one or two real aggregators follow the engine's stream, each over a link
 // and with a clock like any client's. They get the records shard by shard, in batches of
 // any size. Some records come again, after a crash from further back, and failed records
@@ -62,6 +64,7 @@
 //     admitted, less what was returned. The stamp says of which period a balance is, so no clock matters. No take crosses
 //     the end of a period, and a credit returns to its period or to none.
 //   - A reset makes a balance its share, and a top-up adds what it says, once for each key.
+//   - A soft limit counts exactly and refuses nobody. It is one by a stamp on the item, which follows configuration.
 //   - A refused request leaves no debit, and a granted one leaves the whole debit (all or
 //     nothing; cancellation is a rollback).
 //   - A refusal has a reason in the content of all shards together. If the client did not
@@ -87,7 +90,7 @@
 // Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints
 // its trace. -sim.followers=N sets the number of aggregators in each seed, and
 // -sim.tailed makes them processes. -sim.dated gives answers dates in each seed,
-// -sim.quotas has quotas in each, -sim.varied timetables, -sim.granted resets and top-ups, and
+// -sim.quotas has quotas in each, -sim.varied timetables, -sim.granted resets and top-ups, -sim.soft soft limits, and
 // -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
 // season is played for every 20 seeds. Deliberately broken stores prove that each check can
 // fail.

@@ -16,11 +16,12 @@ func (c *checker) refusedForAReason(k *call) {
 	if e == nil || len(k.req.Fallback) > 0 {
 		return
 	}
+	c.neverRefuses(k, e)
 	if e.RetryAfter() == limiter.Never {
 		for _, st := range e.Statuses {
 			least, most, known := c.largest(k, st)
 			wrong := st.RetryAfter == limiter.Never && st.Requested*1000 <= least || st.RetryAfter != limiter.Never && st.Requested*1000 > most
-			if known && wrong && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
+			if known && wrong && !st.Limit.Soft && !c.comparedNothing(k) && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
 				c.violate("P4", k.end, nil, "%s: %s of %s: wait %v for %d of %d", k, st.Limit.Name, st.Entity, st.RetryAfter, st.Requested, st.Limit.Capacity)
 			}
 		}
@@ -75,7 +76,7 @@ func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
 		now = c.trueMS(at + least)
 	}
 	for name, tokens := range k.req.Consume {
-		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && least(shards, now) < tokens*1000+c.reserved(k, key, name) {
+		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && !c.onlyCounts(k, key, name, at) && least(shards, now) < tokens*1000+c.reserved(k, key, name) {
 			return true
 		}
 	}
@@ -225,6 +226,14 @@ func (c *checker) largest(k *call, st limiter.Status) (least, most int64, known 
 		}
 	}
 	return least, most, exists && !topped
+}
+
+// comparedNothing reports whether a call may rest on older configuration than the time to live: a
+// read of it failed meanwhile, or so lately that the client did not try again.
+func (c *checker) comparedNothing(k *call) bool {
+	return slices.ContainsFunc(k.client.unread, func(at time.Duration) bool {
+		return at >= k.start-storeTimeout-time.Second && at <= k.end
+	})
 }
 
 // changing reports whether a bucket's shards differed in a limit around the time of a call.

@@ -72,6 +72,7 @@ func seasonOdds(seed uint64) odds {
 	if chance(dice(seed).stream("varied"), 0.4) {
 		o.varied = seasonLasts / 2
 	}
+	o.soft = chance(dice(seed).stream("soft"), 0.3)
 	return o
 }
 
@@ -176,7 +177,7 @@ func (s *season) use(u use, r *rand.Rand, end time.Duration) {
 			req.Consume[name] = pick(r, 0, 1, max(1, typical[name]/20), typical[name]/4)
 		}
 		if u.entity == guest && chance(r, 0.7) {
-			req.Fallback = s.w.drawLimits(s.w.dice.stream("guest", u.resource), 1, names...)
+			req.Fallback = hard(s.w.drawLimits(s.w.dice.stream("guest", u.resource), 1, names...))
 		}
 		k := &call{name: fmt.Sprintf("%v#%d", u.bucketKey, n), kind: acquiring, client: c, req: req}
 		ctx := k.begin(s.w)
@@ -214,7 +215,7 @@ func (s *season) operate(end time.Duration) {
 			limiter.ConfigKey{Entity: "solo", Resource: limiter.DefaultResource}, limiter.ConfigKey{Entity: movable, Resource: limiter.DefaultResource},
 			limiter.ConfigKey{Entity: "solo", Resource: "api"}, limiter.ConfigKey{Entity: "key-c", Resource: "api"}, limiter.ConfigKey{Entity: "project", Resource: "api"}, limiter.ConfigKey{Entity: "key-b", Resource: "chat"}, limiter.ConfigKey{Entity: guest, Resource: "chat"},
 		)
-		byPeer := chance(r, 0.4) && len(s.w.edges) == 0 // how a peer edits quotas and schedules is not played
+		byPeer := chance(r, 0.4) && len(s.w.edges) == 0 && !s.w.odds.soft // how a peer edits those is not played
 		switch x := r.Float64(); {
 		case x < 0.1:
 			o.remake(movable, pick(r, append(payers, "")...))

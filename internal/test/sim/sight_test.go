@@ -199,7 +199,7 @@ func (c *checker) refusedFromMemory(k *call) {
 	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
 		key := bucketKey{entity, k.req.Resource}
 		for name, tokens := range k.req.Consume {
-			if tokens == 0 {
+			if tokens == 0 || c.onlyCounts(k, key, name, k.start) {
 				continue
 			}
 			known := false
