@@ -388,9 +388,9 @@ type Refusal struct {
 // An Adjust moves balances of an existing bucket, if each limit's balance lies within
 // the bounds of its delta. A debit also requires that the limit still has the
 // parameters seen, unless the item is foreign. A credit also requires that the limit
-// still has the capacity seen and, on a foreign item, that the item still has the
-// ValidUntil seen, if it had one. The item must still have the shard count seen, unless
-// it is foreign and the Adjust only debits.
+// still has the capacity seen, and what it was topped up by, if anything. On a foreign
+// item, it requires that the item still has the ValidUntil seen, if it had one. The item
+// must still have the shard count seen, unless it is foreign and the Adjust only debits.
 type Adjust struct {
 	Bucket
 	Seen   *Image
