@@ -134,10 +134,14 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 			sums[p], had[p] = sum, map[int]bool{}
 		}
 		sum.amount = max(sum.amount, f.is.cp)
-		if f.was.renews == f.is.renews {
+		switch {
+		case f.was.renews == f.is.renews:
 			sum.amount = max(sum.amount, f.was.cp)
-		} else if had[p][f.shard] {
+		case had[p][f.shard]:
 			sum.back[f.shard]++
+		}
+		if f.was.renews != f.is.renews {
+			sum.given += f.is.topped // under the other calendar
 		}
 		had[p][f.shard] = true
 		if f.leaps && f.ended != f.end {
