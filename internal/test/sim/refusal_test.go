@@ -240,7 +240,8 @@ func (c *checker) comparedNothing(k *call) bool {
 // A change of configuration takes several writes, and the call may rest on images as old as
 // its client trusts.
 func (c *checker) changing(k *call, st limiter.Status) bool {
-	return c.sharded[bucketKey{st.Entity, st.Resource}] && c.differed(k, st)
+	key := bucketKey{st.Entity, st.Resource}
+	return c.sharded[key] && c.differed(k, st) || c.variesOtherwise(k, key, st.Limit.Name)
 }
 
 // differed reports whether a shard had another capacity than is quoted. A bucket may grant a
@@ -261,9 +262,23 @@ func (c *checker) differed(k *call, st limiter.Status) bool {
 	return slices.ContainsFunc(c.during(key, from, k.end), func(r *write) bool { return differs(r.after) })
 }
 
+// variesOtherwise reports whether a limit had a timetable lately, and then or now other parameters
+// than on shard 0. What is quoted of it is what is in force, in whole tokens, so others may be quoted
+// alike.
+func (c *checker) variesOtherwise(k *call, key bucketKey, name string) bool {
+	now, _ := c.stateAt(key.shard(0), k.start).level(name)
+	return slices.ContainsFunc(between(c.play.versions(key), k.start-c.knows(k.client), k.end), func(v version) bool {
+		is, has := v.limits[name]
+		return has && (is.varies != nil || now.varies != nil) && !is.sameParams(now)
+	})
+}
+
 // steady reports whether a bucket had all its shards during a call, each with the limit as
 // quoted.
 func (c *checker) steady(key bucketKey, name string, quoted limiter.Limit, k *call) bool {
+	if c.variesOtherwise(k, key, name) {
+		return false
+	}
 	n := 1
 	for i := 0; i < n; i++ {
 		s := c.stateAt(key.shard(i), k.start)
