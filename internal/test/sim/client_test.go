@@ -246,7 +246,8 @@ type call struct {
 	statuses []limiter.Status
 	err      error
 
-	grant *grant // what the call of an operator is to give
+	grant    *grant // what the call of an operator is to give
+	switches bool   // an operator sets a switch
 
 	faults []fault
 }

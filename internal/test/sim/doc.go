@@ -43,7 +43,8 @@
 // hour while they are in use.
 //
 // Seasons are runs of another kind: half an hour in which operators, in processes of their
-// own, change every level of configuration, by this library's rules or by the Python peer's.
+// own, change every level of configuration, by this library's rules or by the Python peer's, and
+// switch buckets off and on, with and without an end.
 // Meanwhile processes with caches of different age use buckets often or rarely. A week is one
 // in which a caller waits as long as it is told. Contests count what each of several
 // identical processes is granted.
@@ -79,6 +80,8 @@
 //   - Callers that wait in a process are admitted in the order of their arrival. No line has
 //     more callers than its bound, and nobody is turned away while there is room. A caller
 //     gives up only if its wait would not end in time, and leaves nothing behind.
+//   - Nothing is taken of an item that has the mark of a switch. When a switch is set, every item below its
+//     level is as all levels say. Only switches mark, and only they, or an end, remove marks.
 //   - A limit comes back full only if an operator added it again or deleted its bucket.
 //   - An answer rests on configuration, and on a parent, that was in force within the time
 //     to live. No write undoes a newer change.

@@ -105,6 +105,9 @@ func (c *checker) legal(r *write) {
 	}
 	c.legalCount(r, bad)
 	c.legalStamps(r, bad)
+	if c.legalMarks(r, bad); r.call != nil && r.call.switches {
+		return
+	}
 	legalPeriods(r, bad)
 	switch {
 	case a == nil && r.other != nil:
@@ -147,6 +150,8 @@ func (c *checker) legal(r *write) {
 				cost = 0
 			}
 			legalHidden(was, is, a.rf, b.rf, cost, bad)
+		case a.rf != b.rf && is.tk == was.tk && is.tc == was.tc && is.sameParams(was) && !r.client.hasSeen(r, name):
+			// A refill of a bucket that was full knows nothing of a limit that was added meanwhile.
 		case a.rf == b.rf:
 			legalMove(name, was, is, b.rf, latest, r.enforces(is), bad)
 		default:

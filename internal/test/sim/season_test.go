@@ -260,14 +260,15 @@ type operator struct {
 // until repeats an operator's action until it succeeds.
 func (o operator) until(do func() error) {
 	const attempts = 100
+	var err error
 	for range attempts {
-		err := do()
+		err = do()
 		if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrExists) {
 			return
 		}
 		o.w.sleep(100 * time.Millisecond)
 	}
-	panic("an operator gave up")
+	panic(fmt.Sprintf("%s gave up: %v", o.name, err))
 }
 
 // changed records a change of a level.
@@ -307,13 +308,24 @@ func (o operator) write(k limiter.ConfigKey, limits []limiter.Limit, byPeer bool
 // flip turns the switch of a level.
 func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
 	from, next := o.w.now(), map[string]string{"": "off", "off": "on", "on": ""}[o.switched(k)]
+	if !byPeer {
+		var lasts time.Duration
+		if r := o.w.dice.stream("end", o.name); next == "off" && chance(r, 0.4) {
+			lasts = span(r, 5*time.Second, 2*time.Minute)
+		}
+		o.turn(k, next, lasts)
+		return
+	}
 	o.flipAsPeer(k, next)
 	// The items that a peer stamps follow the switch.
 	o.changed(k, from, o.configs[k], next)
-	if byPeer || o.anyStamped() {
-		o.stampAll()
-		o.changes[len(o.changes)-1].to = o.w.now()
-	}
+	o.stampAll()
+	o.changes[len(o.changes)-1].to = o.w.now()
+}
+
+// switching is the context of an operator who sets a switch.
+func (o operator) switching() context.Context {
+	return context.WithValue(context.Background(), callKey{}, &call{name: o.name, kind: administering, client: o.admin, switches: true})
 }
 
 // remake deletes an entity and creates it again, with another parent.

@@ -57,6 +57,16 @@ func (w *world) sightLocked(ids []bucketID) map[bucketID]sighting {
 	return seen
 }
 
+// hasSeen reports whether a client had seen a limit on an item, in its present life, when it sent a
+// write.
+func (c *client) hasSeen(r *write, name string) bool {
+	is, _ := r.before.level(name)
+	return slices.ContainsFunc(c.seen[r.id], func(s sighting) bool {
+		l, has := s.state.level(name)
+		return s.shown <= r.sent && has && l.life == is.life
+	})
+}
+
 // A stock is the set of possible states of one shard of a limit.
 type stock []held
 
