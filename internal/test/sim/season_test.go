@@ -215,7 +215,7 @@ func (s *season) operate(end time.Duration) {
 			limiter.ConfigKey{Entity: "solo", Resource: limiter.DefaultResource}, limiter.ConfigKey{Entity: movable, Resource: limiter.DefaultResource},
 			limiter.ConfigKey{Entity: "solo", Resource: "api"}, limiter.ConfigKey{Entity: "key-c", Resource: "api"}, limiter.ConfigKey{Entity: "project", Resource: "api"}, limiter.ConfigKey{Entity: "key-b", Resource: "chat"}, limiter.ConfigKey{Entity: guest, Resource: "chat"},
 		)
-		byPeer := chance(r, 0.4) && len(s.w.edges) == 0 && !s.w.odds.soft // how a peer edits those is not played
+		byPeer := chance(r, 0.4) && s.hasPeers()
 		switch x := r.Float64(); {
 		case x < 0.1:
 			o.remake(movable, pick(r, append(payers, "")...))
@@ -236,6 +236,10 @@ func (s *season) operate(end time.Duration) {
 		}
 	}
 }
+
+// hasPeers reports whether some operators are peers. How these edit quotas, timetables and soft
+// limits is not played.
+func (s *season) hasPeers() bool { return len(s.w.edges) == 0 && !s.w.odds.soft }
 
 // draw draws limits for a level: not always all limits of its resource.
 func (s *season) draw(k limiter.ConfigKey, r *rand.Rand) []limiter.Limit {
@@ -310,7 +314,8 @@ func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
 	from, next := o.w.now(), map[string]string{"": "off", "off": "on", "on": ""}[o.switched(k)]
 	if !byPeer {
 		var lasts time.Duration
-		if r := o.w.dice.stream("end", o.name); next == "off" && chance(r, 0.4) {
+		// A peer's edits drop the ends of switches, or leave them to its own.
+		if r := o.w.dice.stream("end", o.name); next == "off" && !o.hasPeers() && chance(r, 0.5) {
 			lasts = span(r, 5*time.Second, 2*time.Minute)
 		}
 		o.turn(k, next, lasts)
