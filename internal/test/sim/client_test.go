@@ -246,8 +246,8 @@ type call struct {
 	statuses []limiter.Status
 	err      error
 
-	grant    *grant // what the call of an operator is to give
-	switches bool   // an operator sets a switch
+	grant *grant // what the call of an operator is to give
+	marks bool   // an operator marks items: switches them, or moves their entity
 
 	faults []fault
 }

@@ -160,6 +160,7 @@ type state struct {
 	created  int64            // when the item was made
 	disabled bool             // an operator disabled the item
 	until    int64            // when that ends by itself; 0 is never
+	payer    string           // the parent that pays, too; "" if none does
 }
 
 // readState reads an item; nil means no item.
@@ -195,6 +196,9 @@ func readState(it item) *state {
 			fields[name] = map[string]int64{}
 		}
 		fields[name][rest[cut+1:]] = number(v)
+	}
+	if cascades, _ := it["cascade"].(*types.AttributeValueMemberBOOL); cascades != nil && cascades.Value {
+		s.payer = text(it["parent_id"])
 	}
 	s.disabled = it["disabled"] != nil
 	if it["disabled_until"] != nil {

@@ -105,7 +105,7 @@ func (c *checker) legal(r *write) {
 	}
 	c.legalCount(r, bad)
 	c.legalStamps(r, bad)
-	if c.legalMarks(r, bad); r.call != nil && r.call.switches {
+	if c.legalMarks(r, bad); r.call != nil && r.call.marks {
 		return
 	}
 	legalPeriods(r, bad)

@@ -22,6 +22,9 @@ func checkSeason(s *season) {
 			continue
 		}
 		c.inTime(k)
+		if k.kind == acquiring {
+			s.returnedWhole(c, k)
+		}
 		if k.kind == acquiring && !c.odds.faulty() {
 			s.decided(c, k)
 		}

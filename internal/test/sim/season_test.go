@@ -162,6 +162,7 @@ func (s *season) start(i int) {
 
 // use lets one caller after another use a bucket, each in any of the processes.
 func (s *season) use(u use, r *rand.Rand, end time.Duration) {
+	var held *call
 	for n := 0; s.w.now() < end; n++ {
 		s.w.sleep(span(r, u.every*9/10, u.every*11/10))
 		s.mu.Lock()
@@ -189,6 +190,8 @@ func (s *season) use(u use, r *rand.Rand, end time.Duration) {
 		k.finish(s.w, err)
 		if lease != nil && chance(r, 0.1) {
 			s.settle(k, r)
+		} else if u.entity == movable {
+			held = s.holdOn(k, held, s.w.dice.stream("hold", k.name))
 		}
 	}
 }
@@ -219,13 +222,15 @@ func (s *season) operate(end time.Duration) {
 		switch x := r.Float64(); {
 		case x < 0.1:
 			o.remake(movable, pick(r, append(payers, "")...))
-		case x < 0.3 && k != (limiter.ConfigKey{}):
+		case x < 0.2:
+			o.move(movable, pick(r, append(payers, "")...))
+		case x < 0.4 && k != (limiter.ConfigKey{}):
 			o.flip(k, byPeer)
 			if o.switched(k) == "off" {
 				s.w.sleep(span(r, time.Second, 2*time.Minute))
 				o.flip(k, byPeer)
 			}
-		case x < 0.5:
+		case x < 0.6:
 			o.write(k, nil, byPeer)
 			if k.Entity == "" {
 				s.w.sleep(span(r, time.Second, 2*time.Minute))
@@ -326,11 +331,6 @@ func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
 	o.changed(k, from, o.configs[k], next)
 	o.stampAll()
 	o.changes[len(o.changes)-1].to = o.w.now()
-}
-
-// switching is the context of an operator who sets a switch.
-func (o operator) switching() context.Context {
-	return context.WithValue(context.Background(), callKey{}, &call{name: o.name, kind: administering, client: o.admin, switches: true})
 }
 
 // remake deletes an entity and creates it again, with another parent.

@@ -30,7 +30,7 @@ func (o operator) turn(k limiter.ConfigKey, next string, lasts time.Duration) {
 		to.Until = o.w.start.Add(from + lasts).Truncate(time.Millisecond)
 	}
 	o.until(func() error {
-		_, err := o.operators[0].store.SetSwitch(o.switching(), k, to, nil)
+		_, err := o.operators[0].store.SetSwitch(o.marking(), k, to, nil)
 		return err
 	})
 	o.changed(k, from, o.configs[k], next)
@@ -51,9 +51,7 @@ func (o operator) marked(k limiter.ConfigKey) {
 		off := all[len(all)-1].off
 		o.w.mu.Lock()
 		s := o.w.items[id]
-		late := slices.ContainsFunc(o.w.log, func(r *write) bool {
-			return r.id == id && r.before == nil && r.after != nil && r.after.life == s.life && r.call != nil && r.at-r.call.start > time.Second
-		})
+		late := o.w.madeLateLocked(id, s)
 		o.w.mu.Unlock()
 		if is := s.disabled && (s.until == 0 || s.until > o.w.trueMS(o.w.now())); is != off && !late {
 			o.w.violate("switch", o.w.now(), &id, "after %s its mark is %t until %d, and the levels say %t", o.name, s.disabled, s.until, off)
@@ -61,12 +59,19 @@ func (o operator) marked(k limiter.ConfigKey) {
 	}
 }
 
+// madeLateLocked reports whether an item was made by a call that had begun more than a second before.
+func (w *world) madeLateLocked(id bucketID, s *state) bool {
+	return slices.ContainsFunc(w.log, func(r *write) bool {
+		return r.id == id && r.before == nil && r.after != nil && r.after.life == s.life && r.call != nil && r.at-r.call.start > time.Second
+	})
+}
+
 // legalMarks: a mark changes nothing else, and is no write that counts. Nobody takes of a disabled item, by any reading of his clock. Only a switch marks an
 // item, and a birth, as the sibling is. Only a switch removes a mark, and whoever meets one that has
 // ended.
 func (c *checker) legalMarks(r *write, bad func(string, ...any)) {
 	a, b := r.before, r.after
-	byOperator := r.call != nil && r.call.switches
+	byOperator := r.call != nil && r.call.marks
 	switch {
 	case byOperator && (a == nil || a.rf != b.rf || a.ttl != b.ttl || a.count != b.count || !maps.Equal(a.levels, b.levels)):
 		bad("a mark changes something else")
@@ -95,14 +100,23 @@ func blindToMarks(request any) {
 	in.ConditionExpression = aws.String(strings.ReplaceAll(*in.ConditionExpression, absent, "("+absent+" OR attribute_exists(#dis))"))
 }
 
-// TestLongTakesOfDisabledItemsAreSeen: the checker reports a take of a disabled item.
-func TestLongTakesOfDisabledItemsAreSeen(t *testing.T) {
+// TestLongBrokenCommandsAreSeen: the laws of what operators do besides changing limits fail when
+// their subject is broken.
+func TestLongBrokenCommandsAreSeen(t *testing.T) {
 	t.Parallel()
-	const tries = 6
-	for seed := uint64(1); seed <= tries; seed++ {
-		if says(seasoned(t, seed, odds{}, breakage{mangle: blindToMarks}), "a take of a disabled item") {
-			return
-		}
+	for text, broken := range map[string]breakage{
+		"a take of a disabled item": {mangle: blindToMarks},
+		"was rolled back, and":      {store: func(s limiter.Store) limiter.Store { return greedy{s} }},
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			const tries = 6
+			for seed := uint64(1); seed <= tries; seed++ {
+				if says(seasoned(t, seed, odds{}, broken), text) {
+					return
+				}
+			}
+			t.Errorf("%d seeds did not report it", tries)
+		})
 	}
-	t.Errorf("%d seeds did not report it", tries)
 }
