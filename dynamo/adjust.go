@@ -66,7 +66,7 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 			if d.Tokens != 0 && seen.Opened() != 0 {
 				w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))
 			}
-			if more := seen.Granted().TopUp; d.Tokens != 0 && more != 0 { // a reset would leave less room
+			if more := seen.Granted().TopUp; d.Tokens != 0 && more != 0 { // a reset leaves less
 				w.Require(l.TopUp().Equals(l.Number('y', more)))
 			}
 		case a.Seen.IsEvaluable():

@@ -357,7 +357,7 @@ func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *s
 		if !isRepair(r) && (!r.Loose || countSoft(r) <= store.MaxSoftTake) {
 			w.Require(l.Soft().Exists())
 		}
-		if c.SoftUntil != was.SoftUntil() { // of a stamp that is kept, the image may be older than the item
+		if c.SoftUntil != was.SoftUntil() { // one that is kept may be later by now
 			w.Set(l.Soft(), l.Number('k', c.SoftUntil))
 		}
 	case c.Kind != store.KeepParams && was.IsSoft():

@@ -155,8 +155,8 @@ func TestAShardBornOfASoftOneIsSoft(t *testing.T) {
 	})
 }
 
-// A stamp that had passed when the item last accrued does not keep the bucket from being doubled:
-// a settlement accrues, and renews no stamp.
+// A stamp that had passed when the item last accrued does not keep the bucket from being
+// doubled: a settlement accrues, and renews no stamp.
 func TestAStampThatHasPassedIsDivided(t *testing.T) {
 	inSoftWorld(t, func(w *testbed.World, _ *faults.Tap, l *limiter.Limiter) {
 		patchBucket(t, w, schema.Item{"b_rph_soft": schema.N(1)})

@@ -226,8 +226,8 @@ func TestACallerLeavesATake(t *testing.T) {
 	})
 }
 
-// A take of a lease that is closed meanwhile returns what it took, within its own time: the time
-// of the take and that of the return do not add up.
+// A take of a lease that is closed meanwhile returns what it took, within its own time: the
+// time of the take and that of the return do not add up.
 func TestATakeReturnsInTime(t *testing.T) {
 	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		tap := faults.NewTap(w.Meter)

@@ -42,9 +42,10 @@ func IsPlain(i *store.Image, now int64) bool {
 		!slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return isUnstamped(&s, now) })
 }
 
-// WasPlain reports whether an item has not expired, and took debits as it is at its stamp. A quota
-// may have begun a period since, or a schedule changed. One whose session had ended then takes none.
-// A stamp that has passed, of a soft limit or of a bypass, counts for nothing: shards copy it.
+// WasPlain reports whether an item has not expired, and took debits as it is at its stamp. A
+// quota may have begun a period since, or a schedule changed. One whose session had ended
+// then takes none. A stamp that has passed, of a soft limit or of a bypass, counts for
+// nothing: shards copy it.
 func WasPlain(i *store.Image, now int64) bool {
 	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || hasCalendar(i) && i.ValidUntil > i.RefilledAt) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
 }

@@ -23,9 +23,9 @@
 // amount or calendar, or makes it a rate.
 //
 // In some seeds, some limits follow timetables, by which they have other parameters at other
-// times. Such a run, too, begins shortly before a change. In some seeds, with any of these, an
-// operator resets limits and tops them up. He gives a command again, with its key,
-// until he has its answer, also from another process after his own has died.
+// times. Such a run, too, begins shortly before a change. In some seeds, with any of these,
+// an operator resets limits and tops them up. He gives a command again, with its key, until
+// he has its answer, also from another process after his own has died.
 //
 // In some seeds, some limits are soft, and edits make them so or hard.
 //
@@ -44,10 +44,10 @@
 //
 // Seasons are runs of another kind: half an hour in which operators, in processes of their
 // own, change every level of configuration, by this library's rules or by the Python peer's.
-// They switch buckets off and on, with and without an end, and move an entity between parents.
-// Meanwhile processes with caches of different age use buckets often or rarely. A week is one
-// in which a caller waits as long as it is told. Contests count what each of several
-// identical processes is granted.
+// They switch buckets off and on, with and without an end, and move an entity between
+// parents. Meanwhile processes with caches of different age use buckets often or rarely. A
+// week is one in which a caller waits as long as it is told. Contests count what each of
+// several identical processes is granted.
 //
 // The link records what the engine applied, which is the truth; the clients record their
 // answers. A checker that shares no code with the limiter compares the two with each
@@ -94,12 +94,11 @@
 //   - A client follows a step of its clock only if dates confirm it, and a step never
 //     blocks a client.
 //
-// Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints
-// its trace. -sim.followers=N sets the number of aggregators in each seed, and
-// -sim.tailed makes them processes. -sim.dated gives answers dates in each seed,
-// -sim.quotas has quotas in each, -sim.varied timetables, -sim.granted resets and top-ups, and
-// -sim.soft soft limits. -sim.stepped sets clocks in each, and -sim.patient makes the callers
-// of each patient. One
+// Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints its
+// trace. -sim.followers=N sets the number of aggregators in each seed, and -sim.tailed makes
+// them processes. -sim.dated gives answers dates in each seed, -sim.quotas has quotas in
+// each, -sim.varied timetables, -sim.granted resets and top-ups, and -sim.soft soft limits.
+// -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
 // season is played for every 20 seeds. Deliberately broken stores prove that each check can
 // fail.
 package sim

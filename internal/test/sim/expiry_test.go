@@ -9,8 +9,8 @@ import (
 )
 
 // outlasts: expiry forgives no debt. An item stays until it has paid its debts and is full
-// again, so that its full replacement gives nothing away. What a soft limit owes goes with it. A peer that syncs parameters sets
-// an expiry by its own rules.
+// again, so that its full replacement gives nothing away. What a soft limit owes goes with
+// it. A peer that syncs parameters sets an expiry by its own rules.
 func (c *checker) outlasts(r *write) {
 	a, b := r.before, r.after
 	byPeer := r.op == patches || r.client != nil && r.client.aggregator

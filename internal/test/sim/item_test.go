@@ -107,8 +107,8 @@ func (l level) sameParams(o level) bool {
 	return l.params == o.params && l.renews == o.renews && l.varies == o.varies
 }
 
-// levelOf is a limit as an item is to have it, without a balance. If it is soft, its stamp is a
-// sign only.
+// levelOf is a limit as an item is to have it, without a balance. If it is soft, its stamp is
+// a sign only.
 func levelOf(l limiter.Limit) (as level) {
 	if l.Renews != nil {
 		as = level{params: params{l.Capacity * 1000, 0, 1000}, renews: recurrenceBy(l.Renews)}

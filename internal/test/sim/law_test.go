@@ -206,7 +206,8 @@ func legalHidden(was, is level, from, to, cost int64, bad func(string, ...any)) 
 	}
 }
 
-// legalMove: without a new stamp nothing is earned. A debit is whole; if it is enforced, the balance and the earnings since the stamp cover it. A credit may be cut.
+// legalMove: without a new stamp nothing is earned. A debit is whole; if it is enforced, the
+// balance and the earnings since the stamp cover it. A credit may be cut.
 func legalMove(name string, was, is level, stamp, latest int64, enforced bool, bad func(string, ...any)) {
 	debit, moved := is.tc-was.tc, is.tk-was.tk
 	if was.tk > was.cp && is.tk <= was.cp && moved != -debit {

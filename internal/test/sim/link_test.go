@@ -29,7 +29,8 @@ func (c *client) api() dynamo.API {
 	return faults.Wrap(c.w.db, l.query, l.exchange)
 }
 
-// query notes which queries fail, which concern an unknown bucket, and which reads of several items.
+// query notes which queries fail, which concern an unknown bucket, and which reads of several
+// items.
 func (l *link) query(ctx context.Context, q *faults.Call, next faults.Next) error {
 	err := next(ctx)
 	if err != nil && q.Op == faults.Query {

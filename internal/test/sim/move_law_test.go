@@ -8,8 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// This file has the laws of moves between parents. That a call is charged to a parent of its time is
-// a law of configuration, see [season.granted]. What it took returns to whom it took from.
+// This file has the laws of moves between parents. That a call is charged to a parent of its
+// time is a law of configuration, see [season.granted]. What it took returns to whom it took
+// from.
 
 // move gives an entity another parent, or none.
 func (o operator) move(id, parent string) {
@@ -33,8 +34,8 @@ func (o operator) move(id, parent string) {
 	}
 }
 
-// holdOn keeps the lease of a call until a later one, so that moves come in between, and then rolls
-// it back. It returns the call that holds a lease.
+// holdOn keeps the lease of a call until a later one, so that moves come in between, and then
+// rolls it back. It returns the call that holds a lease.
 func (s *season) holdOn(k, held *call, r *rand.Rand) *call {
 	switch {
 	case held != nil && chance(r, 0.2):
@@ -48,8 +49,8 @@ func (s *season) holdOn(k, held *call, r *rand.Rand) *call {
 	return held
 }
 
-// returnedWhole: nobody is credited what a call did not take of him, and a rolled-back call leaves
-// nothing, in the buckets of all parents that the entity has had.
+// returnedWhole: nobody is credited what a call did not take of him, and a rolled-back call
+// leaves nothing, in the buckets of all parents that the entity has had.
 func (s *season) returnedWhole(c *checker, k *call) {
 	parts := c.parts(k)
 	for _, key := range sortedParts(parts) {
@@ -65,7 +66,8 @@ func (s *season) returnedWhole(c *checker, k *call) {
 	}
 }
 
-// marking is the context of an operator who has marked the items below a level, or of an entity.
+// marking is the context of an operator who has marked the items below a level, or of an
+// entity.
 func (o operator) marking() context.Context {
 	return context.WithValue(context.Background(), callKey{}, &call{name: o.name, kind: administering, client: o.admin, marks: true})
 }

@@ -148,7 +148,8 @@ func (w *world) beforeAnEdge(r *rand.Rand) {
 	time.Sleep(time.Until(time.UnixMilli(edge)) - max(w.odds.quotas, w.odds.varied))
 }
 
-// renewing makes quotas of some limits, gives some of the others a timetable, and makes some soft.
+// renewing makes quotas of some limits, gives some of the others a timetable, and makes some
+// soft.
 func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 	likely := map[string]float64{"daily": 0.9, "rpm": 0.3, "tpm": 0.5}
 	for i, l := range limits {

@@ -228,8 +228,8 @@ func (c *checker) largest(k *call, st limiter.Status) (least, most int64, known 
 	return least, most, exists && !topped
 }
 
-// comparedNothing reports whether a call may rest on older configuration than the time to live: a
-// read of it failed meanwhile, or so lately that the client did not try again.
+// comparedNothing reports whether a call may rest on older configuration than the time to
+// live: a read of it failed meanwhile, or so lately that the client did not try again.
 func (c *checker) comparedNothing(k *call) bool {
 	return slices.ContainsFunc(k.client.unread, func(at time.Duration) bool {
 		return at >= k.start-storeTimeout-time.Second && at <= k.end
@@ -262,9 +262,9 @@ func (c *checker) differed(k *call, st limiter.Status) bool {
 	return slices.ContainsFunc(c.during(key, from, k.end), func(r *write) bool { return differs(r.after) })
 }
 
-// variesOtherwise reports whether a limit had a timetable lately, and then or now other parameters
-// than on shard 0. What is quoted of it is what is in force, in whole tokens, so others may be quoted
-// alike.
+// variesOtherwise reports whether a limit had a timetable lately, and then or now other
+// parameters than on shard 0. What is quoted of it is what is in force, in whole tokens, so
+// others may be quoted alike.
 func (c *checker) variesOtherwise(k *call, key bucketKey, name string) bool {
 	now, _ := c.stateAt(key.shard(0), k.start).level(name)
 	return slices.ContainsFunc(between(c.play.versions(key), k.start-c.knows(k.client), k.end), func(v version) bool {

@@ -229,7 +229,8 @@ func (c *checker) forward(id bucketID) {
 	}
 }
 
-// changesParams reports whether a write sets, adds or removes a limit, or makes it soft or hard.
+// changesParams reports whether a write sets, adds or removes a limit, or makes it soft or
+// hard.
 func (w *write) changesParams() bool {
 	return slices.ContainsFunc(names(w.before, w.after), func(name string) bool {
 		was, had := w.before.level(name)
@@ -238,7 +239,8 @@ func (w *write) changesParams() bool {
 	})
 }
 
-// follows reports whether an item has exactly the limits of a version, and those soft that it has so.
+// follows reports whether an item has exactly the limits of a version, and those soft that it
+// has so.
 func (s *state) follows(v version) bool {
 	n := 0
 	for name, l := range s.levels {

@@ -242,8 +242,8 @@ func (s *season) operate(end time.Duration) {
 	}
 }
 
-// hasPeers reports whether some operators are peers. How these edit quotas, timetables and soft
-// limits is not played.
+// hasPeers reports whether some operators are peers. How these edit quotas, timetables and
+// soft limits is not played.
 func (s *season) hasPeers() bool { return len(s.w.edges) == 0 && !s.w.odds.soft }
 
 // draw draws limits for a level: not always all limits of its resource.

@@ -57,8 +57,8 @@ func (w *world) sightLocked(ids []bucketID) map[bucketID]sighting {
 	return seen
 }
 
-// hasSeen reports whether a client had seen a limit on an item, in its present life, when it sent a
-// write.
+// hasSeen reports whether a client had seen a limit on an item, in its present life, when it
+// sent a write.
 func (c *client) hasSeen(r *write, name string) bool {
 	is, _ := r.before.level(name)
 	return slices.ContainsFunc(c.seen[r.id], func(s sighting) bool {
@@ -94,9 +94,9 @@ func extreme(shards []stock, now int64, choose func([]int64) int64) (sum int64) 
 	return sum
 }
 
-// reaches is the first millisecond, from an instant on, at which shards hold what is needed, by
-// one of the extremes; false if that is more than a year away, or many pieces. What they held
-// before says nothing: they may have lost it since, when the period of a top-up ended.
+// reaches is the first millisecond, from an instant on, at which shards hold what is needed,
+// by one of the extremes; false if that is more than a year away, or many pieces. What they
+// held before says nothing: they may have lost it since, when the period of a top-up ended.
 func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) (int64, bool) {
 	const year, pieces = int64(365 * 24 * time.Hour / time.Millisecond), 60
 	lo, end := from, from+year

@@ -24,15 +24,16 @@ const (
 )
 
 // enforces reports whether the balance must cover what a write debits of a limit: if it only
-// takes, and the limit was hard, or its stamp had passed by any reading of the client's clock.
+// takes, and the limit was hard, or its stamp had passed by any reading of the client's
+// clock.
 func (w *write) enforces(is level) bool {
 	return w.call.onlyTakes() && (!is.isSoft() || is.soft <= w.client.earliestMS(w))
 }
 
-// legalStamps: a limit becomes soft or hard only by configuration that was in force within the time
-// to live. A process that was idle may renew a stamp by what it knew before that, and then compares.
-// A stamp lives 48 to 60 seconds. A write that does not renew it leaves it as it is. A shard that is
-// born or merged has one of its sibling's.
+// legalStamps: a limit becomes soft or hard only by configuration that was in force within
+// the time to live. A process that was idle may renew a stamp by what it knew before that,
+// and then compares. A stamp lives 48 to 60 seconds. A write that does not renew it leaves it
+// as it is. A shard that is born or merged has one of its sibling's.
 func (c *checker) legalStamps(r *write, bad func(string, ...any)) {
 	a, b := r.before, r.after
 	for _, name := range names(b, nil) {
@@ -64,8 +65,8 @@ func (c *checker) legalStamps(r *write, bad func(string, ...any)) {
 	}
 }
 
-// knows is how old the configuration may be that a client rests on, by a clock that may have been
-// set.
+// knows is how old the configuration may be that a client rests on, by a clock that may have
+// been set.
 func (c *checker) knows(of *client) time.Duration {
 	return max(c.play.ttl, of.ttl, 0) + storeTimeout + c.spread()
 }
@@ -105,8 +106,8 @@ func (c *checker) neverRefuses(k *call, e *limiter.ExceededError) {
 	}
 }
 
-// TestSimWithSoftLimits plays a few seeds with soft limits. In each of them some are debited below
-// zero.
+// TestSimWithSoftLimits plays a few seeds with soft limits. In each of them some are debited
+// below zero.
 func TestSimWithSoftLimits(t *testing.T) {
 	t.Parallel()
 	const seeds = 12
@@ -173,7 +174,8 @@ func softly(soft func(bool) bool) breakage {
 	}}
 }
 
-// TestLongBrokenSoftLimitsAreSeen: each law about soft limits fails when its subject is broken.
+// TestLongBrokenSoftLimitsAreSeen: each law about soft limits fails when its subject is
+// broken.
 func TestLongBrokenSoftLimitsAreSeen(t *testing.T) {
 	t.Parallel()
 	stamps := func(f func(seen, renewed int64) int64) breakage {

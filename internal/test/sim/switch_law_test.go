@@ -15,14 +15,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// This file has the laws of disabled buckets. A bucket is disabled by a level, and by a mark on each
-// of its items. The mark ends what clients take at once, whatever they remember.
+// This file has the laws of disabled buckets. A bucket is disabled by a level, and by a mark
+// on each of its items. The mark ends what clients take at once, whatever they remember.
 
 // policies are those of a switch.
 var policies = map[string]store.Policy{"": store.Inherit, "off": store.Yes, "on": store.No}
 
-// turn sets the switch of a level, and gives it an end if that is not 0. The process that does so
-// meets no faults: it reads all partitions of an index, of which one fails nearly always.
+// turn sets the switch of a level, and gives it an end if that is not 0. The process that
+// does so meets no faults: it reads all partitions of an index, of which one fails nearly
+// always.
 func (o operator) turn(k limiter.ConfigKey, next string, lasts time.Duration) {
 	from := o.w.now()
 	to := dynamo.Switch{Policy: policies[next], Cause: dynamo.Cause{Key: strings.ReplaceAll(o.name, "#", "-") + "." + next}}
@@ -42,9 +43,9 @@ func (o operator) turn(k limiter.ConfigKey, next string, lasts time.Duration) {
 	}
 }
 
-// marked: when a command is answered, every item below its level is as all levels say. One that was
-// created with configuration read more than a second before may be missed, and an end by itself
-// leaves the marks to those who meet them.
+// marked: when a command is answered, every item below its level is as all levels say. One
+// that was created with configuration read more than a second before may be missed, and an
+// end by itself leaves the marks to those who meet them.
 func (o operator) marked(k limiter.ConfigKey) {
 	for _, id := range o.itemsOf(func(id bucketID) bool { return slices.Contains(levelsOf(id.whole()), k) }) {
 		all := o.versions(id.whole())
@@ -59,16 +60,17 @@ func (o operator) marked(k limiter.ConfigKey) {
 	}
 }
 
-// madeLateLocked reports whether an item was made by a call that had begun more than a second before.
+// madeLateLocked reports whether an item was made by a call that had begun more than a second
+// before.
 func (w *world) madeLateLocked(id bucketID, s *state) bool {
 	return slices.ContainsFunc(w.log, func(r *write) bool {
 		return r.id == id && r.before == nil && r.after != nil && r.after.life == s.life && r.call != nil && r.at-r.call.start > time.Second
 	})
 }
 
-// legalMarks: a mark changes nothing else, and is no write that counts. Nobody takes of a disabled item, by any reading of his clock. Only a switch marks an
-// item, and a birth, as the sibling is. Only a switch removes a mark, and whoever meets one that has
-// ended.
+// legalMarks: a mark changes nothing else, and is no write that counts. Nobody takes of a
+// disabled item, by any reading of his clock. Only a switch marks an item, and a birth, as
+// the sibling is. Only a switch removes a mark, and whoever meets one that has ended.
 func (c *checker) legalMarks(r *write, bad func(string, ...any)) {
 	a, b := r.before, r.after
 	byOperator := r.call != nil && r.call.marks
@@ -100,8 +102,8 @@ func blindToMarks(request any) {
 	in.ConditionExpression = aws.String(strings.ReplaceAll(*in.ConditionExpression, absent, "("+absent+" OR attribute_exists(#dis))"))
 }
 
-// TestLongBrokenCommandsAreSeen: the laws of what operators do besides changing limits fail when
-// their subject is broken.
+// TestLongBrokenCommandsAreSeen: the laws of what operators do besides changing limits fail
+// when their subject is broken.
 func TestLongBrokenCommandsAreSeen(t *testing.T) {
 	t.Parallel()
 	for text, broken := range map[string]breakage{

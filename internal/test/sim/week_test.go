@@ -126,8 +126,8 @@ func longestOf(e *limiter.ExceededError) (longest time.Duration) {
 
 // earliest is the first millisecond from an instant on at which the shards of all buckets
 // hold a request; the last one if none before it is. Within a minute they only earn. A bucket
-// that does not exist holds everything, and one without a limit, or with a soft one, holds what
-// it is asked of that.
+// that does not exist holds everything, and one without a limit, or with a soft one, holds
+// what it is asked of that.
 func (w *world) earliest(keys []bucketKey, req limiter.Request, from, last int64) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

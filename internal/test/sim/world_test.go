@@ -261,8 +261,9 @@ func (w *world) key(id bucketID) item {
 	}
 }
 
-// stateFor returns the current bucket item, and whether it is the one of its bucket to which a call
-// wrote last, or tried to. A call whose comparison undoes its decision may go on with another shard.
+// stateFor returns the current bucket item, and whether it is the one of its bucket to which
+// a call wrote last, or tried to. A call whose comparison undoes its decision may go on with
+// another shard.
 func (w *world) stateFor(k *call, id bucketID) (s *state, used bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
