@@ -120,9 +120,9 @@ class Peer:
         """What the peer says is held of each limit."""
         return self.limiter.available(entity_id=entity, resource=resource)
 
-    def acquire(self, entity, resource, consume, limits=None):
+    def acquire(self, entity, resource, consume, limits=None, also=None):
         """Holds a lease open until it is settled."""
-        context = self.limiter.acquire(entity_id=entity, resource=resource, consume=consume, limits=limits)
+        context = self.limiter.acquire(entity_id=entity, resource=resource, consume=consume, limits=limits, also=also)
         lease = context.__enter__()
         self.leases[len(self.leases)] = (context, lease)
         return len(self.leases) - 1
