@@ -17,7 +17,9 @@ import threading
 import time
 import warnings
 
+from click.testing import CliRunner
 import zae_limiter as zae
+from zae_limiter.cli import cli
 from zae_limiter.schedule import ScheduleEntry
 from zae_limiter.sync_limiter import SyncRateLimiter
 from zae_limiter.sync_repository import SyncRepository
@@ -107,6 +109,13 @@ class Peer:
         os.environ["AWS_DEFAULT_REGION"], os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = region, endpoint
         from zae_limiter_provisioner.handler import on_event
         return on_event(event, None)
+
+    def command(self, arguments):
+        """What a command of the package prints, which must succeed."""
+        result = CliRunner().invoke(cli, arguments)
+        if result.exit_code != 0:
+            raise RuntimeError(f"exit code {result.exit_code}: {result.output}{result.exception!r}")
+        return result.output
 
     def call(self, method, **kwargs):
         """Any method of the repository."""
