@@ -34,7 +34,7 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 			continue
 		}
 		l.Tokens -= l.Consumed
-		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now)
+		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now, n.ShardCount)
 	}
 	n.ValidUntil = store.ValidUntil(n.Now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 }
@@ -55,7 +55,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.SetExtra(store.Extra{Opened: openedBy(s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
+			s.SetExtra(store.Extra{Opened: (&Debit{}).opens(i, s.Name, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name && !i.Bypassed {

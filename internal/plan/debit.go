@@ -34,6 +34,10 @@ type Debit struct {
 	Stamps bool
 	// Bypass is the stamp that a refill gives an item which is bypassed; 0 keeps its stamp.
 	Bypass int64
+	// Begins are the sessions that the write begins, together with those to all other shards. It
+	// is nil if the write is decided by its item alone, which may then begin one only if it is the
+	// whole bucket.
+	Begins *Beginning
 }
 
 // AheadOf is what a share of a limit may still have to earn of an amount, if it may take
@@ -151,6 +155,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	if wait > 0 && !d.Settling && !d.Pressing {
 		return nil, wait, false
 	}
+	short = d.Begins == nil && needsBeginning(img, amounts, at)
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		ch := d.change(img, s, amounts, repair, at)
@@ -225,7 +230,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	case IsSession(next.Renewal) && !IsSession(s.Renewal):
 		ch.Opened = now
 	case Renewed(img, s, now):
-		ch.Opened = openedBy(next.Renewal, ch.Debit, now)
+		ch.Opened = d.opens(img, s.Name, next.Renewal, ch.Debit, now)
 	}
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
@@ -279,7 +284,7 @@ func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r 
 		if a := d.Amendment.of(l.Name); a != nil && l.Renews != nil && !d.Amendment.Resets {
 			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
-		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt)
+		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt, img.ShardCount)
 		if l.Soft {
 			ch.SoftUntil = softUntil(r.RefilledAt)
 		}

@@ -113,6 +113,8 @@ func Next(s *Situation) Step {
 		repair := Debit{Bucket: s.Bucket, Repair: target, Pressing: s.Pressing}
 		r, _, _ = repair.Refill(img, s.Now, s.Multiplier)
 		return Step{Kind: Repair, Refill: r}
+	case s.Begins == nil && NeedsBeginning(img, s.Amounts, s.Now):
+		return Step{Kind: Refuse} // all shards together begin it
 	case s.Fresh:
 		return s.refuse(img)
 	}

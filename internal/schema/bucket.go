@@ -428,8 +428,8 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	var err error
 	switch renews := cmp.Or(l.renews, s.renews); {
 	case l.session != 0 && l.Amount == 0 && (renews == "" || renews == NoSchedule):
-		if s.img.ShardCount > 1 || l.extra.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
-			return false // shards begin one session together
+		if l.extra.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
+			return false // a peer has begun it on another shard, and this one is not part of it yet
 		}
 		if r, err = calendar.NewSession(l.session); err == nil && l.extra.Opened == 0 {
 			l.extra.Opened = store.NoSession
