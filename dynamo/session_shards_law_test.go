@@ -84,7 +84,7 @@ func TestSessionsOfShardsOverAnyWrites(t *testing.T) {
 var shardedWrites = map[string]func(*shardedBook) bool{
 	"time": (*shardedBook).pass, "take": (*shardedBook).take, "refill": (*shardedBook).refill, "gather": (*shardedBook).gather, "settle": (*shardedBook).settle,
 	"return": (*shardedBook).giveBack, "edit": (*shardedBook).edit, "reset": (*shardedBook).reset, "top up": (*shardedBook).topUp,
-	"split": (*shardedBook).split, "merge": (*shardedBook).merge, "lose": (*shardedBook).lose, "mend": (*shardedBook).mend, "trim": (*shardedBook).trim, "heal": (*shardedBook).heal,
+	"split": (*shardedBook).split, "merge": (*shardedBook).merge, "lose": (*shardedBook).lose, "mend": (*shardedBook).mend, "trim": (*shardedBook).trim, "heal": (*shardedBook).heal, "peer": (*shardedBook).peer,
 }
 
 // found makes the bucket, and doubles it a few times.
@@ -516,6 +516,31 @@ func (b *shardedBook) trim() bool {
 		return false
 	}
 	b.patch(b.any().Bucket, "SET vu = :v", schema.Item{":v": schema.N(0)})
+	b.see()
+	return true
+}
+
+// peer begins a session on a shard as the Python package does, and tells the others of it, unless it dies before.
+func (b *shardedBook) peer() bool {
+	img, now := b.any(), b.clock()
+	s, _ := img.Limit("a")
+	if img != b.last(img.Shard) || !plan.IsSession(s.Renewal) || plan.PeriodEnd(img, "a") > now || img.RefilledAt > now || s.Told().Opened != 0 {
+		return false
+	}
+	tell := func(img *store.Image, update string, values schema.Item) {
+		values[":ws"], values[":one"] = schema.N(now), schema.N(1)
+		b.patch(img.Bucket, "SET b_a_ws = :ws, "+update+" ADD b_wcu_tc :one", values)
+	}
+	share := plan.Share(s.Params, img.Shard, img.ShardCount, now).Capacity
+	tell(img, "b_a_wa = :ws, b_a_tk = :tk, b_a_gc = :gc, rf = :ws, vu = :vu", schema.Item{
+		":tk": schema.N(share), ":gc": schema.N(int64(img.ShardCount)), ":vu": schema.N(now + s.Renewal.Session()),
+	})
+	for _, other := range b.allOf(b.last(0)) {
+		if rest, _ := other.Limit("a"); other.Shard != img.Shard && plan.IsSession(rest.Renewal) && max(rest.Opened(), rest.Told().Opened) <= now-s.Renewal.Session() && rapid.IntRange(0, 3).Draw(b.T, "dies") > 0 {
+			tell(other, "vu = :vu, b_a_wtc = :tc", schema.Item{":vu": schema.N(0), ":tc": schema.N(rest.Consumed)})
+		}
+	}
+	b.astray = true
 	b.see()
 	return true
 }

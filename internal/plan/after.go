@@ -55,7 +55,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.SetExtra(store.Extra{Opened: (&Debit{}).opens(i, s.Name, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
+			s.SetExtra(store.Extra{Opened: (&Debit{}).opens(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name && !i.Bypassed {
@@ -145,7 +145,7 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
-	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
+	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), Told: s.Told(), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
 	if ch.Renews {
 		extra.Granted = store.Granted{}
 	}
@@ -155,6 +155,9 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	}
 	if !IsSession(s.Renewal) {
 		extra.Opened = 0
+	}
+	if extra.Opened == 0 || ch.Opened != 0 {
+		extra.Told = store.Told{}
 	}
 	s.SetExtra(extra)
 	s.Name = ch.Limit

@@ -230,7 +230,9 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	case IsSession(next.Renewal) && !IsSession(s.Renewal):
 		ch.Opened = now
 	case Renewed(img, s, now):
-		ch.Opened = d.opens(img, s.Name, next.Renewal, ch.Debit, now)
+		if ch.Opened = d.opens(img, s, next.Renewal, ch.Debit, now); ch.Opened == s.Told().Opened {
+			delta -= s.Told().Consumed
+		}
 	}
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true

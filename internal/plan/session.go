@@ -57,7 +57,7 @@ func endedOnAll(shards []*store.Image, limit string, now int64) bool {
 			continue
 		}
 		if s, ok := img.Limit(limit); ok && IsSession(s.Renewal) {
-			if isSession = true; !Renewed(img, &s, now) {
+			if isSession = true; underWay(img, &s, now) != 0 {
 				return false
 			}
 		}
@@ -73,7 +73,7 @@ func (b *Beginning) has(limit string) bool { return b != nil && AmountOf(b.Of, l
 func needsBeginning(img *store.Image, amounts []store.Amount, now int64) bool {
 	return img.ShardCount > 1 && img.IsEvaluable() && slices.ContainsFunc(amounts, func(a store.Amount) bool {
 		s, ok := img.Limit(a.Limit)
-		return ok && a.Milli > 0 && a.Until != store.NoBalance && IsSession(s.Renewal) && Renewed(img, &s, now)
+		return ok && a.Milli > 0 && a.Until != store.NoBalance && IsSession(s.Renewal) && underWay(img, &s, now) == 0
 	})
 }
 
@@ -105,8 +105,11 @@ func Together(shards []*store.Image, amounts []store.Amount, now int64) []*store
 				continue
 			}
 			tokens, opened := int64(0), latestEnd(shards, s.Name, now)-s.Renewal.Session()
-			if begins.has(s.Name) {
+			switch told := s.Told(); {
+			case begins.has(s.Name):
 				tokens, opened = ShareOf(img, s).Renewed, begins.At
+			case underWay(img, s, now) != 0:
+				tokens, opened = ShareOf(img, s).Renewed-told.Consumed, told.Opened
 			}
 			if opened > 0 {
 				s.Tokens = tokens
@@ -124,17 +127,27 @@ func latestEnd(shards []*store.Image, limit string, now int64) (end int64) {
 		if img == nil {
 			continue
 		}
-		if s, ok := img.Limit(limit); ok && IsSession(s.Renewal) && !Renewed(img, &s, now) {
-			end = max(end, endOf(img, &s))
+		if s, ok := img.Limit(limit); ok && IsSession(s.Renewal) {
+			end = max(end, underWay(img, &s, now))
 		}
 	}
 	return end
 }
 
+// underWay is when the session of a shard ends that its balance is of, or that it has been told of; 0 if it has ended.
+func underWay(img *store.Image, s *store.LimitState, now int64) int64 {
+	for _, opened := range [...]int64{s.Opened(), s.Told().Opened} {
+		if end := s.Renewal.End(opened, img.RefilledAt); opened > store.NoSession && end > now {
+			return end
+		}
+	}
+	return 0
+}
+
 // restsBeside reports whether the session of a limit has ended on a shard, and is under way on another one.
 func restsBeside(shards []*store.Image, img *store.Image, limit string, now int64) bool {
 	s, ok := img.Limit(limit)
-	return ok && IsSession(s.Renewal) && Renewed(img, &s, now) && latestEnd(shards, limit, now) != 0
+	return ok && IsSession(s.Renewal) && underWay(img, &s, now) == 0 && latestEnd(shards, limit, now) != 0
 }
 
 // rests reports whether a session of an item has ended at an instant. Its ValidUntil has then passed, although
@@ -144,13 +157,15 @@ func rests(img *store.Image, at int64) bool {
 }
 
 // opens is the session of a limit after a write at an instant at which the last one has ended; 0 if the limit is
-// no session. A debit of the only shard begins the next one.
-func (d *Debit) opens(img *store.Image, limit string, r *store.Renewal, debit, at int64) int64 {
-	switch {
+// no session. A debit of the only shard begins the next one. Any write joins one that a peer has begun.
+func (d *Debit) opens(img *store.Image, s *store.LimitState, r *store.Renewal, debit, at int64) int64 {
+	switch told := s.Told().Opened; {
 	case !IsSession(r):
 		return 0
-	case d.Begins.has(limit):
+	case d.Begins.has(s.Name):
 		return d.Begins.At
+	case told != 0 && r.End(told, at) > at:
+		return told
 	case debit > 0 && img.ShardCount <= 1:
 		return at
 	}
