@@ -55,7 +55,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.SetExtra(store.Extra{Opened: (&Debit{}).opens(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
+			s.SetExtra(store.Extra{Opened: (&Debit{}).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name && !i.Bypassed {

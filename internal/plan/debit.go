@@ -83,7 +83,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 	if img.IsEvaluable() {
 		t.ShardCount = img.ShardCount
 	}
-	bypassed := IsBypassed(img, now)
+	bypassed := img.IsBypassed(now)
 	for _, a := range d.Amounts {
 		debit := store.Debit{Amount: a}
 		if bypassed {
@@ -102,10 +102,12 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 
 // servedAsIs reports whether the item would admit a plain take.
 func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
-	if img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.HasValidUntil && img.ValidUntil <= now {
+	switch {
+	case img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.Writes.Tokens < WriteCost:
 		return false
-	}
-	if img.Writes.Tokens < WriteCost {
+	case img.IsBypassed(now):
+		return true
+	case img.HasValidUntil && img.ValidUntil <= now:
 		return false
 	}
 	for _, a := range d.Amounts {
@@ -204,6 +206,14 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	return part, min(part.Capacity, old.At(now).Capacity), delta, clamped
 }
 
+// stampOf is the stamp of a soft limit after the refill.
+func (d *Debit) stampOf(s *store.LimitState, kind store.ChangeKind, now int64) int64 {
+	if d.Stamps || kind == store.SetParams {
+		return store.StampUntil(now)
+	}
+	return s.SoftUntil()
+}
+
 // change is what the refill does to a limit of the item, with the amounts of the debit.
 func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Amount, repair *Wanted, now int64) store.Change {
 	ch := store.Change{Limit: s.Name, Debit: AmountOf(amounts, s.Name)}
@@ -219,20 +229,12 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 		}
 	}
 	if soft {
-		ch.SoftUntil = s.SoftUntil()
-		if d.Stamps || ch.Kind == store.SetParams {
-			ch.SoftUntil = softUntil(now)
-		}
+		ch.SoftUntil = d.stampOf(s, ch.Kind, now)
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
-	switch {
-	case IsSession(next.Renewal) && !IsSession(s.Renewal):
-		ch.Opened = now
-	case Renewed(img, s, now):
-		if ch.Opened = d.opens(img, s, next.Renewal, ch.Debit, now); ch.Opened == s.Told().Opened {
-			delta -= s.Told().Consumed
-		}
+	if ch.Opened = d.opened(img, s, next.Renewal, ch.Debit, now); ch.Opened == s.Told().Opened {
+		delta -= s.Told().Consumed
 	}
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
@@ -288,7 +290,7 @@ func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r 
 		}
 		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt, img.ShardCount)
 		if l.Soft {
-			ch.SoftUntil = softUntil(r.RefilledAt)
+			ch.SoftUntil = store.StampUntil(r.RefilledAt)
 		}
 		short = short || !l.Soft && ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)

@@ -44,7 +44,7 @@ func IsPlain(i *store.Image, now int64) bool {
 // IsDividable reports whether a shard could be split off an item: it takes debits as it is, or would but for a
 // session that has ended.
 func IsDividable(i *store.Image, now int64) bool {
-	return wasPlain(i, now) && i.Bypassed == IsBypassed(i, now) && (!i.HasValidUntil || i.ValidUntil > now || rests(i, now)) &&
+	return wasPlain(i, now) && i.Bypassed == i.IsBypassed(now) && (!i.HasValidUntil || i.ValidUntil > now || rests(i, now)) &&
 		!slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return isUnstamped(&s, now) })
 }
 

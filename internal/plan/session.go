@@ -80,7 +80,7 @@ func needsBeginning(img *store.Image, amounts []store.Amount, now int64) bool {
 // NeedsBeginning reports whether one shard of several cannot be debited of amounts alone, because a session must
 // begin. A bypassed one begins none.
 func NeedsBeginning(img *store.Image, amounts []store.Amount, now int64) bool {
-	return !IsBypassed(img, now) && needsBeginning(img, amounts, now)
+	return !img.IsBypassed(now) && needsBeginning(img, amounts, now)
 }
 
 // Together are the shards of a bucket as a write to all of them finds their sessions. A session that has ended
@@ -156,18 +156,22 @@ func rests(img *store.Image, at int64) bool {
 	return slices.ContainsFunc(img.Limits, func(s store.LimitState) bool { return IsSession(s.Renewal) && Renewed(img, &s, at) })
 }
 
-// opens is the session of a limit after a write at an instant at which the last one has ended; 0 if the limit is
-// no session. A debit of the only shard begins the next one. Any write joins one that a peer has begun.
-func (d *Debit) opens(img *store.Image, s *store.LimitState, r *store.Renewal, debit, at int64) int64 {
-	switch told := s.Told().Opened; {
-	case !IsSession(r):
+// opened is the session of a limit after a refill; 0 if that keeps it. One that replaces another limit begins at once,
+// with what that has left. Where the last one has ended, a debit of the only shard begins the next one, and any write
+// joins one that a peer has begun.
+func (d *Debit) opened(img *store.Image, s *store.LimitState, next *store.Renewal, debit, now int64) int64 {
+	told := s.Told().Opened
+	switch {
+	case IsSession(next) && !IsSession(s.Renewal):
+		return now
+	case !Renewed(img, s, now) || !IsSession(next):
 		return 0
 	case d.Begins.has(s.Name):
 		return d.Begins.At
-	case told != 0 && r.End(told, at) > at:
+	case told != 0 && next.End(told, now) > now:
 		return told
 	case debit > 0 && img.ShardCount <= 1:
-		return at
+		return now
 	}
 	return store.NoSession
 }
