@@ -20,9 +20,9 @@ func (w *world) openedOf(entity, resource string) int64 {
 	return s.Opened()
 }
 
-// sessionOn asks for tokens of the session of several resources.
-func sessionOn(entity string, of map[string]int64, resources ...string) limiter.Request {
-	req := limiter.Request{Entity: entity, Resource: resources[0], Consume: tokens{"sess": of[resources[0]]}}
+// sessionOn asks for tokens of the user's sessions of several resources.
+func sessionOn(of map[string]int64, resources ...string) limiter.Request {
+	req := limiter.Request{Entity: "user", Resource: resources[0], Consume: tokens{"sess": of[resources[0]]}}
 	for _, r := range resources[1:] {
 		req.Also = append(req.Also, limiter.Part{Resource: r, Consume: tokens{"sess": of[r]}})
 	}
@@ -34,29 +34,29 @@ func sessionOn(entity string, of map[string]int64, resources ...string) limiter.
 func TestSessionsOfSeveralResources(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(sessionOf(t, 10))
-		w.Serve(w.Limiter, sessionOn("user", map[string]int64{"gpt-4": 4}, "gpt-4"))
+		w.Serve(w.Limiter, sessionOn(map[string]int64{"gpt-4": 4}, "gpt-4"))
 		first := time.Now()
 		time.Sleep(2 * time.Hour)
 		second := time.Now()
-		lease := w.Lease(w.Limiter, sessionOn("user", map[string]int64{"gpt-4": 4, "images": 7}, "gpt-4", "images"))
+		lease := w.Lease(w.Limiter, sessionOn(map[string]int64{"gpt-4": 4, "images": 7}, "gpt-4", "images"))
 		if a, b := w.openedOf("user", "gpt-4"), w.openedOf("user", "images"); a != first.UnixMilli() || b < second.UnixMilli() {
 			t.Errorf("the sessions began at %d and %d, want %d and %d", a, b, first.UnixMilli(), second.UnixMilli())
 		}
 		end := time.UnixMilli(w.openedOf("user", "images")).Add(5 * time.Hour)
-		refused := w.Take(w.Limiter, sessionOn("user", map[string]int64{"gpt-4": 3, "images": 4}, "gpt-4", "images"))
+		refused := w.Take(w.Limiter, sessionOn(map[string]int64{"gpt-4": 3, "images": 4}, "gpt-4", "images"))
 		if refused == nil || refused.RetryAfter() != time.Until(end) {
 			t.Errorf("3 of 2 and 4 of 3: %v, want a wait until %v", refused, end)
 		}
 		time.Sleep(3*time.Hour + time.Minute) // the first one has ended
 		w.Must(lease.Rollback(w.Context()))
-		images, err := w.Available(w.Context(), sessionOn("user", nil, "gpt-4", "images"))
+		images, err := w.Available(w.Context(), sessionOn(nil, "gpt-4", "images"))
 		w.Must(err)
 		for _, s := range images {
 			if want := s.Limit.Capacity; s.Available != want {
 				t.Errorf("%s holds %d of %d", s.Resource, s.Available, want)
 			}
 		}
-		w.Serve(w.Limiter, sessionOn("user", map[string]int64{"gpt-4": 10, "images": 10}, "gpt-4", "images"))
+		w.Serve(w.Limiter, sessionOn(map[string]int64{"gpt-4": 10, "images": 10}, "gpt-4", "images"))
 	})
 }
 
