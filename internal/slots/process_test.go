@@ -87,7 +87,7 @@ func holdReally(url string) error {
 	}()
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	say := func(id int64, sign int64) {
+	say := func(id, sign int64) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Println(id, sign*time.Now().UnixNano())
