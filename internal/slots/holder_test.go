@@ -254,8 +254,9 @@ func TestSlotsOfADeadProcessComeBack(t *testing.T) {
 				a.link.Set(faults.Hang)
 				at := time.Now()
 				b.must(b.acquire(t.Context(), 2, true))()
-				if waited := time.Since(at); waited > healing {
-					t.Errorf("the slots are back after %v", waited)
+				waited := time.Since(at)
+				if t.Logf("the slots are back after %v", waited); waited > healing {
+					t.Errorf("that is more than %v", healing)
 				}
 				if got := a.Lost.Load(); got != 2 {
 					t.Errorf("the process that was cut off has noticed %d lost slots", got)
