@@ -67,68 +67,6 @@ func TestTheItemOfSlots(t *testing.T) {
 	}
 }
 
-// Each write requires what it rests on, and a refused one changes nothing.
-func TestHold(t *testing.T) {
-	t.Parallel()
-	a, b := entry("a", 6, 1), entry("b", 4, 1)
-	for name, c := range map[string]struct {
-		write   *store.Hold
-		applied bool
-		used    int64
-		entries string
-	}{
-		"take":                       {takes(&b, entry("b", 4, 2)), true, 10, "a6 b4"},
-		"no room":                    {takes(nil, entry("c", 1, 1)), false, 10, "a6 b4"},
-		"no room for an entry":       {takes(&b, entry("b", 5, 2)), false, 10, "a6 b4"},
-		"return":                     {takes(&a, entry("a", 2, 2)), true, 6, "a2 b4"},
-		"return all":                 {takes(&a, entry("a", 0, 2)), true, 4, "b4"},
-		"return above a lower cap":   {&store.Hold{SlotKey: inflight, Cap: 1, Seen: &a, Next: entry("a", 5, 2)}, true, 9, "a5 b4"},
-		"another entry":              {takes(new(entry("a", 6, 3)), entry("a", 2, 4)), false, 10, "a6 b4"},
-		"an entry, where none was":   {takes(nil, entry("a", 0, 9)), false, 10, "a6 b4"},
-		"no entry, where one was":    {takes(new(entry("c", 2, 1)), entry("c", 1, 2)), false, 10, "a6 b4"},
-		"remove the dead":            {takes(nil, entry("c", 6, 1), a), true, 10, "b4 c6"},
-		"remove all":                 {takes(nil, entry("c", 0, 1), a, b), true, 0, ""},
-		"too much for the dead":      {takes(nil, entry("c", 7, 1), a), false, 10, "a6 b4"},
-		"one who was not dead":       {takes(nil, entry("c", 1, 1), entry("a", 6, 0)), false, 10, "a6 b4"},
-		"the same again":             {takes(nil, b), true, 10, "a6 b4"},
-		"the same again, and others": {takes(nil, entry("b", 4, 9)), false, 10, "a6 b4"},
-		"an entry without slots":     {takes(nil, store.Holding{Process: "c", Wants: 2, Seq: 1}), true, 10, "a6 b4 c0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, _ := fixture.NewStore(t)
-			hold(t, s, takes(nil, a))
-			hold(t, s, takes(nil, b))
-			out := hold(t, s, c.write)
-			img, err := s.Slots(t.Context(), inflight)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var entries []string
-			for _, h := range img.Holdings {
-				entries = append(entries, fmt.Sprint(h.Process, h.Held))
-			}
-			if got := strings.Join(entries, " "); out.Applied != c.applied || img.Used != c.used || got != c.entries {
-				t.Errorf("applied: %v; %d used by %q", out.Applied, img.Used, got)
-			}
-			if diff := cmp.Diff(img, out.Image); diff != "" {
-				t.Errorf("the image of the answer differs (-item +image):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestHoldOfNothing(t *testing.T) {
-	t.Parallel()
-	s, _ := fixture.NewStore(t)
-	if out := hold(t, s, takes(new(entry("a", 1, 1)), entry("a", 1, 2))); out.Applied || out.Image != nil {
-		t.Errorf("got %+v", out)
-	}
-	if img, err := s.Slots(t.Context(), inflight); img != nil || err != nil {
-		t.Errorf("got %v, %v", img, err)
-	}
-}
-
 func TestHoldIsChecked(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
