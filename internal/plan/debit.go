@@ -186,8 +186,9 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	old, after := ShareOf(img, s), *s
 	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
 	if Renewed(img, s, now) {
-		old.Capacity = old.Renewed
-		after.Extra = nil
+		carried := carriedInto(img, s, now)
+		old.Capacity = old.Renewed + carried
+		after.SetExtra(store.Extra{Granted: store.Granted{TopUp: carried}})
 	}
 	after.Params = next
 	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
@@ -221,6 +222,9 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
+	if next.Renewal != nil && !IsSession(next.Renewal) && Renewed(img, s, now) {
+		begin(&ch, carriedInto(img, s, now))
+	}
 	switch {
 	case IsSession(next.Renewal) && !IsSession(s.Renewal):
 		ch.Opened = now

@@ -15,7 +15,7 @@ func AreMergeable(images []*store.Image, now int64) bool {
 		if img.Shard != i || img.ShardCount != len(images) || !wasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
 			img.Owner() != first.Owner() || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
 			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool {
-				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && !isGranted(&s) && !isGranted(&o)
+				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && s.Granted().Shards == 0 && o.Granted().Shards == 0
 			}) {
 			return false
 		}
@@ -77,6 +77,9 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 		part := ShareOf(survivor, s)
 		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
 		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: s.Renewal != nil, SoftUntil: max(s.SoftUntil(), t.SoftUntil())}
+		if s.Renewal != nil {
+			ch.TopUp = min(toppedUp(survivor, s, at)+toppedUp(retired, t, at), store.MaxTokens*store.Milli)
+		}
 		if clamped {
 			ch.AtMost = s.Tokens // a credit in between would be cut by a capacity that held on the way
 		}

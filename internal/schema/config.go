@@ -56,6 +56,9 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 			if code, zone := EncodeRenewal(l.Renews); code != "" {
 				item[prefix+FieldRSched], item[SchedTZ] = S(code), S(zone)
 			}
+			if code := EncodeCarry(l.Carries); code != "" {
+				item[prefix+FieldCarry] = S(code)
+			}
 			item[prefix+FieldAmount], item[prefix+FieldPeriod] = N(0), N(1) // as a peer has them
 			continue
 		}
@@ -130,6 +133,7 @@ type configScan struct {
 	store.Limit
 	window, plain, seen bool
 	renews, varies      string
+	carries             string
 	session             int64 // seconds; 0 if the limit is no session
 }
 
@@ -174,7 +178,7 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		if attr, reason := l.damage(); reason != "" {
 			return nil, corrupt(item, attr, reason)
 		}
-		if !l.decodeRenewal(str(item[SchedTZ])) {
+		if !l.decodeRenewal(str(item[SchedTZ])) || !l.decodeCarry() {
 			c.Features |= store.Quota
 		}
 		if !l.decodeSchedule(str(item[SchedTZ])) {
@@ -222,6 +226,8 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature store
 		l.renews = str(v)
 	case FieldSched:
 		l.varies = str(v)
+	case FieldCarry:
+		l.carries = str(v)
 	case FieldResetAfter:
 		l.session, ok = integer(v)
 		return 0, ok && l.session > 0
