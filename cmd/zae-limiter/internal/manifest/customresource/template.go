@@ -102,6 +102,12 @@ func levelProperties(l manifest.Level) map[string]any {
 				of["Zone"] = zone
 			}
 		}
+		if limit.Carries.Rollover != 0 {
+			of["Rollover"] = limit.Carries.Rollover
+		}
+		if limit.Carries.Debt {
+			of["CarryDebt"] = true
+		}
 		if limit.Soft {
 			of["Soft"] = true
 		}
