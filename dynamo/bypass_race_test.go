@@ -178,8 +178,10 @@ func TestTheItemsFollowTheLastOfABypassAndAnother(t *testing.T) {
 		first, then store.Policy
 		want        string
 	}{
-		{store.Bypass, store.Yes, "off"}, {store.Bypass, store.Inherit, "on"},
-		{store.Yes, store.Bypass, "bypassed"}, {store.Inherit, store.Bypass, "bypassed"},
+		{store.Bypass, store.Yes, "off"},
+		{store.Bypass, store.Inherit, "on"},
+		{store.Yes, store.Bypass, "bypassed"},
+		{store.Inherit, store.Bypass, "bypassed"},
 	} {
 		t.Run(fmt.Sprint(tt.first, tt.want), func(t *testing.T) {
 			inTownship(t, func(w *township) {

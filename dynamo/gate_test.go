@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -32,12 +33,12 @@ func TestSessionsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 		"a soft one, and one that knows":  {soft, "0.14.0", "0.17.0", "0.17.0"},
 		"no session asks for no versions": {limiter.PerMinute("rpm", 1), "0.14.0", "0.14.2", "0.14.0"},
 	} {
-		for how, set := range map[string]func(*testing.T, *dynamo.Store) error{
-			"SetLimits": func(t *testing.T, s *dynamo.Store) error {
-				return s.SetLimits(t.Context(), theEntity, []store.Limit{c.limit})
+		for how, set := range map[string]func(context.Context, *dynamo.Store) error{
+			"SetLimits": func(ctx context.Context, s *dynamo.Store) error {
+				return s.SetLimits(ctx, theEntity, []store.Limit{c.limit})
 			},
-			"SetLevels": func(t *testing.T, s *dynamo.Store) error {
-				return s.SetLevels(t.Context(), []dynamo.Level{{Key: theEntity, Limits: []store.Limit{c.limit}}})[0]
+			"SetLevels": func(ctx context.Context, s *dynamo.Store) error {
+				return s.SetLevels(ctx, []dynamo.Level{{Key: theEntity, Limits: []store.Limit{c.limit}}})[0]
 			},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestSessionsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 					w := amending(t)
 					fixture.Put(t, w.Engine, schema.EncodeVersion(schema.Version{Schema: dynamo.SchemaVersion, ClientMin: c.before, Lambda: c.lambda, Updated: time.Now()}))
 					s := w.Open(dynamo.Options{})
-					err := set(t, s)
+					err := set(t.Context(), s)
 					_, old := errors.AsType[*dynamo.VersionError](err)
 					if old != (c.least == "") || !old && err != nil {
 						t.Fatalf("got %v", err)

@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
-	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -259,7 +258,7 @@ func isMarked(img *store.Image, is store.Disabling, now int64) bool {
 	case img.Disabled != is.Disabled || img.Bypassed != is.Bypassed:
 		return false
 	case is.Bypassed:
-		return plan.IsBypassed(img, now) && (is.Until == 0 || img.MarkedUntil <= is.Until)
+		return img.IsBypassed(now) && (is.Until == 0 || img.MarkedUntil <= is.Until)
 	}
 	return img.MarkedUntil == is.Until
 }
@@ -301,7 +300,7 @@ func (s *Store) mark(ctx context.Context, op string, b store.Bucket, is store.Di
 		in.ExpressionAttributeValues = item{":true": schema.Bool(true)}
 	case is.Bypassed:
 		in.UpdateExpression = aws.String("SET bypass = :until REMOVE disabled, disabled_until")
-		in.ExpressionAttributeValues = item{":until": schema.N(plan.StampBypass(is, s.conn.Clock.Now().UnixMilli()))}
+		in.ExpressionAttributeValues = item{":until": schema.N(is.BypassStamp(s.conn.Clock.Now().UnixMilli()))}
 	}
 	return s.sendMark(ctx, op, in)
 }

@@ -22,9 +22,6 @@ import (
 //	client      counts 5 of a bypassed item ─────────────────── returns 5: counters only
 //	operator                                  ends the bypass
 
-// IsBypassed reports whether an item is bypassed at an instant.
-func IsBypassed(img *store.Image, now int64) bool { return img.Bypassed && img.MarkedUntil > now }
-
 // bypassOf is the stamp of an item; 0 if it has none.
 func bypassOf(img *store.Image) int64 {
 	if !img.Bypassed {
@@ -37,20 +34,8 @@ func bypassOf(img *store.Image) int64 {
 // An item that was bypassed lately may still be.
 func MustSuffice(img *store.Image, s *store.LimitState) bool { return !img.Bypassed && !s.IsSoft() }
 
-// StampBypass is the stamp that a write at an instant gives an item under its switches: none if they
-// do not bypass it, and at most until that ends.
-func StampBypass(is store.Disabling, now int64) int64 {
-	switch {
-	case !is.Bypassed:
-		return 0
-	case is.Until != 0:
-		return min(is.Until, softUntil(now))
-	}
-	return softUntil(now)
-}
-
 // BypassStamp is the stamp of a bucket that is to be as wanted at an instant; 0 for none.
-func (w *Wanted) BypassStamp(now int64) int64 { return StampBypass(w.Switches.At(now), now) }
+func (w *Wanted) BypassStamp(now int64) int64 { return w.Switches.At(now).BypassStamp(now) }
 
 // BypassStamp is the stamp of a bucket that is to be as the terms say, as far as they are known.
 func (t *Terms) BypassStamp(now int64) int64 {
@@ -64,7 +49,7 @@ func (t *Terms) BypassStamp(now int64) int64 {
 // passed and is not. A stamp that has not passed is obeyed, whatever the configuration: that may be
 // the older one. One that has passed and is to hold is renewed without a look at the configuration.
 func (w *Wanted) differsInBypass(img *store.Image, now int64) bool {
-	if img.Disabled || IsBypassed(img, now) {
+	if img.Disabled || img.IsBypassed(now) {
 		return false
 	}
 	return img.Bypassed != w.Switches.At(now).Bypassed
@@ -73,11 +58,6 @@ func (w *Wanted) differsInBypass(img *store.Image, now int64) bool {
 // isCounted reports whether amounts have an amount of a limit that moves no balance.
 func isCounted(amounts []store.Amount, limit string) bool {
 	return slices.ContainsFunc(amounts, func(a store.Amount) bool { return a.Limit == limit && a.Until == store.NoBalance })
-}
-
-// countsAsIs reports whether a bypassed item would admit a take.
-func countsAsIs(img *store.Image, now int64) bool {
-	return (img.ExpiresAt == 0 || img.ExpiresAt > now/store.Milli) && img.Writes.Tokens >= WriteCost
 }
 
 // IsCounted reports whether the write of a step moves no balance.
@@ -107,7 +87,7 @@ func (d *Debit) bypass(img *store.Image, repair *Wanted, now int64) store.Stamp 
 	case !img.Bypassed || d.Settling || len(d.Amounts) == 0:
 	case d.Bypass != 0:
 		return store.Stamp{Change: true, Until: d.Bypass}
-	case IsBypassed(img, now):
+	case img.IsBypassed(now):
 		return store.Stamp{Change: true, Until: img.MarkedUntil}
 	}
 	return store.Stamp{}

@@ -24,10 +24,18 @@ func toppedUp(img *store.Image, s *store.LimitState, at int64) int64 {
 	return s.Granted().TopUp
 }
 
-// begin makes a change that begins a quota's period end what the shard was granted before, and says what
-// it has carried.
-func begin(ch *store.Change, carried int64) {
-	ch.Renews, ch.TopUp = ch.Renews || carried > 0, carried
+// begin makes a change at an instant say what a limit carries into the period that it then begins, if it
+// begins one, and is to renew by a calendar.
+func begin(ch *store.Change, img *store.Image, s *store.LimitState, next *store.Renewal, at int64) {
+	if next != nil && !IsSession(next) && Renewed(img, s, at) {
+		grant(ch, carriedInto(img, s, at))
+	}
+}
+
+// grant makes a change say what a shard may hold of a quota above its share, and end what it was granted
+// before.
+func grant(ch *store.Change, topUp int64) {
+	ch.Renews, ch.TopUp = ch.Renews || topUp > 0, topUp
 }
 
 // movedTopUp is what a doubling moves of a quota's top-up to the shard born: a half, like that of the

@@ -79,7 +79,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 	if img.IsEvaluable() {
 		t.ShardCount = img.ShardCount
 	}
-	bypassed := IsBypassed(img, now)
+	bypassed := img.IsBypassed(now)
 	for _, a := range d.Amounts {
 		debit := store.Debit{Amount: a}
 		if bypassed {
@@ -98,10 +98,12 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 
 // servedAsIs reports whether the item would admit a plain take.
 func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
-	if img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.HasValidUntil && img.ValidUntil <= now {
+	switch {
+	case img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.Writes.Tokens < WriteCost:
 		return false
-	}
-	if img.Writes.Tokens < WriteCost {
+	case img.IsBypassed(now):
+		return true
+	case img.HasValidUntil && img.ValidUntil <= now:
 		return false
 	}
 	for _, a := range d.Amounts {
@@ -200,6 +202,26 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	return part, min(part.Capacity, old.At(now).Capacity), delta, clamped
 }
 
+// opened is the session of a limit after the refill; 0 if that keeps it. One that replaces another
+// limit begins at once, with what that has left.
+func opened(img *store.Image, s *store.LimitState, next *store.Renewal, debit, now int64) int64 {
+	switch {
+	case IsSession(next) && !IsSession(s.Renewal):
+		return now
+	case Renewed(img, s, now):
+		return openedBy(next, debit, now)
+	}
+	return 0
+}
+
+// stampOf is the stamp of a soft limit after the refill.
+func (d *Debit) stampOf(s *store.LimitState, kind store.ChangeKind, now int64) int64 {
+	if d.Stamps || kind == store.SetParams {
+		return store.StampUntil(now)
+	}
+	return s.SoftUntil()
+}
+
 // change is what the refill does to a limit of the item, with the amounts of the debit.
 func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Amount, repair *Wanted, now int64) store.Change {
 	ch := store.Change{Limit: s.Name, Debit: AmountOf(amounts, s.Name)}
@@ -215,22 +237,12 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 		}
 	}
 	if soft {
-		ch.SoftUntil = s.SoftUntil()
-		if d.Stamps || ch.Kind == store.SetParams {
-			ch.SoftUntil = softUntil(now)
-		}
+		ch.SoftUntil = d.stampOf(s, ch.Kind, now)
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
-	if next.Renewal != nil && !IsSession(next.Renewal) && Renewed(img, s, now) {
-		begin(&ch, carriedInto(img, s, now))
-	}
-	switch {
-	case IsSession(next.Renewal) && !IsSession(s.Renewal):
-		ch.Opened = now
-	case Renewed(img, s, now):
-		ch.Opened = openedBy(next.Renewal, ch.Debit, now)
-	}
+	begin(&ch, img, s, next.Renewal, now)
+	ch.Opened = opened(img, s, next.Renewal, ch.Debit, now)
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
@@ -285,7 +297,7 @@ func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r 
 		}
 		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt)
 		if l.Soft {
-			ch.SoftUntil = softUntil(r.RefilledAt)
+			ch.SoftUntil = store.StampUntil(r.RefilledAt)
 		}
 		short = short || !l.Soft && ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)

@@ -83,7 +83,7 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 // bypasses reports whether an acquire would find a shard bypassed: by the shard itself, or by its
 // configuration. A nil shard does not exist.
 func (t *Terms) bypasses(img *store.Image, now int64) bool {
-	return img != nil && IsBypassed(img, now) || t.Target != nil && t.AsIs == nil && t.Target.Switches.At(now).Bypassed
+	return img != nil && img.IsBypassed(now) || t.Target != nil && t.AsIs == nil && t.Target.Switches.At(now).Bypassed
 }
 
 // IsPending reports whether a shard has other parameters of a limit than wanted. The next

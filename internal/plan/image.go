@@ -38,7 +38,7 @@ const (
 // use a peer's feature, not have a ValidUntil but that of its calendars, not have a stamp that
 // has passed, of a soft limit or of a bypass, and not have expired.
 func IsPlain(i *store.Image, now int64) bool {
-	return wasPlain(i, now) && i.Bypassed == IsBypassed(i, now) && (!i.HasValidUntil || i.ValidUntil > now) &&
+	return wasPlain(i, now) && i.Bypassed == i.IsBypassed(now) && (!i.HasValidUntil || i.ValidUntil > now) &&
 		!slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return isUnstamped(&s, now) })
 }
 

@@ -89,9 +89,6 @@ func Next(s *Situation) Step {
 		return Step{Kind: Done}
 	}
 	atStamp, lacks := s.TakeAtStamp(img, s.Fresh, s.Now), Lacks(img, s.Amounts)
-	if IsBypassed(img, s.Now) && !mismatch && !lacks && countsAsIs(img, s.Now) {
-		return s.take(nil)
-	}
 	if !mismatch && !lacks && (atStamp != nil || s.servedAsIs(img, s.Now)) {
 		return s.take(atStamp)
 	}

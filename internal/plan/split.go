@@ -106,7 +106,7 @@ func narrow(img *store.Image, s *store.LimitState, count int, given, topUp int64
 		ch.AtLeast = given + trimmed
 	}
 	if divides {
-		begin(&ch, s.Granted().TopUp-topUp)
+		grant(&ch, s.Granted().TopUp-topUp)
 	}
 	return ch
 }
@@ -133,9 +133,7 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 		Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned,
 		Renews: isGranted(s) && Renewed(img, s, at), SoftUntil: s.SoftUntil(),
 	}
-	if Renewed(img, s, at) {
-		begin(&ch, carriedInto(img, s, at))
-	}
+	begin(&ch, img, s, s.Renewal, at)
 	switch {
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
@@ -160,7 +158,7 @@ func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 			Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens, Renews: s.Renewal != nil && (!isGranted(s) || Renewed(img, s, r.RefilledAt)),
 		}
 		if Renewed(img, s, r.RefilledAt) {
-			begin(&ch, most-Share(s.Params, img.Shard, count, r.RefilledAt).Capacity)
+			grant(&ch, most-Share(s.Params, img.Shard, count, r.RefilledAt).Capacity)
 		}
 		r.Changes = append(r.Changes, ch)
 	}

@@ -165,11 +165,9 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		l.window = l.window || prefix == windowPrefix
 		l.plain = l.plain || prefix == configPrefix
-		feature, ok := l.decode(field, v)
-		if !ok {
+		if !l.decode(field, v) {
 			return nil, corrupt(item, attr, badNumber)
 		}
-		c.Features |= feature
 	}
 	for _, l := range limits {
 		if !l.seen {
@@ -178,12 +176,7 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		if attr, reason := l.damage(); reason != "" {
 			return nil, corrupt(item, attr, reason)
 		}
-		if !l.decodeRenewal(str(item[SchedTZ])) || !l.decodeCarry() {
-			c.Features |= store.Quota
-		}
-		if !l.decodeSchedule(str(item[SchedTZ])) {
-			c.Features |= store.Scheduled
-		}
+		c.Features |= l.decodeCalendars(str(item[SchedTZ]))
 		c.Limits = append(c.Limits, l.Limit)
 	}
 	if len(c.Limits) > store.MaxLimits {
@@ -206,22 +199,20 @@ func (l *configScan) damage() (attr, reason string) {
 	return "", ""
 }
 
-// decode reads a field, and returns the feature that it belongs to, if any.
-func (l *configScan) decode(field string, v types.AttributeValue) (feature store.Features, ok bool) {
+// decode reads a field.
+func (l *configScan) decode(field string, v types.AttributeValue) (ok bool) {
 	switch field {
 	case FieldCapacity:
 		l.seen = true
 		l.Capacity, ok = integer(v)
-		return 0, ok && 1 <= l.Capacity && l.Capacity <= store.MaxTokens
+		return ok && 1 <= l.Capacity && l.Capacity <= store.MaxTokens
 	case FieldAmount:
 		l.Amount, ok = integer(v)
-		return 0, ok && 0 <= l.Amount && l.Amount <= store.MaxTokens
+		return ok && 0 <= l.Amount && l.Amount <= store.MaxTokens
 	case FieldPeriod:
 		seconds, ok := integer(v)
-		if !ok || seconds < 1 || seconds > int64(store.MaxPeriod/time.Second) {
-			return 0, false
-		}
 		l.Period = time.Duration(seconds) * time.Second
+		return ok && 1 <= seconds && seconds <= int64(store.MaxPeriod/time.Second)
 	case FieldRSched:
 		l.renews = str(v)
 	case FieldSched:
@@ -230,12 +221,24 @@ func (l *configScan) decode(field string, v types.AttributeValue) (feature store
 		l.carries = str(v)
 	case FieldResetAfter:
 		l.session, ok = integer(v)
-		return 0, ok && l.session > 0
+		return ok && l.session > 0
 	case FieldSoft:
 		b, isBool := v.(*types.AttributeValueMemberBOOL)
 		l.Soft = isBool && b.Value
 	}
-	return 0, true
+	return true
+}
+
+// decodeCalendars reads what the limit follows, and returns the features that this version cannot
+// evaluate.
+func (l *configScan) decodeCalendars(zone string) (f store.Features) {
+	if !l.decodeRenewal(zone) || !l.decodeCarry() {
+		f |= store.Quota
+	}
+	if !l.decodeSchedule(zone) {
+		f |= store.Scheduled
+	}
+	return f
 }
 
 // decodeRenewal reads when the limit renews, if it does; false if this version cannot evaluate

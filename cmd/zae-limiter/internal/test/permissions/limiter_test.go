@@ -226,7 +226,9 @@ func questions(w *world) {
 		})
 		w.record("Limiter.Limits", name, func() { w.Must(errOf(w.limiter().Limits(w.Context(), entity, testbed.Resource))) })
 		w.record("Limiter.Standing", name, func() { w.Must(errOf(w.limiter().Standing(w.Context(), entity, testbed.Resource))) })
-		w.record("Limiter.Top", name, func() { w.Must(errOf(w.limiter().Top(w.Context(), limiter.TopQuery{Resource: testbed.Resource, Most: 1}))) })
+		w.record("Limiter.Top", name, func() {
+			w.Must(errOf(w.limiter().Top(w.Context(), limiter.TopQuery{Resource: testbed.Resource, Most: 1})))
+		})
 	}
 	both("there is no bucket", "key")
 	w.acquire(w.Limiter, "key", 1)
