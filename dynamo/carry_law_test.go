@@ -31,14 +31,14 @@ type carryLedger struct {
 var carryWrites = map[string]func(*carryLedger) bool{
 	"time":    func(l *carryLedger) bool { return l.pass() },
 	"months":  (*carryLedger).idle,
-	"take":    func(l *carryLedger) bool { return l.ledger.take() },
-	"refill":  func(l *carryLedger) bool { return l.ledger.refill() },
+	"take":    func(l *carryLedger) bool { return l.take() },
+	"refill":  func(l *carryLedger) bool { return l.refill() },
 	"settle":  (*carryLedger).overdraw,
-	"return":  (*carryLedger).giveBack,
-	"split":   func(l *carryLedger) bool { return l.ledger.split() },
-	"merge":   func(l *carryLedger) bool { return l.ledger.merge() },
-	"tighten": func(l *carryLedger) bool { return l.ledger.tighten() },
-	"trim":    func(l *carryLedger) bool { return l.ledger.trim() },
+	"return":  func(l *carryLedger) bool { return l.giveBack() },
+	"split":   func(l *carryLedger) bool { return l.split() },
+	"merge":   func(l *carryLedger) bool { return l.merge() },
+	"tighten": func(l *carryLedger) bool { return l.tighten() },
+	"trim":    func(l *carryLedger) bool { return l.trim() },
 	"edit":    (*carryLedger).edit,
 }
 
@@ -117,18 +117,11 @@ func (l *carryLedger) edit() bool {
 }
 
 // overdraw settles, if debt is carried: otherwise a shard's debt is forgiven where another one rolls over.
-func (l *carryLedger) overdraw() bool { return l.carries.Debt && l.amount != 0 && l.ledger.settle() }
+func (l *carryLedger) overdraw() bool { return l.carries.Debt && l.amount != 0 && l.settle() }
 
-func (l *carryLedger) giveBack() bool {
-	if !l.ledger.giveBack() {
-		return false
-	}
-	return true
-}
-
-// now is an instant that no clock has reached.
+// latest is an instant that no clock has reached.
 func (l *carryLedger) latest(images []*store.Image) (at int64) {
-	at = l.ledger.now + lawSkew
+	at = l.now + lawSkew
 	for _, img := range images {
 		at = max(at, img.RefilledAt)
 	}

@@ -109,7 +109,7 @@ func (c Carry) words() (text string) {
 }
 
 // validateCarry reports what a limit cannot carry.
-func (l *Limit) validateCarry(field func(name string) string) error {
+func (l Limit) validateCarry(field func(name string) string) error {
 	most := min(MaxTokens, MaxRollover*min(l.Capacity, MaxTokens))
 	switch c := l.Carries; {
 	case c == (Carry{}):

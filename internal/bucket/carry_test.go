@@ -40,7 +40,7 @@ func seedCarrying(f *testing.F) {
 			f.Add(i, int64(100_000), int64(50_000), int64(0), debt, int64(-270_000), int64(60), int64(61), int64(20_000))
 			f.Add(i, int64(300_000), int64(100_000), int64(100_000), debt, int64(300_000), int64(23), int64(3), int64(150_000)) // topped up
 			f.Add(i, int64(1000), int64(100_000), int64(1), debt, int64(5000), int64(80), int64(6), int64(2000))                // a clock behind
-			f.Add(i, maxMilli, maxMilli, maxMilli, debt, int64(maxDebt), int64(77), int64(99), maxMilli)
+			f.Add(i, maxMilli, maxMilli, maxMilli, debt, maxDebt, int64(77), int64(99), maxMilli)
 		}
 	}
 }
