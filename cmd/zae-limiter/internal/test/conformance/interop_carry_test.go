@@ -57,7 +57,7 @@ var carryCases = []interopCase{
 		midnight := b.carrying(limiter.Rollover(50), limiter.CarryDebt())
 		for day, overdraws := range []int{-30, 30} { // less than a day's amount is taken, and then more
 			b.at(midnight.Add(time.Duration(48*day)*time.Hour + time.Hour))
-			lease, err := b.Limiter.Acquire(b.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 100}})
+			lease, err := b.Acquire(b.Context(), limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rpd": 100}})
 			b.must(err)
 			b.must(lease.Adjust("rpd", int64(overdraws)))
 			b.must(lease.Commit(b.Context()))
