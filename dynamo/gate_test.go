@@ -14,11 +14,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Limits of a level require of an aggregator what they have: a session, or more if it is soft. Otherwise
+// Limits of a level require of an aggregator what they have: a session, rollover, or more if it is soft. Otherwise
 // nothing is set. Where they are set, older clients are refused from then on.
 func TestSessionsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 	hard := limiter.Quota("sess", 10, session("session 5h"))
-	soft, rate := hard, limiter.PerMinute("rpm", 10)
+	soft, rate, day := hard, limiter.PerMinute("rpm", 10), session("day")
 	soft.Soft, rate.Soft = true, true
 	for name, c := range map[string]struct {
 		limit          store.Limit
@@ -33,6 +33,9 @@ func TestSessionsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 		"a soft one, and one that knows":  {soft, "0.14.0", "0.17.0", "0.17.0"},
 		"a soft rate, old aggregator":     {rate, "0.14.0", "0.16.0", ""},
 		"a soft rate":                     {rate, "0.14.0", "0.17.0", "0.17.0"},
+		"one that rolls over":             {limiter.Quota("rpd", 10, day, limiter.Rollover(5)), "0.14.0", "0.16.0", ""},
+		"and one that knows top-ups":      {limiter.Quota("rpd", 10, day, limiter.Rollover(5)), "0.14.0", "0.17.0", "0.17.0"},
+		"one that carries debt only":      {limiter.Quota("rpd", 10, day, limiter.CarryDebt()), "0.14.0", "0.14.2", "0.14.0"},
 		"no session asks for no versions": {limiter.PerMinute("rpm", 1), "0.14.0", "0.14.2", "0.14.0"},
 	} {
 		for how, set := range map[string]func(context.Context, *dynamo.Store) error{

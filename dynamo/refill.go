@@ -413,7 +413,10 @@ func setCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *
 	}
 	if next := c.Params.Varies; isNew || next != was.Varies {
 		code, _ := schema.EncodeSchedule(next)
-		setCode(w, l.Schedule(), l, 'y', code, seen.VariesByDefault, was.Varies != nil)
+		setCode(w, l.Schedule(), l, 'v', code, seen.VariesByDefault, was.Varies != nil)
+	}
+	if next := c.Params.Carries; isNew || next != was.Carries {
+		setCode(w, l.Carry(), l, 'c', schema.EncodeCarried(&c.Params), false, was.Carries != store.Carry{})
 	}
 }
 

@@ -38,7 +38,7 @@ func healedSession(s *store.LimitState, now int64) int64 {
 // capacity.
 //
 // A quota that began a period early comes back to the earlier period empty. Its debt there is
-// forgiven, as it would be at the edge. It holds nothing, so the earlier period admits no more.
+// forgiven, as it would be at the edge; one that is carried was paid at the early edge. It holds nothing, so the earlier period admits no more.
 // At most one amount was admitted early, besides the amount that the edge will bring.
 //
 // Takes may land in between; the item then owes what they took. Credits in between

@@ -34,6 +34,7 @@ type limitScan struct {
 	// renews is when the limit renews, and varies when it has other parameters, as the item
 	// has it for the limit alone; "" if it has nothing.
 	renews, varies string
+	carries        string
 	// extra is what the item has. Its grant is for a quota.
 	extra store.Extra
 	// session is the length of a session, in seconds; 0 if the limit is none. applied is the begin of the
@@ -346,6 +347,8 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.varies = v.code()
 	case FieldRSched:
 		l.renews = v.str()
+	case FieldCarry:
+		l.carries = v.code()
 	case FieldResetAfter:
 		l.session, ok = v.integer()
 		return ok && l.session > 0
@@ -405,7 +408,7 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 			img.Writes.Name = WCU
 			continue
 		}
-		if !s.decodeRenewal(l) {
+		if !s.decodeRenewal(l) || !l.decodeCarry() {
 			img.Features |= store.Quota
 		}
 		if !s.decodeSchedule(l) {
@@ -583,6 +586,12 @@ func putLimit(item Item, l *store.NewLimit, shards int) {
 	}
 	if l.Renewal != nil {
 		item[LimitAttr(l.Limit, FieldGrantCount)] = N(int64(shards))
+	}
+	if l.TopUp != 0 {
+		item[LimitAttr(l.Limit, FieldToppedUp)] = N(l.TopUp)
+	}
+	if code := EncodeCarried(&l.Params); code != "" {
+		item[LimitAttr(l.Limit, FieldCarry)] = S(code)
 	}
 	if l.Varies != nil {
 		code, zone := EncodeSchedule(l.Varies)

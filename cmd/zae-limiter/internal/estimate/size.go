@@ -14,6 +14,9 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		// the names and values of a session's attributes, and the name and value of the end of the period
 		perSession, sessionTexts, perEnd = 43, 4, 10
 
+		// the names of what a quota carries and has carried, without the limit's, and their values
+		perCarry, carryTexts = 24, 2
+
 		perSchedule = 8  // the name of its attribute, without the limit's
 		perSoft     = 15 // the name of its stamp's attribute, without the limit's, and the stamp
 		perZone     = 18 // the names of the zone and of the end of the period, and that end
@@ -31,6 +34,9 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 			if isCalendar {
 				zone = l.Renews.Zone()
 				bytes += perQuota + texts*len(l.Name) + len(code)
+				if l.Carries != (store.Carry{}) {
+					bytes += perCarry + carryTexts*len(l.Name)
+				}
 			} else {
 				hasSession = true
 				bytes += perSession + sessionTexts*len(l.Name)
