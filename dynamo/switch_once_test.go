@@ -144,7 +144,7 @@ func TestARecordThatComesMeanwhile(t *testing.T) {
 				w.must(err)
 				was := map[string]string{"of the entity": user.Incarnation, "of before it was created": schema.NoIncarnation, "of a deleted one": "0123456789abcdef"}[name]
 				s := w.open(faults.Wrap(w.api.Table, once(is("TransactWriteItems"), func() {
-					fixture.Put(w.T, w.api, schema.EncodeOperation(w.ns, schema.SwitchOperationKey(w.ns, theEntity, "ticket-1"), &schema.Operation{
+					fixture.Put(w.T, w.api, schema.EncodeOperation(w.ns, schema.LevelOperationKey(w.ns, theEntity, "ticket-1"), &schema.Operation{
 						ID: "ticket-1", Entity: "user", Resource: theEntity.Resource, Kind: schema.OperationDisable, Incarnation: was,
 						Writer: "another", Expires: time.Now().Add(time.Hour),
 					}))
