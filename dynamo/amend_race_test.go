@@ -249,6 +249,23 @@ func TestACreditAndAReset(t *testing.T) {
 	})
 }
 
+// A credit planned before a reset does not fill what the top-up before it had made room for.
+func TestACreditAndATopUpThatAResetEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := amending(t)
+		must(w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 50})))
+		time.Sleep(1100 * time.Millisecond)
+		lease := w.Lease(w.Limiter, testbed.Ask("user", "rpd", 60))
+		other := w.OpenOn(w.API)
+		must(other.ResetBucket(t.Context(), resetOf("")))
+		w.Serve(w.NewLimiter(other, limiter.Options{}), testbed.Ask("user", "rpd", 30)) // 70 are left
+		w.Must(lease.Rollback(t.Context()))
+		if s, _ := w.Images("user")[0].Limit("rpd"); s.Tokens != 100_000 {
+			t.Errorf("%d are left", s.Tokens)
+		}
+	})
+}
+
 // Another process notices a top-up, although it remembers that a quota is empty until its period ends.
 func TestARefusalDoesNotOutliveATopUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
