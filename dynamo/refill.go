@@ -357,7 +357,7 @@ func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, 
 	default:
 		was, _ := seen.Limit(c.Limit)
 		w.Require(l.Session().Equals(l.Number('e', seconds)))
-		w.Require(l.SessionOpened().Equals(l.Number('o', was.Opened())))
+		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
 	}
 }
 

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -269,6 +270,9 @@ func (g *gathering) refillsFor(admitted []*ticket, begins *plan.Beginning, m mem
 		}
 		part.Stamp = g.front.Claim.acct.StampRule(img.Shard, m.Up, g.wr.Rand)
 		r := part.RefillAtStamp(img, m.Now)
+		if g.insists {
+			r = cmp.Or(part.Loosely(img, m.Now, g.wr.Multiplier), r)
+		}
 		if r == nil {
 			if r, _, short = part.Refill(img, m.Now, g.wr.Multiplier); short {
 				return nil, true

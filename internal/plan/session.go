@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -195,4 +196,47 @@ func closedAt(img *store.Image, s *store.LimitState, at int64) int64 {
 		return store.NoSession
 	}
 	return 0
+}
+
+// Loosely is the write of a debit that begins a session on a shard whose stamp others move all the time: while the session
+// rests, each of their writes is a refill. nil says that the write cannot be loose.
+//
+// It accepts any stamp up to its own, which no other process reaches in the meantime. It leaves the balances of other limits as
+// they are, so that nothing accrues twice; what they earn in between is lost. The session itself nobody has begun, because the
+// write requires it as seen.
+//
+//	this process   sees the stamp of 7 ──────────────────────── begins at 9, stamps 59
+//	others                              refill, stamp 8; 8.5 ─▶           ─▶ refused: another ValidUntil
+func (d *Debit) Loosely(img *store.Image, now, multiplier int64) *store.Refill {
+	at := max(now, img.RefilledAt) + Lateness
+	if len(d.Begins.Of) == 0 || now-img.RefilledAt >= Lateness || img.Bypassed || img.Disabled || changesAny(img, at) {
+		return nil
+	}
+	r := &store.Refill{
+		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), RefilledAt: at, Loose: true,
+		Writes: pressingWrite(img), Changes: make([]store.Change, 0, len(img.Limits)),
+	}
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		ch := store.Change{Limit: s.Name, Debit: AmountOf(d.Amounts, s.Name), Params: s.Params, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
+		if s.IsSoft() {
+			ch.SoftUntil = d.stampOf(s, store.KeepParams, now)
+		}
+		begins := d.Begins.has(s.Name)
+		switch {
+		case isGranted(s) || s.Told().Opened != 0 || !begins && Renewed(img, s, at) && (!IsSession(s.Renewal) || ch.Debit > 0):
+			return nil
+		case begins:
+			ch.Earned, ch.Opened = ShareOf(img, s).Renewed-s.Tokens, d.Begins.At
+			ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
+		case ch.Debit > 0 && !s.IsSoft():
+			ch.AtLeast = ch.Debit
+		}
+		if !s.IsSoft() && s.Tokens+ch.Earned < ch.Debit {
+			return nil
+		}
+		r.Changes = append(r.Changes, ch)
+	}
+	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
+	return r
 }
