@@ -21,8 +21,7 @@ type Move struct {
 	// Cascade says whether the entity's record cascades from now on. [store.Inherit] leaves it
 	// as it is.
 	Cascade store.Policy
-	// Reason is as that of a [Cause].
-	Reason string
+	Cause
 }
 
 // mostAncestors is how many ancestors a new parent may have, as for the peer.
@@ -48,6 +47,10 @@ const mostAncestors = 32
 // (ADR 049). progress, if not nil, is called after each bucket, by one goroutine at a time. If
 // SetParent fails half-way, the error is a [store.IncompleteError], and repeating the call
 // completes it.
+//
+// With a key, the entity is moved once: a call with the same key leaves it where it is by then,
+// and makes the buckets follow. If it gives another parent or cascade, it is another change, and a
+// [*KeyUsedError]. The record of the key is kept as that of [Store.ResetBucket].
 func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress func(Switched)) (Switched, error) {
 	if err := to.Check(entity); err != nil {
 		return Switched{}, err
@@ -57,12 +60,13 @@ func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress 
 		return Switched{}, err
 	}
 	all := store.ConfigKey{Entity: entity, Resource: store.DefaultResource}
-	err := s.move(ctx, op, entity, to)
+	set := onceOf(s.ns, all, to.Cause, schema.OperationSetParent, schema.Operation{To: to.word()})
+	done, err := s.move(ctx, op, entity, to, &set)
 	s.changed(all) // a limiter on this store has read the old parent with the configuration
 	if err != nil {
 		return Switched{}, err
 	}
-	return s.markAll(ctx, all, true, s.followOwner, Switched{}, progress)
+	return s.markAll(ctx, all, true, s.followOwner, Switched{Repeated: done != nil}, progress)
 }
 
 // Check reports why an entity cannot be moved, as far as that is known without asking.
@@ -78,7 +82,12 @@ func (to Move) Check(entity string) error {
 	if to.Cascade > store.No {
 		return &store.ValidationError{Field: "cascade", Value: strconv.Itoa(int(to.Cascade)), Reason: "give Yes, No, or Inherit to leave it as it is"}
 	}
-	return checkReason(to.Reason)
+	return to.Cause.Check()
+}
+
+// word is the move in the record of a key. No ID has a "#".
+func (to Move) word() string {
+	return to.Parent + map[store.Policy]string{store.Yes: "#on", store.No: "#off"}[to.Cascade]
 }
 
 // apply changes an entity's record, and reports whether that is a change.
@@ -112,47 +121,66 @@ func checkParent(entity, parent string) error {
 //	                                    REMOVE the keys of the index
 //	check   the parent, and each of     it is as read: parent_id, cascade, or that there is none
 //	        its ancestors               none of these if it stays, and no longer cascades
+//	PUT     the record of the key       if there is none
 //
 // Two moves that would make a circle together exclude each other: each changes a record that the
 // other one checks. A cascade over two levels is left to one race: the children are read before
 // the transaction, and a child that begins to cascade to the entity in between changes nothing of
 // its record.
-func (s *Store) move(ctx context.Context, op, entity string, to Move) error {
+func (s *Store) move(ctx context.Context, op, entity string, to Move, set *once) (*schema.Operation, error) {
 	for range conn.AdminAttempts {
+		record, done, err := s.recordOnce(ctx, op, set)
+		if done != nil || err != nil {
+			return done, err
+		}
 		it, err := s.conn.GetItem(ctx, op, schema.MetaKey(s.ns, entity))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if it == nil {
-			return &store.NotFoundError{Kind: "entity", Name: entity, Hint: "only an entity that was created has a parent"}
+			return nil, &store.NotFoundError{Kind: "entity", Name: entity, Hint: "only an entity that was created has a parent"}
 		}
-		e, err := schema.DecodeEntity(it)
+		writes, err := s.moveWrites(ctx, op, it, to)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		from := *e
-		if !to.apply(e) {
-			return nil
+		if record != nil {
+			writes = append(writes, types.TransactWriteItem{Put: record})
 		}
-		var checks []types.TransactWriteItem
-		if e.Parent != from.Parent || e.Cascade {
-			if checks, err = s.line(ctx, op, e); err != nil {
-				return err
-			}
+		if len(writes) == 0 {
+			return nil, nil //nolint:nilnil // nothing is to be done, and nothing was done before
 		}
-		event, err := s.auditPut(ctx, &schema.AuditEvent{
-			Action: audit.EntityParentChanged, Entity: entity, Details: schema.MoveDetails(&from, e, to.Reason),
-		})
-		if err != nil {
-			return err
-		}
-		writes := append([]types.TransactWriteItem{{Update: s.parentUpdate(e, it)}, event}, checks...)
 		err = s.conn.Transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 		if _, lost := conn.ConditionFailed(err); !lost {
-			return err
+			return nil, err
 		}
 	}
-	return fmt.Errorf("%s: others move it or its parent: %w: try again", op, store.ErrConflict)
+	return nil, fmt.Errorf("%s: others move it or its parent: %w: try again", op, store.ErrConflict)
+}
+
+// moveWrites changes the record of an entity as it was read; nothing if it is as the move says.
+func (s *Store) moveWrites(ctx context.Context, op string, record item, to Move) ([]types.TransactWriteItem, error) {
+	e, err := schema.DecodeEntity(record)
+	if err != nil {
+		return nil, err
+	}
+	from := *e
+	if !to.apply(e) {
+		return nil, nil
+	}
+	var checks []types.TransactWriteItem
+	if e.Parent != from.Parent || e.Cascade {
+		if checks, err = s.line(ctx, op, e); err != nil {
+			return nil, err
+		}
+	}
+	event, err := s.auditPut(ctx, &schema.AuditEvent{
+		Action: audit.EntityParentChanged, Entity: e.ID, Details: schema.MoveDetails(&from, e, to.Reason, to.Key),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append([]types.TransactWriteItem{{Update: s.parentUpdate(e, record)}, event}, checks...), nil
 }
 
 // parentUpdate gives the record of an entity its parent, if it is still the one seen.

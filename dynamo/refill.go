@@ -347,8 +347,8 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 	}
 }
 
-// requireSession requires of a quota that is refilled loosely the session seen, or that it is none. Of a rate, the
-// parameters say that: those of a quota earn nothing.
+// requireSession requires of a quota that is refilled loosely the session seen, or that it is
+// none. Of a rate, the parameters say that: those of a quota earn nothing.
 func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
 	switch seconds := schema.SessionSeconds(c.Params.Renewal); {
 	case c.Params.Renewal == nil:
@@ -372,7 +372,9 @@ func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *s
 		if !isRepair(r) && (!r.Loose || countSoft(r) <= store.MaxSoftTake) {
 			w.Require(l.Soft().Exists())
 		}
-		w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+		if c.SoftUntil != was.SoftUntil() { // one that is kept may be later by now
+			w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+		}
 	case c.Kind != store.KeepParams && was.IsSoft():
 		w.Remove(l.Soft())
 	}

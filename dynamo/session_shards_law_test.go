@@ -21,21 +21,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A shardedBook is a bucket of several shards with a session, and what each of its sessions has
-// admitted on all of them.
+// A shardedBook is a bucket of several shards with a session, and what each of its sessions
+// has admitted on all of them.
 type shardedBook struct {
 	ledger
 
 	leases []sessionLease
-	// opened is when the session began that began last on all shards; [store.NoSession] if that was reset.
+	// opened is when the session began that began last on all shards; [store.NoSession] if
+	// that was reset.
 	opened int64
-	// astray says that shards may have sessions of their own until the next one begins: an edit gave
-	// each of them one, or a clock was healed.
+	// astray says that shards may have sessions of their own until the next one begins: an
+	// edit gave each of them one, or a clock was healed.
 	astray bool
-	// net is what each session has admitted, less what was returned to it, and most is what it may
-	// admit.
+	// net is what each session has admitted, less what was returned to it, and most is what
+	// it may admit.
 	net, most map[int64]int64
-	// behind counts the sessions that began on a shard although another write had moved its stamp.
+	// behind counts the sessions that began on a shard although another write had moved its
+	// stamp.
 	behind int
 	// lost are the sessions in which a shard was lost, with what it lacked.
 	lost map[int64]bool
@@ -43,9 +45,9 @@ type shardedBook struct {
 
 const sessionTokens = 20 * store.Milli
 
-// P11 for sessions on shards, at each write: over all shards a session admits what it says, however writers race
-// with its begin, doublings, merges and lost shards. Shards take of the session that began on all of them. The
-// next one begins when that has ended on all.
+// P11 for sessions on shards, at each write: over all shards a session admits what it says,
+// however writers race with its begin, doublings, merges and lost shards. Shards take of the
+// session that began on all of them. The next one begins when that has ended on all.
 func TestSessionsOfShardsOverAnyWrites(t *testing.T) {
 	t.Parallel()
 	// By the engine's clock all items have expired. It must not delete them.
@@ -120,7 +122,8 @@ func (b *shardedBook) pass() bool {
 	return true
 }
 
-// set are the images of all shards, as a process may remember them; nil if they are no whole bucket.
+// set are the images of all shards, as a process may remember them; nil if they are no whole
+// bucket.
 func (b *shardedBook) set(behind bool) []*store.Image {
 	images := b.allOf(b.last(0))
 	if images == nil {
@@ -187,7 +190,8 @@ func (b *shardedBook) send(d *plan.Debit, img *store.Image, now int64) bool {
 	return out.Applied
 }
 
-// gather debits several shards together, and begins the session if it has ended on all of them.
+// gather debits several shards together, and begins the session if it has ended on all of
+// them.
 func (b *shardedBook) gather() bool { return b.gatherAt(b.clock()) }
 
 func (b *shardedBook) gatherAt(now int64) bool {
@@ -263,7 +267,8 @@ func opened(img *store.Image) int64 {
 	return s.Opened()
 }
 
-// follow reads what a write has made of a shard. One shard alone may begin a session only if it is the whole bucket.
+// follow reads what a write has made of a shard. One shard alone may begin a session only if
+// it is the whole bucket.
 func (b *shardedBook) follow(shard int) {
 	was := b.last(shard)
 	b.see()
@@ -295,7 +300,8 @@ func (b *shardedBook) wrote(shard int, amounts []store.Amount) {
 	b.hold()
 }
 
-// hold checks the law: no session has admitted more than it may, and its shards lack at least that of being full.
+// hold checks the law: no session has admitted more than it may, and its shards lack at least
+// that of being full.
 func (b *shardedBook) hold() {
 	for at, net := range b.net {
 		if most := sessionTokens + b.most[at]; net > most {
@@ -450,7 +456,7 @@ func (b *shardedBook) split() bool {
 	if known := b.known[first.Shard]; rapid.Bool().Draw(b.T, "is behind") && len(known) > 1 && known[len(known)-2] != nil {
 		img = known[len(known)-2]
 	}
-	if born != img.Shard+img.ShardCount || !plan.IsDividable(img, img.RefilledAt) {
+	if born != img.Shard+img.ShardCount || !plan.WasPlain(img, img.RefilledAt) {
 		return false
 	}
 	return b.born(plan.Split(img, born, 2*img.ShardCount, rapid.Bool().Draw(b.T, "is loose"), b.clock(), lawMultiplier))
@@ -535,7 +541,8 @@ func (b *shardedBook) trim() bool {
 	return true
 }
 
-// peer begins a session on a shard as the Python package does, and tells the others of it, unless it dies before.
+// peer begins a session on a shard as the Python package does, and tells the others of it,
+// unless it dies before.
 func (b *shardedBook) peer() bool {
 	img, now := b.any(), b.clock()
 	s, _ := img.Limit("a")

@@ -13,8 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A loose refill accepts another stamp than it has seen, and no other session: neither another begin, nor another length, nor
-// one in place of a calendar, even if the end of the period is the same.
+// A loose refill accepts another stamp than it has seen, and no other session: neither
+// another begin, nor another length, nor one in place of a calendar, even if the end of the
+// period is the same.
 func TestALooseSplitMeetsAnotherSession(t *testing.T) {
 	t.Parallel()
 	now := fixture.Start.UnixMilli()
@@ -58,7 +59,8 @@ func TestALooseSplitMeetsAnotherSession(t *testing.T) {
 	}
 }
 
-// A shard that a Python client has told of a session joins it with any write, less what it has consumed since then.
+// A shard that a Python client has told of a session joins it with any write, less what it
+// has consumed since then.
 func TestAShardJoinsASessionOfAPeer(t *testing.T) {
 	t.Parallel()
 	now := fixture.Start.UnixMilli()
@@ -98,8 +100,9 @@ func TestAShardJoinsASessionOfAPeer(t *testing.T) {
 	}
 }
 
-// A session begins behind writes that moved the stamp since, and what they have accrued is not accrued twice. It does not
-// begin behind another begin, nor another settlement of its balance.
+// A session begins behind writes that moved the stamp since, and what they have accrued is
+// not accrued twice. It does not begin behind another begin, nor another settlement of its
+// balance.
 func TestASessionBeginsBehindAnotherWrite(t *testing.T) {
 	t.Parallel()
 	now := fixture.Start.UnixMilli()

@@ -48,12 +48,13 @@ func (sw *Switch) stored() store.Switch {
 	return store.Switch{Policy: sw.Policy, Until: sw.Until.UnixMilli()}
 }
 
-// Switched counts the buckets that a change of a switch has reached.
+// Switched counts the buckets that a change of a switch, a cascade policy or a parent has
+// reached.
 type Switched struct {
 	Reached int // buckets that follow the change
 	Changed int // of those, how many were different before
-	// Repeated says that an earlier call with the same key set the switch, and that this call
-	// changed no level.
+	// Repeated says that an earlier call with the same key made the change, and that this call
+	// only made the buckets follow.
 	Repeated bool
 	// Until is when the switch of the earlier call ends, if this call is Repeated.
 	Until time.Time
@@ -94,18 +95,7 @@ func (s *Store) SetSwitch(ctx context.Context, k store.ConfigKey, to Switch, pro
 	}
 	const op = "set the switch"
 	set := to.once(s.ns, k)
-	var done *schema.Operation
-	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) (err error) {
-		w := s.levelPolicy(k, to.policy(), old)
-		if to.Key != "" {
-			// A transaction that found the record of the key is repeated, and ends here.
-			if done, err = s.doneBefore(ctx, op, &set, to.isSame); done != nil || err != nil {
-				return err
-			}
-			w.record = s.recordPut(&set, &schema.Operation{Until: to.stored().Until})
-		}
-		return s.sendLevels(ctx, op, w)
-	})
+	done, err := s.setPolicy(ctx, op, k, to.policy(), &set)
 	if err != nil {
 		return Switched{}, err
 	}
@@ -119,11 +109,8 @@ func (s *Store) SetSwitch(ctx context.Context, k store.ConfigKey, to Switch, pro
 // once is the change as one that happens once for its key.
 func (sw *Switch) once(ns string, k store.ConfigKey) once {
 	kind := map[store.Policy]string{store.Yes: schema.OperationDisable, store.No: schema.OperationEnable, store.Bypass: schema.OperationBypass, store.Inherit: schema.OperationClear}[sw.Policy]
-	return once{cause: sw.Cause, kind: kind, entity: k.Entity, resource: k.Resource, at: schema.SwitchOperationKey(ns, k, sw.Key)}
+	return onceOf(ns, k, sw.Cause, kind, schema.Operation{Until: sw.stored().Until})
 }
-
-// isSame reports whether a call of the same kind asked for the same.
-func (sw *Switch) isSame(done *schema.Operation) bool { return sw.Until.IsZero() == (done.Until == 0) }
 
 // policy is the switch as a level has it.
 func (sw *Switch) policy() policy {

@@ -257,8 +257,8 @@ func (g *gathering) debitAll(ctx context.Context, admitted []*ticket, begins *pl
 	return all, nil
 }
 
-// refillsFor returns the writes that debit what claims were allotted. A session begins on every
-// shard. short says that one of the shards holds less than it is to be debited.
+// refillsFor returns the writes that debit what claims were allotted. A session begins on
+// every shard. short says that one of the shards holds less than it is to be debited.
 func (g *gathering) refillsFor(admitted []*ticket, begins *plan.Beginning, m memory.Moment) (refills []*store.Refill, short bool) {
 	for _, img := range g.images {
 		part := plan.Debit{

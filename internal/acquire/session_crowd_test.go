@@ -12,8 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
-// A session begins among processes that write to all shards all the time, whether they use it, too, or only another limit: then
-// each of their writes moves a stamp on which the transaction depends. It begins within a second, and nobody is told an error.
+// A session begins among processes that write to all shards all the time, whether they use
+// it, too, or only another limit: then each of their writes moves a stamp on which the
+// transaction depends. It begins within a second, and nobody is told an error.
 func TestASessionBeginsInACrowd(t *testing.T) {
 	for name, consume := range map[string]tokens{"of the session": {"sess": 1, "rpm": 1}, "of another limit": {"rpm": 1}} {
 		t.Run(name, func(t *testing.T) {

@@ -204,20 +204,20 @@ func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string
 
 // CascadeDetails are the details of the event of a change of a level's cascade policy: true,
 // false, or null for one that was removed.
-func CascadeDetails(p store.Policy, reason string) Item {
+func CascadeDetails(p store.Policy, reason, key string) Item {
 	item := Item{Cascade: null()}
 	putPolicy(item, Cascade, p)
-	return withCause(item, reason, "")
+	return withCause(item, reason, key)
 }
 
 // MoveDetails are the details of the event of a move of an entity to another parent, with
 // whether it cascades from then on if that changed.
-func MoveDetails(from, to *store.Entity, reason string) Item {
+func MoveDetails(from, to *store.Entity, reason, key string) Item {
 	details := Item{"old_parent_id": sOrNull(from.Parent), ParentID: sOrNull(to.Parent), PGen: N(to.Generation)}
 	if from.Cascade != to.Cascade {
 		details[Cascade] = Bool(to.Cascade)
 	}
-	return withCause(details, reason, "")
+	return withCause(details, reason, key)
 }
 
 // withCause adds why an operator changed something, and the key with which it happened once.

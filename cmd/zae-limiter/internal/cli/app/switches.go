@@ -154,10 +154,8 @@ type SwitchResult struct {
 
 // Run changes the switch.
 func (o *setSwitch) Run(ctx context.Context) error {
-	var done dynamo.Switched
-	buckets, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (_ dynamo.Switched, err error) {
-		done, err = s.SetSwitch(ctx, o.key, o.to, progress)
-		return done, err
+	buckets, done, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
+		return s.SetSwitch(ctx, o.key, o.to, progress)
 	})
 	if err != nil {
 		return err
@@ -172,12 +170,7 @@ func (o *setSwitch) Run(ctx context.Context) error {
 		r.EndsAt = &until
 	}
 	return o.app.Print(r, func(w *strings.Builder) {
-		outcome := o.outcome()
-		if r.Repeated {
-			outcome = "set before with this key; nothing was changed now but buckets, which follow what the level says"
-		}
-		w.WriteString(outcome + "\n")
-		buckets.Text(w)
+		buckets.Outcome(w, o.outcome(), r.Repeated)
 	})
 }
 

@@ -94,6 +94,10 @@ func configuration(w *world) {
 	w.stored("SetCascade", "of an entity, for a resource", func() error { return errOf(s.SetCascade(ctx, own, apart, nil)) })
 	w.stored("SetCascade", "of an entity", func() error { return errOf(s.SetCascade(ctx, all, apart, nil)) })
 	w.stored("SetCascade", "of a resource", func() error { return errOf(s.SetCascade(ctx, resource, apart, nil)) })
+	once := dynamo.Cause{Key: "ticket-9"}
+	w.stored("SetCascade", "of an entity, with a key", func() error {
+		return errOf(s.SetCascade(ctx, all, dynamo.Cascade{Policy: store.Yes, Cause: once}, nil))
+	})
 	for _, k := range []store.ConfigKey{own, all, resource} {
 		w.stored("SetCascade", "removed", func() error { return errOf(s.SetCascade(ctx, k, dynamo.Cascade{}, nil)) })
 	}
@@ -133,6 +137,8 @@ func entities(w *world) {
 		name := map[bool]string{true: "to none", false: "to a parent"}[parent == ""]
 		w.stored("SetParent", name, func() error { return errOf(s.SetParent(ctx, "key", dynamo.Move{Parent: parent}, nil)) })
 	}
+	once := dynamo.Move{Parent: "project", Cause: dynamo.Cause{Key: "ticket-9"}}
+	w.stored("SetParent", "with a key", func() error { return errOf(s.SetParent(ctx, "key", once, nil)) })
 	w.stored("Entities", always, func() error { return errOf(s.Entities(ctx, dynamo.EntityQuery{})) })
 	w.stored("EntityIDs", always, func() error { return errOf(s.EntityIDs(ctx, "")) })
 	w.stored("EntityResources", always, func() error { return errOf(s.EntityResources(ctx, "key")) })
