@@ -347,8 +347,8 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 	}
 }
 
-// requireSession requires of a quota that is refilled loosely the session seen, or that it is none. Of a rate, the
-// parameters say that: those of a quota earn nothing.
+// requireSession requires of a quota that is refilled loosely the session seen, or that it is
+// none. Of a rate, the parameters say that: those of a quota earn nothing.
 func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
 	switch seconds := schema.SessionSeconds(c.Params.Renewal); {
 	case c.Params.Renewal == nil:
@@ -357,7 +357,7 @@ func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, 
 	default:
 		was, _ := seen.Limit(c.Limit)
 		w.Require(l.Session().Equals(l.Number('e', seconds)))
-		w.Require(l.SessionOpened().Equals(l.Number('o', was.Opened())))
+		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
 	}
 }
 

@@ -34,9 +34,9 @@ type Debit struct {
 	Stamps bool
 	// Bypass is the stamp that a refill gives an item which is bypassed; 0 keeps its stamp.
 	Bypass int64
-	// Begins are the sessions that the write begins, together with those to all other shards. It
-	// is nil if the write is decided by its item alone, which may then begin one only if it is the
-	// whole bucket.
+	// Begins are the sessions that the write begins, together with those to all other shards.
+	// It is nil if the write is decided by its item alone, which may then begin one only if
+	// it is the whole bucket.
 	Begins *Beginning
 }
 

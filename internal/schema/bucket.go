@@ -37,9 +37,9 @@ type limitScan struct {
 	carries        string
 	// extra is what the item has. Its grant is for a quota.
 	extra store.Extra
-	// session is the length of a session, in seconds; 0 if the limit is none. applied is the begin of the
-	// one that the balance reflects, 0 if the item does not say it. told is what had been consumed when a
-	// peer told the shard of a later one.
+	// session is the length of a session, in seconds; 0 if the limit is none. applied is the
+	// begin of the one that the balance reflects, 0 if the item does not say it. told is what
+	// had been consumed when a peer told the shard of a later one.
 	session, applied, told int64
 	// gained is what the limit consumed in the hour that was closed last.
 	gained int64
@@ -458,7 +458,8 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	return true
 }
 
-// tell reads a session that a peer has begun on another shard, and of which this one's balance is not yet.
+// tell reads a session that a peer has begun on another shard, and of which this one's
+// balance is not yet.
 func (l *limitScan) tell() {
 	l.extra.Told.Opened, l.extra.Opened = l.extra.Opened, l.applied
 	if l.seen&isTold != 0 {

@@ -57,8 +57,8 @@ func (b *both) began(at time.Time) time.Time {
 	return began
 }
 
-// sharesSessionOfShards checks that two libraries share sessions of a bucket that one of them doubles: each session
-// admits its amount, whichever begins it.
+// sharesSessionOfShards checks that two libraries share sessions of a bucket that one of them
+// doubles: each session admits its amount, whichever begins it.
 func (b *both) sharesSessionOfShards(doubler, beginner string) {
 	b.Helper()
 	b.system(b.quota("rpd", 100, "session 5h", ""), limiter.PerMinute("rpm", 6000))
