@@ -14,7 +14,8 @@ import (
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
 //	       as seen, and tk leaves room for the credit below it; shard_count as seen;
 //	       vu as seen; rf is not before the one seen, and before the end of the period of a
-//	       quota that is credited; ws of a session that is credited is as seen.
+//	       quota that is credited; ws of a session that is credited is as seen, and so is tu
+//	       of a quota that was topped up.
 //	       On an item with a peer's features, a debit requires only that cp exists, and
 //	       a credit that vu is as seen, if it was there
 //
@@ -64,6 +65,9 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 			w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
 			if d.Tokens != 0 && seen.Opened() != 0 {
 				w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))
+			}
+			if more := seen.Granted().TopUp; d.Tokens != 0 && more != 0 { // a reset leaves less
+				w.Require(l.TopUp().Equals(l.Number('y', more)))
 			}
 		case a.Seen.IsEvaluable():
 			p := newParameters(l, &seen.Params)

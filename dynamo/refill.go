@@ -357,7 +357,9 @@ func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *s
 		if !isRepair(r) && (!r.Loose || countSoft(r) <= store.MaxSoftTake) {
 			w.Require(l.Soft().Exists())
 		}
-		w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+		if c.SoftUntil != was.SoftUntil() { // one that is kept may be later by now
+			w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+		}
 	case c.Kind != store.KeepParams && was.IsSoft():
 		w.Remove(l.Soft())
 	}

@@ -18,7 +18,7 @@ func PayerOf(o *store.Owner) string {
 // IsOverfull reports whether a shard holds more than its share. That is so if a peer
 // doubled the bucket: the excess may belong to a shard that does not exist yet.
 func IsOverfull(i *store.Image) bool {
-	return i.ShardCount > 1 && IsPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
+	return i.ShardCount > 1 && WasPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
 		return s.Tokens > ShareOf(i, &s).Capacity
 	})
 }
@@ -38,13 +38,15 @@ const (
 // use a peer's feature, not have a ValidUntil but that of its calendars, not have a stamp that
 // has passed, of a soft limit or of a bypass, and not have expired.
 func IsPlain(i *store.Image, now int64) bool {
-	return wasPlain(i, now) && i.Bypassed == i.IsBypassed(now) && (!i.HasValidUntil || i.ValidUntil > now) &&
+	return WasPlain(i, now) && i.Bypassed == i.IsBypassed(now) && (!i.HasValidUntil || i.ValidUntil > now) &&
 		!slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return isUnstamped(&s, now) })
 }
 
-// wasPlain reports whether an item has not expired, and took debits as it is at its stamp. A quota
-// may have begun a period since, or a schedule changed. One whose session had ended then takes none.
-func wasPlain(i *store.Image, now int64) bool {
+// WasPlain reports whether an item has not expired, and took debits as it is at its stamp. A
+// quota may have begun a period since, or a schedule changed. One whose session had ended
+// then takes none. A stamp that has passed, of a soft limit or of a bypass, counts for
+// nothing: shards copy it.
+func WasPlain(i *store.Image, now int64) bool {
 	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || hasCalendar(i) && i.ValidUntil > i.RefilledAt) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
 }
 

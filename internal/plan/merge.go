@@ -12,7 +12,7 @@ import (
 func AreMergeable(images []*store.Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {
-		if img.Shard != i || img.ShardCount != len(images) || !wasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
+		if img.Shard != i || img.ShardCount != len(images) || !WasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
 			img.Owner() != first.Owner() || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
 			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool {
 				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && s.Granted().Shards == 0 && o.Granted().Shards == 0

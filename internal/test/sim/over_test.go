@@ -69,6 +69,9 @@ func (c *checker) neverOver(key bucketKey) {
 			if f.was = f.is; had {
 				f.was, _ = r.before.level(name)
 			}
+			if f.is.isSoft() {
+				f.given += f.admitted
+			}
 			f.reset = had && !f.is.sameParams(f.was) || r.merges()
 			if had && f.was.varies != nil && r.before.rf > c.trueMS(r.at)+ceilMS(max(0, c.hi)) {
 				f.stamped = f.was.of(0, 1).in(r.before.rf).cp
@@ -83,7 +86,7 @@ func (c *checker) neverOver(key bucketKey) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(flows)) {
 		c.onePeriod(id, name, flows[name])
-		for _, rates := range withoutQuotas(flows[name]) {
+		for _, rates := range hardRates(flows[name]) {
 			c.intervals(id, name, rates)
 		}
 	}

@@ -85,7 +85,10 @@ func (t *tree) depth(id string, known map[string]int) int {
 // records changes the records of entities, before the limits of their levels.
 func (a *applier) records(ctx context.Context, stages [][]step) {
 	for _, stage := range stages {
-		if len(stage) > 0 && a.stopped == nil {
+		if len(stage) == 0 {
+			continue
+		}
+		if a.stopped == nil {
 			a.stopped = a.renew(ctx)
 		}
 		errs := make([]error, len(stage))
@@ -103,17 +106,21 @@ func (a *applier) records(ctx context.Context, stages [][]step) {
 		if a.stopped == nil {
 			a.stopped = outage(errs)
 		}
-		for i, s := range stage {
-			o := &a.result.Outcomes[s.change]
-			if errs[i] != nil {
-				o.Err = errs[i]
-			}
-			if !s.passes {
-				a.done++
-			}
-		}
-		if a.progress != nil && len(stage) > 0 {
+		a.endStage(stage, errs)
+		if a.progress != nil {
 			a.progress(a.done, a.all)
+		}
+	}
+}
+
+// endStage keeps the errors of a stage, and counts the changes that end with it.
+func (a *applier) endStage(stage []step, errs []error) {
+	for i, s := range stage {
+		if errs[i] != nil {
+			a.result.Outcomes[s.change].Err = errs[i]
+		}
+		if !s.passes {
+			a.done++
 		}
 	}
 }

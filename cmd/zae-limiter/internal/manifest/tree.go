@@ -97,7 +97,7 @@ type tree struct {
 	live map[string]*store.Entity // nil as long as the table was not read
 }
 
-// is is what an entity's record is after an apply; false if there is none.
+// is finds what an entity's record is after an apply; false if there is none.
 func (t *tree) is(id string) (e store.Entity, ok bool) {
 	e.ID = id
 	if found := t.live[id]; found != nil {

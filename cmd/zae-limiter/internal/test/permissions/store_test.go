@@ -95,7 +95,9 @@ func configuration(w *world) {
 	w.stored("SetCascade", "of an entity", func() error { return errOf(s.SetCascade(ctx, all, apart, nil)) })
 	w.stored("SetCascade", "of a resource", func() error { return errOf(s.SetCascade(ctx, resource, apart, nil)) })
 	once := dynamo.Cause{Key: "ticket-9"}
-	w.stored("SetCascade", "of an entity, with a key", func() error { return errOf(s.SetCascade(ctx, all, dynamo.Cascade{Policy: store.Yes, Cause: once}, nil)) })
+	w.stored("SetCascade", "of an entity, with a key", func() error {
+		return errOf(s.SetCascade(ctx, all, dynamo.Cascade{Policy: store.Yes, Cause: once}, nil))
+	})
 	for _, k := range []store.ConfigKey{own, all, resource} {
 		w.stored("SetCascade", "removed", func() error { return errOf(s.SetCascade(ctx, k, dynamo.Cascade{}, nil)) })
 	}
