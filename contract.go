@@ -77,8 +77,6 @@ type (
 	DisabledError = store.DisabledError
 	// An UnsupportedError names a peer's feature that this version cannot evaluate.
 	UnsupportedError = store.UnsupportedError
-	// A ShardsError says that a bucket of several shards is to have a session.
-	ShardsError = store.ShardsError
 	// An IncompleteError says how much of a change was made.
 	IncompleteError = store.IncompleteError
 	// A CorruptError names an item that cannot be decoded.

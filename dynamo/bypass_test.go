@@ -241,7 +241,7 @@ func TestABypassNeedsAnAggregatorThatKnowsIt(t *testing.T) {
 		record("0.16.2") // without spread index keys, as the Python package has it
 		s := w.Open(dynamo.Options{})
 		err := errOf(s.SetSwitch(t.Context(), theEntity, dynamo.Switch{Policy: store.Bypass}, nil))
-		if old := (*dynamo.VersionError)(nil); !errors.As(err, &old) || old.Least != "0.17.0" {
+		if old := (*dynamo.VersionError)(nil); !errors.As(err, &old) || old.Least != "0.17.0" || old.Feature != "bypasses" {
 			t.Errorf("an old aggregator: %v", err)
 		}
 		if _, err := s.Limits(t.Context(), theEntity); !errors.Is(err, store.ErrNotFound) {

@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -477,11 +478,20 @@ func (l *ledger) ungranted() {
 	}
 }
 
-func (l *ledger) patch(b store.Bucket, update string, values schema.Item) {
-	if _, err := l.api.UpdateItem(l.Context(), &dynamodb.UpdateItemInput{
-		TableName: aws.String(testbed.Table), Key: schema.BucketKey(l.ns, b).Item(), UpdateExpression: &update, ExpressionAttributeValues: values,
+func (l *ledger) patch(b store.Bucket, expression string, values schema.Item) {
+	update(l.T, l.api, l.ns, b, expression, values)
+}
+
+// update changes a bucket item as nobody of this project does.
+func update(t interface {
+	Context() context.Context
+	Fatal(args ...any)
+}, api *dynamolite.DB, ns string, b store.Bucket, expression string, values schema.Item,
+) {
+	if _, err := api.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(testbed.Table), Key: schema.BucketKey(ns, b).Item(), UpdateExpression: &expression, ExpressionAttributeValues: values,
 	}); err != nil {
-		l.Fatal(err)
+		t.Fatal(err)
 	}
 }
 

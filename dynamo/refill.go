@@ -34,7 +34,7 @@ import (
 // requires the owner, too, which the shard born copies.
 //
 // A loose refill requires of rf only that it is not after the new one. It also requires
-// that every limit has the parameters seen.
+// that every limit has the parameters and the session seen.
 //
 // The balances of a bucket that is full anyway are set, not added to, without the rf
 // lock:
@@ -129,6 +129,7 @@ func describeRefill(w *expression.Write, r *store.Refill) {
 		case r.Loose:
 			p := newParameters(l, &c.Params)
 			p.require(w, l)
+			requireSession(w, l, r.Seen, c)
 		case repairs && c.Kind != store.AddLimit:
 			seen, _ := r.Seen.Limit(c.Limit)
 			p := seenParameters(l, &seen.Params)
@@ -343,6 +344,20 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 		at := l.Number('o', c.Opened)
 		w.Set(l.SessionOpened(), at)
 		w.Set(l.SessionApplied(), at)
+	}
+}
+
+// requireSession requires of a quota that is refilled loosely the session seen, or that it is none. Of a rate, the
+// parameters say that: those of a quota earn nothing.
+func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+	switch seconds := schema.SessionSeconds(c.Params.Renewal); {
+	case c.Params.Renewal == nil:
+	case seconds == 0:
+		w.Require(l.Session().Absent())
+	default:
+		was, _ := seen.Limit(c.Limit)
+		w.Require(l.Session().Equals(l.Number('e', seconds)))
+		w.Require(l.SessionOpened().Equals(l.Number('o', was.Opened())))
 	}
 }
 

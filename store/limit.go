@@ -154,7 +154,7 @@ func ValidateLimits(limits []Limit) error {
 // ParseRenewal reads when a quota renews: "day", "week from monday", "month", "month from last
 // day", "day at 06:00" or five fields of cron, for instance; several are separated by ";". zone is
 // a name of the IANA time zone database; "" is UTC. "session 5h" is five hours from the first use after
-// the last session ended; it has no zone. The error is a [*ValidationError].
+// the last session ended; it has no zone, and zone must be "". The error is a [*ValidationError].
 func ParseRenewal(text, zone string) (*Renewal, error) {
 	r, err := calendar.Parse(text, zone)
 	return r, invalidCalendar("renewal", err)

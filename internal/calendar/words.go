@@ -24,6 +24,9 @@ import (
 // The first seven may end in a time, like "at 06:30". "day 31" and "last day" are short for a month from there.
 func Parse(text, zone string) (*Renewal, error) {
 	if length, ok := strings.CutPrefix(strings.TrimSpace(text), sessionPrefix); ok {
+		if zone != "" {
+			return nil, &Error{Field: "zone", Value: zone, Reason: "a session follows no clock of a place", Advice: "give a session no time zone"}
+		}
 		return parseSession(strings.TrimSpace(length))
 	}
 	z, err := LoadZone(zone)

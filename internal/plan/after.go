@@ -34,7 +34,7 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 			continue
 		}
 		l.Tokens -= l.Consumed
-		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now)
+		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now, n.ShardCount)
 	}
 	n.ValidUntil = store.ValidUntil(n.Now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 }
@@ -55,7 +55,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.SetExtra(store.Extra{Opened: openedBy(s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
+			s.SetExtra(store.Extra{Opened: (&Debit{}).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name && !i.Bypassed {
@@ -145,7 +145,7 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
-	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
+	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), Told: s.Told(), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
 	if ch.Renews {
 		extra.Granted = store.Granted{}
 	}
@@ -155,6 +155,9 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	}
 	if !IsSession(s.Renewal) {
 		extra.Opened = 0
+	}
+	if extra.Opened == 0 || ch.Opened != 0 {
+		extra.Told = store.Told{}
 	}
 	s.SetExtra(extra)
 	s.Name = ch.Limit

@@ -26,7 +26,7 @@ func (h *Holding) mustSuffice() bool { return !h.Soft && !h.Bypassed }
 // Holdings returns the holdings of a limit that an acquire would find, shard by
 // shard.
 func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, now int64) (params store.Params, _ []Holding) {
-	for _, img := range shards {
+	for _, img := range Together(shards, nil, now) {
 		if img == nil {
 			continue
 		}

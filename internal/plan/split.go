@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -62,7 +63,8 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
 		}
 		b.Limits = append(b.Limits, store.NewLimit{
-			NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, Opened: s.Opened(), SoftUntil: s.SoftUntil(),
+			NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, SoftUntil: s.SoftUntil(),
+			Opened: cmp.Or(closedAt(img, s, at), s.Opened()),
 		})
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
 	}
@@ -115,7 +117,7 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
 	ch := store.Change{
 		Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned,
-		Renews: isGranted(s) && Renewed(img, s, at), SoftUntil: s.SoftUntil(),
+		Renews: isGranted(s) && Renewed(img, s, at), Opened: closedAt(img, s, at), SoftUntil: s.SoftUntil(),
 	}
 	switch {
 	case clamped:
@@ -138,6 +140,7 @@ func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 		over := max(0, s.Tokens+earned-narrowed(img, s, count, r.RefilledAt))
 		r.Changes = append(r.Changes, store.Change{
 			Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens, Renews: s.Renewal != nil && (!isGranted(s) || Renewed(img, s, r.RefilledAt)),
+			Opened: closedAt(img, s, r.RefilledAt),
 		})
 	}
 	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)

@@ -103,9 +103,6 @@ func AreOfSamePeriods(a, b *store.Image) bool {
 	})
 }
 
-// IsSession reports whether a limit is a quota whose period begins with a use (ADR 051).
-func IsSession(r *store.Renewal) bool { return r != nil && r.Session() != 0 }
-
 // AreOfOnePeriod reports whether two callers' amounts of each limit belong to the same period,
 // or to any.
 func AreOfOnePeriod(a, b []store.Amount) bool {

@@ -25,6 +25,7 @@ const (
 	hasPeriod
 	isKept    // has a count in the diary: of the closed hour, or when the open one began
 	isCounted // has a count of consumed tokens
+	isTold    // has a count of them from when a peer told of a session
 )
 
 type limitScan struct {
@@ -36,8 +37,9 @@ type limitScan struct {
 	// extra is what the item has. Its grant is for a quota.
 	extra store.Extra
 	// session is the length of a session, in seconds; 0 if the limit is none. applied is the begin of the
-	// one that the balance reflects, 0 if the item does not say it.
-	session, applied int64
+	// one that the balance reflects, 0 if the item does not say it. told is what had been consumed when a
+	// peer told the shard of a later one.
+	session, applied, told int64
 	// gained is what the limit consumed in the hour that was closed last.
 	gained int64
 	// bad is an unreadable attribute, the first by name. It matters only if the limit
@@ -353,6 +355,10 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 	case FieldApplied:
 		l.applied, ok = v.integer()
 		return ok
+	case FieldWindowCount:
+		l.seen |= isTold
+		l.told, ok = v.counter()
+		return ok
 	case FieldGrantCount:
 		n, ok := v.integer()
 		l.extra.Shards = int(max(n, 0))
@@ -409,7 +415,7 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 			l.extra.Granted = store.Granted{}
 		}
 		if SessionSeconds(l.Renewal) == 0 {
-			l.extra.Opened = 0
+			l.extra.Opened, l.extra.Told = 0, store.Told{}
 		}
 		l.SetExtra(l.extra)
 		exist = append(exist, *l)
@@ -428,8 +434,8 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	var err error
 	switch renews := cmp.Or(l.renews, s.renews); {
 	case l.session != 0 && l.Amount == 0 && (renews == "" || renews == NoSchedule):
-		if s.img.ShardCount > 1 || l.extra.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
-			return false // shards begin one session together
+		if l.extra.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
+			l.tell()
 		}
 		if r, err = calendar.NewSession(l.session); err == nil && l.extra.Opened == 0 {
 			l.extra.Opened = store.NoSession
@@ -447,6 +453,14 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 		l.extra.Shards = 0
 	}
 	return true
+}
+
+// tell reads a session that a peer has begun on another shard, and of which this one's balance is not yet.
+func (l *limitScan) tell() {
+	l.extra.Told.Opened, l.extra.Opened = l.extra.Opened, l.applied
+	if l.seen&isTold != 0 {
+		l.extra.Told.Consumed = max(0, l.Consumed-l.told)
+	}
 }
 
 // decodeSchedule reads when a limit has other parameters, if it does; false if this version
