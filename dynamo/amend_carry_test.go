@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
-// An amendment that comes after the end of a period comes on top of what the quota has carried: a top-up
-// adds to it, and a reset takes it away. What a top-up leaves rolls over.
+// An amendment that comes after the end of a period comes on top of what the quota has carried:
+// a top-up adds to it, and a reset takes it away. What a top-up leaves rolls over.
 func TestAmendmentsOfAQuotaThatCarries(t *testing.T) {
 	for name, topsUp := range map[string]bool{"top-up": true, "reset": false} {
 		t.Run(name, func(t *testing.T) {

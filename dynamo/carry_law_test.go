@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A carryLedger is a bucket with one quota that carries. Beside the writes of a [ledger] it knows what
-// was taken of the quota in each of its periods.
+// A carryLedger is a bucket with one quota that carries. Beside the writes of a [ledger] it
+// knows what was taken of the quota in each of its periods.
 type carryLedger struct {
 	*ledger
 
@@ -42,10 +42,10 @@ var carryWrites = map[string]func(*carryLedger) bool{
 	"edit":    (*carryLedger).edit,
 }
 
-// P11 with rollover and carried debt, at each write of many processes on images that are old, by clocks
-// that disagree: over any k periods, admitted − returned ≤ k amounts and what may be carried, and what is
-// still owed. No write changes what the bucket has now or in a later period, but for what it takes, gives
-// back or edits.
+// P11 with rollover and carried debt, at each write of many processes on images that are old,
+// by clocks that disagree: over any k periods, admitted − returned ≤ k amounts and what may be
+// carried, and what is still owed. No write changes what the bucket has now or in a later
+// period, but for what it takes, gives back or edits.
 func TestQuotasThatCarryOverAnyWrites(t *testing.T) {
 	t.Parallel()
 	db := testbed.NewEngine(t, dynamolite.Options{SweepInterval: time.Hour})
@@ -104,8 +104,8 @@ func (l *carryLedger) idle() bool {
 	return true
 }
 
-// edit seldom changes what the quota carries, its amount and its calendar. What it admitted before is then
-// no longer counted.
+// edit seldom changes what the quota carries, its amount and its calendar. What it admitted
+// before is then no longer counted.
 func (l *carryLedger) edit() bool {
 	if rapid.IntRange(0, 5).Draw(l.T, "edits") != 0 {
 		return false
@@ -116,7 +116,8 @@ func (l *carryLedger) edit() bool {
 	return l.refillAt(img, &plan.Debit{Bucket: img.Bucket, Repair: &l.wanted, Pressing: true}, l.clock())
 }
 
-// overdraw settles, if debt is carried: otherwise a shard's debt is forgiven where another one rolls over.
+// overdraw settles, if debt is carried: otherwise a shard's debt is forgiven where another one
+// rolls over.
 func (l *carryLedger) overdraw() bool { return l.carries.Debt && l.amount != 0 && l.settle() }
 
 // latest is an instant that no clock has reached.
@@ -137,8 +138,8 @@ func heldOf(images []*store.Image, at int64) (sum int64) {
 	return sum
 }
 
-// check compares what the shards that a write has changed held before and after it: at the later of their
-// stamps, and in periods to come.
+// check compares what the shards that a write has changed held before and after it: at the
+// later of their stamps, and in periods to come.
 func (l *carryLedger) check(before, after []*store.Image, amounts []store.Amount) {
 	for _, img := range after {
 		s, _ := img.Limit("a")

@@ -14,8 +14,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Limits of a level require of an aggregator what they have: a session, rollover, or more if it is soft. Otherwise
-// nothing is set. Where they are set, older clients are refused from then on.
+// Limits of a level require of an aggregator what they have: a session, rollover, or more if it
+// is soft. Otherwise nothing is set. Where they are set, older clients are refused from then
+// on.
 func TestSessionsNeedAnAggregatorThatKnowsThem(t *testing.T) {
 	hard := limiter.Quota("sess", 10, session("session 5h"))
 	soft, rate := hard, limiter.PerMinute("rpm", 10)

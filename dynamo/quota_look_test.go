@@ -63,8 +63,8 @@ func (l *ledger) carry(was *store.Image, old *store.LimitState, after []*store.I
 	}
 }
 
-// returned is what a credit of a period that an edit has ended brought to the period that goes on in
-// its place: nothing, unless the credit was worked out before the edit.
+// returned is what a credit of a period that an edit has ended brought to the period that goes
+// on in its place: nothing, unless the credit was worked out before the edit.
 func returned(img *store.Image, s *store.LimitState, before []*store.Image) int64 {
 	for _, was := range before {
 		if old, _ := was.Limit(s.Name); was.Shard == img.Shard {

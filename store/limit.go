@@ -37,9 +37,10 @@ const Milli = 1000
 // A Limit is a token bucket's configuration: the bucket holds at most Capacity tokens
 // and earns Amount of them, evenly, every Period. A bucket starts full.
 //
-// A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar begins, or
-// with the first use after a session has ended, and earns nothing until the next one. One that Varies
-// is as its schedule says at some times, and as it says itself at all others. A Soft one refuses nobody.
+// A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar
+// begins, or with the first use after a session has ended, and earns nothing until the next
+// one. One that Varies is as its schedule says at some times, and as it says itself at all
+// others. A Soft one refuses nobody.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
 // cover the usual cases. Their capacity equals the rate unless Burst sets it.
@@ -60,14 +61,15 @@ type Limit struct {
 	Varies *Schedule // ADR 048
 	// Soft makes the limit count, and never refuse: its balance may fall below zero.
 	Soft bool // ADR 050
-	// Carries says what a quota of a calendar takes from a period into the next one; by default nothing.
+	// Carries says what a quota of a calendar takes from a period into the next one; by default
+	// nothing.
 	Carries Carry // ADR 053
 }
 
 // A Carry is what a quota takes from a period into the next one. The zero Carry is nothing.
 type Carry struct {
-	// Rollover is the most of what is left that is added to the next period's amount; 0 is nothing. It is
-	// in tokens in a [Limit], and in millitokens in [Params].
+	// Rollover is the most of what is left that is added to the next period's amount; 0 is
+	// nothing. It is in tokens in a [Limit], and in millitokens in [Params].
 	Rollover int64
 	// Debt says that a debt is taken from the next period's amount, and not forgiven.
 	Debt bool

@@ -262,8 +262,8 @@ func (l Limit) earned(from, to int64) uint64 {
 	return quotient
 }
 
-// Renews reports whether the limit is a quota, and the period that a balance of an instant is of has ended
-// by now. A session has, whatever that instant is.
+// Renews reports whether the limit is a quota, and the period that a balance of an instant is
+// of has ended by now. A session has, whatever that instant is.
 func (l Limit) Renews(at, now int64) bool {
 	return l.Renewal != nil && (now > at || l.Renewal.Session() != 0) && l.Renewal.End(l.Opened, at) <= now
 }

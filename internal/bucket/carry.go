@@ -2,19 +2,20 @@ package bucket
 
 import "math"
 
-// A quota of a calendar may take what is left into its next period, up to Rollover, and its debt. At an
-// end of a period a balance b becomes
+// A quota of a calendar may take what is left into its next period, up to Rollover, and its
+// debt. At an end of a period a balance b becomes
 //
 //	Renewed + min(b, Rollover)    and without CarriesDebt, a b below zero counts as zero
 //
-// The naive way walks over the ends of all periods in between. But after the first of them, the balance
-// only grows, by Renewed at each, until it has what it may carry. So after k of them it is
+// The naive way walks over the ends of all periods in between. But after the first of them, the
+// balance only grows, by Renewed at each, until it has what it may carry. So after k of them it
+// is
 //
 //	Renewed + min(b + (k−1)·Renewed, Rollover)
 //
-// and it suffices to count them until that is reached (ADR 053). A count ends after MostPieces. A
-// debt or a Rollover of more periods than that then lacks the rest: the bucket admits less, never more,
-// and a wait is too short, so its caller asks again.
+// and it suffices to count them until that is reached (ADR 053). A count ends after MostPieces.
+// A debt or a Rollover of more periods than that then lacks the rest: the bucket admits less,
+// never more, and a wait is too short, so its caller asks again.
 
 // carried is what a balance takes into the next period, before Rollover cuts it.
 func (l Limit) carried(tokens int64) int64 {
@@ -42,8 +43,8 @@ func (l Limit) renewed(tokens, at, now int64) int64 {
 	return l.Renewed + min(b, l.Rollover)
 }
 
-// periodsTo is how many ends of periods pass, at least one and at most MostPieces, until what a balance
-// takes into the next period is carried or more.
+// periodsTo is how many ends of periods pass, at least one and at most MostPieces, until what a
+// balance takes into the next period is carried or more.
 func (l Limit) periodsTo(balance, carried int64) int {
 	if balance >= carried {
 		return 1
@@ -55,8 +56,8 @@ func (l Limit) periodsTo(balance, carried int64) int {
 	return int(min(1+k, MostPieces))                          //nolint:gosec // few
 }
 
-// Advanced is the limit at a later instant, and the balance that it then has. After an end of a period,
-// the most that a quota holds is what it gets there, with what it carries.
+// Advanced is the limit at a later instant, and the balance that it then has. After an end of a
+// period, the most that a quota holds is what it gets there, with what it carries.
 func (l Limit) Advanced(tokens, at, now int64) (Limit, int64) {
 	balance := l.Balance(tokens, at, now)
 	if l.Renews(at, now) {

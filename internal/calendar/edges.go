@@ -1,8 +1,8 @@
 package calendar
 
-// Edges returns how many edges there are after from and up to to, but at most so many, and the last of
-// those; from if there is none. It does not disturb what [Renewal.Period] remembers. A session has no edges
-// but the end of the period that a use at from opens.
+// Edges returns how many edges there are after from and up to to, but at most so many, and the
+// last of those; from if there is none. It does not disturb what [Renewal.Period] remembers. A
+// session has no edges but the end of the period that a use at from opens.
 func (r *Renewal) Edges(from, to int64, most int) (n int, last int64) {
 	last = from
 	for n < most {

@@ -76,7 +76,8 @@ func checkToppedUp(img *store.Image, limit string, milli, at int64) error {
 	}
 }
 
-// portions is what each shard gets of an amount, in millitokens, by the parameters in force at its new stamp.
+// portions is what each shard gets of an amount, in millitokens, by the parameters in force at
+// its new stamp.
 func (am *Amendment) portions(images []*store.Image, stamps []int64, w *Wanted, a store.Amount, now int64) []int64 {
 	parts, rooms, weights := make([]int64, len(images)), make([]int64, len(images)), make([]int64, len(images))
 	terms := Terms{Target: w}

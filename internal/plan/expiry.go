@@ -58,10 +58,10 @@ func isUsedAgain(img *store.Image, now int64) bool {
 	return diary.HourOf(now) > diary.HourOf(since)
 }
 
-// LifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the time
-// to earn what the shard owes, plus the time to fill, several times over: the longest of
-// those that a schedule has. A quota keeps it for a week beyond the next period, and beyond the one in
-// which a debt that it carries is paid; for ever if it rolls over what is left.
+// LifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the time to
+// earn what the shard owes, plus the time to fill, several times over: the longest of those
+// that a schedule has. A quota keeps it for a week beyond the next period, and beyond the one
+// in which a debt that it carries is paid; for ever if it rolls over what is left.
 func LifeOf(s *store.LimitState, shard, count int, now, multiplier int64) int64 {
 	const week = 7 * 24 * 3_600_000
 	const most = math.MaxInt64 / store.Milli

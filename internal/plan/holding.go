@@ -120,8 +120,8 @@ func Balance(parts []Holding, now int64) int64 {
 
 // WaitFor returns the least time, in whole milliseconds, after which the parts together hold
 // what is needed; none for a limit that need not suffice. Their sum only grows with time until
-// a schedule changes, or a quota that carries renews, so in each piece a binary search finds it. It looks at as many pieces as
-// [bucket.Limit.Wait] does.
+// a schedule changes, or a quota that carries renews, so in each piece a binary search finds
+// it. It looks at as many pieces as [bucket.Limit.Wait] does.
 func WaitFor(parts []Holding, now, need int64) time.Duration {
 	if len(parts) > 0 && !parts[0].mustSuffice() {
 		return 0

@@ -65,14 +65,14 @@ func changesAny(i *store.Image, now int64) bool {
 	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Varies != nil && ShareOf(i, &s).Changes(i.RefilledAt, now) })
 }
 
-// isLong reports whether a schedule has changed so often since an item's stamp, or a quota that carries has
-// renewed so often, that the stamp must be moved for the balance to stay exact.
+// isLong reports whether a schedule has changed so often since an item's stamp, or a quota that
+// carries has renewed so often, that the stamp must be moved for the balance to stay exact.
 func isLong(i *store.Image, now int64) bool {
 	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return ShareOf(i, &s).IsLong(i.RefilledAt, now) })
 }
 
-// isAskedToTrim reports whether a peer has asked for a write that trims every balance of an item without
-// calendars.
+// isAskedToTrim reports whether a peer has asked for a write that trims every balance of an
+// item without calendars.
 func isAskedToTrim(i *store.Image, now int64) bool {
 	return i.HasValidUntil && i.ValidUntil <= now
 }

@@ -113,8 +113,9 @@ func narrow(img *store.Image, s *store.LimitState, count int, given, topUp int64
 	return ch
 }
 
-// narrowed is the most that a shard may hold of a limit at an instant under another count. What a peer
-// granted or added for a period stays until it ends. What it carries is its share under that count.
+// narrowed is the most that a shard may hold of a limit at an instant under another count. What
+// a peer granted or added for a period stays until it ends. What it carries is its share under
+// that count.
 func narrowed(img *store.Image, s *store.LimitState, count int, now int64) int64 {
 	renewed := Renewed(img, s, now)
 	if isGranted(s) && !renewed {

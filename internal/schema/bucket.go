@@ -375,8 +375,8 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 	return true
 }
 
-// stamp reads an instant until which something holds. One that is none is there, and has passed: versions
-// before the peer's release wrote true.
+// stamp reads an instant until which something holds. One that is none is there, and has
+// passed: versions before the peer's release wrote true.
 func (v Scalar) stamp() int64 {
 	if until, ok := v.integer(); ok && until > 0 {
 		return until
@@ -429,9 +429,10 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 	return exist, "", ""
 }
 
-// decodeRenewal reads when a limit renews, if it does; false if this version cannot evaluate that.
-// A limit of no amount that does not renew earns nothing: a peer leaves it behind that takes the last quota
-// off a level, and the next repair removes it. A grant among as many shards as the item has is none.
+// decodeRenewal reads when a limit renews, if it does; false if this version cannot evaluate
+// that. A limit of no amount that does not renew earns nothing: a peer leaves it behind that
+// takes the last quota off a level, and the next repair removes it. A grant among as many
+// shards as the item has is none.
 func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	var r *calendar.Renewal
 	var err error
@@ -500,7 +501,8 @@ func EncodeSchedule(s *store.Schedule) (code, zone string) {
 }
 
 // EncodeRenewal is when a limit renews, as items of buckets and of configuration have it: the
-// attributes rsched and sched_tz. A session has none of them, but the attribute rsa: see [SessionSeconds].
+// attributes rsched and sched_tz. A session has none of them, but the attribute rsa: see
+// [SessionSeconds].
 func EncodeRenewal(r *store.Renewal) (code, zone string) {
 	if r == nil {
 		return "", ""

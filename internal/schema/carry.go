@@ -10,8 +10,9 @@ import (
 // carriesDebt ends the code of a quota that carries a debt.
 const carriesDebt = "d"
 
-// EncodeCarry is what a quota carries, in tokens, as items of buckets and of configuration have it: the
-// most that is rolled over, and "d" if a debt is carried: "200000", "200000d", "d". It is "" for nothing.
+// EncodeCarry is what a quota carries, in tokens, as items of buckets and of configuration have
+// it: the most that is rolled over, and "d" if a debt is carried: "200000", "200000d", "d". It
+// is "" for nothing.
 func EncodeCarry(c store.Carry) (code string) {
 	if c.Rollover != 0 {
 		code = strconv.FormatInt(c.Rollover, 10)
@@ -38,8 +39,9 @@ func EncodeCarried(p *store.Params) string {
 	return EncodeCarry(store.Carry{Rollover: p.Carries.Rollover / store.Milli, Debt: p.Carries.Debt})
 }
 
-// decodeCarry reads what a limit carries; false if this version cannot evaluate that. Other limits than
-// quotas of a calendar carry nothing: a peer that makes a limit another one leaves the attribute.
+// decodeCarry reads what a limit carries; false if this version cannot evaluate that. Other
+// limits than quotas of a calendar carry nothing: a peer that makes a limit another one leaves
+// the attribute.
 func (l *limitScan) decodeCarry() bool {
 	if l.Renewal == nil || l.Renewal.Session() != 0 {
 		return true

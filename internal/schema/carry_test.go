@@ -8,8 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// What a quota carries is one attribute. A code that is none makes the item one that this version cannot
-// evaluate. On another limit the attribute is left from a quota, and means nothing.
+// What a quota carries is one attribute. A code that is none makes the item one that this
+// version cannot evaluate. On another limit the attribute is left from a quota, and means
+// nothing.
 func TestCarry(t *testing.T) {
 	t.Parallel()
 	day, err := limiter.ParseRenewal("day", "")

@@ -125,8 +125,8 @@ func (l Limit) TopUp() Attr { return l.attr(topUp) }
 // Session is a parameter of a session: its length. A limit without it is no session.
 func (l Limit) Session() Attr { return l.attr(session) }
 
-// SessionOpened is when the session began last, on any shard. SessionApplied is when the one began that the
-// balance is of.
+// SessionOpened is when the session began last, on any shard. SessionApplied is when the one
+// began that the balance is of.
 func (l Limit) SessionOpened() Attr { return l.attr(opened) }
 
 // SessionApplied is like SessionOpened.

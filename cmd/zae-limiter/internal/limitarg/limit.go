@@ -1,5 +1,5 @@
-// Package limitarg reads and writes limits and amounts as the command line
-// spells them: a rate is name:rate[/period][:burst], a quota is name:tokens@when[@zone][:rollover=tokens][:debt],
+// Package limitarg reads and writes limits and amounts as the command line spells them: a rate
+// is name:rate[/period][:burst], a quota is name:tokens@when[@zone][:rollover=tokens][:debt],
 // an amount is name=tokens, and name:tokens where it is added.
 package limitarg
 

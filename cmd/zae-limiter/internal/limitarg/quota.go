@@ -73,8 +73,9 @@ func split(s string) (limits []string) {
 	return limits
 }
 
-// Parameters are those of a limit in JSON: a rate has an amount and a period, and may say when it
-// varies, a quota says when it renews and what it carries, and a limit that is not soft does not say so.
+// Parameters are those of a limit in JSON: a rate has an amount and a period, and may say when
+// it varies, a quota says when it renews and what it carries, and a limit that is not soft does
+// not say so.
 type Parameters struct {
 	Capacity int64  `json:"capacity"`
 	Amount   int64  `json:"refill_amount,omitempty"`

@@ -10,15 +10,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// TestCarryInteroperation tests the Python peer and this library on quotas that carry, which the peer does
-// not know.
+// TestCarryInteroperation tests the Python peer and this library on quotas that carry, which
+// the peer does not know.
 func TestCarryInteroperation(t *testing.T) {
 	t.Parallel()
 	onBoth(t, carryCases)
 }
 
-// carrying gives the system a quota of 100 tokens a day, which carries, and sets the clocks to noon. It
-// returns when the day ends.
+// carrying gives the system a quota of 100 tokens a day, which carries, and sets the clocks to
+// noon. It returns when the day ends.
 func (b *both) carrying(opts ...limiter.LimitOption) (midnight time.Time) {
 	b.Helper()
 	q := b.quota("rpd", 100, "day", "UTC")
