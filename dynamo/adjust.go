@@ -62,13 +62,7 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		switch {
 		case isCredit(d):
 			credits = true
-			w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
-			if d.Tokens != 0 && seen.Opened() != 0 {
-				w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))
-			}
-			if more := seen.Granted().TopUp; d.Tokens != 0 && more != 0 { // a reset leaves less
-				w.Require(l.TopUp().Equals(l.Number('y', more)))
-			}
+			describeCredit(w, l, d, &seen)
 		case a.Seen.IsEvaluable():
 			p := newParameters(l, &seen.Params)
 			p.require(w, l)
@@ -88,6 +82,18 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 	}
 	if a.Seen.IsEvaluable() || credits && a.Seen.HasValidUntil {
 		requireValidity(w, a.Seen)
+	}
+}
+
+// describeCredit states what a credit requires of its limit: that it has the room seen, and is of
+// the session seen.
+func describeCredit(w *expression.Write, l expression.Limit, d *store.Delta, seen *store.LimitState) {
+	w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
+	if d.Tokens != 0 && seen.Opened() != 0 {
+		w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))
+	}
+	if more := seen.Granted().TopUp; d.Tokens != 0 && more != 0 { // a reset leaves less
+		w.Require(l.TopUp().Equals(l.Number('y', more)))
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// between is a store before whose first transactions others write: once they have been worked out, and before
-// they reach the table.
+// between is a store before whose first transactions others write: once they have been worked
+// out, and before they reach the table.
 func between(w *testbed.World, transactions int, write func()) *dynamo.Store {
 	w.Helper()
 	left := transactions
@@ -266,7 +266,8 @@ func TestACreditAndATopUpThatAResetEnded(t *testing.T) {
 	})
 }
 
-// Another process notices a top-up, although it remembers that a quota is empty until its period ends.
+// Another process notices a top-up, although it remembers that a quota is empty until its
+// period ends.
 func TestARefusalDoesNotOutliveATopUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := amending(t)
@@ -300,8 +301,8 @@ func TestARefusalDoesNotOutliveATopUp(t *testing.T) {
 	})
 }
 
-// Two shards that hold the same share would both be made full. Such a set is mended first: a peer has
-// made shard 0 again, which does not know that there are two.
+// Two shards that hold the same share would both be made full. Such a set is mended first: a
+// peer has made shard 0 again, which does not know that there are two.
 func TestAnAmendmentMendsTheShardsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := amending(t)

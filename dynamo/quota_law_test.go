@@ -49,6 +49,10 @@ type ledger struct {
 	slack map[lawPeriod]int64
 	// edited says which period goes on in place of one that an edit of the calendar has ended.
 	edited map[lawPeriod]int64
+	// checks, if not nil, replaces the checks of each write: of the items that changed, before and
+	// after it.
+	checks func(before, after []*store.Image, amounts []store.Amount)
+	behind bool // the last split was worked out on an image that was no longer stored
 	// operation is the operator's amendment under way, and gained what a reset then gives.
 	operation *plan.Amendment
 	gained    []resetGain
@@ -348,6 +352,7 @@ func (l *ledger) split() bool {
 	if born != img.Shard+img.ShardCount {
 		return false
 	}
+	l.behind = img != first
 	return l.bear(plan.Split(img, born, 2*img.ShardCount, rapid.Bool().Draw(l.T, "is loose"), l.clock(), lawMultiplier))
 }
 

@@ -347,8 +347,8 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 	}
 }
 
-// requireSession requires of a quota that is refilled loosely the session seen, or that it is none. Of a rate, the
-// parameters say that: those of a quota earn nothing.
+// requireSession requires of a quota that is refilled loosely the session seen, or that it is
+// none. Of a rate, the parameters say that: those of a quota earn nothing.
 func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
 	switch seconds := schema.SessionSeconds(c.Params.Renewal); {
 	case c.Params.Renewal == nil:
@@ -357,7 +357,7 @@ func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, 
 	default:
 		was, _ := seen.Limit(c.Limit)
 		w.Require(l.Session().Equals(l.Number('e', seconds)))
-		w.Require(l.SessionOpened().Equals(l.Number('o', was.Opened())))
+		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
 	}
 }
 
@@ -413,7 +413,10 @@ func setCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *
 	}
 	if next := c.Params.Varies; isNew || next != was.Varies {
 		code, _ := schema.EncodeSchedule(next)
-		setCode(w, l.Schedule(), l, 'y', code, seen.VariesByDefault, was.Varies != nil)
+		setCode(w, l.Schedule(), l, 'v', code, seen.VariesByDefault, was.Varies != nil)
+	}
+	if next := c.Params.Carries; isNew || next != was.Carries {
+		setCode(w, l.Carry(), l, 'c', schema.EncodeCarried(&c.Params), false, was.Carries != store.Carry{})
 	}
 }
 

@@ -119,8 +119,8 @@ type Granted struct {
 	TopUp int64
 }
 
-// Told is a session that a peer began on another shard, and told this one of: the next write that renews the
-// balance joins it. The zero Told is none.
+// Told is a session that a peer began on another shard, and told this one of: the next write
+// that renews the balance joins it. The zero Told is none.
 type Told struct {
 	Opened int64
 	// Consumed is what the shard has consumed since, in millitokens.

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -256,8 +257,8 @@ func (g *gathering) debitAll(ctx context.Context, admitted []*ticket, begins *pl
 	return all, nil
 }
 
-// refillsFor returns the writes that debit what claims were allotted. A session begins on every
-// shard. short says that one of the shards holds less than it is to be debited.
+// refillsFor returns the writes that debit what claims were allotted. A session begins on
+// every shard. short says that one of the shards holds less than it is to be debited.
 func (g *gathering) refillsFor(admitted []*ticket, begins *plan.Beginning, m memory.Moment) (refills []*store.Refill, short bool) {
 	for _, img := range g.images {
 		part := plan.Debit{
@@ -269,6 +270,9 @@ func (g *gathering) refillsFor(admitted []*ticket, begins *plan.Beginning, m mem
 		}
 		part.Stamp = g.front.Claim.acct.StampRule(img.Shard, m.Up, g.wr.Rand)
 		r := part.RefillAtStamp(img, m.Now)
+		if g.insists {
+			r = cmp.Or(part.Loosely(img, m.Now, g.wr.Multiplier), r)
+		}
 		if r == nil {
 			if r, _, short = part.Refill(img, m.Now, g.wr.Multiplier); short {
 				return nil, true

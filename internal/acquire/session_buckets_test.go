@@ -29,8 +29,8 @@ func sessionOn(of map[string]int64, resources ...string) limiter.Request {
 	return req
 }
 
-// A request of several resources begins the sessions of all of them, or takes of none. Each ends by itself, and the wait
-// of a refusal is for the last of them.
+// A request of several resources begins the sessions of all of them, or takes of none. Each
+// ends by itself, and the wait of a refusal is for the last of them.
 func TestSessionsOfSeveralResources(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(sessionOf(t, 10))
@@ -60,8 +60,8 @@ func TestSessionsOfSeveralResources(t *testing.T) {
 	})
 }
 
-// A child and its parent have sessions of their own, also on shards. If the parent refuses, what was taken of the child
-// returns to its session.
+// A child and its parent have sessions of their own, also on shards. If the parent refuses,
+// what was taken of the child returns to its session.
 func TestSessionsOfAParent(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.family(sessionOf(t, 10), limiter.PerMinute("rpm", 6000))

@@ -50,8 +50,9 @@ func (w *world) haveOneSession(begin int64) {
 	}
 }
 
-// Shards have one session: it begins on all of them with a use of any, ends on all to the millisecond, and admits its
-// amount, as on one shard. A doubling in between moves tokens, and makes none.
+// Shards have one session: it begins on all of them with a use of any, ends on all to the
+// millisecond, and admits its amount, as on one shard. A doubling in between moves tokens,
+// and makes none.
 func TestShardsHaveOneSession(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(sessionOf(t, 10), limiter.PerMinute("rpm", 6000))
@@ -114,8 +115,8 @@ func TestShardsHaveOneSession(t *testing.T) {
 	})
 }
 
-// Processes that meet at the end of a session of several shards begin one together, while the bucket is doubled and
-// merged: it admits what it says.
+// Processes that meet at the end of a session of several shards begin one together, while the
+// bucket is doubled and merged: it admits what it says.
 func TestProcessesBeginOneSessionOfShards(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -160,7 +161,8 @@ func TestProcessesBeginOneSessionOfShards(t *testing.T) {
 	}
 }
 
-// A transaction that begins a session and whose answer is lost has begun one on all shards, or on none.
+// A transaction that begins a session and whose answer is lost has begun one on all shards,
+// or on none.
 func TestALostBeginOfASessionOfShards(t *testing.T) {
 	for name, hook := range map[string]faults.Hook{
 		"the answer is lost":  faults.LoseAnswer(context.DeadlineExceeded),
@@ -194,8 +196,8 @@ func TestALostBeginOfASessionOfShards(t *testing.T) {
 	}
 }
 
-// Within a session of shards an acquire is one request and one write unit. The one that begins it is a transaction
-// over all shards, at two units each.
+// Within a session of shards an acquire is one request and one write unit. The one that
+// begins it is a transaction over all shards, at two units each.
 func TestWhatASessionOfShardsCosts(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		const shards = 4
@@ -227,8 +229,9 @@ func TestWhatASessionOfShardsCosts(t *testing.T) {
 	})
 }
 
-// A bucket of several shards gets a session at once, in place of a rate or besides. Each shard has its own at first,
-// and all together admit the amount. The next one begins on all of them, when the last of those has ended.
+// A bucket of several shards gets a session at once, in place of a rate or besides. Each
+// shard has its own at first, and all together admit the amount. The next one begins on all
+// of them, when the last of those has ended.
 func TestShardsGetASession(t *testing.T) {
 	for name, before := range map[string][]limiter.Limit{
 		"besides":            nil,
@@ -270,8 +273,8 @@ func TestShardsGetASession(t *testing.T) {
 	}
 }
 
-// A shard that is lost in a session and made again brings no tokens. Nor does one that was lost between two sessions: the
-// next one begins on all of them.
+// A shard that is lost in a session and made again brings no tokens. Nor does one that was
+// lost between two sessions: the next one begins on all of them.
 func TestAShardIsLostInASession(t *testing.T) {
 	for name, lost := range map[string]int{"the first": 0, "another one": 3} {
 		for when, pause := range map[string]time.Duration{"within": time.Minute, "between": 6 * time.Hour} {

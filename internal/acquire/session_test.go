@@ -154,7 +154,8 @@ func TestALostBeginOfASession(t *testing.T) {
 	}
 }
 
-// Within a session an acquire is one request and one write unit, and so is the one that begins a session.
+// Within a session an acquire is one request and one write unit, and so is the one that begins
+// a session.
 func TestWhatASessionCosts(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(sessionOf(t, 100), limiter.PerMinute("rpm", 60))

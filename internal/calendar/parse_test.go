@@ -8,7 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
-// A specification is written back and stored in one form. Specifications that mean the same are one pointer.
+// A specification is written back and stored in one form. Specifications that mean the same are
+// one pointer.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, want, compact string }{

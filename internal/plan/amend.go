@@ -67,7 +67,7 @@ func remainder(milli int64) int64 { return (milli%store.Milli + store.Milli) % s
 // checkToppedUp fails if a shard would be topped up by more than an item can say.
 func checkToppedUp(img *store.Image, limit string, milli, at int64) error {
 	s, _ := img.Limit(limit)
-	if Renewed(img, &s, at) || s.Granted().TopUp <= store.MaxTokens*store.Milli-milli {
+	if toppedUp(img, &s, at) <= store.MaxTokens*store.Milli-milli {
 		return nil
 	}
 	return &store.ValidationError{
@@ -76,7 +76,8 @@ func checkToppedUp(img *store.Image, limit string, milli, at int64) error {
 	}
 }
 
-// portions is what each shard gets of an amount, in millitokens, by the parameters in force at its new stamp.
+// portions is what each shard gets of an amount, in millitokens, by the parameters in force at
+// its new stamp.
 func (am *Amendment) portions(images []*store.Image, stamps []int64, w *Wanted, a store.Amount, now int64) []int64 {
 	parts, rooms, weights := make([]int64, len(images)), make([]int64, len(images)), make([]int64, len(images))
 	terms := Terms{Target: w}
@@ -184,6 +185,7 @@ func (am *Amendment) amend(ch *store.Change, img *store.Image, s *store.LimitSta
 	}
 	switch {
 	case am.Resets:
+		ch.TopUp = 0
 		ch.Earned = Share(next, img.Shard, img.ShardCount, now).Capacity - s.Tokens
 		if !Renewed(img, s, now) { // otherwise no take may land in between: it would take from the earlier period
 			ch.AtLeast, ch.AtMost = math.MinInt64, s.Tokens
@@ -191,7 +193,7 @@ func (am *Amendment) amend(ch *store.Change, img *store.Image, s *store.LimitSta
 		}
 	case next.Renewal != nil:
 		ch.Earned += a.Milli
-		ch.TopUp = a.Milli
+		ch.TopUp += a.Milli
 	default:
 		ch.Earned += a.Milli
 		if !ShareOf(img, s).Changes(img.RefilledAt, now) {

@@ -34,9 +34,9 @@ type Debit struct {
 	Stamps bool
 	// Bypass is the stamp that a refill gives an item which is bypassed; 0 keeps its stamp.
 	Bypass int64
-	// Begins are the sessions that the write begins, together with those to all other shards. It
-	// is nil if the write is decided by its item alone, which may then begin one only if it is the
-	// whole bucket.
+	// Begins are the sessions that the write begins, together with those to all other shards.
+	// It is nil if the write is decided by its item alone, which may then begin one only if
+	// it is the whole bucket.
 	Begins *Beginning
 }
 
@@ -193,8 +193,9 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	old, after := ShareOf(img, s), *s
 	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
 	if Renewed(img, s, now) {
-		old.Capacity = old.Renewed
-		after.Extra = nil
+		carried := carriedInto(img, s, now)
+		old.Capacity = old.Renewed + carried
+		after.SetExtra(store.Extra{Granted: store.Granted{TopUp: carried}})
 	}
 	after.Params = next
 	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
@@ -233,7 +234,13 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
-	if ch.Opened = d.opened(img, s, next.Renewal, ch.Debit, now); ch.Opened == s.Told().Opened {
+	begin(&ch, img, s, next.Renewal, now)
+	uses := ch.Debit
+	counted := uses > 0 && isCounted(amounts, s.Name)
+	if counted {
+		uses = 0 // it begins no session
+	}
+	if ch.Opened = d.opened(img, s, next.Renewal, uses, now); ch.Opened == s.Told().Opened {
 		delta -= s.Told().Consumed
 	}
 	if s.Tokens+delta > capacity {
@@ -248,7 +255,6 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	}
 	ch.Earned = delta
 	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
-	counted := ch.Debit > 0 && isCounted(amounts, s.Name)
 	switch {
 	case counted:
 		ch.Earned += ch.Debit

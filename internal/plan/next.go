@@ -117,8 +117,8 @@ func Next(s *Situation) Step {
 	return s.take(atStamp)
 }
 
-// mayRefuse reports whether an image may end terms that it cannot serve: it is fresh, or one shard of several, which cannot
-// begin a session, however old the image is.
+// mayRefuse reports whether an image may end terms that it cannot serve: it is fresh, or one
+// shard of several, which cannot begin a session, however old the image is.
 func (s *Situation) mayRefuse(img *store.Image) bool {
 	return s.Fresh || s.Begins == nil && NeedsBeginning(img, s.Amounts, s.Now)
 }

@@ -9,8 +9,8 @@ import (
 
 const sessionLength = 5 * 3_600_000
 
-// sessionShards are the shards of a bucket with a session of 40 tokens that began on each of them when opened says, or of
-// which a peer has told them.
+// sessionShards are the shards of a bucket with a session of 40 tokens that began on each of
+// them when opened says, or of which a peer has told them.
 func sessionShards(t *testing.T, opened []int64, told store.Told) (shards []*store.Image) {
 	t.Helper()
 	r, err := store.ParseRenewal("session 5h", "")
@@ -27,8 +27,8 @@ func sessionShards(t *testing.T, opened []int64, told store.Told) (shards []*sto
 	return shards
 }
 
-// A session begins on all shards or on none. A shard whose session has ended holds nothing until it has ended on the
-// others, and joins one of which a peer has told it.
+// A session begins on all shards or on none. A shard whose session has ended holds nothing
+// until it has ended on the others, and joins one of which a peer has told it.
 func TestShardsTogether(t *testing.T) {
 	t.Parallel()
 	const now = 10 * sessionLength
@@ -77,7 +77,8 @@ func TestShardsTogether(t *testing.T) {
 	}
 }
 
-// Shards are merged if they have one session, or none of them has any: a balance of another session would be there twice.
+// Shards are merged if they have one session, or none of them has any: a balance of another
+// session would be there twice.
 func TestShardsOfSeveralSessionsAreNotMerged(t *testing.T) {
 	t.Parallel()
 	const now = 10 * sessionLength

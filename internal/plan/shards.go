@@ -68,7 +68,7 @@ func CountOf(images []*store.Image) (count int) {
 // AreStamped reports whether images have properties that a new shard could not copy: a peer's or an
 // operator's. Such a set is left as it is.
 func AreStamped(images []*store.Image) bool {
-	return slices.ContainsFunc(images, func(img *store.Image) bool { return !IsDividable(img, img.RefilledAt) })
+	return slices.ContainsFunc(images, func(img *store.Image) bool { return !WasPlain(img, img.RefilledAt) })
 }
 
 // AreEven reports whether images agree about the number of shards.

@@ -87,7 +87,7 @@ func Share(p store.Params, shard, n int, at int64) bucket.Limit {
 	}
 	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
 	if p.Renewal != nil {
-		l.Renewed = p.Capacity
+		l.Renewed, l.Rollover, l.CarriesDebt = p.Capacity, p.Carries.Rollover, p.Carries.Debt
 	}
 	return l.Share(shard, n)
 }

@@ -25,7 +25,7 @@ func (d *Driver) Double(ctx context.Context, acct *memory.Account, b store.Bucke
 // its item has used four fifths of its hidden write limit, with what that limit had earned
 // until at. The last doubling has had its effect, and another one can gain something.
 func (d *Driver) ShouldDouble(acct *memory.Account, img *store.Image, at time.Time) bool {
-	return plan.IsDividable(img, d.Now()) && img.ShardCount < store.MaxShards && plan.IsPressed(img, at.UnixMilli()) &&
+	return plan.WasPlain(img, d.Now()) && img.ShardCount < store.MaxShards && plan.IsPressed(img, at.UnixMilli()) &&
 		acct.ShardCount() <= img.ShardCount && acct.MayDouble(d.Uptime(), memory.DoublingPause)
 }
 

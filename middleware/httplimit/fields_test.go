@@ -102,7 +102,8 @@ func TestAQuotasWindowIsItsPeriod(t *testing.T) {
 	}, limiter.Quota("requests", 2, renews))
 }
 
-// The window of a session is its length, and t and Retry-After end with it. A request that is refused begins none.
+// The window of a session is its length, and t and Retry-After end with it. A request that is
+// refused begins none.
 func TestASessionsWindowIsItsLength(t *testing.T) {
 	renews, err := limiter.ParseRenewal("session 5h", "")
 	if err != nil {

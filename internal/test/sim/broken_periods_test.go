@@ -13,7 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// TestSimWithQuotas plays a few seeds with quotas. In each of them, some are used on both sides of an edge.
+// TestSimWithQuotas plays a few seeds with quotas. In each of them, some are used on both sides
+// of an edge.
 func TestSimWithQuotas(t *testing.T) {
 	t.Parallel()
 	const seeds = 12

@@ -18,9 +18,9 @@
 // In some seeds callers are patient: they wait for tokens, several of a process at a time and
 // up to a bound, and extend and reduce open leases, sometimes while a lease is being ended.
 //
-// In some seeds, some limits are quotas. The run then begins shortly before the end of a period, mostly
-// around a change of the clocks in the quotas' zone, and so do its later rounds. An edit changes a quota's
-// amount or calendar, or makes it a rate.
+// In some seeds, some limits are quotas. The run then begins shortly before the end of a
+// period, mostly around a change of the clocks in the quotas' zone, and so do its later rounds.
+// An edit changes a quota's amount or calendar, or makes it a rate.
 //
 // In some seeds, some limits follow timetables, by which they have other parameters at other
 // times. Such a run, too, begins shortly before a change. In some seeds, with any of these,

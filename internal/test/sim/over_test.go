@@ -160,7 +160,9 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 				shift = farAhead.Milliseconds()
 			}
 			if !met[f.shard] {
-				met[f.shard], stamped = true, max(stamped, f.stamped)
+				if met[f.shard], stamped = true, max(stamped, f.stamped); f.stamped != 0 {
+					leaps++ // who takes at such a stamp cuts nothing that its client has earned since
+				}
 			}
 			grids = max(grids, int64(f.count))
 			if f.born {

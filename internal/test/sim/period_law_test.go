@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// renewed reports whether a limit is a quota that begins a period after an instant and up to another.
+// renewed reports whether a limit is a quota that begins a period after an instant and up to
+// another.
 func (l level) renewed(rf, now int64) bool {
 	return l.renews != nil && now > rf && l.renews.next(rf) <= now
 }
@@ -176,10 +177,10 @@ func (c *checker) wentBack(r *write, since time.Duration) bool {
 	})
 }
 
-// ofItsPeriod is promise P10 of quotas: what a call returns reaches a balance of the period in which the
-// call took it, or none. If the stamp was far ahead, and the call's own process moved it back with
-// the answer, the process takes the earlier period for that of the call. The item came back to that one
-// empty, and what reaches it was taken of what the fast clock has gained.
+// ofItsPeriod is promise P10 of quotas: what a call returns reaches a balance of the period in
+// which the call took it, or none. If the stamp was far ahead, and the call's own process moved
+// it back with the answer, the process takes the earlier period for that of the call. The item
+// came back to that one empty, and what reaches it was taken of what the fast clock has gained.
 func (c *checker) ofItsPeriod(k *call) {
 	writes := slices.Clone(c.byCall[k])
 	for _, s := range c.settled[k] {

@@ -71,12 +71,14 @@ func (c *checker) awaitsPiece(k *call, st limiter.Status) bool {
 // instant.
 func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
 	now := c.clientMS(k.client, at)
+	then := now         // a timetable may have less by the later of two readings
 	if k.client.keeps { // an answer that corrected the clock may have come before the decision
-		least, _ := k.client.readings.within(k.start, k.end)
-		now = c.trueMS(at + least)
+		least, most := k.client.readings.within(k.start, k.end)
+		now, then = c.trueMS(at+least), c.trueMS(at+most)
 	}
 	for name, tokens := range k.req.Consume {
-		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && !c.onlyCounts(k, key, name, at) && least(shards, now) < tokens*1000+c.reserved(k, key, name) {
+		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && !c.onlyCounts(k, key, name, at) &&
+			min(least(shards, now), least(shards, then)) < tokens*1000+c.reserved(k, key, name) {
 			return true
 		}
 	}
@@ -241,7 +243,7 @@ func (c *checker) comparedNothing(k *call) bool {
 // its client trusts.
 func (c *checker) changing(k *call, st limiter.Status) bool {
 	key := bucketKey{st.Entity, st.Resource}
-	return c.sharded[key] && c.differed(k, st) || c.variesOtherwise(k, key, st.Limit.Name)
+	return c.sharded[key] && c.differed(k, st) || c.variesOtherwise(k, key, st.Limit.Name) || c.comparedNothing(k)
 }
 
 // differed reports whether a shard had another capacity than is quoted. A bucket may grant a

@@ -35,8 +35,8 @@ var (
 
 const changes = 7 // the number of the day on which clocks change
 
-// edge is when day n of the fortnight begins: its civil time, less what clocks are ahead of UTC then.
-// A time that is left out counts as 03:00 of summer, and of two the first one counts.
+// edge is when day n of the fortnight begins: its civil time, less what clocks are ahead of UTC
+// then. A time that is left out counts as 03:00 of summer, and of two the first one counts.
 func (f *fortnight) edge(n int) time.Time {
 	civil := f.begins.AddDate(0, 0, n).Add(f.at)
 	isSummer := (n > changes) == f.toSummer

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// sharesSession checks that two libraries share sessions: one makes the bucket and begins the first one, and
-// one begins the next ones.
+// sharesSession checks that two libraries share sessions: one makes the bucket and begins the
+// first one, and one begins the next ones.
 func (b *both) sharesSession(maker, beginner string) {
 	b.Helper()
 	b.system(b.quota("rpd", 100, "session 5h", ""), limiter.PerMinute("rpm", 6000))
@@ -57,8 +57,8 @@ func (b *both) began(at time.Time) time.Time {
 	return began
 }
 
-// sharesSessionOfShards checks that two libraries share sessions of a bucket that one of them doubles: each session
-// admits its amount, whichever begins it.
+// sharesSessionOfShards checks that two libraries share sessions of a bucket that one of them
+// doubles: each session admits its amount, whichever begins it.
 func (b *both) sharesSessionOfShards(doubler, beginner string) {
 	b.Helper()
 	b.system(b.quota("rpd", 100, "session 5h", ""), limiter.PerMinute("rpm", 6000))
