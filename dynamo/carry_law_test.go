@@ -166,15 +166,16 @@ func (l *carryLedger) check(before, after []*store.Image, amounts []store.Amount
 		l.checkEdit(before[0], after[0], max(0, a.Milli), at)
 		return
 	}
+	if merges := len(before) > len(after); merges {
+		l.checkMerge(before, after)
+		return
+	}
 	had, has := heldOf(before, at), heldOf(after, at)
 	switch took := max(0, a.Milli); {
 	case has > had-took-min(0, a.Milli):
 		l.Fatalf("%d took %d, and left %d", had, a.Milli, has)
 	case len(before) == 1 && len(after) <= 2 && before[0].ShardCount <= after[0].ShardCount && a.Milli >= 0 && has < had-took && !trims(before[0], after[0]):
 		l.Fatalf("%d took %d, and lost some: %d", had, a.Milli, has)
-	}
-	if merges := len(before) > len(after); merges {
-		return // it may then carry what one of both could not
 	}
 	doubles := len(before) == 1 && len(after) == 2 && after[0].RefilledAt == before[0].RefilledAt && was.Granted().Shards == 0 && !l.behind
 	const rounding = 8
@@ -187,6 +188,17 @@ func (l *carryLedger) check(before, after []*store.Image, amounts []store.Amount
 			l.Fatalf("%d at %d became %d by a doubling", had, at, has)
 		case len(after) == 1 && a.Milli == 0 && has != had && !trims(before[0], after[0]):
 			l.Fatalf("%d at %d is %d after a write that took nothing", had, at, has)
+		}
+	}
+}
+
+// checkMerge checks that no shard has more than the two that it was, at its own stamp. From the end
+// of its period on it may: it carries what one of them could not.
+func (l *carryLedger) checkMerge(before, after []*store.Image) {
+	for _, img := range after {
+		parts := slices.DeleteFunc(slices.Clone(before), func(b *store.Image) bool { return b.Shard%len(after) != img.Shard })
+		if had, has := heldOf(parts, img.RefilledAt), heldOf([]*store.Image{img}, img.RefilledAt); has > had {
+			l.Fatalf("%d became %d by a merge", had, has)
 		}
 	}
 }
