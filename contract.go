@@ -14,8 +14,12 @@ type (
 	Bucket = store.Bucket
 	// A Limit is a token bucket's configuration.
 	Limit = store.Limit
+	// A SlotLimit says how many requests run at a time; [Slots] makes it.
+	SlotLimit = store.SlotLimit
 	// A Renewal says when a quota renews; [ParseRenewal] makes it.
 	Renewal = store.Renewal
+	// A Carry is what a quota takes from a period into the next one.
+	Carry = store.Carry
 	// A Schedule says when a limit has other parameters, and which; [ParseSchedule] makes it.
 	Schedule = store.Schedule
 	// An Entity is a consumer; it may have a parent and cascade to it.

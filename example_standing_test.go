@@ -66,7 +66,7 @@ func ExampleLimiter_Top() {
 	}
 	defer limits.Close()
 
-	top, err := limits.Top(ctx, "gpt-4", 3)
+	top, err := limits.Top(ctx, limiter.TopQuery{Resource: "gpt-4", Most: 3})
 	if err != nil {
 		panic(err)
 	}

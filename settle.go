@@ -44,6 +44,9 @@ func (l *Lease) Rollback(ctx context.Context) error { return l.settle(ctx, rollB
 // settle makes the written amounts the target, and closes the lease. The first of
 // several calls settles the lease, even if its context has ended.
 func (l *Lease) settle(ctx context.Context, how *ending) error {
+	if l.slots != nil {
+		l.slots.Release()
+	}
 	wasClosed, isEven := true, true
 	for i := range l.parts() {
 		was, isClosed := l.part(i).closeIfEven(how)

@@ -58,6 +58,9 @@ type EffectiveLimits struct {
 	Disabled      bool
 	DisabledBy    Level
 	DisabledUntil time.Time
+	// Bypassed says that an operator has lifted the limits instead: everything is admitted, and
+	// counted. DisabledBy and DisabledUntil then are of that.
+	Bypassed bool
 	// OnUnavailable is what an acquire does when the store cannot be reached, unless the
 	// request says otherwise: what the system level sets, or else [Block].
 	OnUnavailable OnUnavailable
@@ -96,20 +99,22 @@ func (l *Limiter) effective(entity, resource string, w *plan.Wanted) *EffectiveL
 		Entity: entity, Resource: resource, Level: levelOf(w), Limits: slices.Clone(w.Limits),
 		OnUnavailable: l.driver.Config.OnUnavailable(""),
 	}
-	e.Disabled, e.DisabledBy, e.DisabledUntil = disabledBy(w.Switches.At(l.driver.Now()))
+	is := w.Switches.At(l.driver.Now())
+	e.Disabled, e.Bypassed = is.Disabled, is.Bypassed
+	e.DisabledBy, e.DisabledUntil = disabledBy(is)
 	return e
 }
 
-// disabledBy tells users whether a bucket is disabled. An item that is disabled without a level
-// that says so has [LevelNone].
-func disabledBy(is store.Disabling) (disabled bool, by Level, until time.Time) {
-	if is.Disabled && is.Level < store.SwitchLevels {
+// disabledBy tells users what disables or bypasses a bucket, and until when. An item without a
+// level that says so has [LevelNone].
+func disabledBy(is store.Disabling) (by Level, until time.Time) {
+	if (is.Disabled || is.Bypassed) && is.Level < store.SwitchLevels {
 		by = LevelEntityResource + Level(is.Level) //nolint:gosec // there are few levels
 	}
 	if is.Until != 0 {
 		until = time.UnixMilli(is.Until)
 	}
-	return is.Disabled, by, until
+	return by, until
 }
 
 func checkNames(entity, resource string) error {
@@ -132,6 +137,9 @@ type Standing struct {
 	Disabled      bool
 	DisabledBy    Level
 	DisabledUntil time.Time
+	// Bypassed says that an operator has lifted the limits instead, by configuration or on the
+	// bucket: an acquire is admitted, and counted. DisabledBy and DisabledUntil then are of that.
+	Bypassed bool
 	// Shards is the number of items of the bucket, 0 if there is no bucket yet.
 	Shards int
 	Limits []Balance // by name
@@ -201,7 +209,9 @@ func (l *Limiter) standingOf(c *acquire.Claim) *Standing {
 		Entity: c.Entity, Resource: c.Resource, Level: levelOf(c.Terms.Target),
 		Shards: c.ShardCount(), Limits: balancesOf(c, c.Shards(l.driver.Uptime()), c.At),
 	}
-	s.Disabled, s.DisabledBy, s.DisabledUntil = disabledBy(c.Disabling())
+	is := c.Disabling()
+	s.Disabled, s.Bypassed = is.Disabled, is.Bypassed
+	s.DisabledBy, s.DisabledUntil = disabledBy(is)
 	return s
 }
 

@@ -30,6 +30,9 @@ type Status struct {
 	Requested int64
 	// Exceeded says that this limit refused the request.
 	Exceeded bool
+	// Bypassed says that an operator has lifted the limits of the bucket: it admits the request
+	// whatever is Available, and counts it.
+	Bypassed bool
 	// RetryAfter is the smallest wait after which this limit admits the request if
 	// nobody else consumes. It is 0 unless Exceeded, and [Never] if Requested is more
 	// than the capacity, at all times of a schedule.
@@ -87,6 +90,7 @@ type statusJSON struct {
 	Requested     int64    `json:"requested"`
 	Exceeded      bool     `json:"exceeded"`
 	Soft          bool     `json:"soft"`
+	Bypassed      bool     `json:"bypassed,omitempty"`
 	RetrySeconds  *float64 `json:"retry_after_seconds"`
 	RetryMillis   *int64   `json:"retry_after_ms"`
 	ResetsAt      *int64   `json:"resets_at_ms,omitempty"`
@@ -108,7 +112,7 @@ func jsonOf(s *Status) statusJSON {
 		ResetsAt: resets,
 		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Kind: kind,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
-		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, Soft: s.Limit.Soft,
+		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, Soft: s.Limit.Soft, Bypassed: s.Bypassed,
 		RetrySeconds: seconds, RetryMillis: millis,
 	}
 }
@@ -303,10 +307,11 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(plan.InForce(params, now), a.Limit),
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
-	st.Limit.Soft = parts[0].Soft
+	st.Limit.Soft, st.Bypassed = parts[0].Soft, parts[0].Bypassed
 	if r := params.Renewal; r != nil {
-		end := r.Next(now)
-		st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond
+		if end := r.End(parts[0].Opened, now); end > now { // a session that has ended begins with the next use
+			st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond
+		}
 	}
 	if !c.Granted && a.Milli > 0 {
 		for _, i := range unseen {
@@ -322,7 +327,7 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 // are whole.
 func limitOf(p store.Params, name string) Limit {
 	if p.Renewal != nil {
-		return Limit{Name: name, Capacity: max(1, p.Capacity/milli), Renews: p.Renewal}
+		return Limit{Name: name, Capacity: max(1, p.Capacity/milli), Renews: p.Renewal, Carries: Carry{Rollover: p.Carries.Rollover / milli, Debt: p.Carries.Debt}}
 	}
 	return Limit{
 		Name: name, Capacity: max(1, p.Capacity/milli), Amount: p.Amount / milli,

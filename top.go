@@ -19,11 +19,21 @@ import (
 // MaxTop is the largest number of balances that [Limiter.Top] returns.
 const MaxTop = 1000
 
-// Top returns the n balances of a resource that are nearest to their limits, the most
-// used first: those with the largest [Balance.Used]. The resource "" means all of the
-// namespace. Top looks at every bucket of the resource, at all shards of each, and at each
-// of its limits on its own. So an entity with two limits may occur twice. n is 1 to
-// [MaxTop].
+// A TopQuery asks for the most used limits.
+type TopQuery struct {
+	// Resource is the resource; "" means all of the namespace.
+	Resource string
+	// Most is how many balances to return, 1 to [MaxTop].
+	Most int
+	// WithoutParent leaves out entities that have a parent, so that the capacity of whole
+	// projects shows. It goes by what buckets have copied of the entity's record.
+	WithoutParent bool
+}
+
+// Top returns the balances of a resource that are nearest to their limits, the most
+// used first: those with the largest [Balance.Used]. Top looks at every bucket of the
+// resource, at all shards of each, and at each of its limits on its own. So an entity with
+// two limits may occur twice.
 //
 // Balances are those at the time when their bucket was read, with the parameters that the
 // bucket has. A change of configuration shows once an acquire has met it. A bucket that
@@ -35,20 +45,20 @@ const MaxTop = 1000
 // when the limiter is closed, with [ErrClosed]. It writes nothing.
 //
 // The store must be a [BucketLister], as dynamo.Store is.
-func (l *Limiter) Top(ctx context.Context, resource string, n int) ([]Balance, error) {
+func (l *Limiter) Top(ctx context.Context, q TopQuery) ([]Balance, error) {
 	op := "find the most used limits"
 	p := l.driver.Process
 	switch {
-	case n < 1 || n > MaxTop:
-		return nil, &ValidationError{Field: "n", Value: strconv.Itoa(n), Reason: fmt.Sprintf("give 1 to %d", MaxTop)}
+	case q.Most < 1 || q.Most > MaxTop:
+		return nil, &ValidationError{Field: "most", Value: strconv.Itoa(q.Most), Reason: fmt.Sprintf("give 1 to %d", MaxTop)}
 	case p.Lister == nil:
 		return nil, &ValidationError{Field: "store", Value: fmt.Sprintf("%T", p.Store), Reason: "it cannot list buckets: use a store.BucketLister, dynamo.Store for instance"}
 	}
-	if resource != "" {
-		if err := store.CheckResource(resource); err != nil {
+	if q.Resource != "" {
+		if err := store.CheckResource(q.Resource); err != nil {
 			return nil, err
 		}
-		op += " of " + resource
+		op += " of " + q.Resource
 	}
 	if !p.Begin() {
 		return nil, fmt.Errorf("%s: %w", op, ErrClosed)
@@ -56,10 +66,10 @@ func (l *Limiter) Top(ctx context.Context, resource string, n int) ([]Balance, e
 	defer p.End()
 	ctx, stop := untilClosing(ctx, p)
 	defer stop()
-	top := ranking{n: n}
-	for shards, err := range p.Lister.ResourceBuckets(ctx, resource) {
+	top := ranking{n: q.Most}
+	for shards, err := range p.Lister.ResourceBuckets(ctx, q.Resource) {
 		if err == nil {
-			err = l.rank(ctx, &top, shards)
+			err = l.rank(ctx, &top, shards, q.WithoutParent)
 		}
 		switch {
 		case err == nil:
@@ -92,7 +102,7 @@ func untilClosing(ctx context.Context, p *process.Process) (_ context.Context, s
 
 // rank adds the balances of a bucket to a ranking. The index that led to the shards may lag
 // behind a change of their number; then rank reads the bucket itself.
-func (l *Limiter) rank(ctx context.Context, top *ranking, shards []*store.Image) error {
+func (l *Limiter) rank(ctx context.Context, top *ranking, shards []*store.Image, withoutParent bool) error {
 	if len(shards) == 0 {
 		return nil
 	}
@@ -102,6 +112,9 @@ func (l *Limiter) rank(ctx context.Context, top *ranking, shards []*store.Image)
 		if shards, err = l.driver.Store.Buckets(ctx, b.Entity, b.Resource, plan.CountOf(shards)); err != nil {
 			return err
 		}
+	}
+	if withoutParent && slices.ContainsFunc(shards, func(img *store.Image) bool { return img.Parent != "" }) {
+		return nil
 	}
 	c := &acquire.Claim{Bucket: b}
 	names := map[string]bool{}

@@ -98,7 +98,7 @@ func (s *Store) setConfig(ctx context.Context, k store.ConfigKey, c *store.Confi
 	if err := store.ValidateLimits(c.Limits); err != nil {
 		return err
 	}
-	if err := s.allowSoft(ctx, c.Limits); err != nil {
+	if err := s.allow(ctx, c.Limits); err != nil {
 		return err
 	}
 	warn := func() {}

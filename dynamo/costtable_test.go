@@ -229,7 +229,7 @@ var costs = []cost{
 			})))
 		}
 		c.start()
-		c.must(errOf(c.limiter.Top(c.Context(), "gpt-4", 10)))
+		c.must(errOf(c.limiter.Top(c.Context(), limiter.TopQuery{Resource: "gpt-4", Most: 10})))
 	}},
 	{"available, before the first acquire", price{2, 3, 4, 0}, &price{2, 3, 0.5, 0}, func(c *till) {
 		c.start()

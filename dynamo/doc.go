@@ -12,7 +12,8 @@
 //	Take     ADD tk, tc, wcu             if wcu and tk suffice, or instead of tk the stamp of a soft limit
 //	                                     has not passed; no tk has overflowed; cp, ra, rp, vu, shard_count
 //	                                     are as seen, where the caller knows them; rf is not before an
-//	                                     instant, if given; not expired (ttl), lapsed (vu) or disabled
+//	                                     instant, if given; not expired (ttl), lapsed (vu) or disabled.
+//	                                     Under bypass: ADD tc, wcu, if bypass is after now
 //	Refill   SET rf, cp, ra, rp, ttl,    if rf, vu, shard_count and disabled are as seen, and tk
 //	         rsched, sched, soft,        lies within bounds that lose no accrual. Loose: rf is not after
 //	         shard_count, cascade,       the new one, instead of as seen. Full bucket: rf is old enough
@@ -39,8 +40,9 @@
 //	usage:        REMOVE do              if dh and do are as the stream showed them
 //	Forget
 //	SetSwitch    SET disabled,           if there is an item
-//	             disabled_until; or
-//	             REMOVE both
+//	             disabled_until, or
+//	             bypass; REMOVE the
+//	             others
 //	SetParent,   SET cascade, parent_id, if there is an item, and its pinc is another one, or its pgen is
 //	SetCascade   pgen, pinc; or REMOVE   not higher
 //	DeleteEntity                         deletes it
@@ -55,7 +57,7 @@
 //	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction
 //	SetAudit-     audit_retention_days   if it is as seen
 //	Retention
-//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, disabled_until, cascade,
+//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, disabled_until, cascade, slots,
 //	SetSystem     keeps the rest         audit_retention_days) are as seen; for a new item, if there is
 //	                                     still none. An unchanged item is not written. Limits of an
 //	                                     entity: then a Refill of every shard of its buckets
@@ -65,6 +67,7 @@
 //	DeleteLevels  levels                 SET on_unavailable, always
 //	SetSwitch     disabled,              if the operator's settings are as seen; for a new item, if there
 //	              disabled_until         is still none. Then marks the level's buckets
+//	SetSlots      slots                  the same
 //	SetCascade    cascade                the same; then stamps the level's buckets
 //	DeleteEntity  deletes it             if it exists
 //
@@ -98,6 +101,12 @@
 //	Delete        deletes the name, SET  if the name still leads to the id seen (one transaction)
 //	              status, deleted_at
 //
+//	slots (BUCKET#…#0 #SLOTS#…)
+//	Hold          SET or REMOVE an       if the entry is as seen, the dead ones are there, and used leaves
+//	              entry, ttl; REMOVE     room for what is taken
+//	              dead ones; ADD used
+//	DeleteEntity                         deletes it
+//
 //	record of an operation (BUCKET#…#0 #OP#…; for SetSwitch ENTITY#… and RESOURCE#… #OP#…)
 //	ResetBucket,  everything             if there is none, or one of an earlier entity
 //	TopUpBucket,
@@ -125,6 +134,7 @@
 //	SetCascade,
 //	a soft limit
 //
-// Attributes of a bucket item that no line names (bypass, quota windows) belong to peers.
-// They are never written, except that removing a limit removes all its attributes.
+// Refills set soft and bypass, too, under the conditions of ADR 050 and ADR 052. Attributes of
+// a bucket item that no line names (quota windows) belong to peers. They are never written,
+// except that removing a limit removes all its attributes.
 package dynamo

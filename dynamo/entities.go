@@ -148,6 +148,31 @@ func (s *Store) Entity(ctx context.Context, id string) (*store.Entity, error) {
 	return schema.DecodeEntity(it)
 }
 
+// EntityRecords reads the records of entities, with consistent reads. An entity without one
+// is missing in the answer.
+func (s *Store) EntityRecords(ctx context.Context, ids []string) (map[string]*store.Entity, error) {
+	keys := make([]schema.Key, len(ids))
+	for i, id := range ids {
+		if err := store.CheckEntity(id); err != nil {
+			return nil, err
+		}
+		keys[i] = schema.MetaKey(s.ns, id)
+	}
+	items, err := s.conn.BatchGet(ctx, "read entities", keys, true)
+	if err != nil {
+		return nil, err
+	}
+	records := make(map[string]*store.Entity, len(items))
+	for _, it := range items {
+		e, err := schema.DecodeEntity(it)
+		if err != nil {
+			return nil, err
+		}
+		records[e.ID] = e
+	}
+	return records, nil
+}
+
 // Children reads the records of an entity's children, by ID. It reads them from an
 // index that lags behind: a child just created may be missing.
 func (s *Store) Children(ctx context.Context, parent string) ([]*store.Entity, error) {
@@ -194,7 +219,7 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 	if err != nil {
 		return 0, err
 	}
-	buckets, err := s.queryKeys(ctx, op, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, id), schema.BucketIndexPrefix))
+	buckets, err := s.queryKeys(ctx, op, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, id), "")) // and slots
 	if err != nil {
 		return 0, err
 	}

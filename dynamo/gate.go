@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -22,7 +21,10 @@ var (
 	gateTopUps  = gate{"top-ups of quotas", "0.17.0", "take away what a quota was topped up by"}
 	gateCascade = gate{"cascade policies", "0.16.0", "give shards that it makes the entity's own setting"}
 	gateMoves   = gate{"moves to another parent", "0.17.0", "take the former parent for the present one"}
+	gateBypass  = gate{"bypasses", "0.17.0", "not stamp the shards that it makes"}
 	gateSoft    = gate{"soft limits", "0.17.0", "not stamp the shards that it makes"}
+	gateCarry   = gate{"rollover of quotas", "0.17.0", "take away what a quota has rolled over"}
+	gateSession = gate{"sessions", "0.15.0", "write buckets without knowing their sessions"}
 )
 
 // A VersionError says that a feature cannot be used, because something else that writes to the
@@ -77,10 +79,25 @@ func (s *Store) require(ctx context.Context, g gate) error {
 	return nil
 }
 
-// allowSoft requires what a soft limit does for limits that are set at a level, if one is soft.
-func (s *Store) allowSoft(ctx context.Context, limits []store.Limit) error {
-	if !slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Soft }) {
-		return nil
+// allow requires what limits that are set at a level have: a soft one, a session, or rollover,
+// which items have as a top-up. A debt needs nothing that versions of the package do not know.
+func (s *Store) allow(ctx context.Context, limits []store.Limit) error {
+	for i := range limits {
+		if limits[i].Soft {
+			if err := s.require(ctx, gateSoft); err != nil {
+				return err
+			}
+		}
+		if limits[i].Carries.Rollover != 0 {
+			if err := s.require(ctx, gateCarry); err != nil {
+				return err
+			}
+		}
+		if schema.SessionSeconds(limits[i].Renews) != 0 {
+			if err := s.require(ctx, gateSession); err != nil {
+				return err
+			}
+		}
 	}
-	return s.require(ctx, gateSoft)
+	return nil
 }

@@ -52,7 +52,7 @@ func (s *Store) SetLevels(ctx context.Context, levels []Level) []error {
 				if err := l.check(); err != nil {
 					return err
 				}
-				return s.allowSoft(ctx, l.Limits)
+				return s.allow(ctx, l.Limits)
 			},
 			write: func(old item) levelWrite { return s.levelSetting(l, old) },
 		}

@@ -31,7 +31,7 @@ const maxSegments = 12
 type ManifestRecord struct {
 	Name string
 	// Levels are the levels that the manifest owns, with a digest of what it last set
-	// them to; "" if that is not known.
+	// them to; "" if that is not known. An entity without a resource is the entity's record.
 	Levels map[store.ConfigKey]string
 	// Applied is when the manifest was last applied completely, to the second, and Hash
 	// which content it had then.

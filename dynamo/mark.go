@@ -193,9 +193,9 @@ type marked struct {
 }
 
 // A trait is what the items of a bucket have from elsewhere.
-type trait[T comparable] struct {
+type trait[T any] struct {
 	read func(context.Context, store.Bucket) (T, error) // what they are to have, consistently
-	of   func(*store.Image) T
+	has  func(*store.Image, T) bool
 	mark func(context.Context, string, store.Bucket, T) error // an item
 }
 
@@ -203,7 +203,7 @@ type trait[T comparable] struct {
 // have. It ends with a read of that, and then of the shards, which finds nothing to change. So
 // shards that are made meanwhile of others, which were not marked yet, are found. A shard that is
 // made of a marked one has its mark.
-func follow[T comparable](ctx context.Context, s *Store, b store.Bucket, t trait[T]) (m marked) {
+func follow[T any](ctx context.Context, s *Store, b store.Bucket, t trait[T]) (m marked) {
 	op := fmt.Sprintf("mark the bucket of %s for %s", b.Entity, b.Resource)
 	shards := b.Shard + 1
 	for range markPasses {
@@ -218,7 +218,7 @@ func follow[T comparable](ctx context.Context, s *Store, b store.Bucket, t trait
 			return m
 		}
 		m.exists, shards = m.exists || len(images) > 0, max(shards, len(images))
-		differ := slices.DeleteFunc(images, func(img *store.Image) bool { return t.of(img) == is })
+		differ := slices.DeleteFunc(images, func(img *store.Image) bool { return t.has(img, is) })
 		if len(differ) == 0 {
 			return m
 		}
@@ -245,10 +245,22 @@ func (s *Store) levelsOf(ctx context.Context, b store.Bucket, entity string) (*s
 func (s *Store) followSwitches(ctx context.Context, b store.Bucket) marked {
 	return follow(ctx, s, b, trait[store.Disabling]{
 		read: s.disabling, mark: s.mark,
-		of: func(img *store.Image) store.Disabling {
-			return store.Disabling{Disabled: img.Disabled, Until: img.DisabledUntil}
+		has: func(img *store.Image, is store.Disabling) bool {
+			return isMarked(img, is, s.conn.Clock.Now().UnixMilli())
 		},
 	})
+}
+
+// isMarked reports whether an item is at an instant as its switches say. The stamp of a bypass
+// has not passed, and passes no later than the bypass ends.
+func isMarked(img *store.Image, is store.Disabling, now int64) bool {
+	switch {
+	case img.Disabled != is.Disabled || img.Bypassed != is.Bypassed:
+		return false
+	case is.Bypassed:
+		return img.IsBypassed(now) && (is.Until == 0 || img.MarkedUntil <= is.Until)
+	}
+	return img.MarkedUntil == is.Until
 }
 
 // disabling reads the switches that hold for a bucket.
@@ -263,30 +275,32 @@ func (s *Store) disabling(ctx context.Context, b store.Bucket) (is store.Disabli
 			of[i] = c.Disabled
 		}
 	}
-	is = of.At(s.conn.Clock.Now().UnixMilli())
-	is.Level = 0 // an item does not say it
-	return is, nil
+	return of.At(s.conn.Clock.Now().UnixMilli()), nil
 }
 
-// mark disables or enables an item, whatever it holds:
+// mark disables, bypasses or enables an item, whatever it holds:
 //
-//	SET     disabled; disabled_until, or REMOVE it
-//	REMOVE  disabled, disabled_until
+//	SET     disabled; disabled_until, or REMOVE it; REMOVE bypass
+//	SET     bypass; REMOVE disabled, disabled_until
+//	REMOVE  disabled, disabled_until, bypass
 //	if      there is an item
 //
-// A mark moves no stamp: every write to the item is conditional on the mark.
+// A mark does not move rf: every write to the item is conditional on the mark, or need not know it.
 func (s *Store) mark(ctx context.Context, op string, b store.Bucket, is store.Disabling) error {
 	in := &dynamodb.UpdateItemInput{
 		Key: s.bucketKey(b), ConditionExpression: aws.String("attribute_exists(PK)"),
-		UpdateExpression: aws.String("REMOVE disabled, disabled_until"),
+		UpdateExpression: aws.String("REMOVE disabled, disabled_until, bypass"),
 	}
 	switch {
 	case is.Disabled && is.Until != 0:
-		in.UpdateExpression = aws.String("SET disabled = :true, disabled_until = :until")
+		in.UpdateExpression = aws.String("SET disabled = :true, disabled_until = :until REMOVE bypass")
 		in.ExpressionAttributeValues = item{":true": schema.Bool(true), ":until": schema.N(is.Until)}
 	case is.Disabled:
-		in.UpdateExpression = aws.String("SET disabled = :true REMOVE disabled_until")
+		in.UpdateExpression = aws.String("SET disabled = :true REMOVE disabled_until, bypass")
 		in.ExpressionAttributeValues = item{":true": schema.Bool(true)}
+	case is.Bypassed:
+		in.UpdateExpression = aws.String("SET bypass = :until REMOVE disabled, disabled_until")
+		in.ExpressionAttributeValues = item{":until": schema.N(is.BypassStamp(s.conn.Clock.Now().UnixMilli()))}
 	}
 	return s.sendMark(ctx, op, in)
 }

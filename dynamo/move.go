@@ -18,17 +18,19 @@ import (
 // A Move gives an entity another parent.
 type Move struct {
 	Parent string // "" is none
-	// Reason is as that of a [Cause].
-	Reason string
+	// Cascade says whether the entity's record cascades from now on. [store.Inherit] leaves it
+	// as it is.
+	Cascade store.Policy
+	Cause
 }
 
 // mostAncestors is how many ancestors a new parent may have, as for the peer.
 const mostAncestors = 32
 
 // SetParent gives an entity another parent, or none, with its audit event, and makes the
-// entity's buckets follow before it returns. Whether the entity cascades is not changed: see
-// [Store.SetCascade]. Moving to the parent that the entity has writes no event, but searches
-// the buckets again.
+// entity's buckets follow before it returns. It also changes whether the record cascades, if
+// asked to. Where a level has a cascade policy, that decides: see [Store.SetCascade]. A move
+// that changes nothing writes no event, but searches the buckets again.
 //
 // Tokens taken stay taken from the old parent, and are returned to it. The next write of any
 // client to a bucket of the entity meets the new parent, so a client takes from the old one at
@@ -45,6 +47,10 @@ const mostAncestors = 32
 // (ADR 049). progress, if not nil, is called after each bucket, by one goroutine at a time. If
 // SetParent fails half-way, the error is a [store.IncompleteError], and repeating the call
 // completes it.
+//
+// With a key, the entity is moved once: a call with the same key leaves it where it is by then,
+// and makes the buckets follow. If it gives another parent or cascade, it is another change, and a
+// [*KeyUsedError]. The record of the key is kept as that of [Store.ResetBucket].
 func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress func(Switched)) (Switched, error) {
 	if err := to.Check(entity); err != nil {
 		return Switched{}, err
@@ -54,12 +60,13 @@ func (s *Store) SetParent(ctx context.Context, entity string, to Move, progress 
 		return Switched{}, err
 	}
 	all := store.ConfigKey{Entity: entity, Resource: store.DefaultResource}
-	err := s.move(ctx, op, entity, to)
+	set := onceOf(s.ns, all, to.Cause, schema.OperationSetParent, schema.Operation{To: to.word()})
+	done, err := s.move(ctx, op, entity, to, &set)
 	s.changed(all) // a limiter on this store has read the old parent with the configuration
 	if err != nil {
 		return Switched{}, err
 	}
-	return s.markAll(ctx, all, true, s.followOwner, Switched{}, progress)
+	return s.markAll(ctx, all, true, s.followOwner, Switched{Repeated: done != nil}, progress)
 }
 
 // Check reports why an entity cannot be moved, as far as that is known without asking.
@@ -72,7 +79,29 @@ func (to Move) Check(entity string) error {
 			return err
 		}
 	}
-	return checkReason(to.Reason)
+	if to.Cascade > store.No {
+		return &store.ValidationError{Field: "cascade", Value: strconv.Itoa(int(to.Cascade)), Reason: "give Yes, No, or Inherit to leave it as it is"}
+	}
+	return to.Cause.Check()
+}
+
+// word is the move in the record of a key. No ID has a "#".
+func (to Move) word() string {
+	return to.Parent + map[store.Policy]string{store.Yes: "#on", store.No: "#off"}[to.Cascade]
+}
+
+// apply changes an entity's record, and reports whether that is a change.
+func (to Move) apply(e *store.Entity) bool {
+	was := *e
+	e.Parent = to.Parent
+	if to.Cascade != store.Inherit {
+		e.Cascade = to.Cascade == store.Yes
+	}
+	if e.Parent == was.Parent && e.Cascade == was.Cascade {
+		return false
+	}
+	e.Generation++ // also where the parent stays: no stamp of before may follow
+	return true
 }
 
 // checkParent reports why a name cannot be that of an entity's parent.
@@ -88,47 +117,70 @@ func checkParent(entity, parent string) error {
 
 // move changes an entity's record, in one transaction with the event:
 //
-//	UPDATE  the record                  if it is as read: SET parent_id, pgen + 1; SET or REMOVE
-//	                                    the keys of the index
+//	UPDATE  the record                  if it is as read: SET parent_id, cascade, pgen + 1; SET or
+//	                                    REMOVE the keys of the index
 //	check   the parent, and each of     it is as read: parent_id, cascade, or that there is none
-//	        its ancestors
+//	        its ancestors               none of these if it stays, and no longer cascades
+//	PUT     the record of the key       if there is none
 //
 // Two moves that would make a circle together exclude each other: each changes a record that the
 // other one checks. A cascade over two levels is left to one race: the children are read before
 // the transaction, and a child that begins to cascade to the entity in between changes nothing of
 // its record.
-func (s *Store) move(ctx context.Context, op, entity string, to Move) error {
+func (s *Store) move(ctx context.Context, op, entity string, to Move, set *once) (*schema.Operation, error) {
 	for range conn.AdminAttempts {
+		record, done, err := s.recordOnce(ctx, op, set)
+		if done != nil || err != nil {
+			return done, err
+		}
 		it, err := s.conn.GetItem(ctx, op, schema.MetaKey(s.ns, entity))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if it == nil {
-			return &store.NotFoundError{Kind: "entity", Name: entity, Hint: "only an entity that was created has a parent"}
+			return nil, &store.NotFoundError{Kind: "entity", Name: entity, Hint: "only an entity that was created has a parent"}
 		}
-		e, err := schema.DecodeEntity(it)
-		if err != nil || e.Parent == to.Parent {
-			return err
-		}
-		from := e.Parent
-		e.Parent, e.Generation = to.Parent, e.Generation+1
-		checks, err := s.line(ctx, op, e)
+		writes, err := s.moveWrites(ctx, op, it, to)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		event, err := s.auditPut(ctx, &schema.AuditEvent{
-			Action: audit.EntityParentChanged, Entity: entity, Details: schema.MoveDetails(from, e.Parent, e.Generation, to.Reason),
-		})
-		if err != nil {
-			return err
+		if record != nil {
+			writes = append(writes, types.TransactWriteItem{Put: record})
 		}
-		writes := append([]types.TransactWriteItem{{Update: s.parentUpdate(e, it)}, event}, checks...)
+		if len(writes) == 0 {
+			return nil, nil //nolint:nilnil // nothing is to be done, and nothing was done before
+		}
 		err = s.conn.Transact(ctx, op, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 		if _, lost := conn.ConditionFailed(err); !lost {
-			return err
+			return nil, err
 		}
 	}
-	return fmt.Errorf("%s: others move it or its parent: %w: try again", op, store.ErrConflict)
+	return nil, fmt.Errorf("%s: others move it or its parent: %w: try again", op, store.ErrConflict)
+}
+
+// moveWrites changes the record of an entity as it was read; nothing if it is as the move says.
+func (s *Store) moveWrites(ctx context.Context, op string, record item, to Move) ([]types.TransactWriteItem, error) {
+	e, err := schema.DecodeEntity(record)
+	if err != nil {
+		return nil, err
+	}
+	from := *e
+	if !to.apply(e) {
+		return nil, nil
+	}
+	var checks []types.TransactWriteItem
+	if e.Parent != from.Parent || e.Cascade {
+		if checks, err = s.line(ctx, op, e); err != nil {
+			return nil, err
+		}
+	}
+	event, err := s.auditPut(ctx, &schema.AuditEvent{
+		Action: audit.EntityParentChanged, Entity: e.ID, Details: schema.MoveDetails(&from, e, to.Reason, to.Key),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append([]types.TransactWriteItem{{Update: s.parentUpdate(e, record)}, event}, checks...), nil
 }
 
 // parentUpdate gives the record of an entity its parent, if it is still the one seen.
@@ -137,7 +189,7 @@ func (s *Store) parentUpdate(e *store.Entity, seen item) *types.Update {
 	if values == nil {
 		values = item{}
 	}
-	update := assign(schema.EncodeEntity(s.ns, e), []string{schema.ParentID, schema.PGen, schema.GSI1PK, schema.GSI1SK}, names, values)
+	update := assign(schema.EncodeEntity(s.ns, e), []string{schema.ParentID, schema.Cascade, schema.PGen, schema.GSI1PK, schema.GSI1SK}, names, values)
 	return &types.Update{
 		TableName: s.conn.Table, Key: schema.MetaKey(s.ns, e.ID).Item(), UpdateExpression: &update,
 		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,

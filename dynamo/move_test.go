@@ -111,7 +111,7 @@ func TestAMoveChangesTheRecord(t *testing.T) {
 			if want.Parent != to {
 				want.Parent, want.Generation = to, want.Generation+1
 			}
-			_, err := w.SetParent(w.Context(), "user", dynamo.Move{Parent: to, Reason: "to " + to}, nil)
+			_, err := w.SetParent(w.Context(), "user", dynamo.Move{Parent: to, Cause: dynamo.Cause{Reason: "to " + to}}, nil)
 			w.must(err)
 			got, err := w.Entity(w.Context(), "user")
 			w.must(err)
@@ -184,7 +184,7 @@ func TestBadMovesAreRefused(t *testing.T) {
 			{"a bad parent", "user", "b#", "", "entity"},
 			{"a long reason", "user", "b", strings.Repeat("é", 257), "reason"},
 		} {
-			_, err := w.SetParent(w.Context(), tt.entity, dynamo.Move{Parent: tt.parent, Reason: tt.reason}, nil)
+			_, err := w.SetParent(w.Context(), tt.entity, dynamo.Move{Parent: tt.parent, Cause: dynamo.Cause{Reason: tt.reason}}, nil)
 			var invalid *store.ValidationError
 			if !errors.As(err, &invalid) || invalid.Field != tt.field {
 				t.Errorf("%s: got %v", tt.name, err)
@@ -344,7 +344,7 @@ func TestBadCascadePoliciesAreRefused(t *testing.T) {
 		}{
 			"level":  {store.ConfigKey{}, dynamo.Cascade{Policy: store.Yes}},
 			"policy": {theEntity, dynamo.Cascade{Policy: 7}},
-			"reason": {theEntity, dynamo.Cascade{Policy: store.Yes, Reason: "a\nb"}},
+			"reason": {theEntity, dynamo.Cascade{Policy: store.Yes, Cause: dynamo.Cause{Reason: "a\nb"}}},
 			"entity": {store.ConfigKey{Entity: "a#b", Resource: "gpt-4"}, dynamo.Cascade{Policy: store.Yes}},
 		} {
 			sent := len(w.api.Ops())

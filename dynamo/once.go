@@ -26,7 +26,31 @@ type once struct {
 	kind             string
 	entity, resource string // of the bucket or the level
 	at               schema.Key
-	incarnation      string // of the entity, once doneBefore has read it
+	incarnation      string           // of the entity, once doneBefore has read it
+	does             schema.Operation // what its record says that it did, of a level
+}
+
+// onceOf is a change of a level.
+func onceOf(ns string, k store.ConfigKey, c Cause, kind string, does schema.Operation) once {
+	return once{cause: c, kind: kind, entity: k.Entity, resource: k.Resource, at: schema.LevelOperationKey(ns, k, c.Key), does: does}
+}
+
+// isSame reports whether an earlier change of a level, of the same kind, was the same. Of two ends
+// the first one holds.
+func (o *once) isSame(done *schema.Operation) bool {
+	return done.To == o.does.To && (done.Until == 0) == (o.does.Until == 0)
+}
+
+// recordOnce is the write of the record of a change of a level; nil if it has no key, or was done
+// before.
+func (s *Store) recordOnce(ctx context.Context, op string, o *once) (put *types.Put, done *schema.Operation, err error) {
+	if o.cause.Key == "" {
+		return nil, nil, nil
+	}
+	if done, err = s.doneBefore(ctx, op, o, o.isSame); done != nil || err != nil {
+		return nil, done, err
+	}
+	return s.recordPut(o, &o.does), nil, nil
 }
 
 // verb is a kind of change, for people.
@@ -97,7 +121,7 @@ var ErrKeyUsed = errors.New("idempotency key used for another change")
 type KeyUsedError struct {
 	Key              string
 	Entity, Resource string
-	Operation        string           // "reset", "top-up", "disable", "enable" or "clear"
+	Operation        string           // "reset", "top-up", "disable", "enable", "bypass", "clear", "set-parent" or "set-cascade"
 	Amounts          map[string]int64 // whole tokens that limits got
 	Until            time.Time        // until then the key is kept, at least
 }
@@ -109,9 +133,14 @@ func (e *KeyUsedError) Error() string {
 		amounts = append(amounts, fmt.Sprintf("%s by %+d", name, e.Amounts[name]))
 	}
 	what := fmt.Sprintf("for a %s of %s of %s, which changed %s", e.Operation, e.Resource, e.Entity, cmp.Or(strings.Join(amounts, ", "), "nothing"))
+	level := store.ConfigKey{Entity: e.Entity, Resource: e.Resource}.String()
 	switch e.Operation {
-	case schema.OperationDisable, schema.OperationEnable, schema.OperationClear:
-		what = "to " + e.Operation + " " + store.ConfigKey{Entity: e.Entity, Resource: e.Resource}.String()
+	case schema.OperationDisable, schema.OperationEnable, schema.OperationBypass, schema.OperationClear:
+		what = "to " + e.Operation + " " + level
+	case verb(schema.OperationSetParent, "-"):
+		what = "to move " + e.Entity
+	case verb(schema.OperationSetCascade, "-"):
+		what = "to set the cascade policy of " + level
 	}
 	return fmt.Sprintf("the idempotency key %q was used %s: nothing is changed now: give another key for another change", e.Key, what)
 }

@@ -16,8 +16,12 @@ type Cascade struct {
 	// whatever the levels after this one and the entity's record say. [store.Inherit] removes
 	// the policy. An entity without a parent never cascades.
 	Policy store.Policy
-	// Reason is as that of a [Cause].
-	Reason string
+	Cause
+}
+
+// word is the policy in the record of a key.
+func (to Cascade) word() string {
+	return map[store.Policy]string{store.Yes: "on", store.No: "off", store.Inherit: "clear"}[to.Policy]
 }
 
 // SetCascade sets or removes the cascade policy of an entity's level or a resource's, with its
@@ -28,12 +32,13 @@ type Cascade struct {
 // A cascade is one level, whatever a policy says: nothing is taken from the parent's parent.
 //
 // It reaches buckets and clients as [Store.SetParent] does. Tokens taken stay where they were
-// taken, and are returned there.
+// taken, and are returned there. With a key, the policy is set once, as [Store.SetSwitch] sets a
+// switch. The key must not be used for another policy.
 func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, progress func(Switched)) (Switched, error) {
-	if err := checkPolicy(k, to.Policy, "cascade policy"); err != nil {
+	if err := checkPolicy(k, to.Policy, store.No, "cascade policy"); err != nil {
 		return Switched{}, err
 	}
-	if err := checkReason(to.Reason); err != nil {
+	if err := to.Check(); err != nil {
 		return Switched{}, err
 	}
 	const op = "set the cascade policy"
@@ -42,21 +47,20 @@ func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, p
 	}
 	p := policy{
 		sets: store.Config{Cascade: to.Policy}, attrs: []string{schema.Cascade},
-		details: schema.CascadeDetails(to.Policy, to.Reason),
+		details: schema.CascadeDetails(to.Policy, to.Reason, to.Key),
 	}
-	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
-		return s.sendLevels(ctx, op, s.levelPolicy(k, p, old))
-	})
+	set := onceOf(s.ns, k, to.Cause, schema.OperationSetCascade, schema.Operation{To: to.word()})
+	done, err := s.setPolicy(ctx, op, k, p, &set)
 	if err != nil {
 		return Switched{}, err
 	}
-	return s.markAll(ctx, k, true, s.followOwner, Switched{}, progress)
+	return s.markAll(ctx, k, true, s.followOwner, Switched{Repeated: done != nil}, progress)
 }
 
 // followOwner makes a bucket follow its entity's record, and the cascade policies that hold
 // for it.
 func (s *Store) followOwner(ctx context.Context, b store.Bucket) marked {
-	return follow(ctx, s, b, trait[store.Owner]{read: s.owner, of: (*store.Image).Owner, mark: s.stampOwner})
+	return follow(ctx, s, b, trait[store.Owner]{read: s.owner, has: func(img *store.Image, is store.Owner) bool { return img.Owner() == is }, mark: s.stampOwner})
 }
 
 // owner reads what a bucket is to copy of its entity's record.

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"context"
 	"maps"
 	"reflect"
 	"slices"
@@ -20,18 +21,36 @@ type policy struct {
 	details schema.Item  // of the event
 }
 
-// checkPolicy reports why a level cannot have a policy of a kind.
-func checkPolicy(k store.ConfigKey, p store.Policy, kind string) error {
+// checkPolicy reports why a level cannot have a policy of a kind, whose values end with last.
+func checkPolicy(k store.ConfigKey, p, last store.Policy, kind string) error {
 	if err := checkLevel(k); err != nil {
 		return err
 	}
 	switch {
 	case k == store.ConfigKey{}:
 		return &store.ValidationError{Field: "level", Value: k.String(), Reason: "give an entity or a resource: the system has no " + kind}
-	case p > store.No:
-		return &store.ValidationError{Field: "policy", Value: strconv.Itoa(int(p)), Reason: "give store.Yes, store.No or store.Inherit"}
+	case p > last:
+		reason := "give store.Yes, store.No or store.Inherit"
+		if last == store.Bypass {
+			reason = "give store.Yes, store.No, store.Bypass or store.Inherit"
+		}
+		return &store.ValidationError{Field: "policy", Value: strconv.Itoa(int(p)), Reason: reason}
 	}
 	return nil
+}
+
+// setPolicy changes a policy of a level, once for the key of the change if it has one. done is what
+// an earlier call with the key did; nil if there was none.
+func (s *Store) setPolicy(ctx context.Context, op string, k store.ConfigKey, p policy, set *once) (done *schema.Operation, err error) {
+	err = s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) (err error) {
+		w := s.levelPolicy(k, p, old)
+		// A transaction that found the record of the key is repeated, and ends here.
+		if w.record, done, err = s.recordOnce(ctx, op, set); done != nil || err != nil {
+			return err
+		}
+		return s.sendLevels(ctx, op, w)
+	})
+	return done, err
 }
 
 // levelPolicy is the change of a level's policy. It leaves all else of the level alone, also

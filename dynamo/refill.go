@@ -16,14 +16,16 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; vu; cp, ra, rp, rsched, sched of changed limits; sched_tz; new limits whole;
+//	SET    rf; ttl; vu; cp, ra, rp, rsched, rsa, sched of changed limits; sched_tz; new limits whole;
+//	       ws and wa of sessions that begin or have ended;
 //	       the owner; shard_count; gc of quotas that get another share, and their tu if an
-//	       operator tops them up; soft of soft limits
-//	REMOVE disabled, disabled_until; vu, ttl, removed limits whole; soft of limits that become
-//	       hard; tu of quotas that get another share; rsched, sched, gc, tu of limits that follow
-//	       no such calendar any more
+//	       operator tops them up; soft of soft limits; bypass
+//	REMOVE disabled, disabled_until; bypass; vu, ttl, removed limits whole; soft of limits that
+//	       become hard; tu of quotas that get another share; rsched, sched, gc, tu, rsa, ws, wa
+//	       of limits that follow no such calendar any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
+//	       bypass as seen, if the refill changes or keeps it;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity; soft limits are soft
 //
@@ -32,7 +34,7 @@ import (
 // requires the owner, too, which the shard born copies.
 //
 // A loose refill requires of rf only that it is not after the new one. It also requires
-// that every limit has the parameters seen.
+// that every limit has the parameters and the session seen.
 //
 // The balances of a bucket that is full anyway are set, not added to, without the rf
 // lock:
@@ -127,6 +129,7 @@ func describeRefill(w *expression.Write, r *store.Refill) {
 		case r.Loose:
 			p := newParameters(l, &c.Params)
 			p.require(w, l)
+			requireSession(w, l, r.Seen, c)
 		case repairs && c.Kind != store.AddLimit:
 			seen, _ := r.Seen.Limit(c.Limit)
 			p := seenParameters(l, &seen.Params)
@@ -156,16 +159,17 @@ func describeItem(w *expression.Write, r *store.Refill) {
 	case r.Enables:
 		w.Remove(expression.Disabled)
 		w.Remove(expression.DisabledUntil)
-		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
-	case r.Seen.Disabled && r.Seen.DisabledUntil != 0:
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.MarkedUntil)))
+	case r.Seen.Disabled && r.Seen.MarkedUntil != 0:
 		w.Require(expression.Disabled.Exists())
-		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.DisabledUntil)))
+		w.Require(expression.DisabledUntil.Equals(w.Number(":ends", r.Seen.MarkedUntil)))
 	case r.Seen.Disabled:
 		w.Require(expression.Disabled.Exists())
 		w.Require(expression.DisabledUntil.Absent())
 	default:
 		w.Require(expression.Disabled.Absent())
 	}
+	describeBypass(w, r)
 	requireValidity(w, r.Seen)
 	switch {
 	case r.Validity.Until != 0:
@@ -182,6 +186,27 @@ func describeItem(w *expression.Write, r *store.Refill) {
 		w.Set(expression.TTL, w.Number(":ttl", r.Expiry.At))
 	case r.Expiry.Change:
 		w.Remove(expression.TTL)
+	}
+}
+
+// describeBypass states what a refill makes of the item's bypass, if that is still as seen.
+func describeBypass(w *expression.Write, r *store.Refill) {
+	seen := r.Seen
+	switch {
+	case !r.Bypass.Change:
+		return
+	case !seen.Bypassed:
+		w.Require(expression.Bypass.Absent())
+	case seen.MarkedUntil < 0: // it is no instant
+		w.Require(expression.Bypass.Exists())
+	default:
+		w.Require(expression.Bypass.Equals(w.Number(":bypassed", seen.MarkedUntil)))
+	}
+	switch {
+	case r.Bypass.Until > 0 && (!seen.Bypassed || r.Bypass.Until != seen.MarkedUntil):
+		w.Set(expression.Bypass, w.Number(":bypass", r.Bypass.Until))
+	case r.Bypass.Until == 0 && seen.Bypassed:
+		w.Remove(expression.Bypass)
 	}
 }
 
@@ -237,6 +262,7 @@ func requireOwner(w *expression.Write, seen *store.Image) {
 // operators.
 func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change, terse bool) {
 	describeGrant(w, l, r, c)
+	describeSession(w, l, r.Seen, c)
 	describeSoft(w, l, r, c)
 	switch {
 	case r.FullSince != 0:
@@ -293,6 +319,48 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 	}
 }
 
+// describeSession begins or ends the session of a limit, or makes the limit one.
+//
+// The stamp is the lock: every write that begins a session is a refill, and moves it (ADR 051).
+func describeSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+	was, _ := seen.Limit(c.Limit)
+	next := was.Renewal
+	switch c.Kind {
+	case store.KeepParams:
+	case store.RemoveLimit:
+		return
+	case store.SetParams, store.AddLimit:
+		next = c.Params.Renewal
+		switch seconds := schema.SessionSeconds(next); {
+		case seconds != 0 && seconds != schema.SessionSeconds(was.Renewal):
+			w.Set(l.Session(), l.Number('e', seconds))
+		case seconds == 0 && schema.SessionSeconds(was.Renewal) != 0:
+			w.Remove(l.Session())
+			w.Remove(l.SessionOpened())
+			w.Remove(l.SessionApplied())
+		}
+	}
+	if c.Opened != 0 && schema.SessionSeconds(next) != 0 {
+		at := l.Number('o', c.Opened)
+		w.Set(l.SessionOpened(), at)
+		w.Set(l.SessionApplied(), at)
+	}
+}
+
+// requireSession requires of a quota that is refilled loosely the session seen, or that it is
+// none. Of a rate, the parameters say that: those of a quota earn nothing.
+func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+	switch seconds := schema.SessionSeconds(c.Params.Renewal); {
+	case c.Params.Renewal == nil:
+	case seconds == 0:
+		w.Require(l.Session().Absent())
+	default:
+		was, _ := seen.Limit(c.Limit)
+		w.Require(l.Session().Equals(l.Number('e', seconds)))
+		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
+	}
+}
+
 // describeSoft stamps a soft limit, if it still is one, or makes a limit hard. A repair follows
 // what levels say, whatever the limit was. A loose refill of too many soft limits takes nothing of
 // them, and cannot require them.
@@ -304,7 +372,9 @@ func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *s
 		if !isRepair(r) && (!r.Loose || countSoft(r) <= store.MaxSoftTake) {
 			w.Require(l.Soft().Exists())
 		}
-		w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+		if c.SoftUntil != was.SoftUntil() { // one that is kept may be later by now
+			w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+		}
 	case c.Kind != store.KeepParams && was.IsSoft():
 		w.Remove(l.Soft())
 	}
@@ -338,11 +408,15 @@ func setCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *
 	isNew := c.Kind == store.AddLimit
 	if next := c.Params.Renewal; isNew || next != was.Renewal {
 		code, _ := schema.EncodeRenewal(next)
-		setCode(w, l.Renewal(), l, 'z', code, seen.RenewsByDefault, was.Renewal != nil)
+		before, _ := schema.EncodeRenewal(was.Renewal)
+		setCode(w, l.Renewal(), l, 'z', code, seen.RenewsByDefault, before != "")
 	}
 	if next := c.Params.Varies; isNew || next != was.Varies {
 		code, _ := schema.EncodeSchedule(next)
-		setCode(w, l.Schedule(), l, 'y', code, seen.VariesByDefault, was.Varies != nil)
+		setCode(w, l.Schedule(), l, 'v', code, seen.VariesByDefault, was.Varies != nil)
+	}
+	if next := c.Params.Carries; isNew || next != was.Carries {
+		setCode(w, l.Carry(), l, 'c', schema.EncodeCarried(&c.Params), false, was.Carries != store.Carry{})
 	}
 }
 

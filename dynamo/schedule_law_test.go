@@ -89,7 +89,7 @@ func (v *rota) make() {
 		p := v.wanted.Limits[i].Params()
 		c.Limits = append(c.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: v.wanted.Limits[i].Name, Params: p}, Tokens: plan.InForce(p, c.Now).Capacity})
 	}
-	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(n *store.NewLimit) store.Params { return n.Params })
+	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(n *store.NewLimit) (store.Params, int64) { return n.Params, n.Opened })
 	if _, err := v.store.Create(v.Context(), c); err != nil {
 		v.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (v *rota) wrote(amounts []store.Amount, loses bool) bool {
 			continue
 		}
 		at[i] = max(v.now, img.RefilledAt)
-		next := store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) store.Params { return s.Params })
+		next := store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) (store.Params, int64) { return s.Params, s.Opened() })
 		if img.HasValidUntil != (next != 0) || img.ValidUntil > next || next != 0 && img.ValidUntil <= img.RefilledAt {
 			v.Fatalf("an item of %d is valid until %d, and changes at %d", img.RefilledAt, img.ValidUntil, next)
 		}
@@ -186,7 +186,7 @@ func (v *rota) refill() bool {
 
 func (v *rota) repair() bool {
 	img := v.any()
-	if !v.wanted.Differs(img) {
+	if !v.wanted.Differs(img, v.now) {
 		return false
 	}
 	d := &plan.Debit{Bucket: img.Bucket, Pressing: true, Repair: &v.wanted}

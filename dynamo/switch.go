@@ -12,8 +12,9 @@ import (
 // tokens may be acquired.
 type Switch struct {
 	// Policy disables the level's buckets with [store.Yes], and enables them with
-	// [store.No], whatever the levels after this one say. [store.Inherit] removes the
-	// switch, so that the next level decides.
+	// [store.No], whatever the levels after this one say. [store.Bypass] has them admit
+	// everything, and only count it. [store.Inherit] removes the switch, so that the next level
+	// decides.
 	Policy store.Policy
 	// Until is when the switch ends by itself; the zero time is never. It counts in whole
 	// milliseconds. A switch that is removed has none.
@@ -23,7 +24,7 @@ type Switch struct {
 
 // check reports why a switch cannot be set at a level.
 func (sw *Switch) check(k store.ConfigKey, now time.Time) error {
-	if err := checkPolicy(k, sw.Policy, "switch"); err != nil {
+	if err := checkPolicy(k, sw.Policy, store.Bypass, "switch"); err != nil {
 		return err
 	}
 	invalid := func(field, value, reason string) error {
@@ -47,12 +48,13 @@ func (sw *Switch) stored() store.Switch {
 	return store.Switch{Policy: sw.Policy, Until: sw.Until.UnixMilli()}
 }
 
-// Switched counts the buckets that a change of a switch has reached.
+// Switched counts the buckets that a change of a switch, a cascade policy or a parent has
+// reached.
 type Switched struct {
 	Reached int // buckets that follow the change
 	Changed int // of those, how many were different before
-	// Repeated says that an earlier call with the same key set the switch, and that this call
-	// changed no level.
+	// Repeated says that an earlier call with the same key made the change, and that this call
+	// only made the buckets follow.
 	Repeated bool
 	// Until is when the switch of the earlier call ends, if this call is Repeated.
 	Until time.Time
@@ -68,7 +70,11 @@ type Switched struct {
 // [limiter.Options.ConfigTTL]; that is also how soon a limiter that refuses from memory
 // notices that a bucket was enabled.
 //
-// SetSwitch finds the buckets twice (ADR 045). After it has disabled, it waits a second
+// A bypassed bucket admits everything, and moves no balance (ADR 052). Its clients notice with the
+// next write as well. Tables with an aggregator of the Python package need its version 0.17.0, and
+// clients before that are refused: the error is a [*VersionError].
+//
+// SetSwitch finds the buckets twice (ADR 045). After it has disabled or bypassed, it waits a second
 // before the second time. progress, if not nil, is called after each bucket, by one goroutine
 // at a time. If SetSwitch fails half-way, the error is a [store.IncompleteError], and
 // repeating the call completes it.
@@ -82,20 +88,14 @@ func (s *Store) SetSwitch(ctx context.Context, k store.ConfigKey, to Switch, pro
 	if err := to.check(k, s.conn.Clock.Now()); err != nil {
 		return Switched{}, err
 	}
+	if to.Policy == store.Bypass {
+		if err := s.require(ctx, gateBypass); err != nil {
+			return Switched{}, err
+		}
+	}
 	const op = "set the switch"
 	set := to.once(s.ns, k)
-	var done *schema.Operation
-	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) (err error) {
-		w := s.levelPolicy(k, to.policy(), old)
-		if to.Key != "" {
-			// A transaction that found the record of the key is repeated, and ends here.
-			if done, err = s.doneBefore(ctx, op, &set, to.isSame); done != nil || err != nil {
-				return err
-			}
-			w.record = s.recordPut(&set, &schema.Operation{Until: to.stored().Until})
-		}
-		return s.sendLevels(ctx, op, w)
-	})
+	done, err := s.setPolicy(ctx, op, k, to.policy(), &set)
 	if err != nil {
 		return Switched{}, err
 	}
@@ -103,17 +103,14 @@ func (s *Store) SetSwitch(ctx context.Context, k store.ConfigKey, to Switch, pro
 	if done != nil && done.Until != 0 {
 		reached.Until = time.UnixMilli(done.Until)
 	}
-	return s.markAll(ctx, k, to.Policy == store.Yes, s.followSwitches, reached, progress)
+	return s.markAll(ctx, k, to.Policy == store.Yes || to.Policy == store.Bypass, s.followSwitches, reached, progress)
 }
 
 // once is the change as one that happens once for its key.
 func (sw *Switch) once(ns string, k store.ConfigKey) once {
-	kind := map[store.Policy]string{store.Yes: schema.OperationDisable, store.No: schema.OperationEnable, store.Inherit: schema.OperationClear}[sw.Policy]
-	return once{cause: sw.Cause, kind: kind, entity: k.Entity, resource: k.Resource, at: schema.SwitchOperationKey(ns, k, sw.Key)}
+	kind := map[store.Policy]string{store.Yes: schema.OperationDisable, store.No: schema.OperationEnable, store.Bypass: schema.OperationBypass, store.Inherit: schema.OperationClear}[sw.Policy]
+	return onceOf(ns, k, sw.Cause, kind, schema.Operation{Until: sw.stored().Until})
 }
-
-// isSame reports whether a call of the same kind asked for the same.
-func (sw *Switch) isSame(done *schema.Operation) bool { return sw.Until.IsZero() == (done.Until == 0) }
 
 // policy is the switch as a level has it.
 func (sw *Switch) policy() policy {

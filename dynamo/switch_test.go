@@ -41,8 +41,8 @@ func (w *township) marks(entity, resource string) string {
 	var shards []string
 	for _, img := range images {
 		switch {
-		case img.Disabled && img.DisabledUntil != 0:
-			shards = append(shards, "off until "+fmt.Sprint(time.Until(time.UnixMilli(img.DisabledUntil)).Round(time.Minute)))
+		case img.Disabled && img.MarkedUntil != 0:
+			shards = append(shards, "off until "+fmt.Sprint(time.Until(time.UnixMilli(img.MarkedUntil)).Round(time.Minute)))
 		case img.Disabled:
 			shards = append(shards, "off")
 		default:

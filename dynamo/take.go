@@ -20,6 +20,12 @@ import (
 //	       amount 0 exist;
 //	       rf is not before Since, if given, or is Stamp; wcu holds a token; not expired,
 //	       not disabled; vu is as seen, or, on an item with a peer's features, not lapsed
+//
+// Of a bypassed bucket it only counts:
+//
+//	ADD    tc +a of every limit with an amount, wcu; dn
+//	if     bypass is after now; the limits exist; shard_count as above; wcu holds a token; not
+//	       expired, not disabled
 func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	if w := sentBefore(ctx); w != nil {
 		return w.exchange(ctx)
@@ -44,10 +50,15 @@ func describeTake(w *expression.Write, t *store.Take) {
 	cost := debitWrite(w)
 	w.Require(expression.TTL.AbsentOrAbove(w.Number(":s", t.Now/1000)))
 	w.Require(expression.Disabled.Absent())
-	requireValid(w, t)
 	if t.ShardCount != 0 {
 		requireShardCount(w, t.ShardCount)
 	}
+	if len(t.Debits) > 0 && t.Debits[0].Until == store.NoBalance {
+		w.Require(expression.WriteTokens.AtLeast(cost))
+		describeCount(w, t)
+		return
+	}
+	requireValid(w, t)
 	if asks.asTheyAre {
 		if t.Since != 0 {
 			w.RequireFirst(expression.RF.AtLeast(w.Number(":since", t.Since)))
@@ -87,6 +98,21 @@ func describeTake(w *expression.Write, t *store.Take) {
 		w.Require(expression.WriteTokens.Exists())
 		w.Require(expression.WriteTokens.Absent())
 	}
+}
+
+// describeCount states what a take of a bypassed bucket counts.
+func describeCount(w *expression.Write, t *store.Take) {
+	w.Require(expression.Bypass.AtLeast(w.Number(":bypass", t.Now+1)))
+	for i := range t.Debits {
+		d := &t.Debits[i]
+		l := w.Limit(i, d.Limit)
+		w.Require(l.Tokens().Exists())
+		w.Require(l.Capacity().Exists())
+		if d.Milli != 0 {
+			w.Add(l.Consumed(), l.Number('a', d.Milli))
+		}
+	}
+	countAcquire(w, t.Debits)
 }
 
 // cover requires that a balance is sufficient and has not overflowed. amount is what is debited.

@@ -28,11 +28,13 @@ type Image struct {
 	// RenewsByDefault and VariesByDefault say that limits of the item renew, or follow a schedule,
 	// which do not say so themselves. Only a peer writes that.
 	RenewsByDefault, VariesByDefault bool
-	// Disabled is an operator's switch: no tokens may be acquired. DisabledUntil is when
-	// it ends, 0 if never. The item keeps both until a write removes them: see
-	// [Refill.Enables].
-	Disabled      bool
-	DisabledUntil int64
+	// Disabled and Bypassed are what an operator's switch has made of the item, one of them at
+	// most. Disabled: no tokens may be acquired until MarkedUntil, 0 for ever. Bypassed:
+	// MarkedUntil is a stamp (ADR 052). Until then amounts are counted, whatever the balances,
+	// which they do not move. A stamp that is no instant reads as -1, which has passed. The item
+	// keeps both until a write removes them: see [Refill.Enables] and [Refill.Bypass].
+	Disabled, Bypassed bool
+	MarkedUntil        int64
 	// Hour is the hour that is open in the item's diary, in hours since the Unix epoch; 0 if
 	// the item has no diary. Diary is what the next [Turn] has to keep, nil if nothing.
 	Diary *Diary
@@ -88,6 +90,7 @@ type LimitState struct {
 	// has a meaning. It is exact, by wrap-around, within 64 bits.
 	Consumed int64
 	// Extra is what few limits have besides; nil, as on nearly every item, if there is nothing.
+	// A session always has it.
 	Extra *Extra
 	Params
 }
@@ -96,6 +99,10 @@ type LimitState struct {
 // immutable.
 type Extra struct {
 	Granted
+	// Opened is when the session began that the balance is of (ADR 051); [NoSession] if none is
+	// under way, and 0 if the limit is no session.
+	Opened int64
+	Told   Told
 	// SoftUntil is the stamp of a soft limit (ADR 050): until that instant clients debit the limit
 	// at any balance. Then the next write renews it, if the limit is still to be soft. A stamp
 	// that is no instant reads as -1, which has passed. 0 is of a hard limit.
@@ -112,12 +119,40 @@ type Granted struct {
 	TopUp int64
 }
 
+// Told is a session that a peer began on another shard, and told this one of: the next write
+// that renews the balance joins it. The zero Told is none.
+type Told struct {
+	Opened int64
+	// Consumed is what the shard has consumed since, in millitokens.
+	Consumed int64
+}
+
 // Granted is what the shard was granted of a quota until its period ends.
 func (s *LimitState) Granted() Granted {
 	if s.Extra == nil {
 		return Granted{}
 	}
 	return s.Extra.Granted
+}
+
+// NoSession is when the session of a limit began that has none under way: the first one, or the one
+// that ended. It is so long ago that no session which began then has not ended.
+const NoSession int64 = 1
+
+// Opened is when the session began that the balance is of, see [Extra].
+func (s *LimitState) Opened() int64 {
+	if s.Extra == nil {
+		return 0
+	}
+	return s.Extra.Opened
+}
+
+// Told is the session that the shard is to join, see [Extra].
+func (s *LimitState) Told() Told {
+	if s.Extra == nil {
+		return Told{}
+	}
+	return s.Extra.Told
 }
 
 // SoftUntil is the stamp of a soft limit, see [Extra].

@@ -37,9 +37,10 @@ const Milli = 1000
 // A Limit is a token bucket's configuration: the bucket holds at most Capacity tokens
 // and earns Amount of them, evenly, every Period. A bucket starts full.
 //
-// A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar begins,
-// and earns nothing until the next one. One that Varies is as its schedule says at some times,
-// and as it says itself at all others. A Soft one refuses nobody.
+// A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar
+// begins, or with the first use after a session has ended, and earns nothing until the next
+// one. One that Varies is as its schedule says at some times, and as it says itself at all
+// others. A Soft one refuses nobody.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
 // cover the usual cases. Their capacity equals the rate unless Burst sets it.
@@ -55,18 +56,35 @@ type Limit struct {
 	// Period is a whole number of seconds, at least one.
 	Period time.Duration
 	// Renews, if not nil, makes the limit a quota. Amount and Period are then 0.
-	Renews *Renewal // ADR 044
+	Renews *Renewal // ADR 044; a session: ADR 051
 	// Varies, if not nil, says when the limit has other parameters, and which. A quota has none.
 	Varies *Schedule // ADR 048
 	// Soft makes the limit count, and never refuse: its balance may fall below zero.
 	Soft bool // ADR 050
+	// Carries says what a quota of a calendar takes from a period into the next one; by default
+	// nothing.
+	Carries Carry // ADR 053
 }
+
+// A Carry is what a quota takes from a period into the next one. The zero Carry is nothing.
+type Carry struct {
+	// Rollover is the most of what is left that is added to the next period's amount; 0 is
+	// nothing. It is in tokens in a [Limit], and in millitokens in [Params].
+	Rollover int64
+	// Debt says that a debt is taken from the next period's amount, and not forgiven.
+	Debt bool
+}
+
+// MaxRollover is how many amounts of a period a quota may carry at most into the next one.
+const MaxRollover = 1000
 
 // String says in words what the limit allows, like "rpm: 100 every 1m0s" or
 // "rpd: 1000 each day in Europe/Berlin".
 func (l Limit) String() string {
 	text := fmt.Sprintf("%s: %d every %v", l.Name, l.Amount, l.Period)
 	switch {
+	case l.Renews != nil && l.Renews.Session() != 0:
+		text = fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Renews)
 	case l.Renews != nil:
 		text = fmt.Sprintf("%s: %d each %s in %s", l.Name, l.Capacity, l.Renews, l.Renews.Zone())
 	case l.Capacity != l.Amount:
@@ -78,7 +96,41 @@ func (l Limit) String() string {
 	if l.Soft {
 		text += ", soft"
 	}
+	return text + l.Carries.words()
+}
+
+// words says what is carried, after a comma.
+func (c Carry) words() (text string) {
+	if c.Rollover != 0 {
+		text = fmt.Sprintf(", at most %d rolled over", c.Rollover)
+	}
+	if c.Debt {
+		text += ", debt carried"
+	}
 	return text
+}
+
+// validateCarry reports what a limit cannot carry.
+func (l Limit) validateCarry(field func(name string) string) error {
+	most := min(MaxTokens, MaxRollover*min(l.Capacity, MaxTokens))
+	switch c := l.Carries; {
+	case c == (Carry{}):
+		return nil
+	case l.Renews == nil:
+		return &ValidationError{
+			Field: field("carries"), Value: c.words()[2:], Reason: "a rate has no periods: give neither rollover nor carried debt, or give a quota",
+		}
+	case l.Renews.Session() != 0:
+		return &ValidationError{
+			Field: field("carries"), Value: c.words()[2:], Reason: "a session begins full: give neither rollover nor carried debt, or give a calendar",
+		}
+	case c.Rollover < 0 || c.Rollover > most:
+		return &ValidationError{
+			Field: field("rollover"), Value: strconv.FormatInt(c.Rollover, 10),
+			Reason: fmt.Sprintf("give a whole number of tokens from 1 to %d, or none", most),
+		}
+	}
+	return nil
 }
 
 // Validate reports the first field that is out of bounds, as a
@@ -99,14 +151,12 @@ func (l Limit) Validate() error {
 			Field: field("refill amount"), Value: fmt.Sprintf("%d every %v", l.Amount, l.Period),
 			Reason: "a quota renews as a whole: give no refill",
 		}
-	case l.Renews != nil && l.Renews.Session() != 0:
-		return &ValidationError{
-			Field: field("renewal"), Value: l.Renews.String(), Reason: "this version has no session quotas: give days, weeks, months or a pattern",
-		}
 	case l.Renews != nil && l.Varies != nil:
 		return &ValidationError{
 			Field: field("schedule"), Value: l.Varies.String(), Reason: "a quota has one amount for its whole period: give it no schedule, or give a rate",
 		}
+	case l.Carries != (Carry{}):
+		return l.validateCarry(field)
 	case l.Renews != nil:
 		return nil
 	case l.Amount < 1 || l.Amount > MaxTokens:
@@ -153,9 +203,11 @@ func ValidateLimits(limits []Limit) error {
 	return nil
 }
 
-// ParseRenewal reads when a quota renews: "day", "week from monday", "month", "month from last
-// day", "day at 06:00" or five fields of cron, for instance; several are separated by ";". zone is
-// a name of the IANA time zone database; "" is UTC. The error is a [*ValidationError].
+// ParseRenewal reads when a quota renews: "day", "week from monday", "month", "month from
+// last day", "day at 06:00" or five fields of cron, for instance; several are separated by
+// ";". zone is a name of the IANA time zone database; "" is UTC. "session 5h" is five hours
+// from the first use after the last session ended; it has no zone, and zone must be "". The
+// error is a [*ValidationError].
 func ParseRenewal(text, zone string) (*Renewal, error) {
 	r, err := calendar.Parse(text, zone)
 	return r, invalidCalendar("renewal", err)
@@ -199,6 +251,8 @@ type Params struct {
 	Renewal  *Renewal // of a quota, whose Amount is 0
 	// Varies says when the other parameters are not those above, and what they are.
 	Varies *Schedule
+	// Carries is what a quota takes into the next period.
+	Carries Carry
 }
 
 // Zone is the time zone of the calendar that a limit follows, "" if it follows none.
@@ -233,7 +287,8 @@ func NewSchedule(entries []ScheduleEntry, zone string) (*Schedule, error) {
 // Params are the limit's parameters as a bucket item stores them.
 func (l Limit) Params() Params {
 	if l.Renews != nil {
-		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews}
+		carries := Carry{l.Carries.Rollover * Milli, l.Carries.Debt}
+		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews, Carries: carries}
 	}
 	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds(), Varies: l.Varies}
 }
@@ -245,12 +300,15 @@ const quotaPeriod = time.Second
 // quota's period ends or a schedule changes; 0 if none follows a calendar. Until then an
 // item's parameters are valid. So a take meets a balance of the period in which it comes: its
 // condition is ValidUntil.
-func ValidUntil[L any](at int64, limits []L, params func(*L) Params) (until int64) {
+//
+// A session that has ended stays so until a use opens the next one. Its end is then in the
+// past, so that no take is admitted. opened is when a session began.
+func ValidUntil[L any](at int64, limits []L, params func(*L) (_ Params, opened int64)) (until int64) {
 	for i := range limits {
 		var next int64
-		switch p := params(&limits[i]); {
+		switch p, opened := params(&limits[i]); {
 		case p.Renewal != nil:
-			next = p.Renewal.Next(at)
+			next = p.Renewal.End(opened, at)
 		case p.Varies != nil:
 			next = p.Varies.Piece(at).End
 		}

@@ -135,13 +135,21 @@ type Amount struct {
 	Milli int64 // millitokens
 	// Until is, for a credit of a quota, the end of the period in which the amount was
 	// debited. The credit does not reach the balance of another period. 0 is of no quota.
+	// [NoBalance] is of no balance: the amount is only counted as consumed.
 	Until int64
 }
+
+// NoBalance is, as the end of a period, that an amount moves no balance: the bucket is bypassed,
+// or was when the amount was debited (ADR 052).
+const NoBalance = -1
 
 // A Take debits every amount, and one token of the hidden write limit. It requires that
 // the bucket exists and is not expired, lapsed or disabled. The bucket must hold all
 // amounts, and no balance may be above its debit's AtMost. An amount of 0 only requires
 // that the limit exists.
+//
+// If debits are of [NoBalance], the item must be bypassed until later than Now. Nothing is
+// then required of balances, of parameters, or of ValidUntil.
 type Take struct {
 	Bucket
 	Now    int64
@@ -190,7 +198,7 @@ type NamedParams struct {
 }
 
 // A Refill accrues, debits and repairs a bucket in one write. It requires that the
-// stamp, ValidUntil, the number of shards, Disabled and DisabledUntil are still those of Seen. A
+// stamp, ValidUntil, the number of shards, Disabled and its end are still those of Seen. A
 // refill repairs if it changes, adds or removes a limit, or restamps the owner. It then
 // also requires every limit's parameters and the owner of the image, because peers
 // change those without moving the stamp. A refill also debits the hidden write limit,
@@ -227,8 +235,9 @@ type Refill struct {
 	KeepsOwner bool
 	Turn       *Turn // as in [Take]
 	// Enables removes Disabled from the item. It requires that the item still has the
-	// DisabledUntil seen, which has passed.
+	// MarkedUntil seen, which has passed.
 	Enables bool
+	Bypass  Stamp
 }
 
 // A Change is what a [Refill] does to one limit. The balance changes by Earned less
@@ -252,9 +261,13 @@ type Change struct {
 	// Resets counts a reset of a quota by an operator.
 	TopUp  int64
 	Resets bool
-	// SoftUntil, if not 0, is the stamp of a soft limit, see [Extra]. If the write keeps the
-	// parameters, 0 leaves the stamp alone. Otherwise the item must have one, unless the refill
-	// repairs. If it sets or adds parameters, 0 makes the limit hard.
+	// Opened, if not 0, is when a session begins, or [NoSession] if the session has ended and
+	// the write does not use the next one. 0 leaves it.
+	Opened int64
+	// SoftUntil, if not 0, is the stamp of a soft limit, see [Extra]. That of Seen leaves the
+	// stamp as the item has it, which may be a later one. If the write keeps the parameters, so
+	// does 0. Otherwise the item must have one, unless the refill repairs. If it sets or adds
+	// parameters, 0 makes the limit hard.
 	SoftUntil int64
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
@@ -286,6 +299,13 @@ type Validity struct {
 	Until  int64 // in milliseconds since the Unix epoch; 0 is never
 }
 
+// A Stamp is what a [Refill] makes of whether an item is bypassed. The zero Stamp leaves it alone.
+type Stamp struct {
+	// Change requires that the item is as seen: bypassed until the same instant, or not at all.
+	Change bool
+	Until  int64 // the stamp that the item gets or keeps; 0 is that it is not bypassed
+}
+
 // A Create makes a bucket item, if there is none.
 type Create struct {
 	Bucket
@@ -298,9 +318,9 @@ type Create struct {
 	Owner      Owner
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
 	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
-	// Disabled and DisabledUntil are as in [Image]. A shard has those of its sibling.
-	Disabled      bool
-	DisabledUntil int64
+	// Disabled, Bypassed and MarkedUntil are as in [Image]. A shard has those of its sibling.
+	Disabled, Bypassed bool
+	MarkedUntil        int64
 }
 
 // Stamp is the stamp of the item.
@@ -311,7 +331,9 @@ type NewLimit struct {
 	NamedParams
 	Tokens    int64 // opening balance less what the creation debits
 	Consumed  int64
+	Opened    int64 // as in [Extra]
 	SoftUntil int64 // the stamp of a soft limit; 0 is hard
+	TopUp     int64 // as in [Granted]
 }
 
 // A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the
@@ -367,9 +389,9 @@ type Refusal struct {
 // An Adjust moves balances of an existing bucket, if each limit's balance lies within
 // the bounds of its delta. A debit also requires that the limit still has the
 // parameters seen, unless the item is foreign. A credit also requires that the limit
-// still has the capacity seen and, on a foreign item, that the item still has the
-// ValidUntil seen, if it had one. The item must still have the shard count seen, unless
-// it is foreign and the Adjust only debits.
+// still has the capacity seen, and what it was topped up by, if anything. On a foreign
+// item, it requires that the item still has the ValidUntil seen, if it had one. The item
+// must still have the shard count seen, unless it is foreign and the Adjust only debits.
 type Adjust struct {
 	Bucket
 	Seen   *Image
@@ -421,6 +443,9 @@ type Config struct {
 	// Disabled and Cascade are policies of an entity or resource level.
 	Disabled Switch
 	Cascade  Policy
+	// Slots are the limits of how many requests run at a time, by name. The first level that has
+	// any holds for them, whichever level has Limits.
+	Slots []SlotLimit // ADR 055
 	// Features are those of a peer that the limits use.
 	Features Features
 }

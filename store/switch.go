@@ -3,16 +3,17 @@ package store
 // A Policy is a yes or no that a level of configuration may leave to the next level.
 type Policy uint8
 
-// The values of a [Policy].
+// The values of a [Policy]. Bypass is one of a [Switch] only.
 const (
 	Inherit Policy = iota
 	Yes
 	No
+	Bypass
 )
 
 // A Switch is an operator's decision at a level of configuration whether tokens may be
-// acquired. [Yes] disables. [No] enables, whatever the levels after this one say. The
-// zero Switch leaves it to the next level.
+// acquired. [Yes] disables. [Bypass] admits everything, and only counts it (ADR 052). [No]
+// enables, whatever the levels after this one say. The zero Switch leaves it to the next level.
 type Switch struct {
 	Policy Policy
 	// Until is when the switch ends, in milliseconds since the Unix epoch; 0 is never.
@@ -37,19 +38,18 @@ type Switches [SwitchLevels]Switch
 
 // At is the state of a bucket at an instant, by the first level with a switch.
 func (s *Switches) At(now int64) Disabling {
-	var d Disabling
-	for at := now; ; at = d.Until {
-		level := s.first(at)
-		switch {
-		case level == SwitchLevels || s[level].Policy != Yes:
-			return d
-		case !d.Disabled:
-			d.Disabled, d.Level = true, level
-		}
+	d := Disabling{Level: s.first(now)}
+	if d.Level == SwitchLevels || s[d.Level].Policy == No {
+		return Disabling{}
+	}
+	is := s[d.Level].Policy
+	d.Disabled, d.Bypassed = is == Yes, is == Bypass
+	for level := d.Level; level < SwitchLevels && s[level].Policy == is; level = s.first(d.Until) {
 		if d.Until = s[level].Until; d.Until == 0 {
-			return d
+			break
 		}
 	}
+	return d
 }
 
 // first is the first level that has a switch at an instant, SwitchLevels if none has.
@@ -62,12 +62,12 @@ func (s *Switches) first(at int64) int {
 	return SwitchLevels
 }
 
-// A Disabling says whether a bucket is disabled.
+// A Disabling says whether a bucket is disabled, or bypassed: it is one of them at most.
 type Disabling struct {
-	Disabled bool
+	Disabled, Bypassed bool
 	// Until is when that ends by itself, in milliseconds since the Unix epoch; 0 if no
 	// end is known.
 	Until int64
-	// Level is the index of the level that disables.
+	// Level is the index of the level that says so.
 	Level int
 }

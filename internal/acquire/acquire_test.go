@@ -339,8 +339,8 @@ func TestPeerFeaturesGetTheSafeAnswer(t *testing.T) {
 		{"disabled", "SET disabled = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberBOOL{Value: true}}, 1, limiter.ErrDisabled, limiter.ErrDisabled},
 		{"schedule", "SET sched = :v", map[string]types.AttributeValue{":v": text("2h9-17s500")}, 1, nil, limiter.ErrUnsupported},
 		{"schedule lapsed", "SET sched = :v, vu = :z", map[string]types.AttributeValue{":v": text("2h9-17s500"), ":z": number(1)}, 1, limiter.ErrUnsupported, limiter.ErrUnsupported},
-		{"quota", "SET b_rph_rsa = :v, b_rph_ra = :z", map[string]types.AttributeValue{":v": number(3600), ":z": number(0)}, 1, nil, limiter.ErrUnsupported},
-		{"bypass", "SET bypass = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberN{Value: "99999999999999"}}, 1, nil, limiter.ErrExceeded},
+		{"a session that refills", "SET b_rph_rsa = :v", map[string]types.AttributeValue{":v": number(3600)}, 1, nil, limiter.ErrUnsupported},
+		{"bypass", "SET bypass = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberN{Value: "99999999999999"}}, 1, nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {

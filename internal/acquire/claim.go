@@ -39,6 +39,7 @@ type Outcome struct {
 	portions []plan.Portion // the debit of each shard, if several were debited
 	until    time.Duration  // when the item has earned what was taken ahead, by the uptime
 	short    bool           // the shard cannot serve the amounts, others may
+	counted  bool           // the debit moved no balance: the bucket is bypassed
 }
 
 // lastImage is the last image of the item that a claim was routed to, if it is young enough
@@ -124,6 +125,15 @@ func (c *Claim) tookFrom(img *store.Image) {
 	}
 }
 
+// countOn notes that what a claim is allotted of a shard moves no balance.
+func (c *Claim) countOn(shard int) {
+	for i := range c.portions {
+		if p := &c.portions[i]; p.Image.Shard == shard {
+			p.Amounts = plan.Counted(p.Amounts)
+		}
+	}
+}
+
 // UnknownToAll returns the limits of the request that neither side has. A parent that
 // was not asked may have them all.
 func UnknownToAll(child, parent *Claim) []string {
@@ -163,7 +173,7 @@ func (c *Claim) stands(w *plan.Wanted, at int64) bool {
 		return !w.IsDisabled(at)
 	}
 	now := c.want.Under(w)
-	if w.IsDisabled(at) || !slices.Equal(now.Unknown, c.Terms.Unknown) || slices.ContainsFunc(c.decidedOn(), now.Target.Differs) {
+	if w.IsDisabled(at) || !slices.Equal(now.Unknown, c.Terms.Unknown) || slices.ContainsFunc(c.decidedOn(), func(img *store.Image) bool { return now.Target.Differs(img, at) }) {
 		return false
 	}
 	c.Terms = now

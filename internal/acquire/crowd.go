@@ -9,7 +9,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/lane"
-	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -117,7 +116,7 @@ func (cr *crowd) rejoin(ctx context.Context, tries int) error {
 		return err
 	}
 	if cr.p.img != nil {
-		cr.callers = cr.ln.Join(cr.callers, mostShared, cr.p.c.alike(cr.p.img))
+		cr.callers = cr.ln.Join(cr.callers, mostShared, cr.p.c.alike(cr.p.img, cr.p.Now))
 	}
 	return nil
 }
@@ -134,7 +133,7 @@ func (cr *crowd) serve(ctx context.Context) (served bool, err error) {
 	}
 	admitted := cr.pick()
 	switch {
-	case len(admitted) == 0 && p.c.Terms.Target.Differs(p.img):
+	case len(admitted) == 0 && p.c.Terms.Target.Differs(p.img, p.Now):
 		cr.regroup(ctx)
 		return false, nil
 	case len(admitted) == 0:
@@ -159,7 +158,7 @@ func (cr *crowd) serve(ctx context.Context) (served bool, err error) {
 	acct.enter().at(p.c.Shard).takes.Expect(len(admitted))
 	acct.leave()
 	acct.TookTurn(p.img, amounts(admitted[0]), p.Up, p.c.until, p.wr.Rand)
-	grant(admitted, p.img, p.Moment, p.ahead())
+	grant(admitted, p, p.ahead())
 	cr.refuseRest(ctx, p.wr.Now())
 	return true, nil
 }
@@ -220,7 +219,7 @@ func (cr *crowd) regroup(ctx context.Context) {
 // callers stay for later ones.
 func (cr *crowd) refuseRest(ctx context.Context, now int64) {
 	callers, img, wr := cr.callers, cr.p.img, cr.p.wr
-	if len(callers) == 0 || !img.IsEvaluable() || callers[0].Claim.Terms.Target.Differs(img) {
+	if len(callers) == 0 || !img.IsEvaluable() || callers[0].Claim.Terms.Target.Differs(img, now) {
 		return
 	}
 	served := plan.Admit(callers, amounts, img, plan.Pace{Part: 1}, now)
@@ -242,13 +241,15 @@ func without(crowd, others []*ticket) []*ticket {
 // amounts is what a caller asks for.
 func amounts(t *ticket) []store.Amount { return t.Claim.Terms.Amounts }
 
-// grant tells a crowd that one write has debited their amounts.
-func grant(crowd []*ticket, img *store.Image, m memory.Moment, ahead int64) {
-	leaveBehind(crowd)
+// grant tells a crowd that the write of a pursuit has debited their amounts.
+func grant(crowd []*ticket, p *pursuit, ahead int64) {
+	if !p.c.counted {
+		leaveBehind(crowd)
+	}
 	for _, t := range crowd {
 		c := t.Claim
-		c.Granted, c.image, c.Parent = true, img, plan.CascadeOf(img)
-		c.earned(img, m, ahead)
+		c.Granted, c.counted, c.image, c.Parent = true, p.c.counted, p.img, plan.CascadeOf(p.img)
+		c.earned(p.img, p.Moment, ahead)
 		t.Tell(nil)
 	}
 }
@@ -283,11 +284,11 @@ func tellAll(crowd []*ticket, err error) {
 }
 
 // alike returns a filter for the claims of one bucket that can be added up with c, on
-// an item as it is. The filter makes them adopt the configuration of c.
-func (c *Claim) alike(img *store.Image) func(*Claim) bool {
+// an item as it is at an instant. The filter makes them adopt the configuration of c.
+func (c *Claim) alike(img *store.Image, now int64) func(*Claim) bool {
 	return func(other *Claim) bool {
 		other.adopt(c.Terms.Configured)
-		return other.Terms.Fits(img)
+		return other.Terms.Fits(img, now)
 	}
 }
 

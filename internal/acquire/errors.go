@@ -37,12 +37,12 @@ func disabledError(b store.Bucket, is store.Disabling) error {
 	return e
 }
 
-// disablingOf is what an item says of whether it is disabled.
+// disablingOf is what an item says of whether it is disabled or bypassed.
 func disablingOf(img *store.Image) store.Disabling {
 	if img == nil {
 		return store.Disabling{}
 	}
-	return store.Disabling{Disabled: img.Disabled, Until: img.DisabledUntil, Level: store.SwitchLevels}
+	return store.Disabling{Disabled: img.Disabled, Bypassed: img.Bypassed, Until: img.MarkedUntil, Level: store.SwitchLevels}
 }
 
 // obstacle returns the reason why this version cannot tell what several shards hold,

@@ -37,11 +37,12 @@ type gathering struct {
 	images  []*store.Image // all shards, as last seen
 	read    bool           // images were read from the store, and nothing was debited since
 	shared  bool           // other processes write to the bucket, too
+	insists bool           // the last round debited nothing
 }
 
 // gatherFor decides for the caller at the front and, if there is a lane, for callers in it.
 func (wr *writer) gatherFor(ctx context.Context, ln *lane.Lane[*Claim], front *ticket) {
-	g := gathering{wr: wr, front: front, callers: behind(ln, front)}
+	g := gathering{wr: wr, front: front, callers: behind(ln, front, wr.Now())}
 	switch err := g.run(ctx); {
 	case err != nil:
 		tellAll(g.callers, err)
@@ -51,13 +52,13 @@ func (wr *writer) gatherFor(ctx context.Context, ln *lane.Lane[*Claim], front *t
 }
 
 // behind returns the caller at the front and, if there is a lane, the callers in it
-// that may decide together with it.
-func behind(ln *lane.Lane[*Claim], front *ticket) []*ticket {
+// that may decide together with it at an instant.
+func behind(ln *lane.Lane[*Claim], front *ticket, now int64) []*ticket {
 	last := front.Claim.acct.Last()
-	if ln == nil || last == nil || !front.Claim.Terms.Fits(last) {
+	if ln == nil || last == nil || !front.Claim.Terms.Fits(last, now) {
 		return []*ticket{front}
 	}
-	return ln.Along(front, mostShared, front.Claim.alike(last))
+	return ln.Along(front, mostShared, front.Claim.alike(last, now))
 }
 
 // run looks at the shards and decides, and repeats this while others get in
@@ -74,6 +75,7 @@ func (g *gathering) run(ctx context.Context) error {
 	g.images, recent = c.acct.Images(wr.Uptime(), wr.trust)
 	failed := 0 // rounds since the last one that debited something
 	for tries := 0; tries < process.MaxTries; tries++ {
+		g.insists = failed > 0
 		g.shared = wr.isQueued() && c.acct.IsShared(wr.Uptime())
 		err := g.pause(ctx, failed)
 		if err != nil {

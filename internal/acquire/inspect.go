@@ -133,13 +133,17 @@ func (c *Claim) first() *store.Image {
 	return nil
 }
 
-// Disabling says whether an operator has disabled the bucket of a claim that was only looked
-// at: by its configuration, or else by its items.
+// Disabling says whether an operator has disabled or bypassed the bucket of a claim that was only
+// looked at: by its configuration, or else by its items.
 func (c *Claim) Disabling() store.Disabling {
-	if is := c.Terms.Target.Switches.At(c.At); is.Disabled {
+	if is := c.Terms.Target.Switches.At(c.At); is.Disabled || is.Bypassed {
 		return is
 	}
-	return disablingOf(c.first())
+	is := disablingOf(c.first())
+	if is.Bypassed { // its stamp is no end: the next write renews it
+		is.Bypassed, is.Until = is.Until > c.At, 0
+	}
+	return is
 }
 
 // see gives a claim the shards of its bucket, its configuration and its parent.

@@ -40,8 +40,9 @@ type pursuit struct {
 	c    *Claim
 	left <-chan struct{} // closed when the caller has gone: no write begins after that
 
-	began    time.Duration // when the first try began, by [memory.Clock.Uptime]
-	pressing bool          // the writes do not wait for the hidden write limit
+	began    time.Duration   // when the first try began, by [memory.Clock.Uptime]
+	pressing bool            // the writes do not wait for the hidden write limit
+	begins   *plan.Beginning // the sessions that the writes begin; nil if the item alone decides
 
 	memory.Moment // one reading of the clocks, for a whole step
 
@@ -238,7 +239,7 @@ func (p *pursuit) plan() plan.Step {
 		Debit: plan.Debit{
 			Bucket: p.c.Bucket, Amounts: p.c.Terms.Amounts, Pressing: p.pressing,
 			Stamp: p.c.acct.StampRule(p.c.Shard, p.Up, p.wr.Rand),
-			Ahead: p.ahead(), Stamps: true,
+			Ahead: p.ahead(), Stamps: true, Bypass: p.c.Terms.BypassStamp(p.Now), Begins: p.begins,
 		},
 		Terms: &p.c.Terms, Sure: p.sure != nil,
 		Image: p.likely(), Fresh: p.sight >= answered, Now: p.Now, Multiplier: p.wr.Multiplier,
@@ -274,7 +275,7 @@ func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err err
 	switch take := next.Take; {
 	case take != nil:
 		out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, useOf(&next), p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Take(ctx, take) })
-		return p.wrote(out, err, true)
+		return p.wrote(out, err, next.IsCounted(), true)
 	case next.Refill.FullSince != 0 || !p.wr.isQueued(): // it does not compete for the stamp
 		return p.refill(ctx, next)
 	}
@@ -304,15 +305,15 @@ func useOf(next *plan.Step) memory.StampUse {
 // refill sends a refill, and takes in the outcome.
 func (p *pursuit) refill(ctx context.Context, next plan.Step) (done bool, err error) {
 	out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, useOf(&next), p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Refill(ctx, next.Refill) })
-	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.Terms.Target != nil && p.c.Terms.Target.Differs(p.img) {
+	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.Terms.Target != nil && p.c.Terms.Target.Differs(p.img, p.Now) {
 		p.c.acct.Repaired(p.img.ShardCount)
 	}
-	return p.wrote(out, err, next.Kind == plan.Refill)
+	return p.wrote(out, err, next.IsCounted(), next.Kind == plan.Refill)
 }
 
-// wrote takes in the outcome of a write. debits says that the write carried the
-// claim.
-func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _ error) {
+// wrote takes in the outcome of a write. debits says that the write carried the claim, and counted
+// that it moved no balance.
+func (p *pursuit) wrote(out store.Outcome, err error, counted, debits bool) (done bool, _ error) {
 	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.Terms.Covers(out.Image, p.Now)
 	if err != nil {
 		return false, err
@@ -322,7 +323,7 @@ func (p *pursuit) wrote(out store.Outcome, err error, debits bool) (done bool, _
 	if !out.Applied || !debits {
 		return false, nil
 	}
-	p.c.Granted = true
+	p.c.Granted, p.c.counted = true, counted
 	p.end()
 	p.c.earned(p.img, p.Moment, p.ahead())
 	return true, nil
@@ -414,13 +415,9 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		c.Refused, c.images, c.At = true, []*store.Image{img}, p.Now
 		return true, nil
 	}
-	for i := range n.Limits {
-		limit := &n.Limits[i]
-		limit.Consumed = plan.AmountOf(c.Terms.Amounts, limit.Limit)
-		limit.Tokens -= limit.Consumed
-	}
+	plan.DebitNew(n, c.Terms.Amounts)
 	out, err := wr.Send(ctx, &c.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return wr.Store.Create(ctx, n) })
-	return p.wrote(out, err, true)
+	return p.wrote(out, err, n.Bypassed, true)
 }
 
 // prepare reads at the same time all that a bucket is made from: its configuration,
@@ -464,7 +461,8 @@ func (p *pursuit) mend(ctx context.Context) (done bool, err error) {
 	return true, errShardsChanged
 }
 
-// newBucket returns the wanted bucket, full except for the write that makes it.
+// newBucket returns the wanted bucket, full except for the write that makes it, and bypassed if it
+// is to be.
 func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 	n := &store.Create{Bucket: c.Bucket, Now: now, ShardCount: 1, Owner: c.Terms.Target.Owner, Writes: plan.FirstWrite()}
 	var life int64
@@ -477,7 +475,9 @@ func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 			SoftUntil:   plan.StampOf(&limit, now),
 		})
 	}
-	n.ValidUntil = store.ValidUntil(now, n.Limits, func(l *store.NewLimit) store.Params { return l.Params })
+	n.MarkedUntil = c.Terms.BypassStamp(now)
+	n.Bypassed = n.MarkedUntil != 0
+	plan.DebitNew(n, nil)
 	if c.Terms.Target.Expires {
 		n.ExpiresAt = plan.ExpiresAt(life, now, multiplier)
 	}

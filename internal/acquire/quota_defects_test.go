@@ -82,7 +82,7 @@ func TestQuotasWithoutThePeersDefects(t *testing.T) {
 			w.System(limiter.PerHour("rph", 100, limiter.Varies(varies)))
 			time.Sleep(time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour)))
 			w.Serve(w.Limiter, ask("user", "rph", 25))
-			top, err := w.Top(w.Context(), "", 10)
+			top, err := w.Top(w.Context(), limiter.TopQuery{Most: 10})
 			w.Must(err)
 			if len(top) != 1 || top[0].Limit.Capacity != 50 || top[0].Available != 25 || top[0].Used != 0.5 {
 				w.Errorf("at noon, of 50: %+v", top)

@@ -45,14 +45,19 @@ func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int6
 		}
 		for j := 0; diff < 0 && j < len(t.parts); j++ {
 			if back := min(-diff, max(0, t.parts[j].written[i])); back > 0 {
-				deltas[j] = append(deltas[j], store.Amount{Limit: t.Entries[i].Limit, Milli: -back, Until: plan.PeriodEnd(t.parts[j].image, t.Entries[i].Limit)})
+				deltas[j] = append(deltas[j], store.Amount{Limit: t.Entries[i].Limit, Milli: -back, Until: t.parts[j].until(t.Entries[i].Limit)})
 				diff += back
 			}
 		}
 	}
 	if len(more) > 0 {
-		for _, p := range s.allotDebits(ctx, t.parts[0].image, more) {
-			j := t.find(p.Image)
+		first := &t.parts[0]
+		counted, portions := first.counted, []plan.Portion{{Image: first.image, Amounts: plan.Counted(more)}}
+		if !counted {
+			portions = s.allotDebits(ctx, first.image, more)
+		}
+		for _, p := range portions {
+			j := t.find(p.Image, counted)
 			if j == len(t.parts) {
 				t.add(p.Image)
 				deltas = append(deltas, nil)
@@ -68,11 +73,15 @@ func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int6
 func (s *Settler) settleParts(ctx context.Context, t *Taken, deltas [][]store.Amount) error {
 	errs, spare := make([]error, len(deltas), len(deltas)+1), make([][]store.Amount, len(deltas))
 	s.AtOnce(len(deltas), func(j int) { spare[j], errs[j] = s.settlePart(ctx, t, &t.parts[j], deltas[j]) })
-	var over []store.Amount
-	for _, amounts := range spare {
-		over = addTo(over, amounts)
+	var over, counted []store.Amount // of balances, and of none
+	for j, amounts := range spare {
+		if t.parts[j].counted {
+			counted = addTo(counted, amounts)
+		} else {
+			over = addTo(over, amounts)
+		}
 	}
-	errs = append(errs, s.passOn(ctx, t.parts[0].image, over))
+	errs = append(errs, s.passOn(ctx, t.parts[0].image, over), s.passOn(ctx, t.parts[0].image, counted))
 	for _, err := range errs {
 		if !process.IsTurnedAway(err) {
 			t.lost = cmp.Or(t.lost, err)

@@ -76,9 +76,9 @@ func (wr *writer) debitInLane(ctx context.Context, c *Claim, left <-chan struct{
 	// An image that came after the caller may refuse it, unless a write would do more than debit.
 	looked = looked || wr.trust >= 0 && c.acct.SeenAt(c.Shard) >= began
 	img := c.lastImage(wr.Uptime())
-	if c.adopt(c.acct.Wanted()); img != nil && c.Terms.Fits(img) {
+	if c.adopt(c.acct.Wanted()); img != nil && c.Terms.Fits(img, wr.Now()) {
 		looked = looked && plan.IsPlain(img, wr.Now())
-		crowd := ln.Along(t, mostShared, c.alike(img))
+		crowd := ln.Along(t, mostShared, c.alike(img, wr.Now()))
 		if len(crowd) > 1 || looked || c.acct.IsSharedShard(c.Shard, wr.Uptime()) {
 			wr.debitCrowd(ctx, ln, crowd, img, looked, left)
 			return t.Err
@@ -119,7 +119,7 @@ func (wr *writer) gather(ctx context.Context, c *Claim, left <-chan struct{}) er
 // crowds: a write that carries them all costs no more than one that carries a few.
 func (wr *writer) placesFor(ln *lane.Lane[*Claim], c *Claim) int {
 	img := c.lastImage(wr.Uptime())
-	if img == nil || !c.Terms.Fits(img) || c.acct.IsSharedShard(c.Shard, wr.Uptime()) || ln.Crowded(wr.places) || !plan.CoversTwice(img, c.Terms.Amounts, wr.Now()) {
+	if img == nil || !c.Terms.Fits(img, wr.Now()) || c.acct.IsSharedShard(c.Shard, wr.Uptime()) || ln.Crowded(wr.places) || !plan.CoversTwice(img, c.Terms.Amounts, wr.Now()) {
 		return 1
 	}
 	return wr.places

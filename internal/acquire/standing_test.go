@@ -179,11 +179,11 @@ func TestStandingRefusesBadInput(t *testing.T) {
 			}
 		}
 		for _, n := range []int{-1, 0, limiter.MaxTop + 1} {
-			if _, err := w.Top(w.Context(), "gpt-4", n); !errors.Is(err, limiter.ErrInvalid) {
+			if _, err := w.Top(w.Context(), limiter.TopQuery{Resource: "gpt-4", Most: n}); !errors.Is(err, limiter.ErrInvalid) {
 				w.Errorf("the top %d: %v", n, err)
 			}
 		}
-		if _, err := w.Top(w.Context(), limiter.DefaultResource, 1); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := w.Top(w.Context(), limiter.TopQuery{Resource: limiter.DefaultResource, Most: 1}); !errors.Is(err, limiter.ErrInvalid) {
 			w.Errorf("the top of no resource: %v", err)
 		}
 		if after := w.Meter.Totals().Sum().Requests; after != before {
@@ -192,7 +192,7 @@ func TestStandingRefusesBadInput(t *testing.T) {
 		w.Must(w.Close())
 		_, limits := w.Limits(w.Context(), "user", "gpt-4")
 		_, standing := w.Standing(w.Context(), "user", "gpt-4")
-		_, top := w.Top(w.Context(), "gpt-4", 1)
+		_, top := w.Top(w.Context(), limiter.TopQuery{Resource: "gpt-4", Most: 1})
 		for _, err := range []error{limits, standing, top} {
 			if !errors.Is(err, limiter.ErrClosed) {
 				w.Errorf("closed: %v", err)
@@ -205,7 +205,7 @@ func TestStandingRefusesBadInput(t *testing.T) {
 func TestTopNeedsAListingStore(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		l := w.NewLimiter(struct{ store.Store }{w.Store}, limiter.Options{})
-		if _, err := l.Top(w.Context(), "gpt-4", 1); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := l.Top(w.Context(), limiter.TopQuery{Resource: "gpt-4", Most: 1}); !errors.Is(err, limiter.ErrInvalid) {
 			w.Errorf("got %v", err)
 		}
 	})
@@ -213,7 +213,7 @@ func TestTopNeedsAListingStore(t *testing.T) {
 
 func (w *world) tops(n int, want ...string) {
 	w.Helper()
-	top, err := w.Top(w.Context(), "gpt-4", n)
+	top, err := w.Top(w.Context(), limiter.TopQuery{Resource: "gpt-4", Most: n})
 	w.Must(err)
 	var got []string
 	for i := range top {
@@ -247,6 +247,29 @@ func TestTopRanksWholeBuckets(t *testing.T) {
 	})
 }
 
+// Without entities that have a parent, projects are left, and keys without one.
+func TestTopWithoutParent(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(limiter.PerHour("rph", 100))
+		for _, e := range []store.Entity{{ID: "project"}, {ID: "key", Parent: "project"}, {ID: "cascading", Parent: "project", Cascade: true}} {
+			_, err := w.Store.CreateEntity(w.Context(), e)
+			w.Must(err)
+		}
+		for i, id := range []string{"key", "cascading", "alone"} {
+			w.Take(w.Limiter, ask(id, "rph", int64(50-10*i)))
+		}
+		top, err := w.Top(w.Context(), limiter.TopQuery{Resource: "gpt-4", Most: 2, WithoutParent: true})
+		w.Must(err)
+		var got []string
+		for i := range top {
+			got = append(got, fmt.Sprintf("%s %.2f", top[i].Entity, top[i].Used))
+		}
+		if diff := cmp.Diff([]string{"project 0.40", "alone 0.30"}, got); diff != "" {
+			w.Errorf("(-want +got): %s", diff)
+		}
+	})
+}
+
 // The ranking stays small, however many buckets there are, and finds the most used ones
 // wherever they are.
 func TestTopOfManyBuckets(t *testing.T) {
@@ -272,12 +295,12 @@ func TestTopEndsWithTheLimiter(t *testing.T) {
 		var slow faults.Slot
 		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, slow.Apply)), limiter.Options{Timeout: time.Second})
 		slow.Set(faults.Latency(3 * time.Second))
-		if top, err := l.Top(w.Context(), "gpt-4", 1); err != nil || len(top) != 1 {
+		if top, err := l.Top(w.Context(), limiter.TopQuery{Resource: "gpt-4", Most: 1}); err != nil || len(top) != 1 {
 			w.Errorf("after six seconds: %v, %v", top, err)
 		}
 		done := make(chan error)
 		go func() {
-			_, err := l.Top(w.Context(), "gpt-4", 1)
+			_, err := l.Top(w.Context(), limiter.TopQuery{Resource: "gpt-4", Most: 1})
 			done <- err
 		}()
 		time.Sleep(time.Second)
@@ -314,7 +337,7 @@ func TestStandingSaysThatABucketHasFormerLimits(t *testing.T) {
 		pending(false, "project/rpm 0 of 60, 1s, 1m0s")
 		time.Sleep(2 * time.Second)
 		pending(false, "project/rpm 2 of 60, 0s, 58s")
-		top, err := w.Top(w.Context(), "gpt-4", 1) // it shows what buckets have
+		top, err := w.Top(w.Context(), limiter.TopQuery{Resource: "gpt-4", Most: 1}) // it shows what buckets have
 		w.Must(err)
 		if len(top) != 1 || top[0].Pending {
 			w.Errorf("the most used limits are %+v", top)

@@ -45,10 +45,20 @@ type Entry struct {
 	Due   int64 // what a settlement that leaves the lease open is to leave debited
 }
 
-// A part is what a request took of one shard, in one period of each of its quotas.
+// A part is what a request took of one shard, in one period of each of its quotas, or of no balance
+// of it.
 type part struct {
 	image   *store.Image // the shard as last written or seen
 	written []int64      // for each entry, the amount debited in the store, in millitokens
+	counted bool         // it moved no balance, and settling it moves none: the shard was bypassed
+}
+
+// until is the end of the period in which the part was taken of a limit.
+func (p *part) until(limit string) int64 {
+	if p.counted {
+		return store.NoBalance
+	}
+	return plan.PeriodEnd(p.image, limit)
 }
 
 // Init records what a granted claim has taken, in a zero Taken. up is the uptime by now. The
@@ -69,7 +79,7 @@ func (t *Taken) Absorb(c *Claim) {
 		portions = []plan.Portion{{Image: c.image, Amounts: c.Terms.Amounts}}
 	}
 	for i := range portions {
-		p := t.of(portions[i].Image)
+		p := t.of(portions[i].Image, c.counted || slices.ContainsFunc(portions[i].Amounts, func(a store.Amount) bool { return a.Until == store.NoBalance }))
 		p.image = portions[i].Image
 		for k := range t.Entries {
 			p.written[k] += plan.AmountOf(portions[i].Amounts, t.Entries[k].Limit)
@@ -78,20 +88,21 @@ func (t *Taken) Absorb(c *Claim) {
 }
 
 // of returns the part of a shard, and makes it if nothing was taken of the shard yet.
-func (t *Taken) of(img *store.Image) *part {
-	i := t.find(img)
+func (t *Taken) of(img *store.Image, counted bool) *part {
+	i := t.find(img, counted)
 	if i == len(t.parts) {
 		t.add(img)
+		t.parts[i].counted = counted
 	}
 	return &t.parts[i]
 }
 
 // find returns the number of the part of a shard, in the periods of its quotas; the number of
 // parts if there is none. An amount of another period is another part: it must not be
-// returned to this one.
-func (t *Taken) find(img *store.Image) int {
+// returned to this one. So is one of no balance.
+func (t *Taken) find(img *store.Image, counted bool) int {
 	for i := range t.parts {
-		if p := t.parts[i].image; p.Shard == img.Shard && plan.NextPeriod(p) == plan.NextPeriod(img) {
+		if p := t.parts[i].image; p.Shard == img.Shard && t.parts[i].counted == counted && plan.AreOfSamePeriods(p, img) {
 			return i
 		}
 	}

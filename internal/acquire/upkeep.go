@@ -22,7 +22,8 @@ func (d *Driver) startUpkeep(ctx context.Context, c *Claim) {
 		return
 	}
 	up := d.Uptime()
-	if w := c.acct.Wanted(); w != nil && d.Config.TTL() > 0 && up-w.Read >= d.Config.TTL()/early*(early-1) {
+	w := c.acct.Wanted()
+	if w != nil && d.Config.TTL() > 0 && up-w.Read >= d.Config.TTL()/early*(early-1) {
 		d.Inspector.compare(ctx, c.acct, c.Bucket)
 	}
 	mends, repairs := c.acct.BeginMending(up), c.acct.BeginRepair()
@@ -64,7 +65,8 @@ func (wr *writer) repairShards(ctx context.Context, c *Claim, images []*store.Im
 		return err
 	}
 	c.adopt(w)
-	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.Terms.Target.Differs(img) })
+	now := wr.Now()
+	images = slices.DeleteFunc(slices.Clone(images), func(img *store.Image) bool { return !c.Terms.Target.Differs(img, now) })
 	errs := make([]error, len(images))
 	wr.AtOnce(len(images), func(i int) {
 		repair := &Claim{Bucket: images[i].Bucket, acct: c.acct, want: plan.Want{Fallback: c.want.Fallback}}
@@ -82,7 +84,8 @@ func (wr *writer) repairShards(ctx context.Context, c *Claim, images []*store.Im
 func (wr *writer) repairIfNeeded(ctx context.Context, c *Claim, images []*store.Image) (differ bool, err error) {
 	c.look(nil) // the claim may have taken other images as they are
 	c.adopt(c.acct.Wanted())
-	if c.Terms.Target == nil || !slices.ContainsFunc(images, c.Terms.Target.Differs) {
+	now := wr.Now()
+	if c.Terms.Target == nil || !slices.ContainsFunc(images, func(img *store.Image) bool { return c.Terms.Target.Differs(img, now) }) {
 		return false, nil
 	}
 	err = wr.repairShards(ctx, c, images)

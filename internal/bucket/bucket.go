@@ -21,6 +21,11 @@
 // methods have for a quota the meaning that they have for other limits: of whatever lies
 // between two instants, one end of a period or many, the bucket is full once.
 //
+// Of a session, Opened says of which period the balance is, and not the stamp. A session
+// that has ended is full until somebody uses it, however far the stamp moves meanwhile.
+//
+// A quota that carries is not simply full: see carry.go.
+//
 // # Schedules
 //
 // A limit that Varies has other parameters at other times. Between two instants it earns what it
@@ -55,11 +60,17 @@ type Limit struct {
 	Capacity int64 // millitokens, at least 1
 	Amount   int64 // millitokens earned every Period; 0 earns nothing
 	Period   int64 // milliseconds, at least 1
-	// Renewal, if not nil, makes the limit a quota, which has neither Amount nor Period. It
-	// is a calendar, not a session. Renewed is what the quota holds from the end of the period
-	// on; Capacity is the most that it holds until then.
+	// Renewal, if not nil, makes the limit a quota, which has neither Amount nor Period.
+	// Renewed is what the quota gets at the end of the period; Capacity is the most that
+	// it holds until then. Opened is when the session began that the balance is of, if the
+	// quota is one.
 	Renewal *calendar.Renewal
 	Renewed int64
+	Opened  int64
+	// Rollover is the most of what is left that a quota of a calendar takes into its next period.
+	// CarriesDebt says that it takes a debt there, too. Otherwise the debt ends with the period.
+	Rollover    int64
+	CarriesDebt bool
 	// Varies, if not nil, makes the limit one of a schedule, and no quota. Capacity, Amount
 	// and Period are then those of one piece; all methods but Room find those of other
 	// pieces. Base are the parameters of the whole limit outside of all entries. The limit is
@@ -85,6 +96,7 @@ func (l Limit) Share(shard, shards int) Limit {
 	}
 	n, share := int64(shards), l
 	share.Capacity, share.Renewed, share.Period = part(l.Capacity, int64(shard), n), part(l.Renewed, int64(shard), n), math.MaxInt64
+	share.Rollover = part(l.Rollover, int64(shard), n)
 	if l.Period <= math.MaxInt64/n {
 		share.Period = l.Period * n
 	}
@@ -105,7 +117,7 @@ func part(whole, shard, shards int64) int64 {
 // Earned is the number of millitokens that accrue after from and up to to:
 // never negative, 0 unless to is later than from, math.MaxInt64 if there are
 // more than that. Of a quota that renews in between it is math.MaxInt64: as much as
-// any balance lacks.
+// any balance lacks, unless a debt is carried.
 func (l Limit) Earned(from, to int64) int64 {
 	if l.Varies != nil {
 		return int64(min(l.earnedThrough(from, to), math.MaxInt64))
@@ -188,18 +200,6 @@ func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
 	return waitUntil(int64(uint64(at)+e), now)
 }
 
-// waitForRenewal is Wait for a quota.
-func (l Limit) waitForRenewal(tokens, at, now, need int64) (ms int64, ok bool) {
-	end := l.Renewal.Next(at)
-	switch {
-	case end > now && min(tokens, l.Capacity) >= need:
-		return 0, true
-	case need > l.Renewed:
-		return 0, false
-	}
-	return waitUntil(end, now)
-}
-
 // waitUntil is the wait for an instant; not ok if it does not fit an int64.
 func waitUntil(end, now int64) (ms int64, ok bool) {
 	if end <= now {
@@ -222,8 +222,8 @@ func (l Limit) Room(tokens, credit int64) int64 {
 // fill is Balance, and whether the balance is other than tokens plus what was
 // earned.
 func (l Limit) fill(tokens, at, now int64) (balance int64, clamped bool) {
-	if l.Renewal != nil && l.renews(at, now) {
-		return l.Renewed, true
+	if l.Renews(at, now) {
+		return l.renewed(tokens, at, now), true
 	}
 	if l.Varies != nil {
 		return l.fillThrough(tokens, at, now)
@@ -244,7 +244,7 @@ func (l Limit) earned(from, to int64) uint64 {
 	switch {
 	case to <= from:
 		return 0
-	case l.Renewal != nil && l.renews(from, to):
+	case l.Renews(from, to):
 		return math.MaxUint64
 	case l.Renewal != nil || l.Amount <= 0 || l.Period <= 0:
 		return 0
@@ -262,8 +262,11 @@ func (l Limit) earned(from, to int64) uint64 {
 	return quotient
 }
 
-// renews reports whether a quota begins a period after from and up to to.
-func (l Limit) renews(from, to int64) bool { return to > from && l.Renewal.Next(from) <= to }
+// Renews reports whether the limit is a quota, and the period that a balance of an instant is
+// of has ended by now. A session has, whatever that instant is.
+func (l Limit) Renews(at, now int64) bool {
+	return l.Renewal != nil && (now > at || l.Renewal.Session() != 0) && l.Renewal.End(l.Opened, at) <= now
+}
 
 // phase is at·Amount mod Period, from 0 to Period−1 before the epoch too: how
 // far past its last grid line the limit is. Amount and Period are positive.

@@ -39,7 +39,7 @@ func (s *shard) pause(amounts []store.Amount, ahead bool) float64 {
 	k := &s.contention
 	pause := longestPauseMillis * min(1, max(0, (k.load-easyWritesPerSecond)/(fullWritesPerSecond-easyWritesPerSecond)))
 	for _, a := range amounts {
-		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 && !ahead && !l.IsSoft() {
+		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 && !ahead && plan.MustSuffice(s.img, &l) {
 			part := plan.ShareOf(s.img, &l)
 			pause = max(pause, scarcityPause(part.At(s.seen.Now), part.Balance(l.Tokens, s.img.RefilledAt, s.seen.Now+k.delay), a.Milli))
 		}
@@ -94,7 +94,7 @@ func (a *Account) Lacked(shard int, amounts []store.Amount, m Moment) (spread ti
 	age := m.Up - s.contention.othersAt
 	for _, amount := range amounts {
 		l, ok := s.img.Limit(amount.Limit)
-		if !ok || amount.Milli <= 0 || l.IsSoft() {
+		if !ok || amount.Milli <= 0 || !plan.MustSuffice(s.img, &l) {
 			continue
 		}
 		part := plan.ShareOf(s.img, &l)
@@ -134,7 +134,7 @@ func (a *Account) poolLocked(amount store.Amount, up time.Duration) pool {
 			p.whole = false
 			continue
 		}
-		if l, ok := img.Limit(amount.Limit); ok && !l.IsSoft() {
+		if l, ok := img.Limit(amount.Limit); ok && plan.MustSuffice(img, &l) {
 			part, seen := plan.ShareOf(img, &l), a.knownLocked(i).seen.Now
 			p.limit = plan.Share(l.Params, 0, 1, seen).At(seen)
 			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, seen))

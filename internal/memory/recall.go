@@ -51,16 +51,16 @@ func (a *Account) isAsWantedLocked(w *plan.Wanted, limits []store.Limit, m Momen
 	}
 	for i := range a.count {
 		img := a.imageLocked(i, m.Up, age)
-		if img == nil || !plan.IsPlain(img, m.Now) || img.ShardCount != a.count || w.DiffersWith(limits, img) {
+		if img == nil || !plan.IsPlain(img, m.Now) || img.ShardCount != a.count || w.DiffersWith(limits, img, m.Now) {
 			return false
 		}
 	}
 	return true
 }
 
-// heldLocked is what the shards hold together of the limit at index k, by their last
-// images, all of which must exist. It is false if the images do not all have that limit
-// at that index: then they are not of one configuration. A soft limit holds enough.
+// heldLocked is what the shards hold together of the limit at index k, by their last images,
+// all of which must exist. It is false if the images do not all have that limit at that index:
+// then they are not of one configuration. A limit that need not suffice holds enough.
 func (a *Account) heldLocked(k int, now, amount, ahead int64) (held int64, ok bool) {
 	name := a.first.img.Limits[k].Name
 	for i := range a.count {
@@ -69,8 +69,8 @@ func (a *Account) heldLocked(k int, now, amount, ahead int64) (held int64, ok bo
 			return 0, false
 		}
 		s := &img.Limits[k]
-		if s.IsSoft() {
-			return math.MaxInt64, true // on all shards alike, as none needs a repair
+		if !plan.MustSuffice(img, s) {
+			return math.MaxInt64, true
 		}
 		part := plan.ShareOf(img, s)
 		held += max(0, part.Balance(s.Tokens, img.RefilledAt, now)+plan.AheadOf(part, amount, now, ahead))

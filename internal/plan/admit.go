@@ -50,7 +50,7 @@ func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p
 	some := func(asked []store.Amount, isTooMuch func(i int, a store.Amount) bool) bool {
 		return slices.ContainsFunc(asked, func(a store.Amount) bool {
 			i := slices.IndexFunc(img.Limits, func(s store.LimitState) bool { return s.Name == a.Limit })
-			return i >= 0 && a.Milli > 0 && !img.Limits[i].IsSoft() && isTooMuch(i, a)
+			return i >= 0 && a.Milli > 0 && MustSuffice(img, &img.Limits[i]) && isTooMuch(i, a)
 		})
 	}
 	isShort := func(i int, a store.Amount) bool {

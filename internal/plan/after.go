@@ -15,7 +15,7 @@ func ImageOf(n *store.Create) *store.Image {
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
 		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,
-		Disabled: n.Disabled, DisabledUntil: n.DisabledUntil,
+		Disabled: n.Disabled, Bypassed: n.Bypassed, MarkedUntil: n.MarkedUntil,
 		Writes: stateOf(&n.Writes),
 	}
 	for i := range n.Limits {
@@ -24,9 +24,24 @@ func ImageOf(n *store.Create) *store.Image {
 	return img
 }
 
+// DebitNew debits a new item, opens the sessions that the debit uses, and says until when the
+// item is valid. A bypassed item only counts.
+func DebitNew(n *store.Create, amounts []store.Amount) {
+	for i := range n.Limits {
+		l := &n.Limits[i]
+		l.Consumed = AmountOf(amounts, l.Limit)
+		if n.Bypassed {
+			continue
+		}
+		l.Tokens -= l.Consumed
+		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now, n.ShardCount)
+	}
+	n.ValidUntil = store.ValidUntil(n.Now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
+}
+
 func stateOf(l *store.NewLimit) store.LimitState {
 	s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
-	s.SetExtra(store.Extra{SoftUntil: l.SoftUntil})
+	s.SetExtra(store.Extra{Granted: store.Granted{TopUp: l.TopUp}, Opened: l.Opened, SoftUntil: l.SoftUntil})
 	return s
 }
 
@@ -36,11 +51,15 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 	img := *i
 	img.RefilledAt = max(now, i.RefilledAt)
 	img.Limits = slices.Clone(i.Limits)
+	if i.Bypassed {
+		amounts = nil // they are counted only
+	}
 	for k := range img.Limits {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.SetExtra(store.Extra{SoftUntil: s.SoftUntil()})
+			carried := store.Granted{TopUp: max(0, s.Tokens-Share(s.Params, i.Shard, i.ShardCount, now).Renewed)}
+			s.SetExtra(store.Extra{Granted: carried, Opened: (&Debit{}).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name {
@@ -69,7 +88,7 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 		if behind != nil {
 			tokens += behind[i]
 		}
-		if s.Renewal != nil || s.IsSoft() {
+		if s.Renewal != nil || !MustSuffice(img, &s) {
 			continue // nothing is taken ahead of a quota, and nobody waits for a soft limit
 		}
 		if ms, ok := ShareOf(img, &s).Wait(tokens+1, img.RefilledAt, max(now, img.RefilledAt), 1); ok {
@@ -94,7 +113,10 @@ func AfterRefill(r *store.Refill) *store.Image {
 		img.HasValidUntil, img.ValidUntil = r.Validity.Until != 0, r.Validity.Until
 	}
 	if r.Enables {
-		img.Disabled, img.DisabledUntil = false, 0
+		img.Disabled, img.MarkedUntil = false, 0
+	}
+	if r.Bypass.Change && !img.Disabled {
+		img.Bypassed, img.MarkedUntil = r.Bypass.Until != 0, r.Bypass.Until
 	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
@@ -127,13 +149,19 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
-	extra := store.Extra{Granted: s.Granted(), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
+	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), Told: s.Told(), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
 	if ch.Renews {
 		extra.Granted = store.Granted{}
 	}
 	extra.TopUp += ch.TopUp
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params, extra.SoftUntil = ch.Params, ch.SoftUntil
+	}
+	if !IsSession(s.Renewal) {
+		extra.Opened = 0
+	}
+	if extra.Opened == 0 || ch.Opened != 0 {
+		extra.Told = store.Told{}
 	}
 	s.SetExtra(extra)
 	s.Name = ch.Limit

@@ -74,10 +74,10 @@ func (t *Terms) Allot(images []*store.Image, now int64, settling bool) (parts []
 	return parts, short
 }
 
-// heldBy is what all shards hold together of a limit; enough, if it is soft.
+// heldBy is what all shards hold together of a limit; enough, if it need not suffice.
 func (t *Terms) heldBy(images []*store.Image, limit string, now int64) (total int64, soft bool) {
 	for _, img := range images {
-		if h, _, _ := t.Holding(img, limit, now); h.Soft {
+		if h, _, _ := t.Holding(img, limit, now); !h.mustSuffice() {
 			return math.MaxInt64, true
 		}
 		total += t.Holds(img, limit, now)
@@ -116,7 +116,7 @@ func (t *Terms) Covers(img *store.Image, now int64) bool {
 // Suffices reports whether a shard holds an amount, or need not hold it.
 func (t *Terms) Suffices(img *store.Image, a store.Amount, now int64) bool {
 	h, _, ok := t.Holding(img, a.Limit, now)
-	return ok && (h.Soft || h.Balance(h.Tokens, h.At, now) >= a.Milli)
+	return ok && (!h.mustSuffice() || h.Balance(h.Tokens, h.At, now) >= a.Milli)
 }
 
 // CoversTwice reports whether an item holds amounts twice.
@@ -126,6 +126,6 @@ func CoversTwice(img *store.Image, amounts []store.Amount, now int64) bool {
 	}
 	return !slices.ContainsFunc(amounts, func(a store.Amount) bool {
 		s, ok := img.Limit(a.Limit)
-		return ok && a.Milli > 0 && !s.IsSoft() && ShareOf(img, &s).Balance(s.Tokens, img.RefilledAt, now)/2 < a.Milli
+		return ok && a.Milli > 0 && MustSuffice(img, &s) && ShareOf(img, &s).Balance(s.Tokens, img.RefilledAt, now)/2 < a.Milli
 	})
 }

@@ -32,6 +32,12 @@ type Debit struct {
 	// Stamps says that the limits which the item has as soft are to be soft. A refill then
 	// renews their stamps; otherwise it keeps them.
 	Stamps bool
+	// Bypass is the stamp that a refill gives an item which is bypassed; 0 keeps its stamp.
+	Bypass int64
+	// Begins are the sessions that the write begins, together with those to all other shards.
+	// It is nil if the write is decided by its item alone, which may then begin one only if
+	// it is the whole bucket.
+	Begins *Beginning
 }
 
 // AheadOf is what a share of a limit may still have to earn of an amount, if it may take
@@ -48,7 +54,7 @@ func AheadOf(part bucket.Limit, amount, now, ahead int64) int64 {
 func EarnedTimes(img *store.Image, amounts []store.Amount, ms int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, a := range amounts {
-		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 && s.Renewal == nil && !s.IsSoft() {
+		if s, ok := img.Limit(a.Limit); ok && a.Milli > 0 && s.Renewal == nil && MustSuffice(img, &s) {
 			least = min(least, ShareOf(img, &s).At(img.RefilledAt).Earned(0, ms)/a.Milli)
 		}
 	}
@@ -64,8 +70,8 @@ func IsSlow(part bucket.Limit, amount, ahead int64) bool {
 }
 
 // repairs returns what the write also makes of an item; nil if the item needs no repair.
-func (d *Debit) repairs(img *store.Image) *Wanted {
-	if d.Repair == nil || !d.Repair.Differs(img) {
+func (d *Debit) repairs(img *store.Image, now int64) *Wanted {
+	if d.Repair == nil || !d.Repair.Differs(img, now) {
 		return nil
 	}
 	return d.Repair
@@ -77,9 +83,12 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 	if img.IsEvaluable() {
 		t.ShardCount = img.ShardCount
 	}
+	bypassed := img.IsBypassed(now)
 	for _, a := range d.Amounts {
 		debit := store.Debit{Amount: a}
-		if s, ok := img.Limit(a.Limit); ok {
+		if bypassed {
+			debit.Until = store.NoBalance
+		} else if s, ok := img.Limit(a.Limit); ok {
 			debit.Soft = s.IsSoft()
 			if debit.AtMost = CeilingOf(img, &s, now); img.IsEvaluable() {
 				debit.Params = s.Params
@@ -93,10 +102,12 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 
 // servedAsIs reports whether the item would admit a plain take.
 func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
-	if img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.HasValidUntil && img.ValidUntil <= now {
+	switch {
+	case img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.Writes.Tokens < WriteCost:
 		return false
-	}
-	if img.Writes.Tokens < WriteCost {
+	case img.IsBypassed(now):
+		return true
+	case img.HasValidUntil && img.ValidUntil <= now:
 		return false
 	}
 	for _, a := range d.Amounts {
@@ -127,12 +138,17 @@ func (d *Debit) stamp(img *store.Image, repair *Wanted, now int64) int64 {
 // short says that the balances do not cover the amounts even so. wait, if not 0,
 // is how long until the hidden write limit has a token.
 func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill, wait time.Duration, short bool) {
-	repair := d.repairs(img)
+	repair := d.repairs(img, now)
 	at := d.stamp(img, repair, now)
+	bypass := d.bypass(img, repair, now)
+	amounts := d.Amounts
+	if bypass.Until != 0 {
+		amounts = Counted(amounts)
+	}
 	r = &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now),
-		RefilledAt: at,
-		Changes:    make([]store.Change, 0, len(img.Limits)+1),
+		RefilledAt: at, Bypass: bypass,
+		Changes: make([]store.Change, 0, len(img.Limits)+1),
 	}
 	r.Writes, wait = WritesChange(img, at, d.Settling || d.Pressing)
 	if IsFrozen(img, now) {
@@ -141,10 +157,11 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	if wait > 0 && !d.Settling && !d.Pressing {
 		return nil, wait, false
 	}
+	short = d.Begins == nil && needsBeginning(img, amounts, at)
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		ch := d.change(img, s, repair, at)
-		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && ch.SoftUntil == 0 && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s), ch.Debit, at, d.Ahead) < ch.Debit {
+		ch := d.change(img, s, amounts, repair, at)
+		if ch.Kind != store.RemoveLimit && ch.Debit > 0 && ch.SoftUntil == 0 && !isCounted(amounts, s.Name) && s.Tokens+ch.Earned+AheadOf(ShareOf(img, s), ch.Debit, at, d.Ahead) < ch.Debit {
 			short = true
 		}
 		r.Changes = append(r.Changes, ch)
@@ -152,7 +169,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	expires := img.ExpiresAt != 0
 	if repair != nil {
 		expires = repair.Expires
-		short = d.add(img, repair, r) || short
+		short = d.add(img, amounts, repair, r) || short
 		if repair.Owner != img.Owner() {
 			r.Owner = &repair.Owner
 		}
@@ -176,19 +193,31 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	old, after := ShareOf(img, s), *s
 	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
 	if Renewed(img, s, now) {
-		old.Capacity = old.Renewed
-		after.Extra = nil
+		carried := carriedInto(img, s, now)
+		old.Capacity = old.Renewed + carried
+		after.SetExtra(store.Extra{Granted: store.Granted{TopUp: carried}})
 	}
 	after.Params = next
+	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
+		after.SetExtra(store.Extra{Opened: now}) // a session that replaces another limit begins with what that has left
+	}
 	if part = shareAt(img, &after, now); s.Renewal != nil && next.Renewal != nil {
 		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
 	}
 	return part, min(part.Capacity, old.At(now).Capacity), delta, clamped
 }
 
-// change is what the refill does to a limit of the item.
-func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, now int64) store.Change {
-	ch := store.Change{Limit: s.Name, Debit: AmountOf(d.Amounts, s.Name)}
+// stampOf is the stamp of a soft limit after the refill.
+func (d *Debit) stampOf(s *store.LimitState, kind store.ChangeKind, now int64) int64 {
+	if d.Stamps || kind == store.SetParams {
+		return store.StampUntil(now)
+	}
+	return s.SoftUntil()
+}
+
+// change is what the refill does to a limit of the item, with the amounts of the debit.
+func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Amount, repair *Wanted, now int64) store.Change {
+	ch := store.Change{Limit: s.Name, Debit: AmountOf(amounts, s.Name)}
 	next, soft := s.Params, s.IsSoft()
 	if repair != nil {
 		switch l := repair.Find(s.Name); {
@@ -201,18 +230,24 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 		}
 	}
 	if soft {
-		ch.SoftUntil = s.SoftUntil()
-		if d.Stamps || ch.Kind == store.SetParams {
-			ch.SoftUntil = softUntil(now)
-		}
+		ch.SoftUntil = d.stampOf(s, ch.Kind, now)
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
+	begin(&ch, img, s, next.Renewal, now)
+	uses := ch.Debit
+	counted := uses > 0 && isCounted(amounts, s.Name)
+	if counted {
+		uses = 0 // it begins no session
+	}
+	if ch.Opened = d.opened(img, s, next.Renewal, uses, now); ch.Opened == s.Told().Opened {
+		delta -= s.Told().Consumed
+	}
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
 	credit := max(0, -ch.Debit)
-	if isElsewhere(d.Amounts, img, s) {
+	if isElsewhere(amounts, img, s) {
 		delta -= credit
 	}
 	if room := capacity - s.Tokens - delta; credit > room {
@@ -220,7 +255,10 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 	}
 	ch.Earned = delta
 	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
-	if (d.Settling || soft) && ch.Debit > 0 {
+	switch {
+	case counted:
+		ch.Earned += ch.Debit
+	case (d.Settling || soft) && ch.Debit > 0:
 		// A debt ends at maxDebt: the part beyond it counts as consumed, but the item
 		// does not owe it.
 		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+MaxDebt))
@@ -232,15 +270,15 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, repair *Wanted, no
 		ch.AtMost = s.Tokens
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
-	case ch.Debit > 0 && !d.Settling && !soft:
+	case ch.Debit > 0 && !counted && !d.Settling && !soft:
 		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
 	d.Amendment.amend(&ch, img, s, next, part, now)
 	return ch
 }
 
-// add gives the item the wanted limits that it lacks, full.
-func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bool) {
+// add gives the item the wanted limits that it lacks, full, less the amounts of the debit.
+func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r *store.Refill) (short bool) {
 	for _, l := range repair.Limits {
 		if _, ok := img.Limit(l.Name); ok {
 			continue
@@ -248,13 +286,17 @@ func (d *Debit) add(img *store.Image, repair *Wanted, r *store.Refill) (short bo
 		ch := store.Change{
 			Limit: l.Name, Kind: store.AddLimit, Params: l.Params(),
 			Earned: Share(l.Params(), img.Shard, img.ShardCount, r.RefilledAt).Capacity,
-			Debit:  AmountOf(d.Amounts, l.Name),
+			Debit:  AmountOf(amounts, l.Name),
+		}
+		if isCounted(amounts, l.Name) {
+			ch.Earned += ch.Debit
 		}
 		if a := d.Amendment.of(l.Name); a != nil && l.Renews != nil && !d.Amendment.Resets {
 			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
+		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt, img.ShardCount)
 		if l.Soft {
-			ch.SoftUntil = softUntil(r.RefilledAt)
+			ch.SoftUntil = store.StampUntil(r.RefilledAt)
 		}
 		short = short || !l.Soft && ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)

@@ -12,13 +12,22 @@ func NeedsHealing(img *store.Image, now int64) bool { return IsAhead(img, now) |
 
 // HasEnded reports whether the switch that disables an item has ended.
 func HasEnded(img *store.Image, now int64) bool {
-	return img.DisabledUntil != 0 && img.DisabledUntil <= now
+	return img.Disabled && img.MarkedUntil != 0 && img.MarkedUntil <= now
 }
 
 // Enabled is the write that removes from an item a switch which has ended, and does nothing
 // else. It is conditional on that end, so it removes no other switch (ADR 045).
 func Enabled(img *store.Image) *store.Refill {
 	return &store.Refill{Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt, Writes: pressingWrite(img), Enables: true}
+}
+
+// healedSession is the begin of a session that lies ahead of every honest clock: it is now
+// instead, or the session would last longer by that much. 0 keeps another one.
+func healedSession(s *store.LimitState, now int64) int64 {
+	if s.Opened() > now {
+		return now
+	}
+	return 0
 }
 
 // Healed is the write that moves an item's stamp back to now. It takes back what the
@@ -29,8 +38,9 @@ func Enabled(img *store.Image) *store.Refill {
 // capacity.
 //
 // A quota that began a period early comes back to the earlier period empty. Its debt there is
-// forgiven, as it would be at the edge. It holds nothing, so the earlier period admits no more.
-// At most one amount was admitted early, besides the amount that the edge will bring.
+// forgiven, as it would be at the edge; one that is carried was paid at the early edge. It
+// holds nothing, so the earlier period admits no more. At most one amount was admitted early,
+// besides the amount that the edge will bring.
 //
 // Takes may land in between; the item then owes what they took. Credits in between
 // refuse the write. The hidden write limit becomes full, as if nothing had been
@@ -51,7 +61,9 @@ func Healed(img *store.Image, now, multiplier int64) *store.Refill {
 		if part.Changes(now, img.RefilledAt) {
 			early = max(early, s.Tokens-part.At(now).Capacity)
 		}
-		r.Changes = append(r.Changes, store.Change{Limit: s.Name, Earned: -min(max(0, s.Tokens), early), AtLeast: math.MinInt64, AtMost: s.Tokens})
+		r.Changes = append(r.Changes, store.Change{
+			Limit: s.Name, Earned: -min(max(0, s.Tokens), early), AtLeast: math.MinInt64, AtMost: s.Tokens, Opened: healedSession(s, now),
+		})
 	}
 	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return r

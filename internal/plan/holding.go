@@ -16,13 +16,17 @@ const Never time.Duration = math.MaxInt64
 type Holding struct {
 	bucket.Limit
 	Tokens, At int64
-	Soft       bool // it need not suffice
+	Soft       bool
+	Bypassed   bool // so is the bucket
 }
+
+// mustSuffice reports whether the balance decides.
+func (h *Holding) mustSuffice() bool { return !h.Soft && !h.Bypassed }
 
 // Holdings returns the holdings of a limit that an acquire would find, shard by
 // shard.
 func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, now int64) (params store.Params, _ []Holding) {
-	for _, img := range shards {
+	for _, img := range Together(shards, nil, now) {
 		if img == nil {
 			continue
 		}
@@ -34,7 +38,7 @@ func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, n
 		if w := t.Target.Find(limit); w != nil {
 			params = w.Params()
 			part := Share(params, 0, 1, now)
-			parts = append(parts, Holding{part, part.Capacity, now, w.Soft})
+			parts = append(parts, Holding{part, part.Capacity, now, w.Soft, t.bypasses(nil, now)})
 		}
 	}
 	return params, parts
@@ -60,19 +64,26 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 		w = t.Target.Find(limit)
 	}
 	s, ok := img.Limit(limit)
+	bypassed := t.bypasses(img, now)
 	switch {
 	case ok && w == nil:
-		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, s.IsSoft()}, s.Params, true
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, s.IsSoft(), bypassed}, s.Params, true
 	case ok && w.Params() == s.Params:
-		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, w.Soft}, s.Params, true
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, w.Soft, bypassed}, s.Params, true
 	case ok:
 		part, capacity, delta, _ := edited(img, &s, w.Params(), now) // as the write that repairs it
-		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt), w.Soft}, w.Params(), true
+		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt), w.Soft, bypassed}, w.Params(), true
 	case w != nil:
 		part := Share(w.Params(), img.Shard, img.ShardCount, now)
-		return Holding{part, part.Capacity, now, w.Soft}, w.Params(), true
+		return Holding{part, part.Capacity, now, w.Soft, bypassed}, w.Params(), true
 	}
 	return Holding{}, store.Params{}, false
+}
+
+// bypasses reports whether an acquire would find a shard bypassed: by the shard itself, or by its
+// configuration. A nil shard does not exist.
+func (t *Terms) bypasses(img *store.Image, now int64) bool {
+	return img != nil && img.IsBypassed(now) || t.Target != nil && t.AsIs == nil && t.Target.Switches.At(now).Bypassed
 }
 
 // IsPending reports whether a shard has other parameters of a limit than wanted. The next
@@ -108,11 +119,11 @@ func Balance(parts []Holding, now int64) int64 {
 }
 
 // WaitFor returns the least time, in whole milliseconds, after which the parts together hold
-// what is needed; none for a soft limit. Their sum only grows with time until a schedule
-// changes, so in each piece a binary search finds it. It looks at as many pieces as
-// [bucket.Limit.Wait] does.
+// what is needed; none for a limit that need not suffice. Their sum only grows with time until
+// a schedule changes, or a quota that carries renews, so in each piece a binary search finds
+// it. It looks at as many pieces as [bucket.Limit.Wait] does.
 func WaitFor(parts []Holding, now, need int64) time.Duration {
-	if len(parts) > 0 && parts[0].Soft {
+	if len(parts) > 0 && !parts[0].mustSuffice() {
 		return 0
 	}
 	if len(parts) == 1 {
@@ -125,6 +136,9 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 	if most < need {
 		return Never
 	}
+	if Balance(parts, now) >= need {
+		return 0 // a quota may have less when it renews
+	}
 	parts = slices.Clone(parts)
 	from, suffices := now, false
 	for range bucket.MostPieces {
@@ -132,7 +146,8 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 		for i := range parts {
 			p := &parts[i]
 			to = min(to, p.Until(max(p.At, from))-1)
-			capacity += p.Limit.At(max(p.At, from)).Capacity
+			is := p.Limit.At(max(p.At, from))
+			capacity = min(capacity+is.Most(), math.MaxInt64/4)
 		}
 		suffices = suffices || capacity >= need
 		if Balance(parts, to) >= need {
@@ -144,7 +159,8 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 		from = to + 1
 		for i := range parts {
 			p := &parts[i]
-			p.Tokens, p.At = p.Balance(p.Tokens, p.At, from), max(p.At, from)
+			p.Limit, p.Tokens = p.Advanced(p.Tokens, p.At, from)
+			p.At = max(p.At, from)
 		}
 	}
 	if !suffices {

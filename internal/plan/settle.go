@@ -16,7 +16,7 @@ func SplitOff(amounts []store.Amount, img *store.Image, now int64) (here, over [
 	}
 	here = make([]store.Amount, 0, len(amounts))
 	for _, a := range amounts {
-		if s, ok := img.Limit(a.Limit); ok && a.Milli < 0 && (s.Renewal == nil || now < a.Until) {
+		if s, ok := img.Limit(a.Limit); ok && a.Milli < 0 && a.Until != store.NoBalance && (s.Renewal == nil || now < a.Until) {
 			room := int64(0) // on a shard that has not begun the credit's period, which then begins full
 			if !isElsewhere(amounts, img, &s) {
 				part := shareAt(img, &s, max(now, img.RefilledAt))
@@ -49,6 +49,9 @@ func Present(img *store.Image, amounts []store.Amount) []store.Amount {
 func (d *Debit) Overflows(img *store.Image, now int64) bool {
 	return img.IsEvaluable() && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
+		if a.Until == store.NoBalance {
+			return false
+		}
 		return a.Milli > 0 && Overflows(img, &s, now) || s.Varies != nil && ShareOf(img, &s).Changes(img.RefilledAt, now)
 	})
 }
@@ -58,7 +61,7 @@ func (d *Debit) Overflows(img *store.Image, now int64) bool {
 func (d *Debit) Owes(img *store.Image) bool {
 	return img.ExpiresAt != 0 && img.IsEvaluable() && slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
-		return a.Milli > max(0, s.Tokens)
+		return a.Until != store.NoBalance && a.Milli > max(0, s.Tokens)
 	})
 }
 
@@ -73,10 +76,15 @@ func (d *Debit) Owes(img *store.Image) bool {
 //	another one                        takes 6 ──▶ 2
 //
 // A credit of a quota returns to the period in which it was taken. In another one, or under another
-// calendar, it counts as returned, and does not reach the balance.
+// calendar, it counts as returned, and does not reach the balance. Neither does an amount of no
+// balance, a debit as well as a credit.
 func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 	a := &store.Adjust{Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now), Deltas: make([]store.Delta, 0, len(d.Amounts))}
 	for _, m := range d.Amounts {
+		if m.Until == store.NoBalance {
+			a.Deltas = append(a.Deltas, store.Delta{Limit: m.Limit, Consumed: m.Milli, AtMost: math.MaxInt64})
+			continue
+		}
 		s, _ := img.Limit(m.Limit)
 		delta := store.Delta{Limit: m.Limit, Tokens: -min(m.Milli, max(0, s.Tokens+MaxDebt)), Consumed: m.Milli, AtMost: CeilingOf(img, &s, now)}
 		delta.Covered = m.Milli > 0 && img.ExpiresAt != 0 && img.IsEvaluable()
@@ -87,7 +95,7 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 				a.Deltas = append(a.Deltas, store.Delta{Limit: m.Limit, Consumed: m.Milli, AtMost: math.MaxInt64})
 				continue
 			}
-			if s.Renewal != nil && (a.Before == 0 || m.Until < a.Before) {
+			if s.Renewal != nil && !IsSession(s.Renewal) && (a.Before == 0 || m.Until < a.Before) {
 				a.Before = m.Until
 			}
 			delta.AtMost = part.Capacity - delta.Tokens

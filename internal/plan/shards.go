@@ -65,10 +65,10 @@ func CountOf(images []*store.Image) (count int) {
 	return count
 }
 
-// AreStamped reports whether images have properties of a peer's or an operator's that a
-// new shard could not copy. Such a set is left as it is.
+// AreStamped reports whether images have properties that a new shard could not copy: a peer's or an
+// operator's. Such a set is left as it is.
 func AreStamped(images []*store.Image) bool {
-	return slices.ContainsFunc(images, func(img *store.Image) bool { return !IsPlain(img, img.RefilledAt) })
+	return slices.ContainsFunc(images, func(img *store.Image) bool { return !WasPlain(img, img.RefilledAt) })
 }
 
 // AreEven reports whether images agree about the number of shards.

@@ -56,6 +56,7 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 	if s.Renewal == nil {
 		return l
 	}
+	l.Opened = s.Opened()
 	granted := s.Granted()
 	if granted.Shards != 0 {
 		l.Capacity = Share(s.Params, i.Shard, granted.Shards, at).Capacity
@@ -67,7 +68,7 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 // Renewed reports whether a limit of an item is a quota that has begun a period since the
 // item's stamp.
 func Renewed(i *store.Image, s *store.LimitState, now int64) bool {
-	return s.Renewal != nil && now > i.RefilledAt && s.Renewal.Next(i.RefilledAt) <= now
+	return s.Renewal != nil && ShareOf(i, s).Renews(i.RefilledAt, now)
 }
 
 // InForce are the parameters that a limit has at an instant.
@@ -86,7 +87,7 @@ func Share(p store.Params, shard, n int, at int64) bucket.Limit {
 	}
 	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
 	if p.Renewal != nil {
-		l.Renewed = p.Capacity
+		l.Renewed, l.Rollover, l.CarriesDebt = p.Capacity, p.Carries.Rollover, p.Carries.Debt
 	}
 	return l.Share(shard, n)
 }

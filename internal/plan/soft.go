@@ -12,16 +12,6 @@ import "github.com/zeroae/zae-limiter-go/store"
 //
 //	operator    makes the limit hard ── removes the stamp ─▶ item
 //	client        image: soft, 0 left ────────────────────────── takes 5, if there is a stamp ──▶ refused
-const (
-	softMillis       = 60_000 // the longest life of a stamp; the peer's
-	softSpreadMillis = 12_000 // by which lives differ, so that buckets do not renew together
-	softScatter      = 7919   // a prime: instants that are close together get lives that are not
-)
-
-// softUntil is the stamp that a write at an instant gives a soft limit.
-func softUntil(now int64) int64 {
-	return now + softMillis - now*softScatter%softSpreadMillis
-}
 
 // isUnstamped reports whether a limit is soft, and its stamp has passed.
 func isUnstamped(s *store.LimitState, now int64) bool { return s.IsSoft() && s.SoftUntil() <= now }
@@ -68,5 +58,5 @@ func StampOf(l *store.Limit, now int64) int64 {
 	if !l.Soft {
 		return 0
 	}
-	return softUntil(now)
+	return store.StampUntil(now)
 }

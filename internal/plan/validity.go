@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -8,16 +9,16 @@ import (
 
 // validityOf changes ValidUntil to what holds at the new stamp of a refill that has all limits.
 func validityOf(r *store.Refill) store.Validity {
-	until := store.ValidUntil(r.RefilledAt, r.Changes, func(ch *store.Change) (p store.Params) {
+	until := store.ValidUntil(r.RefilledAt, r.Changes, func(ch *store.Change) (p store.Params, opened int64) {
+		s, _ := r.Seen.Limit(ch.Limit)
 		switch ch.Kind {
 		case store.KeepParams:
-			s, _ := r.Seen.Limit(ch.Limit)
 			p = s.Params
 		case store.SetParams, store.AddLimit:
 			p = ch.Params
 		case store.RemoveLimit:
 		}
-		return p
+		return p, cmp.Or(ch.Opened, s.Opened())
 	})
 	if hasSchedule(r) && r.Seen.ValidUntil > r.RefilledAt {
 		until = min(until, r.Seen.ValidUntil)
@@ -45,7 +46,7 @@ func stampOf(img *store.Image, at int64) int64 {
 	if !img.HasValidUntil || img.ValidUntil > at {
 		return at
 	}
-	if next := store.ValidUntil(at, img.Limits, paramsOf); next != 0 && next-img.ValidUntil < editions {
+	if next := store.ValidUntil(at, img.Limits, followed); next > at && next-img.ValidUntil < editions {
 		return next
 	}
 	return at
@@ -76,7 +77,7 @@ func isReplanned(r *store.Refill) bool {
 // NextPeriod is when the first of the periods ends that an item's balances are of; 0 if no limit
 // is a quota.
 func NextPeriod(img *store.Image) int64 {
-	return store.ValidUntil(img.RefilledAt, img.Limits, paramsOf)
+	return store.ValidUntil(img.RefilledAt, img.Limits, followed)
 }
 
 // PeriodEnd is when the period ends that an item's balance of a limit is of; 0 if the limit is no
@@ -86,7 +87,20 @@ func PeriodEnd(img *store.Image, limit string) int64 {
 	if s.Renewal == nil {
 		return 0
 	}
-	return s.Renewal.Next(img.RefilledAt)
+	return endOf(img, &s)
+}
+
+// endOf is when the period of a quota ends that an item's balance is of.
+func endOf(img *store.Image, s *store.LimitState) int64 {
+	return s.Renewal.End(s.Opened(), img.RefilledAt)
+}
+
+// AreOfSamePeriods reports whether the balances of two images of an item are of the same
+// period, limit by limit.
+func AreOfSamePeriods(a, b *store.Image) bool {
+	return NextPeriod(a) == NextPeriod(b) && !slices.ContainsFunc(a.Limits, func(s store.LimitState) bool {
+		return s.Opened() != 0 && PeriodEnd(a, s.Name) != PeriodEnd(b, s.Name)
+	})
 }
 
 // AreOfOnePeriod reports whether two callers' amounts of each limit belong to the same period,

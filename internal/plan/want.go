@@ -117,10 +117,10 @@ func (w *Want) TakesNothing(t *Terms) bool {
 	return len(t.Unknown) > 0 && (len(t.Amounts) == 0 || !w.Optional && PayerOf(&t.Configured.Owner) == "")
 }
 
-// Fits reports whether an item as it is can serve the terms: they take something, and
-// nothing needs a repair first.
-func (t *Terms) Fits(img *store.Image) bool {
-	return t.Target != nil && len(t.Amounts) > 0 && !t.Target.Differs(img) && !Lacks(img, t.Amounts) && !IsWide(img)
+// Fits reports whether an item as it is can serve the terms at an instant: they take something,
+// and nothing needs a repair first.
+func (t *Terms) Fits(img *store.Image, now int64) bool {
+	return t.Target != nil && len(t.Amounts) > 0 && !t.Target.Differs(img, now) && !Lacks(img, t.Amounts) && !IsWide(img)
 }
 
 // Lacks reports whether amounts name a limit that an item does not have.
@@ -132,10 +132,10 @@ func Lacks(img *store.Image, amounts []store.Amount) bool {
 }
 
 // isElsewhere reports whether the amounts have a credit that does not return to an item's balance
-// of a quota: it was debited in another period, or of another calendar.
+// of a limit: it was debited of no balance or, of a quota, in another period or calendar.
 func isElsewhere(amounts []store.Amount, img *store.Image, s *store.LimitState) bool {
-	return s.Renewal != nil && slices.ContainsFunc(amounts, func(a store.Amount) bool {
-		return a.Limit == s.Name && a.Milli < 0 && a.Until != s.Renewal.Next(img.RefilledAt)
+	return isCounted(amounts, s.Name) || s.Told().Opened != 0 || s.Renewal != nil && slices.ContainsFunc(amounts, func(a store.Amount) bool {
+		return a.Limit == s.Name && a.Milli < 0 && a.Until != endOf(img, s)
 	})
 }
 

@@ -27,6 +27,7 @@ type Wanted struct {
 	Expires  bool          // whether the bucket expires when idle
 	Owner    store.Owner
 	Switches store.Switches
+	Slots    []store.SlotLimit // of the first level that has any
 	Features store.Features
 	Read     time.Duration // when the read of the oldest level began, by the limiter's uptime
 	Epoch    uint64        // the limiter's configuration epoch at that time
@@ -35,7 +36,8 @@ type Wanted struct {
 // Equals reports whether two reads had the same result, at the same time.
 func (w *Wanted) Equals(other *Wanted) bool {
 	return w.Read == other.Read && w.Epoch == other.Epoch && w.Owner == other.Owner && w.Level == other.Level &&
-		w.Expires == other.Expires && w.Switches == other.Switches && w.Features == other.Features && slices.Equal(w.Limits, other.Limits)
+		w.Expires == other.Expires && w.Switches == other.Switches && w.Features == other.Features && slices.Equal(w.Limits, other.Limits) &&
+		slices.Equal(w.Slots, other.Slots)
 }
 
 // IsEvaluable reports whether this version can evaluate all features of the limits.
@@ -67,12 +69,12 @@ func Find(limits []store.Limit, name string) *store.Limit {
 	return nil
 }
 
-// Differs reports whether an item needs a repair to become what is wanted. An item or
-// configuration that this version cannot evaluate needs none.
-func (w *Wanted) Differs(img *store.Image) bool { return w.DiffersWith(w.Limits, img) }
+// Differs reports whether an item needs a repair at an instant to become what is wanted. An item
+// or configuration that this version cannot evaluate needs none.
+func (w *Wanted) Differs(img *store.Image, now int64) bool { return w.DiffersWith(w.Limits, img, now) }
 
 // DiffersWith is differs for other wanted limits.
-func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
+func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image, now int64) bool {
 	if len(limits) == 0 || !w.IsEvaluable() || !img.IsEvaluable() {
 		return false
 	}
@@ -89,7 +91,7 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image) bool {
 			found++
 		}
 	}
-	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner()
+	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner() || w.differsInBypass(img, now)
 }
 
 // OtherZone is the error of a repair that gives an item calendars of one time zone and leaves

@@ -35,7 +35,7 @@ func TestWhatDiffers(t *testing.T) {
 		"other parameters, both by a peer":    {&plan.Wanted{Limits: []store.Limit{slower}, Features: store.Scheduled}, item(0, now, scheduled), false},
 		"another owner, of a peer's own item": {&plan.Wanted{Limits: []store.Limit{minutely}, Owner: store.Owner{Parent: "org"}}, item(0, now, scheduled), false},
 	} {
-		if got := c.of.Differs(c.img); got != c.differs {
+		if got := c.of.Differs(c.img, now); got != c.differs {
 			t.Errorf("%s: differs %t, want %t", name, got, c.differs)
 		}
 	}

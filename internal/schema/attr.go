@@ -46,7 +46,7 @@ const (
 	Created    = "created"     // N, ms: when the item was made; unknown to the peer
 	ShardCount = "shard_count" // N
 	ValidUntil = "vu"          // N, ms
-	Bypass     = "bypass"      // N, ms: nothing is enforced until then
+	Bypass     = "bypass"      // N, ms: nothing is enforced until then; S, a value of Disabled on configuration
 	Sched      = "sched"       // S, also a field of a limit
 	RSched     = "rsched"      // S, also a field of a limit
 )
@@ -68,6 +68,7 @@ const (
 	FieldGrantCount  = "gc"   // N
 	FieldToppedUp    = "tu"   // N, millitokens
 	FieldResets      = "rn"   // N
+	FieldCarry       = "co"   // S, see [EncodeCarry]; unknown to the peer
 )
 
 // LimitFields are all fields that a limit may have on a bucket item. Removing the limit
@@ -75,7 +76,7 @@ const (
 var LimitFields = [...]string{
 	FieldTokens, FieldCapacity, FieldAmount, FieldPeriod, FieldConsumed,
 	FieldSched, FieldRSched, FieldSoft, FieldResetAfter, FieldWindowStart, FieldApplied,
-	FieldWindowCount, FieldGrantCount, FieldToppedUp, FieldResets,
+	FieldWindowCount, FieldGrantCount, FieldToppedUp, FieldResets, FieldCarry,
 }
 
 // Names of the attributes of an entity's record.
@@ -91,6 +92,7 @@ const (
 	OnUnavailable      = "on_unavailable"       // S
 	AuditRetentionDays = "audit_retention_days" // N, at the system level
 	Resources          = "resources"            // SS
+	SlotLimits         = "slots"                // M of N; unknown to the peer, which drops it when it sets limits
 )
 
 // Names of the attributes of namespace and version records.
@@ -115,6 +117,7 @@ const (
 	ManagedEntities  = "managed_entities"  // M of L of S: resources by entity
 	LastApplied      = "last_applied"      // S, see [Timestamp]
 	AppliedHash      = "applied_hash"      // S
+	ManagedRecords   = "managed_records"   // L of S: entities whose record is owned
 	Digests          = "digests"           // M of S, by level
 	Holder           = "holder"            // S, who applies the manifest now
 	HeldUntil        = "held_until"        // N, ms

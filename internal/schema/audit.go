@@ -137,6 +137,12 @@ func LimitsDetail(limits []store.Limit) types.AttributeValue {
 		if l.Soft {
 			of[FieldSoft] = Bool(true)
 		}
+		if l.Carries.Rollover != 0 {
+			of["rollover"] = N(l.Carries.Rollover)
+		}
+		if l.Carries.Debt {
+			of["carry_debt"] = Bool(true)
+		}
 		list[i] = Map(of)
 	}
 	return &types.AttributeValueMemberL{Value: list}
@@ -170,6 +176,10 @@ func scheduleDetail(s *store.Schedule) types.AttributeValue {
 // or in words if the package cannot evaluate it.
 func putRenewal(of Item, r *store.Renewal) {
 	of["refill_period_seconds"] = N(1) // as the package has it for all quotas
+	if seconds := SessionSeconds(r); seconds != 0 {
+		of["reset_after_seconds"] = N(seconds)
+		return
+	}
 	patterns := r.Patterns()
 	if len(patterns) == 0 {
 		of["renews"], of["zone"] = S(r.String()), S(r.Zone())
@@ -193,6 +203,11 @@ func SwitchDetails(s store.Switch, reason, key string) Item {
 	return withCause(item, reason, key)
 }
 
+// SlotLimitDetails are the details of the event of a change of a level's slots.
+func SlotLimitDetails(limits []store.SlotLimit, reason string) Item {
+	return withCause(Item{SlotLimits: SlotsDetail(limits)}, reason, "")
+}
+
 // AmendmentDetails are the details of the event of a reset or a top-up.
 func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string) Item {
 	return withCause(Item{OperationAmounts: Numbers(amounts), OperationShards: N(shards)}, reason, key)
@@ -200,15 +215,20 @@ func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string
 
 // CascadeDetails are the details of the event of a change of a level's cascade policy: true,
 // false, or null for one that was removed.
-func CascadeDetails(p store.Policy, reason string) Item {
+func CascadeDetails(p store.Policy, reason, key string) Item {
 	item := Item{Cascade: null()}
 	putPolicy(item, Cascade, p)
-	return withCause(item, reason, "")
+	return withCause(item, reason, key)
 }
 
-// MoveDetails are the details of the event of a move of an entity to another parent; "" is none.
-func MoveDetails(from, to string, generation int64, reason string) Item {
-	return withCause(Item{"old_parent_id": sOrNull(from), ParentID: sOrNull(to), PGen: N(generation)}, reason, "")
+// MoveDetails are the details of the event of a move of an entity to another parent, with
+// whether it cascades from then on if that changed.
+func MoveDetails(from, to *store.Entity, reason, key string) Item {
+	details := Item{"old_parent_id": sOrNull(from.Parent), ParentID: sOrNull(to.Parent), PGen: N(to.Generation)}
+	if from.Cascade != to.Cascade {
+		details[Cascade] = Bool(to.Cascade)
+	}
+	return withCause(details, reason, key)
 }
 
 // withCause adds why an operator changed something, and the key with which it happened once.

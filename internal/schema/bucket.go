@@ -2,13 +2,11 @@ package schema
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
-	"github.com/zeroae/zae-limiter-go/internal/diary"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -23,9 +21,9 @@ const (
 	hasCapacity
 	hasAmount
 	hasPeriod
-	isSession // is reset some time after its first use
 	isKept    // has a count in the diary: of the closed hour, or when the open one began
 	isCounted // has a count of consumed tokens
+	isTold    // has a count of them from when a peer told of a session
 )
 
 type limitScan struct {
@@ -34,8 +32,13 @@ type limitScan struct {
 	// renews is when the limit renews, and varies when it has other parameters, as the item
 	// has it for the limit alone; "" if it has nothing.
 	renews, varies string
+	carries        string
 	// extra is what the item has. Its grant is for a quota.
 	extra store.Extra
+	// session is the length of a session, in seconds; 0 if the limit is none. applied is the
+	// begin of the one that the balance reflects, 0 if the item does not say it. told is what
+	// had been consumed when a peer told the shard of a later one.
+	session, applied, told int64
 	// gained is what the limit consumed in the hour that was closed last.
 	gained int64
 	// bad is an unreadable attribute, the first by name. It matters only if the limit
@@ -134,6 +137,8 @@ type BucketScan struct {
 	hasRF bool
 	bad   string // an unreadable attribute of the item as a whole, the first by name
 	diary diaryScan
+	// bypass is the item's stamp, 0 if it has none.
+	bypass int64
 	// renews is when limits renew that do not say it themselves, and varies when they have other
 	// parameters. zone is that of all.
 	renews, varies, zone string
@@ -174,6 +179,8 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		s.varies = v.code()
 	case SchedTZ:
 		s.zone = v.str()
+	case Bypass:
+		s.bypass = v.stamp()
 	}
 	if !decodeBucketAttr(&s.img, attr, v) && (s.bad == "" || attr < s.bad) {
 		s.bad = attr
@@ -247,8 +254,8 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 	if img.Hour != 0 {
 		img.Diary = s.keep(&img, known)
 	}
-	if !img.Disabled {
-		img.DisabledUntil = 0 // a peer removes the switch alone
+	if !img.Disabled { // a peer removes the switch alone, without its end
+		img.Bypassed, img.MarkedUntil = s.bypass != 0, s.bypass
 	}
 	limits, damaged, reason := s.gather(&img, append(s.limits[:s.used], s.more...))
 	if reason != "" {
@@ -299,7 +306,7 @@ func decodeBucketAttr(img *store.Image, attr string, v Scalar) (ok bool) {
 		// Any value disables: writes are conditional on the attribute's absence.
 		img.Disabled = true
 	case DisabledUntil:
-		img.DisabledUntil, ok = v.integer()
+		img.MarkedUntil, ok = v.integer()
 		return ok
 	case Cascade:
 		img.Cascade = v.Kind == True
@@ -338,8 +345,21 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.varies = v.code()
 	case FieldRSched:
 		l.renews = v.str()
+	case FieldCarry:
+		l.carries = v.code()
 	case FieldResetAfter:
-		l.seen |= isSession
+		l.session, ok = v.integer()
+		return ok && l.session > 0
+	case FieldWindowStart:
+		l.extra.Opened, ok = v.integer()
+		return ok && l.extra.Opened >= 0
+	case FieldApplied:
+		l.applied, ok = v.integer()
+		return ok
+	case FieldWindowCount:
+		l.seen |= isTold
+		l.told, ok = v.counter()
+		return ok
 	case FieldGrantCount:
 		n, ok := v.integer()
 		l.extra.Shards = int(max(n, 0))
@@ -348,11 +368,18 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.extra.TopUp, ok = v.integer()
 		return ok && 0 <= l.extra.TopUp && l.extra.TopUp <= maxMilli
 	case FieldSoft:
-		if l.extra.SoftUntil, ok = v.integer(); !ok || l.extra.SoftUntil <= 0 {
-			l.extra.SoftUntil = -1 // it is there, and has passed: versions before the peer's release wrote true
-		}
+		l.extra.SoftUntil = v.stamp()
 	}
 	return true
+}
+
+// stamp reads an instant until which something holds. One that is none is there, and has
+// passed: versions before the peer's release wrote true.
+func (v Scalar) stamp() int64 {
+	if until, ok := v.integer(); ok && until > 0 {
+		return until
+	}
+	return -1
 }
 
 // gather returns the existing limits, by name. It fills in the hidden limit, which is not
@@ -379,7 +406,7 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 			img.Writes.Name = WCU
 			continue
 		}
-		if !s.decodeRenewal(l) {
+		if !s.decodeRenewal(l) || !l.decodeCarry() {
 			img.Features |= store.Quota
 		}
 		if !s.decodeSchedule(l) {
@@ -387,6 +414,9 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 		}
 		if l.Renewal == nil {
 			l.extra.Granted = store.Granted{}
+		}
+		if SessionSeconds(l.Renewal) == 0 {
+			l.extra.Opened, l.extra.Told = 0, store.Told{}
 		}
 		l.SetExtra(l.extra)
 		exist = append(exist, *l)
@@ -397,16 +427,27 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 	return exist, "", ""
 }
 
-// decodeRenewal reads when a limit renews, if it does; false if this version cannot evaluate that.
-// A limit of no amount that does not renew earns nothing: a peer leaves it behind that takes the last quota
-// off a level, and the next repair removes it. A grant among as many shards as the item has is none.
+// decodeRenewal reads when a limit renews, if it does; false if this version cannot evaluate
+// that. A limit of no amount that does not renew earns nothing: a peer leaves it behind that
+// takes the last quota off a level, and the next repair removes it. A grant among as many
+// shards as the item has is none.
 func (s *BucketScan) decodeRenewal(l *limitScan) bool {
-	renews := cmp.Or(l.renews, s.renews)
-	if renews == "" || renews == NoSchedule {
-		return l.seen&isSession == 0
+	var r *calendar.Renewal
+	var err error
+	switch renews := cmp.Or(l.renews, s.renews); {
+	case l.session != 0 && l.Amount == 0 && (renews == "" || renews == NoSchedule):
+		if l.extra.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
+			l.tell()
+		}
+		if r, err = calendar.NewSession(l.session); err == nil && l.extra.Opened == 0 {
+			l.extra.Opened = store.NoSession
+		}
+	case renews == "" || renews == NoSchedule:
+		return l.session == 0
+	default:
+		r, err = calendar.Decode(renews, s.zone)
 	}
-	r, err := calendar.Decode(renews, s.zone)
-	if err != nil || l.Amount != 0 || l.seen&isSession != 0 {
+	if err != nil || l.Amount != 0 || l.session != 0 && r.Session() == 0 {
 		return false
 	}
 	l.Renewal = r
@@ -414,6 +455,15 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 		l.extra.Shards = 0
 	}
 	return true
+}
+
+// tell reads a session that a peer has begun on another shard, and of which this one's
+// balance is not yet.
+func (l *limitScan) tell() {
+	l.extra.Told.Opened, l.extra.Opened = l.extra.Opened, l.applied
+	if l.seen&isTold != 0 {
+		l.extra.Told.Consumed = max(0, l.Consumed-l.told)
+	}
 }
 
 // decodeSchedule reads when a limit has other parameters, if it does; false if this version
@@ -424,7 +474,7 @@ func (s *BucketScan) decodeSchedule(l *limitScan) bool {
 		return true
 	}
 	schedule, err := calendar.DecodeSchedule(varies, s.zone)
-	if err != nil || l.Amount == 0 || l.Renewal != nil || l.seen&isSession != 0 {
+	if err != nil || l.Amount == 0 || l.Renewal != nil || l.session != 0 {
 		return false
 	}
 	l.Varies = schedule
@@ -439,94 +489,4 @@ func (v Scalar) code() string {
 	return v.Text
 }
 
-// EncodeSchedule is when a limit has other parameters, as items of buckets and of
-// configuration have it: the attributes sched and sched_tz.
-func EncodeSchedule(s *store.Schedule) (code, zone string) {
-	if s == nil {
-		return "", ""
-	}
-	return s.Encode(), s.Zone()
-}
-
-// EncodeRenewal is when a limit renews, as items of buckets and of configuration have it: the
-// attributes rsched and sched_tz.
-func EncodeRenewal(r *store.Renewal) (code, zone string) {
-	if r == nil {
-		return "", ""
-	}
-	code, _ = r.Encode()
-	return code, r.Zone()
-}
-
 func knownLimit(name string) bool { return name == WCU || store.CheckLimitName(name) == nil }
-
-// EncodeOwner returns what a bucket item copies of its entity's record.
-func EncodeOwner(o store.Owner) Item {
-	item := Item{Cascade: Bool(o.Cascade)}
-	if o.Parent != "" {
-		item[ParentID] = S(o.Parent)
-	}
-	if o.Incarnation != "" {
-		item[PGen], item[PInc] = N(o.Generation), S(o.Incarnation)
-	}
-	return item
-}
-
-// EncodeNewBucket is the item that c creates, in the namespace with the id ns. isSpread says
-// that its index keys are spread over partitions. Parameters are stored whole, not divided by
-// the number of shards.
-func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
-	path := bucketPath(c.Bucket)
-	shard := path[len(bucketPrefix)+len(c.Entity)+1+len(c.Resource):]
-	item := make(Item, 21+5*(len(c.Limits)+1))
-	item[PK], item[SK] = S(ns+"/"+path), S(StateSK)
-	item[EntityID], item[Resource] = S(c.Entity), S(c.Resource)
-	gsi2, gsi4 := bucketIndexPKs(ns, c.Entity, c.Resource, isSpread)
-	item[GSI2PK], item[GSI2SK] = S(gsi2), S(bucketPrefix+c.Entity+shard)
-	item[GSI3PK], item[GSI3SK] = S(EntityPK(ns, c.Entity)), S(bucketPrefix+c.Resource+shard)
-	putGSI4(item, gsi4, path)
-	item[RF], item[Created] = N(c.Stamp()), N(c.Now)
-	item[OpenHour] = N(int64(diary.HourOf(c.Now)))
-	if slices.ContainsFunc(c.Limits, func(l store.NewLimit) bool { return l.Consumed > 0 }) {
-		item[Acquires] = N(1)
-	}
-	item[ShardCount] = N(int64(c.ShardCount))
-	maps.Copy(item, EncodeOwner(c.Owner))
-	if c.ExpiresAt != 0 {
-		item[TTL] = N(c.ExpiresAt)
-	}
-	if c.ValidUntil != 0 {
-		item[ValidUntil] = N(c.ValidUntil)
-	}
-	if c.Disabled {
-		item[Disabled] = Bool(true)
-	}
-	if c.DisabledUntil != 0 {
-		item[DisabledUntil] = N(c.DisabledUntil)
-	}
-	putLimit(item, &c.Writes, c.ShardCount)
-	for i := range c.Limits {
-		putLimit(item, &c.Limits[i], c.ShardCount)
-	}
-	return item
-}
-
-func putLimit(item Item, l *store.NewLimit, shards int) {
-	item[LimitAttr(l.Limit, FieldTokens)] = N(l.Tokens)
-	item[LimitAttr(l.Limit, FieldCapacity)] = N(l.Capacity)
-	item[LimitAttr(l.Limit, FieldAmount)] = N(l.Amount)
-	item[LimitAttr(l.Limit, FieldPeriod)] = N(l.Period)
-	item[LimitAttr(l.Limit, FieldConsumed)] = N(l.Consumed)
-	if l.Renewal != nil {
-		code, zone := EncodeRenewal(l.Renewal)
-		item[LimitAttr(l.Limit, FieldRSched)], item[SchedTZ] = S(code), S(zone)
-		item[LimitAttr(l.Limit, FieldGrantCount)] = N(int64(shards))
-	}
-	if l.Varies != nil {
-		code, zone := EncodeSchedule(l.Varies)
-		item[LimitAttr(l.Limit, FieldSched)], item[SchedTZ] = S(code), S(zone)
-	}
-	if l.SoftUntil != 0 {
-		item[LimitAttr(l.Limit, FieldSoft)] = N(l.SoftUntil)
-	}
-}

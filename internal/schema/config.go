@@ -15,7 +15,7 @@ import (
 // Configuration holds whole tokens and seconds; bucket items hold thousandths of both.
 const (
 	configPrefix = "l_"
-	windowPrefix = "w_" // prefix of the fields of a limit that is reset some time after its first use
+	windowPrefix = "w_" // prefix of the fields of a session
 )
 
 // EncodeConfig is the configuration item of a level. It cannot write the kinds of limits
@@ -42,22 +42,32 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 		item[DisabledUntil] = N(c.Disabled.Until)
 	}
 	putPolicy(item, Cascade, c.Cascade)
+	putSlots(item, c.Slots)
 	for _, l := range c.Limits {
-		item[configPrefix+l.Name+"_"+FieldCapacity] = N(l.Capacity)
+		prefix, seconds := configPrefix+l.Name+"_", SessionSeconds(l.Renews)
+		if seconds != 0 {
+			prefix = windowPrefix + l.Name + "_"
+			item[prefix+FieldResetAfter] = N(seconds)
+		}
+		item[prefix+FieldCapacity] = N(l.Capacity)
 		if l.Soft {
-			item[configPrefix+l.Name+"_"+FieldSoft] = Bool(true)
+			item[prefix+FieldSoft] = Bool(true)
 		}
 		if l.Renews != nil {
-			code, zone := EncodeRenewal(l.Renews)
-			item[configPrefix+l.Name+"_"+FieldRSched], item[SchedTZ] = S(code), S(zone)
-			item[configPrefix+l.Name+"_"+FieldAmount], item[configPrefix+l.Name+"_"+FieldPeriod] = N(0), N(1) // as a peer has them
+			if code, zone := EncodeRenewal(l.Renews); code != "" {
+				item[prefix+FieldRSched], item[SchedTZ] = S(code), S(zone)
+			}
+			if code := EncodeCarry(l.Carries); code != "" {
+				item[prefix+FieldCarry] = S(code)
+			}
+			item[prefix+FieldAmount], item[prefix+FieldPeriod] = N(0), N(1) // as a peer has them
 			continue
 		}
-		item[configPrefix+l.Name+"_"+FieldAmount] = N(l.Amount)
-		item[configPrefix+l.Name+"_"+FieldPeriod] = N(int64(l.Period / time.Second))
+		item[prefix+FieldAmount] = N(l.Amount)
+		item[prefix+FieldPeriod] = N(int64(l.Period / time.Second))
 		if l.Varies != nil {
 			code, zone := EncodeSchedule(l.Varies)
-			item[configPrefix+l.Name+"_"+FieldSched], item[SchedTZ] = S(code), S(zone)
+			item[prefix+FieldSched], item[SchedTZ] = S(code), S(zone)
 		}
 	}
 	return item
@@ -69,6 +79,8 @@ func putPolicy(item Item, attr string, p store.Policy) {
 		item[attr] = Bool(true)
 	case store.No:
 		item[attr] = Bool(false)
+	case store.Bypass:
+		item[attr] = S(Bypass)
 	case store.Inherit:
 	}
 }
@@ -122,6 +134,8 @@ type configScan struct {
 	store.Limit
 	window, plain, seen bool
 	renews, varies      string
+	carries             string
+	session             int64 // seconds; 0 if the limit is no session
 }
 
 // DecodeConfig reads a configuration item of any level. Limits are sorted by name.
@@ -139,6 +153,9 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		return nil, corrupt(item, DisabledUntil, badNumber)
 	}
 	c.Cascade = policy(item[Cascade])
+	if c.Slots, ok = slotLimits(item[SlotLimits]); !ok {
+		return nil, corrupt(item, SlotLimits, "it is not a map of numbers of slots")
+	}
 	limits := map[string]*configScan{}
 	for attr, v := range item {
 		prefix, name, field, ok := splitConfigAttr(attr)
@@ -152,26 +169,18 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		}
 		l.window = l.window || prefix == windowPrefix
 		l.plain = l.plain || prefix == configPrefix
-		feature, ok := l.decode(field, v)
-		if !ok {
+		if !l.decode(field, v) {
 			return nil, corrupt(item, attr, badNumber)
 		}
-		c.Features |= feature
 	}
-	for name, l := range limits {
-		switch {
-		case !l.seen:
+	for _, l := range limits {
+		if !l.seen {
 			continue // a field without a capacity does not make a limit
-		case l.window && l.plain:
-			return nil, corrupt(item, windowPrefix+name+"_"+FieldCapacity, "the limit is there as "+configPrefix+" too")
-		case l.Period == 0:
-			return nil, corrupt(item, configPrefix+name+"_"+FieldPeriod, "it is missing")
-		case l.window || !l.decodeRenewal(str(item[SchedTZ])):
-			c.Features |= store.Quota
 		}
-		if !l.decodeSchedule(str(item[SchedTZ])) {
-			c.Features |= store.Scheduled
+		if attr, reason := l.damage(); reason != "" {
+			return nil, corrupt(item, attr, reason)
 		}
+		c.Features |= l.decodeCalendars(str(item[SchedTZ]))
 		c.Limits = append(c.Limits, l.Limit)
 	}
 	if len(c.Limits) > store.MaxLimits {
@@ -181,42 +190,76 @@ func DecodeConfig(item Item) (*store.Config, error) {
 	return c, nil
 }
 
-// decode reads a field, and returns the feature that it belongs to, if any.
-func (l *configScan) decode(field string, v types.AttributeValue) (feature store.Features, ok bool) {
+// damage is the attribute that makes the item unreadable, and the reason; "" if none does.
+func (l *configScan) damage() (attr, reason string) {
+	switch {
+	case l.window && l.plain:
+		return windowPrefix + l.Name + "_" + FieldCapacity, "the limit is there as " + configPrefix + " too"
+	case l.window && l.session == 0:
+		return windowPrefix + l.Name + "_" + FieldResetAfter, "it is missing"
+	case l.Period == 0:
+		return configPrefix + l.Name + "_" + FieldPeriod, "it is missing"
+	}
+	return "", ""
+}
+
+// decode reads a field.
+func (l *configScan) decode(field string, v types.AttributeValue) (ok bool) {
 	switch field {
 	case FieldCapacity:
 		l.seen = true
 		l.Capacity, ok = integer(v)
-		return 0, ok && 1 <= l.Capacity && l.Capacity <= store.MaxTokens
+		return ok && 1 <= l.Capacity && l.Capacity <= store.MaxTokens
 	case FieldAmount:
 		l.Amount, ok = integer(v)
-		return 0, ok && 0 <= l.Amount && l.Amount <= store.MaxTokens
+		return ok && 0 <= l.Amount && l.Amount <= store.MaxTokens
 	case FieldPeriod:
 		seconds, ok := integer(v)
-		if !ok || seconds < 1 || seconds > int64(store.MaxPeriod/time.Second) {
-			return 0, false
-		}
 		l.Period = time.Duration(seconds) * time.Second
+		return ok && 1 <= seconds && seconds <= int64(store.MaxPeriod/time.Second)
 	case FieldRSched:
 		l.renews = str(v)
 	case FieldSched:
 		l.varies = str(v)
+	case FieldCarry:
+		l.carries = str(v)
 	case FieldResetAfter:
-		return store.Quota, true
+		l.session, ok = integer(v)
+		return ok && l.session > 0
 	case FieldSoft:
 		b, isBool := v.(*types.AttributeValueMemberBOOL)
 		l.Soft = isBool && b.Value
 	}
-	return 0, true
+	return true
+}
+
+// decodeCalendars reads what the limit follows, and returns the features that this version cannot
+// evaluate.
+func (l *configScan) decodeCalendars(zone string) (f store.Features) {
+	if !l.decodeRenewal(zone) || !l.decodeCarry() {
+		f |= store.Quota
+	}
+	if !l.decodeSchedule(zone) {
+		f |= store.Scheduled
+	}
+	return f
 }
 
 // decodeRenewal reads when the limit renews, if it does; false if this version cannot evaluate
 // that.
 func (l *configScan) decodeRenewal(zone string) bool {
-	if l.renews == "" {
+	var r *calendar.Renewal
+	var err error
+	switch {
+	case l.window && l.renews == "":
+		r, err = calendar.NewSession(l.session)
+	case l.window || l.session != 0:
+		return false
+	case l.renews == "":
 		return l.Amount != 0
+	default:
+		r, err = calendar.Decode(l.renews, zone)
 	}
-	r, err := calendar.Decode(l.renews, zone)
 	if err != nil || l.Amount != 0 {
 		return false
 	}
@@ -253,7 +296,11 @@ func splitConfigAttr(attr string) (prefix, name, field string, ok bool) {
 // switchOf reads the switch of a level; false if its end cannot be read. A peer removes a switch
 // without its end.
 func switchOf(item Item) (s store.Switch, ok bool) {
-	if s.Policy = policy(item[Disabled]); s.Policy == store.Inherit || item[DisabledUntil] == nil {
+	s.Policy = policy(item[Disabled])
+	if v, isText := item[Disabled].(*types.AttributeValueMemberS); isText && v != nil && v.Value == Bypass {
+		s.Policy = store.Bypass
+	}
+	if s.Policy == store.Inherit || item[DisabledUntil] == nil {
 		return s, true
 	}
 	s.Until, ok = integer(item[DisabledUntil])
@@ -261,8 +308,7 @@ func switchOf(item Item) (s store.Switch, ok bool) {
 }
 
 // policy reads a policy. An absent one inherits from the next level, true is yes, and
-// anything else is an explicit no, as for the peer. "bypass" is a third value of the peer
-// that admits everything; here limits are still enforced.
+// anything else is an explicit no, as for the peer.
 func policy(v types.AttributeValue) store.Policy {
 	if v == nil {
 		return store.Inherit

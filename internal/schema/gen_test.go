@@ -85,6 +85,9 @@ func newLimit(t *rapid.T, name string, renews *store.Renewal, varies *store.Sche
 	switch {
 	case renews != nil:
 		p.Amount, p.Renewal = 0, renews
+		if c := carries(t); renews.Session() == 0 {
+			p.Carries = store.Carry{Rollover: c.Rollover * store.Milli, Debt: c.Debt}
+		}
 	case p.Amount > 0:
 		p.Varies = varies
 	}
@@ -94,6 +97,10 @@ func newLimit(t *rapid.T, name string, renews *store.Renewal, varies *store.Sche
 		Tokens:      rapid.Int64Range(-8*store.MaxTokens*1000, math.MaxInt64).Draw(t, "tokens"),
 		Consumed:    rapid.Int64().Draw(t, "consumed"),
 	}
+}
+
+func carries(t *rapid.T) store.Carry {
+	return store.Carry{Rollover: rapid.SampledFrom([]int64{0, 1, 200_000, store.MaxTokens}).Draw(t, "rollover"), Debt: rapid.Bool().Draw(t, "debt")}
 }
 
 func creates(t *rapid.T) *store.Create {
@@ -113,7 +120,13 @@ func creates(t *rapid.T) *store.Create {
 		c.Limits = append(c.Limits, newLimit(t, name, renews(t, zone), varies(t, zone)))
 	}
 	c.Writes.SoftUntil = 0 // the hidden limit is hard
-	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) store.Params { return l.Params })
+	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
+	switch rapid.IntRange(0, 2).Draw(t, "mark") {
+	case 1:
+		c.Disabled, c.MarkedUntil = true, rapid.Int64Range(0, math.MaxInt64).Draw(t, "until")
+	case 2: //nolint:mnd // the third kind
+		c.Bypassed, c.MarkedUntil = true, rapid.Int64Range(1, math.MaxInt64).Draw(t, "stamp of the bypass")
+	}
 	if rapid.Bool().Draw(t, "has parent") {
 		c.Owner.Parent = entities.Draw(t, "parent")
 	}
@@ -133,6 +146,7 @@ func image(c *store.Create) *store.Image {
 	}
 	img := &store.Image{
 		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Stamp(), CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: diary.HourOf(c.Now),
+		Disabled: c.Disabled, Bypassed: c.Bypassed, MarkedUntil: c.MarkedUntil,
 		Cascade: c.Owner.Cascade, Parent: c.Owner.Parent,
 		ParentGeneration: c.Owner.Generation, Incarnation: c.Owner.Incarnation,
 		ValidUntil: c.ValidUntil, HasValidUntil: c.ValidUntil != 0,
@@ -153,7 +167,9 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 		soft := rapid.Bool().Draw(t, "soft")
 		if r := renews(t, zone); r != nil {
 			quota := limiter.Quota(name, rapid.Int64Range(1, store.MaxTokens).Draw(t, "capacity"), r)
-			quota.Soft = soft
+			if quota.Soft = soft; r.Session() == 0 {
+				quota.Carries = carries(t)
+			}
 			c.Limits = append(c.Limits, quota)
 			continue
 		}
@@ -171,7 +187,7 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 		return c
 	}
 	policies := rapid.SampledFrom([]store.Policy{store.Inherit, store.Yes, store.No})
-	c.Disabled.Policy, c.Cascade = policies.Draw(t, "disabled"), policies.Draw(t, "cascade")
+	c.Disabled.Policy, c.Cascade = rapid.SampledFrom([]store.Policy{store.Inherit, store.Yes, store.No, store.Bypass}).Draw(t, "disabled"), policies.Draw(t, "cascade")
 	if c.Disabled.Policy != store.Inherit {
 		c.Disabled.Until = rapid.Int64Range(0, math.MaxInt64).Draw(t, "until")
 	}

@@ -24,7 +24,7 @@ const segmentBytes = 300_000
 type ManifestRecord struct {
 	Name string
 	// Levels are the levels that the manifest owns, with a digest of what it last set
-	// them to; "" if that is not known.
+	// them to; "" if that is not known. An entity without a resource is the entity's record.
 	Levels map[store.ConfigKey]string
 	// Applied is when the manifest was last applied completely, to the second, and Hash
 	// which content it had then.
@@ -95,7 +95,7 @@ func newSegment(ns, name string, segment int) Item {
 	item := ManifestKey(ns, name, segment).Item()
 	putGSI4(item, ns, SystemPK(ns))
 	item[ManagedSystem] = Bool(false)
-	item[ManagedResources] = Strings()
+	item[ManagedResources], item[ManagedRecords] = Strings(), Strings()
 	item[ManagedEntities], item[Digests] = Map(nil), Map(nil)
 	return item
 }
@@ -105,6 +105,9 @@ func own(item Item, k store.ConfigKey, digest string) int {
 	const overhead = 8
 	size := len(k.Resource) + overhead
 	switch {
+	case k.Entity != "" && k.Resource == "":
+		appendTo(item, ManagedRecords, k.Entity)
+		size += len(k.Entity)
 	case k.Entity != "":
 		entities := members(item[ManagedEntities])
 		appendTo(entities, k.Entity, k.Resource)
@@ -185,6 +188,11 @@ func DecodeManifest(item Item, r *ManifestRecord) {
 			if entity != "" {
 				add(store.ConfigKey{Entity: entity, Resource: resource})
 			}
+		}
+	}
+	for _, entity := range elements(item[ManagedRecords]) {
+		if k := (store.ConfigKey{Entity: entity}); store.CheckEntity(entity) == nil {
+			r.Levels[k] = str(digests[levelAttr(k)])
 		}
 	}
 	if hash := str(item[AppliedHash]); hash != "" {

@@ -14,7 +14,11 @@ import (
 func manifestLaw(t *rapid.T) {
 	record := &schema.ManifestRecord{Name: "team", Levels: map[store.ConfigKey]string{}, Hash: "sha256:00"}
 	for range rapid.IntRange(0, 20).Draw(t, "levels") {
-		record.Levels[configKeys(t)] = rapid.SampledFrom([]string{"", "?", "0123456789ab+block"}).Draw(t, "digest")
+		k := configKeys(t)
+		if k.Entity != "" && rapid.Bool().Draw(t, "record") {
+			k.Resource = ""
+		}
+		record.Levels[k] = rapid.SampledFrom([]string{"", "?", "0123456789ab+block"}).Draw(t, "digest")
 	}
 	if rapid.Bool().Draw(t, "held") {
 		record.Holder, record.HeldUntil = "me", time.UnixMilli(1700000000001)

@@ -18,15 +18,19 @@ const (
 	OperationShards      = "shards"    // N
 	OperationAmounts     = "amounts"   // M of N: whole tokens that each limit got
 	OperationAsked       = "asked"     // M of N: whole tokens that were asked for
+	OperationTo          = "to"        // S, of a move or a cascade policy: what it was changed to
 )
 
 // Kinds of operations.
 const (
-	OperationReset   = "reset"
-	OperationTopUp   = "top_up"
-	OperationDisable = "disable"
-	OperationEnable  = "enable"
-	OperationClear   = "clear"
+	OperationReset      = "reset"
+	OperationTopUp      = "top_up"
+	OperationDisable    = "disable"
+	OperationEnable     = "enable"
+	OperationBypass     = "bypass"
+	OperationClear      = "clear"
+	OperationSetParent  = "set_parent"
+	OperationSetCascade = "set_cascade"
 )
 
 // OperationTTL is how long the record of an operation is kept.
@@ -35,8 +39,8 @@ const OperationTTL = 3 * 24 * time.Hour
 // NoIncarnation is the incarnation of an entity without a record. It is like any other one.
 const NoIncarnation = noIncarnation
 
-// An Operation is what an operator did to the balances of a bucket, or to the switch of a
-// level, once for its ID.
+// An Operation is what an operator did to the balances of a bucket, to a policy of a level, or to
+// the parent of an entity, once for its ID.
 type Operation struct {
 	ID          string
 	Entity      string
@@ -48,10 +52,12 @@ type Operation struct {
 	Amounts     map[string]int64 // by limit
 	Asked       map[string]int64 // nil if a peer wrote the record
 	Until       int64            // when a switch ends, in ms; 0 is never
+	To          string           // what a parent or a cascade policy was changed to
 	Expires     time.Time
 }
 
-// IsOperationID reports whether an ID may name an operation: 1 to 64 letters, digits, ".", "_", ":" and "-".
+// IsOperationID reports whether an ID may name an operation: 1 to 64 letters, digits, ".", "_",
+// ":" and "-".
 func IsOperationID(id string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-"
 	const most = 64
@@ -64,8 +70,8 @@ func OperationKey(ns string, b store.Bucket, id string) Key {
 	return Key{BucketKey(ns, b).PK, OperationPrefix + id}
 }
 
-// SwitchOperationKey is the key of the record of an operation on the switch of a level.
-func SwitchOperationKey(ns string, k store.ConfigKey, id string) Key {
+// LevelOperationKey is the key of the record of an operation on a level.
+func LevelOperationKey(ns string, k store.ConfigKey, id string) Key {
 	if k.Entity != "" {
 		id = k.Resource + "#" + id
 	}
@@ -82,6 +88,9 @@ func EncodeOperation(ns string, at Key, o *Operation) Item {
 	if o.Until != 0 {
 		item[DisabledUntil] = N(o.Until)
 	}
+	if o.To != "" {
+		item[OperationTo] = S(o.To)
+	}
 	putGSI4(item, ns, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID)
 	return item
 }
@@ -91,7 +100,7 @@ func DecodeOperation(item Item) (*Operation, error) {
 	sk := KeyOf(item).SK
 	o := &Operation{
 		ID: sk[strings.LastIndexByte(sk, '#')+1:], Entity: str(item[EntityID]), Resource: str(item[Resource]), Kind: str(item[OperationKind]),
-		Writer: str(item[OperationWriter]), Incarnation: str(item[OperationIncarnation]),
+		Writer: str(item[OperationWriter]), Incarnation: str(item[OperationIncarnation]), To: str(item[OperationTo]),
 	}
 	var ok bool
 	if o.Shards, ok = integer(item[OperationShards]); !ok {

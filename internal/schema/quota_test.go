@@ -1,9 +1,10 @@
 package schema_test
 
 import (
+	"errors"
 	"maps"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,7 +43,9 @@ func TestPeersQuotas(t *testing.T) {
 		rpd, sess *store.Renewal
 		foreign   bool
 	}{
-		"as it is: a session":     {nil, day, nil, true},
+		"as it is: a session":     {nil, day, renewal("session 5h", ""), false},
+		"a session of shards":     {schema.Item{schema.ShardCount: n("2")}, day, renewal("session 5h", ""), false},
+		"one not applied yet":     {schema.Item{"b_sess_ws": n("1800000000000")}, day, renewal("session 5h", ""), false},
 		"the default holds":       {withoutSession, day, day, false},
 		"an override":             {with(withoutSession, schema.Item{"b_sess_rsched": schema.S("1m0h0D1")}), day, month, false},
 		"no default, own ones":    {with(withoutSession, schema.Item{schema.RSched: nil, "b_rpd_rsched": schema.S("1m0h0"), "b_sess_rsched": schema.S("1m0h0D1")}), day, month, false},
@@ -81,7 +84,7 @@ func with(a, b schema.Item) schema.Item {
 }
 
 // A grant for as many shards as the item has is no other one than the share. What a rate has of a
-// grant, from the time when it was a quota, means nothing.
+// grant or a session, from the time when it was a quota, means nothing.
 func TestGrantsAndTopUps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -96,7 +99,8 @@ func TestGrantsAndTopUps(t *testing.T) {
 		"wider, and no count":     {schema.Item{schema.ShardCount: nil, "b_rpd_gc": n("2")}, "rpd", 2, 0},
 		"topped up":               {schema.Item{"b_rpd_tu": n("5000")}, "rpd", 0, 5000},
 		"topped up and narrower":  {schema.Item{schema.ShardCount: n("2"), "b_rpd_tu": n("5000")}, "rpd", 1, 5000},
-		"a rate":                  {schema.Item{"b_rpm_gc": n("4"), "b_rpm_tu": n("5000")}, "rpm", 0, 0},
+		"a rate":                  {schema.Item{"b_rpm_gc": n("4"), "b_rpm_tu": n("5000"), "b_rpm_ws": n("5")}, "rpm", 0, 0},
+		"a calendar":              {schema.Item{"b_rpd_ws": n("5")}, "rpd", 0, 0},
 		"a grant among no shards": {schema.Item{"b_rpd_gc": n("-1")}, "rpd", 0, 0},
 	} {
 		img, err := schema.DecodeBucket(peersQuotas(t, with(withoutSession, c.changes)))
@@ -104,12 +108,12 @@ func TestGrantsAndTopUps(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		var got store.Granted
-		if s, ok := img.Limit(c.limit); ok {
-			got = s.Granted()
+		var got store.Extra
+		if s, ok := img.Limit(c.limit); ok && s.Extra != nil {
+			got = *s.Extra
 		}
-		if want := (store.Granted{Shards: c.grant, TopUp: c.topUp}); got != want {
-			t.Errorf("%s: granted %+v, want %+v", name, got, want)
+		if want := (store.Extra{Granted: store.Granted{Shards: c.grant, TopUp: c.topUp}}); got != want {
+			t.Errorf("%s: it has %+v, want %+v", name, got, want)
 		}
 	}
 }
@@ -125,17 +129,24 @@ func TestPeersQuotaConfig(t *testing.T) {
 	rpd, rpm := limiter.Quota("rpd", 100, renewal("day", "UTC")), limiter.PerMinute("rpm", 5)
 	varied := rpm
 	varied.Varies = schedule("* 9-17 * * mon-fri x0.5", "UTC")
-	want := &store.Config{Features: store.Quota, Limits: []store.Limit{rpd, varied, {Name: "sess", Capacity: 10, Period: time.Second}}}
+	sess := limiter.Quota("sess", 10, renewal("session 5h", ""))
+	want := &store.Config{Limits: []store.Limit{rpd, varied, sess}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	for _, attr := range []string{"w_sess_cp", "w_sess_ra", "w_sess_rp", "w_sess_rsa"} {
-		delete(peers, attr)
-	}
-	ours := schema.EncodeConfig("ns1", store.ConfigKey{Resource: "q"}, &store.Config{Limits: []store.Limit{rpd, varied}})
+	ours := schema.EncodeConfig("ns1", store.ConfigKey{Resource: "q"}, &store.Config{Limits: []store.Limit{rpd, varied, sess}})
 	if diff := cmp.Diff(wire(peers), wire(ours)); diff != "" {
 		t.Errorf("(-peer +ours):\n%s", diff)
+	}
+	delete(peers, "w_sess_rsa")
+	if _, err := schema.DecodeConfig(peers); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a session without a length: %v", err)
+	}
+	for attr := range peers {
+		if strings.HasPrefix(attr, "w_") {
+			delete(peers, attr)
+		}
 	}
 	for attr, c := range map[string]struct {
 		value string

@@ -26,17 +26,8 @@ func (d *Driver) Configure(ctx context.Context, acct *memory.Account, b store.Bu
 			return changed, err
 		}
 		images := slices.DeleteFunc(slices.Clone(all), func(img *store.Image) bool { return slices.Contains(written, img.Shard) })
-		if len(images) == 0 {
-			return changed, nil
-		}
-		w, err := d.Verify(ctx, acct, b)
-		if err != nil {
-			return changed, err
-		}
-		if w.IsUnlimited() {
-			return changed, nil
-		}
-		if err := isEvaluable(w, images); err != nil {
+		w, err := d.wanted(ctx, acct, b, images)
+		if err != nil || w == nil {
 			return changed, err
 		}
 		differed, done, err := d.configureAll(ctx, acct, images, w)
@@ -46,6 +37,19 @@ func (d *Driver) Configure(ctx context.Context, acct *memory.Account, b store.Bu
 		}
 	}
 	return changed, fmt.Errorf("configure %s of %s: other writers came first %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
+}
+
+// wanted is what shards are to become; nil if there are none, or no limits are configured. It fails
+// if the configuration, or an item, uses a feature that this version cannot evaluate.
+func (d *Driver) wanted(ctx context.Context, acct *memory.Account, b store.Bucket, images []*store.Image) (*plan.Wanted, error) {
+	if len(images) == 0 {
+		return nil, nil //nolint:nilnil // nothing is wanted of no shards
+	}
+	w, err := d.Verify(ctx, acct, b)
+	if err != nil || w.IsUnlimited() {
+		return nil, err
+	}
+	return w, isEvaluable(w, images)
 }
 
 // isEvaluable fails if a configuration, or an item that it is for, uses a feature
@@ -79,7 +83,7 @@ func (d *Driver) configureAll(ctx context.Context, acct *memory.Account, images 
 	})
 	for i, img := range images {
 		if applied[i] {
-			written, differed = append(written, img.Shard), differed || w.Differs(img)
+			written, differed = append(written, img.Shard), differed || w.Differs(img, d.Now())
 		}
 	}
 	return differed, written, errors.Join(errs...)

@@ -25,7 +25,7 @@ func (d *Driver) Double(ctx context.Context, acct *memory.Account, b store.Bucke
 // its item has used four fifths of its hidden write limit, with what that limit had earned
 // until at. The last doubling has had its effect, and another one can gain something.
 func (d *Driver) ShouldDouble(acct *memory.Account, img *store.Image, at time.Time) bool {
-	return plan.IsPlain(img, d.Now()) && img.ShardCount < store.MaxShards && plan.IsPressed(img, at.UnixMilli()) &&
+	return plan.WasPlain(img, d.Now()) && img.ShardCount < store.MaxShards && plan.IsPressed(img, at.UnixMilli()) &&
 		acct.ShardCount() <= img.ShardCount && acct.MayDouble(d.Uptime(), memory.DoublingPause)
 }
 
@@ -97,7 +97,7 @@ func (d *Driver) doubleFirst(ctx context.Context, acct *memory.Account, b store.
 	return err
 }
 
-// MendNow carries out mending that was begun in the background; nobody waits for it.
+// MendNow carries out mending that was begun in the background. Nobody waits for it.
 func (d *Driver) MendNow(ctx context.Context, acct *memory.Account, b store.Bucket) {
 	defer acct.EndReshaping()
 	if _, err := d.Mend(ctx, acct, b, nil); err != nil {

@@ -166,7 +166,7 @@ func appendPolicy(b []byte, name string, s *limiter.Status, unit string) []byte 
 
 // periodOf is the length of the period of a quota that ends with ResetsAt.
 func periodOf(s *limiter.Status) time.Duration {
-	p := s.Limit.Renews.Period(s.ResetsAt.UnixMilli() - 1)
+	p := s.Limit.Renews.Period(s.ResetsAt.UnixMilli() - 1) // of a session, the one that begins then
 	return time.Duration(p.End-p.Start) * time.Millisecond
 }
 

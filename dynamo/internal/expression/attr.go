@@ -19,6 +19,7 @@ const (
 	TTL
 	Disabled
 	DisabledUntil
+	Bypass
 	Cascade
 	Parent
 	ParentGeneration
@@ -43,6 +44,7 @@ var fixed = [...]struct{ alias, name string }{
 	TTL:              {"#ttl", schema.TTL},
 	Disabled:         {"#dis", schema.Disabled},
 	DisabledUntil:    {"#du", schema.DisabledUntil},
+	Bypass:           {"#by", schema.Bypass},
 	Cascade:          {"#cascade", schema.Cascade},
 	Parent:           {"#parent", schema.ParentID},
 	ParentGeneration: {"#pgen", schema.PGen},
@@ -79,8 +81,12 @@ var (
 	schedule = fieldOf(schema.FieldSched)
 	grant    = fieldOf(schema.FieldGrantCount)
 	topUp    = fieldOf(schema.FieldToppedUp)
+	session  = fieldOf(schema.FieldResetAfter)
+	opened   = fieldOf(schema.FieldWindowStart)
+	applied  = fieldOf(schema.FieldApplied)
 	soft     = fieldOf(schema.FieldSoft)
 	resets   = fieldOf(schema.FieldResets)
+	carry    = fieldOf(schema.FieldCarry)
 )
 
 // fieldOf is the kind of a limit's field.
@@ -116,11 +122,24 @@ func (l Limit) Grant() Attr { return l.attr(grant) }
 // TopUp is what somebody has added to a quota for its period.
 func (l Limit) TopUp() Attr { return l.attr(topUp) }
 
+// Session is a parameter of a session: its length. A limit without it is no session.
+func (l Limit) Session() Attr { return l.attr(session) }
+
+// SessionOpened is when the session began last, on any shard. SessionApplied is when the one
+// began that the balance is of.
+func (l Limit) SessionOpened() Attr { return l.attr(opened) }
+
+// SessionApplied is like SessionOpened.
+func (l Limit) SessionApplied() Attr { return l.attr(applied) }
+
 // Soft is the stamp of a soft limit.
 func (l Limit) Soft() Attr { return l.attr(soft) }
 
 // Resets counts the operators' resets of a quota.
 func (l Limit) Resets() Attr { return l.attr(resets) }
+
+// Carry is a parameter of a quota: what it takes into its next period.
+func (l Limit) Carry() Attr { return l.attr(carry) }
 
 // Fields is the number of fields that a limit may have on a bucket item.
 const Fields = len(schema.LimitFields)

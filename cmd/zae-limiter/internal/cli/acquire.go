@@ -18,6 +18,7 @@ type acquireOptions struct {
 	app      *app.App
 	request  limiter.Request
 	consume  limitarg.Amounts
+	also     limitarg.Also
 	fallback app.LimitsFlag
 	wait     time.Duration
 }
@@ -31,13 +32,16 @@ func newAcquire(a *app.App) *cobra.Command {
 			"takes all of them or none, and never gives back what it took. Limits come from the\n" +
 			"configuration. If no level configures any for the entity and the resource, they come\n" +
 			"from --fallback.\n\n" +
+			"With --also, a request is for several resources, and takes from all of them or from none.\n\n" +
 			"With --wait, the command waits until it is admitted. If the wait would end too late, it\n" +
 			"is refused at once.\n\n" +
 			"Exit code 0 means admitted, 3 means refused.",
 		Example: "  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500\n" +
-			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1 --fallback rpm:100/min:150 --output json",
+			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1 --fallback rpm:100/min:150 --output json\n" +
+			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500 --also embeddings:tpm=200",
 	}, &o.request.Entity, &o.request.Resource)
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to take of each limit, separated by commas")
+	bindAlso(cmd, &o.also)
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait at most until admitted, 30s for instance; 0\nmeans not at all")
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
@@ -53,6 +57,7 @@ func (o *acquireOptions) Validate() error {
 		return app.Usagef("invalid --wait %v: give a time to wait, or 0", o.wait)
 	}
 	o.request.Consume, o.request.Fallback = o.consume, o.fallback.Limits
+	o.request.Also = partsOf(o.also, o.fallback.Limits)
 	return o.request.Validate()
 }
 

@@ -18,6 +18,7 @@ type availableOptions struct {
 	app      *app.App
 	request  limiter.Request
 	consume  limitarg.Amounts
+	also     limitarg.Also
 	fallback app.LimitsFlag
 }
 
@@ -28,12 +29,15 @@ func newAvailable(a *app.App) *cobra.Command {
 		Short: "Show balances, and how long a request would have to wait",
 		Long: "Show how many tokens of a resource an entity may take now, and its parent if it cascades.\n" +
 			"With --consume, show only the limits it names, and how long that request would have to\n" +
-			"wait. The command takes nothing, and its exit code is 0 whatever the balances.\n" +
+			"wait. With --also, the request is for several resources. The command takes nothing, and\n" +
+			"its exit code is 0 whatever the balances.\n" +
 			"zae-limiter standing also shows where the limits come from, and when they are full.",
 		Example: "  zae-limiter available key-1 gpt-4\n" +
-			"  zae-limiter available key-1 gpt-4 --consume rpm=1,tpm=500 --output json",
+			"  zae-limiter available key-1 gpt-4 --consume rpm=1,tpm=500 --output json\n" +
+			"  zae-limiter available key-1 gpt-4 --consume rpm=1,tpm=500 --also embeddings:tpm=200",
 	}, &o.request.Entity, &o.request.Resource)
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, separated by commas (default 0 of\nevery limit)")
+	bindAlso(cmd, &o.also)
 	o.fallback.BindFallback(cmd)
 	return a.Prints(cmd, decision{})
 }
@@ -41,8 +45,12 @@ func newAvailable(a *app.App) *cobra.Command {
 // Validate checks the request.
 func (o *availableOptions) Validate() error {
 	o.request.Consume, o.request.Fallback = o.consume, o.fallback.Limits
+	o.request.Also = partsOf(o.also, o.fallback.Limits)
 	if len(o.request.Consume) > 0 {
 		return o.request.Validate()
+	}
+	if len(o.also) > 0 {
+		return app.Usagef("--also %s needs --consume: give what to ask of %s, too", o.also.String(), o.request.Resource)
 	}
 	if err := store.CheckEntity(o.request.Entity); err != nil {
 		return err

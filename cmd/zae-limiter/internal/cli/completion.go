@@ -189,6 +189,17 @@ func stored(read func(context.Context, *app.App, *place) ([]string, error)) comp
 	}
 }
 
+// storedThen is [stored] for a word that a suffix and more follow.
+func storedThen(suffix string, read func(context.Context, *app.App, *place) ([]string, error)) completer {
+	return func(ctx context.Context, a *app.App, at *place) ([]string, cobra.ShellCompDirective) {
+		all := a.Propose(ctx, "", func(ctx context.Context) ([]string, error) { return read(ctx, a, at) })
+		for i := range all {
+			all[i] += suffix
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
 // storedList is [stored] for a list with commas. suffix follows each word, before its amount.
 func storedList(suffix string, read func(context.Context, *app.App, *place) ([]string, error)) completer {
 	return func(ctx context.Context, a *app.App, at *place) ([]string, cobra.ShellCompDirective) {

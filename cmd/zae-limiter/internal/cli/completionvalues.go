@@ -20,6 +20,7 @@ var (
 		"addr":                 free,
 		"aggregator-role-arn":  free,
 		"alarm-sns-topic":      free,
+		"also":                 storedThen(":", resources),
 		"allow-host":           free,
 		"allow-replacement":    free,
 		"archive":              free,

@@ -50,7 +50,8 @@ type standingView struct {
 	Resource      string                `json:"resource"`
 	Level         limiter.Level         `json:"level"`
 	Disabled      bool                  `json:"disabled"`                 // an operator has switched the resource off for the entity
-	DisabledBy    *limiter.Level        `json:"disabled_by,omitempty"`    // level that does; none if only the bucket says so
+	Bypassed      bool                  `json:"bypassed,omitempty"`       // an operator has lifted the limits: everything is admitted, and counted
+	DisabledBy    *limiter.Level        `json:"disabled_by,omitempty"`    // level that does one of both; none if only the bucket says so
 	SwitchEndsAt  *time.Time            `json:"switch_ends_at,omitempty"` // when that ends by itself
 	Shards        int                   `json:"shards"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
@@ -63,10 +64,10 @@ func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView
 		return nil
 	}
 	v := &standingView{
-		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, Shards: s.Shards, OnUnavailable: on,
+		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, Bypassed: s.Bypassed, Shards: s.Shards, OnUnavailable: on,
 		Limits: balanceViews(s.Limits), Parent: standingViewOf(s.Parent, on),
 	}
-	if s.Disabled {
+	if s.Disabled || s.Bypassed {
 		v.DisabledBy = &s.DisabledBy
 	}
 	if !s.DisabledUntil.IsZero() {
@@ -117,7 +118,10 @@ func (o *standingOptions) look(ctx context.Context, l *limiter.Limiter) (*limite
 func remarks(s *limiter.Standing) (lines []string) {
 	for side := s; side != nil; side = side.Parent {
 		if side.Disabled {
-			lines = append(lines, disabledRemark(side))
+			lines = append(lines, switchRemark(side, "disabled")+": nothing can be acquired")
+		}
+		if side.Bypassed {
+			lines = append(lines, switchRemark(side, "bypassed")+": everything is admitted, and counted")
 		}
 		if slices.ContainsFunc(side.Limits, func(b limiter.Balance) bool { return b.Pending }) {
 			lines = append(lines, fmt.Sprintf("the bucket of %s for %s still has former limits: the next acquire brings it these, and the waits count from then", side.Entity, side.Resource))
@@ -129,16 +133,16 @@ func remarks(s *limiter.Standing) (lines []string) {
 	return lines
 }
 
-// disabledRemark says that nothing can be acquired, by which level, and until when.
-func disabledRemark(s *limiter.Standing) string {
-	text := fmt.Sprintf("%s is disabled for %s", s.Resource, s.Entity)
+// switchRemark says what a switch has done, by which level, and until when.
+func switchRemark(s *limiter.Standing, done string) string {
+	text := fmt.Sprintf("%s is %s for %s", s.Resource, done, s.Entity)
 	if s.DisabledBy != limiter.LevelNone {
 		text += " by the level " + s.DisabledBy.String()
 	}
 	if !s.DisabledUntil.IsZero() {
 		text += " until " + s.DisabledUntil.UTC().Format(time.RFC3339)
 	}
-	return text + ": nothing can be acquired"
+	return text
 }
 
 // balanceHeader has the names of the columns of a [balanceRow].

@@ -26,6 +26,7 @@ type topOptions struct {
 	all      bool
 	most     int
 	above    float64
+	parents  bool
 }
 
 func newTop(a *app.App) *cobra.Command {
@@ -40,9 +41,11 @@ func newTop(a *app.App) *cobra.Command {
 			"for every 20 of the index.",
 		Example: "  zae-limiter top gpt-4\n" +
 			"  zae-limiter top gpt-4 --max 50 --output json\n" +
-			"  zae-limiter top --all-resources --above 80",
+			"  zae-limiter top --all-resources --above 80\n" +
+			"  zae-limiter top gpt-4 --without-parent",
 	}, &o.resource)
 	cmd.Flags().BoolVar(&o.all, "all-resources", false, "look at every resource of the namespace")
+	cmd.Flags().BoolVar(&o.parents, "without-parent", false, "leave out entities that have a parent: show projects, and not\ntheir keys")
 	cmd.Flags().Float64Var(&o.above, "above", 0, "show only limits of which at least this `percentage` is used")
 	cmd.Flags().IntVar(&o.most, "max", defaultTop, fmt.Sprintf("`number` of limits to show, up to %d", limiter.MaxTop))
 	return a.Prints(cmd, topView{})
@@ -82,7 +85,7 @@ func (o *topOptions) Run(ctx context.Context) error {
 	if !o.all {
 		view.Resource, of = &o.resource[0], o.resource[0]
 	}
-	top, err := l.Top(ctx, of, o.most)
+	top, err := l.Top(ctx, limiter.TopQuery{Resource: of, Most: o.most, WithoutParent: o.parents})
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}

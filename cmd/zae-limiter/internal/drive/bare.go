@@ -100,9 +100,9 @@ func (b *Bare) item(bucket store.Bucket, entity, resource int) *store.Create {
 		tokens = 0
 	}
 	for _, l := range b.site.Plan.Resources[resource].Limits {
-		c.Limits = append(c.Limits, store.NewLimit{Tokens: tokens, NamedParams: store.NamedParams{Limit: l.Name, Params: l.Params()}})
+		c.Limits = append(c.Limits, store.NewLimit{Tokens: tokens, Opened: c.Now, NamedParams: store.NamedParams{Limit: l.Name, Params: l.Params()}})
 	}
-	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) store.Params { return l.Params })
+	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 	return c
 }
 

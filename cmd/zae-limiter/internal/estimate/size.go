@@ -11,22 +11,37 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		perLimit, fields = 49, 7  // each limit has seven attributes, two of them of the diary
 		owner            = 50
 		perQuota, texts  = 16, 2 // the names of its calendar's and its grant's attributes, without the limit's
-		perSchedule      = 8     // the name of its attribute, without the limit's
-		perSoft          = 15    // the name of its stamp's attribute, without the limit's, and the stamp
-		perZone          = 18    // the names of the zone and of the end of the period, and that end
+		// the names and values of a session's attributes, and the name and value of the end of
+		// the period
+		perSession, sessionTexts, perEnd = 43, 4, 10
+
+		// the names of what a quota carries and has carried, without the limit's, and their values
+		perCarry, carryTexts = 24, 2
+
+		perSchedule = 8  // the name of its attribute, without the limit's
+		perSoft     = 15 // the name of its stamp's attribute, without the limit's, and the stamp
+		perZone     = 18 // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
 	if parent != "" {
 		bytes += owner + len(parent)
 	}
-	zone := ""
+	zone, hasSession := "", false
 	for i := range limits {
 		l := &limits[i]
 		bytes += perLimit + fields*len(l.Name)
 		if l.Renews != nil {
-			code, _ := l.Renews.Encode() // no limit is a session
-			zone = l.Renews.Zone()
-			bytes += perQuota + texts*len(l.Name) + len(code)
+			code, isCalendar := l.Renews.Encode()
+			if isCalendar {
+				zone = l.Renews.Zone()
+				bytes += perQuota + texts*len(l.Name) + len(code)
+				if l.Carries != (store.Carry{}) {
+					bytes += perCarry + carryTexts*len(l.Name)
+				}
+			} else {
+				hasSession = true
+				bytes += perSession + sessionTexts*len(l.Name)
+			}
 		}
 		if l.Varies != nil {
 			zone = l.Varies.Zone()
@@ -36,8 +51,11 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 			bytes += perSoft + len(l.Name)
 		}
 	}
-	if zone != "" {
+	switch {
+	case zone != "":
 		bytes += perZone + len(zone)
+	case hasSession:
+		bytes += perEnd
 	}
 	return bytes
 }

@@ -25,7 +25,7 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 		limits           int
 		name             int // length of the names of limits
 		parent, own      bool
-		zone             string // of every second limit, which is a quota; "" for rates only
+		zone             string // of every second limit, which is a quota; "session" for sessions, "" for rates only
 	}{
 		{15, 5, 1, 3, false, false, ""},
 		{15, 5, 2, 3, true, false, ""},
@@ -35,6 +35,7 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 		{15, 5, 20, 2, false, true, ""},
 		{15, 5, 1, 3, false, false, "Europe/Berlin"},
 		{15, 5, 18, 2, false, true, "UTC"},
+		{15, 5, 2, 4, false, false, "session"},
 	} {
 		entity, resource, parent := strings.Repeat("e", c.entity), strings.Repeat("r", c.resource), ""
 		if c.parent {
@@ -46,7 +47,10 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 			name := strings.Repeat("l", c.name-1) + string(rune('a'+i))
 			l := limiter.PerMinute(name, 1000)
 			if c.zone != "" && i%2 == 0 {
-				r, err := limiter.ParseRenewal("month from day 15 at 06:30; month from day 20", c.zone)
+				r, err := limiter.ParseRenewal("month from day 15 at 06:30; month from day 20", strings.TrimPrefix(c.zone, "session"))
+				if c.zone == "session" {
+					r, err = limiter.ParseRenewal("session 5h", "")
+				}
 				if err != nil {
 					t.Fatal(err)
 				}

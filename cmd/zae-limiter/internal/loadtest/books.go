@@ -290,6 +290,13 @@ func scheduledOf(l store.Limit, first, last int64) int64 {
 
 // quotaOf is what a quota admits: its tokens in each of the periods.
 func quotaOf(l store.Limit, first, last int64) (tokens int64) {
+	if length := l.Renews.Session(); length != 0 {
+		hi, lo := bits.Mul64(uint64(max(last-first, 0)/length)+1, uint64(l.Capacity))
+		if hi != 0 || lo > math.MaxInt64 {
+			return math.MaxInt64
+		}
+		return int64(lo)
+	}
 	for at := first; at <= last || tokens == 0; at = l.Renews.Next(at) {
 		if tokens > math.MaxInt64-l.Capacity {
 			return math.MaxInt64

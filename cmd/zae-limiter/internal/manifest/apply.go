@@ -7,6 +7,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -98,6 +99,7 @@ func (m *Manager) Apply(ctx context.Context, of *Manifest, o ApplyOptions) (*Res
 		return r, nil
 	}
 	a := &applier{manager: m, name: of.Name, holder: holder, held: m.store.Now(), result: r, progress: o.Progress, all: p.Count(Create, Update, Delete, Resume)}
+	a.records(ctx, p.stages)
 	a.run(ctx)
 	return r, a.record(ctx, of)
 }
@@ -160,7 +162,7 @@ func (p *Plan) claim(own *dynamo.ManifestRecord) {
 	for _, c := range p.Changes {
 		switch {
 		case c.writes():
-			own.Levels[c.Key] = pending + switchDigest(c.Clears)
+			own.Levels[c.Key] = pending + c.Clears.digest()
 		case c.Action == Adopt:
 			own.Levels[c.Key] = c.After.digest()
 		case c.Action == Forget:
@@ -185,7 +187,7 @@ func takenMeanwhile(p *Plan, others []dynamo.ManifestRecord) bool {
 // samePlan reports whether two plans do the same.
 func samePlan(a, b *Plan) bool {
 	return slices.EqualFunc(a.Changes, b.Changes, func(x, y Change) bool {
-		return x.Action == y.Action && x.Key == y.Key && x.Clears == y.Clears && reflect.DeepEqual(x.Before, y.Before) && reflect.DeepEqual(x.After, y.After)
+		return x.Action == y.Action && x.Key == y.Key && x.Clears == y.Clears && reflect.DeepEqual(x.Before, y.Before) && reflect.DeepEqual(x.Entity, y.Entity) && reflect.DeepEqual(x.After, y.After)
 	})
 }
 
@@ -206,12 +208,13 @@ type applier struct {
 	stopped      error // why nothing more is sent
 }
 
-// run sends all changes: first what is set, then what is deleted, so that limits which
+// run sends all changes of levels: first what is set, then what is deleted, so that limits which
 // move to another level never lack in between.
 func (a *applier) run(ctx context.Context) {
 	var sets, deletes []*Outcome
 	for i := range a.result.Outcomes {
 		switch o := &a.result.Outcomes[i]; {
+		case isRecord(o.Key):
 		case o.Action == Delete:
 			deletes = append(deletes, o)
 		case o.writes():
@@ -251,6 +254,9 @@ func (a *applier) send(ctx context.Context, batch []*Outcome, write func(context
 // outage returns the error of a batch of which nothing was changed because the table
 // cannot be reached or refuses the credentials. Later batches would wait for the same.
 func outage(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
 	for _, err := range errs {
 		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrAccessDenied) {
 			return nil
@@ -275,6 +281,44 @@ func (a *applier) renew(ctx context.Context) error {
 	return nil
 }
 
+// atOnce is how many policies and records an apply changes at once.
+const atOnce = 8
+
+// A job changes one level or record, and reports its error. It calls renew after each bucket.
+type job struct {
+	err *error
+	do  func(ctx context.Context, renew func(dynamo.Switched)) error
+}
+
+// sideBySide does jobs, several at once. It ends early if the hold is lost.
+func (a *applier) sideBySide(ctx context.Context, jobs []job) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var held sync.Mutex
+	renew := func(dynamo.Switched) {
+		held.Lock()
+		defer held.Unlock()
+		if err := a.renew(ctx); err != nil {
+			cancel(err)
+		}
+	}
+	var work sync.WaitGroup
+	places := make(chan struct{}, atOnce)
+	for _, j := range jobs {
+		places <- struct{}{}
+		renew(dynamo.Switched{})
+		work.Go(func() {
+			defer func() { <-places }()
+			err := j.do(ctx, renew)
+			if lost := context.Cause(ctx); err != nil && lost != nil {
+				err = errors.Join(lost, err)
+			}
+			*j.err = err
+		})
+	}
+	work.Wait()
+}
+
 func (a *applier) set(ctx context.Context, batch []*Outcome) []error {
 	var levels []dynamo.Level
 	var at []int
@@ -287,7 +331,7 @@ func (a *applier) set(ctx context.Context, batch []*Outcome) []error {
 	for i, err := range a.manager.store.SetLevels(ctx, levels) {
 		errs[at[i]] = err
 	}
-	a.setSwitches(ctx, batch, errs)
+	a.setPolicies(ctx, batch, errs)
 	return errs
 }
 
@@ -297,7 +341,7 @@ func (a *applier) drop(ctx context.Context, batch []*Outcome) []error {
 		keys[i] = o.Key
 	}
 	errs := a.manager.store.DeleteLevels(ctx, keys)
-	a.setSwitches(ctx, batch, errs)
+	a.setPolicies(ctx, batch, errs)
 	return errs
 }
 

@@ -21,7 +21,8 @@ const (
 	Resume Action = "resume"
 	// Adopt takes ownership of a level that is equal already.
 	Adopt Action = "adopt"
-	// Forget gives up ownership of a level that is deleted already.
+	// Forget gives up ownership of a level that is deleted already, or of an entity's record,
+	// which no apply deletes.
 	Forget Action = "forget"
 	// Keep leaves a level that is owned and no longer declared, because deletions were
 	// not asked for.
@@ -40,6 +41,8 @@ type Change struct {
 	// nil if nothing.
 	Before *store.Config
 	After  *Level
+	// Entity is, in place of Before, what the table holds of an entity's record.
+	Entity *store.Entity
 	// Drift reports that somebody else changed or deleted the level since the manifest was
 	// last applied.
 	Drift bool
@@ -48,9 +51,9 @@ type Change struct {
 	Unowned bool
 	// Owner is the manifest that owns the level, in a conflict.
 	Owner string
-	// Clears is the switch that the manifest has set and declares no longer, so that an apply
-	// removes it.
-	Clears store.Switch
+	// Clears are the policies that the manifest has set and declares no longer, so that an
+	// apply removes them.
+	Clears Policies
 	// Unreadable is why what the table holds cannot be read. An update replaces it.
 	Unreadable error
 
@@ -71,6 +74,7 @@ type State struct {
 type Live struct {
 	Config *store.Config // nil if there is none, or if it cannot be read
 	Err    error         // why it cannot be read
+	Entity *store.Entity // of a record; nil if there is none
 }
 
 // Diff says what an apply of a manifest does: a change for every level that it declares
@@ -86,18 +90,18 @@ func Diff(m *Manifest, s State, live map[store.ConfigKey]Live, prune bool) []Cha
 	}
 	changes := make([]Change, 0, len(keys))
 	for _, k := range slices.SortedFunc(maps.Keys(keys), compareKeys) {
-		c := Change{Key: k, Before: live[k].Config, Unreadable: live[k].Err}
+		c := Change{Key: k, Before: live[k].Config, Entity: live[k].Entity, Unreadable: live[k].Err}
 		if l, ok := m.Levels[k]; ok {
 			c.After = &l
 		}
 		digest, owned := s.Owned[k]
-		c.Drift = owned && c.Unreadable == nil && drifted(digest, c.Before, s.Now)
+		c.Drift = owned && c.Unreadable == nil && c.drifted(digest, s.Now)
 		c.Clears = c.cleared(digest)
-		rest, _ := cutSwitch(digest)
+		rest, _ := cutPolicies(digest)
 		c.resumes = rest == pending
 		c.decide(owned, s.Others[k], prune, s.Now)
 		if !c.writes() {
-			c.Clears = store.Switch{}
+			c.Clears = Policies{}
 		}
 		changes = append(changes, c)
 	}
@@ -106,7 +110,7 @@ func Diff(m *Manifest, s State, live map[store.ConfigKey]Live, prune bool) []Cha
 
 // decide sets the action of a change.
 func (c *Change) decide(owned bool, owner string, prune bool, now time.Time) {
-	exists := c.Before != nil || c.Unreadable != nil
+	exists := c.exists()
 	switch {
 	case owner != "" && !owned:
 		c.Action, c.Owner = Conflict, owner
@@ -114,13 +118,15 @@ func (c *Change) decide(owned bool, owner string, prune bool, now time.Time) {
 		c.Action = Forget
 	case c.After == nil && !prune:
 		c.Action = Keep
+	case c.After == nil && isRecord(c.Key):
+		c.Action = Forget
 	case c.After == nil:
 		c.Action = Delete
 	case !exists && c.After.isEmptyAt(now):
 		c.Action = Unchanged
 	case !exists:
 		c.Action = Create
-	case !c.After.holds(c.Before, now) || c.Clears.Policy != store.Inherit && !c.resumes:
+	case !c.holds(now) || c.Clears.Any() && !c.resumes:
 		c.Action, c.Unowned = Update, !owned
 	case !owned:
 		c.Action = Adopt
@@ -129,6 +135,25 @@ func (c *Change) decide(owned bool, owner string, prune bool, now time.Time) {
 	default:
 		c.Action = Unchanged
 	}
+}
+
+// exists reports whether the table holds something of the level.
+func (c *Change) exists() bool { return c.Before != nil || c.Unreadable != nil || c.Entity != nil }
+
+// holds reports whether the table holds what is declared.
+func (c *Change) holds(now time.Time) bool {
+	if isRecord(c.Key) {
+		return c.After.describes(c.Entity)
+	}
+	return c.After.holds(c.Before, now)
+}
+
+// drifted reports whether the level was changed since it was set to what digest identifies.
+func (c *Change) drifted(digest string, now time.Time) bool {
+	if isRecord(c.Key) {
+		return recordDrifted(digest, c.Entity)
+	}
+	return drifted(digest, c.Before, now)
 }
 
 // writes reports whether an apply sends the level to the table.
@@ -142,9 +167,11 @@ func (c *Change) writes() bool {
 }
 
 // Level is the change's level in words: "system", "resource" or "entity", and which one:
-// "gpt-4", or "user-1/gpt-4".
+// "gpt-4", "user-1/gpt-4", or "user-1" for the entity's record.
 func (c *Change) Level() (level, target string) {
 	switch {
+	case isRecord(c.Key):
+		return "entity", c.Key.Entity
 	case c.Key.Entity != "":
 		return "entity", c.Key.Entity + "/" + c.Key.Resource
 	case c.Key.Resource != "":

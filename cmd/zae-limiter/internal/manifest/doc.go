@@ -29,11 +29,17 @@
 //	    second to claim a level sees the claim of the first, and leaves the level alone.
 //	  - An operator with set-limits: each level changes in a transaction with its own
 //	    condition. The last writer wins, and the next plan shows the difference.
-//	  - An operator with a switch: it stays, unless the file declares one. A switch that the
-//	    manifest has set, and declares no longer, is removed if the plan found it as it was set.
-//	    One that an operator changes between that plan and the removal is removed, too.
-//	  - A crash between a switch and its buckets leaves the level pending, with the switch that
-//	    is to be removed. The next apply sets or removes it again, which marks the buckets.
+//	  - An operator with a switch or a cascade policy: it stays, unless the file declares one. One
+//	    that the manifest has set, and declares no longer, is removed if the plan found it as it was
+//	    set. One that an operator changes between that plan and the removal is removed, too.
+//	  - A crash between a policy and its buckets leaves the level pending, with the policies that
+//	    are to be removed. The next apply sets or removes them again, which marks the buckets.
+//	  - An operator with set-parent: the last writer wins, and the next plan shows the difference.
+//	    A parent that the file does not declare stays. A crash between a record and its buckets
+//	    leaves the record pending. The next apply moves the entity to where it is, which marks them.
+//	  - An operator with entity create or delete: the apply of that entity and of those below it
+//	    fails, and the next one settles it. A child that begins to cascade to an entity meanwhile is
+//	    the race that ADR 049 leaves.
 //	  - A deletion of the namespace: an apply fails before it writes if the name no longer
 //	    leads to the namespace of the plan. An apply that has begun continues, as any client
 //	    does that has resolved the name.

@@ -39,6 +39,8 @@ type Plan struct {
 	// Unconfigured are limits that do not hold after the plan is applied, because another
 	// level holds: see [dynamo.Store.Unconfigured].
 	Unconfigured []store.UnconfiguredWarning
+
+	stages [][]step // how the records of entities change
 }
 
 // Count counts the changes of some actions.
@@ -57,7 +59,8 @@ func (p *Plan) HasChanges() bool { return p.Count(Create, Update, Delete, Resume
 
 // Plan compares a manifest with the table, by consistent reads. It changes nothing. It
 // fails with a [*store.ValidationError] if the manifest is for another namespace than
-// the manager's store.
+// the manager's store, and with a [*ParseError] if the tree of its entities cannot be: an unknown
+// parent, a circle, or a cascade of two levels.
 func (m *Manager) Plan(ctx context.Context, of *Manifest, prune bool) (*Plan, error) {
 	p, _, err := m.plan(ctx, of, prune)
 	if err != nil {
@@ -85,22 +88,35 @@ func (m *Manager) plan(ctx context.Context, of *Manifest, prune bool) (*Plan, *d
 	if err := m.check(of); err != nil {
 		return nil, nil, err
 	}
-	records, err := m.store.Manifests(ctx)
+	owners, err := m.store.Manifests(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	own, state := stateOf(of.Name, records, m.store.Now())
+	own, state := stateOf(of.Name, owners, m.store.Now())
 	keys := of.Keys()
 	for k := range own.Levels {
 		if _, declared := of.Levels[k]; !declared {
 			keys = append(keys, k)
 		}
 	}
+	records, keys := cutRecords(keys)
 	live, err := m.read(ctx, keys)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Plan{Name: of.Name, Namespace: of.Namespace, Changes: Diff(of, state, live, prune)}, own, nil
+	t := tree{of: of}
+	if t.live, err = m.records(ctx, t, records); err != nil {
+		return nil, nil, err
+	}
+	if err := t.check(); err != nil {
+		return nil, nil, err
+	}
+	for _, k := range records {
+		live[k] = Live{Entity: t.live[k.Entity]}
+	}
+	p := &Plan{Name: of.Name, Namespace: of.Namespace, Changes: Diff(of, state, live, prune)}
+	p.stages = t.stages(p.Changes)
+	return p, own, nil
 }
 
 // check reports why a manifest cannot be for the manager's store.

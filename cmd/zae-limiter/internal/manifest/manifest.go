@@ -27,19 +27,21 @@ type Manifest struct {
 	Name string
 	// Namespace is the name of the namespace.
 	Namespace string
-	// Levels are the declared levels.
+	// Levels are the declared levels. An entity without a resource is the entity's record.
 	Levels map[store.ConfigKey]Level
+	// Source is where the manifest was read.
+	Source Source
 }
 
 // A Level is what a manifest declares of a level. What it does not declare stays as it
-// is: the limits, or OnUnavailable of the system level. A switch, too, unless the manifest has
-// set it.
+// is: the limits, or OnUnavailable of the system level. Policies, too, unless the manifest has
+// set them.
 type Level struct {
 	Limits        []store.Limit // by name
 	OnUnavailable store.OnUnavailable
-	// Disabled is the switch of a level of a resource or an entity. Once it has ended, it
-	// declares nothing.
-	Disabled store.Switch
+	Policies
+	// Parent is the parent of an entity's record, "" for none; nil if it is not declared.
+	Parent *string
 }
 
 // Keys are the declared levels in order: the system's, the resources' by name, the
@@ -67,16 +69,20 @@ const pending = "?"
 const digestBytes = 6
 
 // digest identifies what a level was set to: the limits, or "-" if they were not set,
-// and, after a "+", what to do in an outage, and after a "!", the switch.
+// and, after a "+", what to do in an outage, and the policies. Of an entity's record it has,
+// after a ">", the parent.
 func (l Level) digest() string {
 	d := "-"
 	if len(l.Limits) > 0 {
 		d = digestOf(l.Limits)
 	}
+	if l.Parent != nil {
+		d = parentMark + *l.Parent
+	}
 	if l.OnUnavailable != "" {
 		d += "+" + string(l.OnUnavailable)
 	}
-	return d + switchDigest(l.Disabled)
+	return d + l.Policies.digest()
 }
 
 // digested is a limit in a digest. A rate has the form that it always had, so that digests in
@@ -88,12 +94,14 @@ type digested struct {
 	Renews, Zone     string `json:",omitempty"`
 	Varies           string `json:",omitempty"`
 	Soft             bool   `json:",omitempty"`
+	Rollover         int64  `json:",omitempty"`
+	Debt             bool   `json:",omitempty"`
 }
 
 func digestOf(limits []store.Limit) string {
 	all := make([]digested, len(limits))
 	for i, l := range limits {
-		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft}
+		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft, Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
 		if l.Renews != nil {
 			all[i].Renews, all[i].Zone = l.Renews.String(), l.Renews.Zone()
 		}
@@ -109,7 +117,7 @@ func digestOf(limits []store.Limit) string {
 // drifted reports whether a level was changed since it was set to what digest
 // identifies. It is false where the digest tells nothing.
 func drifted(digest string, found *store.Config, now time.Time) bool {
-	digest, set := cutSwitch(digest)
+	digest, set := cutPolicies(digest)
 	if digest == "" || digest == pending {
 		return false
 	}
@@ -118,38 +126,36 @@ func drifted(digest string, found *store.Config, now time.Time) bool {
 	}
 	limits, on, hasOn := strings.Cut(digest, "+")
 	return limits != "-" && (found.Features != 0 || limits != digestOf(found.Limits)) || hasOn && on != string(found.OnUnavailable) ||
-		set.At(now.UnixMilli()) != store.Inherit && set != found.Disabled
+		!set.at(now).hold(policiesOf(found))
 }
 
 // holds reports whether found is as l declares at an instant.
 func (l Level) holds(found *store.Config, now time.Time) bool {
-	if found == nil {
-		return false
-	}
-	if s := l.switchAt(now); s.Policy != store.Inherit && s != found.Disabled {
-		return false
-	}
-	return (len(l.Limits) == 0 || found.Features == 0 && slices.Equal(l.Limits, found.Limits)) &&
+	return found != nil && l.at(now).hold(policiesOf(found)) &&
+		(len(l.Limits) == 0 || found.Features == 0 && slices.Equal(l.Limits, found.Limits)) &&
 		(l.OnUnavailable == "" || l.OnUnavailable == found.OnUnavailable)
 }
 
 // A document is the form of a manifest in a file.
 type document struct {
-	Name      string                    `json:"name,omitempty" yaml:"name,omitempty"`
-	Namespace string                    `json:"namespace" yaml:"namespace"`
-	System    *levelDocument            `json:"system,omitempty" yaml:"system,omitempty"`
-	Resources map[string]*levelDocument `json:"resources,omitempty" yaml:"resources,omitempty"`
-	Entities  map[string]entityDocument `json:"entities,omitempty" yaml:"entities,omitempty"`
+	Name      string                     `json:"name,omitempty" yaml:"name,omitempty"`
+	Namespace string                     `json:"namespace" yaml:"namespace"`
+	System    *levelDocument             `json:"system,omitempty" yaml:"system,omitempty"`
+	Resources map[string]*levelDocument  `json:"resources,omitempty" yaml:"resources,omitempty"`
+	Entities  map[string]*entityDocument `json:"entities,omitempty" yaml:"entities,omitempty"`
 }
 
 type entityDocument struct {
-	Resources map[string]*levelDocument `json:"resources" yaml:"resources"`
+	Parent    *string                   `json:"parent,omitempty" yaml:"parent,omitempty"`
+	Cascade   *bool                     `json:"cascade,omitempty" yaml:"cascade,omitempty"`
+	Resources map[string]*levelDocument `json:"resources,omitempty" yaml:"resources,omitempty"`
 }
 
 type levelDocument struct {
 	OnUnavailable string                   `json:"on_unavailable,omitempty" yaml:"on_unavailable,omitempty"`
-	Disabled      *bool                    `json:"disabled,omitempty" yaml:"disabled,omitempty"`
+	Disabled      any                      `json:"disabled,omitempty" yaml:"disabled,omitempty"`
 	Until         string                   `json:"until,omitempty" yaml:"until,omitempty"`
+	Cascade       *bool                    `json:"cascade,omitempty" yaml:"cascade,omitempty"`
 	Limits        map[string]limitDocument `json:"limits,omitempty" yaml:"limits,omitempty"`
 }
 
@@ -161,10 +167,13 @@ type limitDocument struct {
 	RefillPeriod  int64           `json:"refill_period,omitempty" yaml:"refill_period,omitempty"`
 	Schedule      []entryDocument `json:"schedule,omitempty" yaml:"schedule,omitempty"`
 	ResetSchedule []resetDocument `json:"reset_schedule,omitempty" yaml:"reset_schedule,omitempty"`
+	ResetAfter    int64           `json:"reset_after_seconds,omitempty" yaml:"reset_after_seconds,omitempty"`
 	Quota         int64           `json:"quota,omitempty" yaml:"quota,omitempty"`
 	Renews        string          `json:"renews,omitempty" yaml:"renews,omitempty"`
 	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
 	Soft          bool            `json:"soft,omitempty" yaml:"soft,omitempty"`
+	Rollover      int64           `json:"rollover,omitempty" yaml:"rollover,omitempty"`
+	CarryDebt     bool            `json:"carry_debt,omitempty" yaml:"carry_debt,omitempty"`
 }
 
 // An entryDocument says when a limit has other parameters, and which.
@@ -207,11 +216,16 @@ func documentOf(l *store.Limit) limitDocument {
 	if l.Renews == nil {
 		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies), Soft: l.Soft}
 	}
-	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
-	if len(patterns) == 0 {
-		return limitDocument{Quota: l.Capacity, Renews: l.Renews.String(), Zone: zone, Soft: l.Soft}
+	if session := l.Renews.Session(); session != 0 {
+		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Soft: l.Soft}
 	}
-	d := limitDocument{Capacity: l.Capacity, Soft: l.Soft}
+	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
+	d := limitDocument{Soft: l.Soft, Rollover: l.Carries.Rollover, CarryDebt: l.Carries.Debt}
+	if len(patterns) == 0 || l.Carries != (store.Carry{}) { // in words, if the package would not know it
+		d.Quota, d.Renews, d.Zone = l.Capacity, l.Renews.String(), zone
+		return d
+	}
+	d.Capacity = l.Capacity
 	for _, pattern := range patterns {
 		d.ResetSchedule = append(d.ResetSchedule, resetDocument{pattern, zone})
 	}
@@ -219,7 +233,7 @@ func documentOf(l *store.Limit) limitDocument {
 }
 
 func (m *Manifest) document() document {
-	d := document{Namespace: m.Namespace, Resources: map[string]*levelDocument{}, Entities: map[string]entityDocument{}}
+	d := document{Namespace: m.Namespace, Resources: map[string]*levelDocument{}, Entities: map[string]*entityDocument{}}
 	if m.Name != DefaultName {
 		d.Name = m.Name
 	}
@@ -228,8 +242,12 @@ func (m *Manifest) document() document {
 		case k.Entity != "":
 			of, ok := d.Entities[k.Entity]
 			if !ok {
-				of = entityDocument{map[string]*levelDocument{}}
+				of = &entityDocument{Resources: map[string]*levelDocument{}}
 				d.Entities[k.Entity] = of
+			}
+			if isRecord(k) {
+				of.Parent, of.Cascade = l.Parent, BoolOf(l.Cascade)
+				break
 			}
 			of.Resources[k.Resource] = l.document()
 		case k.Resource != "":
@@ -247,5 +265,6 @@ func (l Level) document() *levelDocument {
 		d.Limits[l.Limits[i].Name] = documentOf(&l.Limits[i])
 	}
 	d.Disabled, d.Until = l.Switch()
+	d.Cascade = BoolOf(l.Cascade)
 	return d
 }

@@ -31,7 +31,7 @@ const maxLevels = 200_000
 
 // unsupported are the keys of the peer's manifests for features that this version
 // cannot keep.
-var unsupported = []string{"cascade", "reset_after_seconds", "schedule", "schedules"}
+var unsupported = []string{"schedule", "schedules"}
 
 // form is what a file of a manifest is, for messages.
 var form = yamlfile.Form{
@@ -60,8 +60,12 @@ func Parse(file string, data []byte) (*Manifest, error) {
 	var m *Manifest
 	if root, ok := r.Root(data); ok {
 		m = r.manifest(root)
+		m.Source.file = file
 	}
 	if err := r.Err(file); err != nil {
+		return nil, err
+	}
+	if err := (&tree{of: m}).check(); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -128,32 +132,55 @@ func (r *reader) levels(p place, check func(string) error, key func(string) stor
 	}
 	r.Entries(p, func(name string, k, value place) {
 		r.Invalid(k, check(name))
-		if len(m.Levels) == maxLevels {
-			r.Find(k, "the file has more than %d levels: split it into manifests of different names", maxLevels)
-			r.Stopped = true
-			return
-		}
-		m.Levels[key(name)] = r.level(value)
+		r.add(k, m, key(name), func() Level { return r.level(value) })
 	})
+}
+
+// add adds a level to the manifest, if there is room for it.
+func (r *reader) add(p place, m *Manifest, k store.ConfigKey, level func() Level) {
+	if len(m.Levels) == maxLevels {
+		r.Find(p, "the file has more than %d levels: split it into manifests of different names", maxLevels)
+		r.Stopped = true
+		return
+	}
+	m.Levels[k] = level()
 }
 
 func (r *reader) level(p place) (l Level) {
 	r.Fields(p, map[string]func(place){
-		"limits": func(p place) { l.Limits = r.limits(p) },
-		"disabled": func(p place) {
-			if l.Disabled.Policy = store.No; r.Bool(p) {
-				l.Disabled.Policy = store.Yes
-			}
-		},
-		"until": func(p place) { l.Disabled.Until = r.until(p) },
+		"limits":   func(p place) { l.Limits = r.limits(p) },
+		"disabled": func(p place) { l.Disabled.Policy = r.disabled(p) },
+		"until":    func(p place) { l.Disabled.Until = r.until(p) },
+		"cascade":  func(p place) { l.Cascade = r.policy(p) },
 	})
 	switch {
-	case p.IsMapping() && !p.Has("limits") && !p.Has("disabled"):
-		r.Find(p, "the limits are missing: give limits or disabled, or remove the level")
+	case p.IsMapping() && !p.Has("limits") && !p.Has("disabled") && !p.Has("cascade"):
+		r.Find(p, "the limits are missing: give limits, disabled or cascade, or remove the level")
 	case p.IsMapping() && p.Has("until") && !p.Has("disabled"):
-		r.Find(p, "until is the end of a switch: give disabled: true, or remove until")
+		r.Find(p, "until is the end of a switch: give disabled: true or bypass, or remove until")
 	}
 	return l
+}
+
+// policy reads true or false.
+func (r *reader) policy(p place) store.Policy {
+	if r.Bool(p) {
+		return store.Yes
+	}
+	return store.No
+}
+
+// disabled reads a switch.
+func (r *reader) disabled(p place) store.Policy {
+	switch {
+	case p.Node.Value == bypass:
+		return store.Bypass
+	case p.Node.Tag == "!!str":
+		r.Find(p, "give true or false or bypass, not %s", p.Describe())
+		return store.Inherit
+	default:
+		return r.policy(p)
+	}
 }
 
 // until reads when a switch ends, in milliseconds.
@@ -176,15 +203,24 @@ func (r *reader) entities(p place, m *Manifest) {
 	}
 	r.Entries(p, func(entity string, k, value place) {
 		r.Invalid(k, store.CheckEntity(entity))
-		hasResources := false
-		r.Fields(value, map[string]func(place){"resources": func(p place) {
-			hasResources = true
-			r.levels(p, store.CheckConfigResource, func(name string) store.ConfigKey {
-				return store.ConfigKey{Entity: entity, Resource: name}
-			}, m)
-		}})
-		if value.IsMapping() && !hasResources {
-			r.Find(value, "the resources are missing: give resources with %s for limits of every resource, or remove the entity", store.DefaultResource)
+		r.Fields(value, map[string]func(place){
+			parentField: func(p place) {
+				r.record(k, m, entity, p, func(l *Level) {
+					parent := r.parent(p)
+					l.Parent = &parent
+				})
+			},
+			cascadeField: func(p place) {
+				r.record(k, m, entity, p, func(l *Level) { l.Cascade = r.policy(p) })
+			},
+			"resources": func(p place) {
+				r.levels(p, store.CheckConfigResource, func(name string) store.ConfigKey {
+					return store.ConfigKey{Entity: entity, Resource: name}
+				}, m)
+			},
+		})
+		if value.IsMapping() && !value.Has("resources") && !value.Has(parentField) && !value.Has(cascadeField) {
+			r.Find(value, "the resources are missing: give resources with %s for limits of every resource, or a parent, or remove the entity", store.DefaultResource)
 		}
 	})
 }
@@ -220,7 +256,7 @@ func (r *reader) limit(name string, p place) store.Limit {
 	switch {
 	case p.IsMapping() && (p.Has("quota") || p.Has("renews")):
 		return r.quota(name, p)
-	case p.IsMapping() && p.Has("reset_schedule"):
+	case p.IsMapping() && (p.Has("reset_schedule") || p.Has("reset_after_seconds")):
 		return r.scheduled(name, p)
 	}
 	if p.IsMapping() && !p.Has("capacity") && !p.Has("refill_amount") && !p.Has("refill_period") {
@@ -239,6 +275,9 @@ func (r *reader) quota(name string, p place) store.Limit {
 		"renews": func(p place) { at, words = p, r.text(p) },
 		"zone":   func(p place) { in, zone = p, r.text(p) },
 		"soft":   func(p place) { l.Soft = r.Bool(p) },
+
+		"rollover":   func(p place) { l.Carries.Rollover = r.number(p, store.MaxTokens) },
+		"carry_debt": func(p place) { l.Carries.Debt = r.Bool(p) },
 	})
 	if !p.Has("quota") {
 		r.Find(p, "the quota is missing: give quota: 1000, for instance")
@@ -257,6 +296,7 @@ func (r *reader) quota(name string, p place) store.Limit {
 func (r *reader) scheduled(name string, p place) store.Limit {
 	l, before := store.Limit{Name: name}, len(r.Findings)
 	var patterns, zones []string
+	var seconds int64
 	at := p
 	r.Fields(p, map[string]func(place){
 		"capacity": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
@@ -274,9 +314,16 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 				return map[string]func(place){}, &patterns[len(patterns)-1]
 			})
 		},
+		"reset_after_seconds": func(p place) { seconds = r.number(p, int64(store.MaxPeriod/time.Second)) },
 	})
+	if p.Has("reset_schedule") && p.Has("reset_after_seconds") {
+		r.Find(p, "a quota renews by a calendar or after its first use: remove reset_schedule, or reset_after_seconds")
+	}
 	if !p.Has("capacity") {
 		r.Find(p, "the capacity is missing: give the most tokens that the limit holds")
+	}
+	if len(r.Findings) == before && seconds > 0 {
+		l.Renews = r.renewal(fmt.Sprintf("session %ds", seconds), "", at, at)
 	}
 	if len(r.Findings) == before && len(zones) > 0 {
 		l.Renews = r.renewal(strings.Join(patterns, ";"), zones[0], at, at)

@@ -33,7 +33,7 @@ func (m *Manager) Import(ctx context.Context, of *Manifest, takeOver bool) (*Res
 		}
 		for _, c := range p.Changes {
 			_, owned := own.Levels[c.Key]
-			if c.After == nil || owned || c.Before == nil && c.Unreadable == nil {
+			if c.After == nil || owned || !c.exists() {
 				continue
 			}
 			o, err := m.adopt(own, others, c, takeOver)
@@ -51,7 +51,7 @@ func (m *Manager) Import(ctx context.Context, of *Manifest, takeOver bool) (*Res
 func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestRecord, c Change, takeOver bool) (Outcome, error) {
 	c.Action, c.Owner = Adopt, ""
 	digest := ""
-	if c.After.holds(c.Before, m.store.Now()) {
+	if c.holds(m.store.Now()) {
 		digest = c.After.digest()
 	}
 	for _, other := range others {
@@ -67,7 +67,7 @@ func (m *Manager) adopt(own *dynamo.ManifestRecord, others []dynamo.ManifestReco
 		if err := m.checkFree(&other); err != nil {
 			return Outcome{}, err
 		}
-		if rest, _ := cutSwitch(theirs); rest == pending {
+		if rest, _ := cutPolicies(theirs); rest == pending {
 			digest = theirs
 		}
 		delete(other.Levels, c.Key)
@@ -82,11 +82,12 @@ type Skipped struct {
 	Reason string
 }
 
-// Export returns the manifest of a namespace as it stands: every level with limits, with a
-// switch, or with a behaviour in an outage. A plan of it has no changes. skipped are the levels
-// that use what a manifest cannot declare.
+// Export returns the manifest of a namespace as it stands: every level with limits, with
+// policies, or with a behaviour in an outage, and every entity that has a parent, cascades, or is
+// a parent. A plan of it has no changes. skipped are the levels that use what a manifest cannot
+// declare.
 //
-// Export lists levels through an index that lags behind: a level just set may be
+// Export lists levels and entities through an index that lags behind: one just set may be
 // missing.
 func (m *Manager) Export(ctx context.Context, name string) (of *Manifest, skipped []Skipped, err error) {
 	if err := store.CheckManifest(name); err != nil {
@@ -112,8 +113,7 @@ func (m *Manager) Export(ctx context.Context, name string) (of *Manifest, skippe
 		case found.Config.Features != 0:
 			skipped = append(skipped, Skipped{k, "it uses a feature that a manifest cannot declare: " + found.Config.Features.String()})
 		default:
-			l := Level{Limits: found.Config.Limits, Disabled: found.Config.Disabled}
-			l.Disabled = l.switchAt(m.store.Now())
+			l := Level{Limits: found.Config.Limits, Policies: policiesOf(found.Config).at(m.store.Now())}
 			if k == (store.ConfigKey{}) {
 				l.OnUnavailable = found.Config.OnUnavailable
 			}
@@ -122,5 +122,42 @@ func (m *Manager) Export(ctx context.Context, name string) (of *Manifest, skippe
 			}
 		}
 	}
-	return of, skipped, nil
+	return of, skipped, m.exportRecords(ctx, of)
+}
+
+// exportRecords adds the records of entities that have a parent, or cascade, or are a parent.
+func (m *Manager) exportRecords(ctx context.Context, of *Manifest) error {
+	alone := map[string]bool{} // entities that are of interest only as parents
+	parents := map[string]bool{}
+	q := dynamo.EntityQuery{Limit: dynamo.MaxEntities}
+	for more := true; more; more = q.Cursor != "" {
+		page, err := m.store.Entities(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entities {
+			if e.Parent == "" && !e.Cascade {
+				alone[e.ID] = true
+				continue
+			}
+			parents[e.Parent] = true
+			of.Levels[store.ConfigKey{Entity: e.ID}] = recordOf(e)
+		}
+		q.Cursor = page.Next
+	}
+	for id := range parents {
+		if alone[id] {
+			of.Levels[store.ConfigKey{Entity: id}] = recordOf(&store.Entity{})
+		}
+	}
+	return nil
+}
+
+// recordOf declares a record as it is. It names no cascade where there is none.
+func recordOf(e *store.Entity) Level {
+	l := Level{Parent: &e.Parent}
+	if e.Cascade {
+		l.Cascade = store.Yes
+	}
+	return l
 }

@@ -57,8 +57,13 @@ func printable(path string) string {
 // Is reports whether target is [store.ErrInvalid].
 func (e *ParseError) Is(target error) bool { return target == store.ErrInvalid }
 
-func (e *ParseError) sort() {
-	slices.SortStableFunc(e.Findings, func(a, b Finding) int {
+// ErrorOf returns findings about a file as a [*ParseError], nil if there are none. It sorts them.
+func ErrorOf(file string, findings []Finding) error {
+	if len(findings) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	return &ParseError{File: file, Findings: findings}
 }

@@ -124,14 +124,7 @@ func forbidden(data []byte) (line, column int) {
 
 // Err returns all findings as a [*ParseError], nil if there are none. file is its name in
 // the error.
-func (r *Reader) Err(file string) error {
-	if len(r.Findings) == 0 {
-		return nil
-	}
-	err := &ParseError{File: file, Findings: r.Findings}
-	err.sort()
-	return err
-}
+func (r *Reader) Err(file string) error { return ErrorOf(file, r.Findings) }
 
 // Find adds a finding about a place.
 func (r *Reader) Find(p Place, format string, args ...any) {

@@ -29,7 +29,8 @@ func (a *App) SetsCascade(of limiter.Level) *cobra.Command {
 	const rule = ". on and off hold whatever later levels\n" +
 		"say; clear leaves it to them: the entity for the resource, the entity, the resource, and\n" +
 		"then what entity create --cascade said. Without a parent, nothing cascades. A cascade is\n" +
-		"one level: nothing is taken from the parent's parent." + Reach
+		"one level: nothing is taken from the parent's parent." + Reach +
+		" With --idempotency-key, the policy is set\nonce: for three days, the same command with the key only makes the buckets follow."
 	cmd := &cobra.Command{
 		Use: "set-cascade POLICY", Short: "Set whether an entity takes from its parent, too",
 		Long: "Set whether requests of an entity take from its parent, too" + rule,
@@ -50,7 +51,7 @@ func (a *App) SetsCascade(of limiter.Level) *cobra.Command {
 		r.Usage = "`resource` concerned. By default it is every resource for which\nthe entity has no policy of its own"
 	}
 	o.follows = a.Follows(cmd)
-	BindReason(cmd, &o.to.Reason)
+	BindCause(cmd, &o.to.Cause)
 	return a.Prints(cmd, CascadeResult{})
 }
 
@@ -66,6 +67,9 @@ func (o *setCascade) Validate() error {
 	default:
 		return Usagef("invalid argument POLICY %q: give %s", o.word, strings.Join(Cascades[:2], ", ")+" or "+Cascades[2])
 	}
+	if err := o.to.Check(); err != nil {
+		return err
+	}
 	return o.levelCommand.Validate()
 }
 
@@ -76,7 +80,8 @@ type CascadeResult struct {
 	// Cascade is true or false as the level has it; null if the next level decides.
 	Cascade *bool `json:"cascade"`
 	// Buckets count those that follow.
-	Buckets FollowingBuckets `json:"buckets"`
+	Buckets  FollowingBuckets `json:"buckets"`
+	Repeated bool             `json:"repeated"` // an earlier call with the key set the policy, and this one only made the buckets follow
 }
 
 // Run changes the policy.
@@ -87,14 +92,13 @@ func (o *setCascade) Run(ctx context.Context) error {
 		store.No:      {"Let " + of + " not cascade", of + " does not cascade, whatever later levels say"},
 		store.Inherit: {"Clear the cascade policy of " + of, of + " has no cascade policy now: the next level decides"},
 	}[o.to.Policy]
-	done, err := o.follows.Make(ctx, o.key, words[0], func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
+	buckets, done, err := o.follows.Make(ctx, o.key, words[0], func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
 		return s.SetCascade(ctx, o.key, o.to, progress)
 	})
 	if err != nil {
 		return err
 	}
-	return o.app.Print(CascadeResult{o.key.Entity, o.key.Resource, policyOf(o.to.Policy), done}, func(w *strings.Builder) {
-		w.WriteString(words[1] + "\n")
-		done.Text(w)
+	return o.app.Print(CascadeResult{o.key.Entity, o.key.Resource, policyOf(o.to.Policy), buckets, done.Repeated}, func(w *strings.Builder) {
+		buckets.Outcome(w, words[1], done.Repeated)
 	})
 }

@@ -51,8 +51,7 @@ func elsewhere(group *cobra.Command, name string) (paths []string) {
 
 // Texts of [instead] that several words have.
 const (
-	noBypass = "this version cannot lift limits; zae-limiter entity set-limits gives an entity large ones"
-	switches = "zae-limiter entity disable and zae-limiter resource disable refuse all requests, and clear undoes that"
+	switches = "zae-limiter entity disable and zae-limiter resource disable refuse all requests, entity bypass and resource bypass serve and count them, and clear undoes that"
 	fillers  = "zae-limiter entity reset fills the limits of a bucket, and zae-limiter entity top-up adds tokens to them"
 	servers  = "zae-limiter local serves the embedded database, and zae-limiter aggregate follows a table's stream"
 	setters  = "zae-limiter entity set-limits, zae-limiter resource set-defaults and zae-limiter system set-defaults set limits"
@@ -61,7 +60,7 @@ const (
 
 // instead says what there is for words that people expect to be commands.
 var instead = map[string]string{
-	"block": switches, "unblock": switches, "ban": switches, "unban": switches, "bypass": noBypass,
+	"block": switches, "unblock": switches, "ban": switches, "unban": switches, "bypass": switches,
 	"refill": fillers,
 	"serve":  servers, "server": servers, "start": servers, "daemon": servers,
 	"set": setters, "set-limit": setters, "config": setters,

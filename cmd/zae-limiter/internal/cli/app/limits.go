@@ -18,6 +18,8 @@ type Level struct {
 	// Disabled is true if the level disables its buckets, and false if it enables them
 	// whatever later levels disable.
 	Disabled *bool `json:"disabled,omitempty"`
+	// Bypassed says that the level's buckets admit everything, and only count it.
+	Bypassed bool `json:"bypassed,omitempty"`
 	// SwitchEndsAt is when that ends by itself.
 	SwitchEndsAt *time.Time `json:"switch_ends_at,omitempty"`
 	// Cascade is whether the level's buckets cascade, whatever later levels say.
@@ -54,7 +56,7 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		Entity: k.Entity, Resource: k.Resource,
 		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,
 	}
-	level.Disabled, level.SwitchEndsAt = SwitchOf(c.Disabled)
+	level.Disabled, level.Bypassed, level.SwitchEndsAt = SwitchOf(c.Disabled)
 	level.Cascade = policyOf(c.Cascade)
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {
@@ -69,7 +71,9 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		if c.OnUnavailable != "" {
 			Fields(w, "On unavailable", string(c.OnUnavailable))
 		}
-		if level.Disabled != nil {
+		if level.Bypassed {
+			Fields(w, "Bypassed", switchText(true, level.SwitchEndsAt))
+		} else if level.Disabled != nil {
 			Fields(w, "Disabled", switchText(*level.Disabled, level.SwitchEndsAt))
 		}
 		if level.Cascade != nil {

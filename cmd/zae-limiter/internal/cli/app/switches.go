@@ -44,9 +44,15 @@ func (a *App) Switches(of limiter.Level) []*cobra.Command {
 				"use clear." + reach,
 			Example: line("enable", ""),
 		}),
+		a.setsSwitch(of, store.Bypass, &cobra.Command{
+			Use: "bypass", Short: "Serve all requests of " + noun + ", and only count them",
+			Long: "Serve all requests of " + noun + ", whatever its limits and later levels say. What they consume\n" +
+				"is counted, and the balances stay as they are. A parent is debited as usual." + reach,
+			Example: line("bypass", " --until 2h --reason incident"),
+		}),
 		a.setsSwitch(of, store.Inherit, &cobra.Command{
-			Use: "clear", Short: "Undo disable and enable of " + noun + "; the next level then decides",
-			Long:    "Undo disable and enable of " + noun + ". The next level then decides." + reach,
+			Use: "clear", Short: "Undo disable, enable and bypass of " + noun + "; the next level then decides",
+			Long:    "Undo disable, enable and bypass of " + noun + ". The next level then decides." + reach,
 			Example: line("clear", ""),
 		}),
 	}
@@ -139,7 +145,8 @@ type SwitchResult struct {
 	Resource string `json:"resource,omitempty"`
 	// Disabled is true or false as the level has it; null if the next level decides.
 	Disabled *bool      `json:"disabled"`
-	EndsAt   *time.Time `json:"switch_ends_at"` // when that ends by itself; null if it does not
+	Bypassed bool       `json:"bypassed,omitempty"` // the level admits everything, and only counts it
+	EndsAt   *time.Time `json:"switch_ends_at"`     // when that ends by itself; null if it does not
 	// Buckets count those that follow.
 	Buckets  FollowingBuckets `json:"buckets"`
 	Repeated bool             `json:"repeated"` // an earlier call with the key set the switch, and this one only made the buckets follow
@@ -147,16 +154,14 @@ type SwitchResult struct {
 
 // Run changes the switch.
 func (o *setSwitch) Run(ctx context.Context) error {
-	var done dynamo.Switched
-	buckets, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (_ dynamo.Switched, err error) {
-		done, err = s.SetSwitch(ctx, o.key, o.to, progress)
-		return done, err
+	buckets, done, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
+		return s.SetSwitch(ctx, o.key, o.to, progress)
 	})
 	if err != nil {
 		return err
 	}
 	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource, Buckets: buckets, Repeated: done.Repeated}
-	r.Disabled, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
+	r.Disabled, r.Bypassed, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
 	until := o.to.Until
 	if done.Repeated {
 		until = done.Until
@@ -165,18 +170,13 @@ func (o *setSwitch) Run(ctx context.Context) error {
 		r.EndsAt = &until
 	}
 	return o.app.Print(r, func(w *strings.Builder) {
-		outcome := o.outcome()
-		if r.Repeated {
-			outcome = "set before with this key; nothing was changed now but buckets, which follow what the level says"
-		}
-		w.WriteString(outcome + "\n")
-		buckets.Text(w)
+		buckets.Outcome(w, o.outcome(), r.Repeated)
 	})
 }
 
 // change is what is about to happen, as the beginning of a question.
 func (o *setSwitch) change() string {
-	verb := map[store.Policy]string{store.Yes: "Disable", store.No: "Enable", store.Inherit: "Clear the switch of"}[o.to.Policy]
+	verb := map[store.Policy]string{store.Yes: "Disable", store.No: "Enable", store.Bypass: "Bypass", store.Inherit: "Clear the switch of"}[o.to.Policy]
 	return verb + " " + o.key.String() + o.end()
 }
 
@@ -187,6 +187,8 @@ func (o *setSwitch) outcome() string {
 		return o.key.String() + " is disabled" + o.end()
 	case store.No:
 		return o.key.String() + " is enabled, whatever later levels disable" + o.end()
+	case store.Bypass:
+		return o.key.String() + " is bypassed" + o.end() + ": everything is admitted, and counted"
 	default:
 		return o.key.String() + " has no switch now: the next level decides"
 	}
@@ -200,11 +202,11 @@ func (o *setSwitch) end() string {
 	return " until " + o.to.Until.UTC().Format(time.RFC3339)
 }
 
-// SwitchOf is the switch of a level in JSON.
-func SwitchOf(s store.Switch) (disabled *bool, until *time.Time) {
+// SwitchOf is the switch of a level in JSON. A level that is bypassed is not disabled.
+func SwitchOf(s store.Switch) (disabled *bool, bypassed bool, until *time.Time) {
 	if s.Policy != store.Inherit && s.Until != 0 {
 		t := time.UnixMilli(s.Until).UTC()
 		until = &t
 	}
-	return policyOf(s.Policy), until
+	return policyOf(s.Policy), s.Policy == store.Bypass, until
 }

@@ -85,6 +85,14 @@ func limitOf(m map[string]any) (l store.Limit, ok bool) {
 		}
 		fields++
 	}
+	if most, has := m["rollover"].(int64); has {
+		l.Carries.Rollover = most
+		fields++
+	}
+	if debt, has := m["carry_debt"].(bool); has && debt {
+		l.Carries.Debt = true
+		fields++
+	}
 	return l, len(m) == fields && store.ValidateLimits([]store.Limit{l}) == nil
 }
 
@@ -95,6 +103,9 @@ func renewalOf(m map[string]any) (words, zone string, fields int) {
 	zone, isZone := m["zone"].(string)
 	if isWords && isZone {
 		return words, zone, 2
+	}
+	if seconds, isSession := m["reset_after_seconds"].(int64); isSession {
+		return fmt.Sprintf("session %ds", seconds), "", 1
 	}
 	entries, _ := m["reset_schedule"].([]any)
 	patterns := make([]string, 0, len(entries))

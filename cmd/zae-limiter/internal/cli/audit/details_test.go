@@ -36,7 +36,7 @@ func TestDetailsAreReadable(t *testing.T) {
 		`limits={capacity=7 name=rpd refill_amount=0 refill_period_seconds=1 reset_schedule={cron="0 0 L * *" tz=UTC}}`: quota(map[string]any{
 			"reset_schedule": []any{entry("0 0 L * *", "UTC")},
 		}),
-		`limits={capacity=7 name=rpd refill_amount=0 refill_period_seconds=1 reset_after_seconds=18000}`: quota(map[string]any{"reset_after_seconds": int64(18000)}),
+		`limits="rpd:7@session 5h"`: quota(map[string]any{"reset_after_seconds": int64(18000)}),
 		`a="" b="x y" c="k=v" d="1,2" e="[]" f="q\"q" g=key-1 h=null i=true j=1.5`: {
 			"a": "", "b": "x y", "c": "k=v", "d": "1,2", "e": "[]", "f": `q"q`, "g": "key-1", "h": nil, "i": true, "j": 1.5,
 		},

@@ -26,7 +26,7 @@ func newSetParent(a *app.App) *cobra.Command {
 		Short: "Move an entity to another parent, or to none",
 		Long: "Move an entity to another parent, or to none. Requests take from the new parent from the\n" +
 			"next one on, if the entity cascades. Tokens taken stay taken from the old parent, and\n" +
-			"is returned to it." + app.Reach,
+			"are returned to it." + app.Reach + " With --idempotency-key, the entity is moved\nonce: for three days, the same command with the key only makes the buckets follow.",
 		Example: "  zae-limiter entity set-parent key-1 --parent acme --reason 'ticket 4711'\n" +
 			"  zae-limiter entity set-parent key-1 --none",
 	}, &o.id)
@@ -34,7 +34,7 @@ func newSetParent(a *app.App) *cobra.Command {
 	f.StringVar(&o.to.Parent, "parent", "", "`ID` of the new parent")
 	f.BoolVar(&o.none, "none", false, "leave the entity without a parent")
 	o.follows = a.Follows(cmd)
-	app.BindReason(cmd, &o.to.Reason)
+	app.BindCause(cmd, &o.to.Cause)
 	return a.Prints(cmd, parentView{})
 }
 
@@ -51,9 +51,10 @@ func (o *setParentOptions) Validate() error {
 
 // parentView is the result in JSON.
 type parentView struct {
-	ID      string               `json:"entity_id"`
-	Parent  *string              `json:"parent_id"`
-	Buckets app.FollowingBuckets `json:"buckets"` // those that follow
+	ID       string               `json:"entity_id"`
+	Parent   *string              `json:"parent_id"`
+	Buckets  app.FollowingBuckets `json:"buckets"`  // those that follow
+	Repeated bool                 `json:"repeated"` // an earlier call with the key moved the entity, and this one only made the buckets follow
 }
 
 // Run moves the entity.
@@ -63,16 +64,15 @@ func (o *setParentOptions) Run(ctx context.Context) error {
 		v.Parent = &o.to.Parent
 		question, outcome = "Move "+o.id+" to "+o.to.Parent, o.id+" has the parent "+o.to.Parent+" now"
 	}
-	var err error
 	all := store.ConfigKey{Entity: o.id, Resource: store.DefaultResource}
-	v.Buckets, err = o.follows.Make(ctx, all, question, func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
+	buckets, done, err := o.follows.Make(ctx, all, question, func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
 		return s.SetParent(ctx, o.id, o.to, progress)
 	})
 	if err != nil {
 		return err
 	}
+	v.Buckets, v.Repeated = buckets, done.Repeated
 	return o.app.Print(v, func(w *strings.Builder) {
-		w.WriteString(outcome + "\n")
-		v.Buckets.Text(w)
+		v.Buckets.Outcome(w, outcome, done.Repeated)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +59,7 @@ func (o *diffOptions) Run(ctx context.Context) error {
 	}
 	all := []difference{}
 	for i := range p.Changes {
-		if d := differenceOf(&p.Changes[i]); len(d.Removed)+len(d.Added) > 0 {
+		if d := differenceOf(&p.Changes[i], o.app.Clock()); len(d.Removed)+len(d.Added) > 0 {
 			all = append(all, d)
 		}
 	}
@@ -77,12 +78,15 @@ func (o *diffOptions) Run(ctx context.Context) error {
 }
 
 // differenceOf compares the declared parts of a level with what the table holds.
-func differenceOf(c *manifest.Change) difference {
-	v := changeOf(c)
+func differenceOf(c *manifest.Change, now time.Time) difference {
+	v := changeOf(c, now)
 	d := difference{Level: v.Level, Target: v.Target, Removed: []string{}, Added: []string{}, Drift: c.Drift, Note: v.Note, name: v.levelRow}
+	if c.Entity != nil && c.After == nil {
+		return d // no apply deletes an entity
+	}
 	before, after := v.Before.parts(), v.After.parts()
 	for _, part := range before {
-		isLimit := part != onUnavailable(v.Before) && part != v.Before.switched()
+		isLimit := part != onUnavailable(v.Before) && !slices.Contains(v.Before.policies(), part)
 		undeclared := v.After != nil && (isLimit && len(v.After.Limits) == 0 || part == onUnavailable(v.Before) && v.After.OnUnavailable == "")
 		if !slices.Contains(after, part) && !undeclared {
 			d.Removed = append(d.Removed, part)
@@ -96,7 +100,8 @@ func differenceOf(c *manifest.Change) difference {
 	return d
 }
 
-// parts are the limits of a level, its behaviour in an outage, and its switch.
+// parts are the limits of a level, its behaviour in an outage, its policies, and the parent of an
+// entity.
 func (l *levelView) parts() []string {
 	if l == nil {
 		return nil
@@ -108,10 +113,7 @@ func (l *levelView) parts() []string {
 	if on := onUnavailable(l); on != "" {
 		parts = append(parts, on)
 	}
-	if s := l.switched(); s != "" {
-		parts = append(parts, s)
-	}
-	return parts
+	return append(parts, l.policies()...)
 }
 
 func onUnavailable(l *levelView) string {

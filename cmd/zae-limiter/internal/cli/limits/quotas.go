@@ -13,6 +13,8 @@ func quotaNotes(before, after []store.Limit) (notes []string) {
 	for _, l := range after {
 		i := slices.IndexFunc(before, func(b store.Limit) bool { return b.Name == l.Name })
 		switch {
+		case i < 0 && l.Renews != nil && l.Renews.Session() != 0:
+			notes = append(notes, l.Name+" begins with its first use")
 		case i < 0 && l.Renews != nil:
 			notes = append(notes, l.Name+" begins with its period that is under way")
 		case i >= 0:
@@ -38,7 +40,16 @@ func quotaNote(before, after *store.Limit) (notes []string) {
 	case more < 0:
 		notes = append(notes, fmt.Sprintf("%s loses the difference, %s, in the period that is under way", after.Name, limitarg.Grouped(-more)))
 	}
-	if before.Renews != after.Renews {
+	if before.Carries != after.Carries {
+		notes = append(notes, after.Name+" keeps its balances, and carries otherwise from the end of its period on")
+	}
+	switch {
+	case before.Renews == after.Renews:
+	case before.Renews.Session() != 0 && after.Renews.Session() != 0:
+		notes = append(notes, after.Name+" keeps its balances, and a session that is under way ends as long after its begin as the new length says")
+	case after.Renews.Session() != 0:
+		notes = append(notes, after.Name+" keeps its balances for a session that begins with the edit")
+	default:
 		notes = append(notes, after.Name+" keeps its balances until its new period ends")
 	}
 	return notes

@@ -59,40 +59,60 @@ type levelView struct {
 	Limits        []app.Limit         `json:"limits"`
 	OnUnavailable store.OnUnavailable `json:"on_unavailable,omitempty"`
 	Disabled      *bool               `json:"disabled,omitempty"`       // the switch, if the change concerns it
+	Bypassed      bool                `json:"bypassed,omitempty"`       // the switch admits everything, and only counts it
 	EndsAt        *time.Time          `json:"switch_ends_at,omitempty"` // when that ends by itself
+	Parent        *string             `json:"parent_id,omitempty"`      // of an entity, if the change concerns it; "" is none
+	Cascade       *bool               `json:"cascade,omitempty"`        // the cascade policy, or whether the entity cascades, if the change concerns it
 	Unsupported   string              `json:"unsupported,omitempty"`
 }
 
-func viewOf(p *manifest.Plan) planView {
+func viewOf(p *manifest.Plan, now time.Time) planView {
 	v := planView{Manifest: p.Name, Namespace: p.Namespace, Counts: countsOf(p.Count), Changes: []changeView{}, Unconfigured: app.UnconfiguredOf(p.Unconfigured)}
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != manifest.Unchanged {
-			v.Changes = append(v.Changes, changeOf(c))
+			v.Changes = append(v.Changes, changeOf(c, now))
 		}
 	}
 	return v
 }
 
-func changeOf(c *manifest.Change) changeView {
-	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c), levelRow: levelName(c.Key)}
+func changeOf(c *manifest.Change, now time.Time) changeView {
+	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c, now), levelRow: levelName(c.Key)}
 	v.Level, v.Target = c.Level()
 	if c.Before != nil {
 		v.Before = &levelView{Limits: app.LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}
-		if c.Clears.Policy != store.Inherit || c.After != nil && c.After.Disabled.Policy != store.Inherit {
-			v.Before.Disabled, v.Before.EndsAt = app.SwitchOf(c.Before.Disabled)
+		if c.Clears.Disabled.Policy != store.Inherit || c.After != nil && c.After.Disabled.Policy != store.Inherit {
+			v.Before.Disabled, v.Before.Bypassed, v.Before.EndsAt = app.SwitchOf(c.Before.Disabled)
+		}
+		if c.Clears.Cascade != store.Inherit || c.After != nil && c.After.Cascade != store.Inherit {
+			v.Before.Cascade = manifest.BoolOf(c.Before.Cascade)
+		}
+	}
+	if e := c.Entity; e != nil {
+		v.Before = &levelView{Limits: []app.Limit{}}
+		if c.After == nil || c.After.Parent != nil {
+			v.Before.Parent = &e.Parent
+		}
+		if c.After == nil && e.Cascade || c.After != nil && c.After.Cascade != store.Inherit {
+			v.Before.Cascade = &e.Cascade
 		}
 	}
 	if c.After != nil {
 		v.After = &levelView{Limits: app.LimitsOf(c.After.Limits), OnUnavailable: c.After.OnUnavailable}
-		v.After.Disabled, v.After.EndsAt = app.SwitchOf(c.After.Disabled)
+		v.After.Disabled, v.After.Bypassed, v.After.EndsAt = app.SwitchOf(c.After.Disabled)
+		v.After.Parent, v.After.Cascade = c.After.Parent, manifest.BoolOf(c.After.Cascade)
 	}
 	return v
 }
 
-// noteOf says what is special about a change.
-func noteOf(c *manifest.Change) string {
+// noteOf says what is special about a change that is made now.
+func noteOf(c *manifest.Change, now time.Time) string {
 	var notes []string
 	switch {
+	case c.Action == manifest.Keep && c.Entity != nil:
+		notes = append(notes, "no longer declared; stays, also with --prune")
+	case c.Action == manifest.Forget && c.Entity != nil:
+		notes = append(notes, "no longer declared; stays, and belongs to no manifest")
 	case c.Action == manifest.Keep:
 		notes = append(notes, "no longer declared; --prune would delete it")
 	case c.Action == manifest.Conflict:
@@ -105,13 +125,16 @@ func noteOf(c *manifest.Change) string {
 		notes = append(notes, "deleted already")
 	case c.Unowned:
 		notes = append(notes, "exists already and belongs to no manifest")
-	case c.Drift && c.Before == nil:
+	case c.Drift && c.Before == nil && c.Entity == nil:
 		notes = append(notes, "deleted by hand")
 	case c.Drift:
 		notes = append(notes, "changed by hand")
 	}
-	if c.Clears.Policy != store.Inherit {
+	if c.Clears.Disabled.Policy != store.Inherit {
 		notes = append(notes, "no longer declares the switch, which is removed")
+	}
+	if c.Clears.Cascade != store.Inherit {
+		notes = append(notes, "no longer declares the cascade policy, which is removed")
 	}
 	if c.Unreadable != nil {
 		notes = append(notes, "what is stored cannot be read")
@@ -120,7 +143,7 @@ func noteOf(c *manifest.Change) string {
 		notes = append(notes, "what is stored uses: "+c.Before.Features.String())
 	}
 	if c.Before != nil && c.After != nil && c.Action == manifest.Update {
-		notes = append(notes, quotaNotes(c.Before.Limits, c.After.Limits)...)
+		notes = append(notes, editNotes(c.Before.Limits, c.After.Limits, now)...)
 	}
 	return strings.Join(notes, "; ")
 }
@@ -128,6 +151,8 @@ func noteOf(c *manifest.Change) string {
 // levelName is a level's name in tables.
 func levelName(k store.ConfigKey) string {
 	switch {
+	case k.Entity != "" && k.Resource == "":
+		return "entity " + k.Entity
 	case k.Entity != "":
 		return "entity " + k.Entity + " for " + k.Resource
 	case k.Resource != "":
@@ -148,10 +173,25 @@ func (l *levelView) text() string {
 	if l.OnUnavailable != "" {
 		parts = append(parts, "on unavailable "+string(l.OnUnavailable))
 	}
+	if policies := l.policies(); len(policies) > 0 {
+		parts = append(parts, strings.Join(policies, ", "))
+	}
+	return strings.Join(parts, " ")
+}
+
+// policies are the parts of a level that are neither limits nor for an outage: its policies, and
+// the parent of an entity.
+func (l *levelView) policies() (parts []string) {
+	if l.Parent != nil {
+		parts = append(parts, map[bool]string{true: "no parent", false: "parent " + *l.Parent}[*l.Parent == ""])
+	}
+	if l.Cascade != nil {
+		parts = append(parts, map[bool]string{true: "cascades", false: "does not cascade"}[*l.Cascade])
+	}
 	if s := l.switched(); s != "" {
 		parts = append(parts, s)
 	}
-	return strings.Join(parts, " ")
+	return parts
 }
 
 // switched writes the switch of a level, "" if there is none.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -42,14 +43,12 @@ func NewTemplate(m *manifest.Manifest, table string) *Template {
 		level := levelProperties(m.Levels[k])
 		switch {
 		case k.Entity != "":
-			of, ok := entities[k.Entity].(map[string]any)
-			if !ok {
-				of = map[string]any{}
-				entities[k.Entity] = map[string]any{"Resources": of}
-			} else {
-				of, _ = of["Resources"].(map[string]any) // as just above
+			of := member(entities, k.Entity)
+			if k.Resource == "" {
+				maps.Copy(of, level) // the entity's record
+				break
 			}
-			of[k.Resource] = level
+			member(of, "Resources")[k.Resource] = level
 		case k.Resource != "":
 			resources[k.Resource] = level
 		default:
@@ -65,37 +64,64 @@ func NewTemplate(m *manifest.Manifest, table string) *Template {
 	return &Template{"2010-09-09", map[string]resource{"Limits": {Type, p}}}
 }
 
+// member is the object below a key of another one, made if there is none.
+func member(of map[string]any, key string) map[string]any {
+	m, ok := of[key].(map[string]any)
+	if !ok {
+		m = map[string]any{}
+		of[key] = m
+	}
+	return m
+}
+
 func levelProperties(l manifest.Level) map[string]any {
 	p := map[string]any{}
 	if l.OnUnavailable != "" {
 		p["OnUnavailable"] = string(l.OnUnavailable)
 	}
 	if disabled, until := l.Switch(); disabled != nil {
-		p["Disabled"] = *disabled
+		p["Disabled"] = disabled
 		if until != "" {
 			p["Until"] = until
 		}
 	}
+	if l.Cascade != store.Inherit {
+		p["Cascade"] = l.Cascade == store.Yes
+	}
+	if l.Parent != nil {
+		p["Parent"] = *l.Parent
+	}
 	limits := map[string]any{}
-	for _, limit := range l.Limits {
-		of := map[string]any{
-			"Capacity": limit.Capacity, "RefillAmount": limit.Amount, "RefillPeriod": int64(limit.Period / time.Second),
-		}
-		if r := limit.Renews; r != nil {
-			of = map[string]any{"Quota": limit.Capacity, "Renews": r.String(), "Zone": r.Zone()}
-		}
-		if limit.Soft {
-			of["Soft"] = true
-		}
-		if limit.Varies != nil {
-			of["Schedule"] = scheduleProperty(limit.Varies)
-		}
-		limits[limit.Name] = of
+	for i := range l.Limits {
+		limits[l.Limits[i].Name] = limitProperties(&l.Limits[i])
 	}
 	if len(limits) > 0 {
 		p["Limits"] = limits
 	}
 	return p
+}
+
+func limitProperties(l *store.Limit) map[string]any {
+	of := map[string]any{"Capacity": l.Capacity, "RefillAmount": l.Amount, "RefillPeriod": int64(l.Period / time.Second)}
+	if r := l.Renews; r != nil {
+		of = map[string]any{"Quota": l.Capacity, "Renews": r.String()}
+		if zone := r.Zone(); zone != "" {
+			of["Zone"] = zone
+		}
+	}
+	if l.Carries.Rollover != 0 {
+		of["Rollover"] = l.Carries.Rollover
+	}
+	if l.Carries.Debt {
+		of["CarryDebt"] = true
+	}
+	if l.Soft {
+		of["Soft"] = true
+	}
+	if l.Varies != nil {
+		of["Schedule"] = scheduleProperty(l.Varies)
+	}
+	return of
 }
 
 // scheduleProperty is a schedule as the peer's template has it.

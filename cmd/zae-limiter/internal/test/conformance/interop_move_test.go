@@ -62,7 +62,7 @@ func (b *both) movedByUs(parent string) {
 	name, _ := b.store.Namespace()
 	s, err := dynamo.Open(b.Context(), dynamo.Options{API: b.api, Table: b.table, Namespace: name})
 	b.must(err)
-	_, err = s.SetParent(b.Context(), "user", dynamo.Move{Parent: parent, Reason: "sold"}, nil)
+	_, err = s.SetParent(b.Context(), "user", dynamo.Move{Parent: parent, Cause: dynamo.Cause{Reason: "sold"}}, nil)
 	b.must(err)
 }
 

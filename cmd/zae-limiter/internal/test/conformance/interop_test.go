@@ -126,7 +126,11 @@ func asPython(limits ...limiter.Limit) []args {
 		}
 		if l.Renews != nil {
 			spec["refill_period_seconds"] = 1 // which means nothing
-			spec["reset"], spec["tz"] = l.Renews.Patterns(), l.Renews.Zone()
+			if session := l.Renews.Session(); session != 0 {
+				spec["reset_after"] = session / 1000
+			} else {
+				spec["reset"], spec["tz"] = l.Renews.Patterns(), l.Renews.Zone()
+			}
 		}
 		if l.Varies != nil {
 			spec["schedule"] = entriesOf(l.Varies)

@@ -94,9 +94,25 @@ func configuration(w *world) {
 	w.stored("SetCascade", "of an entity, for a resource", func() error { return errOf(s.SetCascade(ctx, own, apart, nil)) })
 	w.stored("SetCascade", "of an entity", func() error { return errOf(s.SetCascade(ctx, all, apart, nil)) })
 	w.stored("SetCascade", "of a resource", func() error { return errOf(s.SetCascade(ctx, resource, apart, nil)) })
+	once := dynamo.Cause{Key: "ticket-9"}
+	w.stored("SetCascade", "of an entity, with a key", func() error {
+		return errOf(s.SetCascade(ctx, all, dynamo.Cascade{Policy: store.Yes, Cause: once}, nil))
+	})
 	for _, k := range []store.ConfigKey{own, all, resource} {
 		w.stored("SetCascade", "removed", func() error { return errOf(s.SetCascade(ctx, k, dynamo.Cascade{}, nil)) })
 	}
+	slots := []store.SlotLimit{limiter.Slots("inflight", 2)}
+	w.stored("SetSlots", "of an entity", func() error { return s.SetSlots(ctx, own, slots, "") })
+	w.stored("SetSlots", "of a resource", func() error { return s.SetSlots(ctx, resource, slots, "") })
+	w.stored("SetSlots", "of the system", func() error { return s.SetSlots(ctx, store.ConfigKey{}, slots, "") })
+	for _, k := range []store.ConfigKey{own, resource, {}} {
+		w.stored("SetSlots", "removed", func() error { return s.SetSlots(ctx, k, nil, "") })
+	}
+	held := store.SlotKey{Entity: own.Entity, Resource: own.Resource, Limit: "inflight"}
+	w.stored("Hold", always, func() error {
+		return errOf(s.Hold(ctx, &store.Hold{SlotKey: held, Cap: 2, Next: store.Holding{Process: "a", Held: 1, Seq: 1}}))
+	})
+	w.stored("Slots", always, func() error { return errOf(s.Slots(ctx, held)) })
 	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
 	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })
 	w.stored("ResourcesWithEntityLimits", always, func() error { return errOf(s.ResourcesWithEntityLimits(ctx)) })
@@ -128,10 +144,13 @@ func entities(w *world) {
 	w.save(time.Now())
 	w.stored("Entity", always, func() error { return errOf(s.Entity(ctx, "key")) })
 	w.stored("Children", always, func() error { return errOf(s.Children(ctx, "project")) })
+	w.stored("EntityRecords", always, func() error { return errOf(s.EntityRecords(ctx, []string{"key", "project"})) })
 	for _, parent := range []string{"", "project"} {
 		name := map[bool]string{true: "to none", false: "to a parent"}[parent == ""]
 		w.stored("SetParent", name, func() error { return errOf(s.SetParent(ctx, "key", dynamo.Move{Parent: parent}, nil)) })
 	}
+	once := dynamo.Move{Parent: "project", Cause: dynamo.Cause{Key: "ticket-9"}}
+	w.stored("SetParent", "with a key", func() error { return errOf(s.SetParent(ctx, "key", once, nil)) })
 	w.stored("Entities", always, func() error { return errOf(s.Entities(ctx, dynamo.EntityQuery{})) })
 	w.stored("EntityIDs", always, func() error { return errOf(s.EntityIDs(ctx, "")) })
 	w.stored("EntityResources", always, func() error { return errOf(s.EntityResources(ctx, "key")) })

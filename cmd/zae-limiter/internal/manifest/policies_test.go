@@ -128,7 +128,7 @@ func TestADeclaredSwitchEnds(t *testing.T) {
 		over.Levels[key("another", "gpt-4")] = over.Levels[ofE]
 		w.plan(over, false, "unchanged another/gpt-4", "unchanged e/gpt-4")
 		exported, _, err = w.manager.Export(w.Context(), "a")
-		if w.Must(err); exported.Levels[ofE].Disabled != (store.Switch{}) {
+		if w.Must(err); exported.Levels[ofE].Any() {
 			w.Errorf("got %+v", exported)
 		}
 	})
@@ -188,7 +188,7 @@ func TestSwitchesInFiles(t *testing.T) {
 		}
 	}
 	for level, want := range map[string]string{
-		"disabled: bypass": "true or false", "until: '2999-01-02T03:04:05Z', limits: {rpm: {rate: 1}}": "give disabled: true", "disabled: true, until: friday": "2026-01-02T15:04:05Z",
+		"disabled: lifted": "true or false", "until: '2999-01-02T03:04:05Z', limits: {rpm: {rate: 1}}": "give disabled: true or bypass", "disabled: true, until: friday": "2026-01-02T15:04:05Z",
 		"disabled: true, until: 2999-01-02T03:04:05Z": "in quotes",
 	} {
 		if _, err := manifest.Parse("f", []byte("namespace: a\nresources: {r: {"+level+"}}\n")); err == nil || !strings.Contains(err.Error(), want) {
