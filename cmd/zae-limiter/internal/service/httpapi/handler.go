@@ -18,8 +18,8 @@ import (
 
 // Bounds of a call.
 const (
-	// MaxBody is the largest body of a call, in bytes. The largest valid one has half of it.
-	MaxBody = 64 << 10
+	// MaxBody is the largest body of a call, in bytes. The largest valid one has two thirds of it.
+	MaxBody = 128 << 10
 	// MaxBatch is the largest number of calls in a batch.
 	MaxBatch = 100
 	// MaxBatchBody is the largest body of a batch, in bytes.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,13 +36,13 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, most int64, into 
 		p.Field = "Idempotency-Key"
 		return p
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(h.Now().Add(bodyTime)) // a reader without a connection has no deadline
+	// A reader without a connection has no deadline. The server lifts it at the end of the body: a call
+	// may wait longer than that.
+	_ = http.NewResponseController(w).SetReadDeadline(h.Now().Add(bodyTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
 		return unread(err, most)
 	}
-	_ = control.SetReadDeadline(time.Time{}) // from here on, a read only finds out that the client leaves
 	return decode(body, into)
 }
 
