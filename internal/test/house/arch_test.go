@@ -164,9 +164,12 @@ var mayImport = map[string][]string{
 	program + "deploy/health":           {"internal/awsauth", "store", "dynamo", "dynamo/admin", "aggregator/lambda", program + "deploy/stack", sdk + "/..."},
 	program + "deploy/stack":            {"internal/awsauth", "store", "dynamo", "dynamo/admin", program + "deploy/template", sdk + "/..."},
 	program + "deploy/template":         {},
+	program + "service/decide":          {".", "store", program + "limitarg"},
+	program + "service/httpapi":         {".", "middleware/httplimit", program + "service/decide"},
+	program + "service/server":          {".", program + "service/httpapi"},
 
 	// Its surface.
-	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", program + "...", sdk + "/..."},
+	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", "metrics/promlimit", program + "...", sdk + "/..."},
 	"cmd/zae-limiter": {program + "cli", program + "cli/app"},
 
 	// Its tests. Permissions: what IAM judges about requests, and the tables made of it.

@@ -106,7 +106,7 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, p)
 		return
 	}
-	h.write(w, c.Entity, c.Resource, h.decided(r.Context(), c))
+	h.write(r.Context(), w, c.Entity, c.Resource, h.decided(r.Context(), c))
 }
 
 // check asks for balances.
@@ -118,10 +118,10 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 	}
 	statuses, err := h.Policy.Look(r.Context(), h.Limiter, q)
 	if err != nil {
-		h.write(w, "", "", h.failed(r.Context(), "check", err))
+		h.write(r.Context(), w, "", "", h.failed(r.Context(), "check", err))
 		return
 	}
-	h.write(w, q.Entity, q.Resource, &answer{code: http.StatusOK, statuses: statuses, decision: decide.Foreseen(statuses)})
+	h.write(r.Context(), w, q.Entity, q.Resource, &answer{code: http.StatusOK, statuses: statuses, decision: decide.Foreseen(statuses)})
 }
 
 // batch decides many calls at the same time. The calls of a batch that take from one bucket share
@@ -142,8 +142,9 @@ func (h *handler) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	results := make([]Result, len(in.Calls))
 	var all sync.WaitGroup
+	ctx := r.Context()
 	for i := range in.Calls {
-		all.Go(func() { results[i] = h.result(r.Context(), in.Calls[i]) })
+		all.Go(func() { results[i] = h.result(ctx, in.Calls[i]) })
 	}
 	all.Wait()
 	h.deliver(w, http.StatusOK, "application/json", BatchAnswer{results})
@@ -209,7 +210,7 @@ func (h *handler) foreseen(ctx context.Context, req *limiter.Request) *answer {
 // write sends an answer about an entity and a resource, whose limits the fields RateLimit-Policy
 // and RateLimit tell. Limits of further resources may have the same names, and are in the body
 // only.
-func (h *handler) write(w http.ResponseWriter, entity, resource string, a *answer) {
+func (h *handler) write(ctx context.Context, w http.ResponseWriter, entity, resource string, a *answer) {
 	if a.code == httplimit.StatusClientGone {
 		w.WriteHeader(a.code)
 		return
@@ -220,7 +221,7 @@ func (h *handler) write(w http.ResponseWriter, entity, resource string, a *answe
 			own = append(own, s)
 		}
 	}
-	if policy, limit := httplimit.Fields(context.Background(), entity, own); policy != "" {
+	if policy, limit := httplimit.Fields(ctx, entity, own); policy != "" {
 		w.Header().Set("RateLimit-Policy", policy)
 		w.Header().Set("RateLimit", limit)
 	}

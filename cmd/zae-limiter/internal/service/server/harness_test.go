@@ -124,8 +124,15 @@ func (r *running) get(client *http.Client, path string) (code int, body string) 
 
 const aCall = `{"entity_id":"key-1","resource":"gpt-4","consume":{"rpm":1}}`
 
+// A reply is the answer to a call.
+type reply struct {
+	code   int
+	closes bool // the connection
+	header http.Header
+}
+
 // call sends a call, with headers.
-func (r *running) call(host, body string, header ...string) (*http.Response, error) {
+func (r *running) call(host, body string, header ...string) (*reply, error) {
 	q, err := http.NewRequestWithContext(r.Context(), http.MethodPost, "http://"+host+"/v1/acquire", strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -139,7 +146,7 @@ func (r *running) call(host, body string, header ...string) (*http.Response, err
 		return nil, err
 	}
 	_, err = io.Copy(io.Discard, a.Body)
-	return a, errors.Join(err, a.Body.Close())
+	return &reply{a.StatusCode, a.Close, a.Header}, errors.Join(err, a.Body.Close())
 }
 
 // say opens a connection, and writes the beginning of a request.

@@ -52,7 +52,7 @@ func textOf(err error) string {
 // for programs.
 func innermost(err error) error {
 	for {
-		if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it walks the tree
+		if several, ok := err.(interface{ Unwrap() []error }); ok {
 			if all := several.Unwrap(); len(all) > 0 {
 				err = all[len(all)-1]
 				continue

@@ -32,12 +32,12 @@ func TestNoCallFailsInADrain(t *testing.T) {
 						}
 					}
 					a, err := r.call("localhost", client)
-					if err != nil || a.StatusCode != http.StatusOK && a.StatusCode != http.StatusTooManyRequests {
+					if err != nil || a.code != http.StatusOK && a.code != http.StatusTooManyRequests {
 						r.Errorf("a call failed: %v", err)
 						return
 					}
 					if served[i]++; time.Now().After(interrupted) {
-						if !a.Close {
+						if !a.closes {
 							r.Error("a client keeps its connection to a server that ends")
 						}
 					}
@@ -51,7 +51,7 @@ func TestNoCallFailsInADrain(t *testing.T) {
 		}
 		all.Go(func() { // waits beyond the drain
 			a, err := r.call("localhost", `{"entity_id":"key-1","resource":"gpt-4","consume":{"rpm":20},"wait_ms":30000}`)
-			if err != nil || a.StatusCode != http.StatusOK {
+			if err != nil || a.code != http.StatusOK {
 				r.Errorf("a call that waited failed: %v", err)
 			}
 			last = time.Now()
@@ -157,7 +157,7 @@ func TestOnlyBearersOfATokenMayCall(t *testing.T) {
 			"Bearer # ours": http.StatusUnauthorized,
 		} {
 			a, err := r.call("limits.example.com", aCall, "Authorization", authorization)
-			if err != nil || a.StatusCode != want || want != http.StatusOK && a.Header.Get("WWW-Authenticate") != "Bearer" {
+			if err != nil || a.code != want || want != http.StatusOK && a.header.Get("WWW-Authenticate") != "Bearer" {
 				r.Errorf("%q: %v %v, want %d", authorization, a, err, want)
 			}
 		}
@@ -171,7 +171,7 @@ func TestWithoutTokensTheHostIsThisMachine(t *testing.T) {
 			"localhost": http.StatusOK, "LOCALHOST:8080": http.StatusOK, "127.0.0.1:8080": http.StatusOK, "[::1]:8080": http.StatusOK, "127.9.9.9": http.StatusOK,
 			"evil.example.com": http.StatusForbidden, "localhost.evil.example.com": http.StatusForbidden, "192.0.2.1:8080": http.StatusForbidden,
 		} {
-			if a, err := r.call(host, aCall); err != nil || a.StatusCode != want {
+			if a, err := r.call(host, aCall); err != nil || a.code != want {
 				r.Errorf("%s: %v %v, want %d", host, a, err, want)
 			}
 		}
@@ -214,7 +214,7 @@ func TestTheTimeForABodyEndsWithTheBody(t *testing.T) {
 		}
 		began := time.Now()
 		a, err := r.call("localhost", `{"entity_id":"key-1","resource":"gpt-4","consume":{"rpm":20},"wait_ms":30000}`)
-		if err != nil || a.StatusCode != http.StatusOK || time.Since(began).Round(time.Second) != 20*time.Second {
+		if err != nil || a.code != http.StatusOK || time.Since(began).Round(time.Second) != 20*time.Second {
 			r.Errorf("after %v: %v %v", time.Since(began), a, err)
 		}
 	})
@@ -231,7 +231,7 @@ func TestAClientLeavesWhileItWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		_ = c.Close()
 		time.Sleep(20 * time.Second)
-		if a, err := r.call("localhost", strings.Replace(aCall, `"rpm":1`, `"rpm":21`, 1)); err != nil || a.StatusCode != http.StatusOK {
+		if a, err := r.call("localhost", strings.Replace(aCall, `"rpm":1`, `"rpm":21`, 1)); err != nil || a.code != http.StatusOK {
 			r.Errorf("the client that left has taken tokens: %v %v", a, err)
 		}
 	})
@@ -241,10 +241,10 @@ func TestAClientLeavesWhileItWaits(t *testing.T) {
 func TestHeadersAreBounded(t *testing.T) {
 	serve(t, server.Options{}, func(r *running) {
 		a, err := r.call("localhost", aCall, "X-Large", strings.Repeat("x", 64<<10))
-		if err == nil && a.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-			r.Errorf("got %d", a.StatusCode)
+		if err == nil && a.code != http.StatusRequestHeaderFieldsTooLarge {
+			r.Errorf("got %d", a.code)
 		}
-		if a, err := r.call("localhost", aCall); err != nil || a.StatusCode != http.StatusOK {
+		if a, err := r.call("localhost", aCall); err != nil || a.code != http.StatusOK {
 			r.Errorf("afterwards: %v %v", a, err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
@@ -87,9 +88,9 @@ func isLoopback(host string) bool {
 func CheckAddr(addr string, hasTokens bool) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err == nil {
-		_, err = net.LookupPort("tcp", port)
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	if err != nil || port == "" {
+	if err != nil {
 		return fmt.Errorf("%q is no address: give host:port, 127.0.0.1:8080 for instance, with port 0 for any free one", addr)
 	}
 	if !hasTokens && (host == "" || !isLoopback(host)) {
