@@ -127,6 +127,7 @@ var mayImport = map[string][]string{
 	help + "dated":   {"internal/calls", sdk + "/..."},
 	help + "faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 	help + "testbed": {".", "internal/calls", "internal/process", "internal/upkeep", "store", "dynamo", "dynamolite", help + "faults"},
+	help + "pipes":   {},
 	help + "routers": {}, // tests only; a module of its own
 	help + "house":   {},
 

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,56 +19,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
+	"github.com/zeroae/zae-limiter-go/internal/test/pipes"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
-
-// pipes is a listener whose connections are in memory, so that a bubble's clock is theirs.
-type pipes struct {
-	queue  chan net.Conn
-	closed chan struct{}
-	close  func()
-}
-
-func newPipes() *pipes {
-	p := &pipes{queue: make(chan net.Conn), closed: make(chan struct{})}
-	p.close = sync.OnceFunc(func() { close(p.closed) })
-	return p
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.queue:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.close()
-	return nil
-}
-
-func (*pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
-
-// dial connects; it fails once the listener is closed.
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, serving := net.Pipe()
-	select {
-	case p.queue <- serving:
-		return client, nil
-	case <-p.closed:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // A running server has a limiter of its own, 60 rpm for everybody.
 type running struct {
 	*testing.T
 	limits       *limitertest.Limits
-	calls, admin *pipes
+	calls, admin *pipes.Listener
 	client       *http.Client
 	stop         context.CancelFunc
 	ended        chan error
@@ -81,7 +39,7 @@ func serve(t *testing.T, o server.Options, f func(*running)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		r := &running{T: t, limits: limitertest.New(t, limiter.PerMinute("rpm", 60)), calls: newPipes(), admin: newPipes(), stop: stop, ended: make(chan error, 1)}
+		r := &running{T: t, limits: limitertest.New(t, limiter.PerMinute("rpm", 60)), calls: pipes.New(), admin: pipes.New(), stop: stop, ended: make(chan error, 1)}
 		o.Logger, o.Registry = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 		if o.API == nil {
 			o.API = httpapi.New(httpapi.Options{Limiter: r.limits, Policy: decide.Policy{MaxWait: time.Minute}, Logger: o.Logger, Now: time.Now})
@@ -97,8 +55,8 @@ func serve(t *testing.T, o server.Options, f func(*running)) {
 	})
 }
 
-func (r *running) newClient(p *pipes) *http.Client {
-	transport := &http.Transport{DialContext: p.dial}
+func (r *running) newClient(p *pipes.Listener) *http.Client {
+	transport := &http.Transport{DialContext: p.Dial}
 	r.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
@@ -152,7 +110,7 @@ func (r *running) call(host, body string, header ...string) (*reply, error) {
 // say opens a connection, and writes the beginning of a request.
 func (r *running) say(text string) net.Conn {
 	r.Helper()
-	c, err := r.calls.dial(r.Context(), "", "")
+	c, err := r.calls.Dial(r.Context(), "", "")
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
+	"github.com/zeroae/zae-limiter-go/internal/test/pipes"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -60,7 +61,7 @@ func TestCheckAddr(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipes()
+		p := pipes.New()
 		l := server.Bound(p, 2)
 		accepted := make(chan net.Conn)
 		ended := make(chan error, 1)
@@ -75,7 +76,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			}
 		}()
 		dial := func(ctx context.Context) error {
-			_, err := p.dial(ctx, "", "")
+			_, err := p.Dial(ctx, "", "")
 			return err
 		}
 		var open []net.Conn
