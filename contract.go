@@ -16,6 +16,8 @@ type (
 	Limit = store.Limit
 	// A Renewal says when a quota renews; [ParseRenewal] makes it.
 	Renewal = store.Renewal
+	// A Carry is what a quota takes from a period into the next one.
+	Carry = store.Carry
 	// A Schedule says when a limit has other parameters, and which; [ParseSchedule] makes it.
 	Schedule = store.Schedule
 	// An Entity is a consumer; it may have a parent and cascade to it.
@@ -77,8 +79,6 @@ type (
 	DisabledError = store.DisabledError
 	// An UnsupportedError names a peer's feature that this version cannot evaluate.
 	UnsupportedError = store.UnsupportedError
-	// A ShardsError says that a bucket of several shards is to have a session.
-	ShardsError = store.ShardsError
 	// An IncompleteError says how much of a change was made.
 	IncompleteError = store.IncompleteError
 	// A CorruptError names an item that cannot be decoded.

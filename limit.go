@@ -61,6 +61,13 @@ func ParseRenewal(text, zone string) (*Renewal, error) { return store.ParseRenew
 // Soft makes a limit count, and never refuse. See [Limit.Soft].
 func Soft() LimitOption { return func(l *Limit) { l.Soft = true } }
 
+// Rollover makes a quota take what is left of a period into the next one, up to a maximum. See
+// [Limit.Carries].
+func Rollover(most int64) LimitOption { return func(l *Limit) { l.Carries.Rollover = most } }
+
+// CarryDebt makes a quota take a debt into the next period. See [Limit.Carries].
+func CarryDebt() LimitOption { return func(l *Limit) { l.Carries.Debt = true } }
+
 // Varies gives a limit other parameters at the times of a schedule. See [ParseSchedule].
 func Varies(schedule *Schedule) LimitOption {
 	return func(l *Limit) { l.Varies = schedule }

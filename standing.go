@@ -105,8 +105,8 @@ func (l *Limiter) effective(entity, resource string, w *plan.Wanted) *EffectiveL
 	return e
 }
 
-// disabledBy tells users what disables or bypasses a bucket, and until when. An item without a level
-// that says so has [LevelNone].
+// disabledBy tells users what disables or bypasses a bucket, and until when. An item without a
+// level that says so has [LevelNone].
 func disabledBy(is store.Disabling) (by Level, until time.Time) {
 	if (is.Disabled || is.Bypassed) && is.Level < store.SwitchLevels {
 		by = LevelEntityResource + Level(is.Level) //nolint:gosec // there are few levels

@@ -327,7 +327,7 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 // are whole.
 func limitOf(p store.Params, name string) Limit {
 	if p.Renewal != nil {
-		return Limit{Name: name, Capacity: max(1, p.Capacity/milli), Renews: p.Renewal}
+		return Limit{Name: name, Capacity: max(1, p.Capacity/milli), Renews: p.Renewal, Carries: Carry{Rollover: p.Carries.Rollover / milli, Debt: p.Carries.Debt}}
 	}
 	return Limit{
 		Name: name, Capacity: max(1, p.Capacity/milli), Amount: p.Amount / milli,

@@ -57,11 +57,15 @@ func (l *Lease) take(ctx context.Context, req Request, seen *observation) error 
 	if done, err := l.admitsTake(what, req.Consume); done || err != nil {
 		return err
 	}
+	began := l.limiter.driver.Uptime()
 	more, err := l.limiter.admit(ctx, req, seen)
 	if err != nil {
 		return err
 	}
 	if err := l.absorb(ctx, what, more); err != nil {
+		// The return has what is left of the time of this call. It goes on after that.
+		ctx, cancel := context.WithTimeout(ctx, l.limiter.driver.Time()-(l.limiter.driver.Uptime()-began))
+		defer cancel()
 		return errors.Join(err, more.settleUneven(ctx, rollBack, nil))
 	}
 	return nil

@@ -14,7 +14,8 @@ import (
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
 //	       as seen, and tk leaves room for the credit below it; shard_count as seen;
 //	       vu as seen; rf is not before the one seen, and before the end of the period of a
-//	       quota that is credited; ws of a session that is credited is as seen.
+//	       quota that is credited; ws of a session that is credited is as seen, and so is tu
+//	       of a quota that was topped up.
 //	       On an item with a peer's features, a debit requires only that cp exists, and
 //	       a credit that vu is as seen, if it was there
 //
@@ -61,10 +62,7 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		switch {
 		case isCredit(d):
 			credits = true
-			w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
-			if d.Tokens != 0 && seen.Opened() != 0 {
-				w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))
-			}
+			describeCredit(w, l, d, &seen)
 		case a.Seen.IsEvaluable():
 			p := newParameters(l, &seen.Params)
 			p.require(w, l)
@@ -84,6 +82,18 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 	}
 	if a.Seen.IsEvaluable() || credits && a.Seen.HasValidUntil {
 		requireValidity(w, a.Seen)
+	}
+}
+
+// describeCredit states what a credit requires of its limit: that it has the room seen, and is of
+// the session seen.
+func describeCredit(w *expression.Write, l expression.Limit, d *store.Delta, seen *store.LimitState) {
+	w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
+	if d.Tokens != 0 && seen.Opened() != 0 {
+		w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))
+	}
+	if more := seen.Granted().TopUp; d.Tokens != 0 && more != 0 { // a reset leaves less
+		w.Require(l.TopUp().Equals(l.Number('y', more)))
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// between is a store before whose first transactions others write: once they have been worked out, and before
-// they reach the table.
+// between is a store before whose first transactions others write: once they have been worked
+// out, and before they reach the table.
 func between(w *testbed.World, transactions int, write func()) *dynamo.Store {
 	w.Helper()
 	left := transactions
@@ -68,6 +68,12 @@ func TestAmendmentsRace(t *testing.T) {
 	take := func(w *testbed.World) {
 		w.Serve(w.Limiter, testbed.AskAll("user", testbed.Tokens{"rate": 2, "rpd": 3}))
 	}
+	var lease *limiter.Lease
+	hold := func(w *testbed.World) {
+		var err error
+		lease, err = w.Acquire(w.Context(), testbed.AskAll("user", testbed.Tokens{"rate": 2, "rpd": 3}))
+		w.Must(err)
+	}
 	for name, c := range map[string]struct {
 		before func(*testbed.World)
 		during func(*testbed.World)
@@ -76,6 +82,7 @@ func TestAmendmentsRace(t *testing.T) {
 	}{
 		"nothing":              {nil, func(*testbed.World) {}, balances{54, 560}, balances{60, 100}},
 		"a take":               {nil, take, balances{52, 557}, balances{58, 97}},
+		"a credit":             {hold, func(w *testbed.World) { w.Must(lease.Rollback(w.Context())) }, balances{54, 560}, balances{60, 100}},
 		"a take of shards":     {double, take, balances{52, 557}, balances{58, 97}},
 		"a doubling":           {nil, double, balances{54, 560}, balances{60, 100}},
 		"a doubling of shards": {double, double, balances{54, 560}, balances{60, 100}},
@@ -113,6 +120,7 @@ func TestAmendmentsRace(t *testing.T) {
 					} else {
 						want = c.reset
 						got, err = s.ResetBucket(t.Context(), resetOf("k"))
+						storesAtMost(t, w, 60, want.rpd)
 					}
 					if err != nil || got.Repeated {
 						t.Errorf("got %+v, %v", got, err)
@@ -123,6 +131,20 @@ func TestAmendmentsRace(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// storesAtMost checks what all shards together have stored, which a reader would cut.
+func storesAtMost(t *testing.T, w *testbed.World, rate, rpd int64) {
+	t.Helper()
+	sums := map[string]int64{}
+	for _, img := range w.Images("user") {
+		for i := range img.Limits {
+			sums[img.Limits[i].Name] += img.Limits[i].Tokens
+		}
+	}
+	if sums["rate"] > rate*store.Milli || sums["rpd"] > rpd*store.Milli {
+		t.Errorf("%v millitokens are stored, want at most %d and %d tokens", sums, rate, rpd)
 	}
 }
 
@@ -227,7 +249,25 @@ func TestACreditAndAReset(t *testing.T) {
 	})
 }
 
-// Another process notices a top-up, although it remembers that a quota is empty until its period ends.
+// A credit planned before a reset does not fill what the top-up before it had made room for.
+func TestACreditAndATopUpThatAResetEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := amending(t)
+		must(w.Store.TopUpBucket(t.Context(), topUpOf("", map[string]int64{"rpd": 50})))
+		time.Sleep(1100 * time.Millisecond)
+		lease := w.Lease(w.Limiter, testbed.Ask("user", "rpd", 60))
+		other := w.OpenOn(w.API)
+		must(other.ResetBucket(t.Context(), resetOf("")))
+		w.Serve(w.NewLimiter(other, limiter.Options{}), testbed.Ask("user", "rpd", 30)) // 70 are left
+		w.Must(lease.Rollback(t.Context()))
+		if s, _ := w.Images("user")[0].Limit("rpd"); s.Tokens != 100_000 {
+			t.Errorf("%d are left", s.Tokens)
+		}
+	})
+}
+
+// Another process notices a top-up, although it remembers that a quota is empty until its
+// period ends.
 func TestARefusalDoesNotOutliveATopUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := amending(t)
@@ -261,8 +301,8 @@ func TestARefusalDoesNotOutliveATopUp(t *testing.T) {
 	})
 }
 
-// Two shards that hold the same share would both be made full. Such a set is mended first: a peer has
-// made shard 0 again, which does not know that there are two.
+// Two shards that hold the same share would both be made full. Such a set is mended first: a
+// peer has made shard 0 again, which does not know that there are two.
 func TestAnAmendmentMendsTheShardsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := amending(t)

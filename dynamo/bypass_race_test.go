@@ -21,8 +21,8 @@ import (
 
 // The races of ADR 052, one test each.
 
-// inBypassed has a bucket that holds 3 of 10 tokens and is bypassed, and a limiter that knows it and writes through
-// a tap.
+// inBypassed has a bucket that holds 3 of 10 tokens and is bypassed, and a limiter that knows
+// it and writes through a tap.
 func inBypassed(t *testing.T, f func(w *township, slow *faults.Tap, l *limiter.Limiter)) {
 	t.Helper()
 	inTownship(t, func(w *township) {
@@ -45,8 +45,8 @@ func (w *township) bypassedUntil() time.Time {
 	return time.UnixMilli(images[0].MarkedUntil)
 }
 
-// A stamp that passes between the last image and a write refuses the write, which is sent again and renews the stamp:
-// also one that a peer wrote as no instant.
+// A stamp that passes between the last image and a write refuses the write, which is sent again
+// and renews the stamp: also one that a peer wrote as no instant.
 func TestAStampOfABypassPassesOnTheWay(t *testing.T) {
 	for name, v := range map[string]func() schema.Item{
 		"by time":    func() schema.Item { return schema.Item{schema.Bypass: schema.N(time.Now().UnixMilli())} },
@@ -74,8 +74,9 @@ func TestARenewalMeetsTheEndOfTheBypass(t *testing.T) {
 	})
 }
 
-// A stamp that passes before a client has read that there is a bypass does not end it: the client reads the
-// configuration first. So the stamps of one that ended while nobody wrote are removed, once.
+// A stamp that passes before a client has read that there is a bypass does not end it: the
+// client reads the configuration first. So the stamps of one that ended while nobody wrote are
+// removed, once.
 func TestAStampThatPassedIsComparedWithTheConfiguration(t *testing.T) {
 	inTownship(t, func(w *township) {
 		w.hourly(10)
@@ -111,8 +112,9 @@ func TestACountUnderWayMeetsAnotherSwitch(t *testing.T) {
 	}
 }
 
-// A debit that was planned before the bypass began lands if the balance suffices, and is returned to it. If it does not
-// suffice, the request is only counted. One for a disabled bucket is refused before.
+// A debit that was planned before the bypass began lands if the balance suffices, and is
+// returned to it. If it does not suffice, the request is only counted. One for a disabled
+// bucket is refused before.
 func TestADebitUnderWayMeetsABypass(t *testing.T) {
 	for tokens, want := range map[int64]string{2: "1-9 bypassed", 5: "3-12 bypassed"} {
 		t.Run(want, func(t *testing.T) {
@@ -133,8 +135,8 @@ func TestADebitUnderWayMeetsABypass(t *testing.T) {
 	}
 }
 
-// A bypass ends by itself, to the millisecond: for a client that counted until then, for one that knows it by
-// configuration only, and for the stamp on the item.
+// A bypass ends by itself, to the millisecond: for a client that counted until then, for one
+// that knows it by configuration only, and for the stamp on the item.
 func TestABypassEnds(t *testing.T) {
 	for _, k := range []store.ConfigKey{theEntity, theResource} {
 		t.Run(k.String(), func(t *testing.T) {
@@ -172,7 +174,8 @@ func TestAnEarlierEndMovesTheStamp(t *testing.T) {
 	})
 }
 
-// Whoever changes the level last decides about the items, even if the other one writes to them last.
+// Whoever changes the level last decides about the items, even if the other one writes to them
+// last.
 func TestTheItemsFollowTheLastOfABypassAndAnother(t *testing.T) {
 	for _, tt := range []struct {
 		first, then store.Policy
@@ -207,8 +210,8 @@ func TestTheItemsFollowTheLastOfABypassAndAnother(t *testing.T) {
 	}
 }
 
-// A doubling under a bypass gives the shard born the stamp of its sibling, and the tokens that one has. If the bypass
-// begins or ends on the way, both shards are as it says.
+// A doubling under a bypass gives the shard born the stamp of its sibling, and the tokens that
+// one has. If the bypass begins or ends on the way, both shards are as it says.
 func TestADoublingUnderABypass(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, then store.Policy
@@ -296,8 +299,8 @@ func TestACountedLeaseOutlivesItsShard(t *testing.T) {
 	})
 }
 
-// Callers of one process that share writes while the bypass begins and ends get back what they took, and no more: the
-// balance ends as it was.
+// Callers of one process that share writes while the bypass begins and ends get back what they
+// took, and no more: the balance ends as it was.
 func TestManyLeasesAcrossABypass(t *testing.T) {
 	inTownship(t, func(w *township) {
 		w.hourly(100)

@@ -33,8 +33,8 @@ func (w *township) bypasses(k store.ConfigKey, after time.Duration) {
 	time.Sleep(limiter.DefaultTrust) // no client refuses from memory any more
 }
 
-// counts tells of each shard of an entity's bucket the tokens of rph that it holds and has consumed, and whether
-// it is bypassed.
+// counts tells of each shard of an entity's bucket the tokens of rph that it holds and has
+// consumed, and whether it is bypassed.
 func (w *township) counts(entity string) string {
 	w.Helper()
 	images, err := w.Buckets(w.Context(), entity, "gpt-4", 1)
@@ -75,8 +75,9 @@ func (w *township) hourly(tokens int64) {
 	fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, []store.Limit{{Name: "rph", Capacity: tokens, Amount: 1, Period: 1000 * time.Hour}})
 }
 
-// A bypassed bucket admits everything by one write unit and one round trip, counts it, and keeps its
-// balance. So does one that is made meanwhile, for a client that knows older configuration.
+// A bypassed bucket admits everything by one write unit and one round trip, counts it, and
+// keeps its balance. So does one that is made meanwhile, for a client that knows older
+// configuration.
 func TestABypassedBucketCounts(t *testing.T) {
 	for _, k := range []store.ConfigKey{theEntity, everything, theResource} {
 		t.Run(k.String(), func(t *testing.T) {
@@ -110,7 +111,8 @@ func TestABypassedBucketCounts(t *testing.T) {
 	}
 }
 
-// A bucket that does not exist is made with a stamp, also for a client that knows the configuration from before.
+// A bucket that does not exist is made with a stamp, also for a client that knows the
+// configuration from before.
 func TestAColdBucketIsBypassed(t *testing.T) {
 	inTownship(t, func(w *township) {
 		w.hourly(10)
@@ -123,8 +125,8 @@ func TestAColdBucketIsBypassed(t *testing.T) {
 	})
 }
 
-// A stamp is renewed by the write that meets it, for as long as the bypass holds. The bucket accrues meanwhile, and
-// fills to its capacity.
+// A stamp is renewed by the write that meets it, for as long as the bypass holds. The bucket
+// accrues meanwhile, and fills to its capacity.
 func TestAStampOfABypassIsRenewed(t *testing.T) {
 	inTownship(t, func(w *township) {
 		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
@@ -147,7 +149,8 @@ func TestAStampOfABypassIsRenewed(t *testing.T) {
 	})
 }
 
-// Of the levels that say something, the first one decides, as with all switches. An end leaves it to the next.
+// Of the levels that say something, the first one decides, as with all switches. An end leaves
+// it to the next.
 func TestTheFirstSwitchDecides(t *testing.T) {
 	inTownship(t, func(w *township) {
 		w.hourly(10)
@@ -188,8 +191,8 @@ func TestABypassIsNotOfTheParent(t *testing.T) {
 	})
 }
 
-// A lease returns what it took to where it was taken of: what was only counted to no balance, whenever that is, and
-// what was debited to the balance.
+// A lease returns what it took to where it was taken of: what was only counted to no balance,
+// whenever that is, and what was debited to the balance.
 func TestALeaseReturnsWhatItTook(t *testing.T) {
 	for name, tt := range map[string]struct {
 		taken, settled bool // whether the bucket is bypassed
@@ -230,8 +233,8 @@ func TestALeaseReturnsWhatItTook(t *testing.T) {
 	}
 }
 
-// An aggregator of the peer that makes shards without the stamp must be upgraded first. Then clients that do not know
-// it are refused.
+// An aggregator of the peer that makes shards without the stamp must be upgraded first. Then
+// clients that do not know it are refused.
 func TestABypassNeedsAnAggregatorThatKnowsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := testbed.New(t, testbed.Options{})
@@ -241,7 +244,7 @@ func TestABypassNeedsAnAggregatorThatKnowsIt(t *testing.T) {
 		record("0.16.2") // without spread index keys, as the Python package has it
 		s := w.Open(dynamo.Options{})
 		err := errOf(s.SetSwitch(t.Context(), theEntity, dynamo.Switch{Policy: store.Bypass}, nil))
-		if old := (*dynamo.VersionError)(nil); !errors.As(err, &old) || old.Least != "0.17.0" {
+		if old := (*dynamo.VersionError)(nil); !errors.As(err, &old) || old.Least != "0.17.0" || old.Feature != "bypasses" {
 			t.Errorf("an old aggregator: %v", err)
 		}
 		if _, err := s.Limits(t.Context(), theEntity); !errors.Is(err, store.ErrNotFound) {

@@ -23,8 +23,7 @@ import (
 // Limits hold for new buckets at once. SetLimits repairs the entity's buckets to an
 // entity's new limits before it returns, because Python clients never compare a bucket
 // with its configuration: see [upkeep.Keeper.Configure]. If that fails half-way, the
-// error is a [store.IncompleteError], and repeating the call completes it. It holds a
-// [store.ShardsError] if a bucket that is to have a session cannot be merged into one shard. SetLimits
+// error is a [store.IncompleteError], and repeating the call completes it. SetLimits
 // leaves buckets unchanged that use a feature which this version cannot evaluate.
 // Limits of a resource or of the system reach a bucket when a limiter compares it,
 // within [limiter.Options.ConfigTTL].

@@ -23,6 +23,7 @@ var (
 	gateMoves   = gate{"moves to another parent", "0.17.0", "take the former parent for the present one"}
 	gateBypass  = gate{"bypasses", "0.17.0", "not stamp the shards that it makes"}
 	gateSoft    = gate{"soft limits", "0.17.0", "not stamp the shards that it makes"}
+	gateCarry   = gate{"rollover of quotas", "0.17.0", "take away what a quota has rolled over"}
 	gateSession = gate{"sessions", "0.15.0", "write buckets without knowing their sessions"}
 )
 
@@ -78,11 +79,17 @@ func (s *Store) require(ctx context.Context, g gate) error {
 	return nil
 }
 
-// allow requires what limits that are set at a level have: a soft one, or a session.
+// allow requires what limits that are set at a level have: a soft one, a session, or rollover,
+// which items have as a top-up. A debt needs nothing that versions of the package do not know.
 func (s *Store) allow(ctx context.Context, limits []store.Limit) error {
 	for i := range limits {
 		if limits[i].Soft {
 			if err := s.require(ctx, gateSoft); err != nil {
+				return err
+			}
+		}
+		if limits[i].Carries.Rollover != 0 {
+			if err := s.require(ctx, gateCarry); err != nil {
 				return err
 			}
 		}

@@ -251,8 +251,8 @@ func (s *Store) followSwitches(ctx context.Context, b store.Bucket) marked {
 	})
 }
 
-// isMarked reports whether an item is at an instant as its switches say. The stamp of a bypass has not
-// passed, and passes no later than the bypass ends.
+// isMarked reports whether an item is at an instant as its switches say. The stamp of a bypass
+// has not passed, and passes no later than the bypass ends.
 func isMarked(img *store.Image, is store.Disabling, now int64) bool {
 	switch {
 	case img.Disabled != is.Disabled || img.Bypassed != is.Bypassed:

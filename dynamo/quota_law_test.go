@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,6 +49,10 @@ type ledger struct {
 	slack map[lawPeriod]int64
 	// edited says which period goes on in place of one that an edit of the calendar has ended.
 	edited map[lawPeriod]int64
+	// checks, if not nil, replaces the checks of each write: of the items that changed, before and
+	// after it.
+	checks func(before, after []*store.Image, amounts []store.Amount)
+	behind bool // the last split was worked out on an image that was no longer stored
 	// operation is the operator's amendment under way, and gained what a reset then gives.
 	operation *plan.Amendment
 	gained    []resetGain
@@ -347,6 +352,7 @@ func (l *ledger) split() bool {
 	if born != img.Shard+img.ShardCount {
 		return false
 	}
+	l.behind = img != first
 	return l.bear(plan.Split(img, born, 2*img.ShardCount, rapid.Bool().Draw(l.T, "is loose"), l.clock(), lawMultiplier))
 }
 
@@ -477,11 +483,20 @@ func (l *ledger) ungranted() {
 	}
 }
 
-func (l *ledger) patch(b store.Bucket, update string, values schema.Item) {
-	if _, err := l.api.UpdateItem(l.Context(), &dynamodb.UpdateItemInput{
-		TableName: aws.String(testbed.Table), Key: schema.BucketKey(l.ns, b).Item(), UpdateExpression: &update, ExpressionAttributeValues: values,
+func (l *ledger) patch(b store.Bucket, expression string, values schema.Item) {
+	update(l.T, l.api, l.ns, b, expression, values)
+}
+
+// update changes a bucket item as nobody of this project does.
+func update(t interface {
+	Context() context.Context
+	Fatal(args ...any)
+}, api *dynamolite.DB, ns string, b store.Bucket, expression string, values schema.Item,
+) {
+	if _, err := api.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(testbed.Table), Key: schema.BucketKey(ns, b).Item(), UpdateExpression: &expression, ExpressionAttributeValues: values,
 	}); err != nil {
-		l.Fatal(err)
+		t.Fatal(err)
 	}
 }
 

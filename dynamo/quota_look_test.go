@@ -8,6 +8,10 @@ import (
 // look checks the items after a write that took amounts.
 func (l *ledger) look(amounts []store.Amount, refills bool) {
 	before, after := l.see()
+	if l.checks != nil {
+		l.checks(before, after, amounts)
+		return
+	}
 	for _, img := range after {
 		l.checkValidity(img, refills)
 		l.checkRenewal(img, before, amounts, len(after) > 1)
@@ -59,8 +63,8 @@ func (l *ledger) carry(was *store.Image, old *store.LimitState, after []*store.I
 	}
 }
 
-// returned is what a credit of a period that an edit has ended brought to the period that goes on in
-// its place: nothing, unless the credit was worked out before the edit.
+// returned is what a credit of a period that an edit has ended brought to the period that goes
+// on in its place: nothing, unless the credit was worked out before the edit.
 func returned(img *store.Image, s *store.LimitState, before []*store.Image) int64 {
 	for _, was := range before {
 		if old, _ := was.Limit(s.Name); was.Shard == img.Shard {

@@ -34,7 +34,7 @@ import (
 // requires the owner, too, which the shard born copies.
 //
 // A loose refill requires of rf only that it is not after the new one. It also requires
-// that every limit has the parameters seen.
+// that every limit has the parameters and the session seen.
 //
 // The balances of a bucket that is full anyway are set, not added to, without the rf
 // lock:
@@ -129,6 +129,7 @@ func describeRefill(w *expression.Write, r *store.Refill) {
 		case r.Loose:
 			p := newParameters(l, &c.Params)
 			p.require(w, l)
+			requireSession(w, l, r.Seen, c)
 		case repairs && c.Kind != store.AddLimit:
 			seen, _ := r.Seen.Limit(c.Limit)
 			p := seenParameters(l, &seen.Params)
@@ -346,6 +347,20 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 	}
 }
 
+// requireSession requires of a quota that is refilled loosely the session seen, or that it is
+// none. Of a rate, the parameters say that: those of a quota earn nothing.
+func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+	switch seconds := schema.SessionSeconds(c.Params.Renewal); {
+	case c.Params.Renewal == nil:
+	case seconds == 0:
+		w.Require(l.Session().Absent())
+	default:
+		was, _ := seen.Limit(c.Limit)
+		w.Require(l.Session().Equals(l.Number('e', seconds)))
+		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
+	}
+}
+
 // describeSoft stamps a soft limit, if it still is one, or makes a limit hard. A repair follows
 // what levels say, whatever the limit was. A loose refill of too many soft limits takes nothing of
 // them, and cannot require them.
@@ -357,7 +372,9 @@ func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *s
 		if !isRepair(r) && (!r.Loose || countSoft(r) <= store.MaxSoftTake) {
 			w.Require(l.Soft().Exists())
 		}
-		w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+		if c.SoftUntil != was.SoftUntil() { // one that is kept may be later by now
+			w.Set(l.Soft(), l.Number('k', c.SoftUntil))
+		}
 	case c.Kind != store.KeepParams && was.IsSoft():
 		w.Remove(l.Soft())
 	}
@@ -396,7 +413,10 @@ func setCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *
 	}
 	if next := c.Params.Varies; isNew || next != was.Varies {
 		code, _ := schema.EncodeSchedule(next)
-		setCode(w, l.Schedule(), l, 'y', code, seen.VariesByDefault, was.Varies != nil)
+		setCode(w, l.Schedule(), l, 'v', code, seen.VariesByDefault, was.Varies != nil)
+	}
+	if next := c.Params.Carries; isNew || next != was.Carries {
+		setCode(w, l.Carry(), l, 'c', schema.EncodeCarried(&c.Params), false, was.Carries != store.Carry{})
 	}
 }
 

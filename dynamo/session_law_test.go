@@ -49,8 +49,8 @@ type sessionLease struct {
 	opened int64
 }
 
-// P11 for sessions, at each write: a session admits what it says, however writers race with its begin and its
-// end, and no session begins before the last one has ended.
+// P11 for sessions, at each write: a session admits what it says, however writers race with its
+// begin and its end, and no session begins before the last one has ended.
 func TestSessionsOverAnyWrites(t *testing.T) {
 	t.Parallel()
 	// By the engine's clock all items have expired. It must not delete them.

@@ -155,6 +155,22 @@ func TestAShardBornOfASoftOneIsSoft(t *testing.T) {
 	})
 }
 
+// A stamp that had passed when the item last accrued does not keep the bucket from being
+// doubled: a settlement accrues, and renews no stamp.
+func TestAStampThatHasPassedIsDivided(t *testing.T) {
+	inSoftWorld(t, func(w *testbed.World, _ *faults.Tap, l *limiter.Limiter) {
+		patchBucket(t, w, schema.Item{"b_rph_soft": schema.N(1)})
+		if err := doubleSoft(w, w.NewKeeper(w.Store, process.Options{})); err != nil {
+			t.Fatal(err)
+		}
+		images := w.Images("user")
+		if len(images) != 2 || images[0].Limits[0].SoftUntil() != 1 || images[1].Limits[0].SoftUntil() != 1 {
+			t.Fatalf("%d shards: %+v", len(images), images[0].Limits)
+		}
+		w.Serve(l, testbed.Ask("user", "rph", 30))
+	})
+}
+
 // A doubling that was planned before the limit was made hard gives birth to no soft shard.
 func TestADoublingMeetsAHardLimit(t *testing.T) {
 	inSoftWorld(t, func(w *testbed.World, slow *faults.Tap, _ *limiter.Limiter) {

@@ -77,9 +77,8 @@ func (s *Store) spread(ctx context.Context, k store.ConfigKey) error {
 // configure repairs a bucket to its configuration, and counts it.
 func (s *Store) configure(ctx context.Context, keeper *upkeep.Keeper, b store.Bucket) error {
 	changed, err := keeper.Configure(ctx, b)
-	_, sharded := errors.AsType[*store.ShardsError](err)
 	switch {
-	case errors.Is(err, store.ErrUnsupported) && !sharded:
+	case errors.Is(err, store.ErrUnsupported):
 		s.counts.left.Add(1)
 		s.conn.Log.WarnContext(ctx, "bucket left as it is", "entity", b.Entity, "resource", b.Resource, "error", err)
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
+	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -131,4 +132,29 @@ func TestKeysOfSwitchesEndWithTheirEntity(t *testing.T) {
 		w.must(err)
 		w.setsOnce(w.Store, everything, onceTo(store.Yes, time.Time{}), false)
 	})
+}
+
+// A record that another call with the key writes meanwhile is not written over, also one of before
+// the entity was created. One of an entity that was deleted counts as none.
+func TestARecordThatComesMeanwhile(t *testing.T) {
+	for name, ofDeleted := range map[string]bool{"of the entity": false, "of before it was created": false, "of a deleted one": true} {
+		t.Run(name, func(t *testing.T) {
+			inTownship(t, func(w *township) {
+				user, err := w.CreateEntity(w.Context(), limiter.Entity{ID: "user"})
+				w.must(err)
+				was := map[string]string{"of the entity": user.Incarnation, "of before it was created": schema.NoIncarnation, "of a deleted one": "0123456789abcdef"}[name]
+				s := w.open(faults.Wrap(w.api.Table, once(is("TransactWriteItems"), func() {
+					fixture.Put(w.T, w.api, schema.EncodeOperation(w.ns, schema.LevelOperationKey(w.ns, theEntity, "ticket-1"), &schema.Operation{
+						ID: "ticket-1", Entity: "user", Resource: theEntity.Resource, Kind: schema.OperationDisable, Incarnation: was,
+						Writer: "another", Expires: time.Now().Add(time.Hour),
+					}))
+				})))
+				w.setsOnce(s, theEntity, onceTo(store.Yes, time.Time{}), !ofDeleted)
+				c, err := w.Limits(w.Context(), theEntity)
+				if isSet := err == nil && c.Disabled.Policy == store.Yes; isSet != ofDeleted {
+					t.Errorf("the level is %+v, %v", c, err)
+				}
+			})
+		})
+	}
 }

@@ -242,23 +242,6 @@ func (e *IncompleteError) Is(target error) bool { return target == ErrIncomplete
 // Unwrap returns why the other buckets do not follow.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// A ShardsError says that a bucket of several shards is to have a session, which needs one shard
-// (ADR 051). Until they are merged, the bucket keeps the limits that it has. Limiters in use and
-// [upkeep.Keeper.Configure] merge them. It is [ErrUnsupported].
-type ShardsError struct {
-	Entity, Resource string
-	Shards           int
-}
-
-// Error says why the shards may not be merged yet, and what to do.
-func (e *ShardsError) Error() string {
-	return fmt.Sprintf("%s of entity %q has %d shards, and a session needs one: they are merged unless one is disabled or topped up, or others write to it all the time: try again when that is over",
-		e.Resource, e.Entity, e.Shards)
-}
-
-// Is reports whether target is [ErrUnsupported].
-func (e *ShardsError) Is(target error) bool { return target == ErrUnsupported }
-
 // A CorruptError names a stored item that cannot be decoded. It is
 // [ErrCorrupt].
 type CorruptError struct {

@@ -102,6 +102,7 @@ type Extra struct {
 	// Opened is when the session began that the balance is of (ADR 051); [NoSession] if none is
 	// under way, and 0 if the limit is no session.
 	Opened int64
+	Told   Told
 	// SoftUntil is the stamp of a soft limit (ADR 050): until that instant clients debit the limit
 	// at any balance. Then the next write renews it, if the limit is still to be soft. A stamp
 	// that is no instant reads as -1, which has passed. 0 is of a hard limit.
@@ -116,6 +117,14 @@ type Granted struct {
 	Shards int
 	// TopUp is what an operator has added since, in millitokens.
 	TopUp int64
+}
+
+// Told is a session that a peer began on another shard, and told this one of: the next write
+// that renews the balance joins it. The zero Told is none.
+type Told struct {
+	Opened int64
+	// Consumed is what the shard has consumed since, in millitokens.
+	Consumed int64
 }
 
 // Granted is what the shard was granted of a quota until its period ends.
@@ -136,6 +145,14 @@ func (s *LimitState) Opened() int64 {
 		return 0
 	}
 	return s.Extra.Opened
+}
+
+// Told is the session that the shard is to join, see [Extra].
+func (s *LimitState) Told() Told {
+	if s.Extra == nil {
+		return Told{}
+	}
+	return s.Extra.Told
 }
 
 // SoftUntil is the stamp of a soft limit, see [Extra].

@@ -37,9 +37,10 @@ const Milli = 1000
 // A Limit is a token bucket's configuration: the bucket holds at most Capacity tokens
 // and earns Amount of them, evenly, every Period. A bucket starts full.
 //
-// A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar begins, or
-// with the first use after a session has ended, and earns nothing until the next one. One that Varies
-// is as its schedule says at some times, and as it says itself at all others. A Soft one refuses nobody.
+// A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar
+// begins, or with the first use after a session has ended, and earns nothing until the next
+// one. One that Varies is as its schedule says at some times, and as it says itself at all
+// others. A Soft one refuses nobody.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
 // cover the usual cases. Their capacity equals the rate unless Burst sets it.
@@ -60,7 +61,22 @@ type Limit struct {
 	Varies *Schedule // ADR 048
 	// Soft makes the limit count, and never refuse: its balance may fall below zero.
 	Soft bool // ADR 050
+	// Carries says what a quota of a calendar takes from a period into the next one; by default
+	// nothing.
+	Carries Carry // ADR 053
 }
+
+// A Carry is what a quota takes from a period into the next one. The zero Carry is nothing.
+type Carry struct {
+	// Rollover is the most of what is left that is added to the next period's amount; 0 is
+	// nothing. It is in tokens in a [Limit], and in millitokens in [Params].
+	Rollover int64
+	// Debt says that a debt is taken from the next period's amount, and not forgiven.
+	Debt bool
+}
+
+// MaxRollover is how many amounts of a period a quota may carry at most into the next one.
+const MaxRollover = 1000
 
 // String says in words what the limit allows, like "rpm: 100 every 1m0s" or
 // "rpd: 1000 each day in Europe/Berlin".
@@ -80,7 +96,41 @@ func (l Limit) String() string {
 	if l.Soft {
 		text += ", soft"
 	}
+	return text + l.Carries.words()
+}
+
+// words says what is carried, after a comma.
+func (c Carry) words() (text string) {
+	if c.Rollover != 0 {
+		text = fmt.Sprintf(", at most %d rolled over", c.Rollover)
+	}
+	if c.Debt {
+		text += ", debt carried"
+	}
 	return text
+}
+
+// validateCarry reports what a limit cannot carry.
+func (l Limit) validateCarry(field func(name string) string) error {
+	most := min(MaxTokens, MaxRollover*min(l.Capacity, MaxTokens))
+	switch c := l.Carries; {
+	case c == (Carry{}):
+		return nil
+	case l.Renews == nil:
+		return &ValidationError{
+			Field: field("carries"), Value: c.words()[2:], Reason: "a rate has no periods: give neither rollover nor carried debt, or give a quota",
+		}
+	case l.Renews.Session() != 0:
+		return &ValidationError{
+			Field: field("carries"), Value: c.words()[2:], Reason: "a session begins full: give neither rollover nor carried debt, or give a calendar",
+		}
+	case c.Rollover < 0 || c.Rollover > most:
+		return &ValidationError{
+			Field: field("rollover"), Value: strconv.FormatInt(c.Rollover, 10),
+			Reason: fmt.Sprintf("give a whole number of tokens from 1 to %d, or none", most),
+		}
+	}
+	return nil
 }
 
 // Validate reports the first field that is out of bounds, as a
@@ -105,6 +155,8 @@ func (l Limit) Validate() error {
 		return &ValidationError{
 			Field: field("schedule"), Value: l.Varies.String(), Reason: "a quota has one amount for its whole period: give it no schedule, or give a rate",
 		}
+	case l.Carries != (Carry{}):
+		return l.validateCarry(field)
 	case l.Renews != nil:
 		return nil
 	case l.Amount < 1 || l.Amount > MaxTokens:
@@ -151,10 +203,11 @@ func ValidateLimits(limits []Limit) error {
 	return nil
 }
 
-// ParseRenewal reads when a quota renews: "day", "week from monday", "month", "month from last
-// day", "day at 06:00" or five fields of cron, for instance; several are separated by ";". zone is
-// a name of the IANA time zone database; "" is UTC. "session 5h" is five hours from the first use after
-// the last session ended; it has no zone. The error is a [*ValidationError].
+// ParseRenewal reads when a quota renews: "day", "week from monday", "month", "month from
+// last day", "day at 06:00" or five fields of cron, for instance; several are separated by
+// ";". zone is a name of the IANA time zone database; "" is UTC. "session 5h" is five hours
+// from the first use after the last session ended; it has no zone, and zone must be "". The
+// error is a [*ValidationError].
 func ParseRenewal(text, zone string) (*Renewal, error) {
 	r, err := calendar.Parse(text, zone)
 	return r, invalidCalendar("renewal", err)
@@ -198,6 +251,8 @@ type Params struct {
 	Renewal  *Renewal // of a quota, whose Amount is 0
 	// Varies says when the other parameters are not those above, and what they are.
 	Varies *Schedule
+	// Carries is what a quota takes into the next period.
+	Carries Carry
 }
 
 // Zone is the time zone of the calendar that a limit follows, "" if it follows none.
@@ -232,7 +287,8 @@ func NewSchedule(entries []ScheduleEntry, zone string) (*Schedule, error) {
 // Params are the limit's parameters as a bucket item stores them.
 func (l Limit) Params() Params {
 	if l.Renews != nil {
-		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews}
+		carries := Carry{l.Carries.Rollover * Milli, l.Carries.Debt}
+		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews, Carries: carries}
 	}
 	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds(), Varies: l.Varies}
 }

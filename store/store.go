@@ -264,9 +264,10 @@ type Change struct {
 	// Opened, if not 0, is when a session begins, or [NoSession] if the session has ended and
 	// the write does not use the next one. 0 leaves it.
 	Opened int64
-	// SoftUntil, if not 0, is the stamp of a soft limit, see [Extra]. If the write keeps the
-	// parameters, 0 leaves the stamp alone. Otherwise the item must have one, unless the refill
-	// repairs. If it sets or adds parameters, 0 makes the limit hard.
+	// SoftUntil, if not 0, is the stamp of a soft limit, see [Extra]. That of Seen leaves the
+	// stamp as the item has it, which may be a later one. If the write keeps the parameters, so
+	// does 0. Otherwise the item must have one, unless the refill repairs. If it sets or adds
+	// parameters, 0 makes the limit hard.
 	SoftUntil int64
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
@@ -332,6 +333,7 @@ type NewLimit struct {
 	Consumed  int64
 	Opened    int64 // as in [Extra]
 	SoftUntil int64 // the stamp of a soft limit; 0 is hard
+	TopUp     int64 // as in [Granted]
 }
 
 // A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the
@@ -387,9 +389,9 @@ type Refusal struct {
 // An Adjust moves balances of an existing bucket, if each limit's balance lies within
 // the bounds of its delta. A debit also requires that the limit still has the
 // parameters seen, unless the item is foreign. A credit also requires that the limit
-// still has the capacity seen and, on a foreign item, that the item still has the
-// ValidUntil seen, if it had one. The item must still have the shard count seen, unless
-// it is foreign and the Adjust only debits.
+// still has the capacity seen, and what it was topped up by, if anything. On a foreign
+// item, it requires that the item still has the ValidUntil seen, if it had one. The item
+// must still have the shard count seen, unless it is foreign and the Adjust only debits.
 type Adjust struct {
 	Bucket
 	Seen   *Image

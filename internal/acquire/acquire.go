@@ -121,9 +121,6 @@ func (d *Driver) pursue(ctx context.Context, c *Claim, left <-chan struct{}) err
 			return err
 		}
 		if err := d.writer.route(ctx, c, left); err != nil {
-			if errors.Is(err, store.ErrUnsupported) {
-				d.startUpkeep(ctx, c) // it may merge the shards, so that a later request is served
-			}
 			return err
 		}
 		if again, err := d.revise(ctx, c, last, cmp, left); !again {

@@ -37,6 +37,7 @@ type gathering struct {
 	images  []*store.Image // all shards, as last seen
 	read    bool           // images were read from the store, and nothing was debited since
 	shared  bool           // other processes write to the bucket, too
+	insists bool           // the last round debited nothing
 }
 
 // gatherFor decides for the caller at the front and, if there is a lane, for callers in it.
@@ -74,6 +75,7 @@ func (g *gathering) run(ctx context.Context) error {
 	g.images, recent = c.acct.Images(wr.Uptime(), wr.trust)
 	failed := 0 // rounds since the last one that debited something
 	for tries := 0; tries < process.MaxTries; tries++ {
+		g.insists = failed > 0
 		g.shared = wr.isQueued() && c.acct.IsShared(wr.Uptime())
 		err := g.pause(ctx, failed)
 		if err != nil {

@@ -40,8 +40,9 @@ type pursuit struct {
 	c    *Claim
 	left <-chan struct{} // closed when the caller has gone: no write begins after that
 
-	began    time.Duration // when the first try began, by [memory.Clock.Uptime]
-	pressing bool          // the writes do not wait for the hidden write limit
+	began    time.Duration   // when the first try began, by [memory.Clock.Uptime]
+	pressing bool            // the writes do not wait for the hidden write limit
+	begins   *plan.Beginning // the sessions that the writes begin; nil if the item alone decides
 
 	memory.Moment // one reading of the clocks, for a whole step
 
@@ -181,10 +182,7 @@ func (p *pursuit) carry(ctx context.Context, next plan.Step) (done bool, err err
 		return true, nil
 	case plan.Disabled:
 		return true, p.disabled(c.Terms.Configured)
-	case plan.Unsupported: // it cannot tell whether the item has what the claim names, or the shards wait to be merged
-		if w := c.Terms.Target; w != nil && w.NeedsMerge(p.img.ShardCount) {
-			return true, &store.ShardsError{Entity: c.Entity, Resource: c.Resource, Shards: p.img.ShardCount}
-		}
+	case plan.Unsupported: // it cannot tell whether the item has what the claim names
 		return true, unsupported(c.Bucket, cmp.Or(p.img.Features, c.Terms.Configured.Features))
 	case plan.OtherZone:
 		return true, c.Terms.Target.OtherZone(p.img)
@@ -241,7 +239,7 @@ func (p *pursuit) plan() plan.Step {
 		Debit: plan.Debit{
 			Bucket: p.c.Bucket, Amounts: p.c.Terms.Amounts, Pressing: p.pressing,
 			Stamp: p.c.acct.StampRule(p.c.Shard, p.Up, p.wr.Rand),
-			Ahead: p.ahead(), Stamps: true, Bypass: p.c.Terms.BypassStamp(p.Now),
+			Ahead: p.ahead(), Stamps: true, Bypass: p.c.Terms.BypassStamp(p.Now), Begins: p.begins,
 		},
 		Terms: &p.c.Terms, Sure: p.sure != nil,
 		Image: p.likely(), Fresh: p.sight >= answered, Now: p.Now, Multiplier: p.wr.Multiplier,

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,9 +22,9 @@ type round struct {
 }
 
 // allot divides what shards hold among callers, first come first served: each claim from
-// one shard if possible, and otherwise from several.
+// one shard if possible, and otherwise from several. What they ask for may begin a session.
 func allot(callers []*ticket, images []*store.Image, held []int, now int64, draw func(int64) int64) (r round) {
-	r.left = slices.Clone(images)
+	r.left = slices.Clone(plan.Together(images, sumOf(callers), now))
 	for _, t := range callers {
 		c := t.Claim
 		c.portions = nil
@@ -51,6 +52,9 @@ func allot(callers []*ticket, images []*store.Image, held []int, now int64, draw
 			r.braked = append(r.braked, t)
 		}
 	}
+	if len(r.admitted) == 0 {
+		r.left = images // no session begins
+	}
 	return r
 }
 
@@ -74,12 +78,13 @@ func (g *gathering) decide(ctx context.Context) (after []*store.Image, all bool,
 		r.admitted = withinPace(r.admitted, g.images, m.Now)
 	}
 	tried := len(r.admitted)
+	begins := plan.BeginningOf(g.images, sumOf(r.admitted), m.Now)
 	var failed []*ticket
 	switch {
-	case tried > 0 && len(r.admitted[0].Claim.portions) == 1:
+	case tried > 0 && len(begins.Of) == 0 && len(r.admitted[0].Claim.portions) == 1:
 		r.admitted, failed, after = g.debitEach(ctx, r.admitted, m)
 	case tried > 0:
-		after, err = g.debitAll(ctx, r.admitted, m)
+		after, err = g.debitAll(ctx, r.admitted, begins, m)
 	}
 	told := after
 	if after == nil {
@@ -158,7 +163,7 @@ func (g *gathering) debitEach(ctx context.Context, admitted []*ticket, m memory.
 	for _, img := range g.images {
 		callers := slices.DeleteFunc(slices.Clone(admitted), func(t *ticket) bool { return t.Claim.portions[0].Image.Shard != img.Shard })
 		if len(callers) > 0 {
-			p := pursuit{wr: g.wr, c: callers[0].Claim.common(), img: img, sight: remembered, pressing: true, Moment: m}
+			p := pursuit{wr: g.wr, c: callers[0].Claim.common(), img: img, sight: remembered, pressing: true, begins: &plan.Beginning{}, Moment: m}
 			crowds = append(crowds, &crowd{p: p, callers: callers})
 		}
 	}
@@ -201,11 +206,11 @@ func (cr *crowd) debitOnce(ctx context.Context) error {
 	return err
 }
 
-// debitAll debits what claims were allotted, all or none. It returns all shards
-// afterwards, nil if it debited nothing.
-func (g *gathering) debitAll(ctx context.Context, admitted []*ticket, m memory.Moment) ([]*store.Image, error) {
+// debitAll debits what claims were allotted, and begins sessions, all or none. It returns all
+// shards afterwards, nil if it debited nothing.
+func (g *gathering) debitAll(ctx context.Context, admitted []*ticket, begins *plan.Beginning, m memory.Moment) ([]*store.Image, error) {
 	wr, front := g.wr, g.front.Claim
-	refills, short := g.refillsFor(admitted, m)
+	refills, short := g.refillsFor(admitted, begins, m)
 	switch {
 	case short:
 		return nil, nil
@@ -252,19 +257,22 @@ func (g *gathering) debitAll(ctx context.Context, admitted []*ticket, m memory.M
 	return all, nil
 }
 
-// refillsFor returns the writes that debit what claims were allotted. short says that
-// one of the shards holds less than that.
-func (g *gathering) refillsFor(admitted []*ticket, m memory.Moment) (refills []*store.Refill, short bool) {
+// refillsFor returns the writes that debit what claims were allotted. A session begins on
+// every shard. short says that one of the shards holds less than it is to be debited.
+func (g *gathering) refillsFor(admitted []*ticket, begins *plan.Beginning, m memory.Moment) (refills []*store.Refill, short bool) {
 	for _, img := range g.images {
 		part := plan.Debit{
 			Bucket: img.Bucket, Pressing: true, Stamps: true, Amounts: allotted(admitted, img.Shard),
-			Bypass: g.front.Claim.Terms.BypassStamp(m.Now),
+			Bypass: g.front.Claim.Terms.BypassStamp(m.Now), Begins: begins,
 		}
-		if len(part.Amounts) == 0 {
+		if len(part.Amounts) == 0 && len(begins.Of) == 0 {
 			continue
 		}
 		part.Stamp = g.front.Claim.acct.StampRule(img.Shard, m.Up, g.wr.Rand)
 		r := part.RefillAtStamp(img, m.Now)
+		if g.insists {
+			r = cmp.Or(part.Loosely(img, m.Now, g.wr.Multiplier), r)
+		}
 		if r == nil {
 			if r, _, short = part.Refill(img, m.Now, g.wr.Multiplier); short {
 				return nil, true

@@ -185,7 +185,7 @@ func (wr *writer) double(ctx context.Context, acct *account, b store.Bucket, lef
 // after wait. It doubles the bucket if that helps. It returns nil after the wait, if it
 // can do no more.
 func (wr *writer) doubleOrWait(ctx context.Context, acct *account, img *store.Image, wait time.Duration, left <-chan struct{}) error {
-	if count := acct.ShardCount(); count >= store.MaxShards || plan.IsPlain(img, img.RefilledAt) && plan.IsDividable(img) && acct.MayDouble(wr.Uptime(), memory.DoublingPause) {
+	if count := acct.ShardCount(); count >= store.MaxShards || plan.WasPlain(img, img.RefilledAt) && acct.MayDouble(wr.Uptime(), memory.DoublingPause) {
 		if changed, err := wr.double(ctx, acct, img.Bucket, left); changed || err != nil {
 			return cmp.Or(err, errShardsChanged)
 		}

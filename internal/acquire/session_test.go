@@ -10,10 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -157,125 +154,8 @@ func TestALostBeginOfASession(t *testing.T) {
 	}
 }
 
-// A bucket with a session is not doubled, however busy it is.
-func TestASessionHasOneShard(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
-		w.System(sessionOf(t, 10), limiter.PerMinute("rpm", 60_000))
-		w.Take(w.Limiter, ask("user", "sess", 1))
-		driverOf(w.Limiter).DoubleNow(w.Context(), "user", "gpt-4")
-		if n := len(w.Images("user")); n != 1 {
-			t.Errorf("the bucket has %d shards", n)
-		}
-		if plan.IsDividable(w.Images("user")[0]) {
-			t.Error("the bucket may be divided")
-		}
-	})
-}
-
-// A bucket of several shards whose resource or system gets a session is merged by who uses it, whatever limit
-// the requests name. Who names the session before that is refused. No token is lost or made.
-func TestShardsThatAreToHaveASessionAreMerged(t *testing.T) {
-	for name, consume := range map[string]tokens{"the session": {"sess": 1, "rpm": 1}, "another limit": {"rpm": 1}} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, limiter.Options{}, func(w *world) {
-				rpm := limiter.PerHour("rpm", 60)
-				w.System(rpm)
-				for range 3 {
-					w.Take(w.Limiter, ask("user", "rpm", 1))
-					driverOf(w.Limiter).DoubleNow(w.Context(), "user", "gpt-4")
-				}
-				if n := len(w.Images("user")); n != 8 {
-					t.Fatalf("the bucket has %d shards", n)
-				}
-				w.System(rpm, sessionOf(t, 10))
-				w.InvalidateConfig()
-				_, err := w.Acquire(w.Context(), askAll("user", consume))
-				_, refused := errors.AsType[*store.ShardsError](err)
-				if names := consume["sess"] != 0; refused != names || !names && err != nil {
-					t.Errorf("while the bucket has shards: %v", err)
-				}
-				driverOf(w.Limiter).Settle()
-				if images := w.Images("user"); len(images) != 1 || images[0].ShardCount != 1 {
-					t.Fatalf("the bucket has %d shards", len(images))
-				}
-				w.Serve(w.Limiter, askAll("user", tokens{"sess": 4, "rpm": 1}))
-				left := int64(60 - 4)
-				if !refused {
-					left--
-				}
-				if got, sess := w.Balance("user", "rpm"), w.Balance("user", "sess"); got != left || sess != 6 {
-					t.Errorf("%d and %d are left, want %d and 6", got, sess, left)
-				}
-			})
-		})
-	}
-}
-
-// SetLimits of an entity has the session on its bucket when it returns, or says that it has not.
-func TestSetLimitsMergesShardsForASession(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
-		level, rpm := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, limiter.PerHour("rpm", 60)
-		set := func(limits ...limiter.Limit) error { return w.Store.SetLimits(w.Context(), level, limits) }
-		w.Must(set(rpm))
-		for range 2 {
-			w.Take(w.Limiter, ask("user", "rpm", 5))
-			driverOf(w.Limiter).DoubleNow(w.Context(), "user", "gpt-4")
-		}
-		driverOf(w.Limiter).Settle()
-
-		w.patch("SET disabled = :v", map[string]types.AttributeValue{":v": &types.AttributeValueMemberBOOL{Value: true}})
-		err := set(rpm, sessionOf(t, 10))
-		sharded, ok := errors.AsType[*store.ShardsError](err)
-		if !ok || sharded.Shards != 4 || !errors.Is(err, store.ErrIncomplete) {
-			t.Errorf("shards that cannot be merged: %v", err)
-		}
-		if n := len(w.Images("user")); n != 4 {
-			t.Errorf("%d shards are left", n)
-		}
-		w.patch("REMOVE disabled", nil)
-		w.Must(set(rpm, sessionOf(t, 10)))
-		images := w.Images("user")
-		if len(images) != 1 || images[0].ShardCount != 1 || len(images[0].Limits) != 2 || w.opened() != store.NoSession {
-			t.Fatalf("%d shards: %+v", len(images), images[0])
-		}
-		w.InvalidateConfig()
-		w.Serve(w.Limiter, askAll("user", tokens{"sess": 4, "rpm": 1}))
-		if rest, sess := w.Balance("user", "rpm"), w.Balance("user", "sess"); rest != 49 || sess != 6 {
-			t.Errorf("%d and %d are left, want 49 and 6", rest, sess)
-		}
-	})
-}
-
-// Another process that does not know of the session doubles the bucket while it is merged. The session is
-// there in the end, on one shard.
-func TestADoublingMeetsAMergeForASession(t *testing.T) {
-	inWorld(t, limiter.Options{}, func(w *world) {
-		level, rpm := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}, limiter.PerHour("rpm", 60)
-		w.Must(w.Store.SetLimits(w.Context(), level, []limiter.Limit{rpm}))
-		other := w.NewLimiter(w.elsewhere(), limiter.Options{})
-		w.Take(other, ask("user", "rpm", 5))
-		driverOf(other).DoubleNow(w.Context(), "user", "gpt-4")
-		api := faults.NewTap(w.Engine)
-		operator, doublings := w.OpenOn(api), 0
-		api.Set(faults.Before(func(c *faults.Call) error {
-			if c.Op == "UpdateItem" && doublings < 2 && len(w.Images("user")) == 1 {
-				w.Take(other, ask("user", "rpm", 1)) // between the merge and the repair
-				driverOf(other).DoubleNow(w.Context(), "user", "gpt-4")
-				doublings += len(w.Images("user")) - 1
-			}
-			return nil
-		}))
-		w.Must(operator.SetLimits(w.Context(), level, []limiter.Limit{rpm, sessionOf(t, 10)}))
-		if images := w.Images("user"); len(images) != 1 || len(images[0].Limits) != 2 || doublings != 2 {
-			t.Errorf("after %d doublings, %d shards: %+v", doublings, len(images), images[0].Limits)
-		}
-		if got := w.Balance("user", "rpm"); got != 53 {
-			t.Errorf("%d are left, want 53", got)
-		}
-	})
-}
-
-// Within a session an acquire is one request and one write unit, and so is the one that begins a session.
+// Within a session an acquire is one request and one write unit, and so is the one that begins
+// a session.
 func TestWhatASessionCosts(t *testing.T) {
 	inWorld(t, limiter.Options{}, func(w *world) {
 		w.System(sessionOf(t, 100), limiter.PerMinute("rpm", 60))

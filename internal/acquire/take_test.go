@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +223,30 @@ func TestACallerLeavesATake(t *testing.T) {
 		w.holds("user", "tpd", 900)
 		w.Must(lease.Commit(w.Context()))
 		w.holds("user", "tpd", 900)
+	})
+}
+
+// A take of a lease that is closed meanwhile returns what it took, within its own time: the
+// time of the take and that of the return do not add up.
+func TestATakeReturnsInTime(t *testing.T) {
+	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
+		tap := faults.NewTap(w.Meter)
+		l := w.NewLimiter(w.OpenOn(tap), limiter.Options{Timeout: 4 * time.Second})
+		w.System(limiter.PerDay("tpd", 1000))
+		lease := w.Lease(l, ask("user", "tpd", 100))
+		var writes atomic.Int64
+		tap.Set(func(ctx context.Context, c *faults.Call, next faults.Next) error {
+			if writes.Add(1) == 1 {
+				return faults.Latency(2*time.Second)(ctx, c, next)
+			}
+			return faults.Hang(ctx, c, next)
+		})
+		time.AfterFunc(time.Second, func() { w.Check(lease.Commit(w.Context())) })
+		began := time.Now()
+		err := lease.Take(w.Context(), tokens{"tpd": 50})
+		if took := time.Since(began); took > 4*time.Second || writes.Load() < 2 || !errors.Is(err, limiter.ErrLeaseClosed) || !errors.Is(err, limiter.ErrUnavailable) {
+			w.Errorf("after %v and %d writes: %v", took, writes.Load(), err)
+		}
 	})
 }
 

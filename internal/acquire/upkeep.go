@@ -15,7 +15,6 @@ import (
 //   - It reads the configuration after three quarters of the time to live, so that
 //     later claims on the bucket need not wait for it.
 //   - It mends a set of shards whose images disagree about their number.
-//   - It merges all shards of a bucket that is to have a session.
 //   - It repairs all shards after one of them was repaired or made.
 func (d *Driver) startUpkeep(ctx context.Context, c *Claim) {
 	const early = 4 // a quarter of the time to live early
@@ -27,17 +26,16 @@ func (d *Driver) startUpkeep(ctx context.Context, c *Claim) {
 	if w != nil && d.Config.TTL() > 0 && up-w.Read >= d.Config.TTL()/early*(early-1) {
 		d.Inspector.compare(ctx, c.acct, c.Bucket)
 	}
-	unites := w != nil && w.NeedsMerge(c.acct.ShardCount())
-	mends, repairs := c.acct.BeginMending(up, unites), c.acct.BeginRepair()
+	mends, repairs := c.acct.BeginMending(up), c.acct.BeginRepair()
 	if !mends && !repairs {
 		return
 	}
 	whole := &Claim{Bucket: c.Bucket, acct: c.acct, want: plan.Want{Fallback: c.want.Fallback}}
 	d.InBackground(func() {
 		if mends {
-			d.Upkeep.MendNow(ctx, &whole.acct.Account, whole.Bucket, unites)
+			d.Upkeep.MendNow(ctx, &whole.acct.Account, whole.Bucket)
 		}
-		if whole.acct.BeginRepair() || repairs || mends && unites {
+		if whole.acct.BeginRepair() || repairs {
 			d.writer.repairRest(ctx, whole)
 		}
 	})

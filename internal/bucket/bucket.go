@@ -24,6 +24,8 @@
 // Of a session, Opened says of which period the balance is, and not the stamp. A session
 // that has ended is full until somebody uses it, however far the stamp moves meanwhile.
 //
+// A quota that carries is not simply full: see carry.go.
+//
 // # Schedules
 //
 // A limit that Varies has other parameters at other times. Between two instants it earns what it
@@ -59,12 +61,16 @@ type Limit struct {
 	Amount   int64 // millitokens earned every Period; 0 earns nothing
 	Period   int64 // milliseconds, at least 1
 	// Renewal, if not nil, makes the limit a quota, which has neither Amount nor Period.
-	// Renewed is what the quota holds from the end of the period on; Capacity is the most that
+	// Renewed is what the quota gets at the end of the period; Capacity is the most that
 	// it holds until then. Opened is when the session began that the balance is of, if the
 	// quota is one.
 	Renewal *calendar.Renewal
 	Renewed int64
 	Opened  int64
+	// Rollover is the most of what is left that a quota of a calendar takes into its next period.
+	// CarriesDebt says that it takes a debt there, too. Otherwise the debt ends with the period.
+	Rollover    int64
+	CarriesDebt bool
 	// Varies, if not nil, makes the limit one of a schedule, and no quota. Capacity, Amount
 	// and Period are then those of one piece; all methods but Room find those of other
 	// pieces. Base are the parameters of the whole limit outside of all entries. The limit is
@@ -90,6 +96,7 @@ func (l Limit) Share(shard, shards int) Limit {
 	}
 	n, share := int64(shards), l
 	share.Capacity, share.Renewed, share.Period = part(l.Capacity, int64(shard), n), part(l.Renewed, int64(shard), n), math.MaxInt64
+	share.Rollover = part(l.Rollover, int64(shard), n)
 	if l.Period <= math.MaxInt64/n {
 		share.Period = l.Period * n
 	}
@@ -110,7 +117,7 @@ func part(whole, shard, shards int64) int64 {
 // Earned is the number of millitokens that accrue after from and up to to:
 // never negative, 0 unless to is later than from, math.MaxInt64 if there are
 // more than that. Of a quota that renews in between it is math.MaxInt64: as much as
-// any balance lacks.
+// any balance lacks, unless a debt is carried.
 func (l Limit) Earned(from, to int64) int64 {
 	if l.Varies != nil {
 		return int64(min(l.earnedThrough(from, to), math.MaxInt64))
@@ -193,18 +200,6 @@ func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
 	return waitUntil(int64(uint64(at)+e), now)
 }
 
-// waitForRenewal is Wait for a quota.
-func (l Limit) waitForRenewal(tokens, at, now, need int64) (ms int64, ok bool) {
-	end := l.Renewal.End(l.Opened, at)
-	switch {
-	case end > now && min(tokens, l.Capacity) >= need:
-		return 0, true
-	case need > l.Renewed:
-		return 0, false
-	}
-	return waitUntil(end, now)
-}
-
 // waitUntil is the wait for an instant; not ok if it does not fit an int64.
 func waitUntil(end, now int64) (ms int64, ok bool) {
 	if end <= now {
@@ -228,7 +223,7 @@ func (l Limit) Room(tokens, credit int64) int64 {
 // earned.
 func (l Limit) fill(tokens, at, now int64) (balance int64, clamped bool) {
 	if l.Renews(at, now) {
-		return l.Renewed, true
+		return l.renewed(tokens, at, now), true
 	}
 	if l.Varies != nil {
 		return l.fillThrough(tokens, at, now)
@@ -267,8 +262,8 @@ func (l Limit) earned(from, to int64) uint64 {
 	return quotient
 }
 
-// Renews reports whether the limit is a quota, and the period that a balance of an instant is of has ended
-// by now. A session has, whatever that instant is.
+// Renews reports whether the limit is a quota, and the period that a balance of an instant is
+// of has ended by now. A session has, whatever that instant is.
 func (l Limit) Renews(at, now int64) bool {
 	return l.Renewal != nil && (now > at || l.Renewal.Session() != 0) && l.Renewal.End(l.Opened, at) <= now
 }

@@ -63,9 +63,13 @@ func (l Limit) Changes(from, to int64) bool {
 	return l.Varies != nil && to > from && l.Varies.Piece(to).Start > from
 }
 
-// IsLong reports whether so many pieces of a schedule lie between two instants that a refill
-// on the way keeps a balance exact.
+// IsLong reports whether so many pieces of a schedule, or periods of a quota that carries, lie
+// between two instants that a refill on the way keeps a balance exact.
 func (l Limit) IsLong(from, to int64) bool {
+	if l.Renewal != nil && l.carries() {
+		n, _ := l.Renewal.Edges(from, to, MostPieces/2)
+		return n == MostPieces/2
+	}
 	if !l.Changes(from, to) {
 		return false
 	}
@@ -122,13 +126,17 @@ func (l Limit) least() int64 {
 // Most is the most that a limit ever holds.
 func (l Limit) Most() (most int64) {
 	for p := range l.Pieces() {
-		most = max(most, p.Capacity, p.Renewed)
+		most = max(most, p.Capacity, p.Renewed+p.Rollover)
 	}
 	return most
 }
 
-// Until is the end of the piece that holds an instant, math.MaxInt64 if there is none.
+// Until is the end of the piece that holds an instant, math.MaxInt64 if there is none. A period
+// of a quota that carries is a piece.
 func (l Limit) Until(t int64) int64 {
+	if l.Renewal != nil && l.carries() {
+		return l.Renewal.Next(t)
+	}
 	if l.Varies == nil {
 		return math.MaxInt64
 	}

@@ -6,9 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// A Renewal says when a quota renews: at the edges of one or several entries in a zone, or, for a session, a fixed time
-// after its first use. It does not change, and it is interned: two Renewals that are written alike are the same pointer,
-// so a limit keeps one pointer and compares it with == (ADR 042).
+// A Renewal says when a quota renews: at the edges of one or several entries in a zone, or, for
+// a session, a fixed time after its first use. It does not change, and it is interned: two
+// Renewals that are written alike are the same pointer, so a limit keeps one pointer and
+// compares it with == (ADR 042).
 type Renewal struct {
 	zone    *Zone
 	entries []entry
@@ -42,11 +43,12 @@ func (c *cron) followsReal() *pattern {
 
 func (*anniversary) followsReal() *pattern { return nil }
 
-// A Period is a half-open interval of instants, in milliseconds since the epoch: it holds Start, but not End.
+// A Period is a half-open interval of instants, in milliseconds since the epoch: it holds
+// Start, but not End.
 type Period struct{ Start, End int64 }
 
-// Period returns the period that holds an instant. Every instant is in one, and each begins where another ends. Of a
-// session it is the one that a use at the instant opens.
+// Period returns the period that holds an instant. Every instant is in one, and each begins
+// where another ends. Of a session it is the one that a use at the instant opens.
 func (r *Renewal) Period(t int64) Period {
 	if r.session != 0 {
 		return Period{t, t + r.session}
@@ -66,8 +68,8 @@ func (r *Renewal) Period(t int64) Period {
 // Next returns the end of [Renewal.Period]: the first instant after t at which the quota renews.
 func (r *Renewal) Next(t int64) int64 { return r.Period(t).End }
 
-// Window is the period of a use at t, if the last session began at opened: that session until it has ended, and a new one
-// afterwards. For a calendar it is [Renewal.Period].
+// Window is the period of a use at t, if the last session began at opened: that session until
+// it has ended, and a new one afterwards. For a calendar it is [Renewal.Period].
 func (r *Renewal) Window(opened, t int64) Period {
 	if r.session != 0 && opened <= t && t-opened < r.session {
 		t = opened
@@ -75,8 +77,9 @@ func (r *Renewal) Window(opened, t int64) Period {
 	return r.Period(t)
 }
 
-// End is the end of the period that a balance is of: of the session that began at opened, or of the period of a calendar
-// that holds t. A session may have ended long before t, because the next one begins with a use.
+// End is the end of the period that a balance is of: of the session that began at opened, or of
+// the period of a calendar that holds t. A session may have ended long before t, because the
+// next one begins with a use.
 func (r *Renewal) End(opened, t int64) int64 {
 	if r.session != 0 {
 		return opened + r.session
@@ -137,8 +140,8 @@ func newRenewal(z *Zone, entries []entry) (*Renewal, error) {
 // sessionPrefix begins the words and the code of a session.
 const sessionPrefix = "session "
 
-// NewSession returns the renewal of a session of so many whole seconds, from 1 to 10^9: it ends so long after its first
-// use, and the next use opens another one. The error is an [*Error].
+// NewSession returns the renewal of a session of so many whole seconds, from 1 to 10^9: it ends
+// so long after its first use, and the next use opens another one. The error is an [*Error].
 func NewSession(seconds int64) (*Renewal, error) {
 	const longest = 1_000_000_000
 	if seconds < 1 || seconds > longest {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Parse reads when a quota renews, as people write it: one or several entries, separated by ";". The zone is an IANA name,
-// "" means UTC. The error is an [*Error]. An entry is five fields of cron, or one of
+// Parse reads when a quota renews, as people write it: one or several entries, separated by
+// ";". The zone is an IANA name, "" means UTC. The error is an [*Error]. An entry is five
+// fields of cron, or one of
 //
 //	day
 //	week from monday
@@ -21,9 +22,13 @@ import (
 //	month since 2026-01-31T10:00:00Z      (or 3 months, year, 2 years)
 //	session 5h                            (alone)
 //
-// The first seven may end in a time, like "at 06:30". "day 31" and "last day" are short for a month from there.
+// The first seven may end in a time, like "at 06:30". "day 31" and "last day" are short for a
+// month from there.
 func Parse(text, zone string) (*Renewal, error) {
 	if length, ok := strings.CutPrefix(strings.TrimSpace(text), sessionPrefix); ok {
+		if zone != "" {
+			return nil, &Error{Field: "zone", Value: zone, Reason: "a session follows no clock of a place", Advice: "give a session no time zone"}
+		}
 		return parseSession(strings.TrimSpace(length))
 	}
 	z, err := LoadZone(zone)
@@ -118,7 +123,8 @@ func parseFields(words []string) (entry, error) {
 	return parseCron(strings.Join(words, " "))
 }
 
-// parseTime cuts the time from the end of an entry, and returns it as fields of cron. The default is midnight.
+// parseTime cuts the time from the end of an entry, and returns it as fields of cron. The
+// default is midnight.
 func parseTime(words []string) (rest []string, text [5]string, err error) {
 	text = [5]string{"0", "0", "*", "*", "*"}
 	i := slices.Index(words, "at")
@@ -143,8 +149,8 @@ func parseDate(text [5]string, dayOfMonth string) (entry, error) {
 	return onDate(text, n)
 }
 
-// onDate makes an entry of a day of the month that is clamped to the month's end. Where no month is shorter it is an
-// entry of cron, which the peer can read.
+// onDate makes an entry of a day of the month that is clamped to the month's end. Where no
+// month is shorter it is an entry of cron, which the peer can read.
 func onDate(text [5]string, n int) (entry, error) {
 	shortest := 28
 	if month, one := number(text[inMonth]); one && month >= 1 && month <= 12 {
@@ -156,7 +162,8 @@ func onDate(text [5]string, n int) (entry, error) {
 	return newCron(text, n > shortest)
 }
 
-// clampTo returns the last day of a month of a length for a later day, up to 31. It leaves other numbers as they are.
+// clampTo returns the last day of a month of a length for a later day, up to 31. It leaves
+// other numbers as they are.
 func clampTo(n, length int) int {
 	if n > length && n <= 31 {
 		return length
@@ -208,7 +215,8 @@ func checkedAnniversary(z *Zone, anchor int64, months int) (entry, error) {
 	return newAnniversary(z, anchor, months), nil
 }
 
-// parseSession reads the length of a session: a duration of package time, or a number of days like 7d.
+// parseSession reads the length of a session: a duration of package time, or a number of days
+// like 7d.
 func parseSession(length string) (*Renewal, error) {
 	d, err := time.ParseDuration(length)
 	if days, ok := strings.CutSuffix(length, "d"); ok {
@@ -297,7 +305,8 @@ func (c *cron) String() string {
 	return words
 }
 
-// single is the value of a field that is one number, or -1. A number with zeros before it is not one: it is another text.
+// single is the value of a field that is one number, or -1. A number with zeros before it is
+// not one: it is another text.
 func (c *cron) single(i int) int {
 	n, ok := number(c.text[i])
 	if !ok || strconv.Itoa(n) != c.text[i] {

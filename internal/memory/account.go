@@ -59,8 +59,6 @@ const (
 	// DoublingPause is the time between two doublings, in which the first shows its effect.
 	// In that time loaded shards earn again what they lack of the hidden write limit.
 	DoublingPause = time.Second
-	// UnitingPause is the time between two attempts to merge all shards of a bucket into one.
-	UnitingPause = 10 * time.Second
 	// ThrottledDoublingPause is the same time if partitions still throttle.
 	ThrottledDoublingPause = 250 * time.Millisecond
 )

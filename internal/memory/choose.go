@@ -91,12 +91,16 @@ func (a *Account) isShortLocked(terms *plan.Terms, i, n int, m Moment, trust tim
 	if like == nil || terms.Target == nil || terms.Target.Differs(like, m.Now) {
 		return false
 	}
+	if plan.NeedsBeginning(like, terms.Amounts, m.Now) {
+		return true // all shards begin the session together
+	}
 	for _, amount := range terms.Amounts {
 		s, ok := like.Limit(amount.Limit)
 		if !ok || amount.Milli <= 0 || !plan.MustSuffice(like, &s) {
 			continue
 		}
 		part := plan.Share(s.Params, i, n, m.Now)
+		part.Opened = s.Opened()
 		if amount.Milli > part.Capacity || img != nil && !part.Admits(s.Tokens, img.RefilledAt, m.Now, amount.Milli) {
 			return true
 		}

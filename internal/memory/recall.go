@@ -58,9 +58,9 @@ func (a *Account) isAsWantedLocked(w *plan.Wanted, limits []store.Limit, m Momen
 	return true
 }
 
-// heldLocked is what the shards hold together of the limit at index k, by their last
-// images, all of which must exist. It is false if the images do not all have that limit
-// at that index: then they are not of one configuration. A limit that need not suffice holds enough.
+// heldLocked is what the shards hold together of the limit at index k, by their last images,
+// all of which must exist. It is false if the images do not all have that limit at that index:
+// then they are not of one configuration. A limit that need not suffice holds enough.
 func (a *Account) heldLocked(k int, now, amount, ahead int64) (held int64, ok bool) {
 	name := a.first.img.Limits[k].Name
 	for i := range a.count {

@@ -31,20 +31,16 @@ func (a *Account) BeginReshaping() bool {
 	return true
 }
 
-// BeginMending claims the mending of the set of shards, if it needs any, or their merge into one, if
-// unites says that they need that. What cannot be done is not tried all the time.
-func (a *Account) BeginMending(up time.Duration, unites bool) bool {
+// BeginMending claims the mending of the set of shards, if it needs any. A set that
+// cannot be mended is not tried all the time.
+func (a *Account) BeginMending(up time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.uneven && !unites || a.reshaping {
+	if !a.uneven || a.reshaping {
 		return false
 	}
-	pause := DoublingPause
-	if unites {
-		pause = UnitingPause
-	}
 	r := a.rareLocked()
-	if r.mendedAt != 0 && up-r.mendedAt < pause {
+	if r.mendedAt != 0 && up-r.mendedAt < DoublingPause {
 		return false
 	}
 	a.reshaping, r.mendedAt = true, up

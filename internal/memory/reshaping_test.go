@@ -32,16 +32,16 @@ func TestAMendedSetIsNotMendedAgain(t *testing.T) {
 		if c.completed != 0 {
 			acct.Completed(c.completed)
 		}
-		if got := acct.BeginMending(start.Up, false); got != c.mends {
+		if got := acct.BeginMending(start.Up); got != c.mends {
 			t.Errorf("%s: mends %t, want %t", name, got, c.mends)
 		}
-		if acct.BeginMending(start.Up+memory.DoublingPause, false) {
+		if acct.BeginMending(start.Up + memory.DoublingPause) {
 			t.Errorf("%s: mends while mending is under way, or later without reason", name)
 		}
-		if acct.EndReshaping(); acct.BeginMending(start.Up+memory.DoublingPause-1, false) {
+		if acct.EndReshaping(); acct.BeginMending(start.Up + memory.DoublingPause - 1) {
 			t.Errorf("%s: mends again at once", name)
 		}
-		if got := acct.BeginMending(start.Up+memory.DoublingPause, false); got != c.mends {
+		if got := acct.BeginMending(start.Up + memory.DoublingPause); got != c.mends {
 			t.Errorf("%s: mends again %t, want %t", name, got, c.mends)
 		}
 	}

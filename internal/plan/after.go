@@ -34,14 +34,14 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 			continue
 		}
 		l.Tokens -= l.Consumed
-		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now)
+		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now, n.ShardCount)
 	}
 	n.ValidUntil = store.ValidUntil(n.Now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 }
 
 func stateOf(l *store.NewLimit) store.LimitState {
 	s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
-	s.SetExtra(store.Extra{Opened: l.Opened, SoftUntil: l.SoftUntil})
+	s.SetExtra(store.Extra{Granted: store.Granted{TopUp: l.TopUp}, Opened: l.Opened, SoftUntil: l.SoftUntil})
 	return s
 }
 
@@ -55,7 +55,8 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			s.SetExtra(store.Extra{Opened: openedBy(s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
+			carried := store.Granted{TopUp: max(0, s.Tokens-Share(s.Params, i.Shard, i.ShardCount, now).Renewed)}
+			s.SetExtra(store.Extra{Granted: carried, Opened: (&Debit{}).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name && !i.Bypassed {
@@ -145,7 +146,7 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
-	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
+	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), Told: s.Told(), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
 	if ch.Renews {
 		extra.Granted = store.Granted{}
 	}
@@ -155,6 +156,9 @@ func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitStat
 	}
 	if !IsSession(s.Renewal) {
 		extra.Opened = 0
+	}
+	if extra.Opened == 0 || ch.Opened != 0 {
+		extra.Told = store.Told{}
 	}
 	s.SetExtra(extra)
 	s.Name = ch.Limit

@@ -31,16 +31,19 @@ type Amendment struct {
 // ends. A rate is topped up to its capacity at most. A shard that a peer gave the share of
 // fewer shards gets as much more of a top-up.
 func (am *Amendment) Over(images []*store.Image, w *Wanted, now, multiplier int64) ([]*store.Refill, []int64, error) {
-	parts := make([]Amendment, len(images))
+	parts, begins := make([]Amendment, len(images)), &Beginning{}
+	if !am.Resets {
+		begins = BeginningOf(images, am.Amounts, now)
+	}
 	debits, stamps := make([]Debit, len(images)), make([]int64, len(images))
 	for i, img := range images {
-		debits[i] = Debit{Bucket: img.Bucket, Repair: w, Pressing: true, Amendment: &parts[i]}
+		debits[i] = Debit{Bucket: img.Bucket, Repair: w, Pressing: true, Amendment: &parts[i], Begins: begins}
 		stamps[i] = debits[i].stamp(img, debits[i].repairs(img, now), now)
 	}
 	given := make([]int64, len(am.Amounts))
 	for k, a := range am.Amounts {
 		var rest int64
-		for i, milli := range am.portions(images, stamps, w, a) {
+		for i, milli := range am.portions(images, stamps, w, a, now) {
 			if err := checkToppedUp(images[i], a.Limit, milli, stamps[i]); !am.Resets && err != nil {
 				return nil, nil, err
 			}
@@ -64,7 +67,7 @@ func remainder(milli int64) int64 { return (milli%store.Milli + store.Milli) % s
 // checkToppedUp fails if a shard would be topped up by more than an item can say.
 func checkToppedUp(img *store.Image, limit string, milli, at int64) error {
 	s, _ := img.Limit(limit)
-	if Renewed(img, &s, at) || s.Granted().TopUp <= store.MaxTokens*store.Milli-milli {
+	if toppedUp(img, &s, at) <= store.MaxTokens*store.Milli-milli {
 		return nil
 	}
 	return &store.ValidationError{
@@ -73,8 +76,9 @@ func checkToppedUp(img *store.Image, limit string, milli, at int64) error {
 	}
 }
 
-// portions is what each shard gets of an amount, in millitokens, by the parameters in force at its new stamp.
-func (am *Amendment) portions(images []*store.Image, stamps []int64, w *Wanted, a store.Amount) []int64 {
+// portions is what each shard gets of an amount, in millitokens, by the parameters in force at
+// its new stamp.
+func (am *Amendment) portions(images []*store.Image, stamps []int64, w *Wanted, a store.Amount, now int64) []int64 {
 	parts, rooms, weights := make([]int64, len(images)), make([]int64, len(images)), make([]int64, len(images))
 	terms := Terms{Target: w}
 	for i, img := range images {
@@ -87,8 +91,9 @@ func (am *Amendment) portions(images []*store.Image, stamps []int64, w *Wanted, 
 		switch {
 		case am.Resets:
 			parts[i] = Share(params, img.Shard, img.ShardCount, at).Capacity - held
-		case params.Renewal != nil:
+		case params.Renewal != nil && !restsBeside(images, img, a.Limit, now):
 			weights[i] = weightOf(img, a.Limit, at)
+		case params.Renewal != nil:
 		default:
 			rooms[i] = max(0, h.Limit.At(at).Capacity-held) / store.Milli
 		}
@@ -175,15 +180,12 @@ func (am *Amendment) amend(ch *store.Change, img *store.Image, s *store.LimitSta
 		return
 	}
 	ch.Resets = am.Resets && next.Renewal != nil
-	switch {
-	case !IsSession(next.Renewal):
-	case am.Resets:
+	if am.Resets && IsSession(next.Renewal) {
 		ch.Opened = store.NoSession
-	case Renewed(img, s, now):
-		ch.Opened = now
 	}
 	switch {
 	case am.Resets:
+		ch.TopUp = 0
 		ch.Earned = Share(next, img.Shard, img.ShardCount, now).Capacity - s.Tokens
 		if !Renewed(img, s, now) { // otherwise no take may land in between: it would take from the earlier period
 			ch.AtLeast, ch.AtMost = math.MinInt64, s.Tokens
@@ -191,7 +193,7 @@ func (am *Amendment) amend(ch *store.Change, img *store.Image, s *store.LimitSta
 		}
 	case next.Renewal != nil:
 		ch.Earned += a.Milli
-		ch.TopUp = a.Milli
+		ch.TopUp += a.Milli
 	default:
 		ch.Earned += a.Milli
 		if !ShareOf(img, s).Changes(img.RefilledAt, now) {

@@ -68,6 +68,24 @@ func TestAnAmendmentGoesByTheParametersInForce(t *testing.T) {
 	}
 }
 
+// A reset within a period that also cuts a quota to its amount leaves takes free: they are of that
+// period. A peer's credit may have lifted it above. Another one would do so again.
+func TestAResetWithinAPeriodLeavesTakesFree(t *testing.T) {
+	t.Parallel()
+	month, err := store.ParseRenewal("month", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, _ := byDay(t, "x1", 130_000)
+	img.Limits[0].Params = store.Params{Capacity: 100_000, Period: 1000, Renewal: month}
+	img.ValidUntil = month.Next(img.RefilledAt)
+	am := &plan.Amendment{Resets: true, Amounts: []store.Amount{{Limit: "rph"}}}
+	r, _, is := given(t, am, img, nil, img.RefilledAt+1)
+	if ch := &r.Changes[0]; is != 100_000 || ch.AtLeast != math.MinInt64 || ch.AtMost != 130_000 {
+		t.Errorf("%d millitokens, between %d and %d; want 100000, at most 130000", is, ch.AtLeast, ch.AtMost)
+	}
+}
+
 // A reset after the end of a period makes a limit as full as what it is edited to says, also
 // if that is no quota. The balance is pinned: what others take meanwhile is of the earlier
 // period.

@@ -30,8 +30,8 @@ func bypassOf(img *store.Image) int64 {
 	return img.MarkedUntil
 }
 
-// MustSuffice reports whether the balance of a limit decides, as far as the image of its item tells.
-// An item that was bypassed lately may still be.
+// MustSuffice reports whether the balance of a limit decides, as far as the image of its item
+// tells. An item that was bypassed lately may still be.
 func MustSuffice(img *store.Image, s *store.LimitState) bool { return !img.Bypassed && !s.IsSoft() }
 
 // BypassStamp is the stamp of a bucket that is to be as wanted at an instant; 0 for none.

@@ -34,6 +34,10 @@ type Debit struct {
 	Stamps bool
 	// Bypass is the stamp that a refill gives an item which is bypassed; 0 keeps its stamp.
 	Bypass int64
+	// Begins are the sessions that the write begins, together with those to all other shards.
+	// It is nil if the write is decided by its item alone, which may then begin one only if
+	// it is the whole bucket.
+	Begins *Beginning
 }
 
 // AheadOf is what a share of a limit may still have to earn of an amount, if it may take
@@ -153,6 +157,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	if wait > 0 && !d.Settling && !d.Pressing {
 		return nil, wait, false
 	}
+	short = d.Begins == nil && needsBeginning(img, amounts, at)
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		ch := d.change(img, s, amounts, repair, at)
@@ -188,8 +193,9 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	old, after := ShareOf(img, s), *s
 	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
 	if Renewed(img, s, now) {
-		old.Capacity = old.Renewed
-		after.Extra = nil
+		carried := carriedInto(img, s, now)
+		old.Capacity = old.Renewed + carried
+		after.SetExtra(store.Extra{Granted: store.Granted{TopUp: carried}})
 	}
 	after.Params = next
 	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
@@ -199,18 +205,6 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
 	}
 	return part, min(part.Capacity, old.At(now).Capacity), delta, clamped
-}
-
-// opened is the session of a limit after the refill; 0 if that keeps it. One that replaces another
-// limit begins at once, with what that has left.
-func opened(img *store.Image, s *store.LimitState, next *store.Renewal, debit, now int64) int64 {
-	switch {
-	case IsSession(next) && !IsSession(s.Renewal):
-		return now
-	case Renewed(img, s, now):
-		return openedBy(next, debit, now)
-	}
-	return 0
 }
 
 // stampOf is the stamp of a soft limit after the refill.
@@ -240,7 +234,15 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	}
 	part, capacity, delta, clamped := edited(img, s, next, now)
 	ch.Renews = isGranted(s) && (next.Renewal == nil || Renewed(img, s, now))
-	ch.Opened = opened(img, s, next.Renewal, ch.Debit, now)
+	begin(&ch, img, s, next.Renewal, now)
+	uses := ch.Debit
+	counted := uses > 0 && isCounted(amounts, s.Name)
+	if counted {
+		uses = 0 // it begins no session
+	}
+	if ch.Opened = d.opened(img, s, next.Renewal, uses, now); ch.Opened == s.Told().Opened {
+		delta -= s.Told().Consumed
+	}
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
 	}
@@ -253,7 +255,6 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	}
 	ch.Earned = delta
 	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
-	counted := ch.Debit > 0 && isCounted(amounts, s.Name)
 	switch {
 	case counted:
 		ch.Earned += ch.Debit
@@ -293,7 +294,7 @@ func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r 
 		if a := d.Amendment.of(l.Name); a != nil && l.Renews != nil && !d.Amendment.Resets {
 			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
-		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt)
+		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt, img.ShardCount)
 		if l.Soft {
 			ch.SoftUntil = store.StampUntil(r.RefilledAt)
 		}

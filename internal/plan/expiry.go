@@ -58,15 +58,28 @@ func isUsedAgain(img *store.Image, now int64) bool {
 	return diary.HourOf(now) > diary.HourOf(since)
 }
 
-// LifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the time
-// to earn what the shard owes, plus the time to fill, several times over: the longest of
-// those that a schedule has. A quota keeps it for a week beyond the next period.
+// LifeOf is how long one limit keeps a shard, one of count, in milliseconds. It is the time to
+// earn what the shard owes, plus the time to fill, several times over: the longest of those
+// that a schedule has. A quota keeps it for a week beyond the next period, and beyond the one
+// in which a debt that it carries is paid; for ever if it rolls over what is left.
 func LifeOf(s *store.LimitState, shard, count int, now, multiplier int64) int64 {
 	const week = 7 * 24 * 3_600_000
-	if s.Renewal != nil {
-		return s.Renewal.Next(s.Renewal.Next(now)) - now + week
-	}
 	const most = math.MaxInt64 / store.Milli
+	switch {
+	case s.Renewal != nil && s.Carries.Rollover != 0:
+		return most // made anew, it would be without what it carries
+	case s.Renewal != nil:
+		life := s.Renewal.Next(s.Renewal.Next(now)) - now
+		if s.Carries.Debt && s.Tokens < 0 {
+			part := Share(s.Params, shard, count, now)
+			ms, pays := part.Wait(s.Tokens, now, now, part.Renewed)
+			if !pays {
+				return most
+			}
+			life = max(life, ms)
+		}
+		return min(most, life+week)
+	}
 	var debt, fill int64
 	for part := range Share(s.Params, shard, count, now).Pieces() {
 		ms, pays := part.Wait(s.Tokens, 0, 0, min(1, part.Capacity))

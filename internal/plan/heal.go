@@ -21,8 +21,8 @@ func Enabled(img *store.Image) *store.Refill {
 	return &store.Refill{Bucket: img.Bucket, Seen: img, RefilledAt: img.RefilledAt, Writes: pressingWrite(img), Enables: true}
 }
 
-// healedSession is the begin of a session that lies ahead of every honest clock: it is now instead, or the
-// session would last longer by that much. 0 keeps another one.
+// healedSession is the begin of a session that lies ahead of every honest clock: it is now
+// instead, or the session would last longer by that much. 0 keeps another one.
 func healedSession(s *store.LimitState, now int64) int64 {
 	if s.Opened() > now {
 		return now
@@ -38,8 +38,9 @@ func healedSession(s *store.LimitState, now int64) int64 {
 // capacity.
 //
 // A quota that began a period early comes back to the earlier period empty. Its debt there is
-// forgiven, as it would be at the edge. It holds nothing, so the earlier period admits no more.
-// At most one amount was admitted early, besides the amount that the edge will bring.
+// forgiven, as it would be at the edge; one that is carried was paid at the early edge. It
+// holds nothing, so the earlier period admits no more. At most one amount was admitted early,
+// besides the amount that the edge will bring.
 //
 // Takes may land in between; the item then owes what they took. Credits in between
 // refuse the write. The hidden write limit becomes full, as if nothing had been

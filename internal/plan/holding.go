@@ -26,7 +26,7 @@ func (h *Holding) mustSuffice() bool { return !h.Soft && !h.Bypassed }
 // Holdings returns the holdings of a limit that an acquire would find, shard by
 // shard.
 func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, now int64) (params store.Params, _ []Holding) {
-	for _, img := range shards {
+	for _, img := range Together(shards, nil, now) {
 		if img == nil {
 			continue
 		}
@@ -120,8 +120,8 @@ func Balance(parts []Holding, now int64) int64 {
 
 // WaitFor returns the least time, in whole milliseconds, after which the parts together hold
 // what is needed; none for a limit that need not suffice. Their sum only grows with time until
-// a schedule changes, so in each piece a binary search finds it. It looks at as many pieces as
-// [bucket.Limit.Wait] does.
+// a schedule changes, or a quota that carries renews, so in each piece a binary search finds
+// it. It looks at as many pieces as [bucket.Limit.Wait] does.
 func WaitFor(parts []Holding, now, need int64) time.Duration {
 	if len(parts) > 0 && !parts[0].mustSuffice() {
 		return 0
@@ -136,6 +136,9 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 	if most < need {
 		return Never
 	}
+	if Balance(parts, now) >= need {
+		return 0 // a quota may have less when it renews
+	}
 	parts = slices.Clone(parts)
 	from, suffices := now, false
 	for range bucket.MostPieces {
@@ -143,7 +146,8 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 		for i := range parts {
 			p := &parts[i]
 			to = min(to, p.Until(max(p.At, from))-1)
-			capacity += p.Limit.At(max(p.At, from)).Capacity
+			is := p.Limit.At(max(p.At, from))
+			capacity = min(capacity+is.Most(), math.MaxInt64/4)
 		}
 		suffices = suffices || capacity >= need
 		if Balance(parts, to) >= need {
@@ -155,7 +159,8 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 		from = to + 1
 		for i := range parts {
 			p := &parts[i]
-			p.Tokens, p.At = p.Balance(p.Tokens, p.At, from), max(p.At, from)
+			p.Limit, p.Tokens = p.Advanced(p.Tokens, p.At, from)
+			p.At = max(p.At, from)
 		}
 	}
 	if !suffices {

@@ -18,7 +18,7 @@ func PayerOf(o *store.Owner) string {
 // IsOverfull reports whether a shard holds more than its share. That is so if a peer
 // doubled the bucket: the excess may belong to a shard that does not exist yet.
 func IsOverfull(i *store.Image) bool {
-	return i.ShardCount > 1 && IsPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
+	return i.ShardCount > 1 && WasPlain(i, i.RefilledAt) && slices.ContainsFunc(i.Limits, func(s store.LimitState) bool {
 		return s.Tokens > ShareOf(i, &s).Capacity
 	})
 }
@@ -38,25 +38,21 @@ const (
 // use a peer's feature, not have a ValidUntil but that of its calendars, not have a stamp that
 // has passed, of a soft limit or of a bypass, and not have expired.
 func IsPlain(i *store.Image, now int64) bool {
-	return wasPlain(i, now) && i.Bypassed == i.IsBypassed(now) && (!i.HasValidUntil || i.ValidUntil > now) &&
+	return WasPlain(i, now) && i.Bypassed == i.IsBypassed(now) && (!i.HasValidUntil || i.ValidUntil > now) &&
 		!slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return isUnstamped(&s, now) })
 }
 
-// wasPlain reports whether an item has not expired, and took debits as it is at its stamp. A quota
-// may have begun a period since, or a schedule changed. One whose session had ended then takes none.
-func wasPlain(i *store.Image, now int64) bool {
-	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || hasCalendar(i) && i.ValidUntil > i.RefilledAt) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
+// WasPlain reports whether an item has not expired, and took debits as it is at its stamp. A
+// quota may have begun a period since, a schedule changed, or a session have ended, which
+// then rests. A stamp that has passed, of a soft limit or of a bypass, counts for nothing:
+// shards copy it.
+func WasPlain(i *store.Image, now int64) bool {
+	return !i.Disabled && i.IsEvaluable() && (!i.HasValidUntil || hasCalendar(i) && i.ValidUntil > i.RefilledAt || rests(i, i.RefilledAt)) && (i.ExpiresAt == 0 || i.ExpiresAt > now/store.Milli)
 }
 
 // hasCalendar reports whether a limit of an item renews or varies by a calendar.
 func hasCalendar(i *store.Image) bool {
 	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Renewal != nil || s.Varies != nil })
-}
-
-// IsDividable reports whether a bucket may have several shards. One with a session may not: the session begins
-// on one shard, and others would begin their own.
-func IsDividable(i *store.Image) bool {
-	return !slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return IsSession(s.Renewal) })
 }
 
 // hasQuota reports whether a limit of an item renews by a calendar.
@@ -69,14 +65,14 @@ func changesAny(i *store.Image, now int64) bool {
 	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Varies != nil && ShareOf(i, &s).Changes(i.RefilledAt, now) })
 }
 
-// isLong reports whether a schedule has changed so often since an item's stamp that the stamp
-// must be moved for the balance to stay exact.
+// isLong reports whether a schedule has changed so often since an item's stamp, or a quota that
+// carries has renewed so often, that the stamp must be moved for the balance to stay exact.
 func isLong(i *store.Image, now int64) bool {
-	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return s.Varies != nil && ShareOf(i, &s).IsLong(i.RefilledAt, now) })
+	return slices.ContainsFunc(i.Limits, func(s store.LimitState) bool { return ShareOf(i, &s).IsLong(i.RefilledAt, now) })
 }
 
-// isAskedToTrim reports whether a peer has asked for a write that trims every balance of an item without
-// calendars.
+// isAskedToTrim reports whether a peer has asked for a write that trims every balance of an
+// item without calendars.
 func isAskedToTrim(i *store.Image, now int64) bool {
 	return i.HasValidUntil && i.ValidUntil <= now
 }

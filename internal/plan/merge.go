@@ -12,10 +12,12 @@ import (
 func AreMergeable(images []*store.Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {
-		if img.Shard != i || img.ShardCount != len(images) || !wasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
+		if img.Shard != i || img.ShardCount != len(images) || !WasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
 			img.Owner() != first.Owner() || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
 			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool {
-				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && !isGranted(&s) && !isGranted(&o)
+				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && s.Granted().Shards == 0 && o.Granted().Shards == 0 &&
+					s.Told() == (store.Told{}) && o.Told() == (store.Told{}) &&
+					(s.Opened() == o.Opened() || Renewed(img, &s, now) && Renewed(first, &o, now))
 			}) {
 			return false
 		}
@@ -76,7 +78,13 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 		given := ShareOf(retired, t).Balance(least, retired.RefilledAt, at)
 		part := ShareOf(survivor, s)
 		earned, clamped := part.Refill(s.Tokens, survivor.RefilledAt, at)
-		ch := store.Change{Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: s.Renewal != nil, SoftUntil: max(s.SoftUntil(), t.SoftUntil())}
+		ch := store.Change{
+			Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: s.Renewal != nil,
+			Opened: closedAt(survivor, s, at), SoftUntil: max(s.SoftUntil(), t.SoftUntil()),
+		}
+		if s.Renewal != nil {
+			ch.TopUp = min(toppedUp(survivor, s, at)+toppedUp(retired, t, at), store.MaxTokens*store.Milli)
+		}
 		if clamped {
 			ch.AtMost = s.Tokens // a credit in between would be cut by a capacity that held on the way
 		}

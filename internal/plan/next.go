@@ -64,7 +64,8 @@ type Situation struct {
 //     A stamp from before too many changes of a schedule is moved even so, or what the bucket has
 //     earned since would be forgotten.
 //
-// Only a fresh image may end a claim: any other one may be too low as well as too high.
+// Only a fresh image may end a claim: any other one may be too low as well as too high. But a
+// shard whose session has ended sends the claim on to all shards together.
 func Next(s *Situation) Step {
 	img, target := s.Image, s.Terms.Target
 	if img == nil {
@@ -110,10 +111,16 @@ func Next(s *Situation) Step {
 		repair := Debit{Bucket: s.Bucket, Repair: target, Pressing: s.Pressing}
 		r, _, _ = repair.Refill(img, s.Now, s.Multiplier)
 		return Step{Kind: Repair, Refill: r}
-	case s.Fresh:
+	case s.mayRefuse(img):
 		return s.refuse(img)
 	}
 	return s.take(atStamp)
+}
+
+// mayRefuse reports whether an image may end terms that it cannot serve: it is fresh, or one
+// shard of several, which cannot begin a session, however old the image is.
+func (s *Situation) mayRefuse(img *store.Image) bool {
+	return s.Fresh || s.Begins == nil && NeedsBeginning(img, s.Amounts, s.Now)
 }
 
 // refuse is the step for terms that an item cannot serve.

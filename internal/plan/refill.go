@@ -23,10 +23,11 @@ import (
 // the image tells, since lies several times as far back as the limits took to fill.
 // So the condition also holds if other clients have meanwhile made the same write.
 //
-// A quota that was taken from is not full until it renews, and the write that renews it is locked by
-// the stamp: another one may have renewed it, or topped it up. So a bucket with a quota is left alone.
-// So is one whose schedule has changed since the stamp: another capacity may have held on the way.
-// And so is one that is bypassed, whose balances a write does not debit.
+// A quota that was taken from is not full until it renews, and the write that renews it is
+// locked by the stamp: another one may have renewed it, or topped it up. So a bucket with a
+// quota is left alone. So is one whose schedule has changed since the stamp: another capacity
+// may have held on the way. And so is one that is bypassed, whose balances a write does not
+// debit.
 func AsFull(r *store.Refill, now int64) {
 	img := r.Seen
 	if isAskedToTrim(img, now) || hasQuota(img) || countSoft(img) > store.MaxSoftTake || r.Bypass.Change || changesAny(img, r.RefilledAt) || r.Owner != nil {

@@ -66,9 +66,9 @@ func CountOf(images []*store.Image) (count int) {
 }
 
 // AreStamped reports whether images have properties that a new shard could not copy: a peer's or an
-// operator's, or a session. Such a set is left as it is.
+// operator's. Such a set is left as it is.
 func AreStamped(images []*store.Image) bool {
-	return slices.ContainsFunc(images, func(img *store.Image) bool { return !IsPlain(img, img.RefilledAt) || !IsDividable(img) })
+	return slices.ContainsFunc(images, func(img *store.Image) bool { return !WasPlain(img, img.RefilledAt) })
 }
 
 // AreEven reports whether images agree about the number of shards.

@@ -71,18 +71,6 @@ func Renewed(i *store.Image, s *store.LimitState, now int64) bool {
 	return s.Renewal != nil && ShareOf(i, s).Renews(i.RefilledAt, now)
 }
 
-// openedBy is the session of a limit after a write at an instant at which the last one has ended: a debit opens
-// the next one. It is 0 if the limit is no session.
-func openedBy(r *store.Renewal, debit, at int64) int64 {
-	switch {
-	case !IsSession(r):
-		return 0
-	case debit > 0:
-		return at
-	}
-	return store.NoSession
-}
-
 // InForce are the parameters that a limit has at an instant.
 func InForce(p store.Params, at int64) store.Params {
 	if p.Varies == nil {
@@ -99,7 +87,7 @@ func Share(p store.Params, shard, n int, at int64) bucket.Limit {
 	}
 	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
 	if p.Renewal != nil {
-		l.Renewed = p.Capacity
+		l.Renewed, l.Rollover, l.CarriesDebt = p.Capacity, p.Carries.Rollover, p.Carries.Debt
 	}
 	return l.Share(shard, n)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -53,16 +54,20 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	var life int64
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		most := Share(s.Params, born, count, at).Capacity
-		given := min(s.Tokens/2, most) // negative balances too: more may have been earned since the stamp
+		most, topUp := Share(s.Params, born, count, at).Capacity, int64(0)
+		if !replaces {
+			topUp = movedTopUp(s)
+		}
+		given := min(s.Tokens/2, most+topUp) // negative balances too: more may have been earned since the stamp
 		if replaces && !loose {
 			given = max(0, min(ShareOf(img, s).Balance(s.Tokens, img.RefilledAt, at)/2, most))
 			donor.Changes = append(donor.Changes, give(img, s, at, given))
 		} else {
-			donor.Changes = append(donor.Changes, narrow(img, s, count, given))
+			donor.Changes = append(donor.Changes, narrow(img, s, count, given, topUp, loose))
 		}
 		b.Limits = append(b.Limits, store.NewLimit{
-			NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, Opened: s.Opened(), SoftUntil: s.SoftUntil(),
+			NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, SoftUntil: s.SoftUntil(),
+			Opened: cmp.Or(closedAt(img, s, at), s.Opened()), TopUp: topUp,
 		})
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
 	}
@@ -86,9 +91,14 @@ func followed(s *store.LimitState) (p store.Params, opened int64) { return s.Par
 
 // narrow is the change of a shard's limit that gives away given tokens and cuts the
 // limit to the share of another count. A grant that the item has of its own count is for the share
-// that it leaves.
-func narrow(img *store.Image, s *store.LimitState, count int, given int64) store.Change {
+// that it leaves. Of a top-up, the shard gives away a part, unless the split is loose: it may then
+// have been topped up since the image, and keeps what it has.
+func narrow(img *store.Image, s *store.LimitState, count int, given, topUp int64, loose bool) store.Change {
 	capacity := narrowed(img, s, count, img.RefilledAt)
+	divides := s.Granted().Shards == 0 && isGranted(s) && count != img.ShardCount && !loose
+	if divides {
+		capacity = Share(s.Params, img.Shard, count, img.RefilledAt).Capacity + s.Granted().TopUp - topUp
+	}
 	trimmed := max(0, s.Tokens-given-capacity)
 	ch := store.Change{
 		Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed,
@@ -97,16 +107,25 @@ func narrow(img *store.Image, s *store.LimitState, count int, given int64) store
 	if given > 0 {
 		ch.AtLeast = given + trimmed
 	}
+	if divides {
+		grant(&ch, s.Granted().TopUp-topUp)
+	}
 	return ch
 }
 
-// narrowed is the most that a shard may hold of a limit at an instant under another count. What a peer
-// granted or added for a period stays until it ends.
+// narrowed is the most that a shard may hold of a limit at an instant under another count. What
+// a peer granted or added for a period stays until it ends. What it carries is its share under
+// that count.
 func narrowed(img *store.Image, s *store.LimitState, count int, now int64) int64 {
-	if isGranted(s) && !Renewed(img, s, now) {
+	renewed := Renewed(img, s, now)
+	if isGranted(s) && !renewed {
 		return ShareOf(img, s).Capacity
 	}
-	return Share(s.Params, img.Shard, count, now).Capacity
+	part := Share(s.Params, img.Shard, count, now)
+	if renewed {
+		part.Capacity += min(part.Rollover, carriedInto(img, s, now))
+	}
+	return part.Capacity
 }
 
 // give is the change of a shard's limit that refills it and gives away given tokens.
@@ -115,8 +134,9 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
 	ch := store.Change{
 		Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned,
-		Renews: isGranted(s) && Renewed(img, s, at), SoftUntil: s.SoftUntil(),
+		Renews: isGranted(s) && Renewed(img, s, at), Opened: closedAt(img, s, at), SoftUntil: s.SoftUntil(),
 	}
+	begin(&ch, img, s, s.Renewal, at)
 	switch {
 	case clamped:
 		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
@@ -135,10 +155,16 @@ func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		earned, _ := ShareOf(img, s).Refill(s.Tokens, img.RefilledAt, r.RefilledAt)
-		over := max(0, s.Tokens+earned-narrowed(img, s, count, r.RefilledAt))
-		r.Changes = append(r.Changes, store.Change{
+		most := narrowed(img, s, count, r.RefilledAt)
+		over := max(0, s.Tokens+earned-most)
+		ch := store.Change{
 			Limit: s.Name, Earned: earned - over, AtLeast: s.Tokens, AtMost: s.Tokens, Renews: s.Renewal != nil && (!isGranted(s) || Renewed(img, s, r.RefilledAt)),
-		})
+			Opened: closedAt(img, s, r.RefilledAt),
+		}
+		if Renewed(img, s, r.RefilledAt) {
+			grant(&ch, most-Share(s.Params, img.Shard, count, r.RefilledAt).Capacity)
+		}
+		r.Changes = append(r.Changes, ch)
 	}
 	r.Expiry, r.Validity = RefillExpiry(r, img.ExpiresAt != 0, now, multiplier), validityOf(r)
 	return r
@@ -153,7 +179,7 @@ func Orphan(like *store.Image, born, sibling, count int, now, multiplier int64) 
 		b.ValidUntil = store.ValidUntil(now, like.Limits, followed)
 	}
 	for i := range b.Limits {
-		b.Limits[i].Tokens = 0
+		b.Limits[i].Tokens, b.Limits[i].TopUp = 0, 0
 	}
 	return b
 }

@@ -58,7 +58,8 @@ func (d *Debit) TakeAtStamp(img *store.Image, fresh bool, now int64) *store.Take
 	if full {
 		oldest = Lateness
 	}
-	// A process that takes ahead has mostly waited since it saw the stamp. Others may have moved it.
+	// A process that takes ahead has mostly waited since it saw the stamp. Others may have
+	// moved it.
 	stale := !full && !fresh && d.Ahead > 0 && now-d.Stamp.SeenAt > staleMillis
 	writes := WritesOf(img)
 	moves := d.Stamp.moves(img, oldest/2, now) && !stale

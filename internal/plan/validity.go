@@ -95,16 +95,13 @@ func endOf(img *store.Image, s *store.LimitState) int64 {
 	return s.Renewal.End(s.Opened(), img.RefilledAt)
 }
 
-// AreOfSamePeriods reports whether the balances of two images of an item are of the same period, limit by
-// limit.
+// AreOfSamePeriods reports whether the balances of two images of an item are of the same
+// period, limit by limit.
 func AreOfSamePeriods(a, b *store.Image) bool {
 	return NextPeriod(a) == NextPeriod(b) && !slices.ContainsFunc(a.Limits, func(s store.LimitState) bool {
 		return s.Opened() != 0 && PeriodEnd(a, s.Name) != PeriodEnd(b, s.Name)
 	})
 }
-
-// IsSession reports whether a limit is a quota whose period begins with a use (ADR 051).
-func IsSession(r *store.Renewal) bool { return r != nil && r.Session() != 0 }
 
 // AreOfOnePeriod reports whether two callers' amounts of each limit belong to the same period,
 // or to any.

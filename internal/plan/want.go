@@ -134,7 +134,7 @@ func Lacks(img *store.Image, amounts []store.Amount) bool {
 // isElsewhere reports whether the amounts have a credit that does not return to an item's balance
 // of a limit: it was debited of no balance or, of a quota, in another period or calendar.
 func isElsewhere(amounts []store.Amount, img *store.Image, s *store.LimitState) bool {
-	return isCounted(amounts, s.Name) || s.Renewal != nil && slices.ContainsFunc(amounts, func(a store.Amount) bool {
+	return isCounted(amounts, s.Name) || s.Told().Opened != 0 || s.Renewal != nil && slices.ContainsFunc(amounts, func(a store.Amount) bool {
 		return a.Limit == s.Name && a.Milli < 0 && a.Until != endOf(img, s)
 	})
 }

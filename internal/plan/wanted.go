@@ -68,13 +68,12 @@ func Find(limits []store.Limit, name string) *store.Limit {
 }
 
 // Differs reports whether an item needs a repair at an instant to become what is wanted. An item
-// or configuration that this version cannot evaluate needs none. Nor does one of several shards
-// that is to get a session: it keeps its limits until its shards are merged.
+// or configuration that this version cannot evaluate needs none.
 func (w *Wanted) Differs(img *store.Image, now int64) bool { return w.DiffersWith(w.Limits, img, now) }
 
 // DiffersWith is differs for other wanted limits.
 func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image, now int64) bool {
-	if len(limits) == 0 || !w.IsEvaluable() || !img.IsEvaluable() || img.ShardCount > 1 && hasSession(limits) {
+	if len(limits) == 0 || !w.IsEvaluable() || !img.IsEvaluable() {
 		return false
 	}
 	found := 0
@@ -91,17 +90,6 @@ func (w *Wanted) DiffersWith(limits []store.Limit, img *store.Image, now int64) 
 		}
 	}
 	return found < len(limits) || w.Expires != (img.ExpiresAt != 0) || w.Owner != img.Owner() || w.differsInBypass(img, now)
-}
-
-// NeedsMerge reports whether a bucket of so many shards must be merged before it can be as
-// wanted: it is to have a session, which shards would have to begin together (ADR 051).
-func (w *Wanted) NeedsMerge(shards int) bool {
-	return shards > 1 && w.IsEvaluable() && hasSession(w.Limits)
-}
-
-// hasSession reports whether a limit is a session.
-func hasSession(limits []store.Limit) bool {
-	return slices.ContainsFunc(limits, func(l store.Limit) bool { return IsSession(l.Renews) })
 }
 
 // OtherZone is the error of a repair that gives an item calendars of one time zone and leaves

@@ -68,6 +68,7 @@ const (
 	FieldGrantCount  = "gc"   // N
 	FieldToppedUp    = "tu"   // N, millitokens
 	FieldResets      = "rn"   // N
+	FieldCarry       = "co"   // S, see [EncodeCarry]; unknown to the peer
 )
 
 // LimitFields are all fields that a limit may have on a bucket item. Removing the limit
@@ -75,7 +76,7 @@ const (
 var LimitFields = [...]string{
 	FieldTokens, FieldCapacity, FieldAmount, FieldPeriod, FieldConsumed,
 	FieldSched, FieldRSched, FieldSoft, FieldResetAfter, FieldWindowStart, FieldApplied,
-	FieldWindowCount, FieldGrantCount, FieldToppedUp, FieldResets,
+	FieldWindowCount, FieldGrantCount, FieldToppedUp, FieldResets, FieldCarry,
 }
 
 // Names of the attributes of an entity's record.

@@ -137,6 +137,12 @@ func LimitsDetail(limits []store.Limit) types.AttributeValue {
 		if l.Soft {
 			of[FieldSoft] = Bool(true)
 		}
+		if l.Carries.Rollover != 0 {
+			of["rollover"] = N(l.Carries.Rollover)
+		}
+		if l.Carries.Debt {
+			of["carry_debt"] = Bool(true)
+		}
 		list[i] = Map(of)
 	}
 	return &types.AttributeValueMemberL{Value: list}

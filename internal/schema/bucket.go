@@ -25,6 +25,7 @@ const (
 	hasPeriod
 	isKept    // has a count in the diary: of the closed hour, or when the open one began
 	isCounted // has a count of consumed tokens
+	isTold    // has a count of them from when a peer told of a session
 )
 
 type limitScan struct {
@@ -33,11 +34,13 @@ type limitScan struct {
 	// renews is when the limit renews, and varies when it has other parameters, as the item
 	// has it for the limit alone; "" if it has nothing.
 	renews, varies string
+	carries        string
 	// extra is what the item has. Its grant is for a quota.
 	extra store.Extra
-	// session is the length of a session, in seconds; 0 if the limit is none. applied is the begin of the
-	// one that the balance reflects, 0 if the item does not say it.
-	session, applied int64
+	// session is the length of a session, in seconds; 0 if the limit is none. applied is the
+	// begin of the one that the balance reflects, 0 if the item does not say it. told is what
+	// had been consumed when a peer told the shard of a later one.
+	session, applied, told int64
 	// gained is what the limit consumed in the hour that was closed last.
 	gained int64
 	// bad is an unreadable attribute, the first by name. It matters only if the limit
@@ -344,6 +347,8 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		l.varies = v.code()
 	case FieldRSched:
 		l.renews = v.str()
+	case FieldCarry:
+		l.carries = v.code()
 	case FieldResetAfter:
 		l.session, ok = v.integer()
 		return ok && l.session > 0
@@ -352,6 +357,10 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		return ok && l.extra.Opened >= 0
 	case FieldApplied:
 		l.applied, ok = v.integer()
+		return ok
+	case FieldWindowCount:
+		l.seen |= isTold
+		l.told, ok = v.counter()
 		return ok
 	case FieldGrantCount:
 		n, ok := v.integer()
@@ -366,8 +375,8 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 	return true
 }
 
-// stamp reads an instant until which something holds. One that is none is there, and has passed: versions
-// before the peer's release wrote true.
+// stamp reads an instant until which something holds. One that is none is there, and has
+// passed: versions before the peer's release wrote true.
 func (v Scalar) stamp() int64 {
 	if until, ok := v.integer(); ok && until > 0 {
 		return until
@@ -399,7 +408,7 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 			img.Writes.Name = WCU
 			continue
 		}
-		if !s.decodeRenewal(l) {
+		if !s.decodeRenewal(l) || !l.decodeCarry() {
 			img.Features |= store.Quota
 		}
 		if !s.decodeSchedule(l) {
@@ -409,7 +418,7 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 			l.extra.Granted = store.Granted{}
 		}
 		if SessionSeconds(l.Renewal) == 0 {
-			l.extra.Opened = 0
+			l.extra.Opened, l.extra.Told = 0, store.Told{}
 		}
 		l.SetExtra(l.extra)
 		exist = append(exist, *l)
@@ -420,16 +429,17 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 	return exist, "", ""
 }
 
-// decodeRenewal reads when a limit renews, if it does; false if this version cannot evaluate that.
-// A limit of no amount that does not renew earns nothing: a peer leaves it behind that takes the last quota
-// off a level, and the next repair removes it. A grant among as many shards as the item has is none.
+// decodeRenewal reads when a limit renews, if it does; false if this version cannot evaluate
+// that. A limit of no amount that does not renew earns nothing: a peer leaves it behind that
+// takes the last quota off a level, and the next repair removes it. A grant among as many
+// shards as the item has is none.
 func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 	var r *calendar.Renewal
 	var err error
 	switch renews := cmp.Or(l.renews, s.renews); {
 	case l.session != 0 && l.Amount == 0 && (renews == "" || renews == NoSchedule):
-		if s.img.ShardCount > 1 || l.extra.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
-			return false // shards begin one session together
+		if l.extra.Opened > cmp.Or(l.applied, s.img.RefilledAt) {
+			l.tell()
 		}
 		if r, err = calendar.NewSession(l.session); err == nil && l.extra.Opened == 0 {
 			l.extra.Opened = store.NoSession
@@ -447,6 +457,15 @@ func (s *BucketScan) decodeRenewal(l *limitScan) bool {
 		l.extra.Shards = 0
 	}
 	return true
+}
+
+// tell reads a session that a peer has begun on another shard, and of which this one's
+// balance is not yet.
+func (l *limitScan) tell() {
+	l.extra.Told.Opened, l.extra.Opened = l.extra.Opened, l.applied
+	if l.seen&isTold != 0 {
+		l.extra.Told.Consumed = max(0, l.Consumed-l.told)
+	}
 }
 
 // decodeSchedule reads when a limit has other parameters, if it does; false if this version
@@ -482,7 +501,8 @@ func EncodeSchedule(s *store.Schedule) (code, zone string) {
 }
 
 // EncodeRenewal is when a limit renews, as items of buckets and of configuration have it: the
-// attributes rsched and sched_tz. A session has none of them, but the attribute rsa: see [SessionSeconds].
+// attributes rsched and sched_tz. A session has none of them, but the attribute rsa: see
+// [SessionSeconds].
 func EncodeRenewal(r *store.Renewal) (code, zone string) {
 	if r == nil {
 		return "", ""
@@ -569,6 +589,12 @@ func putLimit(item Item, l *store.NewLimit, shards int) {
 	}
 	if l.Renewal != nil {
 		item[LimitAttr(l.Limit, FieldGrantCount)] = N(int64(shards))
+	}
+	if l.TopUp != 0 {
+		item[LimitAttr(l.Limit, FieldToppedUp)] = N(l.TopUp)
+	}
+	if code := EncodeCarried(&l.Params); code != "" {
+		item[LimitAttr(l.Limit, FieldCarry)] = S(code)
 	}
 	if l.Varies != nil {
 		code, zone := EncodeSchedule(l.Varies)

@@ -56,6 +56,9 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 			if code, zone := EncodeRenewal(l.Renews); code != "" {
 				item[prefix+FieldRSched], item[SchedTZ] = S(code), S(zone)
 			}
+			if code := EncodeCarry(l.Carries); code != "" {
+				item[prefix+FieldCarry] = S(code)
+			}
 			item[prefix+FieldAmount], item[prefix+FieldPeriod] = N(0), N(1) // as a peer has them
 			continue
 		}
@@ -130,6 +133,7 @@ type configScan struct {
 	store.Limit
 	window, plain, seen bool
 	renews, varies      string
+	carries             string
 	session             int64 // seconds; 0 if the limit is no session
 }
 
@@ -213,6 +217,8 @@ func (l *configScan) decode(field string, v types.AttributeValue) (ok bool) {
 		l.renews = str(v)
 	case FieldSched:
 		l.varies = str(v)
+	case FieldCarry:
+		l.carries = str(v)
 	case FieldResetAfter:
 		l.session, ok = integer(v)
 		return ok && l.session > 0
@@ -226,7 +232,7 @@ func (l *configScan) decode(field string, v types.AttributeValue) (ok bool) {
 // decodeCalendars reads what the limit follows, and returns the features that this version cannot
 // evaluate.
 func (l *configScan) decodeCalendars(zone string) (f store.Features) {
-	if !l.decodeRenewal(zone) {
+	if !l.decodeRenewal(zone) || !l.decodeCarry() {
 		f |= store.Quota
 	}
 	if !l.decodeSchedule(zone) {

@@ -85,6 +85,9 @@ func newLimit(t *rapid.T, name string, renews *store.Renewal, varies *store.Sche
 	switch {
 	case renews != nil:
 		p.Amount, p.Renewal = 0, renews
+		if c := carries(t); renews.Session() == 0 {
+			p.Carries = store.Carry{Rollover: c.Rollover * store.Milli, Debt: c.Debt}
+		}
 	case p.Amount > 0:
 		p.Varies = varies
 	}
@@ -94,6 +97,10 @@ func newLimit(t *rapid.T, name string, renews *store.Renewal, varies *store.Sche
 		Tokens:      rapid.Int64Range(-8*store.MaxTokens*1000, math.MaxInt64).Draw(t, "tokens"),
 		Consumed:    rapid.Int64().Draw(t, "consumed"),
 	}
+}
+
+func carries(t *rapid.T) store.Carry {
+	return store.Carry{Rollover: rapid.SampledFrom([]int64{0, 1, 200_000, store.MaxTokens}).Draw(t, "rollover"), Debt: rapid.Bool().Draw(t, "debt")}
 }
 
 func creates(t *rapid.T) *store.Create {
@@ -160,7 +167,9 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 		soft := rapid.Bool().Draw(t, "soft")
 		if r := renews(t, zone); r != nil {
 			quota := limiter.Quota(name, rapid.Int64Range(1, store.MaxTokens).Draw(t, "capacity"), r)
-			quota.Soft = soft
+			if quota.Soft = soft; r.Session() == 0 {
+				quota.Carries = carries(t)
+			}
 			c.Limits = append(c.Limits, quota)
 			continue
 		}

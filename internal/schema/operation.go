@@ -56,7 +56,8 @@ type Operation struct {
 	Expires     time.Time
 }
 
-// IsOperationID reports whether an ID may name an operation: 1 to 64 letters, digits, ".", "_", ":" and "-".
+// IsOperationID reports whether an ID may name an operation: 1 to 64 letters, digits, ".", "_",
+// ":" and "-".
 func IsOperationID(id string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-"
 	const most = 64

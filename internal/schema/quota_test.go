@@ -44,8 +44,8 @@ func TestPeersQuotas(t *testing.T) {
 		foreign   bool
 	}{
 		"as it is: a session":     {nil, day, renewal("session 5h", ""), false},
-		"a session of shards":     {schema.Item{schema.ShardCount: n("2")}, day, nil, true},
-		"one not applied yet":     {schema.Item{"b_sess_ws": n("1800000000000")}, day, nil, true},
+		"a session of shards":     {schema.Item{schema.ShardCount: n("2")}, day, renewal("session 5h", ""), false},
+		"one not applied yet":     {schema.Item{"b_sess_ws": n("1800000000000")}, day, renewal("session 5h", ""), false},
 		"the default holds":       {withoutSession, day, day, false},
 		"an override":             {with(withoutSession, schema.Item{"b_sess_rsched": schema.S("1m0h0D1")}), day, month, false},
 		"no default, own ones":    {with(withoutSession, schema.Item{schema.RSched: nil, "b_rpd_rsched": schema.S("1m0h0"), "b_sess_rsched": schema.S("1m0h0D1")}), day, month, false},

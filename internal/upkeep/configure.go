@@ -14,8 +14,7 @@ import (
 
 // Configure repairs all shards of a bucket to the configuration that holds for it now. It
 // writes every shard, even one that does not differ, and reports whether any differed. A
-// repair that is under way on an older configuration then cannot land after it. It merges shards
-// that are to have a session.
+// repair that is under way on an older configuration then cannot land after it.
 func (d *Driver) Configure(ctx context.Context, acct *memory.Account, b store.Bucket) (changed bool, err error) {
 	var written []int // shards
 	for tries := range process.MaxTries {
@@ -30,13 +29,6 @@ func (d *Driver) Configure(ctx context.Context, acct *memory.Account, b store.Bu
 		w, err := d.wanted(ctx, acct, b, images)
 		if err != nil || w == nil {
 			return changed, err
-		}
-		if w.NeedsMerge(plan.CountOf(all)) {
-			if err := d.Unite(ctx, acct, b); err != nil {
-				return changed, err
-			}
-			written = nil
-			continue
 		}
 		differed, done, err := d.configureAll(ctx, acct, images, w)
 		changed, written = changed || differed, append(written, done...)

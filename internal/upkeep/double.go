@@ -25,7 +25,7 @@ func (d *Driver) Double(ctx context.Context, acct *memory.Account, b store.Bucke
 // its item has used four fifths of its hidden write limit, with what that limit had earned
 // until at. The last doubling has had its effect, and another one can gain something.
 func (d *Driver) ShouldDouble(acct *memory.Account, img *store.Image, at time.Time) bool {
-	return plan.IsPlain(img, d.Now()) && plan.IsDividable(img) && img.ShardCount < store.MaxShards && plan.IsPressed(img, at.UnixMilli()) &&
+	return plan.WasPlain(img, d.Now()) && img.ShardCount < store.MaxShards && plan.IsPressed(img, at.UnixMilli()) &&
 		acct.ShardCount() <= img.ShardCount && acct.MayDouble(d.Uptime(), memory.DoublingPause)
 }
 
@@ -97,17 +97,10 @@ func (d *Driver) doubleFirst(ctx context.Context, acct *memory.Account, b store.
 	return err
 }
 
-// MendNow carries out mending that was begun in the background, or unites the shards; nobody waits
-// for it.
-func (d *Driver) MendNow(ctx context.Context, acct *memory.Account, b store.Bucket, unites bool) {
+// MendNow carries out mending that was begun in the background. Nobody waits for it.
+func (d *Driver) MendNow(ctx context.Context, acct *memory.Account, b store.Bucket) {
 	defer acct.EndReshaping()
-	var err error
-	if unites {
-		err = d.Unite(ctx, acct, b)
-	} else {
-		_, err = d.Mend(ctx, acct, b, nil)
-	}
-	if err != nil {
+	if _, err := d.Mend(ctx, acct, b, nil); err != nil {
 		d.Logger.WarnContext(ctx, "shards of a bucket were not mended", "entity", b.Entity, "resource", b.Resource, "error", err)
 	}
 }

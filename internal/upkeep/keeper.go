@@ -167,9 +167,6 @@ func (k *Keeper) Replenish(ctx context.Context, img *store.Image, next Demand) (
 // that repairs a bucket in use. So a repair that is under way on an older
 // configuration cannot land after it. Configure repairs disabled items too.
 //
-// A bucket that is to have a session gets one shard first. Configure fails with a
-// [*store.ShardsError] if its shards cannot be merged.
-//
 // It fails with [store.ErrUnsupported] if the bucket or its configuration uses a feature of
 // a peer that this version cannot evaluate. It leaves such items as they are. Where
 // no level configures limits, it writes nothing. Other errors are those of the

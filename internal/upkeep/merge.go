@@ -1,7 +1,6 @@
 package upkeep
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,32 +58,6 @@ func (d *Driver) merge(ctx context.Context, acct *memory.Account, images []*stor
 		}
 	}
 	return false, nil
-}
-
-// Unite merges all shards of a bucket into one, because it is to have a session (ADR 051). Each merge
-// halves their number and is as safe as any: it moves tokens, and limiters find the rest gone.
-//
-//	another process   image: 1 shard, no session ──▶ doubles it, on the stamp of that image
-//	this one            merges ─▶ 1 shard ─▶ repairs it to the session: moves the stamp
-//
-// Whoever comes second is refused. If that is the repair, it merges once more.
-func (d *Driver) Unite(ctx context.Context, acct *memory.Account, b store.Bucket) error {
-	for range process.MaxTries {
-		images, err := d.ReadShards(ctx, acct, b)
-		if err == nil && len(images) > 0 && !plan.IsWhole(images) {
-			if _, err = d.Mend(ctx, acct, b, nil); err == nil {
-				images, err = d.ReadShards(ctx, acct, b)
-			}
-		}
-		count := plan.CountOf(images)
-		if err != nil || count <= 1 {
-			return err
-		}
-		if merged, err := d.Merge(ctx, acct, images); err != nil || !merged {
-			return cmp.Or(err, error(&store.ShardsError{Entity: b.Entity, Resource: b.Resource, Shards: count}))
-		}
-	}
-	return fmt.Errorf("merge the shards of %s of %s: others doubled them %d times: %w", b.Resource, b.Entity, process.MaxTries, store.ErrConflict)
 }
 
 // mergePairs merges the second half of a bucket's shards into the first half.

@@ -40,7 +40,6 @@ var onThePage = map[string]error{
 	"`ErrAccessDenied`":                                                     limiter.ErrAccessDenied,
 	"`ErrNotFound`, `NotFoundError`":                                        &limiter.NotFoundError{},
 	"`ErrUnsupported`, `UnsupportedError`":                                  &limiter.UnsupportedError{},
-	"`ErrUnsupported`, `ShardsError`":                                       &limiter.ShardsError{},
 	"`ErrIncompatible`":                                                     limiter.ErrIncompatible,
 	"`ErrCorrupt`, `CorruptError`":                                          &limiter.CorruptError{},
 	"`ErrClosed`":                                                           limiter.ErrClosed,

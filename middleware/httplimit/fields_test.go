@@ -102,6 +102,25 @@ func TestAQuotasWindowIsItsPeriod(t *testing.T) {
 	}, limiter.Quota("requests", 2, renews))
 }
 
+// The window of a session is its length, and t and Retry-After end with it. A request that is
+// refused begins none.
+func TestASessionsWindowIsItsLength(t *testing.T) {
+	renews, err := limiter.ParseRenewal("session 5h", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const policy = `"requests";q=2;w=18000`
+	inBubble(t, httplimit.Options{}, nil, func(s *server) {
+		for range 2 {
+			s.want(s.get(), http.StatusNoContent, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=1;t=18000`})
+			time.Sleep(3 * time.Hour)
+			s.want(s.get(), http.StatusNoContent, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=0;t=7200`})
+			s.want(s.get(), http.StatusTooManyRequests, map[string]string{"RateLimit-Policy": policy, "RateLimit": `"requests";r=0;t=7200`, "Retry-After": "7200"})
+			time.Sleep(3 * time.Hour) // an hour of it between two sessions
+		}
+	}, limiter.Quota("requests", 2, renews))
+}
+
 // A soft limit is in no field: a client that waits for it waits for nothing.
 func TestASoftLimitIsInNoField(t *testing.T) {
 	inBubble(t, httplimit.Options{XHeaders: true}, nil, func(s *server) {

@@ -189,12 +189,14 @@ var mostLimitsTests = []test{
 			return ch
 		})...))
 	}),
-	{"all rates become quotas, renew, and become rates", func(k *kit) {
+	{"all rates become quotas, renew, carry, and become rates", func(k *kit) {
 		img, day := k.newWide(0, 1), k.quotaOf("day")
-		for _, next := range []store.Params{day, day, k.quotaOf("month from last day"), rpm} {
+		carrying := k.quotaOf("month from last day")
+		carrying.Carries = store.Carry{Rollover: 1000 * carrying.Capacity, Debt: true}
+		for _, next := range []store.Params{day, day, carrying, carrying, k.quotaOf("month from last day"), rpm} {
 			r := restamped(refill(img, onEach(img, func(i int, s *store.LimitState) store.Change {
 				ch := debitsOne(i, s)
-				ch.Kind, ch.Params, ch.Renews = store.SetParams, next, true
+				ch.Kind, ch.Params, ch.Renews, ch.TopUp = store.SetParams, next, true, next.Carries.Rollover
 				return ch
 			})...))
 			r.Validity = store.Validity{Change: true, Until: k.now + 7}

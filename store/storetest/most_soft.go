@@ -104,6 +104,19 @@ var mostSoftTests = []test{
 		r.Writes = fill(seen, 0).Writes
 		k.mustApply(k.Refill(k.Context(), r))
 	}},
+	{"a refill that keeps a stamp does not undo a renewal that it has not seen", func(k *kit) {
+		c := k.newBucket()
+		c.Limits[0].SoftUntil = k.now + 30_000
+		seen := k.mustApply(k.Create(k.Context(), c))
+		renewed := seen.Limits[0].SoftUntil() + 1000
+		k.mustApply(k.Refill(k.Context(), refill(seen, store.Change{Limit: seen.Limits[0].Name, AtLeast: math.MinInt64, AtMost: math.MaxInt64, SoftUntil: renewed})))
+		r := fill(seen, seen.RefilledAt+later)
+		r.Changes[0].SoftUntil = seen.Limits[0].SoftUntil()
+		after := k.mustApply(k.Refill(k.Context(), r))
+		if is := after.Limits[0].SoftUntil(); is != renewed {
+			k.Fatalf("the stamp is %d, and was renewed to %d", is, renewed)
+		}
+	}},
 	{"all soft limits become hard", func(k *kit) {
 		seen := k.newWideSoft()
 		after := k.mustApply(k.Refill(k.Context(), restamped(refill(seen, onEach(seen, func(i int, s *store.LimitState) store.Change {

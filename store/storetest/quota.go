@@ -29,6 +29,17 @@ func (u *user) sleepTo(offset time.Duration) {
 	}
 }
 
+// edit gives user-1 a limit, and its bucket.
+func (u *user) edit(l store.Limit) {
+	u.Helper()
+	u.must(u.SetLimits(u.Context(), store.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, []store.Limit{l}))
+	u.InvalidateConfig()
+	_, err := u.Acquire(u.Context(), ask("user-1", one("rpd", 0)))
+	u.must(err)
+	u.must(u.Close()) // a repair in the background
+	u.Limiter = newLimiter(u.T, u.Store)
+}
+
 // Promises of quotas: a period admits what the quota says, whatever races with its edge.
 var quotaTests = []limiterTest{
 	{"a quota renews as a whole, at the edge and not before", Virtual, func(u *user) {
@@ -130,16 +141,7 @@ var quotaTests = []limiterTest{
 		u.holds("user-1", one("rpd", 10))
 	}},
 	{"no sequence of edits gives anything back", Virtual, func(u *user) {
-		edit := func(l store.Limit) {
-			u.Helper()
-			u.must(u.SetLimits(u.Context(), store.ConfigKey{Entity: "user-1", Resource: "gpt-4"}, []store.Limit{l}))
-			u.InvalidateConfig()
-			_, err := u.Acquire(u.Context(), ask("user-1", one("rpd", 0)))
-			u.must(err)
-			u.must(u.Close()) // a repair in the background
-			u.Limiter = newLimiter(u.T, u.Store)
-		}
-		edit(u.each("day", 100))
+		u.edit(u.each("day", 100))
 		u.sleepTo(time.Hour)
 		u.acquire("user-1", one("rpd", 60))
 		for _, step := range []struct {
@@ -154,7 +156,7 @@ var quotaTests = []limiterTest{
 			{limiter.PerDay("rpd", 100), 40},
 			{u.each("day", 100), 40},
 		} {
-			edit(step.to)
+			u.edit(step.to)
 			u.holds("user-1", one("rpd", step.want))
 		}
 		u.sleepTo(0)

@@ -86,6 +86,7 @@ var (
 	applied  = fieldOf(schema.FieldApplied)
 	soft     = fieldOf(schema.FieldSoft)
 	resets   = fieldOf(schema.FieldResets)
+	carry    = fieldOf(schema.FieldCarry)
 )
 
 // fieldOf is the kind of a limit's field.
@@ -124,8 +125,8 @@ func (l Limit) TopUp() Attr { return l.attr(topUp) }
 // Session is a parameter of a session: its length. A limit without it is no session.
 func (l Limit) Session() Attr { return l.attr(session) }
 
-// SessionOpened is when the session began last, on any shard. SessionApplied is when the one began that the
-// balance is of.
+// SessionOpened is when the session began last, on any shard. SessionApplied is when the one
+// began that the balance is of.
 func (l Limit) SessionOpened() Attr { return l.attr(opened) }
 
 // SessionApplied is like SessionOpened.
@@ -136,6 +137,9 @@ func (l Limit) Soft() Attr { return l.attr(soft) }
 
 // Resets counts the operators' resets of a quota.
 func (l Limit) Resets() Attr { return l.attr(resets) }
+
+// Carry is a parameter of a quota: what it takes into its next period.
+func (l Limit) Carry() Attr { return l.attr(carry) }
 
 // Fields is the number of fields that a limit may have on a bucket item.
 const Fields = len(schema.LimitFields)

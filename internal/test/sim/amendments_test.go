@@ -190,9 +190,12 @@ func (c *checker) grantedOnce() {
 			given[g.key] = map[string]int64{}
 		}
 		for name := range g.amounts {
-			was, _ := r.before.share(r.id, name)
+			was, had := r.before.share(r.id, name)
 			is, _ := r.after.share(r.id, name)
 			gave := is.tk - was.carried(r.before.rf, r.after.rf, is)
+			if !had {
+				gave = is.tk - is.cp // the configuration gives the limit
+			}
 			if is.renews != nil {
 				if gave = is.topped; was.renews == is.renews && !was.renewed(r.before.rf, r.after.rf) {
 					gave -= was.topped

@@ -101,7 +101,8 @@ func (c *checker) allOrNothing(k *call) {
 		if p.least < 0 {
 			c.violate(promise, k.start, &id, "%s: %s was credited %d that was never debited", k, key.name, -p.least)
 		}
-		if p.most > asked {
+		// Of a caller that waits, a try whose return was lost leaves its debit.
+		if again := k.kind == waiting && c.excused(k, key.bucketKey, p.at); p.most > asked && !again {
 			c.violate(promise, k.start, &id, "%s: %s was debited %d, asked for were %d", k, key.name, p.most, asked)
 		}
 		c.settledRight(k, key, p)
@@ -170,7 +171,8 @@ func (c *checker) debitedWhole(k *call, parts map[partKey]*part) {
 			}
 			id := key.shard(0)
 			total += taken
-			optional := taken == 0 && (key == parent && wasRemade && remade < k.end || !c.hadAllAlong(key, name, k) ||
+			again := k.kind == waiting && taken > tokens*1000 && c.excused(k, key, parts[partKey{key, name}].at)
+			optional := again || taken == 0 && (key == parent && wasRemade && remade < k.end || !c.hadAllAlong(key, name, k) ||
 				len(k.req.Fallback) == 0 && !c.play.wasConfigured(id, name, known, k.end))
 			if taken != tokens*1000 && !optional {
 				c.violate("P3", k.end, &id, "%s was admitted, and %s debited %d", k, name, taken)

@@ -142,3 +142,16 @@ func seen(t *testing.T, promise string, o odds, broken breakage) {
 	}
 	t.Errorf("%d seeds did not report %s", tries, promise)
 }
+
+// reported plays seeds with a breakage until one reports a promise as broken, in these words.
+func reported(t *testing.T, promise, text string, o odds, broken breakage) {
+	t.Helper()
+	const tries = 100
+	for seed := uint64(1); seed <= tries; seed++ {
+		if res := simulate(t, seed, o, broken); res.broke(promise) && says(res, text) {
+			t.Logf("seed %d", seed)
+			return
+		}
+	}
+	t.Errorf("%d seeds did not report it", tries)
+}

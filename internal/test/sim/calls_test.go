@@ -126,7 +126,7 @@ func (k *worker) request() limiter.Request {
 	}
 	if req.Entity == guest {
 		variant := k.w.dice.stream(guest, req.Resource, pick(r, "1", "1", "1", "2"))
-		req.Fallback = k.w.drawLimits(variant, 1, available...)
+		req.Fallback = hard(k.w.drawLimits(variant, 1, available...))
 		if some := k.w.dice.stream("fallback", k.name, strconv.Itoa(k.n)); chance(some, 0.2) {
 			req.Fallback = slices.DeleteFunc(req.Fallback, func(l limiter.Limit) bool { return req.Consume[l.Name] == 0 && chance(some, 0.7) })
 		}

@@ -46,6 +46,7 @@ type client struct {
 	shares     bool           // its callers share writes
 	idle       *call          // stands for its work on behalf of no caller
 	seen       map[bucketID][]sighting
+	unread     []time.Duration // when reads of configuration failed; the world's lock protects it
 
 	dead chan struct{} // closed when it crashes
 	once sync.Once
@@ -246,6 +247,7 @@ type call struct {
 	err      error
 
 	grant *grant // what the call of an operator is to give
+	marks bool   // an operator marks items: switches them, or moves their entity
 
 	faults []fault
 }

@@ -18,14 +18,16 @@
 // In some seeds callers are patient: they wait for tokens, several of a process at a time and
 // up to a bound, and extend and reduce open leases, sometimes while a lease is being ended.
 //
-// In some seeds, some limits are quotas. The run then begins shortly before the end of a period, mostly
-// around a change of the clocks in the quotas' zone, and so do its later rounds. An edit changes a quota's
-// amount or calendar, or makes it a rate.
+// In some seeds, some limits are quotas. The run then begins shortly before the end of a
+// period, mostly around a change of the clocks in the quotas' zone, and so do its later rounds.
+// An edit changes a quota's amount or calendar, or makes it a rate.
 //
-// With -sim.varied, some limits follow timetables, by which they have other parameters at
-// other times. Such a run, too, begins shortly before a change. In some seeds, with any of
-// these, an operator resets limits and tops them up. He gives a command again, with its key,
-// until he has its answer, also from another process after his own has died.
+// In some seeds, some limits follow timetables, by which they have other parameters at other
+// times. Such a run, too, begins shortly before a change. In some seeds, with any of these,
+// an operator resets limits and tops them up. He gives a command again, with its key, until
+// he has its answer, also from another process after his own has died.
+//
+// In some seeds, some limits are soft, and edits make them so or hard.
 //
 // In some seeds one or two real aggregators follow the engine's stream, each over a link
 // and with a clock like any client's. They get the records shard by shard, in batches of
@@ -42,9 +44,10 @@
 //
 // Seasons are runs of another kind: half an hour in which operators, in processes of their
 // own, change every level of configuration, by this library's rules or by the Python peer's.
-// Meanwhile processes with caches of different age use buckets often or rarely. A week is one
-// in which a caller waits as long as it is told. Contests count what each of several
-// identical processes is granted.
+// They switch buckets off and on, with and without an end, and move an entity between
+// parents. Meanwhile processes with caches of different age use buckets often or rarely. A
+// week is one in which a caller waits as long as it is told. Contests count what each of
+// several identical processes is granted.
 //
 // The link records what the engine applied, which is the truth; the clients record their
 // answers. A checker that shares no code with the limiter compares the two with each
@@ -62,6 +65,8 @@
 //     admitted, less what was returned. The stamp says of which period a balance is, so no clock matters. No take crosses
 //     the end of a period, and a credit returns to its period or to none.
 //   - A reset makes a balance its share, and a top-up adds what it says, once for each key.
+//   - A soft limit counts exactly and refuses nobody. It is one by a stamp on the item, which
+//     follows configuration.
 //   - A refused request leaves no debit, and a granted one leaves the whole debit (all or
 //     nothing; cancellation is a rollback).
 //   - A refusal has a reason in the content of all shards together. If the client did not
@@ -76,6 +81,11 @@
 //   - Callers that wait in a process are admitted in the order of their arrival. No line has
 //     more callers than its bound, and nobody is turned away while there is room. A caller
 //     gives up only if its wait would not end in time, and leaves nothing behind.
+//   - Nothing is taken of an item that has the mark of a switch. When a switch is set, every
+//     item below its level is as all levels say. Only switches mark, and only they, or an end,
+//     remove marks.
+//   - When an entity has been moved, its items name the new parent. What was taken returns to
+//     whom it was taken from.
 //   - A limit comes back full only if an operator added it again or deleted its bucket.
 //   - An answer rests on configuration, and on a parent, that was in force within the time
 //     to live. No write undoes a newer change.
@@ -84,10 +94,10 @@
 //   - A client follows a step of its clock only if dates confirm it, and a step never
 //     blocks a client.
 //
-// Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints
-// its trace. -sim.followers=N sets the number of aggregators in each seed, and
-// -sim.tailed makes them processes. -sim.dated gives answers dates in each seed,
-// -sim.quotas has quotas in each, -sim.varied timetables, -sim.granted resets and top-ups, and
+// Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints its
+// trace. -sim.followers=N sets the number of aggregators in each seed, and -sim.tailed makes
+// them processes. -sim.dated gives answers dates in each seed, -sim.quotas has quotas in
+// each, -sim.varied timetables, -sim.granted resets and top-ups, and -sim.soft soft limits.
 // -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
 // season is played for every 20 seeds. Deliberately broken stores prove that each check can
 // fail.

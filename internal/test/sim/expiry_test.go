@@ -9,8 +9,8 @@ import (
 )
 
 // outlasts: expiry forgives no debt. An item stays until it has paid its debts and is full
-// again, so that its full replacement gives nothing away. A peer that syncs parameters sets
-// an expiry by its own rules.
+// again, so that its full replacement gives nothing away. What a soft limit owes goes with
+// it. A peer that syncs parameters sets an expiry by its own rules.
 func (c *checker) outlasts(r *write) {
 	a, b := r.before, r.after
 	byPeer := r.op == patches || r.client != nil && r.client.aggregator
@@ -31,7 +31,7 @@ func (c *checker) outlasts(r *write) {
 	by := b.ttl*1000 + ceilMS(c.spread())
 	for _, name := range names(b, nil) {
 		l, _ := b.share(r.id, name)
-		if got, full := l.afterIdling(b.rf, by); name != hidden && got < full {
+		if got, full := l.afterIdling(b.rf, by); name != hidden && !l.isSoft() && got < full {
 			c.violate("expiry", r.at, &r.id, "%s holds %d of %d when the item expires, %d s after it was stamped", name, got, full, b.ttl-b.rf/1000)
 		}
 		if l.renews != nil && l.renews.next(l.renews.next(b.rf)) > by {
@@ -59,14 +59,14 @@ func (w *write) expiring() *state {
 	return w.before
 }
 
-// swept: an item is full when its expiry sweeps it.
+// swept: an item is full when its expiry sweeps it, except for soft limits.
 func (c *checker) swept(r *write) {
 	if r.op != "sweep" || r.before == nil || r.after != nil || c.waived[r.id] == r.before.ttl || c.isFarAhead(r.before, r.at) {
 		return
 	}
 	for _, name := range names(r.before, nil) {
 		l, _ := r.before.share(r.id, name)
-		if got, full := l.afterIdling(r.before.rf, c.trueMS(r.at)+ceilMS(c.spread())); name != hidden && got < full {
+		if got, full := l.afterIdling(r.before.rf, c.trueMS(r.at)+ceilMS(c.spread())); name != hidden && !l.isSoft() && got < full {
 			c.violate("expiry", r.at, &r.id, "%s is swept with %d of %d", name, got, full)
 		}
 	}

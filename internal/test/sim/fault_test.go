@@ -57,6 +57,8 @@ type odds struct {
 	varied time.Duration
 	// granted: an operator resets and tops up buckets while they are in use.
 	granted bool
+	// soft: some limits are soft, and edits make them so or hard.
+	soft bool
 }
 
 // beforeEdge is how long before an edge a run with quotas begins: callers begin 10 s before it.
@@ -72,8 +74,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t soft %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted, o.soft)
 }
 
 // faulty reports whether requests can fail.
@@ -118,7 +120,11 @@ func drawOdds(d dice) odds {
 	if chance(d.stream("quotas"), 0.3) {
 		o.quotas = beforeEdge
 	}
+	if chance(d.stream("varied"), 0.3) {
+		o.varied = beforeEdge
+	}
 	o.granted = chance(d.stream("granted"), 0.3)
+	o.soft = chance(d.stream("soft"), 0.3)
 	if chance(d.stream("lone"), 0.15) {
 		return o.alone()
 	}

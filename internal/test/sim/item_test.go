@@ -84,6 +84,7 @@ type level struct {
 	// many as there are. topped is what it may hold more in this period. full is what a shard holds
 	// from the next edge on. resets counts what operators did.
 	granted, topped, full, resets int64
+	soft                          int64 // the stamp of a soft limit; 0 of a hard one
 	varies                        *timetable
 	// Of a part of a limit: its number, among how many, and the parameters of the whole outside of
 	// entries.
@@ -106,13 +107,22 @@ func (l level) sameParams(o level) bool {
 	return l.params == o.params && l.renews == o.renews && l.varies == o.varies
 }
 
-// levelOf is a limit as an item is to have it, without a balance.
-func levelOf(l limiter.Limit) level {
+// levelOf is a limit as an item is to have it, without a balance. If it is soft, its stamp is
+// a sign only.
+func levelOf(l limiter.Limit) (as level) {
 	if l.Renews != nil {
-		return level{params: params{l.Capacity * 1000, 0, 1000}, renews: recurrenceBy(l.Renews)}
+		as = level{params: params{l.Capacity * 1000, 0, 1000}, renews: recurrenceBy(l.Renews)}
+	} else {
+		as = level{params: params{l.Capacity * 1000, l.Amount * 1000, l.Period.Milliseconds()}, varies: timetableBy(l.Varies)}
 	}
-	return level{params: params{l.Capacity * 1000, l.Amount * 1000, l.Period.Milliseconds()}, varies: timetableBy(l.Varies)}
+	if l.Soft {
+		as.soft = 1
+	}
+	return as
 }
+
+// isSoft reports whether a limit is soft, even if its stamp has passed.
+func (l level) isSoft() bool { return l.soft != 0 }
 
 // of is shard number's part of a limit divided among n shards. It has every n-th millitoken
 // of the capacity, counted from its own number; a longer period divides the rate.
@@ -150,6 +160,7 @@ type state struct {
 	created  int64            // when the item was made
 	disabled bool             // an operator disabled the item
 	until    int64            // when that ends by itself; 0 is never
+	payer    string           // the parent that pays, too; "" if none does
 }
 
 // readState reads an item; nil means no item.
@@ -186,6 +197,9 @@ func readState(it item) *state {
 		}
 		fields[name][rest[cut+1:]] = number(v)
 	}
+	if cascades, _ := it["cascade"].(*types.AttributeValueMemberBOOL); cascades != nil && cascades.Value {
+		s.payer = text(it["parent_id"])
+	}
 	s.disabled = it["disabled"] != nil
 	if it["disabled_until"] != nil {
 		s.until = number(it["disabled_until"])
@@ -200,7 +214,7 @@ func readState(it item) *state {
 				s.half = append(s.half, name+"."+want)
 			}
 		}
-		l := level{tk: f["tk"], tc: f["tc"], params: params{f["cp"], f["ra"], f["rp"]}}
+		l := level{tk: f["tk"], tc: f["tc"], soft: f["soft"], params: params{f["cp"], f["ra"], f["rp"]}}
 		if code := text(it["b_"+name+"_sched"]); code != "" {
 			if l.varies = timetableOf(code, text(it["sched_tz"])); l.varies == nil {
 				s.half = append(s.half, name+".sched")
@@ -301,12 +315,15 @@ func change(a, b *state) string {
 		case name == hidden, was == is:
 		case !has:
 			fmt.Fprintf(&s, " %s gone", name)
-		case had && was.sameParams(is):
+		case had && was.sameParams(is) && was.soft == is.soft:
 			fmt.Fprintf(&s, " %s:%d->%d(tc%+d)", name, was.tk, is.tk, is.tc-was.tc)
 		case had:
 			fmt.Fprintf(&s, " %s:%d->%d(tc%+d) now /%d+%d/%dms", name, was.tk, is.tk, is.tc-was.tc, is.cp, is.ra, is.rp)
 		default:
 			fmt.Fprintf(&s, " %s:%d(tc=%d)/%d+%d/%dms", name, is.tk, is.tc, is.cp, is.ra, is.rp)
+		}
+		if is.soft != was.soft {
+			fmt.Fprintf(&s, " soft until %d", is.soft)
 		}
 	}
 	return s.String()

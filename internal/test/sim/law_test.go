@@ -104,6 +104,10 @@ func (c *checker) legal(r *write) {
 		}
 	}
 	c.legalCount(r, bad)
+	c.legalStamps(r, bad)
+	if c.legalMarks(r, bad); r.call != nil && r.call.marks {
+		return
+	}
 	legalPeriods(r, bad)
 	switch {
 	case a == nil && r.other != nil:
@@ -146,10 +150,12 @@ func (c *checker) legal(r *write) {
 				cost = 0
 			}
 			legalHidden(was, is, a.rf, b.rf, cost, bad)
+		case a.rf != b.rf && is.tk == was.tk && is.tc == was.tc && is.sameParams(was) && !r.client.hasSeen(r, name):
+			// A refill of a bucket that was full knows nothing of a limit that was added meanwhile.
 		case a.rf == b.rf:
-			legalMove(name, was, is, b.rf, latest, r.call, bad)
+			legalMove(name, was, is, b.rf, latest, r.enforces(is), bad)
 		default:
-			legalRefill(name, was, is, a.rf, b.rf, r.call, bad)
+			legalRefill(name, was, is, a.rf, b.rf, r.enforces(is), bad)
 		}
 	}
 }
@@ -183,7 +189,7 @@ func (c *checker) legalNew(r *write, bad func(string, ...any)) {
 }
 
 func legalOpening(name string, l level, bad func(string, ...any)) {
-	if l.tk+l.tc != l.cp || l.tc < 0 || l.tk < 0 {
+	if l.tk+l.tc != l.cp || l.tc < 0 || l.tk < 0 && !l.isSoft() {
 		bad("%s opens at %d with %d consumed and a capacity of %d", name, l.tk, l.tc, l.cp)
 	}
 }
@@ -200,9 +206,9 @@ func legalHidden(was, is level, from, to, cost int64, bad func(string, ...any)) 
 	}
 }
 
-// legalMove: without a new stamp nothing is earned. A debit is whole; unless it settles a
-// lease, the balance and the earnings since the stamp cover it. A credit may be cut.
-func legalMove(name string, was, is level, stamp, latest int64, by *call, bad func(string, ...any)) {
+// legalMove: without a new stamp nothing is earned. A debit is whole; if it is enforced, the
+// balance and the earnings since the stamp cover it. A credit may be cut.
+func legalMove(name string, was, is level, stamp, latest int64, enforced bool, bad func(string, ...any)) {
 	debit, moved := is.tc-was.tc, is.tk-was.tk
 	if was.tk > was.cp && is.tk <= was.cp && moved != -debit {
 		moved = is.tk - was.cp // the excess that a peer left above the share was cut
@@ -212,9 +218,9 @@ func legalMove(name string, was, is level, stamp, latest int64, by *call, bad fu
 		bad("%s got other parameters under the old stamp", name)
 	case debit >= 0 && moved != -debit:
 		bad("%s: %d consumed, the balance moved by %d", name, debit, moved)
-	case debit > 0 && is.balance(stamp, latest) < 0 && by.onlyTakes():
+	case debit > 0 && is.balance(stamp, latest) < 0 && enforced:
 		bad("%s was debited %d with %d there and %d earned", name, debit, was.tk, was.earned(stamp, latest))
-	case debit > 0 && is.renews != nil && is.tk < 0 && by.onlyTakes():
+	case debit > 0 && is.renews != nil && is.tk < 0 && enforced:
 		bad("%s was debited %d with %d there, before its period ends", name, debit, was.tk)
 	case debit < 0 && (moved < 0 || moved > -debit):
 		bad("%s: %d returned, the balance moved by %d", name, -debit, moved)
@@ -223,7 +229,7 @@ func legalMove(name string, was, is level, stamp, latest int64, by *call, bad fu
 
 // legalRefill: with a new stamp the limit earns by the grid at the old rate, up to the
 // capacity. Then the new parameters apply, then the debit.
-func legalRefill(name string, was, is level, from, to int64, by *call, bad func(string, ...any)) {
+func legalRefill(name string, was, is level, from, to int64, enforced bool, bad func(string, ...any)) {
 	debit := is.tc - was.tc
 	want := was.carried(from, to, is) - debit
 	switch {
@@ -231,7 +237,7 @@ func legalRefill(name string, was, is level, from, to int64, by *call, bad func(
 		bad("%s: %d at %d is %d at %d after a debit of %d, must be %d", name, was.tk, from, is.tk, to, debit, want)
 	case debit < 0 && (is.tk > want || is.tk < want+debit):
 		bad("%s: %d at %d is %d at %d after a credit of %d, must be at most %d", name, was.tk, from, is.tk, to, -debit, want)
-	case debit > 0 && is.tk < 0 && by.onlyTakes():
+	case debit > 0 && is.tk < 0 && enforced:
 		bad("%s was debited %d with %d there", name, debit, want+debit)
 	}
 }

@@ -29,11 +29,17 @@ func (c *client) api() dynamo.API {
 	return faults.Wrap(c.w.db, l.query, l.exchange)
 }
 
-// query notes which queries fail: they concern an unknown bucket.
+// query notes which queries fail, which concern an unknown bucket, and which reads of several
+// items.
 func (l *link) query(ctx context.Context, q *faults.Call, next faults.Next) error {
 	err := next(ctx)
 	if err != nil && q.Op == faults.Query {
 		l.c.callOf(ctx).met(l.w, []bucketID{{}}, notApplied)
+	}
+	if err != nil && q.Op == faults.BatchGetItem {
+		l.w.mu.Lock()
+		defer l.w.mu.Unlock()
+		l.c.unread = append(l.c.unread, l.w.now())
 	}
 	return err
 }

@@ -69,6 +69,9 @@ func (c *checker) neverOver(key bucketKey) {
 			if f.was = f.is; had {
 				f.was, _ = r.before.level(name)
 			}
+			if f.is.isSoft() {
+				f.given += f.admitted
+			}
 			f.reset = had && !f.is.sameParams(f.was) || r.merges()
 			if had && f.was.varies != nil && r.before.rf > c.trueMS(r.at)+ceilMS(max(0, c.hi)) {
 				f.stamped = f.was.of(0, 1).in(r.before.rf).cp
@@ -83,7 +86,7 @@ func (c *checker) neverOver(key bucketKey) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(flows)) {
 		c.onePeriod(id, name, flows[name])
-		for _, rates := range withoutQuotas(flows[name]) {
+		for _, rates := range hardRates(flows[name]) {
 			c.intervals(id, name, rates)
 		}
 	}
@@ -157,7 +160,9 @@ func (c *checker) intervals(id bucketID, name string, flows []flow) {
 				shift = farAhead.Milliseconds()
 			}
 			if !met[f.shard] {
-				met[f.shard], stamped = true, max(stamped, f.stamped)
+				if met[f.shard], stamped = true, max(stamped, f.stamped); f.stamped != 0 {
+					leaps++ // who takes at such a stamp cuts nothing that its client has earned since
+				}
 			}
 			grids = max(grids, int64(f.count))
 			if f.born {

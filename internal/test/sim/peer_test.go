@@ -161,11 +161,6 @@ func (o operator) flipAsPeer(k limiter.ConfigKey, to string) {
 	o.update(nil, key, "SET disabled = :v", item{":v": &types.AttributeValueMemberBOOL{Value: to == "off"}})
 }
 
-// anyStamped reports whether any item is stamped as disabled.
-func (o operator) anyStamped() bool {
-	return len(o.itemsOf(func(id bucketID) bool { return o.w.items[id].disabled })) > 0
-}
-
 // stampAll stamps the items whose configuration is switched off, and no others.
 func (o operator) stampAll() {
 	for range 2 {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// renewed reports whether a limit is a quota that begins a period after an instant and up to another.
+// renewed reports whether a limit is a quota that begins a period after an instant and up to
+// another.
 func (l level) renewed(rf, now int64) bool {
 	return l.renews != nil && now > rf && l.renews.next(rf) <= now
 }
@@ -75,10 +76,13 @@ func (c *client) earliestMS(r *write) int64 {
 	return c.w.trueMS(from + min(c.offset(c.w.clockAt(from)), c.offset(c.w.clockAt(r.sent))))
 }
 
-// withoutQuotas returns the flows of a limit in the times when no shard has it as a quota.
-func withoutQuotas(flows []flow) (all [][]flow) {
+// hardRates returns the flows of a limit in the times when no write finds or leaves it as a
+// quota, or soft.
+func hardRates(flows []flow) (all [][]flow) {
 	for len(flows) > 0 {
-		n := slices.IndexFunc(flows, func(f flow) bool { return f.was.renews != nil || f.is.renews != nil })
+		n := slices.IndexFunc(flows, func(f flow) bool {
+			return f.was.renews != nil || f.is.renews != nil || f.was.isSoft() || f.is.isSoft()
+		})
 		switch {
 		case n < 0:
 			return append(all, flows)
@@ -111,7 +115,8 @@ type taken struct {
 //
 //	admitted − returned ≤ amount + top-ups + what resets gave
 //
-// If an operator changes the amount, the largest one counts. A limit that was a rate in the
+// What is taken while the quota is soft counts on both sides, since it may come back. If an
+// operator changes the amount, the largest one counts. A limit that was a rate in the
 // meantime, or renewed by another calendar, has earned by that. So it gives the amount once
 // more for each time that it became this quota again. As with rates, so does an act of an
 // operator that adds the limit, or deletes the bucket. A clock far ahead begins a period
@@ -130,10 +135,14 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 			sums[p], had[p] = sum, map[int]bool{}
 		}
 		sum.amount = max(sum.amount, f.is.cp)
-		if f.was.renews == f.is.renews {
+		switch {
+		case f.was.renews == f.is.renews:
 			sum.amount = max(sum.amount, f.was.cp)
-		} else if had[p][f.shard] {
+		case had[p][f.shard]:
 			sum.back[f.shard]++
+		}
+		if f.was.renews != f.is.renews {
+			sum.given += f.is.topped // under the other calendar
 		}
 		had[p][f.shard] = true
 		if f.leaps && f.ended != f.end {
@@ -168,10 +177,10 @@ func (c *checker) wentBack(r *write, since time.Duration) bool {
 	})
 }
 
-// ofItsPeriod is promise P10 of quotas: what a call returns reaches a balance of the period in which the
-// call took it, or none. If the stamp was far ahead, and the call's own process moved it back with
-// the answer, the process takes the earlier period for that of the call. The item came back to that one
-// empty, and what reaches it was taken of what the fast clock has gained.
+// ofItsPeriod is promise P10 of quotas: what a call returns reaches a balance of the period in
+// which the call took it, or none. If the stamp was far ahead, and the call's own process moved
+// it back with the answer, the process takes the earlier period for that of the call. The item
+// came back to that one empty, and what reaches it was taken of what the fast clock has gained.
 func (c *checker) ofItsPeriod(k *call) {
 	writes := slices.Clone(c.byCall[k])
 	for _, s := range c.settled[k] {

@@ -77,8 +77,8 @@ func (p *play) live(c *client, id bucketID) {
 			continue // not in use: a parent need not have the requested limit
 		}
 		for _, name := range names(s, &state{levels: want}) {
-			if !s.levels[name].sameParams(want[name]) && name != hidden {
-				p.w.violate("P7", p.w.now(), &b, "%s: a time to live after the last change %s is %+v, configured is %+v", k.name, name, s.levels[name], want[name])
+			if is := s.levels[name]; (!is.sameParams(want[name]) || is.isSoft() != want[name].isSoft()) && name != hidden {
+				p.w.violate("P7", p.w.now(), &b, "%s: a time to live after the last change %s is %+v, configured is %+v", k.name, name, is, want[name])
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (p *play) hold(c *client, id bucketID, k *call, e *limiter.ExceededError, a
 			if ok {
 				capacities[key] = l.cp
 			}
-			if ok && tokens*1000 > l.most() {
+			if ok && tokens*1000 > l.most() && !l.isSoft() {
 				never = true
 			}
 		}

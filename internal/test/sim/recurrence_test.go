@@ -148,7 +148,8 @@ func (w *world) beforeAnEdge(r *rand.Rand) {
 	time.Sleep(time.Until(time.UnixMilli(edge)) - max(w.odds.quotas, w.odds.varied))
 }
 
-// renewing makes quotas of some limits, and gives some of the others a timetable.
+// renewing makes quotas of some limits, gives some of the others a timetable, and makes some
+// soft.
 func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 	likely := map[string]float64{"daily": 0.9, "rpm": 0.3, "tpm": 0.5}
 	for i, l := range limits {
@@ -158,6 +159,15 @@ func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 		case len(w.timetables) > 0 && chance(r, 0.6):
 			limits[i].Varies = pick(r, w.timetables...).varies
 		}
+		limits[i].Soft = w.odds.soft && chance(r, 0.35)
+	}
+	return limits
+}
+
+// hard makes limits hard.
+func hard(limits []limiter.Limit) []limiter.Limit {
+	for i := range limits {
+		limits[i].Soft = false
 	}
 	return limits
 }

@@ -16,11 +16,12 @@ func (c *checker) refusedForAReason(k *call) {
 	if e == nil || len(k.req.Fallback) > 0 {
 		return
 	}
+	c.neverRefuses(k, e)
 	if e.RetryAfter() == limiter.Never {
 		for _, st := range e.Statuses {
 			least, most, known := c.largest(k, st)
 			wrong := st.RetryAfter == limiter.Never && st.Requested*1000 <= least || st.RetryAfter != limiter.Never && st.Requested*1000 > most
-			if known && wrong && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
+			if known && wrong && !st.Limit.Soft && !c.comparedNothing(k) && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
 				c.violate("P4", k.end, nil, "%s: %s of %s: wait %v for %d of %d", k, st.Limit.Name, st.Entity, st.RetryAfter, st.Requested, st.Limit.Capacity)
 			}
 		}
@@ -70,12 +71,14 @@ func (c *checker) awaitsPiece(k *call, st limiter.Status) bool {
 // instant.
 func (c *checker) short(k *call, key bucketKey, at time.Duration) bool {
 	now := c.clientMS(k.client, at)
+	then := now         // a timetable may have less by the later of two readings
 	if k.client.keeps { // an answer that corrected the clock may have come before the decision
-		least, _ := k.client.readings.within(k.start, k.end)
-		now = c.trueMS(at + least)
+		least, most := k.client.readings.within(k.start, k.end)
+		now, then = c.trueMS(at+least), c.trueMS(at+most)
 	}
 	for name, tokens := range k.req.Consume {
-		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && least(shards, now) < tokens*1000+c.reserved(k, key, name) {
+		if shards := c.stocks(key, name, at, at); len(shards) > 0 && tokens > 0 && !c.onlyCounts(k, key, name, at) &&
+			min(least(shards, now), least(shards, then)) < tokens*1000+c.reserved(k, key, name) {
 			return true
 		}
 	}
@@ -227,11 +230,20 @@ func (c *checker) largest(k *call, st limiter.Status) (least, most int64, known 
 	return least, most, exists && !topped
 }
 
+// comparedNothing reports whether a call may rest on older configuration than the time to
+// live: a read of it failed meanwhile, or so lately that the client did not try again.
+func (c *checker) comparedNothing(k *call) bool {
+	return slices.ContainsFunc(k.client.unread, func(at time.Duration) bool {
+		return at >= k.start-storeTimeout-time.Second && at <= k.end
+	})
+}
+
 // changing reports whether a bucket's shards differed in a limit around the time of a call.
 // A change of configuration takes several writes, and the call may rest on images as old as
 // its client trusts.
 func (c *checker) changing(k *call, st limiter.Status) bool {
-	return c.sharded[bucketKey{st.Entity, st.Resource}] && c.differed(k, st)
+	key := bucketKey{st.Entity, st.Resource}
+	return c.sharded[key] && c.differed(k, st) || c.variesOtherwise(k, key, st.Limit.Name) || c.comparedNothing(k)
 }
 
 // differed reports whether a shard had another capacity than is quoted. A bucket may grant a
@@ -252,9 +264,23 @@ func (c *checker) differed(k *call, st limiter.Status) bool {
 	return slices.ContainsFunc(c.during(key, from, k.end), func(r *write) bool { return differs(r.after) })
 }
 
+// variesOtherwise reports whether a limit had a timetable lately, and then or now other
+// parameters than on shard 0. What is quoted of it is what is in force, in whole tokens, so
+// others may be quoted alike.
+func (c *checker) variesOtherwise(k *call, key bucketKey, name string) bool {
+	now, _ := c.stateAt(key.shard(0), k.start).level(name)
+	return slices.ContainsFunc(between(c.play.versions(key), k.start-c.knows(k.client), k.end), func(v version) bool {
+		is, has := v.limits[name]
+		return has && (is.varies != nil || now.varies != nil) && !is.sameParams(now)
+	})
+}
+
 // steady reports whether a bucket had all its shards during a call, each with the limit as
 // quoted.
 func (c *checker) steady(key bucketKey, name string, quoted limiter.Limit, k *call) bool {
+	if c.variesOtherwise(k, key, name) {
+		return false
+	}
 	n := 1
 	for i := 0; i < n; i++ {
 		s := c.stateAt(key.shard(i), k.start)

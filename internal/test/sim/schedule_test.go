@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -213,14 +214,20 @@ func (p *play) makeEntity(ctx context.Context, id string) {
 }
 
 func (p *play) set(ctx context.Context, k limiter.ConfigKey, limits []limiter.Limit) {
-	var err error
 	from := p.w.now()
-	if len(limits) > 0 {
-		err = p.admin.store.SetLimits(ctx, k, limits)
-	} else {
-		err = p.admin.store.DeleteLimits(ctx, k)
+	for { // until all shards of a hot bucket follow
+		var err error
+		if len(limits) > 0 {
+			err = p.admin.store.SetLimits(ctx, k, limits)
+		} else {
+			err = p.admin.store.DeleteLimits(ctx, k)
+		}
+		if incomplete := (*limiter.IncompleteError)(nil); errors.As(err, &incomplete) {
+			continue
+		}
+		must(err)
+		break
 	}
-	must(err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.configs[k] = limits

@@ -22,6 +22,9 @@ func checkSeason(s *season) {
 			continue
 		}
 		c.inTime(k)
+		if k.kind == acquiring {
+			s.returnedWhole(c, k)
+		}
 		if k.kind == acquiring && !c.odds.faulty() {
 			s.decided(c, k)
 		}
@@ -162,7 +165,7 @@ func (s *season) granted(c *checker, k *call, keys []bucketKey, payers []string,
 		at := last[key].after
 		if !slices.ContainsFunc(s.known(k, key), func(v version) bool {
 			for name := range sums {
-				if l, ok := v.limits[name]; !ok || !l.sameParams(at.levels[name]) {
+				if l, ok := v.limits[name]; !ok || !l.sameParams(at.levels[name]) || l.isSoft() != at.levels[name].isSoft() {
 					return false
 				}
 			}
@@ -226,23 +229,25 @@ func (c *checker) forward(id bucketID) {
 	}
 }
 
-// changesParams reports whether a write sets, adds or removes a limit.
+// changesParams reports whether a write sets, adds or removes a limit, or makes it soft or
+// hard.
 func (w *write) changesParams() bool {
 	return slices.ContainsFunc(names(w.before, w.after), func(name string) bool {
 		was, had := w.before.level(name)
 		is, has := w.after.level(name)
-		return had != has || had && !was.sameParams(is)
+		return had != has || had && (!was.sameParams(is) || was.isSoft() != is.isSoft())
 	})
 }
 
-// follows reports whether an item has exactly the limits of a version.
+// follows reports whether an item has exactly the limits of a version, and those soft that it
+// has so.
 func (s *state) follows(v version) bool {
 	n := 0
 	for name, l := range s.levels {
 		if name == hidden {
 			continue
 		}
-		if want, ok := v.limits[name]; !ok || !want.sameParams(l) {
+		if want, ok := v.limits[name]; !ok || !want.sameParams(l) || want.isSoft() != l.isSoft() {
 			return false
 		}
 		n++

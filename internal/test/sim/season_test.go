@@ -69,6 +69,10 @@ func seasonOdds(seed uint64) odds {
 	if chance(dice(seed).stream("quotas"), 0.5) {
 		o.quotas = seasonLasts / 2
 	}
+	if chance(dice(seed).stream("varied"), 0.4) {
+		o.varied = seasonLasts / 2
+	}
+	o.soft = chance(dice(seed).stream("soft"), 0.3)
 	return o
 }
 
@@ -158,6 +162,7 @@ func (s *season) start(i int) {
 
 // use lets one caller after another use a bucket, each in any of the processes.
 func (s *season) use(u use, r *rand.Rand, end time.Duration) {
+	var held *call
 	for n := 0; s.w.now() < end; n++ {
 		s.w.sleep(span(r, u.every*9/10, u.every*11/10))
 		s.mu.Lock()
@@ -173,7 +178,7 @@ func (s *season) use(u use, r *rand.Rand, end time.Duration) {
 			req.Consume[name] = pick(r, 0, 1, max(1, typical[name]/20), typical[name]/4)
 		}
 		if u.entity == guest && chance(r, 0.7) {
-			req.Fallback = s.w.drawLimits(s.w.dice.stream("guest", u.resource), 1, names...)
+			req.Fallback = hard(s.w.drawLimits(s.w.dice.stream("guest", u.resource), 1, names...))
 		}
 		k := &call{name: fmt.Sprintf("%v#%d", u.bucketKey, n), kind: acquiring, client: c, req: req}
 		ctx := k.begin(s.w)
@@ -185,6 +190,8 @@ func (s *season) use(u use, r *rand.Rand, end time.Duration) {
 		k.finish(s.w, err)
 		if lease != nil && chance(r, 0.1) {
 			s.settle(k, r)
+		} else if u.entity == movable {
+			held = s.holdOn(k, held, s.w.dice.stream("hold", k.name))
 		}
 	}
 }
@@ -211,17 +218,19 @@ func (s *season) operate(end time.Duration) {
 			limiter.ConfigKey{Entity: "solo", Resource: limiter.DefaultResource}, limiter.ConfigKey{Entity: movable, Resource: limiter.DefaultResource},
 			limiter.ConfigKey{Entity: "solo", Resource: "api"}, limiter.ConfigKey{Entity: "key-c", Resource: "api"}, limiter.ConfigKey{Entity: "project", Resource: "api"}, limiter.ConfigKey{Entity: "key-b", Resource: "chat"}, limiter.ConfigKey{Entity: guest, Resource: "chat"},
 		)
-		byPeer := chance(r, 0.4) && len(s.w.edges) == 0 // how a peer edits quotas and schedules is not played
+		byPeer := chance(r, 0.4) && s.hasPeers()
 		switch x := r.Float64(); {
 		case x < 0.1:
 			o.remake(movable, pick(r, append(payers, "")...))
-		case x < 0.3 && k != (limiter.ConfigKey{}):
+		case x < 0.2:
+			o.move(movable, pick(r, append(payers, "")...))
+		case x < 0.4 && k != (limiter.ConfigKey{}):
 			o.flip(k, byPeer)
 			if o.switched(k) == "off" {
 				s.w.sleep(span(r, time.Second, 2*time.Minute))
 				o.flip(k, byPeer)
 			}
-		case x < 0.5:
+		case x < 0.6:
 			o.write(k, nil, byPeer)
 			if k.Entity == "" {
 				s.w.sleep(span(r, time.Second, 2*time.Minute))
@@ -232,6 +241,10 @@ func (s *season) operate(end time.Duration) {
 		}
 	}
 }
+
+// hasPeers reports whether some operators are peers. How these edit quotas, timetables and
+// soft limits is not played.
+func (s *season) hasPeers() bool { return len(s.w.edges) == 0 && !s.w.odds.soft }
 
 // draw draws limits for a level: not always all limits of its resource.
 func (s *season) draw(k limiter.ConfigKey, r *rand.Rand) []limiter.Limit {
@@ -256,14 +269,15 @@ type operator struct {
 // until repeats an operator's action until it succeeds.
 func (o operator) until(do func() error) {
 	const attempts = 100
+	var err error
 	for range attempts {
-		err := do()
+		err = do()
 		if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrExists) {
 			return
 		}
 		o.w.sleep(100 * time.Millisecond)
 	}
-	panic("an operator gave up")
+	panic(fmt.Sprintf("%s gave up: %v", o.name, err))
 }
 
 // changed records a change of a level.
@@ -303,13 +317,20 @@ func (o operator) write(k limiter.ConfigKey, limits []limiter.Limit, byPeer bool
 // flip turns the switch of a level.
 func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
 	from, next := o.w.now(), map[string]string{"": "off", "off": "on", "on": ""}[o.switched(k)]
+	if !byPeer {
+		var lasts time.Duration
+		// A peer's edits drop the ends of switches, or leave them to its own.
+		if r := o.w.dice.stream("end", o.name); next == "off" && !o.hasPeers() && chance(r, 0.5) {
+			lasts = span(r, 5*time.Second, 2*time.Minute)
+		}
+		o.turn(k, next, lasts)
+		return
+	}
 	o.flipAsPeer(k, next)
 	// The items that a peer stamps follow the switch.
 	o.changed(k, from, o.configs[k], next)
-	if byPeer || o.anyStamped() {
-		o.stampAll()
-		o.changes[len(o.changes)-1].to = o.w.now()
-	}
+	o.stampAll()
+	o.changes[len(o.changes)-1].to = o.w.now()
 }
 
 // remake deletes an entity and creates it again, with another parent.

@@ -57,6 +57,16 @@ func (w *world) sightLocked(ids []bucketID) map[bucketID]sighting {
 	return seen
 }
 
+// hasSeen reports whether a client had seen a limit on an item, in its present life, when it
+// sent a write.
+func (c *client) hasSeen(r *write, name string) bool {
+	is, _ := r.before.level(name)
+	return slices.ContainsFunc(c.seen[r.id], func(s sighting) bool {
+		l, has := s.state.level(name)
+		return s.shown <= r.sent && has && l.life == is.life
+	})
+}
+
 // A stock is the set of possible states of one shard of a limit.
 type stock []held
 
@@ -84,15 +94,12 @@ func extreme(shards []stock, now int64, choose func([]int64) int64) (sum int64) 
 	return sum
 }
 
-// reaches is the first millisecond at which shards hold what is needed, by one of the
-// extremes; false if that is more than a year away, or many pieces. Before an instant it
-// looks only at shards that never lose by waiting.
+// reaches is the first millisecond, from an instant on, at which shards hold what is needed,
+// by one of the extremes; false if that is more than a year away, or many pieces. What they
+// held before says nothing: they may have lost it since, when the period of a top-up ended.
 func reaches(shards []stock, have func([]stock, int64) int64, from, need int64) (int64, bool) {
 	const year, pieces = int64(365 * 24 * time.Hour / time.Millisecond), 60
-	lo, end := from-year, from+year
-	if _, turns := turn(shards, from); turns {
-		lo = from
-	}
+	lo, end := from, from+year
 	for range pieces {
 		hi := end
 		if at, turns := turn(shards, lo); turns {
@@ -202,7 +209,7 @@ func (c *checker) refusedFromMemory(k *call) {
 	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
 		key := bucketKey{entity, k.req.Resource}
 		for name, tokens := range k.req.Consume {
-			if tokens == 0 {
+			if tokens == 0 || c.onlyCounts(k, key, name, k.start) {
 				continue
 			}
 			known := false

@@ -20,6 +20,7 @@ var (
 	quotaing  = flag.Bool("sim.quotas", false, "have quotas in every seed")
 	varying   = flag.Bool("sim.varied", false, "have limits with timetables in every seed")
 	granting  = flag.Bool("sim.granted", false, "have an operator reset and top up buckets in every seed")
+	softening = flag.Bool("sim.soft", false, "have soft limits in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
 
@@ -32,6 +33,7 @@ type result struct {
 	healed     int // stamps that were moved back
 	renewed    int // quotas that began a period
 	late       int // credits that came after the end of their period
+	owed       int // debits of soft limits below zero
 	begun      int64
 }
 
@@ -63,6 +65,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 				res.healed++
 			}
 			res.renewed += r.renews()
+			res.owed += r.owes()
 			if r.isLate() {
 				res.late++
 			}
@@ -71,7 +74,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -96,7 +99,7 @@ func oddsOf(seed uint64) odds {
 	if *varying {
 		o.varied = beforeEdge
 	}
-	o.granted = o.granted || *granting
+	o.granted, o.soft = o.granted || *granting, o.soft || *softening
 	return o
 }
 

@@ -126,8 +126,8 @@ func longestOf(e *limiter.ExceededError) (longest time.Duration) {
 
 // earliest is the first millisecond from an instant on at which the shards of all buckets
 // hold a request; the last one if none before it is. Within a minute they only earn. A bucket
-// that does not exist holds everything, and one without a limit holds what it is asked of
-// that.
+// that does not exist holds everything, and one without a limit, or with a soft one, holds
+// what it is asked of that.
 func (w *world) earliest(keys []bucketKey, req limiter.Request, from, last int64) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,11 +152,11 @@ func (w *world) earliest(keys []bucketKey, req limiter.Request, from, last int64
 }
 
 // holdsLocked is what the shards of a bucket hold of a limit at an instant; false if the
-// bucket has none.
+// bucket has none, or only counts it.
 func (w *world) holdsLocked(key bucketKey, name string, at int64) (sum int64, ok bool) {
 	for i := range mostShards {
 		id := key.shard(i)
-		if l, has := w.items[id].share(id, name); has {
+		if l, has := w.items[id].share(id, name); has && !l.isSoft() {
 			sum, ok = sum+max(0, l.balance(w.items[id].rf, at)), true
 		}
 	}

@@ -261,11 +261,18 @@ func (w *world) key(id bucketID) item {
 	}
 }
 
-// stateFor returns the current bucket item, and whether a call wrote to it, or tried to.
+// stateFor returns the current bucket item, and whether it is the one of its bucket to which
+// a call wrote last, or tried to. A call whose comparison undoes its decision may go on with
+// another shard.
 func (w *world) stateFor(k *call, id bucketID) (s *state, used bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.items[id], slices.ContainsFunc(w.log, func(r *write) bool { return r.call == k && r.id == id })
+	for _, r := range slices.Backward(w.log) {
+		if r.call == k && r.id.whole() == id.whole() {
+			return w.items[id], r.id == id
+		}
+	}
+	return w.items[id], false
 }
 
 // spread is the largest difference so far between any two clocks.

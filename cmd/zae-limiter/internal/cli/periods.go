@@ -40,7 +40,7 @@ func newPeriods(a *app.App) *cobra.Command {
 		Example: "  zae-limiter periods 'week from monday at 06:30' --zone Europe/Berlin\n" +
 			"  zae-limiter periods '0 0 * * *' --zone Africa/Cairo --from 2026-04-23 --count 3",
 	}, &o.spec)
-	cmd.Flags().StringVar(&o.zone, "zone", "UTC", "IANA `name` of the time zone")
+	cmd.Flags().StringVar(&o.zone, "zone", "", "IANA `name` of the time zone (default UTC)")
 	cmd.Flags().StringVar(&o.from, "from", "", "`time` in the first period, 2006-01-02 in the zone or\n2006-01-02T15:04:05Z (default now)")
 	cmd.Flags().IntVar(&o.count, "count", 5, fmt.Sprintf("`number` of periods, up to %d", maxPeriods))
 	return a.Prints(cmd, periodsView{})

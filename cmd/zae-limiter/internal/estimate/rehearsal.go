@@ -277,7 +277,7 @@ func (r *rehearsal) look(ctx context.Context) error {
 			var limits []store.Limit
 			for i := range images[0].Limits {
 				l := &images[0].Limits[i]
-				limits = append(limits, store.Limit{Name: l.Name, Renews: l.Renewal})
+				limits = append(limits, store.Limit{Name: l.Name, Renews: l.Renewal, Carries: l.Carries})
 			}
 			bytes := ItemBytes(images[0].Entity, resource.Name, parents[images[0].Entity], limits)
 			r.bytes, r.shards, r.limits = max(r.bytes, bytes), max(r.shards, len(images)), max(r.limits, len(limits))

@@ -11,8 +11,12 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		perLimit, fields = 49, 7  // each limit has seven attributes, two of them of the diary
 		owner            = 50
 		perQuota, texts  = 16, 2 // the names of its calendar's and its grant's attributes, without the limit's
-		// the names and values of a session's attributes, and the name and value of the end of the period
+		// the names and values of a session's attributes, and the name and value of the end of
+		// the period
 		perSession, sessionTexts, perEnd = 43, 4, 10
+
+		// the names of what a quota carries and has carried, without the limit's, and their values
+		perCarry, carryTexts = 24, 2
 
 		perSchedule = 8  // the name of its attribute, without the limit's
 		perSoft     = 15 // the name of its stamp's attribute, without the limit's, and the stamp
@@ -31,6 +35,9 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 			if isCalendar {
 				zone = l.Renews.Zone()
 				bytes += perQuota + texts*len(l.Name) + len(code)
+				if l.Carries != (store.Carry{}) {
+					bytes += perCarry + carryTexts*len(l.Name)
+				}
 			} else {
 				hasSession = true
 				bytes += perSession + sessionTexts*len(l.Name)

@@ -1,5 +1,5 @@
-// Package limitarg reads and writes limits and amounts as the command line
-// spells them: a rate is name:rate[/period][:burst], a quota is name:tokens@when[@zone],
+// Package limitarg reads and writes limits and amounts as the command line spells them: a rate
+// is name:rate[/period][:burst], a quota is name:tokens@when[@zone][:rollover=tokens][:debt],
 // an amount is name=tokens, and name:tokens where it is added.
 package limitarg
 
@@ -26,10 +26,16 @@ var units = []struct {
 	{"sec", []string{"s", "second", "seconds"}, time.Second},
 }
 
-const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; a rate can end in ;cron xfactor[@zone], and each limit in :soft"
+const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; a rate can end in ;cron xfactor[@zone], a quota in :rollover=tokens and :debt, and each limit in :soft"
 
 // soft is the end of a limit that is soft.
 const soft = ":soft"
+
+// The ends of a quota that takes what is left, or a debt, into its next period.
+const (
+	debt     = ":debt"
+	rollover = ":rollover="
+)
 
 // Parse reads a limit: name:rate[/period][:burst], or name:tokens@when[@zone]. The rate is
 // the number of tokens added every period. The period is a unit of sec, min, hour or day,
@@ -38,12 +44,22 @@ const soft = ":soft"
 // capacity, and defaults to the rate. A quota has the tokens whenever it renews, as
 // [store.ParseRenewal] reads it; the zone defaults to UTC. After a rate, ";" begins the
 // entries of a schedule, as [store.ParseSchedule] reads them, and "@" its zone. A limit that
-// ends in ":soft" is soft. The returned limit is valid.
+// ends in ":soft" is soft, and a quota that ends in ":rollover=tokens", or ":debt", carries that.
+// The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
-	if hard, isSoft := strings.CutSuffix(s, soft); isSoft {
-		l, err := Parse(hard)
-		l.Soft = err == nil
-		return l, err
+	if is, has := strings.CutSuffix(s, soft); has {
+		return parseWith(is, func(l *store.Limit) error { l.Soft = true; return nil })
+	}
+	if is, has := strings.CutSuffix(s, debt); has {
+		return parseWith(is, func(l *store.Limit) error { l.Carries.Debt = true; return l.Validate() })
+	}
+	if i := strings.LastIndex(s, rollover); i >= 0 {
+		return parseWith(s[:i], func(l *store.Limit) (err error) {
+			if l.Carries.Rollover, err = positive("rollover", s[i+len(rollover):], store.MaxTokens); err != nil {
+				return err
+			}
+			return l.Validate()
+		})
 	}
 	rate, entries, varies := strings.Cut(s, ";")
 	if name, rest, ok := strings.Cut(rate, ":"); ok && strings.Contains(rest, "@") {
@@ -71,6 +87,18 @@ func Parse(s string) (store.Limit, error) {
 		}
 	}
 	return l, l.Validate()
+}
+
+// parseWith reads a limit, and changes it by what its end says.
+func parseWith(s string, change func(*store.Limit) error) (store.Limit, error) {
+	l, err := Parse(s)
+	if err == nil {
+		err = change(&l)
+	}
+	if err != nil {
+		return store.Limit{}, err
+	}
+	return l, nil
 }
 
 // ParseRate reads rate[/period], as [Parse] does: the tokens added every period.
@@ -132,7 +160,14 @@ func Format(l store.Limit) string {
 	default:
 		s += FormatRate(l)
 	}
-	if s += formatSchedule(l); l.Soft {
+	s += formatSchedule(l)
+	if l.Carries.Rollover != 0 {
+		s += rollover + strconv.FormatInt(l.Carries.Rollover, 10)
+	}
+	if l.Carries.Debt {
+		s += debt
+	}
+	if l.Soft {
 		s += soft
 	}
 	return s

@@ -166,6 +166,7 @@ func TestParseRefuses(t *testing.T) {
 		{"x:5@day@Berlin", "IANA"},
 		{"x:5@day@Europe/Berlin@UTC", "IANA"},
 		{"x:5@session 5", "session"},
+		{"x:5@session 5h@Europe/Berlin", "zone"},
 	}
 	for _, tt := range tests {
 		got, err := limitarg.Parse(tt.in)

@@ -48,6 +48,12 @@ func displayQuota(l store.Limit) string {
 	if zone := l.Renews.Zone(); zone != "" && zone != utc {
 		s += " (" + zone + ")"
 	}
+	if most := l.Carries.Rollover; most != 0 {
+		s += ", rollover " + Grouped(most)
+	}
+	if l.Carries.Debt {
+		s += ", debt"
+	}
 	return s
 }
 
@@ -67,8 +73,9 @@ func split(s string) (limits []string) {
 	return limits
 }
 
-// Parameters are those of a limit in JSON: a rate has an amount and a period, and may say when it
-// varies, a quota says when it renews, and a limit that is not soft does not say so.
+// Parameters are those of a limit in JSON: a rate has an amount and a period, and may say when
+// it varies, a quota says when it renews and what it carries, and a limit that is not soft does
+// not say so.
 type Parameters struct {
 	Capacity int64  `json:"capacity"`
 	Amount   int64  `json:"refill_amount,omitempty"`
@@ -77,11 +84,13 @@ type Parameters struct {
 	Varies   string `json:"varies,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 	Soft     bool   `json:"soft,omitempty"`
+	Rollover int64  `json:"rollover,omitempty"`
+	Debt     bool   `json:"carry_debt,omitempty"`
 }
 
 // ParametersOf are the parameters of a limit in JSON.
 func ParametersOf(l store.Limit) Parameters {
-	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second), Soft: l.Soft}
+	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second), Soft: l.Soft, Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
 	if l.Renews != nil {
 		p.Renews, p.Zone = l.Renews.String(), l.Renews.Zone()
 	}

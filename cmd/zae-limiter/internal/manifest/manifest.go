@@ -94,12 +94,14 @@ type digested struct {
 	Renews, Zone     string `json:",omitempty"`
 	Varies           string `json:",omitempty"`
 	Soft             bool   `json:",omitempty"`
+	Rollover         int64  `json:",omitempty"`
+	Debt             bool   `json:",omitempty"`
 }
 
 func digestOf(limits []store.Limit) string {
 	all := make([]digested, len(limits))
 	for i, l := range limits {
-		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft}
+		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft, Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
 		if l.Renews != nil {
 			all[i].Renews, all[i].Zone = l.Renews.String(), l.Renews.Zone()
 		}
@@ -170,6 +172,8 @@ type limitDocument struct {
 	Renews        string          `json:"renews,omitempty" yaml:"renews,omitempty"`
 	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
 	Soft          bool            `json:"soft,omitempty" yaml:"soft,omitempty"`
+	Rollover      int64           `json:"rollover,omitempty" yaml:"rollover,omitempty"`
+	CarryDebt     bool            `json:"carry_debt,omitempty" yaml:"carry_debt,omitempty"`
 }
 
 // An entryDocument says when a limit has other parameters, and which.
@@ -216,10 +220,12 @@ func documentOf(l *store.Limit) limitDocument {
 		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Soft: l.Soft}
 	}
 	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
-	if len(patterns) == 0 {
-		return limitDocument{Quota: l.Capacity, Renews: l.Renews.String(), Zone: zone, Soft: l.Soft}
+	d := limitDocument{Soft: l.Soft, Rollover: l.Carries.Rollover, CarryDebt: l.Carries.Debt}
+	if len(patterns) == 0 || l.Carries != (store.Carry{}) { // in words, if the package would not know it
+		d.Quota, d.Renews, d.Zone = l.Capacity, l.Renews.String(), zone
+		return d
 	}
-	d := limitDocument{Capacity: l.Capacity, Soft: l.Soft}
+	d.Capacity = l.Capacity
 	for _, pattern := range patterns {
 		d.ResetSchedule = append(d.ResetSchedule, resetDocument{pattern, zone})
 	}

@@ -275,6 +275,9 @@ func (r *reader) quota(name string, p place) store.Limit {
 		"renews": func(p place) { at, words = p, r.text(p) },
 		"zone":   func(p place) { in, zone = p, r.text(p) },
 		"soft":   func(p place) { l.Soft = r.Bool(p) },
+
+		"rollover":   func(p place) { l.Carries.Rollover = r.number(p, store.MaxTokens) },
+		"carry_debt": func(p place) { l.Carries.Debt = r.Bool(p) },
 	})
 	if !p.Has("quota") {
 		r.Find(p, "the quota is missing: give quota: 1000, for instance")

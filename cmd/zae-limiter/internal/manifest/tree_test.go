@@ -24,7 +24,8 @@ func treeOf(tb testing.TB, entities ...string) *manifest.Manifest {
 	return parse(tb, "name: a\nnamespace: default\nentities: {"+strings.Join(entities, ", ")+"}\n")
 }
 
-// record compares an entity's record, written as "parent+" if it cascades, "-" if it does not exist.
+// record compares an entity's record, written as "parent+" if it cascades, "-" if it does not
+// exist.
 func (w *world) record(id, want string) {
 	w.Helper()
 	got := "-"

@@ -31,7 +31,7 @@ func newAccount(entity, resource string, number int, held []*rule) *account {
 		a.meters = make([]meter, 0, len(held))
 	}
 	for _, r := range held {
-		a.meters = append(a.meters, meter{rule: r, place: r.accounts, tokens: r.held.Capacity, lowest: r.held.Capacity})
+		a.meters = append(a.meters, meter{rule: r, place: r.accounts, tokens: r.held.Capacity - r.held.Rollover, lowest: r.held.Capacity - r.held.Rollover})
 		r.accounts++
 	}
 	return a

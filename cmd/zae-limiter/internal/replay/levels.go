@@ -82,7 +82,11 @@ func arithmetic(l *store.Limit) bucket.Limit {
 	if p.Varies != nil {
 		return bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, 0)
 	}
-	return bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal, Renewed: p.Capacity}
+	// No credit returns to an account. So Capacity need not change with what a quota has carried.
+	return bucket.Limit{
+		Capacity: p.Capacity + p.Carries.Rollover, Amount: p.Amount, Period: p.Period,
+		Renewal: p.Renewal, Renewed: p.Capacity, Rollover: p.Carries.Rollover, CarriesDebt: p.Carries.Debt,
+	}
 }
 
 // A rule is one limit of a level, and what it did.

@@ -85,6 +85,14 @@ func limitOf(m map[string]any) (l store.Limit, ok bool) {
 		}
 		fields++
 	}
+	if most, has := m["rollover"].(int64); has {
+		l.Carries.Rollover = most
+		fields++
+	}
+	if debt, has := m["carry_debt"].(bool); has && debt {
+		l.Carries.Debt = true
+		fields++
+	}
 	return l, len(m) == fields && store.ValidateLimits([]store.Limit{l}) == nil
 }
 

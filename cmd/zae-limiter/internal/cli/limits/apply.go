@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +59,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := viewOf(p)
+	v := viewOf(p, o.app.Clock())
 	if err := o.show(&v); err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if r == nil {
 		return err
 	}
-	applied := resultOf(r)
+	applied := resultOf(r, o.app.Clock())
 	applied.Unconfigured = app.UnconfiguredOf(r.Unconfigured)
 	return errors.Join(o.app.Print(applied, func(w *strings.Builder) { applied.text(w) }), err, errIncomplete(len(r.Failures()), len(r.Outcomes)))
 }
@@ -107,10 +108,10 @@ type resultView struct {
 	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that do not hold since the apply, because another level holds
 }
 
-func resultOf(r *manifest.Result) resultView {
+func resultOf(r *manifest.Result, now time.Time) resultView {
 	v := resultView{Manifest: r.Name, Namespace: r.Namespace, Counts: countsOf(r.Count), Failures: []changeView{}}
 	for _, o := range r.Failures() {
-		c := changeOf(&o.Change)
+		c := changeOf(&o.Change, now)
 		c.Message = o.Err.Error()
 		v.Failures = append(v.Failures, c)
 	}

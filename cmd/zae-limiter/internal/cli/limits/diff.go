@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +59,7 @@ func (o *diffOptions) Run(ctx context.Context) error {
 	}
 	all := []difference{}
 	for i := range p.Changes {
-		if d := differenceOf(&p.Changes[i]); len(d.Removed)+len(d.Added) > 0 {
+		if d := differenceOf(&p.Changes[i], o.app.Clock()); len(d.Removed)+len(d.Added) > 0 {
 			all = append(all, d)
 		}
 	}
@@ -77,8 +78,8 @@ func (o *diffOptions) Run(ctx context.Context) error {
 }
 
 // differenceOf compares the declared parts of a level with what the table holds.
-func differenceOf(c *manifest.Change) difference {
-	v := changeOf(c)
+func differenceOf(c *manifest.Change, now time.Time) difference {
+	v := changeOf(c, now)
 	d := difference{Level: v.Level, Target: v.Target, Removed: []string{}, Added: []string{}, Drift: c.Drift, Note: v.Note, name: v.levelRow}
 	if c.Entity != nil && c.After == nil {
 		return d // no apply deletes an entity

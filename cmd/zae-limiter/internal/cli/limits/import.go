@@ -39,7 +39,7 @@ func (o *importOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := resultOf(r)
+	v := resultOf(r, o.app.Clock())
 	return errors.Join(o.app.Print(v, func(w *strings.Builder) {
 		fmt.Fprintf(w, "imported: %d\n", v.Counts.Adopt)
 		v.failures(w)

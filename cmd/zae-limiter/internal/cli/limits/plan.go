@@ -58,7 +58,7 @@ func (o *planOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := viewOf(p)
+	v := viewOf(p, o.app.Clock())
 	if err := o.app.Print(v, func(w *strings.Builder) { v.text(w) }); err != nil {
 		return err
 	}

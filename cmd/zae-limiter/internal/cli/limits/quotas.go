@@ -40,6 +40,9 @@ func quotaNote(before, after *store.Limit) (notes []string) {
 	case more < 0:
 		notes = append(notes, fmt.Sprintf("%s loses the difference, %s, in the period that is under way", after.Name, limitarg.Grouped(-more)))
 	}
+	if before.Carries != after.Carries {
+		notes = append(notes, after.Name+" keeps its balances, and carries otherwise from the end of its period on")
+	}
 	switch {
 	case before.Renews == after.Renews:
 	case before.Renews.Session() != 0 && after.Renews.Session() != 0:

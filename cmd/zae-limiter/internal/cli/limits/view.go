@@ -66,18 +66,18 @@ type levelView struct {
 	Unsupported   string              `json:"unsupported,omitempty"`
 }
 
-func viewOf(p *manifest.Plan) planView {
+func viewOf(p *manifest.Plan, now time.Time) planView {
 	v := planView{Manifest: p.Name, Namespace: p.Namespace, Counts: countsOf(p.Count), Changes: []changeView{}, Unconfigured: app.UnconfiguredOf(p.Unconfigured)}
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != manifest.Unchanged {
-			v.Changes = append(v.Changes, changeOf(c))
+			v.Changes = append(v.Changes, changeOf(c, now))
 		}
 	}
 	return v
 }
 
-func changeOf(c *manifest.Change) changeView {
-	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c), levelRow: levelName(c.Key)}
+func changeOf(c *manifest.Change, now time.Time) changeView {
+	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c, now), levelRow: levelName(c.Key)}
 	v.Level, v.Target = c.Level()
 	if c.Before != nil {
 		v.Before = &levelView{Limits: app.LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}
@@ -105,8 +105,8 @@ func changeOf(c *manifest.Change) changeView {
 	return v
 }
 
-// noteOf says what is special about a change.
-func noteOf(c *manifest.Change) string {
+// noteOf says what is special about a change that is made now.
+func noteOf(c *manifest.Change, now time.Time) string {
 	var notes []string
 	switch {
 	case c.Action == manifest.Keep && c.Entity != nil:
@@ -143,7 +143,7 @@ func noteOf(c *manifest.Change) string {
 		notes = append(notes, "what is stored uses: "+c.Before.Features.String())
 	}
 	if c.Before != nil && c.After != nil && c.Action == manifest.Update {
-		notes = append(notes, quotaNotes(c.Before.Limits, c.After.Limits)...)
+		notes = append(notes, editNotes(c.Before.Limits, c.After.Limits, now)...)
 	}
 	return strings.Join(notes, "; ")
 }

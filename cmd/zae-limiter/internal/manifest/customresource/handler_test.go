@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -435,12 +436,14 @@ func TestThePeersCalls(t *testing.T) {
 func TestThePeersQuotas(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.do("Create", "", `{"Namespace":"default","Resources":{"r":{"Limits":{"rpd":{"Capacity":"7","RefillAmount":"0","RefillPeriod":"60","ResetSchedule":[{"Cron":"0 9 * * *","Tz":"Asia/Tokyo"}]}}}}}`)
+	s.do("Create", "", `{"Namespace":"default","Resources":{"r":{"Limits":{"rpd":{"Capacity":"7","RefillAmount":"0","RefillPeriod":"60","ResetSchedule":[{"Cron":"0 9 * * *","Tz":"Asia/Tokyo"}]},"sess":{"Capacity":"5","ResetAfterSeconds":"18000"}}}}}`)
 	c, err := s.Store.Limits(t.Context(), store.ConfigKey{Resource: "r"})
 	s.Must(err)
 	renews, err := store.ParseRenewal("day at 09:00", "Asia/Tokyo")
 	s.Must(err)
-	if want := (store.Limit{Name: "rpd", Capacity: 7, Renews: renews}); len(c.Limits) != 1 || c.Limits[0] != want {
+	session, err := store.ParseRenewal("session 5h", "")
+	s.Must(err)
+	if want := []store.Limit{{Name: "rpd", Capacity: 7, Renews: renews}, {Name: "sess", Capacity: 5, Renews: session}}; !slices.Equal(c.Limits, want) {
 		t.Errorf("got %+v, want %+v", c.Limits, want)
 	}
 }
@@ -449,7 +452,7 @@ func TestThePeersQuotas(t *testing.T) {
 func TestATemplateHasTheWholeManifest(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	m, err := manifest.Parse("f", []byte(`{"name":"team","namespace":"default","system":{"on_unavailable":"allow","limits":{"q":{"quota":5,"renews":"last day at 06:30","zone":"Europe/Berlin"},"rpm":{"capacity":10,"refill_amount":10,"burst":20}}},
+	m, err := manifest.Parse("f", []byte(`{"name":"team","namespace":"default","system":{"on_unavailable":"allow","limits":{"q":{"quota":5,"renews":"last day at 06:30","zone":"Europe/Berlin"},"sess":{"quota":9,"renews":"session 5h"},"rpm":{"capacity":10,"refill_amount":10,"burst":20}}},
 		"resources":{"off":{"disabled":true,"until":"2999-01-02T03:04:05Z"},"r":{"disabled":false,"cascade":false,"limits":{"rpm":{"capacity":1,"reset_schedule":[{"cron":"0 0 * * *","tz":"Asia/Tokyo"}]}}}},
 		"entities":{"org":{"parent":""},"e":{"parent":"org","cascade":true,"resources":{"r":{"limits":{"rpm":{"capacity":2}}},"s":{"limits":{"rpm":{"capacity":3,"refill_period":7}}}}}}}`))
 	s.Must(err)

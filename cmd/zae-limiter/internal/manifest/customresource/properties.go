@@ -45,7 +45,7 @@ func parse(raw json.RawMessage, name, namespace string) (*manifest.Manifest, err
 	}
 	all["Name"], all["Namespace"] = name, namespace
 	limits := names(fields(map[string]shape{
-		"": number, "Soft": flag, "ResetSchedule": items(fields(nil)), "Schedule": items(fields(map[string]shape{"": number, "Cron": nil, "Until": nil, "Tz": nil, "Scale": decimal})),
+		"": number, "Soft": flag, "CarryDebt": flag, "ResetSchedule": items(fields(nil)), "Schedule": items(fields(map[string]shape{"": number, "Cron": nil, "Until": nil, "Tz": nil, "Scale": decimal})),
 	}))
 	level := fields(map[string]shape{"Limits": limits, "Disabled": flag, "Cascade": flag})
 	text, err := json.Marshal(fields(map[string]shape{

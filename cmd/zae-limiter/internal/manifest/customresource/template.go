@@ -92,28 +92,36 @@ func levelProperties(l manifest.Level) map[string]any {
 		p["Parent"] = *l.Parent
 	}
 	limits := map[string]any{}
-	for _, limit := range l.Limits {
-		of := map[string]any{
-			"Capacity": limit.Capacity, "RefillAmount": limit.Amount, "RefillPeriod": int64(limit.Period / time.Second),
-		}
-		if r := limit.Renews; r != nil {
-			of = map[string]any{"Quota": limit.Capacity, "Renews": r.String()}
-			if zone := r.Zone(); zone != "" {
-				of["Zone"] = zone
-			}
-		}
-		if limit.Soft {
-			of["Soft"] = true
-		}
-		if limit.Varies != nil {
-			of["Schedule"] = scheduleProperty(limit.Varies)
-		}
-		limits[limit.Name] = of
+	for i := range l.Limits {
+		limits[l.Limits[i].Name] = limitProperties(&l.Limits[i])
 	}
 	if len(limits) > 0 {
 		p["Limits"] = limits
 	}
 	return p
+}
+
+func limitProperties(l *store.Limit) map[string]any {
+	of := map[string]any{"Capacity": l.Capacity, "RefillAmount": l.Amount, "RefillPeriod": int64(l.Period / time.Second)}
+	if r := l.Renews; r != nil {
+		of = map[string]any{"Quota": l.Capacity, "Renews": r.String()}
+		if zone := r.Zone(); zone != "" {
+			of["Zone"] = zone
+		}
+	}
+	if l.Carries.Rollover != 0 {
+		of["Rollover"] = l.Carries.Rollover
+	}
+	if l.Carries.Debt {
+		of["CarryDebt"] = true
+	}
+	if l.Soft {
+		of["Soft"] = true
+	}
+	if l.Varies != nil {
+		of["Schedule"] = scheduleProperty(l.Varies)
+	}
+	return of
 }
 
 // scheduleProperty is a schedule as the peer's template has it.

@@ -25,14 +25,19 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, exec.Command("go", "build", "-o", path, "../../..").Run()
 })
 
-// run runs the program on the namespace, and returns its output and exit code.
+// run runs the program on the namespace, and returns its output, as JSON, and exit code.
 func (b *both) run(arguments ...string) (stdout []byte, code int) {
+	b.Helper()
+	return b.runs(append(arguments, "--output", "json")...)
+}
+
+// runs is run with the output for people.
+func (b *both) runs(arguments ...string) (stdout []byte, code int) {
 	b.Helper()
 	path, err := program()
 	b.must(err)
 	namespace, _ := b.store.Namespace()
-	arguments = append(arguments, "--table", b.table, "--namespace", namespace,
-		"--region", peers.Region, "--endpoint-url", b.py.local.Endpoint, "--output", "json")
+	arguments = append(arguments, "--table", b.table, "--namespace", namespace, "--region", peers.Region, "--endpoint-url", b.py.local.Endpoint)
 	cmd := exec.CommandContext(b.Context(), path, arguments...)
 	cmd.Env = []string{
 		"AWS_ACCESS_KEY_ID=" + peers.AccessKey, "AWS_SECRET_ACCESS_KEY=" + peers.SecretKey, "AWS_EC2_METADATA_DISABLED=true",

@@ -4,13 +4,10 @@ package conformance_test
 
 import (
 	"maps"
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
 
 // edits lets Python set user's own limits, which rewrites the bucket: cp, rsched and vu = 0.
@@ -224,22 +221,4 @@ func (b *both) operates(method string, more args) {
 	maps.Copy(a, more)
 	b.py.call(method, a, nil)
 	b.fresh() // a refusal is remembered for a second
-}
-
-// command runs a command of the peer's for user's bucket.
-func (b *both) command(verb string, arguments ...string) {
-	b.Helper()
-	namespace, _ := b.store.Namespace()
-	arguments = append([]string{
-		"entity", verb, "user", "--resource", "gpt-4", "--name", b.table, "--namespace", namespace,
-		"--region", peers.Region, "--endpoint-url", b.py.local.Endpoint,
-	}, arguments...)
-	cmd := exec.CommandContext(b.Context(), filepath.Join(filepath.Dir(peers.Python(b)), "zae-limiter"), arguments...)
-	cmd.Env = []string{
-		"AWS_ACCESS_KEY_ID=" + peers.AccessKey, "AWS_SECRET_ACCESS_KEY=" + peers.SecretKey, "AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1",
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Errorf("zae-limiter %v: %v\n%s", arguments, err, out)
-	}
-	b.fresh()
 }

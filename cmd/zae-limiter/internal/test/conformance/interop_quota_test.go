@@ -116,7 +116,8 @@ func (b *both) rpdConsumed(want int64) {
 	}
 }
 
-// shares checks that two libraries share periods of a quota: one makes the bucket, and one renews it.
+// shares checks that two libraries share periods of a quota: one makes the bucket, and one
+// renews it.
 func (b *both) shares(maker, renewer string) {
 	b.Helper()
 	midnight := b.daily()
@@ -163,8 +164,8 @@ func (b *both) number(shard int, attr string) int64 {
 	return n
 }
 
-// expires checks that an item outlives its period, and what happens if it is used after it has expired, and
-// before it is swept.
+// expires checks that an item outlives its period, and what happens if it is used after it has
+// expired, and before it is swept.
 func (b *both) expires(maker, renewer string) {
 	b.Helper()
 	midnight := b.daily()

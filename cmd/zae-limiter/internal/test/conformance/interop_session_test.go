@@ -3,7 +3,6 @@
 package conformance_test
 
 import (
-	"errors"
 	"maps"
 	"time"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
 
-// sharesSession checks that two libraries share sessions: one makes the bucket and begins the first one, and
-// one begins the next ones.
+// sharesSession checks that two libraries share sessions: one makes the bucket and begins the
+// first one, and one begins the next ones.
 func (b *both) sharesSession(maker, beginner string) {
 	b.Helper()
 	b.system(b.quota("rpd", 100, "session 5h", ""), limiter.PerMinute("rpm", 6000))
@@ -58,6 +57,44 @@ func (b *both) began(at time.Time) time.Time {
 	return began
 }
 
+// sharesSessionOfShards checks that two libraries share sessions of a bucket that one of them
+// doubles: each session admits its amount, whichever begins it.
+func (b *both) sharesSessionOfShards(doubler, beginner string) {
+	b.Helper()
+	b.system(b.quota("rpd", 100, "session 5h", ""), limiter.PerMinute("rpm", 6000))
+	now, _ := noon()
+	b.at(now)
+	ours, _ := b.sides("Go")
+	b.takes(ours, 20)
+	begin := b.began(now)
+	if doubler == "Go" {
+		b.double("user", "gpt-4", 4)
+	} else {
+		b.widens(1)
+		b.widens(2)
+	}
+	b.isHeld(80)
+	b.exhaust(80, begin.Add(5*time.Hour))
+
+	for later := range 2 {
+		now = begin.Add(time.Duration(6+later) * time.Hour)
+		b.at(now)
+		begins, _ := b.sides(beginner)
+		b.takes(begins, 10)
+		begin = time.UnixMilli(b.number(0, "b_rpd_ws")).UTC()
+		if late := begin.Sub(now); late < -2*time.Second || late > time.Minute {
+			b.Errorf("a session began at %v, want %v", begin, now)
+		}
+		for shard := range 4 {
+			ws, wa := b.number(shard, "b_rpd_ws"), b.number(shard, "b_rpd_wa")
+			if ws != begin.UnixMilli() || beginner == "Go" && wa != ws {
+				b.Errorf("shard %d has a session that began at %d, and a balance of %d; shard 0 has one that began at %d", shard, ws, wa, begin.UnixMilli())
+			}
+		}
+		b.exhaust(90, begin.Add(5*time.Hour))
+	}
+}
+
 // sessionCases test a quota whose period begins with a use.
 var sessionCases = []interopCase{
 	{"a session that Go begins, and Go begins the next one", func(b *both) { b.sharesSession("Go", "Go") }},
@@ -97,13 +134,8 @@ var sessionCases = []interopCase{
 		begin = b.began(now.Add(90 * time.Minute))
 		b.isRefused(1, 0, begin.Add(time.Hour))
 	}},
-	{"a session on shards of Python's gets the safe answer", func(b *both) {
-		b.system(b.quota("rpd", 100, "session 5h", ""), limiter.PerMinute("rpm", 6000))
-		b.py.take("user", "gpt-4", args{"rpd": 10, "rpm": 1})
-		b.update("user", "gpt-4", 0, "SET shard_count = :n", schema.Item{":n": schema.N(2)})
-		b.take("user", "gpt-4", args{"rpd": 10, "rpm": 1}) // while the session lasts
-		if _, err := b.Acquire(b.Context(), request("user", "gpt-4", args{"rpd": 90, "rpm": 1})); !errors.Is(err, limiter.ErrUnsupported) && !errors.Is(err, limiter.ErrExceeded) {
-			b.Errorf("90 of 80: %v", err)
-		}
-	}},
+	{"a session of shards that Go makes, and Go begins the next one", func(b *both) { b.sharesSessionOfShards("Go", "Go") }},
+	{"a session of shards that Go makes, and Python begins the next one", func(b *both) { b.sharesSessionOfShards("Go", "Python") }},
+	{"a session of shards that Python makes, and Go begins the next one", func(b *both) { b.sharesSessionOfShards("Python", "Go") }},
+	{"a session of shards that Python makes, and Python begins the next one", func(b *both) { b.sharesSessionOfShards("Python", "Python") }},
 }

@@ -17,7 +17,9 @@ import threading
 import time
 import warnings
 
+from click.testing import CliRunner
 import zae_limiter as zae
+from zae_limiter.cli import cli
 from zae_limiter.schedule import ScheduleEntry
 from zae_limiter.sync_limiter import SyncRateLimiter
 from zae_limiter.sync_repository import SyncRepository
@@ -108,6 +110,13 @@ class Peer:
         from zae_limiter_provisioner.handler import on_event
         return on_event(event, None)
 
+    def command(self, arguments):
+        """What a command of the package prints, which must succeed."""
+        result = CliRunner().invoke(cli, arguments)
+        if result.exit_code != 0:
+            raise RuntimeError(f"exit code {result.exit_code}: {result.output}{result.exception!r}")
+        return result.output
+
     def call(self, method, **kwargs):
         """Any method of the repository."""
         return getattr(self.repository, method)(**kwargs)
@@ -120,9 +129,9 @@ class Peer:
         """What the peer says is held of each limit."""
         return self.limiter.available(entity_id=entity, resource=resource)
 
-    def acquire(self, entity, resource, consume, limits=None):
+    def acquire(self, entity, resource, consume, limits=None, also=None):
         """Holds a lease open until it is settled."""
-        context = self.limiter.acquire(entity_id=entity, resource=resource, consume=consume, limits=limits)
+        context = self.limiter.acquire(entity_id=entity, resource=resource, consume=consume, limits=limits, also=also)
         lease = context.__enter__()
         self.leases[len(self.leases)] = (context, lease)
         return len(self.leases) - 1

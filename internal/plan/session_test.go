@@ -1,0 +1,126 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+const sessionLength = 5 * 3_600_000
+
+// sessionShards are the shards of a bucket with a session of 40 tokens that began on each of
+// them when opened says, or of which a peer has told them.
+func sessionShards(t *testing.T, opened []int64, told store.Told) (shards []*store.Image) {
+	t.Helper()
+	r, err := store.ParseRenewal("session 5h", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range opened {
+		s := store.LimitState{Name: "sess", Tokens: 1000, Params: store.Limit{Name: "sess", Capacity: 40, Renews: r}.Params()}
+		s.SetExtra(store.Extra{Opened: at, Told: told})
+		img := &store.Image{Bucket: store.Bucket{Entity: "e", Resource: "r", Shard: i}, ShardCount: len(opened), RefilledAt: max(at, 1), Limits: []store.LimitState{s}}
+		img.HasValidUntil, img.ValidUntil = true, at+sessionLength
+		shards = append(shards, img)
+	}
+	return shards
+}
+
+// A session begins on all shards or on none. A shard whose session has ended holds nothing
+// until it has ended on the others, and joins one of which a peer has told it.
+func TestShardsTogether(t *testing.T) {
+	t.Parallel()
+	const now = 10 * sessionLength
+	asked := []store.Amount{{Limit: "sess", Milli: 1000}}
+	for name, c := range map[string]struct {
+		opened   []int64
+		told     store.Told
+		begins   bool
+		alone    bool  // shard 0 can be debited alone
+		held     int64 // by all, in millitokens
+		resetsAt int64 // of shard 0
+	}{
+		"one, ended":               {opened: []int64{store.NoSession}, begins: true, alone: true, held: 40_000},
+		"all have ended":           {opened: []int64{store.NoSession, now - sessionLength, 7, 7}, begins: true, held: 40_000},
+		"all have one under way":   {opened: []int64{now - 5, now - 5}, alone: true, held: 2_000, resetsAt: now - 5 + sessionLength},
+		"it has ended on shard 0":  {opened: []int64{store.NoSession, now - 5}, held: 1_000, resetsAt: now - 5 + sessionLength},
+		"each has its own":         {opened: []int64{now - 9, now - 5}, alone: true, held: 2_000, resetsAt: now - 9 + sessionLength},
+		"a peer has told of one":   {opened: []int64{7, 7}, told: store.Told{Opened: now - 5, Consumed: 3_000}, alone: true, held: 34_000, resetsAt: now - 5 + sessionLength},
+		"a peer told of one ended": {opened: []int64{7, 7}, told: store.Told{Opened: 8, Consumed: 3_000}, begins: true, held: 40_000},
+	} {
+		shards := sessionShards(t, c.opened, c.told)
+		if b := plan.BeginningOf(shards, asked, now); (len(b.Of) > 0) != c.begins || b.At != now {
+			t.Errorf("%s: %+v begins", name, b)
+		}
+		if b := plan.BeginningOf(shards, plan.Counted(asked), now); len(b.Of) > 0 {
+			t.Errorf("%s: what moves no balance begins %+v", name, b)
+		}
+		if needs := plan.NeedsBeginning(shards[0], asked, now); needs == c.alone {
+			t.Errorf("%s: shard 0 needs the others: %v", name, needs)
+		}
+		terms := plan.Terms{}
+		_, parts := terms.Holdings(nil, "sess", shards, now)
+		if held := plan.Balance(parts, now); held != c.held {
+			t.Errorf("%s: %d are held, want %d", name, held, c.held)
+		}
+		if end := parts[0].Renewal.End(parts[0].Opened, now); max(end, now) != max(c.resetsAt, now) {
+			t.Errorf("%s: it resets at %d, want %d", name, end, c.resetsAt)
+		}
+		var sum int64
+		for _, img := range plan.Together(shards, asked, now) {
+			sum += terms.Holds(img, "sess", now)
+		}
+		if sum != c.held {
+			t.Errorf("%s: together they hold %d, want %d", name, sum, c.held)
+		}
+	}
+}
+
+// Shards are merged if they have one session, or none of them has any: a balance of another
+// session would be there twice.
+func TestShardsOfSeveralSessionsAreNotMerged(t *testing.T) {
+	t.Parallel()
+	const now = 10 * sessionLength
+	for name, c := range map[string]struct {
+		opened []int64
+		told   store.Told
+		merges bool
+	}{
+		"one":            {opened: []int64{now - 5, now - 5}, merges: true},
+		"none":           {opened: []int64{store.NoSession, 7}, merges: true},
+		"two":            {opened: []int64{now - 9, now - 5}},
+		"one and none":   {opened: []int64{now - 5, 7}},
+		"one of a peers": {opened: []int64{7, 7}, told: store.Told{Opened: now - 5}},
+	} {
+		if got := plan.AreMergeable(sessionShards(t, c.opened, c.told), now); got != c.merges {
+			t.Errorf("%s: they are merged: %v", name, got)
+		}
+	}
+}
+
+// A top-up begins a session on all shards, or goes to those that have one.
+func TestATopUpOfSessionsOfShards(t *testing.T) {
+	t.Parallel()
+	const now = 10 * sessionLength
+	for name, c := range map[string]struct {
+		opened, want, gets []int64
+	}{
+		"none under way":    {[]int64{store.NoSession, 7}, []int64{now, now}, []int64{2000, 2000}},
+		"one under way":     {[]int64{now - 5, now - 5}, []int64{0, 0}, []int64{2000, 2000}},
+		"ended on shard 0":  {[]int64{7, now - 5}, []int64{store.NoSession, 0}, []int64{0, 4000}},
+		"ended on another":  {[]int64{now - 5, 7}, []int64{0, store.NoSession}, []int64{4000, 0}},
+		"two are under way": {[]int64{now - 9, now - 5}, []int64{0, 0}, []int64{2000, 2000}},
+	} {
+		am := &plan.Amendment{Amounts: []store.Amount{{Limit: "sess", Milli: 4000}}}
+		refills, given, err := am.Over(sessionShards(t, c.opened, store.Told{}), nil, now, 7)
+		if err != nil || given[0] != 4 {
+			t.Fatal(given, err)
+		}
+		for i, r := range refills {
+			if ch := r.Changes[0]; ch.Opened != c.want[i] || ch.TopUp != c.gets[i] {
+				t.Errorf("%s: shard %d gets %+v", name, i, ch)
+			}
+		}
+	}
+}
