@@ -1,6 +1,6 @@
 // Package decide maps the calls of the decision service to requests of a limiter, and maps what
 // the limiter says to answers. Encoders of protocols stand on it: they read a call, and write an
-// answer. The package has no I/O of its own and keeps no state.
+// answer. The package has no I/O of its own and keeps no state (ADR 056).
 package decide
 
 import (

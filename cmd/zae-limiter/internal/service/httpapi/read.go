@@ -22,8 +22,8 @@ type raw = jsontext.Value
 // plain text, but no JSON without asking first.
 //
 // An idempotency key is refused, and not ignored: a client that relies on one would be charged
-// twice. To keep it, an acquire would have to be a transaction with the record of the key, of four
-// more write units.
+// twice. To keep it, an acquire would have to be a transaction with the record of the key, which
+// costs four write units where a take costs one (ADR 056).
 func (h *handler) read(w http.ResponseWriter, r *http.Request, most int64, into any) *Problem {
 	if form, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || form != "application/json" {
 		return problem(http.StatusUnsupportedMediaType, "send application/json, and say so in Content-Type")
