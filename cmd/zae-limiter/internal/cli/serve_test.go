@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
@@ -40,25 +41,32 @@ func startService(t *testing.T, addr string, args ...string) *background {
 // longer ready. What the limiter admitted is its capacity. The log has no name of a client.
 func TestServeDrainsUnderLoad(t *testing.T) {
 	t.Parallel()
-	const capacity, clients = 100, 8
-	b := startService(t, "127.0.0.1:0", "--fallback", fmt.Sprintf("rpd:%d/day", capacity), "--drain-wait", "1s")
+	const capacity, clients, enough, drainWait = 100, 8, 25, time.Second
+	b := startService(t, "127.0.0.1:0", "--fallback", fmt.Sprintf("rpd:%d/day", capacity), "--drain-wait", drainWait.String())
 	var printed struct{ Endpoint string }
 	if err := errors.Join(json.Unmarshal([]byte(b.printed), &printed), validate("serve", []byte(b.printed))); err != nil || printed.Endpoint != b.url {
 		t.Errorf("%v: %s", err, b.printed)
 	}
 	var admitted, calls atomic.Int64
-	var all sync.WaitGroup
-	warm := make(chan struct{}, clients)
+	var all, warm sync.WaitGroup
+	warm.Add(clients)
 	for range clients {
 		all.Go(func() {
+			reached := sync.OnceFunc(warm.Done)
+			defer reached()
 			for n := 0; ; n++ {
-				if ready, err := http.Get(b.url + "/readyz"); err != nil { //nolint:noctx // the service ends
-					t.Error(err)
-					return
-				} else if ready.Body.Close(); ready.StatusCode != http.StatusOK {
+				looked := time.Now()
+				ready := isReady(b.url)
+				d, code, err := decide.Decision{}, 0, error(nil)
+				if ready {
+					d, code, err = acquireBy(b.url)
+				}
+				if !ready && n <= enough {
+					t.Error("the service is not ready")
+				}
+				if !ready || err != nil && time.Since(looked) > drainWait { // no balancer takes as long to call
 					return
 				}
-				d, code, err := acquireBy(b.url)
 				if err != nil || code != http.StatusOK && code != http.StatusTooManyRequests || d.Admitted != (code == http.StatusOK) {
 					t.Errorf("%d: %v", code, err)
 					return
@@ -66,15 +74,13 @@ func TestServeDrainsUnderLoad(t *testing.T) {
 				if calls.Add(1); d.Admitted {
 					admitted.Add(1)
 				}
-				if n == 2*capacity/clients {
-					warm <- struct{}{}
+				if n == enough {
+					reached()
 				}
 			}
 		})
 	}
-	for range clients {
-		<-warm
-	}
+	warm.Wait()
 	code, stderr := b.end()
 	all.Wait()
 	if code != 0 || admitted.Load() != capacity || calls.Load() < 2*capacity {
@@ -88,6 +94,15 @@ func TestServeDrainsUnderLoad(t *testing.T) {
 			t.Errorf("%v: %s", err, line)
 		}
 	}
+}
+
+// isReady reports whether a service says that it takes calls.
+func isReady(url string) bool {
+	a, err := http.Get(url + "/readyz") //nolint:noctx // the service ends
+	if err != nil {
+		return false
+	}
+	return a.Body.Close() == nil && a.StatusCode == http.StatusOK
 }
 
 func acquireBy(url string) (d decide.Decision, code int, err error) {

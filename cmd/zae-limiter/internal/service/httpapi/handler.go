@@ -185,11 +185,11 @@ func (h *handler) decided(ctx context.Context, c *decide.Call) *answer {
 	if err != nil {
 		return h.failed(ctx, "acquire", err)
 	}
-	end := lease.Commit
-	if ctx.Err() != nil { // the client has gone, and does not get what it asked for
-		end = lease.Rollback
+	// The client may have gone meanwhile, and does not get what it asked for.
+	if err := ctx.Err(); err != nil {
+		return h.failed(ctx, "acquire", errors.Join(err, lease.Rollback(context.WithoutCancel(ctx))))
 	}
-	if err := end(context.WithoutCancel(ctx)); err != nil {
+	if err := lease.Commit(ctx); err != nil {
 		return h.failed(ctx, "acquire", err)
 	}
 	return &answer{code: http.StatusOK, statuses: lease.Statuses(), decision: decide.Admitted(lease)}

@@ -217,7 +217,9 @@ func TestAClientThatHasGone(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		own := s.handler
 		s.handler = handlerOf(leaver{s.limits, leave}, anHour)
-		s.send(r)
+		if got := s.send(r); got.Code != 499 || got.Body.Len() > 0 {
+			s.Errorf("the answer, which nobody gets, is %d", got.Code)
+		}
 		s.handler = own
 		if left := s.left(); left != 6 {
 			s.Errorf("%d left, want 6", left)

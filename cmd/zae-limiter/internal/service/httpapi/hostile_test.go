@@ -28,6 +28,7 @@ func TestWhatIsNoCall(t *testing.T) {
 			`{` + own + `,"consume":{"rpm":9223372036854775807}}`:                               "consume.rpm",
 			`{` + own + `,"consume":{"rpm":-1}}`:                                                "consume.rpm",
 			`{` + own + `,"consume":{}}`:                                                        "consume",
+			`{` + own + `,"consume":{"r p m":1}}`:                                               "consume",
 			`{` + own + `,"consume":null}`:                                                      "consume",
 			`{` + own + `}`:                                                                     "consume",
 			`{"resource":"gpt-4","consume":{"rpm":1}}`:                                          "entity_id",

@@ -101,7 +101,7 @@ func fieldOf(field string) string {
 	switch rest {
 	case "entity":
 		rest = "entity_id"
-	case "limit", "limit name", "name":
+	case "limit name":
 		rest = "consume"
 	}
 	return also + rest

@@ -111,7 +111,7 @@ func (s *Server) drain(ctx context.Context, api *http.Server) error {
 func (s *Server) server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug), // what clients do wrong
+		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn), // a handler that panics, and what clients do wrong
 	}
 }
 
