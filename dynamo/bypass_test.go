@@ -257,3 +257,35 @@ func TestABypassNeedsAnAggregatorThatKnowsIt(t *testing.T) {
 		}
 	})
 }
+
+// A use under a bypass begins no session, and one that was under way before goes on. Both a new
+// bucket and one whose session has ended are tried.
+func TestABypassedUseBeginsNoSession(t *testing.T) {
+	inTownship(t, func(w *township) {
+		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, []limiter.Limit{limiter.Quota("rph", 10, session("session 1h"))})
+		w.bypasses(theEntity, 0)
+		l := w.client(w.api.Table)
+		opened := func(when string, want int64) {
+			w.Helper()
+			images, err := w.Buckets(w.Context(), "user", "gpt-4", 1)
+			w.must(err)
+			if s, _ := images[0].Limit("rph"); s.Opened() != want {
+				w.Errorf("%s: the session began at %d, want %d", when, s.Opened(), want)
+			}
+		}
+		w.must(errOf(w.takes(l, "user", 50)))
+		opened("a new bucket", store.NoSession)
+		w.sets(theEntity, store.Inherit)
+		begin := time.Now().UnixMilli()
+		w.must(errOf(w.takes(l, "user", 3)))
+		opened("the first use", begin)
+		w.bypasses(theEntity, 0)
+		w.must(errOf(w.takes(l, "user", 50)))
+		opened("under way", begin)
+		time.Sleep(2 * time.Hour)
+		w.must(errOf(w.takes(l, "user", 50)))
+		if images, err := w.Buckets(w.Context(), "user", "gpt-4", 1); err != nil || images[0].Limits[0].Opened() > begin {
+			t.Errorf("after its end: %+v, %v", images, err)
+		}
+	})
+}

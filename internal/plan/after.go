@@ -51,6 +51,9 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 	img := *i
 	img.RefilledAt = max(now, i.RefilledAt)
 	img.Limits = slices.Clone(i.Limits)
+	if i.Bypassed {
+		amounts = nil // they are counted only
+	}
 	for k := range img.Limits {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
@@ -59,7 +62,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 			s.SetExtra(store.Extra{Granted: carried, Opened: (&Debit{}).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
-			if a.Limit == s.Name && !i.Bypassed {
+			if a.Limit == s.Name {
 				s.Tokens -= a.Milli
 			}
 		}

@@ -71,6 +71,7 @@ var askingAWS = map[string]string{
 	"namespace show":           "team",
 	"redrive":                  "--queue-url ENDPOINT/123456789012/dlq",
 	"resource clear":           "gpt-4 -y",
+	"resource bypass":          "gpt-4 -y",
 	"resource disable":         "gpt-4 -y",
 	"resource enable":          "gpt-4 -y",
 	"resource set-cascade":     "gpt-4 off -y",

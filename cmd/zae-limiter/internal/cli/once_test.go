@@ -34,6 +34,8 @@ func two(f *pflag.Flag) [2]string {
 		return [2]string{"rpm:7/min", "tpm:8/min"}
 	case "name:xfactor":
 		return [2]string{"rpm:x7", "tpm:x8"}
+	case "resource:name=tokens":
+		return [2]string{"embeddings:rpm=7", "images:tpm=8"}
 	case "name=tokens":
 		return [2]string{"rpm=7", "tpm=8"}
 	}

@@ -1,0 +1,1 @@
+zae-limiter resource set-defaults embeddings --limit tpm:10000
