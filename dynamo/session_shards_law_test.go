@@ -210,7 +210,7 @@ func (b *shardedBook) gatherAt(now int64) bool {
 		d := &plan.Debit{Bucket: img.Bucket, Pressing: true, Begins: begins}
 		if i := slices.IndexFunc(parts, func(p plan.Portion) bool { return p.Image.Shard == img.Shard }); i >= 0 {
 			d.Amounts = parts[i].Amounts
-		} else if len(begins.Of) == 0 {
+		} else if len(begins.Limits) == 0 {
 			continue
 		}
 		r, _, short := d.Refill(img, now, lawMultiplier)
@@ -229,7 +229,7 @@ func (b *shardedBook) gatherAt(now int64) bool {
 	if !b.check(out.Applied, err) {
 		return false
 	}
-	if len(begins.Of) > 0 {
+	if len(begins.Limits) > 0 {
 		for _, r := range refills {
 			if r.Seen.RefilledAt != b.last(r.Shard).RefilledAt {
 				b.behind++
@@ -416,7 +416,7 @@ func (b *shardedBook) topUp() bool {
 	if !b.operate(&plan.Amendment{Amounts: []store.Amount{amount}}, now) {
 		return false
 	}
-	if b.see(); len(begins.Of) > 0 {
+	if b.see(); len(begins.Limits) > 0 {
 		b.begun(images)
 	}
 	for _, img := range images {

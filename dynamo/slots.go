@@ -149,8 +149,6 @@ func (s *Store) SetSlots(ctx context.Context, k store.ConfigKey, limits []store.
 		sets: store.Config{Slots: limits}, attrs: []string{schema.SlotLimits},
 		details: schema.SlotLimitDetails(limits, reason),
 	}
-	const op = "set slots"
-	return s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
-		return s.sendLevels(ctx, op, s.levelPolicy(k, p, old))
-	})
+	_, err := s.setPolicy(ctx, "set slots", k, p, &once{})
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -208,5 +209,5 @@ func SwitchOf(s store.Switch) (disabled *bool, bypassed bool, until *time.Time) 
 		t := time.UnixMilli(s.Until).UTC()
 		until = &t
 	}
-	return policyOf(s.Policy), s.Policy == store.Bypass, until
+	return manifest.BoolOf(s.Policy), s.Policy == store.Bypass, until
 }
