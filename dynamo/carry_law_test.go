@@ -104,8 +104,8 @@ func (l *carryLedger) idle() bool {
 	return true
 }
 
-// edit seldom changes what the quota carries, its amount and its calendar. What it admitted
-// before is then no longer counted.
+// edit seldom changes what the quota carries, its amount and its calendar. Whatever it
+// admitted before is then no longer counted.
 func (l *carryLedger) edit() bool {
 	if rapid.IntRange(0, 5).Draw(l.T, "edits") != 0 {
 		return false

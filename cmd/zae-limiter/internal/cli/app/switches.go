@@ -47,7 +47,7 @@ func (a *App) Switches(of limiter.Level) []*cobra.Command {
 		}),
 		a.setsSwitch(of, store.Bypass, &cobra.Command{
 			Use: "bypass", Short: "Serve all requests of " + noun + ", and only count them",
-			Long: "Serve all requests of " + noun + ", whatever its limits and later levels say. What they consume\n" +
+			Long: "Serve all requests of " + noun + ", whatever its limits and later levels say. Their consumption\n" +
 				"is counted, and the balances stay as they are. A parent is debited as usual." + reach,
 			Example: line("bypass", " --until 2h --reason incident"),
 		}),
