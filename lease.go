@@ -18,8 +18,9 @@ import (
 // at once.
 //
 // A lease without slots holds no resources. If it is dropped, it stays as if committed without
-// adjustments. Slots are held until the commit or the rollback begins, whatever comes of it. A lease is safe for concurrent use. Methods without a context never
-// wait, not even for a commit under way.
+// adjustments. Slots are held until the commit or the rollback begins, whatever comes of it. A
+// lease is safe for concurrent use. Methods without a context never wait, not even for a commit
+// under way.
 type Lease struct {
 	limiter          *Limiter
 	entity, resource string
@@ -187,8 +188,8 @@ func (l *Lease) Overdrawn() map[string]int64 {
 }
 
 // Consumed returns what the lease has taken of each limit of its resource, in tokens,
-// adjustments included. It counts the lease's own entity, or its parents where those have taken more:
-// only a parent may have had the limit, and the entity may have got another parent.
+// adjustments included. It counts the lease's own entity, or its parents where those have taken
+// more: only a parent may have had the limit, and the entity may have got another parent.
 func (l *Lease) Consumed() map[string]int64 {
 	consumed := make(map[string]int64)
 	if l.degraded {

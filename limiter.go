@@ -120,10 +120,10 @@ func New(s Store, o Options) (*Limiter, error) {
 // them. The error then says that tokens may stay debited. When Close has returned, no
 // goroutine of the limiter is left.
 //
-// Leases stay as they are, but they lose their slots ([ErrSlotsLost]). A lease that has nothing to write can still be committed;
-// writing adjustments and rolling back return [ErrClosed]. The store stays open. Close
-// may be called several times and concurrently: every call waits for the end and
-// returns the same error.
+// Leases stay as they are, but they lose their slots ([ErrSlotsLost]). A lease that has nothing
+// to write can still be committed; writing adjustments and rolling back return [ErrClosed]. The
+// store stays open. Close may be called several times and concurrently: every call waits for
+// the end and returns the same error.
 func (l *Limiter) Close() error {
 	l.driver.CloseSlots()
 	return l.driver.Close()
@@ -164,8 +164,8 @@ type Stats struct {
 	// Healed counts items whose stamp lay far ahead and was moved back.
 	Healed uint64
 	// SlotsLost counts slots that this limiter could not renew in time, so that others may have
-	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of a limit
-	// it has set free.
+	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of
+	// a limit it has set free.
 	SlotsLost, HoldersRemoved uint64
 }
 

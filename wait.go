@@ -36,8 +36,9 @@ import (
 // try a second later.
 //
 // A request that names slots first waits for these, in the order of arrival for each limit, and
-// holds them while it waits for tokens. How long it waits for slots is not known before, and it goes
-// on waiting while the store cannot be reached. If ctx ends meanwhile, the error is [ErrSlotsFull], too.
+// holds them while it waits for tokens. How long it waits for slots is not known before, and it
+// goes on waiting while the store cannot be reached. If ctx ends meanwhile, the error is
+// [ErrSlotsFull], too.
 //
 // A caller that leaves has taken nothing, and those behind it move up. Nothing bounds the
 // wait but ctx; [Options.Timeout] bounds each try to acquire, see docs/design/wait.md for

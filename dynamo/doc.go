@@ -135,6 +135,6 @@
 //	a soft limit
 //
 // Refills set soft and bypass, too, under the conditions of ADR 050 and ADR 052. Attributes of
-// a bucket item that no line names (quota windows) belong to peers. They are never written,
+// a bucket item that no line names (wtc) belong to peers. They are never written,
 // except that removing a limit removes all its attributes.
 package dynamo

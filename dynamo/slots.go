@@ -138,9 +138,9 @@ func (s *Store) Slots(ctx context.Context, k store.SlotKey) (*store.SlotImage, e
 // deleting limits change its slots. But a client of the Python package that sets limits of the
 // level removes them. reason is as that of a [Cause].
 //
-// The first level that has slots holds for them, in the order of [store.ConfigKey]. Levels are not
-// merged. A change reaches the limiters of this library within [limiter.Options.ConfigTTL]. If there
-// are fewer slots than are held, nobody gets any until enough are returned.
+// The first level that has slots holds for them, in the order of [store.ConfigKey]. Levels are
+// not merged. A change reaches the limiters of this library within [limiter.Options.ConfigTTL].
+// If there are fewer slots than are held, nobody gets any until enough are returned.
 func (s *Store) SetSlots(ctx context.Context, k store.ConfigKey, limits []store.SlotLimit, reason string) error {
 	if err := cmp.Or(checkLevel(k), store.ValidateSlots(limits), checkReason(reason)); err != nil {
 		return err
@@ -149,8 +149,6 @@ func (s *Store) SetSlots(ctx context.Context, k store.ConfigKey, limits []store.
 		sets: store.Config{Slots: limits}, attrs: []string{schema.SlotLimits},
 		details: schema.SlotLimitDetails(limits, reason),
 	}
-	const op = "set slots"
-	return s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
-		return s.sendLevels(ctx, op, s.levelPolicy(k, p, old))
-	})
+	_, err := s.setPolicy(ctx, "set slots", k, p, &once{})
+	return err
 }

@@ -116,7 +116,8 @@ type moment struct {
 	now int64 // ms
 }
 
-// join adds a claim to the line, and serves it at once if enough is held. There are of slots in all.
+// join adds a claim to the line, and serves it at once if enough is held. of is how many
+// slots there are in all.
 func (b *book) join(c *claim, of int64, m moment) {
 	b.cap, b.line = of, append(b.line, c)
 	if len(b.line) == 1 {
@@ -158,7 +159,7 @@ func (b *book) drop(c *claim) bool {
 	return i >= 0
 }
 
-// refuse refuses those in line who do not wait, and all others too if it is for all of them.
+// refuse refuses the callers in line that do not wait, and all others too if it is for all of them.
 func (b *book) refuse(err error, all bool) {
 	b.line = slices.DeleteFunc(b.line, func(c *claim) bool {
 		if c.waits && !all {
@@ -425,7 +426,8 @@ func (b *book) see(img *store.SlotImage, m moment) {
 	b.image, b.at, b.sight = img, m.up, sight
 }
 
-// failed takes that a request was not answered, or was turned away. Who does not wait gets the error.
+// failed notes that a request was not answered, or was turned away. A caller that does not wait
+// gets the error.
 func (b *book) failed(err error, m moment) {
 	b.pause = min(max(2*b.pause, minPause), maxPause)
 	b.after = m.up + b.pause/2 + time.Duration(b.rand(int64(b.pause)))

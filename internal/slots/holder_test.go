@@ -71,7 +71,8 @@ func (h *house) mortal(ahead, latency time.Duration, hooks ...faults.Hook) *hold
 	return p
 }
 
-// acquire acquires, and counts what is held until it is released, or the holder says that it is lost.
+// acquire acquires, and counts what is held until it is released, or the holder says that it is
+// lost.
 func (p *holding) acquire(ctx context.Context, n int64, waits bool) (release func(), err error) {
 	lease, err := p.Acquire(ctx, slots.Ask{SlotKey: p.house.key, Slots: n, Cap: p.house.cap, Waits: waits})
 	if err != nil {

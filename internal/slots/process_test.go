@@ -175,7 +175,8 @@ func (c *child) end() []span {
 	return spans
 }
 
-// P14 with processes, of which some are killed and some are stopped, on a network that loses answers.
+// P14 with processes, of which some are killed and some are stopped, on a network that loses
+// answers.
 func TestLongProcessesThatAreKilledAndStopped(t *testing.T) {
 	t.Parallel()
 	db := testbed.NewEngine(t, dynamolite.Options{})

@@ -85,8 +85,8 @@ var mayImport = map[string][]string{
 	// The codes with which AWS refuses credentials.
 	"internal/awsauth": {},
 
-	// The engine. Each line may use the lines below it: a facade, what executes requests, the tables
-	// and the order of their writes, what is at rest, and what knows of no table.
+	// The engine. Each line may use the lines below it: a facade, what executes requests, the
+	// tables and the order of their writes, what is at rest, and what knows of no table.
 	"dynamolite":            {engine + "...", sdk + "/..."},
 	engine + "sweep":        {engine + "catalog", engine + "request", engine + "history", engine + "table", engine + "storage"},
 	engine + "transact":     {engine + "request", engine + "history", engine + "table", engine + "storage", engine + "api", engine + "expr", engine + "value", engine + "wall", sdk + "/..."},
