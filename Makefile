@@ -32,8 +32,10 @@ gotest = go test -timeout 60m
 long = '^TestLong'
 # The packages that have one. The others need not be compiled for make long.
 long_packages = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' [a-z]*/ | sed 's,^,./,')))
-# Those whose long tests are arithmetic of one goroutine, in which the race detector has nothing to look for.
-pure_packages = ./internal/calendar/
+# Those whose long tests do many times what make race does already: they run without the race detector.
+plain_packages = ./internal/calendar/ ./internal/slots/
+# .ci/run has less than an hour.
+large = $(if $(CI),,-contest.large)
 
 library = github.com/zeroae/zae-limiter-go
 # The modules of go.work, which a release tags together. One command builds and tests them all.
@@ -73,9 +75,9 @@ race: ## the same under the race detector
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
-	$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(filter-out ./internal/acquire/ $(pure_packages),$(long_packages))
-	$(gotest) -vet=off -shuffle=on -run $(long) $(pure_packages)
-	$(gotest) $(race) -vet=off -shuffle=on -run $(long) ./internal/acquire -contest.large
+	$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(filter-out ./internal/acquire/ $(plain_packages),$(long_packages))
+	$(gotest) -vet=off -shuffle=on -run $(long) $(plain_packages)
+	$(gotest) $(race) -vet=off -shuffle=on -run $(long) ./internal/acquire $(large)
 	$(gotest) $(race) -vet=off -run '^TestTheBooksBalance$$' ./internal/acquire -books.all
 
 .PHONY: lint

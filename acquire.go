@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,9 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 
 // admit acquires, and notes what seen is to tell the observer.
 func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*Lease, error) {
+	if len(req.Slots) > 0 {
+		return l.hold(ctx, req, false, func(ctx context.Context, req Request) (*Lease, error) { return l.admit(ctx, req, seen) })
+	}
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
@@ -75,6 +79,74 @@ func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*L
 	a := &acquisition{bound: l.driver.NewLeavable(ctx), left: ctx.Done(), asked: asked, seen: seen}
 	a.makeParts()
 	return l.begin(ctx, req, a)
+}
+
+// hold acquires slots, and tokens in the way that the parameter says. A request that does not wait
+// for slots asks for both at the same time, unless memory knows what becomes of the slots. What
+// the one got goes back if there is no room for the other (ADR 055).
+func (l *Limiter) hold(ctx context.Context, req Request, waits bool, tokens func(context.Context, Request) (*Lease, error)) (lease *Lease, err error) {
+	op := req.op("acquire")
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	if !l.driver.Begin() {
+		return nil, fmt.Errorf("%s: %w", op, ErrClosed)
+	}
+	defer l.driver.End()
+	bound, cancel := ctx, func() {}
+	if !waits {
+		bound, cancel = context.WithTimeout(ctx, l.driver.Time())
+	}
+	defer cancel()
+	held, err := l.driver.BeginSlots(bound, &acquire.SlotRequest{
+		Entity: req.Entity, Resource: req.Resource, Slots: req.Slots, Fallback: req.SlotFallback, Waits: waits,
+	})
+	defer func() {
+		if err != nil {
+			held.Release()
+		}
+	}()
+	if err == nil && (waits || held.IsDecided()) {
+		err = held.Wait(bound)
+	}
+	if err = l.withoutSlots(bound, &req, err); err != nil {
+		return nil, err
+	}
+	rest := req
+	if rest.Slots, rest.SlotFallback = nil, nil; len(rest.Consume) == 0 && len(rest.Also) == 0 {
+		lease = l.makeLease(req.Entity, req.Resource, nil)
+	} else if lease, err = tokens(ctx, rest); err != nil {
+		return nil, err
+	}
+	if err = l.withoutSlots(bound, &req, held.Wait(bound)); err != nil {
+		return nil, errors.Join(err, lease.settleUneven(ctx, rollBack, nil))
+	}
+	lease.slots = held
+	runtime.AddCleanup(lease, (*acquire.HeldSlots).Abandon, held) // of a lease that nobody ends
+	return lease, nil
+}
+
+// withoutSlots is the error of a request that does not get its slots because of err. It is nil if
+// the request goes on without them, because the store cannot be reached.
+func (l *Limiter) withoutSlots(ctx context.Context, req *Request, err error) error {
+	full, isFull := errors.AsType[*acquire.FullError](err)
+	switch {
+	case err == nil:
+		return nil
+	case isFull:
+		refusal := &SlotsError{Entity: full.Entity, Resource: full.Resource, Limit: full.Limit, Slots: full.Slots, Of: full.Of}
+		if ctx.Err() == nil {
+			return refusal
+		}
+		return fmt.Errorf("%s: %w: %w", req.op("wait for"), context.Cause(ctx), refusal)
+	case ctx.Err() != nil:
+		err = process.OutOfTime(ctx, req.op("acquire"))
+	}
+	if !l.degrades(req, err) {
+		return err
+	}
+	l.driver.Logger.WarnContext(ctx, "admitted without slots", "entity", req.Entity, "resource", req.Resource, "error", err)
+	return nil
 }
 
 // asked is what a request asks of buckets, for a caller that comes now.

@@ -14,6 +14,8 @@ type (
 	Bucket = store.Bucket
 	// A Limit is a token bucket's configuration.
 	Limit = store.Limit
+	// A SlotLimit says how many requests run at a time; [Slots] makes it.
+	SlotLimit = store.SlotLimit
 	// A Renewal says when a quota renews; [ParseRenewal] makes it.
 	Renewal = store.Renewal
 	// A Carry is what a quota takes from a period into the next one.

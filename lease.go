@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"slices"
@@ -16,9 +17,10 @@ import (
 // open, [Lease.Take] takes more if the limits admit it, and [Lease.Release] returns a part
 // at once.
 //
-// A lease holds no resources. A dropped lease stays as if committed without
-// adjustments. A lease is safe for concurrent use. Methods without a context never
-// wait, not even for a commit under way.
+// A lease without slots holds no resources. If it is dropped, it stays as if committed without
+// adjustments. Slots are held until the commit or the rollback begins, whatever comes of it. A
+// lease is safe for concurrent use. Methods without a context never wait, not even for a commit
+// under way.
 type Lease struct {
 	limiter          *Limiter
 	entity, resource string
@@ -28,6 +30,7 @@ type Lease struct {
 	// pending is the acquisition that may still debit the amounts requested from a
 	// degraded lease; nil if none will.
 	pending *acquisition
+	slots   *acquire.HeldSlots // nil if the request named none
 
 	mu      sync.Mutex // held briefly, never during a wait
 	state   leaseState
@@ -123,6 +126,21 @@ func (l *Lease) Resource(name string) (*Lease, error) {
 	return nil, &ValidationError{Field: "resource", Value: name, Reason: "the lease is of another request; give a resource that its request names"}
 }
 
+// Context returns a context for the work under the lease. It ends with the cause [ErrSlotsLost] if
+// slots of the lease are lost: others may hold them then, so the work should stop. The caller
+// must call cancel, after the work. A lease without slots loses none.
+func (l *Lease) Context(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	if l.slots == nil {
+		return ctx, func() { end(nil) }
+	}
+	stop := l.slots.OnLoss(func() { end(ErrSlotsLost) })
+	return ctx, func() {
+		stop()
+		end(nil)
+	}
+}
+
 // Degraded reports whether the lease was granted without the store. Nothing is metered
 // then, so Statuses and Consumed are empty.
 //
@@ -170,8 +188,8 @@ func (l *Lease) Overdrawn() map[string]int64 {
 }
 
 // Consumed returns what the lease has taken of each limit of its resource, in tokens,
-// adjustments included. It counts the lease's own entity, or its parents where those have taken more:
-// only a parent may have had the limit, and the entity may have got another parent.
+// adjustments included. It counts the lease's own entity, or its parents where those have taken
+// more: only a parent may have had the limit, and the entity may have got another parent.
 func (l *Lease) Consumed() map[string]int64 {
 	consumed := make(map[string]int64)
 	if l.degraded {

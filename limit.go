@@ -98,3 +98,8 @@ func with(l Limit, opts []LimitOption) Limit {
 	}
 	return l
 }
+
+// Slots is a limit of how many requests run at a time: together they hold at most n slots. The
+// slots of a request come back as its lease is committed or rolled back, and within about 20
+// seconds if its process dies (ADR 055).
+func Slots(name string, n int64) SlotLimit { return SlotLimit{Name: name, Slots: n} }

@@ -120,11 +120,14 @@ func New(s Store, o Options) (*Limiter, error) {
 // them. The error then says that tokens may stay debited. When Close has returned, no
 // goroutine of the limiter is left.
 //
-// Leases stay as they are. A lease that has nothing to write can still be committed;
-// writing adjustments and rolling back return [ErrClosed]. The store stays open. Close
-// may be called several times and concurrently: every call waits for the end and
-// returns the same error.
-func (l *Limiter) Close() error { return l.driver.Close() }
+// Leases stay as they are, but they lose their slots ([ErrSlotsLost]). A lease that has nothing
+// to write can still be committed; writing adjustments and rolling back return [ErrClosed]. The
+// store stays open. Close may be called several times and concurrently: every call waits for
+// the end and returns the same error.
+func (l *Limiter) Close() error {
+	l.driver.CloseSlots()
+	return l.driver.Close()
+}
 
 // InvalidateConfig drops the remembered configuration. The next acquire then sees
 // changes made elsewhere, instead of within [Options.ConfigTTL], and callers of
@@ -160,22 +163,28 @@ type Stats struct {
 	Throttled, Braked uint64
 	// Healed counts items whose stamp lay far ahead and was moved back.
 	Healed uint64
+	// SlotsLost counts slots that this limiter could not renew in time, so that others may have
+	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of
+	// a limit it has set free.
+	SlotsLost, HoldersRemoved uint64
 }
 
 // Stats reads the counts.
 func (l *Limiter) Stats() Stats {
 	config, c := l.driver.Config.Stats(), &l.driver.Counts
+	lost, removed := l.driver.SlotCounts()
 	return Stats{
 		Config:  CacheStats{Hits: config.Hits, Misses: config.Misses, Size: config.Size, TTL: l.driver.Config.TTL()},
 		Buckets: l.driver.Buckets(), Waiting: l.waiting.Size(), LocallyRefused: c.Refused.Load(), Carried: c.Carried.Load(), Gathered: c.Gathered.Load(),
 		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
-		Healed: c.Healed.Load(),
+		Healed: c.Healed.Load(), SlotsLost: lost, HoldersRemoved: removed,
 	}
 }
 
 // Do acquires, runs f, and commits the lease. If f fails or panics, Do returns what the
-// lease took instead. f sets what was really used with [Lease.Settle]. [Options.Timeout]
-// bounds the acquire and the commit, each on its own; it does not bound f.
+// lease took instead. f sets what was really used with [Lease.Settle]. Its context is that of
+// [Lease.Context] if the request names slots. [Options.Timeout] bounds the acquire and the commit,
+// each on its own; it does not bound f.
 func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *Lease) error) (err error) {
 	lease, err := l.Acquire(ctx, req)
 	if err != nil {
@@ -187,9 +196,19 @@ func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *
 			err = errors.Join(err, lease.Rollback(ctx))
 		}
 	}()
-	if err = f(ctx, lease); err != nil {
+	if err = lease.run(ctx, f); err != nil {
 		return err
 	}
 	settled = true
 	return lease.Commit(ctx)
+}
+
+// run calls f with the context of the work under a lease.
+func (l *Lease) run(ctx context.Context, f func(context.Context, *Lease) error) error {
+	if l.slots == nil {
+		return f(ctx, l)
+	}
+	ctx, cancel := l.Context(ctx)
+	defer cancel()
+	return f(ctx, l)
 }

@@ -373,7 +373,7 @@ func (o *observation) endAcquire(ctx context.Context, req *Request, lease *Lease
 	o.mu.Unlock()
 	result := Failed
 	switch {
-	case isRefused:
+	case errors.Is(err, ErrExceeded):
 		result = Refused
 	case err == nil && lease.degraded:
 		result = Degraded

@@ -36,6 +36,13 @@ type Request struct {
 	// its resources or for none, and gets one lease: [Lease.Resource] has the part of each.
 	// It names at most [MaxResources] resources, none twice. Parents do not count.
 	Also []Part
+	// Slots maps names of limits to slots that the request holds until its lease ends: how
+	// many requests run at a time, see [Slots]. They are of the request's own resource. A request
+	// that names slots need not name tokens.
+	Slots map[string]int64
+	// SlotFallback is as Fallback, for Slots: it holds where no level of the configuration has
+	// slots for the resource and the entity.
+	SlotFallback []SlotLimit
 	// OnUnavailable, if not "", overrides the system's configuration.
 	OnUnavailable OnUnavailable
 }
@@ -77,6 +84,7 @@ func (r *Request) parts() iter.Seq[Part] {
 func (r *Request) clone() Request {
 	c := *r
 	c.Consume, c.Fallback, c.Also = maps.Clone(r.Consume), slices.Clone(r.Fallback), slices.Clone(r.Also)
+	c.Slots, c.SlotFallback = maps.Clone(r.Slots), slices.Clone(r.SlotFallback)
 	for i := range c.Also {
 		p := &c.Also[i]
 		p.Consume, p.Fallback = maps.Clone(p.Consume), slices.Clone(p.Fallback)
@@ -95,11 +103,37 @@ func (r *Request) Validate() error {
 	default:
 		return &ValidationError{Field: "on unavailable", Value: string(r.OnUnavailable), Reason: `give "block" or "allow"`}
 	}
+	if len(r.Slots) > 0 {
+		if err := r.validateSlots(); err != nil {
+			return err
+		}
+		if len(r.Consume) == 0 && len(r.Also) == 0 {
+			return store.CheckResource(r.Resource)
+		}
+	}
 	own := Part{r.Resource, r.Consume, r.Fallback}
 	if err := own.validate(); err != nil || len(r.Also) == 0 {
 		return err
 	}
 	return r.validateAlso()
+}
+
+// validateSlots checks what the request asks for of slots.
+func (r *Request) validateSlots() error {
+	if len(r.Slots) > MaxLimits {
+		return &ValidationError{Field: "slots", Value: strconv.Itoa(len(r.Slots)), Reason: fmt.Sprintf("name at most %d limits", MaxLimits)}
+	}
+	for name, n := range r.Slots {
+		if err := store.CheckLimitName(name); err != nil {
+			return err
+		}
+		if n < 1 || n > store.MaxSlots {
+			return &ValidationError{
+				Field: "slots of " + name, Value: strconv.FormatInt(n, 10), Reason: fmt.Sprintf("give from 1 to %d slots", store.MaxSlots),
+			}
+		}
+	}
+	return store.ValidateSlots(r.SlotFallback)
 }
 
 // validateAlso checks the further parts. The reason names the resource, and the field does

@@ -21,11 +21,11 @@ var (
 	rollBack = &ending{CallRollback, "roll back", func(*acquire.Entry) int64 { return 0 }}
 )
 
-// Commit writes the adjustments, one write for each bucket that has any, and closes the
-// lease, for all its resources. Some errors say that nothing was applied: [ErrThrottled], [ErrConflict] and
-// [ErrClosed]. The lease then stays open, and Commit may be called again. After any
-// other error the adjustment may or may not have been written. Committing again is not
-// an error, nor is committing without adjustments after [Limiter.Close].
+// Commit writes the adjustments, one write for each bucket that has any, and closes the lease,
+// for all its resources. Some errors say that nothing was applied: [ErrThrottled],
+// [ErrConflict] and [ErrClosed]. The lease then stays open, and Commit may be called again.
+// After any other error the adjustment may or may not have been written. Committing again is
+// not an error, nor is committing without adjustments after [Limiter.Close].
 //
 // Commit returns when ctx ends, with its error, or after [Options.Timeout], with
 // [ErrUnavailable]. The limiter completes the writes nevertheless; an Adjust meanwhile
@@ -44,6 +44,9 @@ func (l *Lease) Rollback(ctx context.Context) error { return l.settle(ctx, rollB
 // settle makes the written amounts the target, and closes the lease. The first of
 // several calls settles the lease, even if its context has ended.
 func (l *Lease) settle(ctx context.Context, how *ending) error {
+	if l.slots != nil {
+		l.slots.Release()
+	}
 	wasClosed, isEven := true, true
 	for i := range l.parts() {
 		was, isClosed := l.part(i).closeIfEven(how)
@@ -191,10 +194,10 @@ func (l *Lease) settleAll(ctx context.Context, was leaseState, also []leaseState
 	return errors.Join(errs...)
 }
 
-// settleFrom settles one resource of a lease after [Lease.begin]. hasReturned says that the call has
-// returned, so that its caller cannot retry a throttled write; nil means that it never
-// has. A settlement that waits in the lane for too long leaves the lease open: the
-// store may be unreachable.
+// settleFrom settles one resource of a lease after [Lease.begin]. hasReturned says that the
+// call has returned, so that its caller cannot retry a throttled write; nil means that it never
+// has. A settlement that waits in the lane for too long leaves the lease open: the store may be
+// unreachable.
 func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, hasReturned func() bool, seen *observation) error {
 	if was.isBusy() {
 		was = l.wait()

@@ -35,6 +35,11 @@ import (
 // and end the wait. If the store cannot be reached, those behind a caller that gets the error
 // try a second later.
 //
+// A request that names slots first waits for these, in the order of arrival for each limit, and
+// holds them while it waits for tokens. How long it waits for slots is not known before, and it
+// goes on waiting while the store cannot be reached. If ctx ends meanwhile, the error is
+// [ErrSlotsFull], too.
+//
 // A caller that leaves has taken nothing, and those behind it move up. Nothing bounds the
 // wait but ctx; [Options.Timeout] bounds each try to acquire, see docs/design/wait.md for
 // how often that is.
@@ -47,6 +52,9 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 
 // await acquires, or waits until it can.
 func (l *Limiter) await(ctx context.Context, req Request) (*Lease, error) {
+	if len(req.Slots) > 0 {
+		return l.hold(ctx, req, true, l.await)
+	}
 	arrival := l.waiting.Arrive()
 	if l.waiting.Size() > 0 {
 		if err := req.Validate(); err != nil {

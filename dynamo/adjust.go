@@ -12,7 +12,8 @@ import (
 //	ADD    tk, tc of every delta, wcu
 //	if     of a debited limit, tk is below where it would have overflowed by now, and
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
-//	       as seen, and tk leaves room for the credit below it; shard_count as seen;
+//	       as seen, and tk leaves room for the credit below it; ra is 0, or is not, as
+//	       seen, if the credit reaches the balance; shard_count as seen;
 //	       vu as seen; rf is not before the one seen, and before the end of the period of a
 //	       quota that is credited; ws of a session that is credited is as seen, and so is tu
 //	       of a quota that was topped up.
@@ -62,7 +63,7 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		switch {
 		case isCredit(d):
 			credits = true
-			describeCredit(w, l, d, &seen)
+			describeCredit(w, l, d, a.Seen)
 		case a.Seen.IsEvaluable():
 			p := newParameters(l, &seen.Params)
 			p.require(w, l)
@@ -85,14 +86,26 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 	}
 }
 
-// describeCredit states what a credit requires of its limit: that it has the room seen, and is of
-// the session seen.
-func describeCredit(w *expression.Write, l expression.Limit, d *store.Delta, seen *store.LimitState) {
+// describeCredit states what a credit requires of its limit: that it has the room seen. If the
+// credit reaches the balance, the limit must also still be a rate or a quota, as it was, and of the
+// session seen.
+func describeCredit(w *expression.Write, l expression.Limit, d *store.Delta, img *store.Image) {
+	seen, _ := img.Limit(d.Limit)
 	w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
-	if d.Tokens != 0 && seen.Opened() != 0 {
+	if d.Tokens == 0 {
+		return
+	}
+	switch { // a quota earns nothing
+	case !img.IsEvaluable():
+	case seen.Amount == 0:
+		w.Require(l.Amount().Equals(l.Number('q', 0)))
+	default:
+		w.Require(l.Amount().AtLeast(l.Number('q', 1)))
+	}
+	if seen.Opened() != 0 {
 		w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))
 	}
-	if more := seen.Granted().TopUp; d.Tokens != 0 && more != 0 { // a reset leaves less
+	if more := seen.Granted().TopUp; more != 0 { // a reset leaves less
 		w.Require(l.TopUp().Equals(l.Number('y', more)))
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // An amendment that comes after the end of a period comes on top of what the quota has carried:
-// a top-up adds to it, and a reset takes it away. What a top-up leaves rolls over.
+// a top-up adds to it, and a reset takes it away. The rest of a top-up rolls over.
 func TestAmendmentsOfAQuotaThatCarries(t *testing.T) {
 	for name, topsUp := range map[string]bool{"top-up": true, "reset": false} {
 		t.Run(name, func(t *testing.T) {

@@ -233,6 +233,27 @@ func TestALeaseReturnsWhatItTook(t *testing.T) {
 	}
 }
 
+// What one lease was counted under a bypass, and what it took of the balance after that, are
+// returned each to where they came from.
+func TestALeaseOfBothReturnsEachPart(t *testing.T) {
+	inTownship(t, func(w *township) {
+		w.hourly(10)
+		l := w.client(w.api.Table)
+		w.must(errOf(w.takes(l, "user", 0)))
+		w.bypasses(theEntity, 0)
+		w.must(errOf(w.takes(l, "user", 0))) // it learns
+		lease, err := w.takes(l, "user", 5)
+		w.must(err)
+		w.wantCounts("user", "10-5 bypassed")
+		w.sets(theEntity, store.Inherit)
+		w.must(lease.Take(w.Context(), map[string]int64{"rph": 4}))
+		w.wantCounts("user", "6-9")
+		w.must(lease.Settle("rph", 2))
+		w.must(lease.Commit(w.Context()))
+		w.wantCounts("user", "8-2")
+	})
+}
+
 // An aggregator of the peer that makes shards without the stamp must be upgraded first. Then
 // clients that do not know it are refused.
 func TestABypassNeedsAnAggregatorThatKnowsIt(t *testing.T) {

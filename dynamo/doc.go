@@ -57,7 +57,7 @@
 //	configuration (#CONFIG, #CONFIG#…) with its registry, in one transaction
 //	SetAudit-     audit_retention_days   if it is as seen
 //	Retention
-//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, disabled_until, cascade,
+//	SetLimits,    l_…, on_unavailable;   if the operator's settings (disabled, disabled_until, cascade, slots,
 //	SetSystem     keeps the rest         audit_retention_days) are as seen; for a new item, if there is
 //	                                     still none. An unchanged item is not written. Limits of an
 //	                                     entity: then a Refill of every shard of its buckets
@@ -67,6 +67,7 @@
 //	DeleteLevels  levels                 SET on_unavailable, always
 //	SetSwitch     disabled,              if the operator's settings are as seen; for a new item, if there
 //	              disabled_until         is still none. Then marks the level's buckets
+//	SetSlots      slots                  the same
 //	SetCascade    cascade                the same; then stamps the level's buckets
 //	DeleteEntity  deletes it             if it exists
 //
@@ -100,6 +101,12 @@
 //	Delete        deletes the name, SET  if the name still leads to the id seen (one transaction)
 //	              status, deleted_at
 //
+//	slots (BUCKET#…#0 #SLOTS#…)
+//	Hold          SET or REMOVE an       if the entry is as seen, the dead ones are there, and used leaves
+//	              entry, ttl; REMOVE     room for what is taken
+//	              dead ones; ADD used
+//	DeleteEntity                         deletes it
+//
 //	record of an operation (BUCKET#…#0 #OP#…; for SetSwitch ENTITY#… and RESOURCE#… #OP#…)
 //	ResetBucket,  everything             if there is none, or one of an earlier entity
 //	TopUpBucket,
@@ -128,6 +135,6 @@
 //	a soft limit
 //
 // Refills set soft and bypass, too, under the conditions of ADR 050 and ADR 052. Attributes of
-// a bucket item that no line names (quota windows) belong to peers. They are never written,
+// a bucket item that no line names (wtc) belong to peers. They are never written,
 // except that removing a limit removes all its attributes.
 package dynamo

@@ -219,7 +219,7 @@ func (s *Store) DeleteEntity(ctx context.Context, id string) (deleted int, err e
 	if err != nil {
 		return 0, err
 	}
-	buckets, err := s.queryKeys(ctx, op, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, id), schema.BucketIndexPrefix))
+	buckets, err := s.queryKeys(ctx, op, conn.IndexQuery(schema.GSI3, schema.EntityPK(s.ns, id), "")) // and slots
 	if err != nil {
 		return 0, err
 	}

@@ -3,7 +3,6 @@ package dynamo_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -84,35 +83,15 @@ func capacity(img *store.Image, s *store.LimitState) int64 {
 // come, and lives a week longer than its next period.
 func TestQuotasOverAnyWrites(t *testing.T) {
 	t.Parallel()
-	// By the engine's clock all items have expired. It must not delete them.
-	db := testbed.NewEngine(t, dynamolite.Options{SweepInterval: time.Hour})
-	testbed.CreateTable(t, db, dynamo.TableOptions{Now: fixture.Now})
-	s := fixture.OpenStore(t, db)
-	_, ns := s.Namespace()
-	var number int
-	applied := map[string]int{}
+	s, db, ns := lawStore(t)
 	const rounds = 20 // the rarest races come once in some thousand tries
-	for range rounds {
-		rapid.Check(t, func(t *rapid.T) {
-			number++
-			l := &ledger{T: t, store: s, api: db, ns: ns, slack: map[lawPeriod]int64{}, edited: map[lawPeriod]int64{}, bucket: store.Bucket{Entity: fmt.Sprintf("user-%d", number), Resource: "gpt-4"}}
-			l.now = fixture.Start.UnixMilli() + rapid.Int64Range(0, 400*24*3_600_000).Draw(t, "start")
-			l.edit()
-			l.create()
-			for range rapid.IntRange(1, 40).Draw(t, "writes") {
-				op := rapid.SampledFrom(slices.Sorted(maps.Keys(lawWrites))).Draw(t, "write")
-				if lawWrites[op](l) {
-					applied[op]++
-				}
-			}
-		})
-	}
-	t.Logf("applied: %v", applied)
-	for op := range lawWrites {
-		if applied[op] == 0 {
-			t.Errorf("no write was applied of: %s", op)
-		}
-	}
+	law[*ledger]{writes: lawWrites, begin: func(t *rapid.T, number int) *ledger {
+		l := &ledger{T: t, store: s, api: db, ns: ns, slack: map[lawPeriod]int64{}, edited: map[lawPeriod]int64{}, bucket: store.Bucket{Entity: fmt.Sprintf("user-%d", number), Resource: "gpt-4"}}
+		l.now = fixture.Start.UnixMilli() + rapid.Int64Range(0, 400*24*3_600_000).Draw(t, "start")
+		l.edit()
+		l.create()
+		return l
+	}}.play(t, rounds)
 }
 
 var lawWrites = map[string]func(*ledger) bool{

@@ -16,13 +16,13 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; vu; cp, ra, rp, rsched, rsa, sched of changed limits; sched_tz; new limits whole;
+//	SET    rf; ttl; vu; cp, ra, rp, rsched, rsa, co, sched of changed limits; sched_tz; new limits whole;
 //	       ws and wa of sessions that begin or have ended;
-//	       the owner; shard_count; gc of quotas that get another share, and their tu if an
-//	       operator tops them up; soft of soft limits; bypass
+//	       the owner; shard_count; gc of quotas that get another share, and tu of those that
+//	       carry, or that an operator tops up; soft of soft limits; bypass
 //	REMOVE disabled, disabled_until; bypass; vu, ttl, removed limits whole; soft of limits that
-//	       become hard; tu of quotas that get another share; rsched, sched, gc, tu, rsa, ws, wa
-//	       of limits that follow no such calendar any more
+//	       become hard; tu of quotas that get another share; rsched, sched, gc, tu, co, rsa, ws,
+//	       wa of limits that follow no such calendar any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       bypass as seen, if the refill changes or keeps it;

@@ -2,8 +2,6 @@ package dynamo_test
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,31 +22,14 @@ func TestSchedulesOverAnyWrites(t *testing.T) {
 	db := fixture.NewTable(t)
 	s := fixture.OpenStore(t, db)
 	_, ns := s.Namespace()
-	var number int
-	applied := map[string]int{}
-	const rounds = 10
-	for range rounds {
-		rapid.Check(t, func(t *rapid.T) {
-			number++
-			v := &rota{&ledger{T: t, store: s, api: db, ns: ns, bucket: store.Bucket{Entity: fmt.Sprintf("rota-%d", number), Resource: "gpt-4"}}}
-			const later = 20 * 365 * 24 * 3_600_000 // so late that the engine does not sweep the items
-			v.now = fixture.Start.UnixMilli() + later + rapid.Int64Range(0, 400*24*3_600_000).Draw(t, "start")
-			v.edit()
-			v.make()
-			for range rapid.IntRange(1, 40).Draw(t, "writes") {
-				op := rapid.SampledFrom(slices.Sorted(maps.Keys(rotaWrites))).Draw(t, "write")
-				if rotaWrites[op](v) {
-					applied[op]++
-				}
-			}
-		})
-	}
-	t.Logf("applied: %v", applied)
-	for op := range rotaWrites {
-		if applied[op] == 0 {
-			t.Errorf("no write was applied of: %s", op)
-		}
-	}
+	law[*rota]{writes: rotaWrites, begin: func(t *rapid.T, number int) *rota {
+		v := &rota{&ledger{T: t, store: s, api: db, ns: ns, bucket: store.Bucket{Entity: fmt.Sprintf("rota-%d", number), Resource: "gpt-4"}}}
+		const later = 20 * 365 * 24 * 3_600_000 // so late that the engine does not sweep the items
+		v.now = fixture.Start.UnixMilli() + later + rapid.Int64Range(0, 400*24*3_600_000).Draw(t, "start")
+		v.edit()
+		v.make()
+		return v
+	}}.play(t, 10)
 }
 
 var rotaWrites = map[string]func(*rota) bool{

@@ -12,7 +12,17 @@ import (
 // asSeen is the condition that an item exists, and that attributes are as they were seen. There
 // are no values if none was seen.
 func asSeen(seen item, attrs ...string) (condition *string, names map[string]string, values item) {
-	terms, names := []string{"attribute_exists(PK)"}, map[string]string{}
+	terms, names, values := seenTerms(seen, attrs)
+	text := strings.Join(append([]string{"attribute_exists(PK)"}, terms...), " AND ")
+	if len(values) == 0 {
+		values = nil
+	}
+	return &text, names, values
+}
+
+// seenTerms are the conditions that attributes are as they were seen.
+func seenTerms(seen item, attrs []string) (terms []string, names map[string]string, values item) {
+	names, values = map[string]string{}, item{}
 	for i, attr := range attrs {
 		name, value := "#a"+strconv.Itoa(i), ":a"+strconv.Itoa(i)
 		names[name] = attr
@@ -21,18 +31,14 @@ func asSeen(seen item, attrs ...string) (condition *string, names map[string]str
 			continue
 		}
 		terms = append(terms, name+" = "+value)
-		if values == nil {
-			values = item{}
-		}
 		values[value] = seen[attr]
 	}
-	text := strings.Join(terms, " AND ")
-	return &text, names, values
+	return terms, names, values
 }
 
 // operatorSettings are the attributes that operators set beside the limits. A write
 // that keeps them also requires that those not seen are still absent.
-var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled, schema.DisabledUntil}
+var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schema.Disabled, schema.DisabledUntil, schema.SlotLimits}
 
 // unchanged is the condition that a level's item exists, and that its settings which outlive its
 // limits are as seen; others, too, if they are pinned. whole says that on_unavailable does not

@@ -2,7 +2,6 @@ package dynamo_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -53,41 +51,22 @@ type sessionLease struct {
 // begin and its end, and no session begins before the last one has ended.
 func TestSessionsOverAnyWrites(t *testing.T) {
 	t.Parallel()
-	// By the engine's clock all items have expired. It must not delete them.
-	db := testbed.NewEngine(t, dynamolite.Options{SweepInterval: time.Hour})
-	testbed.CreateTable(t, db, dynamo.TableOptions{Now: fixture.Now})
-	s := fixture.OpenStore(t, db)
-	_, ns := s.Namespace()
-	var number int
-	applied := map[string]int{}
+	s, db, ns := lawStore(t)
 	const rounds = 30 // the rarest races come once in some thousand histories
-	for range rounds {
-		rapid.Check(t, func(t *rapid.T) {
-			number++
-			b := &sessionBook{T: t, store: s, api: db, ns: ns, bucket: store.Bucket{Entity: fmt.Sprintf("user-%d", number), Resource: "gpt-4"}}
-			b.now = fixture.Start.UnixMilli() + rapid.Int64Range(0, 24*3_600_000).Draw(t, "start")
-			b.wanted = plan.Wanted{Expires: true, Limits: []store.Limit{
-				{Name: "a", Capacity: 20, Renews: session("session 5h")},
-				{Name: "b", Capacity: 1000, Amount: 1000, Period: time.Hour},
-			}}
-			if rapid.Bool().Draw(t, "renews first") { // vu is then not the end of the session
-				b.wanted.Limits[1] = store.Limit{Name: "b", Capacity: 1000, Renews: session("0 * * * *")}
-			}
-			b.create()
-			for range rapid.IntRange(1, 40).Draw(t, "writes") {
-				op := rapid.SampledFrom(append(slices.Sorted(maps.Keys(sessionWrites)), "take", "take", "take", "refill", "refill", "return", "time")).Draw(t, "write")
-				if sessionWrites[op](b) {
-					applied[op]++
-				}
-			}
-		})
-	}
-	t.Logf("applied: %v", applied)
-	for op := range sessionWrites {
-		if applied[op] == 0 {
-			t.Errorf("no write was applied of: %s", op)
+	often := []string{"take", "take", "take", "refill", "refill", "return", "time"}
+	law[*sessionBook]{writes: sessionWrites, often: often, begin: func(t *rapid.T, number int) *sessionBook {
+		b := &sessionBook{T: t, store: s, api: db, ns: ns, bucket: store.Bucket{Entity: fmt.Sprintf("user-%d", number), Resource: "gpt-4"}}
+		b.now = fixture.Start.UnixMilli() + rapid.Int64Range(0, 24*3_600_000).Draw(t, "start")
+		b.wanted = plan.Wanted{Expires: true, Limits: []store.Limit{
+			{Name: "a", Capacity: 20, Renews: session("session 5h")},
+			{Name: "b", Capacity: 1000, Amount: 1000, Period: time.Hour},
+		}}
+		if rapid.Bool().Draw(t, "renews first") { // vu is then not the end of the session
+			b.wanted.Limits[1] = store.Limit{Name: "b", Capacity: 1000, Renews: session("0 * * * *")}
 		}
-	}
+		b.create()
+		return b
+	}}.play(t, rounds)
 }
 
 var sessionWrites = map[string]func(*sessionBook) bool{
@@ -260,15 +239,20 @@ func (b *sessionBook) adjust(amounts []store.Amount) (*store.Image, bool) {
 	return out.Image, b.check(out, err)
 }
 
+// anyRenewal draws a limit that renews in one of some ways, or is a rate: "".
+func anyRenewal(t *rapid.T, tokens int64, words ...string) store.Limit {
+	limit := store.Limit{Name: "a", Capacity: tokens}
+	if renews := rapid.SampledFrom(words).Draw(t, "renewal"); renews != "" {
+		limit.Renews = session(renews)
+	} else {
+		limit.Amount, limit.Period = tokens, time.Hour
+	}
+	return limit
+}
+
 // edit changes what the bucket is to have, at the next repair.
 func (b *sessionBook) edit() bool {
-	limit := store.Limit{Name: "a", Capacity: rapid.Int64Range(1, 30).Draw(b.T, "tokens")}
-	switch words := rapid.SampledFrom([]string{"session 5h", "session 1h", "session 30h", "session 5h", "day", ""}).Draw(b.T, "renewal"); words {
-	case "":
-		limit.Amount, limit.Period = limit.Capacity, time.Hour
-	default:
-		limit.Renews = session(words)
-	}
+	limit := anyRenewal(b.T, rapid.Int64Range(1, 30).Draw(b.T, "tokens"), "session 5h", "session 1h", "session 30h", "session 5h", "day", "")
 	b.wanted.Limits = []store.Limit{limit, b.wanted.Limits[1]}
 	return true
 }

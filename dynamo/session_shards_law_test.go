@@ -3,7 +3,6 @@ package dynamo_test
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -12,9 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"pgregory.net/rapid"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
-	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
@@ -38,7 +35,7 @@ type shardedBook struct {
 	net, most map[int64]int64
 	// behind counts the sessions that began on a shard although another write had moved its
 	// stamp.
-	behind int
+	behind *int
 	// lost are the sessions in which a shard was lost, with what it lacked.
 	lost map[int64]bool
 }
@@ -50,43 +47,24 @@ const sessionTokens = 20 * store.Milli
 // session that began on all of them. The next one begins when that has ended on all.
 func TestSessionsOfShardsOverAnyWrites(t *testing.T) {
 	t.Parallel()
-	// By the engine's clock all items have expired. It must not delete them.
-	db := testbed.NewEngine(t, dynamolite.Options{SweepInterval: time.Hour})
-	testbed.CreateTable(t, db, dynamo.TableOptions{Now: fixture.Now})
-	s := fixture.OpenStore(t, db)
-	_, ns := s.Namespace()
-	var number, behind int
-	applied := map[string]int{}
+	s, db, ns := lawStore(t)
+	behind := 0
 	const rounds = 30 // the rarest races come once in some thousand histories
-	for range rounds {
-		rapid.Check(t, func(t *rapid.T) {
-			number++
-			b := &shardedBook{net: map[int64]int64{}, most: map[int64]int64{}, lost: map[int64]bool{}, opened: store.NoSession}
-			b.T, b.store, b.api, b.ns = t, s, db, ns
-			b.bucket = store.Bucket{Entity: fmt.Sprintf("sharded-%d", number), Resource: "gpt-4"}
-			b.now = fixture.Start.UnixMilli() + rapid.Int64Range(0, 24*3_600_000).Draw(t, "start")
-			b.wanted = plan.Wanted{Expires: true, Limits: []store.Limit{
-				{Name: "a", Capacity: sessionTokens / store.Milli, Renews: session("session 5h")},
-				{Name: "b", Capacity: 1000, Amount: 1000, Period: time.Hour},
-			}}
-			b.found()
-			defer func() { behind += b.behind }()
-			for range rapid.IntRange(1, 40).Draw(t, "writes") {
-				op := rapid.SampledFrom(append(slices.Sorted(maps.Keys(shardedWrites)), "take", "take", "gather", "gather", "gather", "gather", "return", "time")).Draw(t, "write")
-				if shardedWrites[op](b) {
-					applied[op]++
-				}
-			}
-		})
-	}
-	t.Logf("applied: %v; %d sessions began behind another write", applied, behind)
-	if behind == 0 {
+	often := []string{"take", "take", "gather", "gather", "gather", "gather", "return", "time"}
+	law[*shardedBook]{writes: shardedWrites, often: often, begin: func(t *rapid.T, number int) *shardedBook {
+		b := &shardedBook{net: map[int64]int64{}, most: map[int64]int64{}, lost: map[int64]bool{}, opened: store.NoSession, behind: &behind}
+		b.T, b.store, b.api, b.ns = t, s, db, ns
+		b.bucket = store.Bucket{Entity: fmt.Sprintf("sharded-%d", number), Resource: "gpt-4"}
+		b.now = fixture.Start.UnixMilli() + rapid.Int64Range(0, 24*3_600_000).Draw(t, "start")
+		b.wanted = plan.Wanted{Expires: true, Limits: []store.Limit{
+			{Name: "a", Capacity: sessionTokens / store.Milli, Renews: session("session 5h")},
+			{Name: "b", Capacity: 1000, Amount: 1000, Period: time.Hour},
+		}}
+		b.found()
+		return b
+	}}.play(t, rounds)
+	if t.Logf("%d sessions began behind another write", behind); behind == 0 {
 		t.Error("no session began behind another write")
-	}
-	for op := range shardedWrites {
-		if applied[op] == 0 {
-			t.Errorf("no write was applied of: %s", op)
-		}
 	}
 }
 
@@ -210,7 +188,7 @@ func (b *shardedBook) gatherAt(now int64) bool {
 		d := &plan.Debit{Bucket: img.Bucket, Pressing: true, Begins: begins}
 		if i := slices.IndexFunc(parts, func(p plan.Portion) bool { return p.Image.Shard == img.Shard }); i >= 0 {
 			d.Amounts = parts[i].Amounts
-		} else if len(begins.Of) == 0 {
+		} else if len(begins.Limits) == 0 {
 			continue
 		}
 		r, _, short := d.Refill(img, now, lawMultiplier)
@@ -229,10 +207,10 @@ func (b *shardedBook) gatherAt(now int64) bool {
 	if !b.check(out.Applied, err) {
 		return false
 	}
-	if len(begins.Of) > 0 {
+	if len(begins.Limits) > 0 {
 		for _, r := range refills {
 			if r.Seen.RefilledAt != b.last(r.Shard).RefilledAt {
-				b.behind++
+				*b.behind++
 			}
 		}
 		b.begun(images)
@@ -381,13 +359,7 @@ func (b *shardedBook) giveBack() bool {
 
 // edit changes what the bucket is to have, at the next repair of each shard.
 func (b *shardedBook) edit() bool {
-	limit := store.Limit{Name: "a", Capacity: sessionTokens / store.Milli}
-	switch words := rapid.SampledFrom([]string{"session 5h", "session 1h", "session 30h", "session 5h", "session 5h", ""}).Draw(b.T, "renewal"); words {
-	case "":
-		limit.Amount, limit.Period = limit.Capacity, time.Hour
-	default:
-		limit.Renews = session(words)
-	}
+	limit := anyRenewal(b.T, sessionTokens/store.Milli, "session 5h", "session 1h", "session 30h", "session 5h", "session 5h", "")
 	b.wanted.Limits = []store.Limit{limit, b.wanted.Limits[1]}
 	return true
 }
@@ -416,7 +388,7 @@ func (b *shardedBook) topUp() bool {
 	if !b.operate(&plan.Amendment{Amounts: []store.Amount{amount}}, now) {
 		return false
 	}
-	if b.see(); len(begins.Of) > 0 {
+	if b.see(); len(begins.Limits) > 0 {
 		b.begun(images)
 	}
 	for _, img := range images {

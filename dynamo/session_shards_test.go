@@ -109,7 +109,7 @@ func TestASessionBeginsBehindAnotherWrite(t *testing.T) {
 	whole := store.Limit{Name: "a", Capacity: 40, Renews: session("session 5h")}
 	hourly := store.Limit{Name: "b", Capacity: 3600, Amount: 3600, Period: time.Hour}
 	of := store.Bucket{Entity: "user", Resource: "gpt-4", Shard: 1}
-	begins := &plan.Beginning{At: now + 2, Of: []store.Amount{{Limit: "a", Milli: 1000}}}
+	begins := &plan.Beginning{At: now + 2, Limits: []string{"a"}}
 	for name, c := range map[string]struct {
 		other   plan.Debit
 		applied bool

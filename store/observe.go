@@ -21,10 +21,12 @@ const (
 	OpMerge   OperationKind = "merge"
 	OpBuckets OperationKind = "buckets"
 	OpLoad    OperationKind = "load"
+	OpHold    OperationKind = "hold" // of a [SlotStore], as the next one
+	OpSlots   OperationKind = "slots"
 )
 
-// IsWrite reports whether the operation writes to bucket items.
-func (k OperationKind) IsWrite() bool { return k != OpBuckets && k != OpLoad }
+// IsWrite reports whether the operation writes to items.
+func (k OperationKind) IsWrite() bool { return k != OpBuckets && k != OpLoad && k != OpSlots }
 
 // An Operation is a call of a method of a [Store], as observers see it.
 type Operation struct {

@@ -443,6 +443,9 @@ type Config struct {
 	// Disabled and Cascade are policies of an entity or resource level.
 	Disabled Switch
 	Cascade  Policy
+	// Slots are the limits of how many requests run at a time, by name. The first level that has
+	// any holds for them, whichever level has Limits.
+	Slots []SlotLimit // ADR 055
 	// Features are those of a peer that the limits use.
 	Features Features
 }

@@ -63,6 +63,10 @@ func newTenancy(t *testing.T) *tenancy {
 			Text:   diary.Append("", diary.Entry{Hour: hour, Amounts: []store.Amount{{Milli: 1}}}),
 		}))
 	}
+	_, err = w.store.Hold(t.Context(), &store.Hold{
+		SlotKey: store.SlotKey{Entity: "user", Resource: "gpt-4", Limit: "inflight"}, Cap: 1, Next: store.Holding{Process: "a", Held: 1, Seq: 1},
+	})
+	w.must(err)
 	fixture.Put(t, w.Table, schema.Item{"PK": schema.S(w.ns.ID + "/SYSTEM#"), "SK": schema.S("#PROVISIONER"), "state": schema.S("{}")})
 	return w
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/upkeep"
 )
 
@@ -79,6 +80,7 @@ type Driver struct {
 	Inspector *Inspector
 	writer    *writer
 	accounts  *accounts
+	slots     *slots.Holder // nil if the store keeps none
 }
 
 // New returns a driver for a process.
@@ -95,9 +97,13 @@ func New(p *process.Process, o Options) *Driver {
 		s.places = cmp.Or(o.InFlight, DefaultInFlight)
 	}
 	keep, inspector := upkeep.New(p), &Inspector{p, accounts}
-	return &Driver{
+	d := &Driver{
 		Process: p, Upkeep: keep, accounts: accounts, Inspector: inspector,
 		Settler: &Settler{s, keep, accounts},
 		writer:  &writer{s, keep, inspector, accounts.trust},
 	}
+	if p.Slots != nil {
+		d.slots = slots.New(p.Slots, slots.Options{Now: p.Now, Uptime: p.Uptime, Rand: p.Rand, Logger: p.Logger})
+	}
+	return d
 }

@@ -437,8 +437,8 @@ func TestNoObserverAllocatesNothing(t *testing.T) {
 	}
 	without, with := acquire(nil), acquire(nobody{})
 	t.Logf("a warm acquire makes %v allocations, and %v with an observer", without, with)
-	if without > warmAllocations || with > without+observedAllocations {
-		t.Errorf("%v allocations, want %d; with an observer %v, want at most %d more", without, warmAllocations, with, observedAllocations)
+	if without > warmAllocations || with > warmAllocations+observedAllocations {
+		t.Errorf("%v allocations, want at most %d; with an observer %v, want at most %d more than those", without, warmAllocations, with, observedAllocations)
 	}
 }
 
@@ -456,8 +456,9 @@ func TestNilObserversAreLeftOut(t *testing.T) {
 }
 
 const (
-	// warmAllocations are those of a warm acquire on an engine in the same process, behind a
-	// meter. They were as many before there were observers.
+	// warmAllocations are the most of a warm acquire on an engine in the same process, behind a
+	// meter. They were as many before there were observers. It makes 56 now: the race detector
+	// empties pools at random, which makes one more now and then.
 	warmAllocations = 60
 	// observedAllocations are the observation with its context, and the bill of the one
 	// operation with its context.

@@ -81,7 +81,7 @@ func (g *gathering) decide(ctx context.Context) (after []*store.Image, all bool,
 	begins := plan.BeginningOf(g.images, sumOf(r.admitted), m.Now)
 	var failed []*ticket
 	switch {
-	case tried > 0 && len(begins.Of) == 0 && len(r.admitted[0].Claim.portions) == 1:
+	case tried > 0 && len(begins.Limits) == 0 && len(r.admitted[0].Claim.portions) == 1:
 		r.admitted, failed, after = g.debitEach(ctx, r.admitted, m)
 	case tried > 0:
 		after, err = g.debitAll(ctx, r.admitted, begins, m)
@@ -265,7 +265,7 @@ func (g *gathering) refillsFor(admitted []*ticket, begins *plan.Beginning, m mem
 			Bucket: img.Bucket, Pressing: true, Stamps: true, Amounts: allotted(admitted, img.Shard),
 			Bypass: g.front.Claim.Terms.BypassStamp(m.Now), Begins: begins,
 		}
-		if len(part.Amounts) == 0 && len(begins.Of) == 0 {
+		if len(part.Amounts) == 0 && len(begins.Limits) == 0 {
 			continue
 		}
 		part.Stamp = g.front.Claim.acct.StampRule(img.Shard, m.Up, g.wr.Rand)

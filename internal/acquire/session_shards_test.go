@@ -3,10 +3,6 @@ package acquire_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,47 +114,11 @@ func TestShardsHaveOneSession(t *testing.T) {
 // Processes that meet at the end of a session of several shards begin one together, while the
 // bucket is doubled and merged: it admits what it says.
 func TestProcessesBeginOneSessionOfShards(t *testing.T) {
-	for seed := range uint64(20) {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			inEachWorld(t, limiter.Options{}, func(w *world) {
-				const whole, processes, callers = 50, 4, 8
-				w.System(sessionOf(t, whole), limiter.PerMinute("rpm", 600_000))
-				w.onShards(w.Limiter, 4)
-				r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed is a history
-				all := []*limiter.Limiter{w.Limiter}
-				for len(all) < processes {
-					all = append(all, w.NewLimiter(w.elsewhere(), limiter.Options{}))
-				}
-				for round := range 3 {
-					for _, l := range all {
-						w.Serve(l, ask("user", "rpm", 1))
-					}
-					var admitted atomic.Int64
-					var wait sync.WaitGroup
-					for i := range processes * callers {
-						late := time.Duration(r.IntN(3)) * time.Millisecond
-						wait.Go(func() {
-							time.Sleep(late)
-							if _, err := all[i%processes].Acquire(w.Context(), askAll("user", tokens{"sess": 3, "rpm": 1})); err == nil {
-								admitted.Add(3)
-							} else if !errors.Is(err, limiter.ErrExceeded) {
-								t.Error(err)
-							}
-						})
-					}
-					if round == 1 {
-						wait.Go(func() { driverOf(all[1]).DoubleNow(w.Context(), "user", "gpt-4") })
-					}
-					wait.Wait()
-					if got := admitted.Load(); got != whole/3*3 {
-						t.Errorf("%d were admitted of %d", got, whole)
-					}
-					w.haveOneSession(w.sessions()[0])
-					time.Sleep(5*time.Hour - 3*time.Millisecond + time.Duration(r.IntN(6))*time.Millisecond)
-				}
-			})
-		})
-	}
+	meetAtEnds(t, 4, func(w *world, round int, other *limiter.Limiter) {
+		if round == 1 {
+			driverOf(other).DoubleNow(w.Context(), "user", "gpt-4")
+		}
+	})
 }
 
 // A transaction that begins a session and whose answer is lost has begun one on all shards,

@@ -82,19 +82,29 @@ func TestASessionBeginsWithAUse(t *testing.T) {
 
 // Processes that meet at the end of a session begin one together: it admits what it says.
 func TestProcessesBeginOneSession(t *testing.T) {
+	meetAtEnds(t, 1, func(*world, int, *limiter.Limiter) {})
+}
+
+// meetAtEnds lets processes meet where sessions of a bucket of some shards end. Something else goes
+// on in each of three rounds, in another process.
+func meetAtEnds(t *testing.T, shards int, beside func(w *world, round int, other *limiter.Limiter)) {
+	t.Helper()
 	for seed := range uint64(20) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			inEachWorld(t, limiter.Options{}, func(w *world) {
 				const whole, processes, callers = 50, 4, 8
-				w.System(sessionOf(t, whole), limiter.PerMinute("rpm", 60_000))
+				w.System(sessionOf(t, whole), limiter.PerMinute("rpm", 600_000))
+				if shards > 1 {
+					w.onShards(w.Limiter, shards)
+				}
 				r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed is a history
 				all := []*limiter.Limiter{w.Limiter}
 				for len(all) < processes {
 					all = append(all, w.NewLimiter(w.elsewhere(), limiter.Options{}))
 				}
-				for range 3 {
+				for round := range 3 {
 					for _, l := range all {
-						w.Take(l, ask("user", "rpm", 1))
+						w.Serve(l, ask("user", "rpm", 1))
 					}
 					var admitted atomic.Int64
 					var wait sync.WaitGroup
@@ -104,12 +114,18 @@ func TestProcessesBeginOneSession(t *testing.T) {
 							time.Sleep(late)
 							if _, err := all[i%processes].Acquire(w.Context(), askAll("user", tokens{"sess": 3, "rpm": 1})); err == nil {
 								admitted.Add(3)
+							} else if !errors.Is(err, limiter.ErrExceeded) {
+								t.Error(err)
 							}
 						})
 					}
+					wait.Go(func() { beside(w, round, all[1]) })
 					wait.Wait()
 					if got := admitted.Load(); got != whole/3*3 {
 						t.Errorf("%d were admitted of %d", got, whole)
+					}
+					if shards > 1 {
+						w.haveOneSession(w.sessions()[0])
 					}
 					time.Sleep(5*time.Hour - 3*time.Millisecond + time.Duration(r.IntN(6))*time.Millisecond)
 				}

@@ -22,8 +22,7 @@ func (d *Driver) startUpkeep(ctx context.Context, c *Claim) {
 		return
 	}
 	up := d.Uptime()
-	w := c.acct.Wanted()
-	if w != nil && d.Config.TTL() > 0 && up-w.Read >= d.Config.TTL()/early*(early-1) {
+	if w := c.acct.Wanted(); w != nil && d.Config.TTL() > 0 && up-w.Read >= d.Config.TTL()/early*(early-1) {
 		d.Inspector.compare(ctx, c.acct, c.Bucket)
 	}
 	mends, repairs := c.acct.BeginMending(up), c.acct.BeginRepair()

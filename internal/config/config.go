@@ -123,8 +123,8 @@ func (r *Reader) Refresh(ctx context.Context, entity, resource string) (*plan.Wa
 	return found.wanted, found.err
 }
 
-// Reread reads every level and the entity's record, consistently, by reads that begin after the call.
-// So its result is current, and replaces what the cache holds.
+// Reread reads every level and the entity's record, consistently, by reads that begin after the
+// call. So its result is current, and replaces what the cache holds.
 //
 // The levels above the entities are one item each, and all new buckets of a resource need them. So
 // callers share the reads of those levels (ADR 041). No caller gets one that began before its call.
@@ -242,9 +242,9 @@ func (r *Reader) keep(k store.ConfigKey, l level) {
 	}
 }
 
-// inForce picks the configuration in force. All limits come from the first level that
-// has any. Each policy comes from the first level that sets it; the system level sets
-// none. entity is the entity's record, nil if it has none.
+// inForce picks the configuration in force. All limits come from the first level that has any,
+// and all slots from the first one that has those. Each policy comes from the first level that
+// sets it; the system level sets none. entity is the entity's record, nil if it has none.
 func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted {
 	w := &plan.Wanted{Read: levels[0].fetched, Level: plan.ConfigLevels}
 	var cascades store.Cascades
@@ -255,6 +255,9 @@ func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted
 		}
 		if w.Limits == nil && w.IsEvaluable() && (len(l.value.Limits) > 0 || !l.value.IsEvaluable()) {
 			w.Limits, w.Features, w.Level = l.value.Limits, l.value.Features, i
+		}
+		if w.Slots == nil {
+			w.Slots = l.value.Slots
 		}
 		if i == plan.ConfigLevels-1 {
 			continue

@@ -59,7 +59,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
 			carried := store.Granted{TopUp: max(0, s.Tokens-Share(s.Params, i.Shard, i.ShardCount, now).Renewed)}
-			s.SetExtra(store.Extra{Granted: carried, Opened: (&Debit{}).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
+			s.SetExtra(store.Extra{Granted: carried, Opened: (*Beginning)(nil).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
 		}
 		for _, a := range amounts {
 			if a.Limit == s.Name {

@@ -75,7 +75,7 @@ func (t *Terms) Allot(images []*store.Image, now int64, settling bool) (parts []
 }
 
 // heldBy is what all shards hold together of a limit; enough, if it need not suffice.
-func (t *Terms) heldBy(images []*store.Image, limit string, now int64) (total int64, soft bool) {
+func (t *Terms) heldBy(images []*store.Image, limit string, now int64) (total int64, enough bool) {
 	for _, img := range images {
 		if h, _, _ := t.Holding(img, limit, now); !h.mustSuffice() {
 			return math.MaxInt64, true

@@ -157,7 +157,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	if wait > 0 && !d.Settling && !d.Pressing {
 		return nil, wait, false
 	}
-	short = d.Begins == nil && needsBeginning(img, amounts, at)
+	short = d.Begins == nil && mustBegin(img, amounts, at)
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		ch := d.change(img, s, amounts, repair, at)
@@ -240,7 +240,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	if counted {
 		uses = 0 // it begins no session
 	}
-	if ch.Opened = d.opened(img, s, next.Renewal, uses, now); ch.Opened == s.Told().Opened {
+	if ch.Opened = d.Begins.opened(img, s, next.Renewal, uses, now); ch.Opened == s.Told().Opened {
 		delta -= s.Told().Consumed
 	}
 	if s.Tokens+delta > capacity {

@@ -28,8 +28,8 @@ func IsSession(r *store.Renewal) bool { return r != nil && r.Session() != 0 }
 
 // A Beginning is the sessions that a write to all shards of a bucket begins, at an instant.
 type Beginning struct {
-	At int64
-	Of []store.Amount // of limits whose session begins
+	At     int64
+	Limits []string // whose session begins
 }
 
 // BeginningOf is what debits of amounts begin on the shards of a bucket: the sessions that
@@ -38,7 +38,7 @@ func BeginningOf(shards []*store.Image, amounts []store.Amount, now int64) *Begi
 	b := &Beginning{}
 	for _, a := range amounts {
 		if a.Milli > 0 && a.Until != store.NoBalance && endedOnAll(shards, a.Limit, now) {
-			b.Of = append(b.Of, a)
+			b.Limits = append(b.Limits, a.Limit)
 		}
 	}
 	b.At = now
@@ -68,11 +68,11 @@ func endedOnAll(shards []*store.Image, limit string, now int64) bool {
 }
 
 // has reports whether the session of a limit is among those that begin.
-func (b *Beginning) has(limit string) bool { return b != nil && AmountOf(b.Of, limit) > 0 }
+func (b *Beginning) has(limit string) bool { return b != nil && slices.Contains(b.Limits, limit) }
 
-// needsBeginning reports whether a debit of amounts from one shard of several must begin a
-// session, which one shard cannot do alone.
-func needsBeginning(img *store.Image, amounts []store.Amount, now int64) bool {
+// mustBegin reports whether a debit of amounts from one shard of several must begin a session,
+// which one shard cannot do alone.
+func mustBegin(img *store.Image, amounts []store.Amount, now int64) bool {
 	return img.ShardCount > 1 && img.IsEvaluable() && slices.ContainsFunc(amounts, func(a store.Amount) bool {
 		s, ok := img.Limit(a.Limit)
 		return ok && a.Milli > 0 && a.Until != store.NoBalance && IsSession(s.Renewal) && underWay(img, &s, now) == 0
@@ -82,7 +82,7 @@ func needsBeginning(img *store.Image, amounts []store.Amount, now int64) bool {
 // NeedsBeginning reports whether one shard of several cannot be debited of amounts alone,
 // because a session must begin. A bypassed one begins none.
 func NeedsBeginning(img *store.Image, amounts []store.Amount, now int64) bool {
-	return !img.IsBypassed(now) && needsBeginning(img, amounts, now)
+	return !img.IsBypassed(now) && mustBegin(img, amounts, now)
 }
 
 // Together are the shards of a bucket as a write to all of them finds their sessions. A
@@ -166,18 +166,18 @@ func rests(img *store.Image, at int64) bool {
 	return slices.ContainsFunc(img.Limits, func(s store.LimitState) bool { return hasEnded(img, &s, at) })
 }
 
-// opened is the session of a limit after a refill; 0 if that keeps it. One that replaces
-// another limit begins at once, with what that has left. Where the last one has ended, a
-// debit of the only shard begins the next one, and any write joins one that a peer has begun.
-func (d *Debit) opened(img *store.Image, s *store.LimitState, next *store.Renewal, debit, now int64) int64 {
+// opened is the session of a limit after a refill that begins b; 0 if that keeps it. One that
+// replaces another limit begins at once, with what that has left. Where the last one has ended,
+// a debit of the only shard begins the next one, and any write joins one that a peer has begun.
+func (b *Beginning) opened(img *store.Image, s *store.LimitState, next *store.Renewal, debit, now int64) int64 {
 	told := s.Told().Opened
 	switch {
 	case IsSession(next) && !IsSession(s.Renewal):
 		return now
 	case !Renewed(img, s, now) || !IsSession(next):
 		return 0
-	case d.Begins.has(s.Name):
-		return d.Begins.At
+	case b.has(s.Name):
+		return b.At
 	case told != 0 && next.End(told, now) > now:
 		return told
 	case debit > 0 && img.ShardCount <= 1:
@@ -222,7 +222,7 @@ func closedAt(img *store.Image, s *store.LimitState, at int64) int64 {
 //	others                              refill, stamp 8        ─▶ refused: another ValidUntil
 func (d *Debit) Loosely(img *store.Image, now, multiplier int64) *store.Refill {
 	at := max(now, img.RefilledAt) + Lateness
-	if len(d.Begins.Of) == 0 || now-img.RefilledAt >= Lateness || img.Bypassed || img.Disabled || changesAny(img, at) {
+	if len(d.Begins.Limits) == 0 || now-img.RefilledAt >= Lateness || img.Bypassed || img.Disabled || changesAny(img, at) {
 		return nil
 	}
 	r := &store.Refill{

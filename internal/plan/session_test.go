@@ -50,10 +50,10 @@ func TestShardsTogether(t *testing.T) {
 		"a peer told of one ended": {opened: []int64{7, 7}, told: store.Told{Opened: 8, Consumed: 3_000}, begins: true, held: 40_000},
 	} {
 		shards := sessionShards(t, c.opened, c.told)
-		if b := plan.BeginningOf(shards, asked, now); (len(b.Of) > 0) != c.begins || b.At != now {
+		if b := plan.BeginningOf(shards, asked, now); (len(b.Limits) > 0) != c.begins || b.At != now {
 			t.Errorf("%s: %+v begins", name, b)
 		}
-		if b := plan.BeginningOf(shards, plan.Counted(asked), now); len(b.Of) > 0 {
+		if b := plan.BeginningOf(shards, plan.Counted(asked), now); len(b.Limits) > 0 {
 			t.Errorf("%s: what moves no balance begins %+v", name, b)
 		}
 		if needs := plan.NeedsBeginning(shards[0], asked, now); needs == c.alone {

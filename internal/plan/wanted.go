@@ -27,6 +27,7 @@ type Wanted struct {
 	Expires  bool          // whether the bucket expires when idle
 	Owner    store.Owner
 	Switches store.Switches
+	Slots    []store.SlotLimit // of the first level that has any
 	Features store.Features
 	Read     time.Duration // when the read of the oldest level began, by the limiter's uptime
 	Epoch    uint64        // the limiter's configuration epoch at that time
@@ -35,7 +36,8 @@ type Wanted struct {
 // Equals reports whether two reads had the same result, at the same time.
 func (w *Wanted) Equals(other *Wanted) bool {
 	return w.Read == other.Read && w.Epoch == other.Epoch && w.Owner == other.Owner && w.Level == other.Level &&
-		w.Expires == other.Expires && w.Switches == other.Switches && w.Features == other.Features && slices.Equal(w.Limits, other.Limits)
+		w.Expires == other.Expires && w.Switches == other.Switches && w.Features == other.Features && slices.Equal(w.Limits, other.Limits) &&
+		slices.Equal(w.Slots, other.Slots)
 }
 
 // IsEvaluable reports whether this version can evaluate all features of the limits.

@@ -35,6 +35,36 @@ func newObserved(s store.Store, o Observer, uptime func() time.Duration) store.S
 	return &observedStore{s, o, uptime}
 }
 
+// observedSlots are the slots of a store, whose operations an observer is told of.
+type observedSlots struct {
+	slots store.SlotStore
+	told  *observedStore
+}
+
+// newObservedSlots returns the slots that a store keeps, or such slots if there is an observer. It
+// returns nil if the store keeps none.
+func newObservedSlots(s store.Store, o Observer, uptime func() time.Duration) store.SlotStore {
+	slots, ok := s.(store.SlotStore)
+	if !ok || o == nil {
+		return slots
+	}
+	return &observedSlots{slots, &observedStore{s, o, uptime}}
+}
+
+// Hold calls the store's Hold, and tells the observer.
+func (s *observedSlots) Hold(ctx context.Context, h *store.Hold) (store.SlotOutcome, error) {
+	op := store.Operation{Kind: store.OpHold, Bucket: store.Bucket{Entity: h.Entity, Resource: h.Resource}, Items: 1}
+	return observed(ctx, s.told, op, func(ctx context.Context) (store.SlotOutcome, error) { return s.slots.Hold(ctx, h) },
+		func(r *store.OperationResult, out store.SlotOutcome) { r.Refused = !out.Applied })
+}
+
+// Slots calls the store's Slots, and tells the observer.
+func (s *observedSlots) Slots(ctx context.Context, k store.SlotKey) (*store.SlotImage, error) {
+	op := store.Operation{Kind: store.OpSlots, Bucket: store.Bucket{Entity: k.Entity, Resource: k.Resource}}
+	return observed(ctx, s.told, op, func(ctx context.Context) (*store.SlotImage, error) { return s.slots.Slots(ctx, k) },
+		func(*store.OperationResult, *store.SlotImage) {})
+}
+
 // observed carries an operation out, and tells the observer. note adds to the result what
 // the answer shows.
 func observed[T any](ctx context.Context, s *observedStore, op store.Operation, do func(context.Context) (T, error), note func(*store.OperationResult, T)) (T, error) {

@@ -92,6 +92,7 @@ const (
 	OnUnavailable      = "on_unavailable"       // S
 	AuditRetentionDays = "audit_retention_days" // N, at the system level
 	Resources          = "resources"            // SS
+	SlotLimits         = "slots"                // M of N; unknown to the peer, which drops it when it sets limits
 )
 
 // Names of the attributes of namespace and version records.

@@ -203,6 +203,11 @@ func SwitchDetails(s store.Switch, reason, key string) Item {
 	return withCause(item, reason, key)
 }
 
+// SlotLimitDetails are the details of the event of a change of a level's slots.
+func SlotLimitDetails(limits []store.SlotLimit, reason string) Item {
+	return withCause(Item{SlotLimits: SlotsDetail(limits)}, reason, "")
+}
+
 // AmendmentDetails are the details of the event of a reset or a top-up.
 func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string) Item {
 	return withCause(Item{OperationAmounts: Numbers(amounts), OperationShards: N(shards)}, reason, key)

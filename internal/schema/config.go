@@ -42,6 +42,7 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 		item[DisabledUntil] = N(c.Disabled.Until)
 	}
 	putPolicy(item, Cascade, c.Cascade)
+	putSlots(item, c.Slots)
 	for _, l := range c.Limits {
 		prefix, seconds := configPrefix+l.Name+"_", SessionSeconds(l.Renews)
 		if seconds != 0 {
@@ -152,6 +153,9 @@ func DecodeConfig(item Item) (*store.Config, error) {
 		return nil, corrupt(item, DisabledUntil, badNumber)
 	}
 	c.Cascade = policy(item[Cascade])
+	if c.Slots, ok = slotLimits(item[SlotLimits]); !ok {
+		return nil, corrupt(item, SlotLimits, "it is not a map of numbers of slots")
+	}
 	limits := map[string]*configScan{}
 	for attr, v := range item {
 		prefix, name, field, ok := splitConfigAttr(attr)

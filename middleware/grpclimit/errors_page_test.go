@@ -29,6 +29,7 @@ var statuses = regexp.MustCompile(`(?s)<!-- statuses -->\n(.*?)<!-- end of statu
 var onThePage = map[string]error{
 	"`ErrExceeded`, `ExceededError`": &limiter.ExceededError{},
 	"`ErrQueueFull`":                 fmt.Errorf("%w: %w", limiter.ErrQueueFull, limiter.ErrExceeded),
+	"`ErrSlotsFull`, `SlotsError`":   &limiter.SlotsError{Limit: "inflight", Slots: 1, Of: 1},
 	"`ErrInvalid`, `ValidationError` of an entity, a resource or an amount": &limiter.ValidationError{Field: "entity"},
 	"`ErrInvalid`, `ValidationError` of anything else":                      &limiter.ValidationError{Field: "settle"},
 	"`ErrNotConfigured`, `NotConfiguredError`":                              &limiter.NotConfiguredError{},

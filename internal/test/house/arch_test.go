@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	".": {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "internal/waiting", "store"},
 
 	// The drivers.
-	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/plan", "internal/process", "internal/upkeep", "internal/bucket", "store"},
+	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/plan", "internal/process", "internal/slots", "internal/upkeep", "internal/bucket", "store"},
 	"internal/upkeep":  {"internal/memory", "internal/plan", "internal/process", "store"},
 
 	// The process: its store, configuration, clocks and goroutines.
@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store"},
 	"internal/plan":   {"internal/bucket", "internal/diary", "store"},
 	"internal/lane":   {"internal/calls"},
+	"internal/slots":  {"store"},
 	"internal/calls":  {},
 	// The order of callers that wait for tokens has no clock and no I/O.
 	"internal/waiting": {},
@@ -84,8 +85,8 @@ var mayImport = map[string][]string{
 	// The codes with which AWS refuses credentials.
 	"internal/awsauth": {},
 
-	// The engine. Each line may use the lines below it: a facade, what executes requests, the tables
-	// and the order of their writes, what is at rest, and what knows of no table.
+	// The engine. Each line may use the lines below it: a facade, what executes requests, the
+	// tables and the order of their writes, what is at rest, and what knows of no table.
 	"dynamolite":            {engine + "...", sdk + "/..."},
 	engine + "sweep":        {engine + "catalog", engine + "request", engine + "history", engine + "table", engine + "storage"},
 	engine + "transact":     {engine + "request", engine + "history", engine + "table", engine + "storage", engine + "api", engine + "expr", engine + "value", engine + "wall", sdk + "/..."},
@@ -203,7 +204,7 @@ func isForTests(folder string) bool {
 var standardOnly = []string{
 	".", "store", "internal/acquire", "internal/upkeep", "internal/process", "internal/config",
 	"internal/memory", "internal/plan", "internal/lane", "internal/calls", "internal/bucket",
-	"internal/calendar",
+	"internal/calendar", "internal/slots",
 }
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.

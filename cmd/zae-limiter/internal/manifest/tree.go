@@ -133,7 +133,7 @@ func (t *tree) declared() (ids []string) {
 }
 
 // check reports all reasons why the tree cannot be. Without the table it finds only the circles
-// of the file. What the table holds already, and the manifest does not change, is no reason:
+// of the file. It passes over what the table holds already and the manifest does not change:
 // another client may have made it.
 func (t *tree) check() error {
 	found := t.circles()

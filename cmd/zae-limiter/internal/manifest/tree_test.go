@@ -48,7 +48,7 @@ func inTime(t *testing.T, run func(*world)) {
 	synctest.Test(t, func(t *testing.T) { run(newWorld(t)) })
 }
 
-// An apply creates the entities of a tree, and moves them. What a file does not declare stays.
+// An apply creates the entities of a tree, and moves them. Everything that a file does not declare stays.
 func TestAManifestHasATree(t *testing.T) {
 	inTime(t, func(w *world) {
 		m := treeOf(t, "org: {parent: ''}", "team: {parent: org}", "key: {parent: team, cascade: true, resources: {gpt-4: {limits: {rpm: {rate: 5}}}}}")
@@ -195,7 +195,7 @@ func anyTree(r *rapid.T, label string) *manifest.Manifest {
 	return m
 }
 
-// What a tree cannot be is reported with file, line and field: circles by the file alone, the
+// A tree that cannot be is reported with file, line and field: circles by the file alone, the
 // rest by the table. The table stays as it is.
 func TestFindingsOfATree(t *testing.T) {
 	inTime(t, func(w *world) {
@@ -232,7 +232,7 @@ func TestFindingsOfATree(t *testing.T) {
 	})
 }
 
-// What another client has made stays exportable: an apply is not asked to change it.
+// A tree that another client has made stays exportable: an apply is not asked to change it.
 func TestATreeThatIsThereAlreadyIsNoFinding(t *testing.T) {
 	inTime(t, func(w *world) {
 		for _, e := range []store.Entity{{ID: "org"}, {ID: "team", Parent: "org"}, {ID: "key", Parent: "team"}} {

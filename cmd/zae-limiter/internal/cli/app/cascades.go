@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -98,7 +99,7 @@ func (o *setCascade) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.app.Print(CascadeResult{o.key.Entity, o.key.Resource, policyOf(o.to.Policy), buckets, done.Repeated}, func(w *strings.Builder) {
+	return o.app.Print(CascadeResult{o.key.Entity, o.key.Resource, manifest.BoolOf(o.to.Policy), buckets, done.Repeated}, func(w *strings.Builder) {
 		buckets.Outcome(w, words[1], done.Repeated)
 	})
 }

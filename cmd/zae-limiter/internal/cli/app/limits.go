@@ -6,7 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
-	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 )
 
 // A Level is the output form of one level of configuration.
@@ -57,7 +57,7 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,
 	}
 	level.Disabled, level.Bypassed, level.SwitchEndsAt = SwitchOf(c.Disabled)
-	level.Cascade = policyOf(c.Cascade)
+	level.Cascade = manifest.BoolOf(c.Cascade)
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {
 		rows[i] = []string{l.Name, limitarg.Rate(l)}
@@ -84,15 +84,6 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 		}
 		buckets.text(w)
 	})
-}
-
-// policyOf is the policy of a level in JSON.
-func policyOf(p store.Policy) *bool {
-	if p == store.Inherit {
-		return nil
-	}
-	is := p == store.Yes
-	return &is
 }
 
 // switchText is the switch of a level for people.

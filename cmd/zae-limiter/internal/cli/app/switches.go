@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -46,7 +47,7 @@ func (a *App) Switches(of limiter.Level) []*cobra.Command {
 		}),
 		a.setsSwitch(of, store.Bypass, &cobra.Command{
 			Use: "bypass", Short: "Serve all requests of " + noun + ", and only count them",
-			Long: "Serve all requests of " + noun + ", whatever its limits and later levels say. What they consume\n" +
+			Long: "Serve all requests of " + noun + ", whatever its limits and later levels say. Their consumption\n" +
 				"is counted, and the balances stay as they are. A parent is debited as usual." + reach,
 			Example: line("bypass", " --until 2h --reason incident"),
 		}),
@@ -208,5 +209,5 @@ func SwitchOf(s store.Switch) (disabled *bool, bypassed bool, until *time.Time) 
 		t := time.UnixMilli(s.Until).UTC()
 		until = &t
 	}
-	return policyOf(s.Policy), s.Policy == store.Bypass, until
+	return manifest.BoolOf(s.Policy), s.Policy == store.Bypass, until
 }

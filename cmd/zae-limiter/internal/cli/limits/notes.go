@@ -67,7 +67,7 @@ func softNote(was, is *store.Limit) string {
 		return ""
 	case is.Soft:
 		return is.Name + " becomes soft: it refuses nobody"
-	case is.Renews == nil:
+	case is.Renews == nil || is.Carries.Debt:
 		return is.Name + " becomes hard: in debt, it refuses until that is paid"
 	}
 	return is.Name + " becomes hard: in debt, it refuses until its period ends"

@@ -220,7 +220,7 @@ func (f *fleet) isEmpty(n int) {
 	}
 }
 
-// lives lets the fleet live through day n. Whoever comes first renews.
+// lives lets the fleet live through day n. The first one to come renews.
 func (f *fleet) lives(n int) {
 	f.Helper()
 	switch n {

@@ -56,6 +56,7 @@ var indirect = []string{
 	"audit.Trail.",  // part of the calls of dynamo.Store and admin.Namespaces
 	"dynamo.Meter.", // passes on the requests of others
 	"Observers.",    // is told what a limiter does
+	"Lease.Context", // sends nothing
 
 	"usage.Snapshots.AllPages",    // part of a purge
 	"usage.Snapshots.EntityPages", // part of the deletion of an entity

@@ -33,6 +33,20 @@ func acquires(w *world) {
 	w.record(acquire, "the bucket has expired", func() { w.acquire(w.Limiter, "user", 1) })
 	w.remove("user", 0)
 	w.record(acquire, "the bucket was deleted", func() { w.acquire(w.Limiter, "user", 1) })
+	w.record(acquire, "slots, and others look for some", func() {
+		slots := limiter.Request{
+			Entity: "user", Resource: testbed.Resource, Slots: tokens{"inflight": 1}, SlotFallback: []limiter.SlotLimit{limiter.Slots("inflight", 1)},
+		}
+		lease, err := w.Acquire(w.Context(), slots)
+		w.Must(err)
+		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := w.limiter().Wait(ctx, slots); !errors.Is(err, limiter.ErrSlotsFull) {
+			w.Errorf("the slot is held: %v", err)
+		}
+		w.Must(lease.Commit(w.Context()))
+		time.Sleep(time.Second)
+	})
 	w.record(acquire, "many at once", func() { w.together(20, func() { w.acquire(w.Limiter, "user", 1) }) })
 }
 

@@ -101,6 +101,18 @@ func configuration(w *world) {
 	for _, k := range []store.ConfigKey{own, all, resource} {
 		w.stored("SetCascade", "removed", func() error { return errOf(s.SetCascade(ctx, k, dynamo.Cascade{}, nil)) })
 	}
+	slots := []store.SlotLimit{limiter.Slots("inflight", 2)}
+	w.stored("SetSlots", "of an entity", func() error { return s.SetSlots(ctx, own, slots, "") })
+	w.stored("SetSlots", "of a resource", func() error { return s.SetSlots(ctx, resource, slots, "") })
+	w.stored("SetSlots", "of the system", func() error { return s.SetSlots(ctx, store.ConfigKey{}, slots, "") })
+	for _, k := range []store.ConfigKey{own, resource, {}} {
+		w.stored("SetSlots", "removed", func() error { return s.SetSlots(ctx, k, nil, "") })
+	}
+	held := store.SlotKey{Entity: own.Entity, Resource: own.Resource, Limit: "inflight"}
+	w.stored("Hold", always, func() error {
+		return errOf(s.Hold(ctx, &store.Hold{SlotKey: held, Cap: 2, Next: store.Holding{Process: "a", Held: 1, Seq: 1}}))
+	})
+	w.stored("Slots", always, func() error { return errOf(s.Slots(ctx, held)) })
 	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
 	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })
 	w.stored("ResourcesWithEntityLimits", always, func() error { return errOf(s.ResourcesWithEntityLimits(ctx)) })
