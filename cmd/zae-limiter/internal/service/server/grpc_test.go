@@ -224,7 +224,9 @@ func (a *authority) write(file string, text []byte) {
 func TestTLS(t *testing.T) {
 	folder := t.TempDir()
 	var files *hot.Value[*tls.Config]
-	latest := func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return server.Latest(files).GetConfigForClient(hello) }
+	latest := func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		return server.Latest(files).GetConfigForClient(hello)
+	}
 	certs := server.Certificates{ClientCA: filepath.Join(folder, "ca.pem")}
 	serve(t, server.Options{Register: register, TLS: &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: latest}}, func(r *running) {
 		ours, theirs := newAuthority(r.T), newAuthority(r.T)
