@@ -16,7 +16,7 @@ func TestReturn(t *testing.T) {
 		w.Serve(w.Limiter, ask("key-1", "rpd", 80))
 		for _, tt := range []struct{ back, want int64 }{{30, 50}, {0, 50}, {500, 100}, {5, 100}} {
 			req := ask("key-1", "rpd", tt.back)
-			w.Must(w.Limiter.Return(w.Context(), req))
+			w.Must(w.Return(w.Context(), req))
 			if own, parents := w.Balance("key-1", "rpd"), w.Balance("team", "rpd"); own != tt.want || parents != tt.want {
 				t.Errorf("after %d are returned, %d and %d of the parent are left, want %d", tt.back, own, parents, tt.want)
 			}
@@ -38,8 +38,8 @@ func TestReturnOfSeveralResources(t *testing.T) {
 		w.Must(lease.Commit(w.Context()))
 		both.Consume = map[string]int64{"rpd": 70}
 		both.Also[0].Consume = map[string]int64{"rpd": 10}
-		w.Must(w.Limiter.Return(w.Context(), both))
-		statuses, err := w.Limiter.Available(w.Context(), both)
+		w.Must(w.Return(w.Context(), both))
+		statuses, err := w.Available(w.Context(), both)
 		w.Must(err)
 		if statuses[0].Available != 20 || statuses[1].Available != 50 {
 			t.Errorf("%+v", statuses)
@@ -54,23 +54,23 @@ func TestReturnToAQuota(t *testing.T) {
 		w.Must(err)
 		w.System(limiter.Quota("rpd", 100, daily))
 		w.Serve(w.Limiter, ask("key-1", "rpd", 100))
-		w.Must(w.Limiter.Return(w.Context(), ask("key-1", "rpd", 40)))
+		w.Must(w.Return(w.Context(), ask("key-1", "rpd", 40)))
 		if e := w.Take(w.Limiter, ask("key-1", "rpd", 41)); e == nil {
 			t.Error("more was returned than was given")
 		}
 		w.Serve(w.Limiter, ask("key-1", "rpd", 40))
 		time.Sleep(24 * time.Hour)
-		w.Must(w.Limiter.Return(w.Context(), ask("key-1", "rpd", 40)))
+		w.Must(w.Return(w.Context(), ask("key-1", "rpd", 40)))
 		w.Serve(w.Limiter, ask("key-1", "rpd", 100))
 		if e := w.Take(w.Limiter, ask("key-1", "rpd", 1)); e == nil {
 			t.Error("the period has more than its amount")
 		}
-		if err := w.Limiter.Return(w.Context(), ask("key-1", "tpm", 1)); !errors.Is(err, limiter.ErrNotConfigured) {
+		if err := w.Return(w.Context(), ask("key-1", "tpm", 1)); !errors.Is(err, limiter.ErrNotConfigured) {
 			t.Errorf("a limit that nobody configures: %v", err)
 		}
 		req := ask("key-1", "rpd", 1)
 		req.Slots = map[string]int64{"running": 1}
-		if err := w.Limiter.Return(w.Context(), req); !errors.Is(err, limiter.ErrInvalid) {
+		if err := w.Return(w.Context(), req); !errors.Is(err, limiter.ErrInvalid) {
 			t.Errorf("slots: %v", err)
 		}
 	})

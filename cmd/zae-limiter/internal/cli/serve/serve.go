@@ -48,7 +48,7 @@ type options struct {
 	level       string
 }
 
-const about = `Serve decisions over HTTP to programs in any language, and over gRPC to Envoy, until interrupted:
+const about = `Serve decisions over HTTP to programs in any language, and to Envoy, until interrupted:
 
   POST /v1/acquire       takes tokens, or refuses with status 429 and the exact wait
   POST /v1/check         shows balances

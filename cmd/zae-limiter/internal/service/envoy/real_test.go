@@ -102,8 +102,15 @@ func newMesh(t *testing.T, patience string) *mesh {
 
 func portOf(a net.Addr) string { return strconv.Itoa(a.(*net.TCPAddr).Port) }
 
+// A reply is what a client gets.
+type reply struct {
+	code   int
+	header http.Header
+	body   string
+}
+
 // post sends a request of a tenant.
-func (m *mesh) post(tenant, body string, header ...string) (*http.Response, string) {
+func (m *mesh) post(tenant, body string, header ...string) reply {
 	m.Helper()
 	q, err := http.NewRequestWithContext(m.Context(), http.MethodPost, m.url, strings.NewReader(body))
 	if err != nil {
@@ -122,14 +129,14 @@ func (m *mesh) post(tenant, body string, header ...string) (*http.Response, stri
 	if err != nil {
 		m.Fatal(err)
 	}
-	return a, string(text)
+	return reply{a.StatusCode, a.Header, string(text)}
 }
 
 // ready waits until Envoy has found the service healthy: before, it answers 503.
 func (m *mesh) ready() {
 	m.Helper()
 	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		if a, _ := m.post("first", ""); a.StatusCode != http.StatusServiceUnavailable {
+		if a := m.post("first", ""); a.code != http.StatusServiceUnavailable {
 			return
 		}
 	}
@@ -145,27 +152,27 @@ func TestEnvoy(t *testing.T) {
 
 	// Five requests, with fields on each.
 	for left := 4; left >= 0; left-- {
-		a, body := m.post("acme", "hello")
-		limit := a.Header.Values("RateLimit")
-		if a.StatusCode != http.StatusOK || body != "hello" || len(limit) != 1 || !strings.Contains(limit[0], fmt.Sprintf(`"rpm";r=%d;`, left)) ||
-			!strings.Contains(a.Header.Get("RateLimit-Policy"), `"rpm";q=5;w=3600`) || a.Header.Get("Retry-After") != "" {
-			t.Errorf("%d %v %q", a.StatusCode, a.Header, body)
+		a := m.post("acme", "hello")
+		limit := a.header.Values("RateLimit")
+		if a.code != http.StatusOK || a.body != "hello" || len(limit) != 1 || !strings.Contains(limit[0], fmt.Sprintf(`"rpm";r=%d;`, left)) ||
+			!strings.Contains(a.header.Get("RateLimit-Policy"), `"rpm";q=5;w=3600`) || a.header.Get("Retry-After") != "" {
+			t.Errorf("%d %v %q", a.code, a.header, a.body)
 		}
 	}
 	before := m.served.Load()
-	a, body := m.post("acme", "hello")
-	seconds, err := strconv.Atoi(strings.Join(a.Header.Values("Retry-After"), ", "))
-	if a.StatusCode != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 720 || a.Header.Get("Content-Type") != "application/problem+json" ||
-		a.Header.Get("X-Envoy-Ratelimited") != "true" || !strings.Contains(body, `"violated-policies":["rpm"]`) || len(a.Header.Values("RateLimit")) != 1 {
-		t.Errorf("%d %v %q", a.StatusCode, a.Header, body)
+	a := m.post("acme", "hello")
+	seconds, err := strconv.Atoi(strings.Join(a.header.Values("Retry-After"), ", "))
+	if a.code != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 720 || a.header.Get("Content-Type") != "application/problem+json" ||
+		a.header.Get("X-Envoy-Ratelimited") != "true" || !strings.Contains(a.body, `"violated-policies":["rpm"]`) || len(a.header.Values("RateLimit")) != 1 {
+		t.Errorf("%d %v %q", a.code, a.header, a.body)
 	}
 	if m.served.Load() != before {
 		t.Error("the application got a request that was refused")
 	}
 
 	// A body costs what its header says. Without the header, the fixed number beside it counts.
-	if a, body := m.post("large", strings.Repeat("x", 1001)); a.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"bytes"`) || a.Header.Get("Retry-After") != "" {
-		t.Errorf("%d %q", a.StatusCode, body)
+	if a := m.post("large", strings.Repeat("x", 1001)); a.code != http.StatusTooManyRequests || !strings.Contains(a.body, `"bytes"`) || a.header.Get("Retry-After") != "" {
+		t.Errorf("%d %q", a.code, a.body)
 	}
 	if left := m.left("large", "rpm"); left != 5 {
 		t.Errorf("a refusal has cost requests: %d are left", left)
@@ -176,14 +183,14 @@ func TestEnvoy(t *testing.T) {
 	}
 
 	// The response says what it cost. The charge leads into debt, and the next check refuses.
-	if a, _ := m.post("llm", "", "X-Use", "250"); a.StatusCode != http.StatusOK || a.Header.Get("X-Tokens-Used") != "" {
-		t.Errorf("%d %v", a.StatusCode, a.Header)
+	if a := m.post("llm", "", "X-Use", "250"); a.code != http.StatusOK || a.header.Get("X-Tokens-Used") != "" {
+		t.Errorf("%d %v", a.code, a.header)
 	}
 	for until := time.Now().Add(20 * time.Second); m.left("llm", "tpm") > 0 && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		continue // Envoy does not wait for the answer to a charge
 	}
-	if a, body := m.post("llm", ""); a.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"tpm"`) || a.Header.Get("Retry-After") == "" {
-		t.Errorf("%d tpm are left: %d %q", m.left("llm", "tpm"), a.StatusCode, body)
+	if a := m.post("llm", ""); a.code != http.StatusTooManyRequests || !strings.Contains(a.body, `"tpm"`) || a.header.Get("Retry-After") == "" {
+		t.Errorf("%d tpm are left: %d %q", m.left("llm", "tpm"), a.code, a.body)
 	}
 
 	// Many at a time get what there is, and no more.
@@ -191,7 +198,7 @@ func TestEnvoy(t *testing.T) {
 	var admitted atomic.Int64
 	for range 64 {
 		all.Go(func() {
-			if a, _ := m.post("busy", ""); a.StatusCode == http.StatusOK {
+			if a := m.post("busy", ""); a.code == http.StatusOK {
 				admitted.Add(1)
 			}
 		})
@@ -209,8 +216,8 @@ func TestEnvoyDoesNotWait(t *testing.T) {
 	m.ready()
 	m.limits.Stall()
 	defer m.limits.Restore()
-	if a, _ := m.post("late", ""); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("RateLimit") != "" || a.Header.Get("Retry-After") != "" {
-		t.Errorf("%d %v", a.StatusCode, a.Header)
+	if a := m.post("late", ""); a.code != http.StatusServiceUnavailable || a.header.Get("RateLimit") != "" || a.header.Get("Retry-After") != "" {
+		t.Errorf("%d %v", a.code, a.header)
 	}
 	if n := m.served.Load(); n > 1 { // the first one was ready
 		t.Errorf("the application got %d requests", n)

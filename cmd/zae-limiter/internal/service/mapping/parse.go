@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -209,15 +208,8 @@ func (r *reader) template(p place, entries []pattern, check func(string) error) 
 		r.Find(p, "%v", err)
 		return nil
 	}
-	sample := ""
-	for _, part := range t {
-		if part.entry != isText {
-			part.text = "x"
-		}
-		sample += part.text
-	}
-	if err := check(sample); err != nil {
-		r.Find(p, "%v", fmt.Errorf("with x for each variable: %w", err))
+	if err := check(t.sample()); err != nil {
+		r.Find(p, "with x for each variable: %v", err)
 		return nil
 	}
 	return t

@@ -58,23 +58,38 @@ func parseTemplate(text string, entries []pattern) (template, error) {
 // name is the name for the entries of a descriptor. The function makes a valid name of a text, if
 // it can.
 func (t template) name(entries []Entry, valid func(string) (string, bool)) string {
-	text, whole, isPlain := "", "", true
+	var text, whole strings.Builder
+	isPlain := true
 	for i, p := range t {
 		kind, part := "text", p.text
 		if p.entry != isText {
 			kind, part = "value", entries[p.entry].Value
-			isPlain = isPlain && !(i+2 < len(t) && strings.IndexByte(part, t[i+1].text[0]) >= 0)
+			if i+2 < len(t) && strings.IndexByte(part, t[i+1].text[0]) >= 0 {
+				isPlain = false
+			}
 		}
-		text += part
-		whole += kind + strconv.Itoa(len(part)) + ":" + part
+		text.WriteString(part)
+		whole.WriteString(kind + strconv.Itoa(len(part)) + ":" + part)
 	}
 	if isPlain {
-		if name, ok := valid(text); ok {
+		if name, ok := valid(text.String()); ok {
 			return name
 		}
 	}
-	sum := sha256.Sum256([]byte(whole))
+	sum := sha256.Sum256([]byte(whole.String()))
 	return "h-" + hex.EncodeToString(sum[:len(sum)/2])
+}
+
+// sample is the text with x for each variable.
+func (t template) sample() string {
+	var text strings.Builder
+	for _, p := range t {
+		if p.entry != isText {
+			p.text = "x"
+		}
+		text.WriteString(p.text)
+	}
+	return text.String()
 }
 
 // entityName is the ID of an entity of a name; see [store.EncodeName].

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,10 +70,5 @@ func (t *Tokens) admits(ctx context.Context) bool {
 		return true
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
-	for _, value := range md.Get("authorization") {
-		if t.isIn(value) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(md.Get("authorization"), t.isIn)
 }
