@@ -3,6 +3,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,7 +40,9 @@ type options struct {
 	http, admin string
 	grpc        string
 	config      string
+	rules       *hot.Value[*mapping.Rules] // nil without --config
 	certs       server.Certificates
+	tls         *hot.Value[*tls.Config] // nil without --tls-cert
 	tokenFile   string
 	tokens      *server.Tokens
 	policy      decide.Policy
@@ -111,7 +114,7 @@ func (o *options) Validate() error {
 	if err := o.readTokens(); err != nil {
 		return err
 	}
-	if err := o.checkTLS(); err != nil {
+	if err := o.readTLS(); err != nil {
 		return err
 	}
 	isGuarded := o.tokens != nil || o.certs.ClientCA != ""
@@ -138,16 +141,32 @@ func (o *options) Validate() error {
 		return fmt.Errorf("invalid --drain-wait %v: give a time, or 0", o.drainWait)
 	}
 	o.policy.Fallback = o.fallback.Limits
+	return o.readRules()
+}
+
+// readRules reads the rules for the first time.
+func (o *options) readRules() (err error) {
+	if o.config == "" {
+		return nil
+	}
+	if o.rules, err = hot.Open(mapping.Source(o.config), time.Now); err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
 	return nil
 }
 
-// checkTLS checks which files of TLS are given.
-func (o *options) checkTLS() error {
+// readTLS reads the files of TLS for the first time.
+func (o *options) readTLS() (err error) {
 	switch c := o.certs; {
 	case (c.Cert == "") != (c.Key == ""):
 		return errors.New("give both --tls-cert and --tls-key, or neither")
 	case c.ClientCA != "" && c.Cert == "":
 		return errors.New("--tls-client-ca needs --tls-cert and --tls-key: callers show certificates over TLS only")
+	case c.Cert == "":
+		return nil
+	}
+	if o.tls, err = hot.Open(o.certs.Source(), time.Now); err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
 	}
 	return nil
 }
@@ -212,22 +231,14 @@ func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prome
 		API:    httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Now: time.Now}),
 		Tokens: o.tokens, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
-	if o.config != "" {
-		rules, err := hot.Open(mapping.Source(o.config), time.Now)
-		if err != nil {
-			return fmt.Errorf("--config: %w", err)
-		}
-		rls := envoy.New(envoy.Options{Limiter: l, Policy: o.policy, Rules: rules.Get, Logger: log}, registry)
-		to.Register, to.Config = rls.Register, server.ShowConfig(rules.State, registry)
-		watchers.Go(func() { rules.Watch(watching, log, "rules") })
+	if o.rules != nil {
+		rls := envoy.New(envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log}, registry)
+		to.Register, to.Config = rls.Register, server.ShowConfig(o.rules.State, registry)
+		watchers.Go(func() { o.rules.Watch(watching, log, "rules") })
 	}
-	if o.certs.Cert != "" {
-		certs, err := hot.Open(o.certs.Source(), time.Now)
-		if err != nil {
-			return fmt.Errorf("--tls-cert: %w", err)
-		}
-		to.TLS = server.Latest(certs)
-		watchers.Go(func() { certs.Watch(watching, log, "certificates") })
+	if o.tls != nil {
+		to.TLS = server.Latest(o.tls)
+		watchers.Go(func() { o.tls.Watch(watching, log, "certificates") })
 	}
 	at, shown, err := o.listen(ctx)
 	if err != nil {
@@ -257,7 +268,7 @@ func (o *options) listen(ctx context.Context) (at server.Listeners, shown servin
 		}
 	}
 	shown.Endpoint = app.URLOf(at.HTTP.Addr())
-	if o.certs.Cert != "" {
+	if o.tls != nil {
 		shown.Endpoint = "https" + strings.TrimPrefix(shown.Endpoint, "http")
 	}
 	if at.GRPC != nil {
