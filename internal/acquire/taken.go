@@ -135,6 +135,14 @@ func (t *Taken) Raise(consume map[string]int64) {
 	t.raise(appendAmounts(make([]store.Amount, 0, len(consume)), consume))
 }
 
+// Presume records that more was taken of the first shard than a request that took nothing has, in
+// tokens by limit name: by somebody else, whose tokens a rollback then returns.
+func (t *Taken) Presume(taken map[string]int64) {
+	for i := range t.Entries {
+		t.parts[0].written[i] += taken[t.Entries[i].Limit] * store.Milli
+	}
+}
+
 // raise adds amounts to the entries, which stay ordered by limit name.
 func (t *Taken) raise(amounts []store.Amount) {
 	if t.Entries == nil {

@@ -168,7 +168,10 @@ var mayImport = map[string][]string{
 	program + "deploy/template":         {},
 	program + "service/decide":          {".", "store", program + "limitarg"},
 	program + "service/httpapi":         {".", "middleware/httplimit", program + "service/decide"},
-	program + "service/server":          {".", program + "service/httpapi"},
+	program + "service/hot":             {},
+	program + "service/mapping":         {".", "store", program + "service/hot", program + "yamlfile"},
+	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/httpapi", program + "service/mapping"},
+	program + "service/server":          {".", program + "service/hot", program + "service/httpapi"},
 
 	// Its surface.
 	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", "metrics/promlimit", program + "...", sdk + "/..."},

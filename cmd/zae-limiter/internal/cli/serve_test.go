@@ -15,6 +15,11 @@ import (
 	"testing"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 )
@@ -150,6 +155,57 @@ func TestServeAtATakenAddress(t *testing.T) {
 	run(t.Context(), strings.NewReader(""), "table", "create", "--local", data)
 	code, _, stderr := run(t.Context(), strings.NewReader(""), "serve", "--local", data, "--http", strings.TrimPrefix(b.url, "http://"))
 	if code != 1 || !strings.Contains(stderr, "--http "+strings.TrimPrefix(b.url, "http://")) {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// Envoy is served by rules in a file, and their state is shown to operators.
+func TestServeEnvoy(t *testing.T) {
+	t.Parallel()
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`domains: {gateway: [{entries: [tenant], entity: "{tenant}", resource: api, take: {rpd: hits}}]}`)
+	b := startService(t, "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--config", rules, "--fallback", "rpd:5/day", "--drain-wait", "0s", "--admin", "127.0.0.1:0")
+	defer b.end()
+	var shown struct{ GRPC, Admin string }
+	if err := errors.Join(json.Unmarshal([]byte(b.printed), &shown), validate("serve", []byte(b.printed))); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(shown.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for hits, want := range []rls.RateLimitResponse_Code{1: rls.RateLimitResponse_OK, 4: rls.RateLimitResponse_OK, 5: rls.RateLimitResponse_OVER_LIMIT} {
+		if want == 0 {
+			continue
+		}
+		out, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+			Domain: "gateway", HitsAddend: uint32(hits), //nolint:gosec // it is small
+			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "tenant", Value: "client-1"}}}},
+		})
+		if err != nil || out.GetOverallCode() != want {
+			t.Errorf("%d hits: %v %v, want %v", hits, out, err, want)
+		}
+	}
+	for path, want := range map[string]string{"/config": `"files":["` + rules + `"]`, "/metrics": "\nzae_limiter_service_config_valid 1\n"} {
+		a, err := http.Get(shown.Admin + path) //nolint:noctx // it ends with the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(a.Body); err != nil || !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%s: %v: %s", path, err, text)
+		}
+		_ = a.Body.Close()
+	}
+	write("domains: {gateway: [{entries: [tenant], entity: who, take: {rpd: 1}}]}")
+	code, _, stderr := run(t.Context(), strings.NewReader(""), "serve", "--local", filepath.Join(filepath.Dir(rules), "none"), "--grpc", "127.0.0.1:0", "--config", rules)
+	if code == 0 || !strings.Contains(stderr, rules+":1:21: domains.gateway[0].resource: this key is missing") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

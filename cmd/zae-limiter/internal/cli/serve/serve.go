@@ -3,12 +3,14 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +19,10 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/envoy"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/metrics/promlimit"
@@ -33,6 +38,11 @@ const (
 type options struct {
 	app         *app.App
 	http, admin string
+	grpc        string
+	config      string
+	rules       *hot.Value[*mapping.Rules] // nil without --config
+	certs       server.Certificates
+	tls         *hot.Value[*tls.Config] // nil without --tls-cert
 	tokenFile   string
 	tokens      *server.Tokens
 	policy      decide.Policy
@@ -41,7 +51,7 @@ type options struct {
 	level       string
 }
 
-const about = `Serve decisions over HTTP to programs in any language, until interrupted:
+const about = `Serve decisions over HTTP to programs in any language, and to Envoy, until interrupted:
 
   POST /v1/acquire       takes tokens, or refuses with status 429 and the exact wait
   POST /v1/check         shows balances
@@ -51,13 +61,19 @@ const about = `Serve decisions over HTTP to programs in any language, until inte
 The service keeps no state: run as many as you like on one table. It takes limits from the
 configuration, or from --fallback where no level configures any.
 
-Other machines reach the service only if callers have tokens: --token-file has one on each
-line, and a call has it as Authorization: Bearer TOKEN. Traffic is not encrypted. Without
-tokens, the service listens at loopback addresses only.
+With --grpc, it answers the rate limit service of Envoy, version 3. The rules of --config say
+what a descriptor means. Files that change are read again while the service runs; if they are
+not valid, the last good ones stay in use.
+
+Other machines reach the service only if callers prove who they are. --token-file has one
+token on each line, and a call has it as Authorization: Bearer TOKEN. --tls-client-ca has the
+authorities of their certificates. Else the service listens at loopback addresses only.
+Traffic is encrypted with --tls-cert and --tls-key.
 
 GET /livez answers 200 as long as the process serves, and GET /readyz until it ends. With
---admin, both are at that address too, with the metrics of Prometheus at /metrics and the
-profiles of Go at /debug/pprof. Let only operators reach that address.
+--admin, both are at that address too, with the metrics of Prometheus at /metrics, the state
+of the rules at /config, and the profiles of Go at /debug/pprof. Let only operators reach
+that address.
 
 When interrupted, the service is no longer ready, and still takes calls for --drain-wait. Then
 it ends the calls under way, which may take --max-wait and --timeout.`
@@ -67,16 +83,22 @@ func New(a *app.App) *cobra.Command {
 	o := &options{app: a}
 	cmd := a.Command(o, &cobra.Command{
 		Use:   "serve",
-		Short: "Serve decisions over HTTP to programs in any language",
+		Short: "Serve decisions over HTTP to programs in any language, and to Envoy",
 		Long:  about,
 		Example: "  zae-limiter serve --local ./limits\n" +
 			"  zae-limiter serve --http 0.0.0.0:8080 --token-file tokens --admin 127.0.0.1:8070\n" +
+			"  zae-limiter serve --grpc 127.0.0.1:8081 --config rules.yaml\n" +
 			"  curl http://127.0.0.1:8080/v1/acquire -H 'Content-Type: application/json' \\\n" +
 			"    -d '{\"entity_id\":\"key-1\",\"resource\":\"gpt-4\",\"consume\":{\"rpm\":1}}'",
 	})
 	f := cmd.Flags()
 	f.StringVar(&o.http, "http", defaultAddr, "`host:port` at which to serve calls; port 0 picks a free port")
 	f.StringVar(&o.admin, "admin", "", "`host:port` at which to serve metrics, health and profiles (default\nnowhere)")
+	f.StringVar(&o.grpc, "grpc", "", "`host:port` at which to serve Envoy (default nowhere)")
+	f.Var(app.Named(&o.config), "config", "`file` with the rules for descriptors of Envoy, or a folder of\nfiles that end in .yaml or .yml")
+	f.Var(app.Named(&o.certs.Cert), "tls-cert", "`file` with the certificate of the service, in PEM; it is read\nagain when it changes")
+	f.Var(app.Named(&o.certs.Key), "tls-key", "`file` with the key of the certificate, in PEM")
+	f.Var(app.Named(&o.certs.ClientCA), "tls-client-ca", "`file` with the authorities of callers, in PEM: only those with a\ncertificate may call")
 	f.Var(app.Named(&o.tokenFile), "token-file", "`file` with the tokens of callers, one on each line")
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.policy.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
@@ -92,8 +114,20 @@ func (o *options) Validate() error {
 	if err := o.readTokens(); err != nil {
 		return err
 	}
-	if err := server.CheckAddr(o.http, o.tokens != nil); err != nil {
+	if err := o.readTLS(); err != nil {
+		return err
+	}
+	isGuarded := o.tokens != nil || o.certs.ClientCA != ""
+	if err := server.CheckAddr(o.http, isGuarded); err != nil {
 		return fmt.Errorf("invalid --http: %w", err)
+	}
+	if (o.grpc == "") != (o.config == "") {
+		return errors.New("give both --grpc and --config, or neither: Envoy needs an address, and rules for its descriptors")
+	}
+	if o.grpc != "" {
+		if err := server.CheckAddr(o.grpc, isGuarded); err != nil {
+			return fmt.Errorf("invalid --grpc: %w", err)
+		}
 	}
 	if o.admin != "" {
 		if _, _, err := net.SplitHostPort(o.admin); err != nil {
@@ -107,6 +141,33 @@ func (o *options) Validate() error {
 		return fmt.Errorf("invalid --drain-wait %v: give a time, or 0", o.drainWait)
 	}
 	o.policy.Fallback = o.fallback.Limits
+	return o.readRules()
+}
+
+// readRules reads the rules for the first time.
+func (o *options) readRules() (err error) {
+	if o.config == "" {
+		return nil
+	}
+	if o.rules, err = hot.Open(mapping.Source(o.config), time.Now); err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	return nil
+}
+
+// readTLS reads the files of TLS for the first time.
+func (o *options) readTLS() (err error) {
+	switch c := o.certs; {
+	case (c.Cert == "") != (c.Key == ""):
+		return errors.New("give both --tls-cert and --tls-key, or neither")
+	case c.ClientCA != "" && c.Cert == "":
+		return errors.New("--tls-client-ca needs --tls-cert and --tls-key: callers show certificates over TLS only")
+	case c.Cert == "":
+		return nil
+	}
+	if o.tls, err = hot.Open(o.certs.Source(), time.Now); err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
 	return nil
 }
 
@@ -158,51 +219,81 @@ func (o *options) Run(ctx context.Context) error {
 
 // serve listens, and serves the decisions of a limiter.
 func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prometheus.Registry, log *slog.Logger) error {
-	calls, err := listen(ctx, "http", o.http)
-	if err != nil {
-		return err
-	}
-	shown := servingView{Endpoint: app.URLOf(calls.Addr())}
-	var admin net.Listener
-	if o.admin != "" {
-		if admin, err = listen(ctx, "admin", o.admin); err != nil {
-			return errors.Join(err, calls.Close())
-		}
-		shown.Admin = app.URLOf(admin.Addr())
-	}
-	err = o.app.Print(shown, func(w *strings.Builder) {
-		fmt.Fprintf(w, "Serving decisions at %s. GET /v1/openapi.json describes the calls.\n", shown.Endpoint)
-		if shown.Admin != "" {
-			fmt.Fprintf(w, "Serving metrics at %s/metrics\n", shown.Admin)
-		}
-	})
-	if err != nil {
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
-		ctx, o.drainWait = ended, 0 // nobody knows the address
-	}
+	watching, stop := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer stop()
 	patience := o.app.Patience()
 	if patience == 0 {
 		patience = limiter.DefaultTimeout
 	}
-	s := server.New(server.Options{
+	to := server.Options{
 		API:    httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Now: time.Now}),
 		Tokens: o.tokens, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
-	})
-	return errors.Join(err, s.Serve(ctx, calls, admin))
+	}
+	if o.rules != nil {
+		rls := envoy.New(envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log}, registry)
+		to.Register, to.Config = rls.Register, server.ShowConfig(o.rules.State, registry)
+		watchers.Go(func() { o.rules.Watch(watching, log, "rules") })
+	}
+	if o.tls != nil {
+		to.TLS = server.Latest(o.tls)
+		watchers.Go(func() { o.tls.Watch(watching, log, "certificates") })
+	}
+	at, shown, err := o.listen(ctx)
+	if err != nil {
+		return err
+	}
+	err = o.app.Print(shown, shown.write)
+	if err != nil {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		ctx, to.DrainWait = ended, 0 // nobody knows the address
+	}
+	return errors.Join(err, server.New(to).Serve(ctx, at))
 }
 
-func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("--%s %s: %w", flag, addr, err)
+// listen listens at the addresses, or at none.
+func (o *options) listen(ctx context.Context) (at server.Listeners, shown servingView, err error) {
+	for _, l := range [...]struct {
+		flag, addr string
+		to         *net.Listener
+	}{{"http", o.http, &at.HTTP}, {"grpc", o.grpc, &at.GRPC}, {"admin", o.admin, &at.Admin}} {
+		if l.addr == "" {
+			continue
+		}
+		var config net.ListenConfig
+		if *l.to, err = config.Listen(ctx, "tcp", l.addr); err != nil {
+			return at, shown, errors.Join(fmt.Errorf("--%s %s: %w", l.flag, l.addr, err), at.Close())
+		}
 	}
-	return l, nil
+	shown.Endpoint = app.URLOf(at.HTTP.Addr())
+	if o.tls != nil {
+		shown.Endpoint = "https" + strings.TrimPrefix(shown.Endpoint, "http")
+	}
+	if at.GRPC != nil {
+		shown.GRPC = strings.TrimPrefix(app.URLOf(at.GRPC.Addr()), "http://")
+	}
+	if at.Admin != nil {
+		shown.Admin = app.URLOf(at.Admin.Addr())
+	}
+	return at, shown, nil
 }
 
 // servingView is where the program serves, in JSON.
 type servingView struct {
 	Endpoint string `json:"endpoint"`        // URL of the service
+	GRPC     string `json:"grpc,omitempty"`  // host:port for Envoy
 	Admin    string `json:"admin,omitempty"` // URL of the metrics, health and profiles
+}
+
+// write writes it for people.
+func (v servingView) write(w *strings.Builder) {
+	fmt.Fprintf(w, "Serving decisions at %s. GET /v1/openapi.json describes the calls.\n", v.Endpoint)
+	if v.GRPC != "" {
+		fmt.Fprintf(w, "Serving Envoy at %s\n", v.GRPC)
+	}
+	if v.Admin != "" {
+		fmt.Fprintf(w, "Serving metrics at %s/metrics\n", v.Admin)
+	}
 }

@@ -21,6 +21,7 @@ type Limiter interface {
 	Wait(ctx context.Context, req limiter.Request) (*limiter.Lease, error)
 	Available(ctx context.Context, req limiter.Request) ([]limiter.Status, error)
 	Limits(ctx context.Context, entity, resource string) (*limiter.EffectiveLimits, error)
+	Return(ctx context.Context, req limiter.Request) error
 }
 
 var _ Limiter = (*limiter.Limiter)(nil)

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -67,7 +69,7 @@ func problemOf(err error) *Problem {
 		p.Field = "consume"
 		return p
 	case errors.Is(err, limiter.ErrDisabled):
-		return problem(http.StatusForbidden, "an operator has disabled the resource for this entity")
+		return Disabled()
 	case errors.Is(err, limiter.ErrAccessDenied):
 		return problem(http.StatusInternalServerError, "the credentials of the service do not permit its requests: its log has the error")
 	case errors.Is(err, limiter.ErrUnavailable), errors.Is(err, limiter.ErrThrottled), errors.Is(err, limiter.ErrConflict), errors.Is(err, limiter.ErrClosed):
@@ -78,15 +80,32 @@ func problemOf(err error) *Problem {
 
 // refusal is the problem of a refusal.
 func refusal(e *limiter.ExceededError) *Problem {
-	p := &Problem{Type: typeExceeded, Title: titleExceeded, Status: http.StatusTooManyRequests, Detail: e.Error()}
+	p := Told(e)
+	d := decide.Refused(e)
+	p.Detail, p.Decision = e.Error(), &d
+	return p
+}
+
+// Told is the problem of a refusal for those who are limited. It tells nothing of entities, which
+// may be others' keys. A refusal without statuses is by a limit of 0.
+func Told(e *limiter.ExceededError) *Problem {
+	p := &Problem{Type: typeExceeded, Title: titleExceeded, Status: http.StatusTooManyRequests}
 	for i := range e.Statuses {
-		if s := &e.Statuses[i]; s.Exceeded {
+		if s := &e.Statuses[i]; s.Exceeded && !slices.Contains(p.Violated, s.Limit.Name) {
 			p.Violated = append(p.Violated, s.Limit.Name)
 		}
 	}
-	d := decide.Refused(e)
-	p.Decision = &d
+	seconds, helps := e.RetryAfterSeconds()
+	p.Detail = "the request asks for more than a limit can hold: ask for less"
+	if helps && len(e.Statuses) > 0 {
+		p.Detail = "a limit is reached: retry in " + strconv.FormatInt(seconds, 10) + " s"
+	}
 	return p
+}
+
+// Disabled is the problem of a call for a resource that is disabled.
+func Disabled() *Problem {
+	return problem(http.StatusForbidden, "an operator has disabled the resource for this entity")
 }
 
 // fieldOf is the field of a call that a field of a request comes from.

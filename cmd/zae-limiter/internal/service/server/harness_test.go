@@ -26,11 +26,11 @@ import (
 // A running server has a limiter of its own, 60 rpm for everybody.
 type running struct {
 	*testing.T
-	limits       *limitertest.Limits
-	calls, admin *pipes.Listener
-	client       *http.Client
-	stop         context.CancelFunc
-	ended        chan error
+	limits             *limitertest.Limits
+	calls, grpc, admin *pipes.Listener
+	client             *http.Client
+	stop               context.CancelFunc
+	ended              chan error
 }
 
 // serve runs f with a server in a bubble, and then ends the server.
@@ -39,13 +39,16 @@ func serve(t *testing.T, o server.Options, f func(*running)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		r := &running{T: t, limits: limitertest.New(t, limiter.PerMinute("rpm", 60)), calls: pipes.New(), admin: pipes.New(), stop: stop, ended: make(chan error, 1)}
+		r := &running{T: t, limits: limitertest.New(t, limiter.PerMinute("rpm", 60)), calls: pipes.New(), admin: pipes.New(), grpc: pipes.New(), stop: stop, ended: make(chan error, 1)}
 		o.Logger, o.Registry = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+		if o.DrainTime == 0 {
+			o.DrainTime = time.Second
+		}
 		if o.API == nil {
 			o.API = httpapi.New(httpapi.Options{Limiter: r.limits, Policy: decide.Policy{MaxWait: time.Minute}, Logger: o.Logger, Now: time.Now})
 		}
 		s := server.New(o)
-		go func() { r.ended <- s.Serve(ctx, r.calls, r.admin) }()
+		go func() { r.ended <- s.Serve(ctx, server.Listeners{HTTP: r.calls, GRPC: r.grpc, Admin: r.admin}) }()
 		r.client = r.newClient(r.calls)
 		f(r)
 		stop()

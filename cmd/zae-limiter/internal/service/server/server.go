@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 )
@@ -35,8 +38,14 @@ const (
 
 // Options configure a [Server].
 type Options struct {
-	// API serves the calls.
+	// API serves the calls over HTTP.
 	API http.Handler
+	// Register registers the services of gRPC.
+	Register func(grpc.ServiceRegistrar)
+	// TLS encrypts both listeners of callers; nil is not at all.
+	TLS *tls.Config
+	// Config serves the state of the files in use, at the admin address; nil if there is none.
+	Config http.Handler
 	// Tokens are those of callers; nil lets everybody call who addresses this machine by a name of
 	// loopback.
 	Tokens *Tokens
@@ -53,13 +62,15 @@ type Options struct {
 // A Server serves calls, and tells how it is.
 //
 //	context   ends
-//	/readyz   200 ──▶ 503
-//	calls     served, answers say Connection: close ── DrainWait ──▶ the listener closes
+//	/readyz   200 ──▶ 503, and gRPC's health is NOT_SERVING
+//	calls     served, answers say Connection: close ── DrainWait ──▶ the listeners close, gRPC says GOAWAY
 //	under way                                                        end ── DrainTime ──▶ cut off
 type Server struct {
 	o        Options
 	draining atomic.Bool
 	calls    *prometheus.CounterVec
+	grpc     *grpc.Server
+	health   *health.Server
 }
 
 // New makes a server. It starts nothing.
@@ -68,40 +79,82 @@ func New(o Options) *Server {
 		Name: "zae_limiter_service_calls_total", Help: "Calls of the service by path and status code. A batch is one.",
 	}, []string{"path", "code"})}
 	o.Registry.MustRegister(s.calls)
+	s.makeGRPC()
 	return s
 }
 
-// Serve serves calls at one listener and, if admin is not nil, metrics, health and profiles at the
-// other, until the context ends. It closes both. Calls that did not end in time are an error.
-func (s *Server) Serve(ctx context.Context, calls, admin net.Listener) error {
-	api := s.server(s.ofCallers())
-	ended := make(chan error, 2)
-	var running sync.WaitGroup
-	running.Go(func() { ended <- api.Serve(bound(calls, MaxConnections)) })
-	if admin != nil {
-		private := s.server(s.ofAdmin())
-		running.Go(func() { ended <- private.Serve(bound(admin, MaxConnections)) })
-		defer running.Wait()
-		defer private.Close() //nolint:errcheck // a scrape in progress is cut off
-	} else {
-		defer running.Wait()
+// Listeners are where a server listens. Those that are nil are not served.
+type Listeners struct {
+	HTTP, GRPC, Admin net.Listener
+}
+
+// Close closes them.
+func (at Listeners) Close() error {
+	var errs []error
+	for _, l := range [...]net.Listener{at.HTTP, at.GRPC, at.Admin} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
 	}
+	return errors.Join(errs...)
+}
+
+// Serve serves calls over HTTP and gRPC, and metrics, health and profiles for operators, until the
+// context ends. It closes the listeners. Calls that did not end in time are an error.
+func (s *Server) Serve(ctx context.Context, at Listeners) error {
+	api, private := s.server(s.ofCallers()), s.server(s.ofAdmin())
+	ended := make(chan error, 3)
+	var running sync.WaitGroup
+	defer running.Wait()
+	serve := func(l net.Listener, serve func(net.Listener) error) {
+		if l != nil {
+			running.Go(func() { ended <- serve(bound(l, MaxConnections)) })
+		}
+	}
+	serve(at.HTTP, s.serveHTTP(api))
+	serve(at.GRPC, s.grpc.Serve)
+	serve(at.Admin, private.Serve)
+	defer private.Close() //nolint:errcheck // a scrape in progress is cut off
 	select {
 	case err := <-ended: // a listener has failed
+		s.grpc.Stop()
 		return errors.Join(err, api.Close())
 	case <-ctx.Done():
 	}
 	return s.drain(context.WithoutCancel(ctx), api)
 }
 
+// serveHTTP serves HTTP, with TLS if there is any.
+func (s *Server) serveHTTP(api *http.Server) func(net.Listener) error {
+	if s.o.TLS == nil {
+		return api.Serve
+	}
+	api.TLSConfig = s.o.TLS.Clone()
+	return func(l net.Listener) error { return api.ServeTLS(l, "", "") }
+}
+
 // drain ends the service without a call that fails.
 func (s *Server) drain(ctx context.Context, api *http.Server) error {
 	s.draining.Store(true)
+	s.health.Shutdown()
 	s.o.Logger.InfoContext(ctx, "draining", "wait_seconds", s.o.DrainWait.Seconds())
 	time.Sleep(s.o.DrainWait)
 	ctx, cancel := context.WithTimeout(ctx, s.o.DrainTime)
 	defer cancel()
-	if err := api.Shutdown(ctx); err != nil {
+	ended := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(ended)
+	}()
+	err := api.Shutdown(ctx)
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		s.grpc.Stop()
+		<-ended
 		return errors.Join(fmt.Errorf("calls that did not end within %v were cut off: %w", s.o.DrainTime, err), api.Close())
 	}
 	s.o.Logger.InfoContext(ctx, "drained")
@@ -117,7 +170,7 @@ func (s *Server) server(h http.Handler) *http.Server {
 
 // ofCallers serves calls and health.
 func (s *Server) ofCallers() http.Handler {
-	mux := s.health()
+	mux := s.probes()
 	mux.Handle("/", s.counted(s.o.Tokens.guard(s.o.API)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -129,7 +182,10 @@ func (s *Server) ofCallers() http.Handler {
 
 // ofAdmin serves metrics, profiles and health.
 func (s *Server) ofAdmin() http.Handler {
-	mux := s.health()
+	mux := s.probes()
+	if s.o.Config != nil {
+		mux.Handle("/config", s.o.Config)
+	}
 	mux.Handle("/metrics", promhttp.HandlerFor(s.o.Registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -137,10 +193,10 @@ func (s *Server) ofAdmin() http.Handler {
 	return mux
 }
 
-// health serves the probes. The service is alive as long as it answers. It is ready until it
+// probes serves the probes. The service is alive as long as it answers. It is ready until it
 // drains, also while the store is away: all replicas see the same store, and a balancer that takes
 // them all out helps nobody. What callers get then is the operator's choice.
-func (s *Server) health() *http.ServeMux {
+func (s *Server) probes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {

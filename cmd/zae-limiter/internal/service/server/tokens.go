@@ -51,18 +51,23 @@ func (t *Tokens) has(token string) bool {
 	return found == 1
 }
 
+// isIn reports whether one of the tokens is in an Authorization field.
+func (t *Tokens) isIn(field string) bool {
+	scheme, token, _ := strings.Cut(field, " ")
+	return strings.EqualFold(scheme, "Bearer") && t.has(strings.TrimSpace(token))
+}
+
 // guard serves only those who may call.
 func (t *Tokens) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case t != nil:
-			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			if !strings.EqualFold(scheme, "Bearer") || !t.has(strings.TrimSpace(token)) {
+			if !t.isIn(r.Header.Get("Authorization")) {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				refuse(w, http.StatusUnauthorized, "give a token of the service: Authorization: Bearer TOKEN")
 				return
 			}
-		case !isLoopback(r.Host):
+		case !isLoopback(r.Host) && !hasCertificate(r):
 			// A page of another site may have a name that leads to this machine.
 			refuse(w, http.StatusForbidden, "the host is not a name of this machine: without tokens, only 127.0.0.1, [::1] and localhost are served")
 			return
@@ -70,6 +75,9 @@ func (t *Tokens) guard(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// hasCertificate reports whether the authority of callers has certified one.
+func hasCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
 
 func refuse(w http.ResponseWriter, code int, detail string) {
 	httpapi.WriteProblem(w, &httpapi.Problem{Type: "about:blank", Title: http.StatusText(code), Status: code, Detail: detail})
@@ -84,8 +92,9 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
 
-// CheckAddr checks an address to listen at. One that other machines can reach needs tokens.
-func CheckAddr(addr string, hasTokens bool) error {
+// CheckAddr checks an address to listen at. At one that other machines can reach, callers must
+// prove who they are.
+func CheckAddr(addr string, isGuarded bool) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
@@ -93,8 +102,8 @@ func CheckAddr(addr string, hasTokens bool) error {
 	if err != nil {
 		return fmt.Errorf("%q is no address: give host:port, 127.0.0.1:8080 for instance, with port 0 for any free one", addr)
 	}
-	if !hasTokens && (host == "" || !isLoopback(host)) {
-		return fmt.Errorf("%s can be reached from other machines, and anyone may call without tokens: give --token-file, or listen at 127.0.0.1", addr)
+	if !isGuarded && (host == "" || !isLoopback(host)) {
+		return fmt.Errorf("%s can be reached from other machines, and anyone may call: give --token-file or --tls-client-ca, or listen at 127.0.0.1", addr)
 	}
 	return nil
 }

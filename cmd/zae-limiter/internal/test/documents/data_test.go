@@ -18,6 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest/customresource"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/doctest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/test/permissions"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -52,6 +54,11 @@ func readYAML(t *testing.T, b doctest.Block) error {
 	case value["namespace"] != nil:
 		_, err := manifest.Parse(b.Document, []byte(b.Text))
 		return err
+	case value["domains"] != nil:
+		_, err := mapping.Parse(hot.Files{b.Document: []byte(b.Text)})
+		return err
+	case value["static_resources"] != nil:
+		return readEnvoy(b.Text) // TestEnvoy of the service runs it
 	case value["kind"] == "Deployment":
 		return nil // of Kubernetes: cmd/zae-limiter/internal/cli runs its command
 	case value["Resources"] != nil:
@@ -69,6 +76,49 @@ func readYAML(t *testing.T, b doctest.Block) error {
 		return nil
 	}
 	return errors.New("the block is no scenario, no manifest, no template and no deployment: say here how its reader reads it")
+}
+
+// readEnvoy checks the rates of a configuration of Envoy. A rate whose hits Envoy cannot work out asks for
+// nothing, so there is one with a fixed number beside it.
+func readEnvoy(text string) error {
+	var config struct {
+		Static struct {
+			Listeners []struct {
+				Chains []struct {
+					Filters []struct {
+						Config struct {
+							Routes struct {
+								Hosts []struct {
+									Routes []struct {
+										Filters map[string]struct {
+											Rates []struct {
+												Hits struct{ Format string } `yaml:"hits_addend"`
+											} `yaml:"rate_limits"`
+										} `yaml:"typed_per_filter_config"`
+									}
+								} `yaml:"virtual_hosts"`
+							} `yaml:"route_config"`
+						} `yaml:"typed_config"`
+					}
+				} `yaml:"filter_chains"`
+			}
+		} `yaml:"static_resources"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		return err
+	}
+	computed, fixed := 0, 0
+	for _, rate := range config.Static.Listeners[0].Chains[0].Filters[0].Config.Routes.Hosts[0].Routes[0].Filters["envoy.filters.http.ratelimit"].Rates {
+		if rate.Hits.Format != "" {
+			computed++
+		} else {
+			fixed++
+		}
+	}
+	if computed == 0 || fixed == 0 {
+		return fmt.Errorf("%d rates have computed hits, and %d fixed ones: give both", computed, fixed)
+	}
+	return nil
 }
 
 // apply creates a custom resource, as CloudFormation does with a template.

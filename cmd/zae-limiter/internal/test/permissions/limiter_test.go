@@ -218,6 +218,10 @@ func leases(w *world) {
 	settle("Lease.Release", "with a parent", "key", 2, 0, func(l *limiter.Lease) error { return l.Release(w.Context(), tokens{"rph": 1}) })
 	settle("Lease.Rollback", "one bucket", "user", 1, 0, rollback)
 	settle("Lease.Rollback", "with a parent", "key", 1, 0, rollback)
+	for name, entity := range map[string]string{"one bucket": "user", "with a parent": "key"} {
+		w.record("Limiter.Return", name, func() { w.Must(w.Return(w.Context(), testbed.Ask(entity, "rph", 1))) })
+	}
+	w.record("Limiter.Return", "the first of a process", func() { w.Must(w.limiter().Return(w.Context(), testbed.Ask("user", "rph", 1))) })
 	time.Sleep(time.Hour)
 	w.double("user")
 	w.Limiter = w.limiter()

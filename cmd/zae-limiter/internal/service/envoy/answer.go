@@ -1,0 +1,225 @@
+package envoy
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/middleware/httplimit"
+)
+
+const (
+	ok        = rls.RateLimitResponse_OK
+	overLimit = rls.RateLimitResponse_OVER_LIMIT
+)
+
+// response is the answer to a call that was decided.
+func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
+	out := &rls.RateLimitResponse{OverallCode: ok}
+	for _, a := range c.asks {
+		out.Statuses = append(out.Statuses, a.status())
+	}
+	out.ResponseHeadersToAdd = c.fields(ctx)
+	if !c.isRefused() {
+		return out
+	}
+	out.OverallCode = overLimit
+	refusal, isDisabled := c.refusal()
+	p := httpapi.Disabled()
+	if !isDisabled {
+		p = httpapi.Told(refusal)
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	// Without a body, Envoy drops the media type.
+	out.RawBody, out.ResponseHeadersToAdd = text, append(out.ResponseHeadersToAdd, header("content-type", "application/problem+json"))
+	if seconds, helps := refusal.RetryAfterSeconds(); helps && !isDisabled && len(refusal.Statuses) > 0 {
+		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, header("retry-after", strconv.FormatInt(seconds, 10)))
+	}
+	return out
+}
+
+// refusal is why a call is over a limit. It has no statuses if the limit came in a descriptor.
+func (c *call) refusal() (refusal *limiter.ExceededError, isDisabled bool) {
+	for _, g := range c.takes {
+		if g.isRefused() {
+			refusal, isDisabled = g.refusal, g.disabled
+		}
+	}
+	if refusal == nil {
+		refusal = &limiter.ExceededError{}
+	}
+	return refusal, isDisabled
+}
+
+// fields are RateLimit-Policy and RateLimit, of the limits that the call takes of. If limits have
+// the same name, those of the first one are told.
+func (c *call) fields(ctx context.Context) (headers []*core.HeaderValue) {
+	policies, limits := "", ""
+	told := map[string]bool{}
+	for _, g := range c.takes {
+		var own []limiter.Status
+		for i := range g.statuses {
+			if s := &g.statuses[i]; s.Entity == g.entity && !told[s.Limit.Name] {
+				told[s.Limit.Name] = true
+				own = append(own, *s)
+			}
+		}
+		policy, limit := httplimit.Fields(ctx, g.entity, own)
+		if policies != "" && policy != "" {
+			policies, limits = policies+", ", limits+", "
+		}
+		policies, limits = policies+policy, limits+limit
+	}
+	if policies == "" {
+		return nil
+	}
+	return []*core.HeaderValue{header("ratelimit-policy", policies), header("ratelimit", limits)}
+}
+
+func header(key, value string) *core.HeaderValue { return &core.HeaderValue{Key: key, Value: value} }
+
+// outcome says what became of a descriptor, for metrics.
+func (a *ask) outcome() string {
+	g := a.in
+	switch {
+	case !a.isMapped:
+		return "unmapped"
+	case a.isBlocked():
+		return "over_limit"
+	case g.failed:
+		return "failed"
+	case g.disabled:
+		return "disabled"
+	case a.Mode == mapping.Charge:
+		return "charged"
+	case a.Mode == mapping.Return:
+		return "returned"
+	case !g.isAsked:
+		return "undecided"
+	}
+	outcome := "ok"
+	if s := a.tightest(); s != nil && s.Exceeded {
+		outcome = "over_limit"
+	}
+	if a.Mode == mapping.Shadow {
+		return "shadow_" + outcome
+	}
+	return outcome
+}
+
+// status is what the proxy is told of a descriptor. Of several limits, it is told the tightest.
+func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
+	out := &rls.RateLimitResponse_DescriptorStatus{Code: ok}
+	if a.isBlocked() {
+		out.Code = overLimit
+		return out
+	}
+	if a.in == nil {
+		return out
+	}
+	if a.in.disabled && a.Mode == mapping.Take {
+		out.Code = overLimit
+	}
+	s := a.tightest()
+	if s == nil {
+		return out
+	}
+	if s.Exceeded && a.Mode == mapping.Take {
+		out.Code = overLimit
+	}
+	amount, period := s.Limit.Amount, s.Limit.Period
+	if s.Limit.Renews != nil {
+		under := s.Limit.Renews.Period(s.ResetsAt.UnixMilli() - 1)
+		amount, period = s.Limit.Capacity, time.Duration(under.End-under.Start)*time.Millisecond
+	}
+	out.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: s.Limit.Name, RequestsPerUnit: saturated(amount), Unit: unitOf(period)}
+	out.LimitRemaining = saturated(s.Available)
+	out.DurationUntilReset = resetOf(s)
+	return out
+}
+
+// tightest is the limit of a descriptor that stops it first; nil if none is known. It may be the
+// parent's.
+func (a *ask) tightest() (tightest *limiter.Status) {
+	for i := range a.in.statuses {
+		s := &a.in.statuses[i]
+		if _, isNamed := a.Amounts[s.Limit.Name]; !isNamed || s.Resource != a.Resource {
+			continue
+		}
+		if tightest == nil || a.isTighter(s, tightest) {
+			tightest = s
+		}
+	}
+	return tightest
+}
+
+func (a *ask) isTighter(s, than *limiter.Status) bool {
+	switch {
+	case s.RetryAfter != than.RetryAfter:
+		return s.RetryAfter > than.RetryAfter
+	case s.Exceeded != than.Exceeded:
+		return s.Exceeded
+	case s.Entity != than.Entity:
+		return s.Entity == a.Entity
+	}
+	return float64(s.Available)/float64(s.Limit.Capacity) < float64(than.Available)/float64(than.Limit.Capacity)
+}
+
+// saturated is a number in the 32 bits that the protocol has for it.
+func saturated(n int64) uint32 {
+	return uint32(min(max(0, n), math.MaxUint32)) //nolint:gosec // it is in the bounds
+}
+
+// unitOf is the unit of a period; UNKNOWN if it has none. The lengths of days, months and years
+// differ with clocks and calendars.
+func unitOf(period time.Duration) rls.RateLimitResponse_RateLimit_Unit {
+	const clocks = time.Hour
+	switch {
+	case period == time.Second:
+		return rls.RateLimitResponse_RateLimit_SECOND
+	case period == time.Minute:
+		return rls.RateLimitResponse_RateLimit_MINUTE
+	case period == time.Hour:
+		return rls.RateLimitResponse_RateLimit_HOUR
+	case day-clocks <= period && period <= day+clocks:
+		return rls.RateLimitResponse_RateLimit_DAY
+	case 7*day-clocks <= period && period <= 7*day+clocks:
+		return rls.RateLimitResponse_RateLimit_WEEK
+	case 28*day-clocks <= period && period <= 31*day+clocks:
+		return rls.RateLimitResponse_RateLimit_MONTH
+	case 365*day-clocks <= period && period <= 366*day+clocks:
+		return rls.RateLimitResponse_RateLimit_YEAR
+	}
+	return rls.RateLimitResponse_RateLimit_UNKNOWN
+}
+
+// resetOf is the exact wait of a limit that refuses, and else the time until it is full: in whole
+// seconds, rounded up, because Envoy cuts off what is less. It is nil if no wait helps.
+func resetOf(s *limiter.Status) *durationpb.Duration {
+	var seconds int64
+	switch missing := s.Limit.Capacity - s.Available; {
+	case s.Exceeded:
+		wait, helps := s.RetryAfterSeconds()
+		if !helps {
+			return nil
+		}
+		seconds = wait
+	case s.Limit.Renews != nil:
+		seconds = int64(math.Ceil(s.ResetsIn.Seconds()))
+	case missing > 0 && s.Limit.Amount > 0:
+		seconds = int64(math.Ceil(min(float64(missing)/float64(s.Limit.Amount)*s.Limit.Period.Seconds(), math.MaxInt32)))
+	}
+	return &durationpb.Duration{Seconds: seconds}
+}

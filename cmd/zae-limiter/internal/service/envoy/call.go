@@ -1,0 +1,183 @@
+package envoy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	kind "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+)
+
+// A call has what its descriptors ask for.
+type call struct {
+	domain  string
+	isKnown bool   // the domain has rules
+	asks    []*ask // one for each descriptor
+	// takes are one request for each entity, in the order of the descriptors; the call gets all or
+	// none. shadows, charges and returns are decided beside them.
+	takes, shadows, charges, returns []*group
+}
+
+// An ask is what a descriptor asks for.
+type ask struct {
+	mapping.Ask
+
+	in *group // nil if no rule fits, or if the limit in the descriptor admits nothing
+	// override is the limit of the descriptor, with the amount and period, for limits that no level
+	// configures; nil if it has none.
+	override *limiter.Limit
+	isMapped bool
+}
+
+// isBlocked reports whether the descriptor has a limit of its own that admits nothing.
+func (a *ask) isBlocked() bool {
+	return a.isMapped && a.Mode == mapping.Take && a.override != nil && a.override.Amount == 0
+}
+
+// A group is what a call asks of one entity.
+type group struct {
+	entity string
+	parts  []part // by resource
+
+	isAsked  bool           // the limiter was asked
+	lease    *limiter.Lease // nil if it was refused, or not asked
+	statuses []limiter.Status
+	refusal  *limiter.ExceededError // nil if it was admitted
+	disabled bool                   // an operator has disabled the bucket
+	failed   bool                   // nobody knows whether a shadow would be admitted
+}
+
+// A part is what a group asks of one resource.
+type part struct {
+	resource string
+	amounts  map[string]int64
+	fallback []limiter.Limit
+}
+
+// read maps the descriptors of a call.
+func (s *Service) read(in *rls.RateLimitRequest) (*call, error) {
+	rules := s.o.Rules()
+	c := &call{domain: in.GetDomain(), isKnown: slices.Contains(rules.Domains(), in.GetDomain())}
+	for i, d := range in.GetDescriptors() {
+		a := &ask{}
+		c.asks = append(c.asks, a)
+		a.Ask, a.isMapped = rules.Map(c.domain, descriptorOf(in, d))
+		if err := a.read(d.GetLimit()); err != nil {
+			return nil, fmt.Errorf("descriptors[%d].limit: %w", i, err)
+		}
+		if !a.isMapped || a.isBlocked() {
+			continue
+		}
+		fallback := a.fallback(&s.o.Policy)
+		switch a.Mode {
+		case mapping.Take:
+			c.takes, a.in = join(c.takes, a, fallback)
+		case mapping.Charge:
+			c.charges, a.in = join(c.charges, a, fallback)
+		case mapping.Return:
+			c.returns, a.in = join(c.returns, a, fallback)
+		case mapping.Shadow: // none refuses for another one
+			_, a.in = join(nil, a, fallback)
+			c.shadows = append(c.shadows, a.in)
+		}
+	}
+	return c, nil
+}
+
+// descriptorOf is a descriptor. Its own hits go before those of the call, where 0 is not set.
+func descriptorOf(in *rls.RateLimitRequest, d *common.RateLimitDescriptor) *mapping.Descriptor {
+	hits := uint64(max(1, in.GetHitsAddend()))
+	if own := d.GetHitsAddend(); own != nil {
+		hits = own.GetValue()
+	}
+	to := &mapping.Descriptor{Hits: int64(min(hits, limiter.MaxTokens)), Returns: d.GetIsNegativeHits()} //nolint:gosec // it is at most MaxTokens
+	for _, e := range d.GetEntries() {
+		to.Entries = append(to.Entries, mapping.Entry{Key: e.GetKey(), Value: e.GetValue()})
+	}
+	return to
+}
+
+const day = 24 * time.Hour
+
+// periods are the periods of units. A month has 30 days, as in envoyproxy/ratelimit.
+var periods = map[kind.RateLimitUnit]time.Duration{
+	kind.RateLimitUnit_SECOND: time.Second, kind.RateLimitUnit_MINUTE: time.Minute, kind.RateLimitUnit_HOUR: time.Hour,
+	kind.RateLimitUnit_DAY: day, kind.RateLimitUnit_MONTH: 30 * day, kind.RateLimitUnit_YEAR: 365 * day,
+}
+
+// read reads the limit of a descriptor.
+func (a *ask) read(o *common.RateLimitDescriptor_RateLimitOverride) error {
+	if o == nil {
+		return nil
+	}
+	period, ok := periods[o.GetUnit()]
+	if !ok {
+		return fmt.Errorf("the unit %v is none: give SECOND, MINUTE, HOUR, DAY, MONTH or YEAR", o.GetUnit())
+	}
+	l := limiter.Custom("", int64(o.GetRequestsPerUnit()), period)
+	a.override = &l
+	return nil
+}
+
+// fallback has the limits that hold where no level configures any: that of the descriptor for the
+// limits that it asks of, and those of the service.
+func (a *ask) fallback(p *decide.Policy) []limiter.Limit {
+	if a.override == nil {
+		return p.Fallback
+	}
+	var limits []limiter.Limit
+	for _, name := range slices.Sorted(maps.Keys(a.Amounts)) {
+		l := *a.override
+		l.Name = name
+		limits = append(limits, l)
+	}
+	for i := range p.Fallback {
+		if _, ok := a.Amounts[p.Fallback[i].Name]; !ok {
+			limits = append(limits, p.Fallback[i])
+		}
+	}
+	return limits
+}
+
+// join adds what a descriptor asks for to the group of its entity.
+func join(groups []*group, a *ask, fallback []limiter.Limit) (all []*group, in *group) {
+	i := slices.IndexFunc(groups, func(g *group) bool { return g.entity == a.Entity })
+	if i < 0 {
+		i, groups = len(groups), append(groups, &group{entity: a.Entity})
+	}
+	in = groups[i]
+	for k := range in.parts {
+		if p := &in.parts[k]; p.resource == a.Resource {
+			for limit, n := range a.Amounts {
+				p.amounts[limit] = min(p.amounts[limit]+n, limiter.MaxTokens)
+			}
+			return groups, in
+		}
+	}
+	in.parts = append(in.parts, part{a.Resource, maps.Clone(a.Amounts), fallback})
+	return groups, in
+}
+
+// request asks for amounts of a group, by what each becomes.
+func (g *group) request(p *decide.Policy, becomes func(int64) int64) limiter.Request {
+	req := limiter.Request{Entity: g.entity, OnUnavailable: p.OnUnavailable}
+	for i, part := range g.parts {
+		consume := make(map[string]int64, len(part.amounts))
+		for limit, n := range part.amounts {
+			consume[limit] = becomes(n)
+		}
+		if i == 0 {
+			req.Resource, req.Consume, req.Fallback = part.resource, consume, part.fallback
+			continue
+		}
+		req.Also = append(req.Also, limiter.Part{Resource: part.resource, Consume: consume, Fallback: part.fallback})
+	}
+	return req
+}

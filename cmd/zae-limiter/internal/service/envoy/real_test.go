@@ -1,0 +1,295 @@
+//go:build conformance
+
+package envoy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/envoy"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+// fence is a block of YAML of a page.
+var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// examples are the blocks of YAML of the page on Envoy: the rules, the configuration of Envoy, and those of
+// Istio and Envoy Gateway.
+func examples(tb testing.TB) (blocks []string) {
+	tb.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "envoy.md"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, found := range fence.FindAllStringSubmatch(string(page), -1) {
+		blocks = append(blocks, found[1])
+	}
+	return blocks
+}
+
+// A mesh is an application behind the real Envoy of the page, which asks a service.
+type mesh struct {
+	*testing.T
+
+	url    string
+	limits *limitertest.Limits
+	served atomic.Int64 // how many requests reached the application
+}
+
+// newMesh starts a mesh whose Envoy waits so long for an answer. Its limits come back in an hour, so that
+// nothing depends on how long the test takes.
+func newMesh(t *testing.T, patience string) *mesh {
+	t.Helper()
+	m := &mesh{T: t, limits: limitertest.New(t, limiter.PerHour("rpm", 5), limiter.PerHour("bytes", 1000), limiter.PerHour("tpm", 100))}
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.served.Add(1)
+		if used := r.Header.Get("X-Use"); used != "" {
+			w.Header().Set("X-Tokens-Used", used)
+		}
+		_, _ = io.Copy(w, r.Body)
+	}))
+	t.Cleanup(app.Close)
+	blocks := examples(t)
+	rules, err := mapping.Parse(hot.Files{"rules.yaml": []byte(blocks[0])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	service := envoy.New(envoy.Options{Limiter: m.limits, Rules: func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler)}, registry)
+	var listen net.ListenConfig
+	at, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	s := server.New(server.Options{Register: service.Register, Registry: registry, Logger: slog.New(slog.DiscardHandler), DrainTime: time.Minute})
+	go func() { ended <- s.Serve(ctx, server.Listeners{GRPC: at}) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	m.url = peers.StartEnvoy(t, func(port string) string {
+		return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "10000", port, "9000", portOf(app.Listener.Addr()), "8081", portOf(at.Addr())).Replace(blocks[1])
+	})
+	return m
+}
+
+func portOf(a net.Addr) string { return strconv.Itoa(a.(*net.TCPAddr).Port) }
+
+// A reply is what a client gets.
+type reply struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// post sends a request of a tenant.
+func (m *mesh) post(tenant, body string, header ...string) reply {
+	m.Helper()
+	q, err := http.NewRequestWithContext(m.Context(), http.MethodPost, m.url, strings.NewReader(body))
+	if err != nil {
+		m.Fatal(err)
+	}
+	q.Header.Set("X-Tenant", tenant)
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	a, err := http.DefaultClient.Do(q)
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		m.Fatal(err)
+	}
+	return reply{a.StatusCode, a.Header, string(text)}
+}
+
+// ready waits until Envoy has found the service healthy: before, it answers 503.
+func (m *mesh) ready() {
+	m.Helper()
+	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if a := m.post("first", ""); a.code != http.StatusServiceUnavailable {
+			return
+		}
+	}
+	m.Fatal("Envoy does not reach the service")
+}
+
+// The real Envoy, as the page configures it, shows our fields, refuses with the exact wait, takes what a
+// request costs, and charges what a response says (facts 1, 2, 4, 6, 8, 9 and 11).
+func TestEnvoy(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, "30s")
+	m.ready()
+
+	// Five requests, with fields on each.
+	for left := 4; left >= 0; left-- {
+		a := m.post("acme", "hello")
+		limit := a.header.Values("RateLimit")
+		if a.code != http.StatusOK || a.body != "hello" || len(limit) != 1 || !strings.Contains(limit[0], fmt.Sprintf(`"rpm";r=%d;`, left)) ||
+			!strings.Contains(a.header.Get("RateLimit-Policy"), `"rpm";q=5;w=3600`) || a.header.Get("Retry-After") != "" {
+			t.Errorf("%d %v %q", a.code, a.header, a.body)
+		}
+	}
+	before := m.served.Load()
+	a := m.post("acme", "hello")
+	seconds, err := strconv.Atoi(strings.Join(a.header.Values("Retry-After"), ", "))
+	if a.code != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 720 || a.header.Get("Content-Type") != "application/problem+json" ||
+		a.header.Get("X-Envoy-Ratelimited") != "true" || !strings.Contains(a.body, `"violated-policies":["rpm"]`) || len(a.header.Values("RateLimit")) != 1 {
+		t.Errorf("%d %v %q", a.code, a.header, a.body)
+	}
+	if m.served.Load() != before {
+		t.Error("the application got a request that was refused")
+	}
+
+	// A body costs what its header says. Without the header, the fixed number beside it counts.
+	if a := m.post("large", strings.Repeat("x", 1001)); a.code != http.StatusTooManyRequests || !strings.Contains(a.body, `"bytes"`) || a.header.Get("Retry-After") != "" {
+		t.Errorf("%d %q", a.code, a.body)
+	}
+	if left := m.left("large", "rpm"); left != 5 {
+		t.Errorf("a refusal has cost requests: %d are left", left)
+	}
+	m.post("large", strings.Repeat("x", 600))
+	if rpm, bytes := m.left("large", "rpm"), m.left("large", "bytes"); rpm != 4 || bytes < 400 || bytes > 500 {
+		t.Errorf("%d rpm and %d bytes are left", rpm, bytes)
+	}
+
+	// The response says what it cost. The charge leads into debt, and the next check refuses.
+	if a := m.post("llm", "", "X-Use", "250"); a.code != http.StatusOK || a.header.Get("X-Tokens-Used") != "" {
+		t.Errorf("%d %v", a.code, a.header)
+	}
+	for until := time.Now().Add(20 * time.Second); m.left("llm", "tpm") > 0 && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		continue // Envoy does not wait for the answer to a charge
+	}
+	if a := m.post("llm", ""); a.code != http.StatusTooManyRequests || !strings.Contains(a.body, `"tpm"`) || a.header.Get("Retry-After") == "" {
+		t.Errorf("%d tpm are left: %d %q", m.left("llm", "tpm"), a.code, a.body)
+	}
+
+	// Many at a time get what there is, and no more.
+	var all sync.WaitGroup
+	var admitted atomic.Int64
+	for range 64 {
+		all.Go(func() {
+			if a := m.post("busy", ""); a.code == http.StatusOK {
+				admitted.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := admitted.Load(); n != 5 {
+		t.Errorf("%d of 64 were admitted", n)
+	}
+}
+
+// Envoy that gets no answer in time answers itself, and has no fields of ours (fact 5).
+func TestEnvoyDoesNotWait(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, "0.1s")
+	m.ready()
+	m.limits.Stall()
+	defer m.limits.Restore()
+	if a := m.post("late", ""); a.code != http.StatusServiceUnavailable || a.header.Get("RateLimit") != "" || a.header.Get("Retry-After") != "" {
+		t.Errorf("%d %v", a.code, a.header)
+	}
+	if n := m.served.Load(); n > 1 { // the first one was ready
+		t.Errorf("the application got %d requests", n)
+	}
+}
+
+// dig is a value inside maps and lists.
+func dig(t *testing.T, value any, path ...any) any {
+	t.Helper()
+	for _, step := range path {
+		switch at := step.(type) {
+		case string:
+			value = value.(map[string]any)[at]
+		case int:
+			value = value.([]any)[at]
+		}
+		if value == nil {
+			t.Fatalf("there is no %v", path)
+		}
+	}
+	return value
+}
+
+// The real Envoy takes the filters, rates and clusters of the examples for Istio and Envoy Gateway.
+func TestEnvoyTakesTheExamples(t *testing.T) {
+	t.Parallel()
+	blocks := examples(t)
+	const istio = "outbound|8081||limits.limits.svc.cluster.local" // a cluster that Istio makes
+	var parsed [4]any
+	for i, block := range blocks[:4] {
+		if err := yaml.Unmarshal([]byte(strings.ReplaceAll(block, istio, "limits")), &parsed[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, change := range map[string]func(filters, host, clusters map[string]any){
+		"Istio": func(filters, host, _ map[string]any) {
+			patches := dig(t, parsed[2], "spec", "configPatches").([]any)
+			filters["http_filters"].([]any)[1] = dig(t, patches, 0, "patch", "value")
+			host["typed_per_filter_config"] = dig(t, patches, 1, "patch", "value", "typed_per_filter_config")
+		},
+		"Envoy Gateway": func(filters, _, static map[string]any) {
+			patches := dig(t, parsed[3], "spec", "jsonPatches").([]any)
+			filters["http_filters"].([]any)[1] = dig(t, patches, 0, "operation", "value")
+			static["clusters"].([]any)[0] = dig(t, patches, 1, "operation", "value")
+		},
+	} {
+		var whole any
+		if err := yaml.Unmarshal([]byte(blocks[1]), &whole); err != nil {
+			t.Fatal(err)
+		}
+		manager := dig(t, whole, "static_resources", "listeners", 0, "filter_chains", 0, "filters", 0, "typed_config").(map[string]any)
+		host := dig(t, manager, "route_config", "virtual_hosts", 0).(map[string]any)
+		change(manager, host, dig(t, whole, "static_resources").(map[string]any))
+		text, err := json.Marshal(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := peers.ValidateEnvoy(t, string(text)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := peers.ValidateEnvoy(t, strings.Replace(blocks[1], "domain: gateway", "domains: gateway", 1)); err == nil {
+		t.Error("Envoy takes a mistake")
+	}
+}
+
+// left is the balance of a limit of a tenant.
+func (m *mesh) left(tenant, limit string) int64 {
+	m.Helper()
+	statuses, err := m.limits.Available(m.Context(), limiter.Request{Entity: tenant, Resource: "llm", Consume: map[string]int64{limit: 0}})
+	if err != nil {
+		m.Fatal(err)
+	}
+	return statuses[0].Available
+}

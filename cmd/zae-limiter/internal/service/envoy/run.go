@@ -1,0 +1,163 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// run decides a call.
+//
+// What a call takes of one entity is one request. Several entities are asked in turn, and what
+// the first ones gave is returned if a later one refuses: a refused call takes nothing. Until
+// then, others see the tokens as taken. So the documents say: put the narrowest first.
+//
+// Charges and returns are carried out whatever becomes of the takes: what they count has happened.
+// They come last, because nothing undoes them if something else fails.
+func (s *Service) run(ctx context.Context, c *call) error {
+	err := s.take(ctx, c)
+	if err == nil {
+		err = ctx.Err() // the proxy has gone meanwhile, and does not get what it asked for
+	}
+	if err == nil {
+		s.shadow(ctx, c)
+		err = s.settle(ctx, c)
+	}
+	for _, g := range c.takes {
+		err = errors.Join(err, g.end(ctx, err != nil || c.isRefused()))
+	}
+	return err
+}
+
+// shadow asks for what the call takes in shadow. One that fails disturbs nobody.
+func (s *Service) shadow(ctx context.Context, c *call) {
+	for _, g := range c.shadows {
+		err := s.ask(ctx, g)
+		if err = errors.Join(err, g.end(ctx, err != nil || g.isRefused())); err != nil {
+			g.failed = true
+			s.o.Logger.WarnContext(ctx, "shadow failed", "error", err)
+		}
+	}
+}
+
+// settle carries out the charges and returns of a call.
+func (s *Service) settle(ctx context.Context, c *call) error {
+	for _, g := range c.charges {
+		if err := s.charge(ctx, g); err != nil {
+			return err
+		}
+	}
+	for _, g := range c.returns {
+		g.isAsked = true
+		if err := s.o.Limiter.Return(ctx, g.request(&s.o.Policy, func(n int64) int64 { return n })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end ends the lease of a group, if it has one.
+func (g *group) end(ctx context.Context, isRefused bool) error {
+	switch {
+	case g.lease == nil:
+		return nil
+	case isRefused:
+		return g.lease.Rollback(context.WithoutCancel(ctx))
+	}
+	return g.lease.Commit(ctx)
+}
+
+// take asks for what the call takes, until an entity refuses.
+func (s *Service) take(ctx context.Context, c *call) error {
+	if c.isRefused() {
+		return nil // by a limit in a descriptor
+	}
+	for _, g := range c.takes {
+		if err := s.ask(ctx, g); err != nil || g.isRefused() {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *group) isRefused() bool { return g.refusal != nil || g.disabled }
+
+// isRefused reports whether the call is over a limit.
+func (c *call) isRefused() bool {
+	for _, a := range c.asks {
+		if a.isBlocked() {
+			return true
+		}
+	}
+	for _, g := range c.takes {
+		if g.isRefused() {
+			return true
+		}
+	}
+	return false
+}
+
+// ask asks for what a group takes. A refusal is no error.
+func (s *Service) ask(ctx context.Context, g *group) error {
+	g.isAsked = true
+	lease, err := s.o.Limiter.Acquire(ctx, g.request(&s.o.Policy, func(n int64) int64 { return n }))
+	switch {
+	case errors.As(err, &g.refusal):
+		g.statuses = g.refusal.Statuses
+		return nil
+	case errors.Is(err, limiter.ErrDisabled):
+		g.disabled = true
+		return nil
+	case err != nil:
+		return err
+	}
+	g.lease, g.statuses = lease, lease.Statuses()
+	return s.check(ctx, g)
+}
+
+// check refuses a group that asks whether there is anything left, where there is nothing: the
+// limiter admits an amount of 0 always. The statuses are then those of a request for one token, with
+// the wait for it.
+func (s *Service) check(ctx context.Context, g *group) error {
+	if !isDry(g.statuses) {
+		return nil
+	}
+	statuses, err := s.o.Limiter.Available(ctx, g.request(&s.o.Policy, func(n int64) int64 { return max(1, n) }))
+	if err != nil {
+		return err
+	}
+	g.refusal, g.statuses = &limiter.ExceededError{Statuses: statuses}, statuses
+	return nil
+}
+
+func isDry(statuses []limiter.Status) bool {
+	for i := range statuses {
+		if s := &statuses[i]; s.Requested == 0 && s.Available <= 0 && !s.Limit.Soft && !s.Bypassed {
+			return true
+		}
+	}
+	return false
+}
+
+// charge takes what a group names in any case, into debt. The limiter admits an amount of 0
+// always, and refuses no adjustment of a lease.
+func (s *Service) charge(ctx context.Context, g *group) error {
+	lease, err := s.o.Limiter.Acquire(ctx, g.request(&s.o.Policy, func(int64) int64 { return 0 }))
+	if err != nil {
+		return err
+	}
+	for _, part := range g.parts {
+		of, err := lease.Resource(part.resource)
+		if err != nil {
+			return err
+		}
+		for limit, n := range part.amounts {
+			if err := of.Adjust(limit, n); err != nil {
+				return err
+			}
+		}
+	}
+	g.isAsked = true
+	return lease.Commit(ctx)
+}

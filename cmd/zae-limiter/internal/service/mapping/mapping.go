@@ -1,0 +1,121 @@
+// Package mapping says what the descriptors of a proxy mean. A descriptor is a list of keys and
+// values, such as Envoy makes of a request. Rules, read from files in YAML, map it to an entity,
+// a resource, and amounts of limits. Mapping is a pure function, without a clock and without I/O
+// (ADR 059).
+package mapping
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A Descriptor is what a proxy says of a request.
+type Descriptor struct {
+	Entries []Entry
+	// Hits is what the request costs, at least 0. With 0, the proxy asks whether there is anything
+	// left, and takes nothing.
+	Hits int64
+	// Returns says that Hits are to be returned.
+	Returns bool
+}
+
+// An Entry is a key with its value. A descriptor may have a key several times.
+type Entry struct{ Key, Value string }
+
+// A Mode is what becomes of the amounts of a descriptor.
+type Mode uint8
+
+// The modes of a descriptor.
+const (
+	// Take takes the amounts if all limits of the call admit that, or nothing.
+	Take Mode = iota
+	// Shadow takes the amounts if its own limits admit that, and refuses nobody.
+	Shadow
+	// Charge takes the amounts in any case, into debt. It is for costs that are known after the
+	// response: a refusal that takes nothing would make them free.
+	Charge
+	// Return returns the amounts.
+	Return
+)
+
+// An Ask is what a descriptor asks for.
+type Ask struct {
+	Mode             Mode
+	Entity, Resource string
+	// Amounts has tokens by limit. An amount of 0 that is taken is a check: it asks for at least one
+	// token, and takes none.
+	Amounts map[string]int64
+}
+
+// Rules are the rules of all domains.
+type Rules struct {
+	domains map[string][]rule
+	count   int
+}
+
+// Domains are the names of the domains, in order.
+func (r *Rules) Domains() []string { return slices.Sorted(maps.Keys(r.domains)) }
+
+// A rule maps the descriptors that have its entries, in this order, and no others.
+type rule struct {
+	entries          []pattern
+	entity, resource template
+	amounts          []amount
+	mode             Mode
+}
+
+// A pattern is a key, and its value unless any will do.
+type pattern struct {
+	key, value string
+	any        bool
+}
+
+// An amount is what a rule takes of a limit: a number for each call, or the hits of the descriptor.
+type amount struct {
+	limit  string
+	tokens int64
+	isHits bool
+}
+
+// Map maps a descriptor of a domain by the first of its rules that fits; false if none does.
+func (r *Rules) Map(domain string, d *Descriptor) (Ask, bool) {
+	rules := r.domains[domain]
+	for i := range rules {
+		if rules[i].fits(d.Entries) {
+			return rules[i].ask(d), true
+		}
+	}
+	return Ask{}, false
+}
+
+func (r *rule) fits(entries []Entry) bool {
+	return slices.EqualFunc(r.entries, entries, func(p pattern, e Entry) bool {
+		return p.key == e.Key && (p.any || p.value == e.Value)
+	})
+}
+
+// ask maps a descriptor that fits. A check asks for all limits of the rule. A return is of the
+// hits only: the call itself was made.
+func (r *rule) ask(d *Descriptor) Ask {
+	a := Ask{
+		Mode: r.mode, Amounts: make(map[string]int64, len(r.amounts)),
+		Entity: r.entity.name(d.Entries, entityName), Resource: r.resource.name(d.Entries, resourceName),
+	}
+	if d.Returns {
+		a.Mode = Return
+	}
+	hits := min(d.Hits, limiter.MaxTokens)
+	for _, take := range r.amounts {
+		switch {
+		case take.isHits:
+			a.Amounts[take.limit] = hits
+		case hits == 0:
+			a.Amounts[take.limit] = 0
+		case a.Mode != Return:
+			a.Amounts[take.limit] = take.tokens
+		}
+	}
+	return a
+}

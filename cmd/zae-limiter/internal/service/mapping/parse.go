@@ -1,0 +1,216 @@
+package mapping
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/yamlfile"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Bounds of rules.
+const (
+	// MaxBytes is the size of the largest file, and of all files together.
+	MaxBytes = 1 << 20
+	// maxRules is how many rules there are at most. A descriptor is compared with those of its domain
+	// in turn.
+	maxRules = 1000
+	// MaxEntries is how many entries a rule has at most.
+	MaxEntries = 32
+)
+
+var form = yamlfile.Form{
+	MaxBytes: MaxBytes,
+	TooLarge: "the file is larger than 1 MB: use fewer rules, which take any value of a key",
+	Empty:    "the file is empty: give domains with their rules",
+	Second:   "the file has a second document: keep one in a file",
+}
+
+type place = yamlfile.Place
+
+// Source reads the rules of a file, or of the files of a folder.
+func Source(path string) hot.Source[*Rules] {
+	return hot.Source[*Rules]{Read: func() (hot.Files, error) { return hot.ReadYAML(path) }, Parse: Parse}
+}
+
+// Parse reads rules from files. Each domain is in one of them. The error is a
+// [*yamlfile.ParseError], which has everything that is wrong with the first file that is not valid.
+func Parse(files hot.Files) (*Rules, error) {
+	rules, from := &Rules{domains: map[string][]rule{}}, map[string]string{}
+	size := 0
+	for _, name := range files.Names() {
+		text := files[name]
+		if size += len(text); size > MaxBytes {
+			return nil, yamlfile.ErrorOf(name, []yamlfile.Finding{{Reason: "the files together are larger than 1 MB: use fewer rules, which take any value of a key"}})
+		}
+		r := &reader{Reader: yamlfile.NewReader(form), rules: rules, file: name, from: from}
+		if root, ok := r.Root(text); ok {
+			r.root(root)
+		}
+		if err := r.Err(name); err != nil {
+			return nil, err
+		}
+	}
+	return rules, nil
+}
+
+// A reader makes rules of a file.
+type reader struct {
+	*yamlfile.Reader
+
+	rules *Rules
+	file  string
+	from  map[string]string // the file of each domain
+}
+
+func (r *reader) root(root place) {
+	r.Fields(root, map[string]func(place){"domains": func(p place) {
+		r.Entries(p, func(name string, key, value place) {
+			if file, ok := r.from[name]; ok && file != r.file {
+				r.Find(key, "the domain is in %s, too: keep its rules in one file", file)
+				return
+			}
+			r.from[name] = r.file
+			r.domain(name, value)
+		})
+	}})
+	if root.IsMapping() && !root.Has("domains") {
+		r.Find(root, "domains is missing: give the names of domains with their rules")
+	}
+}
+
+func (r *reader) domain(name string, p place) {
+	rules := []rule{}
+	r.Items(p, func(_ int, item place) {
+		next := r.rule(item)
+		if i := slices.IndexFunc(rules, func(earlier rule) bool { return earlier.covers(&next) }); i >= 0 && len(next.entries) > 0 {
+			r.Find(item, "rule %d of the domain fits every descriptor that this one fits: put this one before it", i+1)
+		}
+		rules = append(rules, next)
+		if r.rules.count++; r.rules.count > maxRules {
+			r.Find(item, "there are more than %d rules: use fewer, which take any value of a key", maxRules)
+			r.Stopped = true
+		}
+	})
+	r.rules.domains[name] = rules
+}
+
+// covers reports whether a rule fits all descriptors that another one fits.
+func (r *rule) covers(other *rule) bool {
+	return slices.EqualFunc(r.entries, other.entries, func(p, o pattern) bool {
+		return p.key == o.key && (p.any || !o.any && p.value == o.value)
+	})
+}
+
+// rule reads a rule. The names come last, because their variables are keys of entries.
+func (r *reader) rule(p place) (to rule) {
+	var entity, resource place
+	amounts := func(mode Mode) func(place) {
+		return func(p place) { to.mode, to.amounts = mode, r.amounts(p) }
+	}
+	isShadow := false
+	r.Fields(p, map[string]func(place){
+		"entries":  func(p place) { to.entries = r.entries(p) },
+		"entity":   func(p place) { entity = p },
+		"resource": func(p place) { resource = p },
+		"take":     amounts(Take),
+		"charge":   amounts(Charge),
+		"shadow":   func(p place) { isShadow = r.Bool(p) },
+	})
+	if !p.IsMapping() {
+		return to
+	}
+	for _, must := range [...]struct{ key, advice string }{
+		{"entries", "give the keys of the descriptors that the rule is for"},
+		{"entity", "give who takes, with {key} for the value of a key"},
+		{"resource", "give what is taken of, with {key} for the value of a key"},
+	} {
+		if !p.Has(must.key) {
+			r.Find(p.Below(must.key), "this key is missing: %s", must.advice)
+		}
+	}
+	if p.Has("take") == p.Has("charge") {
+		r.Find(p, "give either take, which may refuse, or charge, which never does")
+	}
+	if isShadow && p.Has("charge") {
+		r.Find(p.Below("shadow"), "a charge refuses nobody: leave shadow out")
+	}
+	if isShadow {
+		to.mode = Shadow
+	}
+	to.entity = r.template(entity, to.entries, store.CheckEntity)
+	to.resource = r.template(resource, to.entries, store.CheckResource)
+	return to
+}
+
+// entries reads the entries of a rule: a key for any value, or key=value.
+func (r *reader) entries(p place) (patterns []pattern) {
+	if p.IsList() && (p.Len() == 0 || p.Len() > MaxEntries) {
+		r.Find(p, "give from 1 to %d entries, not %d", MaxEntries, p.Len())
+		return nil
+	}
+	r.Items(p, func(_ int, item place) {
+		text, ok := r.Text(item)
+		if !ok {
+			return
+		}
+		key, value, hasValue := strings.Cut(text, "=")
+		if key == "" || strings.ContainsAny(key, "{}") {
+			r.Find(item, "give the key of an entry, without braces, or key=value")
+		}
+		next := pattern{key, value, !hasValue}
+		if next.any && slices.ContainsFunc(patterns, func(p pattern) bool { return p.any && p.key == key }) {
+			r.Find(item, "the key is there twice for any value: give a value to one, as in %s=VALUE", key)
+		}
+		patterns = append(patterns, next)
+	})
+	return patterns
+}
+
+// hits is the amount that is the hits of the descriptor.
+const hits = "hits"
+
+func (r *reader) amounts(p place) (amounts []amount) {
+	if p.IsMapping() && (p.Len() == 0 || p.Len() > limiter.MaxLimits) {
+		r.Find(p, "name from 1 to %d limits, not %d", limiter.MaxLimits, p.Len())
+		return nil
+	}
+	r.Entries(p, func(name string, key, value place) {
+		if err := store.CheckLimitName(name); err != nil {
+			r.Invalid(key, err)
+		}
+		if value.IsString() {
+			if value.Node.Value != hits {
+				r.Find(value, "give hits, or the tokens that each call takes")
+			}
+			amounts = append(amounts, amount{limit: name, isHits: true})
+			return
+		}
+		n, _ := r.Number(value, 1, limiter.MaxTokens)
+		amounts = append(amounts, amount{limit: name, tokens: n})
+	})
+	return amounts
+}
+
+// template reads the template of a name, and checks the text in it.
+func (r *reader) template(p place, entries []pattern, check func(string) error) template {
+	if p.Node == nil {
+		return nil
+	}
+	text, ok := r.Text(p)
+	if !ok {
+		return nil
+	}
+	t, err := parseTemplate(text, entries)
+	if err != nil {
+		r.Find(p, "%v", err)
+		return nil
+	}
+	if err := check(t.sample()); err != nil {
+		r.Find(p, "with x for each variable: %v", err)
+		return nil
+	}
+	return t
+}

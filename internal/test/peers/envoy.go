@@ -1,0 +1,55 @@
+//go:build conformance
+
+package peers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// StartEnvoy starts Envoy with a configuration for a port of loopback, and returns the URL of that
+// port once Envoy listens there. It ends with the test.
+func StartEnvoy(tb testing.TB, config func(port string) string) (endpoint string) {
+	tb.Helper()
+	binary, folder := require(tb, "envoy", "bin", "envoy"), tb.TempDir()
+	server, err := launch(tb, "envoy", func(port string) []string {
+		file := filepath.Join(folder, "envoy.yaml")
+		if err := os.WriteFile(file, []byte(config(port)), 0o600); err != nil {
+			tb.Fatalf("peers: %v", err)
+		}
+		return []string{binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning"}
+	}, func(ctx context.Context, at string) error {
+		endpoint = at
+		var dial net.Dialer
+		conn, err := dial.DialContext(ctx, "tcp", strings.TrimPrefix(at, "http://"))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+	if err != nil {
+		tb.Fatalf("peers: start Envoy: %v", err)
+	}
+	tb.Cleanup(func() { server.tell(tb) })
+	return endpoint
+}
+
+// ValidateEnvoy reports why Envoy does not take a configuration.
+func ValidateEnvoy(tb testing.TB, config string) error {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		tb.Fatalf("peers: %v", err)
+	}
+	check := exec.CommandContext(tb.Context(), require(tb, "envoy", "bin", "envoy"), "--mode", "validate", "-c", file, "--use-dynamic-base-id")
+	if output, err := check.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, output)
+	}
+	return nil
+}
