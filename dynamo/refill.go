@@ -16,7 +16,7 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; vu; cp, ra, rp, rsched, rsa, co, sched of changed limits; sched_tz; new limits whole;
+//	SET    rf; ttl; vu; st; cp, ra, rp, rsched, rsa, co, sched of changed limits; sched_tz; new limits whole;
 //	       ws and wa of sessions that begin or have ended;
 //	       the owner; shard_count; gc of quotas that get another share, and tu of those that
 //	       carry, or that an operator tops up; soft of soft limits; bypass
@@ -176,6 +176,9 @@ func describeItem(w *expression.Write, r *store.Refill) {
 		w.Set(expression.ValidUntil, w.Number(":until", r.Validity.Until))
 	case r.Validity.Change:
 		w.Remove(expression.ValidUntil)
+	}
+	if r.Validity.InStep && r.RefilledAt != r.Seen.RefilledAt {
+		w.Set(expression.InStep, stamp)
 	}
 	requireShardCount(w, r.Seen.ShardCount)
 	if r.ShardCount != 0 {

@@ -116,6 +116,7 @@ func Together(shards []*store.Image, amounts []store.Amount, now int64) []*store
 			if opened > 0 {
 				s.Tokens = tokens
 				s.SetExtra(store.Extra{Opened: opened, SoftUntil: s.SoftUntil()})
+				is.InStep = is.InStep || isVaried(&s.Params) // as the write that begins it leaves the item
 			}
 		}
 		whole[i] = &is

@@ -62,6 +62,10 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 		l.Capacity = Share(s.Params, i.Shard, granted.Shards, at).Capacity
 	}
 	l.Capacity += granted.TopUp
+	if s.Varies != nil {
+		l.TopUp, l.GrantShards = granted.TopUp, int32(granted.Shards) //nolint:gosec // few
+		l.InStep = i.InStep && granted.Shards == 0
+	}
 	return l
 }
 
@@ -77,17 +81,17 @@ func InForce(p store.Params, at int64) store.Params {
 		return p
 	}
 	l := Share(p, 0, 1, at)
-	return store.Params{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+	return store.Params{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Renewal: p.Renewal}
 }
 
 // Share is the share of a limit that falls to one of n shards, as it is at an instant.
 func Share(p store.Params, shard, n int, at int64) bucket.Limit {
+	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}
 	if p.Varies != nil {
-		return bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, at).Share(shard, n)
+		l = bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, at)
 	}
-	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
 	if p.Renewal != nil {
-		l.Renewed, l.Rollover, l.CarriesDebt = p.Capacity, p.Carries.Rollover, p.Carries.Debt
+		l.Renewal, l.Renewed, l.Rollover, l.CarriesDebt = p.Renewal, l.Capacity, p.Carries.Rollover, p.Carries.Debt
 	}
 	return l.Share(shard, n)
 }
