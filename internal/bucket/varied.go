@@ -3,6 +3,8 @@ package bucket
 import (
 	"cmp"
 	"math"
+
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // A quota that varies has at each instant the amount that its schedule says (ADR 057). Where the
@@ -21,6 +23,13 @@ import (
 // A bucket that is not InStep was written to by a client that cuts. What that has cut is not known,
 // so a difference given back might be there twice. Until its period ends, such a balance is
 // only cut.
+
+// VaryingQuota is a quota of a schedule as it is at an instant, in step.
+func VaryingQuota(renewal *calendar.Renewal, schedule *calendar.Schedule, base Params, at int64) Limit {
+	l := Varying(schedule, base, at)
+	l.Renewal, l.Renewed, l.InStep = renewal, l.Capacity, true
+	return l
+}
 
 // varied is a quota that varies, as it is in a piece: one without a schedule.
 func (l Limit) varied(is Params) Limit {

@@ -86,12 +86,16 @@ func InForce(p store.Params, at int64) store.Params {
 
 // Share is the share of a limit that falls to one of n shards, as it is at an instant.
 func Share(p store.Params, shard, n int, at int64) bucket.Limit {
-	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}
-	if p.Varies != nil {
-		l = bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, at)
+	base := bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}
+	switch {
+	case p.Varies != nil && p.Renewal != nil:
+		return bucket.VaryingQuota(p.Renewal, p.Varies, base, at).Share(shard, n)
+	case p.Varies != nil:
+		return bucket.Varying(p.Varies, base, at).Share(shard, n)
 	}
+	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
 	if p.Renewal != nil {
-		l.Renewal, l.Renewed, l.Rollover, l.CarriesDebt = p.Renewal, l.Capacity, p.Carries.Rollover, p.Carries.Debt
+		l.Renewed, l.Rollover, l.CarriesDebt = p.Capacity, p.Carries.Rollover, p.Carries.Debt
 	}
 	return l.Share(shard, n)
 }
