@@ -31,7 +31,7 @@ func (l Limit) carries() bool { return (l.CarriesDebt || l.Rollover > 0) && l.Re
 // renewed is the balance of a quota that has renewed from one instant to another.
 func (l Limit) renewed(tokens, at, now int64) int64 {
 	if !l.carries() {
-		return l.At(now).Renewed
+		return l.At(max(at, now)).Renewed
 	}
 	b := l.carried(tokens)
 	full := l.periodsTo(b, l.Rollover)

@@ -46,14 +46,13 @@ func (l Limit) part(whole int64, shards int32) int64 {
 
 // fillVaried is fill for a quota that varies and has not renewed since at.
 func (l Limit) fillVaried(tokens, at, now int64) (balance int64, clamped bool) {
-	is := l.At(max(at, now))
+	was, is := l.At(at), l.At(max(at, now))
+	balance = min(tokens, was.Capacity)
 	if l.InStep {
-		tokens += is.Renewed - l.At(at).Renewed
+		balance += is.Renewed - was.Renewed
 	}
-	if tokens > is.Capacity {
-		return is.Capacity, true
-	}
-	return tokens, false
+	clamped = tokens > was.Capacity || balance > is.Capacity
+	return min(balance, is.Capacity), clamped
 }
 
 // raised is how much more a quota that varies has at to than it had at from, in one period.
