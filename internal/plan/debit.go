@@ -204,7 +204,11 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	part = shareAt(img, &after, now)
 	part.InStep = isInStep(img, s, &next, now)
 	if s.Renewal != nil && next.Renewal != nil {
-		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
+		more := part.Renewed - old.Renewed
+		if isVaried(&s.Params) && !isInStep(img, s, &s.Params, now) {
+			more = min(more, 0) // what was cut before would come back
+		}
+		return part, part.Capacity, delta + more, clamped
 	}
 	return part, min(part.Capacity, old.Capacity), delta, clamped
 }
