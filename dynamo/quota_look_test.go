@@ -145,6 +145,9 @@ func (l *ledger) checkRenewal(img *store.Image, before []*store.Image, amounts [
 			if old.Renewal == nil || s.Renewal == nil || l.operation != nil && amountOf(l.operation.Amounts, s.Name).Limit != "" {
 				continue
 			}
+			if old.Varies != nil && img.RefilledAt < was.RefilledAt {
+				continue // healed: see [ledger.heal]
+			}
 			renewed := old.Renewal.Next(was.RefilledAt) <= img.RefilledAt
 			switch took := max(0, amountOf(amounts, s.Name).Milli); {
 			case renewed && s.Granted() != store.Granted{}:

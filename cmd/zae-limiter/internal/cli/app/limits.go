@@ -52,11 +52,11 @@ func LimitsOf(limits []limiter.Limit) []Limit {
 // PrintLevel writes a level of configuration, and the updated buckets and the limits that
 // end if the command has just set it.
 func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended []Unconfigured) error {
-	return a.Print(levelOf(k, c, buckets, ended))
+	return a.Print(shownLevel(k, c, buckets, ended))
 }
 
-// levelOf is a level in JSON and as text, as [App.PrintLevel] writes it.
-func levelOf(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended []Unconfigured) (Level, func(*strings.Builder)) {
+// shownLevel is a level in JSON and as text, as [App.PrintLevel] writes it.
+func shownLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended []Unconfigured) (Level, func(*strings.Builder)) {
 	level := Level{
 		Entity: k.Entity, Resource: k.Resource,
 		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,

@@ -85,7 +85,7 @@ func (o *raise) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	level, text := levelOf(o.key, set, bucketsOf(o.key, store), nil)
+	level, text := shownLevel(o.key, set, bucketsOf(o.key, store), nil)
 	return o.app.Print(RaiseResult{level, done.Repeated}, func(w *strings.Builder) {
 		if done.Repeated {
 			w.WriteString("raised before with this key; nothing was changed now\n")
