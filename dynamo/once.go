@@ -121,7 +121,7 @@ var ErrKeyUsed = errors.New("idempotency key used for another change")
 type KeyUsedError struct {
 	Key              string
 	Entity, Resource string
-	Operation        string           // "reset", "top-up", "disable", "enable", "bypass", "clear", "set-parent" or "set-cascade"
+	Operation        string           // "reset", "top-up", "disable", "enable", "bypass", "clear", "set-parent", "set-cascade" or "raise"
 	Amounts          map[string]int64 // whole tokens that limits got
 	Until            time.Time        // until then the key is kept, at least
 }
@@ -137,6 +137,8 @@ func (e *KeyUsedError) Error() string {
 	switch e.Operation {
 	case schema.OperationDisable, schema.OperationEnable, schema.OperationBypass, schema.OperationClear:
 		what = "to " + e.Operation + " " + level
+	case schema.OperationRaise:
+		what = "to raise limits of " + level
 	case verb(schema.OperationSetParent, "-"):
 		what = "to move " + e.Entity
 	case verb(schema.OperationSetCascade, "-"):

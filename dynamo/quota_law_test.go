@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,7 @@ type ledger struct {
 	// checks, if not nil, replaces the checks of each write: of the items that changed, before and
 	// after it.
 	checks func(before, after []*store.Image, amounts []store.Amount)
+	varied bool // a quota has had a schedule
 	behind bool // the last split was worked out on an image that was no longer stored
 	// operation is the operator's amendment under way, and gained what a reset then gives.
 	operation *plan.Amendment
@@ -78,8 +80,8 @@ func capacity(img *store.Image, s *store.LimitState) int64 {
 	return share + s.Granted().TopUp
 }
 
-// P11 at each write: over any period of a quota, its shards admit what it says. A quota that
-// begins a period is full but for what the write takes. An item says with vu until when takes may
+// P11 at each write: over any period of a quota, its shards admit what it says, or what its
+// schedule says. A quota that begins a period is full but for what the write takes. An item says with vu until when takes may
 // come, and lives a week longer than its next period.
 func TestQuotasOverAnyWrites(t *testing.T) {
 	t.Parallel()
@@ -137,6 +139,9 @@ func (l *ledger) pass() bool {
 			}
 		}
 	}
+	if img := l.last(0); img.HasValidUntil && rapid.Bool().Draw(l.T, "to a change") {
+		edge = img.ValidUntil + rapid.Int64Range(-3000, 3000).Draw(l.T, "beside the change")
+	}
 	l.now = max(l.now, edge)
 	return true
 }
@@ -154,19 +159,34 @@ func (l *ledger) edit() bool {
 			if limit.Renews, err = store.ParseRenewal(words, "Europe/Berlin"); err != nil {
 				l.Fatal(err)
 			}
+			l.vary(&limit)
 		}
 		l.wanted.Limits = append(l.wanted.Limits, limit)
 	}
 	return true
 }
 
+// vary often gives a quota a schedule. An entry may hold until soon.
+func (l *ledger) vary(limit *store.Limit) {
+	words := rapid.SampledFrom([]string{"", "", "* 9-16 * * * x0.5", "* 9-16 * * * x0.3", "0-29 * * * * x3", "* * * * sat,sun capacity=3; * 6-20 * * * x2", "until END x2"}).Draw(l.T, limit.Name+" varies")
+	if words == "" {
+		return
+	}
+	end := time.UnixMilli(l.now + rapid.SampledFrom([]int64{50, 60_000, 5 * 3_600_000, 5 * 24 * 3_600_000}).Draw(l.T, "end"))
+	var err error
+	l.varied = true
+	if limit.Varies, err = store.ParseSchedule(strings.Replace(words, "END", end.UTC().Format(time.RFC3339Nano), 1), "Europe/Berlin"); err != nil {
+		l.Fatal(err)
+	}
+}
+
 func (l *ledger) create() {
 	c := &store.Create{Bucket: l.bucket, Now: l.now, ShardCount: 1, Writes: plan.FirstWrite(), ExpiresAt: l.now/1000 + 1e6}
 	for i := range l.wanted.Limits {
 		p := l.wanted.Limits[i].Params()
-		c.Limits = append(c.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: l.wanted.Limits[i].Name, Params: p}, Tokens: p.Capacity})
+		c.Limits = append(c.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: l.wanted.Limits[i].Name, Params: p}, Tokens: plan.InForce(p, c.Now).Capacity})
 	}
-	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(n *store.NewLimit) (store.Params, int64) { return n.Params, n.Opened })
+	plan.DebitNew(c, nil)
 	if _, err := l.store.Create(l.Context(), c); err != nil {
 		l.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (l *ledger) look(amounts []store.Amount, refills bool) {
 				continue
 			}
 			p := lawPeriod{s.Name, plan.PeriodEnd(img, s.Name)}
-			l.slack[p] += lack(img, s)
+			l.slack[p] += lack(img, s) + l.uncut(img, s.Name, before)
 			if a := amountOf(amounts, s.Name); a.Milli > 0 || a.Until == p.end {
 				l.slack[p] -= a.Milli
 			} else if l.edited[lawPeriod{s.Name, a.Until}] == p.end {
@@ -47,6 +47,20 @@ func (l *ledger) look(amounts []store.Amount, refills bool) {
 			l.Fatalf("%s until %d: %d millitokens are there twice", p.limit, p.end, -slack)
 		}
 	}
+}
+
+// uncut is what a quota that is out of step keeps where a lower amount begins, and that one in step
+// loses: its balance is only cut to the lower amount.
+func (l *ledger) uncut(img *store.Image, limit string, before []*store.Image) int64 {
+	for _, was := range before {
+		old, ok := was.Limit(limit)
+		if was.Shard != img.Shard || !ok || old.Renewal == nil || old.Varies == nil || plan.Renewed(was, &old, img.RefilledAt) || was.InStep && old.Granted().Shards == 0 {
+			continue
+		}
+		amount := func(at int64) int64 { return plan.Share(old.Params, was.Shard, was.ShardCount, at).Renewed }
+		return max(0, amount(was.RefilledAt)-amount(max(was.RefilledAt, img.RefilledAt)))
+	}
+	return 0
 }
 
 // carry notes what a shard holds above its share when an edit gives it another calendar, and so
@@ -102,7 +116,9 @@ func (l *ledger) checkValidity(img *store.Image, refills bool) {
 	if !refills && img.ValidUntil == 0 {
 		return // a peer asked for a trim, which no refill has done yet
 	}
-	if img.HasValidUntil != (next != 0) || img.ValidUntil != next {
+	// An edit of a schedule moves the end back, also if it removes the schedule.
+	earlier := l.varied && img.RefilledAt < img.ValidUntil && img.ValidUntil < next
+	if img.HasValidUntil != (next != 0) || img.ValidUntil != next && !earlier {
 		l.Fatalf("shard %d at %d is valid until %d, want %d", img.Shard, img.RefilledAt, img.ValidUntil, next)
 	}
 	const week, rounding = 7 * 24 * 3_600_000, 2000
@@ -129,13 +145,16 @@ func (l *ledger) checkRenewal(img *store.Image, before []*store.Image, amounts [
 			if old.Renewal == nil || s.Renewal == nil || l.operation != nil && amountOf(l.operation.Amounts, s.Name).Limit != "" {
 				continue
 			}
+			if old.Varies != nil && img.RefilledAt < was.RefilledAt {
+				continue // healed: see [ledger.heal]
+			}
 			renewed := old.Renewal.Next(was.RefilledAt) <= img.RefilledAt
 			switch took := max(0, amountOf(amounts, s.Name).Milli); {
 			case renewed && s.Granted() != store.Granted{}:
 				l.Fatalf("%s has %+v of the period before", s.Name, s.Granted())
 			case renewed && lack(img, s) != took:
 				l.Fatalf("%s of shard %d begins a period and lacks %d, of which %d were taken", s.Name, img.Shard, lack(img, s), took)
-			case !renewed && amountOf(amounts, s.Name).Milli >= 0 && lack(img, s) < lack(was, &old)+took:
+			case !renewed && amountOf(amounts, s.Name).Milli >= 0 && lack(img, s)+l.uncut(img, s.Name, before) < lack(was, &old)+took:
 				l.Fatalf("%s of shard %d gets %d in a period", s.Name, img.Shard, lack(was, &old)+took-lack(img, s))
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/schema"
@@ -19,8 +21,15 @@ type Raise struct {
 	Limits map[string]int64
 	// Until is when the raise ends by itself, in whole milliseconds.
 	Until time.Time
-	// Reason is as that of a [Cause].
-	Reason string
+	Cause
+}
+
+// Raised is what came of a raise.
+type Raised struct {
+	// Repeated says that an earlier call with the same key raised the limits, and that this call
+	// changed nothing but made the buckets follow. Until is then when the raise of that call ends.
+	Repeated bool
+	Until    time.Time
 }
 
 // check reports why limits cannot be raised.
@@ -31,7 +40,17 @@ func (r *Raise) check(now time.Time) error {
 	case !r.Until.After(now):
 		return &store.ValidationError{Field: "until", Value: r.Until.Format(time.RFC3339), Reason: "give an instant in the future"}
 	}
-	return checkReason(r.Reason)
+	return r.Check()
+}
+
+// once is the raise as one that happens once for its key.
+func (r *Raise) once(ns string, k store.ConfigKey) once {
+	factors := make([]string, 0, len(r.Limits))
+	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+		factors = append(factors, name+"="+strconv.FormatInt(r.Limits[name], 10))
+	}
+	does := schema.Operation{To: strings.Join(factors, ","), Until: r.Until.UnixMilli()}
+	return onceOf(ns, k, r.Cause, schema.OperationRaise, does)
 }
 
 // RaiseLimits multiplies limits of one level of configuration until an instant. It is an entry
@@ -40,19 +59,34 @@ func (r *Raise) check(now time.Time) error {
 //
 // If the level has no limits, it gets those of the next level that has some, and keeps them
 // after the raise; [Store.DeleteLimits] ends that. A limit with a schedule of its own cannot be
-// raised, and neither can a quota, which [Store.TopUpBucket] raises. On a table with
+// raised, and neither can a quota that carries something, which [Store.TopUpBucket] raises. A
+// quota gets the difference at once, and loses it when the raise ends: what was used above the
+// usual amount is then owed until the period ends. On a table with
 // [SharedKeys] the error is [store.ErrIncompatible]: Python clients would refuse requests.
 //
 // Buckets follow as they do after [Store.SetLimits].
-func (s *Store) RaiseLimits(ctx context.Context, k store.ConfigKey, r Raise) error {
+//
+// With a key, the limits are raised once. A call with the same key makes the buckets follow what
+// the level says by then. It is another change, and a [*KeyUsedError], if it gives other factors.
+// Of two ends the first one holds, as for [Store.SetSwitch].
+func (s *Store) RaiseLimits(ctx context.Context, k store.ConfigKey, r Raise) (Raised, error) {
 	if err := r.check(s.conn.Clock.Now()); err != nil {
-		return err
+		return Raised{}, err
 	}
 	if !s.isSpread {
-		return fmt.Errorf("%w: it has index keys of the Python package, whose clients cannot read when a raise ends: set the limits with a schedule in fields of cron", store.ErrIncompatible)
+		return Raised{}, fmt.Errorf("%w: it has index keys of the Python package, whose clients cannot read when a raise ends: set the limits with a schedule in fields of cron", store.ErrIncompatible)
 	}
 	const op = "raise limits"
+	raised, set := Raised{Until: r.Until}, r.once(s.ns, k)
 	err := s.changeConfig(ctx, k, op+" of "+k.String(), func(old item) error {
+		// A transaction that found the record of the key is repeated, and ends here.
+		record, done, err := s.recordOnce(ctx, op, &set)
+		if done != nil || err != nil {
+			if done != nil {
+				raised = Raised{Repeated: true, Until: time.UnixMilli(done.Until)}
+			}
+			return err
+		}
 		limits, err := s.ownOrNext(ctx, k, old)
 		if err != nil {
 			return err
@@ -60,12 +94,14 @@ func (s *Store) RaiseLimits(ctx context.Context, k store.ConfigKey, r Raise) err
 		if limits, err = r.raised(limits); err != nil {
 			return err
 		}
-		return s.sendLevels(ctx, op, s.levelRaise(k, old, &r, limits))
+		w := s.levelRaise(k, old, &r, limits)
+		w.record = record
+		return s.sendLevels(ctx, op, w)
 	})
 	if err != nil {
-		return err
+		return Raised{}, err
 	}
-	return s.spread(ctx, k)
+	return raised, s.spread(ctx, k)
 }
 
 // ownOrNext are the limits of a level, or else those of the next one that has some.
@@ -105,8 +141,8 @@ func (r *Raise) raised(limits []store.Limit) ([]store.Limit, error) {
 		switch {
 		case i < 0:
 			return nil, invalid("the level has no limit of this name")
-		case limits[i].Renews != nil:
-			return nil, invalid("it is a quota, which has one amount for its whole period: top it up")
+		case limits[i].Carries != (store.Carry{}):
+			return nil, invalid("it is a quota that rolls over or carries debt, so its periods have one amount: top it up")
 		case limits[i].Varies != nil && slices.ContainsFunc(limits[i].Varies.Changes(), func(c store.ScheduleEntry) bool { return c.Until == 0 }):
 			return nil, invalid("it has a schedule, so a factor is ambiguous: set the limit with another schedule")
 		}
@@ -125,9 +161,7 @@ func (s *Store) levelRaise(k store.ConfigKey, old item, r *Raise, limits []store
 	c := &store.Config{Limits: limits}
 	whole := schema.EncodeConfig(s.ns, k, c)
 	w := levelWrite{registry: setting(k, old), event: limitsSet(k, c)}
-	if r.Reason != "" {
-		w.event.Details["reason"] = schema.S(r.Reason)
-	}
+	w.event.Details = schema.WithCause(w.event.Details, r.Reason, r.Key)
 	if old == nil {
 		w.write.Put = s.conn.PutNew(whole)
 		return w

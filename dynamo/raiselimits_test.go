@@ -16,7 +16,8 @@ import (
 // raises multiplies rph until a time from now.
 func (w *township) raises(k store.ConfigKey, permille int64, after time.Duration) error {
 	w.Helper()
-	return w.RaiseLimits(w.Context(), k, dynamo.Raise{Limits: map[string]int64{"rph": permille}, Until: time.Now().Add(after), Reason: "load test"})
+	_, err := w.RaiseLimits(w.Context(), k, dynamo.Raise{Limits: map[string]int64{"rph": permille}, Until: time.Now().Add(after), Cause: dynamo.Cause{Reason: "load test"}})
+	return err
 }
 
 // admits counts the tokens of rph that a client gets at once, one by one.
@@ -111,7 +112,7 @@ func TestARaiseRacesWithLimits(t *testing.T) {
 					}
 					return nil
 				}), faults.TransactWriteItems)))
-				err := racing.RaiseLimits(w.Context(), theEntity, dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(time.Hour)})
+				_, err := racing.RaiseLimits(w.Context(), theEntity, dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(time.Hour)})
 				if _, ok := errors.AsType[*store.ValidationError](err); ok != tt.refused || err != nil && !ok {
 					t.Errorf("got %v", err)
 				}
@@ -136,7 +137,7 @@ func TestWrongRaises(t *testing.T) {
 		w.must(err)
 		nights, err := limiter.ParseSchedule("* 0-5 * * * x2", "")
 		w.must(err)
-		limits := []store.Limit{limiter.PerHour("rph", 10), limiter.Quota("rpd", 10, day), limiter.PerHour("tph", 10, limiter.Varies(nights))}
+		limits := []store.Limit{limiter.PerHour("rph", 10), limiter.Quota("rpd", 10, day, limiter.CarryDebt()), limiter.PerHour("tph", 10, limiter.Varies(nights))}
 		fixture.SetLimits(w.T, w.Store, theEntity, limits)
 		soon := time.Now().Add(time.Hour)
 		for want, r := range map[string]dynamo.Raise{
@@ -147,9 +148,10 @@ func TestWrongRaises(t *testing.T) {
 			"a factor is ambiguous":    {Limits: map[string]int64{"tph": 2000}, Until: soon},
 			"must either scale":        {Limits: map[string]int64{"rph": 0}, Until: soon},
 			"out of bounds":            {Limits: map[string]int64{"rph": -1}, Until: soon},
-			"use printable characters": {Limits: map[string]int64{"rph": 2000}, Until: soon, Reason: "\n"},
+			"idempotency key":          {Limits: map[string]int64{"rph": 2000}, Until: soon, Cause: dynamo.Cause{Key: "a b"}},
+			"use printable characters": {Limits: map[string]int64{"rph": 2000}, Until: soon, Cause: dynamo.Cause{Reason: "\n"}},
 		} {
-			err := w.RaiseLimits(w.Context(), theEntity, r)
+			_, err := w.RaiseLimits(w.Context(), theEntity, r)
 			if invalid, ok := errors.AsType[*store.ValidationError](err); !ok || !strings.Contains(invalid.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
@@ -166,7 +168,7 @@ func TestWrongRaises(t *testing.T) {
 	t.Run("beside Python clients", func(t *testing.T) {
 		s := fixture.OpenStore(t, fixture.NewTableOf(t, dynamo.TableOptions{IndexKeys: dynamo.SharedKeys}))
 		fixture.SetLimits(t, s, theEntity, perHour(10))
-		err := s.RaiseLimits(t.Context(), theEntity, dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().AddDate(20, 0, 0)})
+		_, err := s.RaiseLimits(t.Context(), theEntity, dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().AddDate(20, 0, 0)})
 		fixture.WantErr(t, err, store.ErrIncompatible)
 	})
 }

@@ -16,7 +16,7 @@ import (
 // Refill accrues to a new stamp, debits, and repairs, in one update. The update applies
 // only if the item is still the one seen:
 //
-//	SET    rf; ttl; vu; cp, ra, rp, rsched, rsa, co, sched of changed limits; sched_tz; new limits whole;
+//	SET    rf; ttl; vu; st; cp, ra, rp, rsched, rsa, co, sched of changed limits; sched_tz; new limits whole;
 //	       ws and wa of sessions that begin or have ended;
 //	       the owner; shard_count; gc of quotas that get another share, and tu of those that
 //	       carry, or that an operator tops up; soft of soft limits; bypass
@@ -27,7 +27,7 @@ import (
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       bypass as seen, if the refill changes or keeps it;
 //	       tk of every limit within the bounds that keep what it earned whole
-//	       and its balance below the capacity; soft limits are soft
+//	       and its balance below the capacity; soft limits are soft; ws of a credit as seen
 //
 // A refill that changes parameters or the owner has further conditions: cp, ra, rp of
 // every limit and the owner are as seen. A peer changes those without moving rf. A doubling
@@ -177,6 +177,9 @@ func describeItem(w *expression.Write, r *store.Refill) {
 	case r.Validity.Change:
 		w.Remove(expression.ValidUntil)
 	}
+	if r.Validity.InStep && r.RefilledAt != r.Seen.RefilledAt {
+		w.Set(expression.InStep, stamp)
+	}
 	requireShardCount(w, r.Seen.ShardCount)
 	if r.ShardCount != 0 {
 		w.Set(expression.ShardCount, w.Number(":shards", int64(r.ShardCount)))
@@ -322,6 +325,8 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 // describeSession begins or ends the session of a limit, or makes the limit one.
 //
 // The stamp is the lock: every write that begins a session is a refill, and moves it (ADR 051).
+// Healing moves it back, maybe to where it was before another session. So a credit requires its
+// session, like that of an adjustment.
 func describeSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
 	was, _ := seen.Limit(c.Limit)
 	next := was.Renewal
@@ -339,6 +344,9 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 			w.Remove(l.SessionOpened())
 			w.Remove(l.SessionApplied())
 		}
+	}
+	if c.Debit < 0 && was.Opened() > store.NoSession && was.Told().Opened == 0 {
+		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
 	}
 	if c.Opened != 0 && schema.SessionSeconds(next) != 0 {
 		at := l.Number('o', c.Opened)

@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// P1 and P2 of schedules at each write, also of a process that has not seen the last ones: of
+// P1, P2 and P11 of schedules at each write, also of a process that has not seen the last ones: of
 // a limit, all shards together hold afterwards what they would have held by then, less what
 // the write took. They never hold more, and after a take or a plain refill no less. Package
 // bucket, whose laws have an oracle, says what they would have held.
@@ -38,7 +39,7 @@ var rotaWrites = map[string]func(*rota) bool{
 	"reset": (*rota).reset, "top-up": (*rota).topUp,
 }
 
-// A rota is a bucket whose limits follow schedules. Its processes have one clock, and old images.
+// A rota is a bucket whose limits, rates and quotas, follow schedules. Its processes have one clock, and old images.
 type rota struct{ *ledger }
 
 var rotaWords = []string{
@@ -59,6 +60,13 @@ func (v *rota) edit() bool {
 				v.Fatal(err)
 			}
 		}
+		if renews := rapid.SampledFrom([]string{"", "", "day", "month"}).Draw(v.T, name+" renews"); renews != "" && (limit.Varies == nil || limit.Varies.SetsAmounts()) {
+			var err error
+			limit.Amount, limit.Period = 0, 0
+			if limit.Renews, err = store.ParseRenewal(renews, "Europe/Berlin"); err != nil {
+				v.Fatal(err)
+			}
+		}
 		v.wanted.Limits = append(v.wanted.Limits, limit)
 	}
 	return true
@@ -70,7 +78,7 @@ func (v *rota) make() {
 		p := v.wanted.Limits[i].Params()
 		c.Limits = append(c.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: v.wanted.Limits[i].Name, Params: p}, Tokens: plan.InForce(p, c.Now).Capacity})
 	}
-	c.ValidUntil = store.ValidUntil(c.Now, c.Limits, func(n *store.NewLimit) (store.Params, int64) { return n.Params, n.Opened })
+	plan.DebitNew(c, nil)
 	if _, err := v.store.Create(v.Context(), c); err != nil {
 		v.Fatal(err)
 	}
@@ -149,6 +157,7 @@ func (v *rota) take() bool {
 		return false
 	}
 	for _, a := range d.Amounts {
+		a.Until = plan.PeriodEnd(out.Image, a.Limit)
 		v.leases = append(v.leases, lawLease{img.Shard, a})
 	}
 	return v.wrote(d.Amounts, false)
@@ -173,7 +182,26 @@ func (v *rota) repair() bool {
 	d := &plan.Debit{Bucket: img.Bucket, Pressing: true, Repair: &v.wanted}
 	r, _, _ := d.Refill(img, v.now, lawMultiplier)
 	out, err := v.store.Refill(v.Context(), r)
-	return v.check(out.Applied, err) && v.wrote(nil, true)
+	return v.check(out.Applied, err) && v.wrote(gainedBy(r), true)
+}
+
+// gainedBy is what edits give quotas: the difference of the amounts in force.
+func gainedBy(refills ...*store.Refill) (amounts []store.Amount) {
+	gains := map[string]int64{}
+	for _, r := range refills {
+		for i := range r.Changes {
+			ch := &r.Changes[i]
+			was, _ := r.Seen.Limit(ch.Limit)
+			if ch.Kind == store.SetParams && was.Renewal != nil && ch.Params.Renewal != nil {
+				share := func(p store.Params) int64 { return plan.Share(p, r.Shard, r.Seen.ShardCount, r.RefilledAt).Renewed }
+				gains[ch.Limit] += max(0, share(ch.Params)-share(was.Params))
+			}
+		}
+	}
+	for limit, gain := range gains {
+		amounts = append(amounts, store.Amount{Limit: limit, Milli: -gain})
+	}
+	return amounts
 }
 
 // adjust settles as the limiter does.
@@ -205,13 +233,17 @@ func (v *rota) giveBack() bool {
 	img, back := v.any(), v.leases[0].amount
 	back.Milli = -back.Milli
 	here, over := plan.SplitOff([]store.Amount{back}, img, v.now)
-	if len(here) == 0 {
+	s, _ := img.Limit(back.Limit)
+	if len(here) == 0 || s.Renewal == nil && back.Until != 0 {
 		return false
 	}
-	s, _ := img.Limit(back.Limit)
 	part := plan.ShareOf(img, &s)
 	at := max(v.now, img.RefilledAt)
-	fits := len(over) == 0 && img == v.last(img.Shard) && part.Balance(s.Tokens, img.RefilledAt, at)-back.Milli <= part.At(at).Capacity
+	ofPeriod := s.Renewal == nil || back.Until == plan.PeriodEnd(img, back.Limit) && !plan.Renewed(img, &s, at)
+	fits := len(over) == 0 && ofPeriod && img == v.last(img.Shard) && part.Balance(s.Tokens, img.RefilledAt, at)-back.Milli <= part.At(at).Capacity
+	if !ofPeriod { // it reaches no balance
+		return false
+	}
 	if !v.adjust(img, here, !fits) {
 		return false
 	}
@@ -264,6 +296,13 @@ func (v *rota) amend(g *plan.Amendment) bool {
 			amounts[k].Milli -= store.Milli - 1 // the part of a token that is not told
 		} else if given[k] > a.Milli/store.Milli {
 			v.Fatalf("%s got %d tokens instead of %d", a.Limit, given[k], a.Milli/store.Milli)
+		}
+	}
+	for _, gain := range gainedBy(refills...) {
+		if k := slices.IndexFunc(amounts, func(a store.Amount) bool { return a.Limit == gain.Limit }); k >= 0 {
+			amounts[k].Milli += gain.Milli
+		} else {
+			amounts = append(amounts, gain)
 		}
 	}
 	v.wrote(amounts, g.Resets || !isFresh || w != nil)

@@ -61,6 +61,7 @@ func TestSessionsOverAnyWrites(t *testing.T) {
 			{Name: "a", Capacity: 20, Renews: session("session 5h")},
 			{Name: "b", Capacity: 1000, Amount: 1000, Period: time.Hour},
 		}}
+		vary(t, &b.wanted.Limits[0])
 		if rapid.Bool().Draw(t, "renews first") { // vu is then not the end of the session
 			b.wanted.Limits[1] = store.Limit{Name: "b", Capacity: 1000, Renews: session("0 * * * *")}
 		}
@@ -98,15 +99,37 @@ func (b *sessionBook) any() *store.Image {
 
 func (b *sessionBook) create() {
 	c := &store.Create{Bucket: b.bucket, Now: b.clock(), ShardCount: 1, Writes: plan.FirstWrite(), ExpiresAt: b.now/1000 + 1e6}
-	for _, l := range b.wanted.Limits {
-		c.Limits = append(c.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: l.Name, Params: l.Params()}, Tokens: l.Capacity * store.Milli})
-	}
+	c.Limits = fullLimits(b.wanted.Limits, c.Now)
 	plan.DebitNew(c, nil)
 	amounts := b.amounts()
+	if plan.AmountOf(amounts, "a") > c.Limits[0].Tokens {
+		amounts = nil
+	}
 	plan.DebitNew(c, amounts)
 	out, err := b.store.Create(b.Context(), c)
 	b.check(out, err)
 	b.admitted(out.Image, amounts)
+}
+
+// fullLimits are limits of a bucket that is made at an instant.
+func fullLimits(wanted []store.Limit, now int64) (limits []store.NewLimit) {
+	for _, l := range wanted {
+		p := l.Params()
+		limits = append(limits, store.NewLimit{NamedParams: store.NamedParams{Limit: l.Name, Params: p}, Tokens: plan.InForce(p, now).Capacity})
+	}
+	return limits
+}
+
+// vary sometimes gives a session, or a quota, a schedule that lowers it at times.
+func vary(t *rapid.T, limit *store.Limit) {
+	words := rapid.SampledFrom([]string{"", "* 9-16 * * * x0.5", "0-29 * * * * x0.3", "* * * * * x0.7"}).Draw(t, limit.Name+" varies")
+	if words == "" || limit.Renews == nil {
+		return
+	}
+	var err error
+	if limit.Varies, err = store.ParseSchedule(words, "UTC"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // pass lets time pass, mostly to the end of the session.
@@ -114,6 +137,8 @@ func (b *sessionBook) pass() bool {
 	to := b.now + rapid.SampledFrom([]int64{1, 40, 1000, 3_600_000, 24 * 3_600_000}).Draw(b.T, "time")
 	if end := plan.PeriodEnd(b.last(), "a"); end > b.now && rapid.Bool().Draw(b.T, "to the end") {
 		to = end + rapid.Int64Range(-3000, 3000).Draw(b.T, "beside it")
+	} else if until := b.last().ValidUntil; until > b.now && rapid.Bool().Draw(b.T, "to a change") {
+		to = until + rapid.Int64Range(-3000, 3000).Draw(b.T, "beside it")
 	}
 	b.now = max(b.now, to)
 	return true
@@ -197,7 +222,8 @@ func (b *sessionBook) giveBack() bool {
 	}
 	k := rapid.IntRange(0, len(b.leases)-1).Draw(b.T, "lease")
 	lease := b.leases[k]
-	was, _ := b.last().Limit("a")
+	before := b.last()
+	was, _ := before.Limit("a")
 	if was.Renewal == nil {
 		return false
 	}
@@ -208,7 +234,7 @@ func (b *sessionBook) giveBack() bool {
 		return false
 	}
 	is, _ := img.Limit("a")
-	if is.Opened() > store.NoSession && is.Opened() == was.Opened() && is.Tokens > was.Tokens {
+	if is.Opened() > store.NoSession && is.Opened() == was.Opened() && is.Tokens > without(before, img) {
 		if is.Opened() != lease.opened {
 			b.Fatalf("a credit of the session that began at %d reached that of %d", lease.opened, is.Opened())
 		}
@@ -219,6 +245,16 @@ func (b *sessionBook) giveBack() bool {
 	}
 	b.hold()
 	return true
+}
+
+// without is what an item would hold of a at the stamp of a later image, without the write that
+// left that.
+func without(before, after *store.Image) int64 {
+	s, _ := before.Limit("a")
+	if s.Varies == nil || after.RefilledAt == before.RefilledAt {
+		return s.Tokens
+	}
+	return plan.ShareOf(before, &s).Balance(s.Tokens, before.RefilledAt, after.RefilledAt)
 }
 
 // adjust settles as the limiter does.
@@ -244,6 +280,7 @@ func anyRenewal(t *rapid.T, tokens int64, words ...string) store.Limit {
 	limit := store.Limit{Name: "a", Capacity: tokens}
 	if renews := rapid.SampledFrom(words).Draw(t, "renewal"); renews != "" {
 		limit.Renews = session(renews)
+		vary(t, &limit)
 	} else {
 		limit.Amount, limit.Period = tokens, time.Hour
 	}
@@ -297,7 +334,7 @@ func (b *sessionBook) trim() bool {
 
 // heal meets an item whose last writer had a clock that was far ahead.
 func (b *sessionBook) heal() bool {
-	const ahead = 26*3_600_000 + 1_234_567 // no session by another clock ends when this one does
+	const ahead = 26*3_600_000 + 12_345 // no sum of other steps: an amount knows its session by its end
 	if rapid.IntRange(0, 3).Draw(b.T, "is rare") != 0 {
 		return false
 	}
@@ -318,6 +355,9 @@ func (b *sessionBook) heal() bool {
 	if b.check(out, err) {
 		if s, _ := out.Image.Limit("a"); s.Opened() > b.now {
 			b.Fatalf("at %d a session begins at %d", b.now, s.Opened())
+		}
+		if s, _ := out.Image.Limit("a"); s.Varies != nil && s.Renewal != nil && s.Opened() != store.NoSession {
+			b.net = min(b.net, lack(out.Image, &s)) // the fast clock may have taken early what the schedule gives later
 		}
 		b.hold()
 	}
@@ -348,6 +388,11 @@ func (b *sessionBook) see() {
 		was, _ = b.last().Limit("a")
 	}
 	is, _ := img.Limit("a")
+	if n := len(b.known); n > 0 && was.Varies != nil && was.Renewal != nil && is.Opened() == was.Opened() && !b.last().InStep {
+		before := b.last() // out of step, it keeps what another one loses
+		amount := func(at int64) int64 { return plan.Share(was.Params, 0, 1, at).Renewed }
+		b.net -= max(0, amount(before.RefilledAt)-amount(max(before.RefilledAt, img.RefilledAt)))
+	}
 	if is.Renewal != was.Renewal && (is.Renewal == nil || was.Renewal == nil || plan.IsSession(is.Renewal) != plan.IsSession(was.Renewal)) {
 		b.net, b.earliest = max(0, capacity(img, &is)-is.Tokens), 0
 	}

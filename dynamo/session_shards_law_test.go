@@ -60,6 +60,7 @@ func TestSessionsOfShardsOverAnyWrites(t *testing.T) {
 			{Name: "a", Capacity: sessionTokens / store.Milli, Renews: session("session 5h")},
 			{Name: "b", Capacity: 1000, Amount: 1000, Period: time.Hour},
 		}}
+		vary(t, &b.wanted.Limits[0])
 		b.found()
 		return b
 	}}.play(t, rounds)
@@ -77,9 +78,7 @@ var shardedWrites = map[string]func(*shardedBook) bool{
 // found makes the bucket, and doubles it a few times.
 func (b *shardedBook) found() {
 	c := &store.Create{Bucket: b.bucket, Now: b.now, ShardCount: 1, Writes: plan.FirstWrite(), ExpiresAt: b.now/1000 + 1e6}
-	for _, l := range b.wanted.Limits {
-		c.Limits = append(c.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: l.Name, Params: l.Params()}, Tokens: l.Capacity * store.Milli})
-	}
+	c.Limits = fullLimits(b.wanted.Limits, c.Now)
 	plan.DebitNew(c, nil)
 	if _, err := b.store.Create(b.Context(), c); err != nil {
 		b.Fatal(err)
@@ -95,6 +94,8 @@ func (b *shardedBook) pass() bool {
 	to := b.now + rapid.SampledFrom([]int64{1, 40, 1000, 3_600_000, 24 * 3_600_000}).Draw(b.T, "time")
 	if end := plan.PeriodEnd(b.any(), "a"); end > b.now && rapid.Bool().Draw(b.T, "to the end") {
 		to = end + rapid.Int64Range(-3000, 3000).Draw(b.T, "beside it")
+	} else if until := b.last(0); until != nil && until.ValidUntil > b.now && rapid.Bool().Draw(b.T, "to a change") {
+		to = until.ValidUntil + rapid.Int64Range(-3000, 3000).Draw(b.T, "beside it")
 	}
 	b.now = max(b.now, to)
 	return true
@@ -292,6 +293,9 @@ func (b *shardedBook) hold() {
 		if lacks += lack(img, &s); s.Opened() != opened(images[0]) {
 			return // a clock that was ahead has ended the session of some
 		}
+		if s.Varies != nil && !img.InStep {
+			return // it keeps what another one loses where a lower amount begins
+		}
 	}
 	if len(images) == 0 {
 		return
@@ -338,13 +342,14 @@ func (b *shardedBook) giveBack() bool {
 	lease, img, now := b.leases[k], b.any(), b.clock()
 	back := lease.Amount
 	back.Milli = -rapid.Int64Range(1, lease.Milli).Draw(b.T, "returned")
-	was, _ := b.last(img.Shard).Limit("a")
+	before := b.last(img.Shard)
+	was, _ := before.Limit("a")
 	here, _ := plan.SplitOff([]store.Amount{back}, img, now)
 	if !b.adjust(&plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: plan.Present(img, here)}, img, now) {
 		return false
 	}
 	is, _ := b.last(img.Shard).Limit("a")
-	if is.Opened() > store.NoSession && is.Opened() == was.Opened() && is.Tokens > was.Tokens {
+	if is.Opened() > store.NoSession && is.Opened() == was.Opened() && is.Tokens > without(before, b.last(img.Shard)) {
 		if is.Opened() != lease.opened && !b.astray {
 			b.Fatalf("a credit of the session that began at %d reached that of %d", lease.opened, is.Opened())
 		}
@@ -526,8 +531,12 @@ func (b *shardedBook) peer() bool {
 		b.patch(img.Bucket, "SET b_a_ws = :ws, "+update+" ADD b_wcu_tc :one", values)
 	}
 	share := plan.Share(s.Params, img.Shard, img.ShardCount, now).Capacity
+	until := now + s.Renewal.Session()
+	if s.Varies != nil {
+		until = min(until, s.Varies.Piece(now).End)
+	}
 	tell(img, "b_a_wa = :ws, b_a_tk = :tk, b_a_gc = :gc, rf = :ws, vu = :vu", schema.Item{
-		":tk": schema.N(share), ":gc": schema.N(int64(img.ShardCount)), ":vu": schema.N(now + s.Renewal.Session()),
+		":tk": schema.N(share), ":gc": schema.N(int64(img.ShardCount)), ":vu": schema.N(until),
 	})
 	for _, other := range b.allOf(b.last(0)) {
 		if rest, _ := other.Limit("a"); other.Shard != img.Shard && plan.IsSession(rest.Renewal) && max(rest.Opened(), rest.Told().Opened) <= now-s.Renewal.Session() && rapid.IntRange(0, 3).Draw(b.T, "dies") > 0 {

@@ -25,6 +25,10 @@ type Image struct {
 	// trims every balance.
 	ValidUntil    int64
 	HasValidUntil bool
+	// InStep says that the balances of quotas that vary have followed all changes of their amounts,
+	// since their periods began (ADR 057). A peer's refill ends that. It means nothing if the item
+	// has no such quota.
+	InStep bool
 	// RenewsByDefault and VariesByDefault say that limits of the item renew, or follow a schedule,
 	// which do not say so themselves. Only a peer writes that.
 	RenewsByDefault, VariesByDefault bool

@@ -39,7 +39,7 @@ const Milli = 1000
 //
 // A limit that Renews is a quota: it holds Capacity tokens when a period of the calendar
 // begins, or with the first use after a session has ended, and earns nothing until the next
-// one. One that Varies is as its schedule says at some times, and as it says itself at all
+// one. A limit that Varies is as its schedule says at some times, and as it says itself at all
 // others. A Soft one refuses nobody.
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
@@ -57,8 +57,9 @@ type Limit struct {
 	Period time.Duration
 	// Renews, if not nil, makes the limit a quota. Amount and Period are then 0.
 	Renews *Renewal // ADR 044; a session: ADR 051
-	// Varies, if not nil, says when the limit has other parameters, and which. A quota has none.
-	Varies *Schedule // ADR 048
+	// Varies, if not nil, says when the limit has other parameters, and which. Of a quota, its
+	// entries scale or set the capacity.
+	Varies *Schedule // ADR 048; of a quota: ADR 057
 	// Soft makes the limit count, and never refuse: its balance may fall below zero.
 	Soft bool // ADR 050
 	// Carries says what a quota of a calendar takes from a period into the next one; by default
@@ -133,6 +134,25 @@ func (l Limit) validateCarry(field func(name string) string) error {
 	return nil
 }
 
+// validateVaried reports what a quota that varies cannot have (ADR 057).
+func (l Limit) validateVaried(field func(name string) string) error {
+	switch {
+	case l.Renews.Zone() != "" && l.Renews.Zone() != l.Varies.Zone():
+		return &ValidationError{
+			Field: field("schedule"), Value: l.Renews.Zone() + " and " + l.Varies.Zone(), Reason: "give the quota and its schedule the same time zone",
+		}
+	case !l.Varies.SetsAmounts():
+		return &ValidationError{
+			Field: field("schedule"), Value: l.Varies.String(), Reason: "a quota earns nothing: give entries a factor or a capacity only, or give a rate",
+		}
+	case l.Carries != (Carry{}):
+		return &ValidationError{
+			Field: field("carries"), Value: l.Carries.words()[2:], Reason: "the periods of a quota with a schedule differ: give neither rollover nor carried debt, or no schedule",
+		}
+	}
+	return nil
+}
+
 // Validate reports the first field that is out of bounds, as a
 // [*ValidationError].
 func (l Limit) Validate() error {
@@ -151,10 +171,8 @@ func (l Limit) Validate() error {
 			Field: field("refill amount"), Value: fmt.Sprintf("%d every %v", l.Amount, l.Period),
 			Reason: "a quota renews as a whole: give no refill",
 		}
-	case l.Renews != nil && l.Varies != nil:
-		return &ValidationError{
-			Field: field("schedule"), Value: l.Varies.String(), Reason: "a quota has one amount for its whole period: give it no schedule, or give a rate",
-		}
+	case l.Renews != nil && l.Varies != nil && l.validateVaried(field) != nil:
+		return l.validateVaried(field)
 	case l.Carries != (Carry{}):
 		return l.validateCarry(field)
 	case l.Renews != nil:
@@ -257,13 +275,14 @@ type Params struct {
 
 // Zone is the time zone of the calendar that a limit follows, "" if it follows none.
 func (p Params) Zone() string {
-	switch {
-	case p.Renewal != nil:
-		return p.Renewal.Zone()
-	case p.Varies != nil:
-		return p.Varies.Zone()
+	zone := ""
+	if p.Renewal != nil {
+		zone = p.Renewal.Zone() // a session has none
 	}
-	return ""
+	if p.Varies != nil && zone == "" {
+		zone = p.Varies.Zone()
+	}
+	return zone
 }
 
 // A Renewal says when a quota renews. It is made by [ParseRenewal]. Two Renewals that are
@@ -288,7 +307,7 @@ func NewSchedule(entries []ScheduleEntry, zone string) (*Schedule, error) {
 func (l Limit) Params() Params {
 	if l.Renews != nil {
 		carries := Carry{l.Carries.Rollover * Milli, l.Carries.Debt}
-		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews, Carries: carries}
+		return Params{Capacity: l.Capacity * Milli, Period: quotaPeriod.Milliseconds(), Renewal: l.Renews, Varies: l.Varies, Carries: carries}
 	}
 	return Params{Capacity: l.Capacity * Milli, Amount: l.Amount * Milli, Period: l.Period.Milliseconds(), Varies: l.Varies}
 }
@@ -307,6 +326,8 @@ func ValidUntil[L any](at int64, limits []L, params func(*L) (_ Params, opened i
 	for i := range limits {
 		var next int64
 		switch p, opened := params(&limits[i]); {
+		case p.Renewal != nil && p.Varies != nil:
+			next = min(p.Renewal.End(opened, at), p.Varies.Piece(at).End)
 		case p.Renewal != nil:
 			next = p.Renewal.End(opened, at)
 		case p.Varies != nil:

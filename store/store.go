@@ -225,7 +225,7 @@ type Refill struct {
 	Changes []Change // by limit name; limits without one are left alone
 	Expiry  Expiry
 	// Validity changes ValidUntil: the write begins a period, or does the trim that a peer
-	// requested.
+	// requested. It also says whether the item is in step.
 	Validity Validity
 	// ShardCount, if not 0, replaces the item's number of shards.
 	ShardCount int
@@ -297,6 +297,7 @@ type Expiry struct {
 type Validity struct {
 	Change bool
 	Until  int64 // in milliseconds since the Unix epoch; 0 is never
+	InStep bool  // the item is in step, see [Image]; if not, and the stamp moves, it no longer is
 }
 
 // A Stamp is what a [Refill] makes of whether an item is bypassed. The zero Stamp leaves it alone.
@@ -318,6 +319,7 @@ type Create struct {
 	Owner      Owner
 	ExpiresAt  int64 // seconds since the Unix epoch; 0 is never
 	ValidUntil int64 // milliseconds since the Unix epoch; 0 is never
+	InStep     bool  // as in [Image]
 	// Disabled, Bypassed and MarkedUntil are as in [Image]. A shard has those of its sibling.
 	Disabled, Bypassed bool
 	MarkedUntil        int64

@@ -31,7 +31,8 @@
 // A limit that Varies has other parameters at other times. Between two instants it earns what it
 // earns in each piece of its schedule, on the grid of that piece, and where a piece begins the
 // balance is cut to its capacity. So a sum over pieces differs from the integral of the rate by
-// less than a millitoken for each change, to either side. See schedule.go.
+// less than a millitoken for each change, to either side. See schedule.go; and varied.go for a
+// quota of a schedule.
 //
 // # State
 //
@@ -71,13 +72,19 @@ type Limit struct {
 	// CarriesDebt says that it takes a debt there, too. Otherwise the debt ends with the period.
 	Rollover    int64
 	CarriesDebt bool
-	// Varies, if not nil, makes the limit one of a schedule, and no quota. Capacity, Amount
-	// and Period are then those of one piece; all methods but Room find those of other
-	// pieces. Base are the parameters of the whole limit outside of all entries. The limit is
-	// shard Shard of Shards.
+	// Varies, if not nil, makes the limit one of a schedule. Capacity, Amount and Period, or
+	// Capacity and Renewed of a quota, are then those of one piece; all methods but Room find
+	// those of other pieces. Base are the parameters of the whole limit outside of all entries.
+	// The limit is shard Shard of Shards.
 	Varies        *calendar.Schedule
 	Base          Params
 	Shard, Shards int32
+	// Of a quota that varies, until its period ends: TopUp is the part of Capacity that is above
+	// the share, and GrantShards is among how many shards the quota is divided for Capacity, if
+	// that is not Shards. InStep says that the balance has followed all changes of the period.
+	TopUp       int64
+	GrantShards int32
+	InStep      bool
 }
 
 // Share returns what one shard of a limit divided among shards may hold and
@@ -117,9 +124,9 @@ func part(whole, shard, shards int64) int64 {
 // Earned is the number of millitokens that accrue after from and up to to:
 // never negative, 0 unless to is later than from, math.MaxInt64 if there are
 // more than that. Of a quota that renews in between it is math.MaxInt64: as much as
-// any balance lacks, unless a debt is carried.
+// any balance lacks, unless a debt is carried. A higher amount that begins in between is earned.
 func (l Limit) Earned(from, to int64) int64 {
-	if l.Varies != nil {
+	if l.Varies != nil && l.Renewal == nil {
 		return int64(min(l.earnedThrough(from, to), math.MaxInt64))
 	}
 	return int64(min(l.earned(from, to), math.MaxInt64))
@@ -170,6 +177,8 @@ func (l Limit) Wait(tokens, at, now, need int64) (ms int64, ok bool) {
 	switch {
 	case need <= 0:
 		return 0, true
+	case l.Renewal != nil && l.Varies != nil:
+		return l.waitForVaried(tokens, at, now, need)
 	case l.Renewal != nil:
 		return l.waitForRenewal(tokens, at, now, need)
 	case l.Varies != nil:
@@ -225,7 +234,10 @@ func (l Limit) fill(tokens, at, now int64) (balance int64, clamped bool) {
 	if l.Renews(at, now) {
 		return l.renewed(tokens, at, now), true
 	}
-	if l.Varies != nil {
+	switch {
+	case l.Varies != nil && l.Renewal != nil:
+		return l.fillVaried(tokens, at, now)
+	case l.Varies != nil:
 		return l.fillThrough(tokens, at, now)
 	}
 	if tokens > l.Capacity {
@@ -246,7 +258,9 @@ func (l Limit) earned(from, to int64) uint64 {
 		return 0
 	case l.Renews(from, to):
 		return math.MaxUint64
-	case l.Renewal != nil || l.Amount <= 0 || l.Period <= 0:
+	case l.Renewal != nil:
+		return l.raised(from, to)
+	case l.Amount <= 0 || l.Period <= 0:
 		return 0
 	}
 	// ⌊to·ra/P⌋ − ⌊from·ra/P⌋ = ⌊((to−from)·ra + from·ra mod P) / P⌋: unlike the

@@ -31,7 +31,7 @@ func (l Limit) carries() bool { return (l.CarriesDebt || l.Rollover > 0) && l.Re
 // renewed is the balance of a quota that has renewed from one instant to another.
 func (l Limit) renewed(tokens, at, now int64) int64 {
 	if !l.carries() {
-		return l.Renewed
+		return l.At(max(at, now)).Renewed
 	}
 	b := l.carried(tokens)
 	full := l.periodsTo(b, l.Rollover)
@@ -57,11 +57,19 @@ func (l Limit) periodsTo(balance, carried int64) int {
 }
 
 // Advanced is the limit at a later instant, and the balance that it then has. After an end of a
-// period, the most that a quota holds is what it gets there, with what it carries.
+// period, the most that a quota holds is what it gets there, with what it carries. One that
+// varies is in step from then on.
 func (l Limit) Advanced(tokens, at, now int64) (Limit, int64) {
 	balance := l.Balance(tokens, at, now)
-	if l.Renews(at, now) {
+	switch renews := l.Renews(at, now); {
+	case renews && l.Varies != nil:
+		l.TopUp, l.GrantShards, l.InStep = 0, 0, true
+	case renews:
 		l.Capacity = max(l.Renewed, balance)
+	}
+	if l.Renewal != nil && l.Varies != nil {
+		is := l.At(max(at, now))
+		l.Capacity, l.Renewed = is.Capacity, is.Renewed
 	}
 	return l, balance
 }

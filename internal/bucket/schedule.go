@@ -41,7 +41,7 @@ func Varying(schedule *calendar.Schedule, base Params, at int64) Limit {
 }
 
 // At is what a limit of a schedule is in the piece that holds an instant, as if it were so
-// for ever. Any other limit is always what it is.
+// for ever. Any other limit is always what it is. A quota keeps its top-up.
 func (l Limit) At(t int64) Limit {
 	if l.Varies == nil {
 		return l
@@ -54,6 +54,9 @@ func (l Limit) in(p calendar.Piece) Limit { return l.of(l.Varies.In(p, l.Base)) 
 
 // of is the shard's part of a limit with other parameters, for ever.
 func (l Limit) of(is calendar.Params) Limit {
+	if l.Renewal != nil {
+		return l.varied(is)
+	}
 	return Limit{Capacity: is.Capacity, Amount: is.Amount, Period: is.Period}.Share(int(l.Shard), int(l.Shards))
 }
 
@@ -66,9 +69,12 @@ func (l Limit) Changes(from, to int64) bool {
 // IsLong reports whether so many pieces of a schedule, or periods of a quota that carries, lie
 // between two instants that a refill on the way keeps a balance exact.
 func (l Limit) IsLong(from, to int64) bool {
-	if l.Renewal != nil && l.carries() {
+	switch {
+	case l.Renewal != nil && l.carries():
 		n, _ := l.Renewal.Edges(from, to, MostPieces/2)
 		return n == MostPieces/2
+	case l.Renewal != nil:
+		return false
 	}
 	if !l.Changes(from, to) {
 		return false
@@ -132,19 +138,19 @@ func (l Limit) Most() (most int64) {
 }
 
 // Until is the end of the piece that holds an instant, math.MaxInt64 if there is none. A period
-// of a quota that carries is a piece.
+// of a quota that carries is a piece, and one of a quota that varies consists of pieces.
 func (l Limit) Until(t int64) int64 {
-	if l.Renewal != nil && l.carries() {
-		return l.Renewal.Next(t)
+	end := int64(math.MaxInt64)
+	if l.Renewal != nil && (l.carries() || l.Varies != nil && !l.Renews(t, t)) {
+		end = l.Renewal.End(l.Opened, t)
 	}
 	if l.Varies == nil {
-		return math.MaxInt64
+		return end
 	}
-	p := l.Varies.Piece(t)
-	if p.IsLast() {
-		return math.MaxInt64
+	if p := l.Varies.Piece(t); !p.IsLast() {
+		end = min(end, p.End)
 	}
-	return p.End
+	return end
 }
 
 // Pieces yields what a limit of a schedule can be: outside of all entries, and in each. It

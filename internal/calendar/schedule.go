@@ -159,6 +159,17 @@ func (s *Schedule) Changes() []Change {
 	return all
 }
 
+// SetsAmounts reports whether each entry scales a limit or sets its capacity, and nothing else:
+// then it can be that of a quota.
+func (s *Schedule) SetsAmounts() bool {
+	for i := range s.entries {
+		if c := &s.entries[i].Change; c.Amount != 0 || c.Seconds != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // At returns the parameters in force at an instant, and the index of the entry that sets them, or [Base].
 func (s *Schedule) At(t int64, base Params) (p Params, index int) {
 	piece := s.Piece(t)

@@ -14,7 +14,7 @@ func ImageOf(n *store.Create) *store.Image {
 		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Stamp(), CreatedAt: n.Now, ExpiresAt: n.ExpiresAt, Hour: diary.HourOf(n.Now),
 		Cascade: n.Owner.Cascade, Parent: n.Owner.Parent,
 		ParentGeneration: n.Owner.Generation, Incarnation: n.Owner.Incarnation,
-		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0,
+		ValidUntil: n.ValidUntil, HasValidUntil: n.ValidUntil != 0, InStep: n.InStep,
 		Disabled: n.Disabled, Bypassed: n.Bypassed, MarkedUntil: n.MarkedUntil,
 		Writes: stateOf(&n.Writes),
 	}
@@ -36,6 +36,7 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 		l.Tokens -= l.Consumed
 		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now, n.ShardCount)
 	}
+	n.InStep = slices.ContainsFunc(n.Limits, func(l store.NewLimit) bool { return isVaried(&l.Params) })
 	n.ValidUntil = store.ValidUntil(n.Now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened })
 }
 
@@ -112,6 +113,7 @@ func AfterRefill(r *store.Refill) *store.Image {
 	if r.Validity.Change {
 		img.HasValidUntil, img.ValidUntil = r.Validity.Until != 0, r.Validity.Until
 	}
+	img.InStep = r.Validity.InStep || img.InStep && r.RefilledAt == r.Seen.RefilledAt
 	if r.Enables {
 		img.Disabled, img.MarkedUntil = false, 0
 	}

@@ -14,7 +14,7 @@ import "github.com/zeroae/zae-limiter-go/store"
 // because it carried that much. The period has begun since the item's stamp.
 func carriedInto(img *store.Image, s *store.LimitState, at int64) int64 {
 	part := ShareOf(img, s)
-	return max(0, part.Balance(s.Tokens, img.RefilledAt, at)-part.Renewed)
+	return max(0, part.Balance(s.Tokens, img.RefilledAt, at)-part.At(at).Renewed)
 }
 
 // toppedUp is what a quota of an item may hold above its share at an instant, until its period

@@ -190,8 +190,8 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 // So the difference of the two shares is added or taken, whatever a peer granted. A quota
 // that shrinks below what was consumed is owed the rest.
 func edited(img *store.Image, s *store.LimitState, next store.Params, now int64) (part bucket.Limit, capacity, delta int64, clamped bool) {
-	old, after := ShareOf(img, s), *s
-	delta, clamped = old.Refill(s.Tokens, img.RefilledAt, now)
+	delta, clamped = ShareOf(img, s).Refill(s.Tokens, img.RefilledAt, now)
+	old, after := shareAt(img, s, now), *s
 	if Renewed(img, s, now) {
 		carried := carriedInto(img, s, now)
 		old.Capacity = old.Renewed + carried
@@ -201,10 +201,16 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
 		after.SetExtra(store.Extra{Opened: now}) // a session that replaces another limit begins with what that has left
 	}
-	if part = shareAt(img, &after, now); s.Renewal != nil && next.Renewal != nil {
-		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
+	part = shareAt(img, &after, now)
+	part.InStep = isInStep(img, s, &next, now)
+	if s.Renewal != nil && next.Renewal != nil {
+		more := part.Renewed - old.Renewed
+		if isVaried(&s.Params) && !isInStep(img, s, &s.Params, now) {
+			more = min(more, 0) // what was cut before would come back
+		}
+		return part, part.Capacity, delta + more, clamped
 	}
-	return part, min(part.Capacity, old.At(now).Capacity), delta, clamped
+	return part, min(part.Capacity, old.Capacity), delta, clamped
 }
 
 // stampOf is the stamp of a soft limit after the refill.

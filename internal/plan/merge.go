@@ -94,6 +94,7 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 		r.Changes, p.AtLeast = append(r.Changes, ch), append(p.AtLeast, least)
 	}
 	r.Expiry, r.Validity = RefillExpiry(r, survivor.ExpiresAt != 0, now, multiplier), validityOf(r)
+	r.Validity.InStep = r.Validity.InStep && staysInStep(retired, r)
 	return p
 }
 

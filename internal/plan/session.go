@@ -107,15 +107,17 @@ func Together(shards []*store.Image, amounts []store.Amount, now int64) []*store
 				continue
 			}
 			tokens, opened := int64(0), latestEnd(shards, s.Name, now)-s.Renewal.Session()
+			amount := shareAt(img, s, max(now, img.RefilledAt)).Renewed
 			switch told := s.Told(); {
 			case begins.has(s.Name):
-				tokens, opened = ShareOf(img, s).Renewed, begins.At
+				tokens, opened = amount, begins.At
 			case underWay(img, s, now) != 0:
-				tokens, opened = ShareOf(img, s).Renewed-told.Consumed, told.Opened
+				tokens, opened = amount-told.Consumed, told.Opened
 			}
 			if opened > 0 {
-				s.Tokens = tokens
+				s.Tokens = tokens - (amount - ShareOf(img, s).Renewed) // a change since the stamp gives that
 				s.SetExtra(store.Extra{Opened: opened, SoftUntil: s.SoftUntil()})
+				is.InStep = is.InStep || isVaried(&s.Params) // as the write that begins it leaves the item
 			}
 		}
 		whole[i] = &is

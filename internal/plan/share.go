@@ -62,6 +62,10 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 		l.Capacity = Share(s.Params, i.Shard, granted.Shards, at).Capacity
 	}
 	l.Capacity += granted.TopUp
+	if s.Varies != nil {
+		l.TopUp, l.GrantShards = granted.TopUp, int32(granted.Shards) //nolint:gosec // few
+		l.InStep = i.InStep && granted.Shards == 0
+	}
 	return l
 }
 
@@ -77,13 +81,17 @@ func InForce(p store.Params, at int64) store.Params {
 		return p
 	}
 	l := Share(p, 0, 1, at)
-	return store.Params{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+	return store.Params{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Renewal: p.Renewal}
 }
 
 // Share is the share of a limit that falls to one of n shards, as it is at an instant.
 func Share(p store.Params, shard, n int, at int64) bucket.Limit {
-	if p.Varies != nil {
-		return bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, at).Share(shard, n)
+	base := bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}
+	switch {
+	case p.Varies != nil && p.Renewal != nil:
+		return bucket.VaryingQuota(p.Renewal, p.Varies, base, at).Share(shard, n)
+	case p.Varies != nil:
+		return bucket.Varying(p.Varies, base, at).Share(shard, n)
 	}
 	l := bucket.Limit{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period, Renewal: p.Renewal}
 	if p.Renewal != nil {

@@ -75,6 +75,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	if b.ValidUntil = img.ValidUntil; donor.Validity.Change {
 		b.ValidUntil = donor.Validity.Until // an earlier shard of that number may have had other schedules
 	}
+	b.InStep = donor.Validity.InStep && !replaces // what a lost shard has followed is not known
 	if img.ExpiresAt != 0 {
 		b.ExpiresAt = ExpiresAt(life, now, multiplier)
 	}
@@ -174,7 +175,7 @@ func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 // another one's limits, and opens empty.
 func Orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
 	b := Split(like, born, count, false, now, multiplier)
-	b.Donor, b.Sibling, b.RefilledAt = nil, sibling, now // it accrues from now on
+	b.Donor, b.Sibling, b.RefilledAt, b.InStep = nil, sibling, now, false // it accrues from now on
 	if b.ValidUntil <= now {
 		b.ValidUntil = store.ValidUntil(now, like.Limits, followed)
 	}

@@ -9,6 +9,7 @@ import (
 
 // validityOf changes ValidUntil to what holds at the new stamp of a refill that has all limits.
 func validityOf(r *store.Refill) store.Validity {
+	v := store.Validity{InStep: staysInStep(r.Seen, r)}
 	until := store.ValidUntil(r.RefilledAt, r.Changes, func(ch *store.Change) (p store.Params, opened int64) {
 		s, _ := r.Seen.Limit(ch.Limit)
 		switch ch.Kind {
@@ -28,11 +29,43 @@ func validityOf(r *store.Refill) store.Validity {
 	}
 	switch {
 	case until == 0 && !hasCalendar(r.Seen) && !isAskedToTrim(r.Seen, r.RefilledAt):
-		return store.Validity{}
 	case r.Seen.HasValidUntil == (until != 0) && r.Seen.ValidUntil == until:
-		return store.Validity{}
+	default:
+		v.Change, v.Until = true, until
 	}
-	return store.Validity{Change: true, Until: until}
+	return v
+}
+
+// isVaried reports whether parameters are those of a quota that varies (ADR 057).
+func isVaried(p *store.Params) bool { return p.Renewal != nil && p.Varies != nil }
+
+// isInStep reports whether a quota of an item has, at an instant and under other parameters, a
+// balance that has followed all changes of its amount in its period: it is that of an item in
+// step, begins its period then, or has had one amount until then.
+func isInStep(img *store.Image, s *store.LimitState, next *store.Params, at int64) bool {
+	return isVaried(next) && (!isVaried(&s.Params) || Renewed(img, s, at) || img.InStep && s.Granted().Shards == 0)
+}
+
+// staysInStep reports whether a refill leaves in step all quotas that vary, of an item like that
+// which it has seen. It is false if there is none, or the stamp moves back: the changes that it
+// passes were followed already.
+func staysInStep(img *store.Image, r *store.Refill) (stays bool) {
+	for i := range r.Changes {
+		ch := &r.Changes[i]
+		s, _ := img.Limit(ch.Limit)
+		next := &s.Params
+		if ch.Kind == store.SetParams || ch.Kind == store.AddLimit {
+			next = &ch.Params
+		}
+		if ch.Kind == store.RemoveLimit || !isVaried(next) {
+			continue
+		}
+		if r.RefilledAt < img.RefilledAt || !isInStep(img, &s, next, r.RefilledAt) {
+			return false
+		}
+		stays = true
+	}
+	return stays
 }
 
 // editions is how often the schedules of an item can be edited between two changes, so that

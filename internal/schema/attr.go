@@ -46,6 +46,7 @@ const (
 	Created    = "created"     // N, ms: when the item was made; unknown to the peer
 	ShardCount = "shard_count" // N
 	ValidUntil = "vu"          // N, ms
+	InStep     = "st"          // N, ms: the item is in step if it equals rf, see [store.Image]; unknown to the peer
 	Bypass     = "bypass"      // N, ms: nothing is enforced until then; S, a value of Disabled on configuration
 	Sched      = "sched"       // S, also a field of a limit
 	RSched     = "rsched"      // S, also a field of a limit

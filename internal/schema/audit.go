@@ -200,17 +200,17 @@ func SwitchDetails(s store.Switch, reason, key string) Item {
 	if s.Until != 0 {
 		item["until"] = S(Timestamp(time.UnixMilli(s.Until)))
 	}
-	return withCause(item, reason, key)
+	return WithCause(item, reason, key)
 }
 
 // SlotLimitDetails are the details of the event of a change of a level's slots.
 func SlotLimitDetails(limits []store.SlotLimit, reason string) Item {
-	return withCause(Item{SlotLimits: SlotsDetail(limits)}, reason, "")
+	return WithCause(Item{SlotLimits: SlotsDetail(limits)}, reason, "")
 }
 
 // AmendmentDetails are the details of the event of a reset or a top-up.
 func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string) Item {
-	return withCause(Item{OperationAmounts: Numbers(amounts), OperationShards: N(shards)}, reason, key)
+	return WithCause(Item{OperationAmounts: Numbers(amounts), OperationShards: N(shards)}, reason, key)
 }
 
 // CascadeDetails are the details of the event of a change of a level's cascade policy: true,
@@ -218,7 +218,7 @@ func AmendmentDetails(amounts map[string]int64, shards int64, reason, key string
 func CascadeDetails(p store.Policy, reason, key string) Item {
 	item := Item{Cascade: null()}
 	putPolicy(item, Cascade, p)
-	return withCause(item, reason, key)
+	return WithCause(item, reason, key)
 }
 
 // MoveDetails are the details of the event of a move of an entity to another parent, with
@@ -228,11 +228,11 @@ func MoveDetails(from, to *store.Entity, reason, key string) Item {
 	if from.Cascade != to.Cascade {
 		details[Cascade] = Bool(to.Cascade)
 	}
-	return withCause(details, reason, key)
+	return WithCause(details, reason, key)
 }
 
-// withCause adds why an operator changed something, and the key with which it happened once.
-func withCause(details Item, reason, key string) Item {
+// WithCause adds why an operator changed something, and the key with which it happened once.
+func WithCause(details Item, reason, key string) Item {
 	if reason != "" {
 		details["reason"] = S(reason)
 	}

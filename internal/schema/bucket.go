@@ -137,8 +137,8 @@ type BucketScan struct {
 	hasRF bool
 	bad   string // an unreadable attribute of the item as a whole, the first by name
 	diary diaryScan
-	// bypass is the item's stamp, 0 if it has none.
-	bypass int64
+	// bypass is the item's stamp, 0 if it has none. inStep is the stamp at which it was in step.
+	bypass, inStep int64
 	// renews is when limits renew that do not say it themselves, and varies when they have other
 	// parameters. zone is that of all.
 	renews, varies, zone string
@@ -181,6 +181,8 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		s.zone = v.str()
 	case Bypass:
 		s.bypass = v.stamp()
+	case InStep:
+		s.inStep, _ = v.integer()
 	}
 	if !decodeBucketAttr(&s.img, attr, v) && (s.bad == "" || attr < s.bad) {
 		s.bad = attr
@@ -254,6 +256,7 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 	if img.Hour != 0 {
 		img.Diary = s.keep(&img, known)
 	}
+	img.InStep = s.inStep == img.RefilledAt && s.inStep != 0
 	if !img.Disabled { // a peer removes the switch alone, without its end
 		img.Bypassed, img.MarkedUntil = s.bypass != 0, s.bypass
 	}
@@ -467,14 +470,14 @@ func (l *limitScan) tell() {
 }
 
 // decodeSchedule reads when a limit has other parameters, if it does; false if this version
-// cannot evaluate that. It cannot for a quota.
+// cannot evaluate that. It cannot for a quota that carries, or that an entry gives a rate.
 func (s *BucketScan) decodeSchedule(l *limitScan) bool {
 	varies := cmp.Or(l.varies, s.varies)
 	if varies == "" || varies == NoSchedule {
 		return true
 	}
 	schedule, err := calendar.DecodeSchedule(varies, s.zone)
-	if err != nil || l.Amount == 0 || l.Renewal != nil || l.session != 0 {
+	if err != nil || l.Amount == 0 && (l.Renewal == nil || !schedule.SetsAmounts() || l.Carries != store.Carry{}) {
 		return false
 	}
 	l.Varies = schedule

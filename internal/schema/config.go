@@ -61,10 +61,10 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 				item[prefix+FieldCarry] = S(code)
 			}
 			item[prefix+FieldAmount], item[prefix+FieldPeriod] = N(0), N(1) // as a peer has them
-			continue
+		} else {
+			item[prefix+FieldAmount] = N(l.Amount)
+			item[prefix+FieldPeriod] = N(int64(l.Period / time.Second))
 		}
-		item[prefix+FieldAmount] = N(l.Amount)
-		item[prefix+FieldPeriod] = N(int64(l.Period / time.Second))
 		if l.Varies != nil {
 			code, zone := EncodeSchedule(l.Varies)
 			item[prefix+FieldSched], item[SchedTZ] = S(code), S(zone)
@@ -268,13 +268,13 @@ func (l *configScan) decodeRenewal(zone string) bool {
 }
 
 // decodeSchedule reads when the limit has other parameters, if it does; false if this version
-// cannot evaluate that. It cannot for a quota.
+// cannot evaluate that. It cannot for a quota that carries, or that an entry gives a rate.
 func (l *configScan) decodeSchedule(zone string) bool {
 	if l.varies == "" {
 		return true
 	}
 	s, err := calendar.DecodeSchedule(l.varies, zone)
-	if err != nil || l.Amount == 0 || l.Renews != nil || l.window {
+	if err != nil || l.Amount == 0 && (l.Renews == nil || !s.SetsAmounts() || l.Carries != store.Carry{}) {
 		return false
 	}
 	l.Varies = s

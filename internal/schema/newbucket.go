@@ -46,6 +46,9 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	if c.ValidUntil != 0 {
 		item[ValidUntil] = N(c.ValidUntil)
 	}
+	if c.InStep {
+		item[InStep] = N(c.Stamp())
+	}
 	if c.Disabled {
 		item[Disabled] = Bool(true)
 	}

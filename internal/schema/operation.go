@@ -18,7 +18,7 @@ const (
 	OperationShards      = "shards"    // N
 	OperationAmounts     = "amounts"   // M of N: whole tokens that each limit got
 	OperationAsked       = "asked"     // M of N: whole tokens that were asked for
-	OperationTo          = "to"        // S, of a move or a cascade policy: what it was changed to
+	OperationTo          = "to"        // S, of a move, a cascade policy or a raise: what it was changed to
 )
 
 // Kinds of operations.
@@ -31,6 +31,7 @@ const (
 	OperationClear      = "clear"
 	OperationSetParent  = "set_parent"
 	OperationSetCascade = "set_cascade"
+	OperationRaise      = "raise"
 )
 
 // OperationTTL is how long the record of an operation is kept.
@@ -39,8 +40,8 @@ const OperationTTL = 3 * 24 * time.Hour
 // NoIncarnation is the incarnation of an entity without a record. It is like any other one.
 const NoIncarnation = noIncarnation
 
-// An Operation is what an operator did to the balances of a bucket, to a policy of a level, or to
-// the parent of an entity, once for its ID.
+// An Operation is what an operator did to the balances of a bucket, to a policy or limits of a
+// level, or to the parent of an entity, once for its ID.
 type Operation struct {
 	ID          string
 	Entity      string
@@ -51,8 +52,8 @@ type Operation struct {
 	Shards      int64
 	Amounts     map[string]int64 // by limit
 	Asked       map[string]int64 // nil if a peer wrote the record
-	Until       int64            // when a switch ends, in ms; 0 is never
-	To          string           // what a parent or a cascade policy was changed to
+	Until       int64            // when a switch or a raise ends, in ms; 0 is never
+	To          string           // what a parent or a cascade policy was changed to; the factors of a raise
 	Expires     time.Time
 }
 

@@ -153,12 +153,32 @@ func TestPeersQuotaConfig(t *testing.T) {
 		want  store.Features
 	}{
 		schema.SchedTZ: {"Mars/Olympus", store.Quota | store.Scheduled}, "l_rpd_rsched": {"2m0h0", store.Quota}, "l_rpm_sched": {"2h9s500", store.Scheduled},
-		"l_rpd_sched": {"1h9s500", store.Scheduled}, // of a quota
+		"l_rpd_sched": {"1h9a500", store.Scheduled}, // a quota with a rate
 	} {
 		strange := with(peers, schema.Item{attr: schema.S(c.value)})
 		if got, err := schema.DecodeConfig(strange); err != nil || got.Features != c.want {
 			t.Errorf("%s is %s: features %v, %v", attr, c.value, got.Features, err)
 		}
+	}
+}
+
+// The peer's configuration of quotas with schedules, and ours, are written alike.
+func TestPeersConfigOfQuotasThatVary(t *testing.T) {
+	t.Parallel()
+	peers := with(peerItem(t, "ns1/RESOURCE#q #CONFIG"), schema.Item{"l_rpd_sched": schema.S("1w6-7s500"), "w_sess_sched": schema.S("1h0-5c5")})
+	got, err := schema.DecodeConfig(peers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpd, sess := got.Limits[0], got.Limits[2]
+	if !got.IsEvaluable() || rpd.Varies != schedule("* * * * 6-7 x0.5", "UTC") || sess.Varies != schedule("* 0-5 * * * capacity=5", "UTC") {
+		t.Errorf("it is %+v", got)
+	}
+	if err := store.ValidateLimits(got.Limits); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(wire(peers), wire(schema.EncodeConfig("ns1", store.ConfigKey{Resource: "q"}, got))); diff != "" {
+		t.Errorf("(-peer +ours):\n%s", diff)
 	}
 }
 

@@ -30,7 +30,10 @@ func TestPeersSchedules(t *testing.T) {
 		"a newer override":     {schema.Item{schema.Sched: schema.S("1h9-17w1-5s500"), "b_tpm_sched": schema.S("2h9s500")}, half, nil, true},
 		"not a text":           {schema.Item{"b_rpm_sched": n("1")}, nil, nil, true},
 		"of edges":             {schema.Item{"b_rpm_sched": schema.S("1m0h0")}, nil, nil, true},
-		"of a quota":           {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0"), "b_rpm_rsched": schema.S("1m0h0")}, nil, nil, true},
+		"of a quota":           {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0"), "b_rpm_rsched": schema.S("1m0h0")}, night, nil, false},
+		"of a session":         {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0"), "b_rpm_rsa": n("60")}, night, nil, false},
+		"a rate of a quota":    {schema.Item{"b_rpm_sched": schema.S("1h0-5a5"), "b_rpm_ra": n("0"), "b_rpm_rsched": schema.S("1m0h0")}, nil, nil, true},
+		"of one that carries":  {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0"), "b_rpm_rsched": schema.S("1m0h0"), "b_rpm_co": schema.S("1d")}, nil, nil, true},
 		"of a limit of no use": {schema.Item{"b_rpm_sched": schema.S("1h0-5c5"), "b_rpm_ra": n("0")}, nil, nil, true},
 		"of a limit not there": {schema.Item{"b_rph_sched": schema.S("2h9s500")}, nil, nil, false},
 		"of the hidden limit":  {schema.Item{"b_wcu_sched": schema.S("2h9s500")}, nil, nil, false},
@@ -45,6 +48,30 @@ func TestPeersSchedules(t *testing.T) {
 		if rpm.Varies != c.rpm || tpm.Varies != c.tpm || img.IsEvaluable() == c.foreign || img.Writes.Varies != nil {
 			t.Errorf("%s: rpm varies %v, tpm %v, features %v", name, rpm.Varies, tpm.Varies, img.Features)
 		}
+	}
+}
+
+// An item is in step if it says so of its stamp, which a peer moves alone.
+func TestAnItemIsInStepAtItsStamp(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		changes schema.Item
+		want    bool
+	}{
+		"it says nothing": {nil, false},
+		"of its stamp":    {schema.Item{schema.RF: n("1700000081000"), schema.InStep: n("1700000081000")}, true},
+		"of another one":  {schema.Item{schema.RF: n("1700000081001"), schema.InStep: n("1700000081000")}, false},
+		"not a number":    {schema.Item{schema.InStep: schema.S("?")}, false},
+		"of no instant":   {schema.Item{schema.RF: n("0"), schema.InStep: n("0")}, false},
+	} {
+		if img, err := schema.DecodeBucket(edited(t, c.changes)); err != nil || img.InStep != c.want {
+			t.Errorf("%s: %v, %v", name, img, err)
+		}
+	}
+	c := first()[stateKey]
+	c.InStep = true
+	if img, err := schema.DecodeBucket(schema.EncodeNewBucket("ns1", false, c)); err != nil || !img.InStep {
+		t.Errorf("a new one: %v, %v", img, err)
 	}
 }
 

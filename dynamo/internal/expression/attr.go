@@ -15,6 +15,7 @@ const (
 	RF Attr = iota
 	ShardCount
 	ValidUntil
+	InStep
 	Zone // of the limits' calendars
 	TTL
 	Disabled
@@ -40,6 +41,7 @@ var fixed = [...]struct{ alias, name string }{
 	RF:               {"#rf", schema.RF},
 	ShardCount:       {"#sc", schema.ShardCount},
 	ValidUntil:       {"#vu", schema.ValidUntil},
+	InStep:           {"#st", schema.InStep},
 	Zone:             {"#tz", schema.SchedTZ},
 	TTL:              {"#ttl", schema.TTL},
 	Disabled:         {"#dis", schema.Disabled},

@@ -26,7 +26,7 @@ var units = []struct {
 	{"sec", []string{"s", "second", "seconds"}, time.Second},
 }
 
-const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; a rate can end in ;cron xfactor[@zone], a quota in :rollover=tokens and :debt, and each limit in :soft"
+const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; each can end in ;cron xfactor[@zone], a quota in :rollover=tokens and :debt, and each limit in :soft"
 
 // soft is the end of a limit that is soft.
 const soft = ":soft"
@@ -42,7 +42,7 @@ const (
 // optionally with a number before it (5min); the default is one minute. The units s, m, h and
 // d are understood too, and so are second, minute, and the plurals. The burst is the
 // capacity, and defaults to the rate. A quota has the tokens whenever it renews, as
-// [store.ParseRenewal] reads it; the zone defaults to UTC. After a rate, ";" begins the
+// [store.ParseRenewal] reads it; the zone defaults to UTC. After either, ";" begins the
 // entries of a schedule, as [store.ParseSchedule] reads them, and "@" its zone. A limit that
 // ends in ":soft" is soft, and a quota that ends in ":rollover=tokens", or ":debt", carries that.
 // The returned limit is valid.

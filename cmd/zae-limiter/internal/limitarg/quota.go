@@ -11,27 +11,55 @@ import (
 // utc is the zone of a calendar that names none.
 const utc = "UTC"
 
-// parseQuota reads tokens@when[@zone]. No calendar and no zone has an @.
+// parseQuota reads tokens@when[@zone][; entries[@zone]]. No calendar and no zone has an @. The
+// entries are those of a schedule. One zone is that of both.
 func parseQuota(name, s string) (store.Limit, error) {
 	if err := store.CheckLimitName(name); err != nil {
 		return store.Limit{}, err
 	}
+	s, entries := cutEntries(s)
 	tokens, rest, _ := strings.Cut(s, "@")
 	capacity, err := positive("tokens of a quota", tokens, store.MaxTokens)
 	if err != nil {
 		return store.Limit{}, err
 	}
 	when, zone, _ := strings.Cut(rest, "@")
-	renews, err := store.ParseRenewal(when, zone)
-	if err != nil {
-		return store.Limit{}, err
+	entries, other, _ := strings.Cut(entries, "@")
+	if other = strings.TrimSpace(other); other == "" {
+		other = zone
 	}
-	l := store.Limit{Name: name, Capacity: capacity, Renews: renews}
-	if err := l.Validate(); err != nil {
+	l := store.Limit{Name: name, Capacity: capacity}
+	if l.Renews, err = store.ParseRenewal(when, zone); err == nil && zone == "" && other != "" && l.Renews.Session() == 0 {
+		l.Renews, err = store.ParseRenewal(when, other)
+	}
+	if err == nil && entries != "" {
+		l.Varies, err = store.ParseSchedule(entries, other)
+	}
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
 		return store.Limit{}, err
 	}
 	return l, nil
 }
+
+// cutEntries divides a quota from the entries of its schedule, "" if there are none. Both
+// calendars have entries between semicolons; the first one that ends in a factor or a parameter
+// is of the schedule.
+func cutEntries(s string) (quota, entries string) {
+	parts := strings.Split(s, ";")
+	for i, part := range parts {
+		words := strings.Fields(part)
+		if n := len(words); i > 0 && n > 1 && (strings.Contains(words[n-1], "=") || isFactor(words[n-1])) {
+			return strings.Join(parts[:i], ";"), strings.Join(parts[i:], ";")
+		}
+	}
+	return s, ""
+}
+
+// isFactor reports whether a word begins as a factor does, x0.5 for instance.
+func isFactor(word string) bool { return len(word) > 1 && word[0] == 'x' && strings.ContainsRune(digits, rune(word[1])) }
 
 // formatQuota writes a quota without its name, as [Parse] reads it.
 func formatQuota(l store.Limit) string {
@@ -47,6 +75,12 @@ func displayQuota(l store.Limit) string {
 	s := Grouped(l.Capacity) + "@" + l.Renews.String()
 	if zone := l.Renews.Zone(); zone != "" && zone != utc {
 		s += " (" + zone + ")"
+	}
+	if l.Varies != nil {
+		s += "; " + l.Varies.String()
+		if zone := l.Zone(); zone != l.Renews.Zone() && zone != utc { // of a session
+			s += " (" + zone + ")"
+		}
 	}
 	if most := l.Carries.Rollover; most != 0 {
 		s += ", rollover " + Grouped(most)
@@ -73,8 +107,8 @@ func split(s string) (limits []string) {
 	return limits
 }
 
-// Parameters are those of a limit in JSON: a rate has an amount and a period, and may say when
-// it varies, a quota says when it renews and what it carries, and a limit that is not soft does
+// Parameters are those of a limit in JSON: a rate has an amount and a period, a quota says when
+// it renews and what it carries, and either may say when it varies. A limit that is not soft does
 // not say so.
 type Parameters struct {
 	Capacity int64  `json:"capacity"`

@@ -26,7 +26,7 @@ func formatSchedule(l store.Limit) string {
 		return ""
 	}
 	s := "; " + l.Varies.String()
-	if zone := l.Varies.Zone(); zone != utc {
+	if zone := l.Varies.Zone(); zone != utc && (l.Renews == nil || l.Renews.Zone() != zone) {
 		s += "@" + zone
 	}
 	return s

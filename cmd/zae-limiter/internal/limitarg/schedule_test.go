@@ -34,15 +34,47 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"rpm:100;":                          "it does not say when",
-		"rpm:100; * 9-17 * * mon-fri":       "it does not say when",
-		"rpm:0; * 9-17 * * mon-fri x2":      "rate",
-		"rpm; * 9-17 * * mon-fri x2":        "two or three parts",
-		"rpm:1; * 9-17 * * mon-fri x2@Mars": "Mars",
-		"rpd:5@day; * 9-17 * * mon-fri x2":  "it has 6 fields",
+		"rpm:100;":                                         "it does not say when",
+		"rpm:100; * 9-17 * * mon-fri":                      "it does not say when",
+		"rpm:0; * 9-17 * * mon-fri x2":                     "rate",
+		"rpm; * 9-17 * * mon-fri x2":                       "two or three parts",
+		"rpm:1; * 9-17 * * mon-fri x2@Mars":                "Mars",
+		"rpd:5@day; * 9-17 * * mon-fri xx":                 "it has 6 fields",
+		"rpd:5@day; * 9-17 * * 1-5 amount=2":               "a quota earns nothing",
+		"rpd:5@day@Asia/Tokyo; * * * * 6 x2@Europe/Berlin": "the same time zone",
+		"rpd:5@day; * * * * 6 x2:rollover=3":               "neither rollover nor carried debt",
 	} {
 		if l, err := limitarg.Parse(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, %v; want an error that says %q", text, l, err, says)
+		}
+	}
+}
+
+// A quota may end in a schedule, after the entries of its calendar. One zone is that of both.
+func TestSchedulesOfQuotas(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct{ format, display string }{
+		"rpd:1000@day; * * * * 6-7 x0.2":                             {"rpd:1000@day; * * * * 6-7 x0.2", "rpd: 1,000@day; * * * * 6-7 x0.2"},
+		"rpd:9@day@Europe/Berlin; * 9-16 * * 1-5 x0.5":               {"rpd:9@day@Europe/Berlin; * 9-16 * * 1-5 x0.5", "rpd: 9@day (Europe/Berlin); * 9-16 * * 1-5 x0.5"},
+		"rpd:9@day;* * * * 6 capacity=3@Europe/Berlin":               {"rpd:9@day@Europe/Berlin; * * * * 6 capacity=3", "rpd: 9@day (Europe/Berlin); * * * * 6 capacity=3"},
+		"rpd:9@week from monday;month; * * 1,2 * * x2; * 0 * * * x3": {"rpd:9@week from monday; month; * * 1,2 * * x2; * 0 * * * x3", "rpd: 9@week from monday; month; * * 1,2 * * x2; * 0 * * * x3"},
+		"rpd:9@0 0 * * *;0 12 * * *; * * * * 6 x2":                   {"rpd:9@day; day at 12:00; * * * * 6 x2", "rpd: 9@day; day at 12:00; * * * * 6 x2"},
+		"chat:9@session 5h; * * * * 6 x2@Asia/Tokyo":                 {"chat:9@session 5h; * * * * 6 x2@Asia/Tokyo", "chat: 9@session 5h; * * * * 6 x2 (Asia/Tokyo)"},
+		"rpd:9@month; until 2026-12-31T18:00 x2:soft":                {"rpd:9@month; until 2026-12-31T18:00:00Z x2:soft", "rpd: 9@month; until 2026-12-31T18:00:00Z x2, soft"},
+	} {
+		l, err := limitarg.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := limitarg.Format(l); got != want.format || limitarg.Display(l) != want.display {
+			t.Errorf("%s is %q, %q", text, got, limitarg.Display(l))
+		}
+		if again, err := limitarg.Parse(limitarg.Format(l)); err != nil || again != l {
+			t.Errorf("%s is read as %v, %v", limitarg.Format(l), again, err)
+		}
+		if p := limitarg.ParametersOf(l); p.Varies != l.Varies.String() || p.Renews != l.Renews.String() || p.Zone != l.Zone() {
+			t.Errorf("%s in JSON: %+v", text, p)
 		}
 	}
 }

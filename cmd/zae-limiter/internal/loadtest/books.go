@@ -288,20 +288,33 @@ func scheduledOf(l store.Limit, first, last int64) int64 {
 	return (varying.Capacity + varying.Earned(first, last)) / store.Milli
 }
 
-// quotaOf is what a quota admits: its tokens in each of the periods.
+// mostIn is the greatest amount of a quota that is in force from one instant to another.
+func mostIn(l store.Limit, from, to int64) (most int64) {
+	if l.Varies == nil {
+		return l.Capacity
+	}
+	of := bucket.VaryingQuota(l.Renews, l.Varies, bucket.Params{Capacity: l.Capacity * store.Milli}, from)
+	for at := from; at <= to; at = of.Until(at) {
+		most = max(most, of.At(at).Capacity/store.Milli)
+	}
+	return most
+}
+
+// quotaOf is what a quota admits: its tokens in each of the periods, the most that are in force.
 func quotaOf(l store.Limit, first, last int64) (tokens int64) {
 	if length := l.Renews.Session(); length != 0 {
-		hi, lo := bits.Mul64(uint64(max(last-first, 0)/length)+1, uint64(l.Capacity))
+		hi, lo := bits.Mul64(uint64(max(last-first, 0)/length)+1, uint64(mostIn(l, first, last))) //nolint:gosec // not negative
 		if hi != 0 || lo > math.MaxInt64 {
 			return math.MaxInt64
 		}
 		return int64(lo)
 	}
 	for at := first; at <= last || tokens == 0; at = l.Renews.Next(at) {
-		if tokens > math.MaxInt64-l.Capacity {
+		most := mostIn(l, at, min(last, l.Renews.Next(at)-1))
+		if tokens > math.MaxInt64-most {
 			return math.MaxInt64
 		}
-		tokens += l.Capacity
+		tokens += most
 	}
 	return tokens
 }

@@ -217,10 +217,10 @@ func documentOf(l *store.Limit) limitDocument {
 		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies), Soft: l.Soft}
 	}
 	if session := l.Renews.Session(); session != 0 {
-		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Soft: l.Soft}
+		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Schedule: entriesOf(l.Varies), Soft: l.Soft}
 	}
 	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
-	d := limitDocument{Soft: l.Soft, Rollover: l.Carries.Rollover, CarryDebt: l.Carries.Debt}
+	d := limitDocument{Schedule: entriesOf(l.Varies), Soft: l.Soft, Rollover: l.Carries.Rollover, CarryDebt: l.Carries.Debt}
 	if len(patterns) == 0 || l.Carries != (store.Carry{}) { // in words, if the package would not know it
 		d.Quota, d.Renews, d.Zone = l.Capacity, l.Renews.String(), zone
 		return d

@@ -276,6 +276,7 @@ func (r *reader) quota(name string, p place) store.Limit {
 		"zone":   func(p place) { in, zone = p, r.text(p) },
 		"soft":   func(p place) { l.Soft = r.Bool(p) },
 
+		"schedule":   func(p place) { l.Varies = r.schedule(p) },
 		"rollover":   func(p place) { l.Carries.Rollover = r.number(p, store.MaxTokens) },
 		"carry_debt": func(p place) { l.Carries.Debt = r.Bool(p) },
 	})
@@ -300,6 +301,7 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 	at := p
 	r.Fields(p, map[string]func(place){
 		"capacity": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"schedule": func(p place) { l.Varies = r.schedule(p) },
 		"soft":     func(p place) { l.Soft = r.Bool(p) },
 		"refill_amount": func(p place) {
 			if n, ok := r.Number(p, 0, store.MaxTokens); ok && n > 0 {

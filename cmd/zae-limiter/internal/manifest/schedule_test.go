@@ -51,6 +51,20 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%s has the digest of a limit without a schedule", limit)
 		}
 	}
+	for _, quota := range []string{
+		"{quota: 9, renews: day, zone: Europe/Berlin, schedule: [{cron: '* * * * 6,7', tz: Europe/Berlin, scale: 0.5}]}",
+		"{capacity: 9, reset_schedule: [{cron: '0 0 * * *', tz: Europe/Berlin}], schedule: [{cron: '* * * * 6,7', tz: Europe/Berlin, scale: 0.5}]}",
+		"{capacity: 9, reset_after_seconds: 3600, schedule: [{cron: '* * * * 6,7', tz: Europe/Berlin, scale: 0.5}]}",
+	} {
+		m, l := read(quota)
+		text, err := m.YAML()
+		if err != nil || l.Varies == nil || l.Renews == nil {
+			t.Fatal(l, err)
+		}
+		if again, err := manifest.Parse("g", text); err != nil || again.Levels[store.ConfigKey{}].Limits[0] != l {
+			t.Errorf("%s is exported as %s, which is %v, %v", quota, text, again, err)
+		}
+	}
 	_, err := manifest.Parse("f", []byte("namespace: a\nsystem: {limits: {rpm: {rate: 1, schedule: [{cron: '* 9 * * *', tz: UTC, scale: 2}, {cron: '* 25 * * *', tz: Asia/Tokyo, scale: 2}]}}}\n"))
 	if err == nil || !strings.Contains(err.Error(), "the entries have the time zones UTC and Asia/Tokyo") {
 		t.Error(err)

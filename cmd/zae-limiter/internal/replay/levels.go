@@ -79,8 +79,12 @@ func levelsOf(entity, resource string) [4]store.ConfigKey {
 // arithmetic is a limit of a bucket of one shard.
 func arithmetic(l *store.Limit) bucket.Limit {
 	p := l.Params()
-	if p.Varies != nil {
-		return bucket.Varying(p.Varies, bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}, 0)
+	base := bucket.Params{Capacity: p.Capacity, Amount: p.Amount, Period: p.Period}
+	switch {
+	case p.Varies != nil && p.Renewal != nil:
+		return bucket.VaryingQuota(p.Renewal, p.Varies, base, 0)
+	case p.Varies != nil:
+		return bucket.Varying(p.Varies, base, 0)
 	}
 	// No credit returns to an account. So Capacity need not change with what a quota has carried.
 	return bucket.Limit{

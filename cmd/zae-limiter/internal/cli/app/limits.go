@@ -52,6 +52,11 @@ func LimitsOf(limits []limiter.Limit) []Limit {
 // PrintLevel writes a level of configuration, and the updated buckets and the limits that
 // end if the command has just set it.
 func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended []Unconfigured) error {
+	return a.Print(shownLevel(k, c, buckets, ended))
+}
+
+// shownLevel is a level in JSON and as text, as [App.PrintLevel] writes it.
+func shownLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended []Unconfigured) (Level, func(*strings.Builder)) {
 	level := Level{
 		Entity: k.Entity, Resource: k.Resource,
 		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,
@@ -62,7 +67,7 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 	for i, l := range c.Limits {
 		rows[i] = []string{l.Name, limitarg.Rate(l)}
 	}
-	return a.Print(level, func(w *strings.Builder) {
+	return level, func(w *strings.Builder) {
 		if len(rows) > 0 {
 			Table(w, []string{"LIMIT", "RATE"}, rows)
 		} else {
@@ -83,7 +88,7 @@ func (a *App) PrintLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Bucket
 			Fields(w, "Not evaluated by this version", c.Features.Unsupported().String())
 		}
 		buckets.text(w)
-	})
+	}
 }
 
 // switchText is the switch of a level for people.

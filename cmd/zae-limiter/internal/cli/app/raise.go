@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +31,9 @@ func (a *App) Raises(of limiter.Level) *cobra.Command {
 		Use: "raise", Short: "Multiply limits of " + noun + " until a time, and then no longer",
 		Long: "Multiply capacity and rate of limits of " + noun + " until a time, at which that ends by\n" +
 			"itself. A factor below 1 lowers them. Another raise replaces one that is under way. If\n" +
-			noun + " has no limits of its own, it gets those of the next level, and keeps them. To\n" +
-			"raise a quota, use entity top-up.",
+			noun + " has no limits of its own, it gets those of the next level, and keeps them. With\n" +
+			"--idempotency-key, the limits are raised once: for three days, the same command with the\n" +
+			"key only makes the buckets follow.",
 		Example: example,
 	}
 	o.command(o, cmd)
@@ -41,9 +43,16 @@ func (a *App) Raises(of limiter.Level) *cobra.Command {
 	f := cmd.Flags()
 	f.VarP(&o.factors, "limit", "l", "a limit and its factor; may be repeated")
 	bindUntil(cmd, &o.until)
-	BindReason(cmd, &o.to.Reason)
+	BindCause(cmd, &o.to.Cause)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, Level{})
+	return a.Prints(cmd, RaiseResult{})
+}
+
+// A RaiseResult is a level after a raise in JSON.
+type RaiseResult struct {
+	Level
+
+	Repeated bool `json:"repeated"` // an earlier call with the key raised the limits, and this one only made the buckets follow
 }
 
 // Validate checks the level and reads the end.
@@ -68,12 +77,19 @@ func (o *raise) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := store.RaiseLimits(ctx, o.key, o.to); err != nil {
+	done, err := store.RaiseLimits(ctx, o.key, o.to)
+	if err != nil {
 		return err
 	}
 	set, err := store.Limits(ctx, o.key)
 	if err != nil {
 		return err
 	}
-	return o.app.PrintLevel(o.key, set, bucketsOf(o.key, store), nil)
+	level, text := shownLevel(o.key, set, bucketsOf(o.key, store), nil)
+	return o.app.Print(RaiseResult{level, done.Repeated}, func(w *strings.Builder) {
+		if done.Repeated {
+			w.WriteString("raised before with this key; nothing was changed now\n")
+		}
+		text(w)
+	})
 }

@@ -12,7 +12,7 @@ import (
 // editNotes say what an edit does to limits: first to quotas, then to limits that follow a
 // schedule or are soft.
 func editNotes(before, after []store.Limit, now time.Time) []string {
-	notes := quotaNotes(before, after)
+	notes := quotaNotes(before, after, now)
 	for i := range after {
 		is := &after[i]
 		var was *store.Limit
@@ -29,10 +29,13 @@ func editNotes(before, after []store.Limit, now time.Time) []string {
 }
 
 // scheduleNote says what is in force of a limit before an edit and after it, and until when, if
-// the limit follows a schedule before or after. was is nil if the edit adds the limit.
+// the limit follows a schedule before or after. was is nil if the edit adds the limit. What a quota
+// gets or loses, quotaNote says.
 func scheduleNote(was, is *store.Limit, now time.Time) string {
 	wasRate := was != nil && was.Renews == nil
 	switch {
+	case is.Renews != nil && is.Varies != nil && (was == nil || was.Params() != is.Params()):
+		return untilNext(is, is.Name+" has "+limitarg.Grouped(amountOf(is, now))+" in force", now)
 	case is.Renews != nil, is.Varies == nil && (!wasRate || was.Varies == nil), wasRate && was.Params() == is.Params():
 		return ""
 	}
@@ -43,6 +46,11 @@ func scheduleNote(was, is *store.Limit, now time.Time) string {
 			note = is.Name + " is " + old + " now and becomes " + inForce(is, now)
 		}
 	}
+	return untilNext(is, note, now)
+}
+
+// untilNext says of what is in force of a limit until when.
+func untilNext(is *store.Limit, note string, now time.Time) string {
 	if is.Varies == nil {
 		return note + ", at all times"
 	}

@@ -3,13 +3,15 @@ package limits
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // quotaNotes say what an edit does to the period that is under way, quota by quota.
-func quotaNotes(before, after []store.Limit) (notes []string) {
+func quotaNotes(before, after []store.Limit, now time.Time) (notes []string) {
 	for _, l := range after {
 		i := slices.IndexFunc(before, func(b store.Limit) bool { return b.Name == l.Name })
 		switch {
@@ -18,14 +20,19 @@ func quotaNotes(before, after []store.Limit) (notes []string) {
 		case i < 0 && l.Renews != nil:
 			notes = append(notes, l.Name+" begins with its period that is under way")
 		case i >= 0:
-			notes = append(notes, quotaNote(&before[i], &l)...)
+			notes = append(notes, quotaNote(&before[i], &l, now)...)
 		}
 	}
 	return notes
 }
 
+// amountOf is what a quota has in force at an instant, in tokens.
+func amountOf(l *store.Limit, now time.Time) int64 {
+	return plan.InForce(l.Params(), now.UnixMilli()).Capacity / store.Milli
+}
+
 // quotaNote says what an edit does to one quota.
-func quotaNote(before, after *store.Limit) (notes []string) {
+func quotaNote(before, after *store.Limit, now time.Time) (notes []string) {
 	switch {
 	case before.Renews == nil && after.Renews == nil:
 		return nil
@@ -34,7 +41,7 @@ func quotaNote(before, after *store.Limit) (notes []string) {
 	case after.Renews == nil:
 		return []string{after.Name + " keeps its balances, and earns from now on"}
 	}
-	switch more := after.Capacity - before.Capacity; {
+	switch more := amountOf(after, now) - amountOf(before, now); {
 	case more > 0:
 		notes = append(notes, fmt.Sprintf("%s gets the difference, %s, for the period that is under way", after.Name, limitarg.Grouped(more)))
 	case more < 0:

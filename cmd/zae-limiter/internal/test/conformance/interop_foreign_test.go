@@ -188,10 +188,10 @@ var foreignCases = []interopCase{
 			b.Error("Python admitted more than the lowered limit")
 		}
 	}},
-	{"a schedule of a quota", func(b *both) {
+	{"a rate of a quota at some times", func(b *both) {
 		b.foreign(args{
 			"name": "q", "capacity": 1000, "refill_amount": 0, "refill_period_seconds": 1, "reset": []string{"0 0 1 1 *"},
-			"schedule": []args{{"cron": "0 0 2 1 *", "scale": 0.5}},
+			"schedule": []args{{"cron": "0 0 2 1 *", "refill_amount": 5}},
 		}, 1000)
 	}},
 	{"a resource that Python bypasses is bypassed for all", func(b *both) {

@@ -89,7 +89,10 @@ func configuration(w *world) {
 		w.stored("SetSwitch", "removed", func() error { return errOf(s.SetSwitch(ctx, k, dynamo.Switch{}, nil)) })
 	}
 	double := dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(time.Hour)}
-	w.stored("RaiseLimits", "of an entity", func() error { return s.RaiseLimits(ctx, own, double) })
+	w.stored("RaiseLimits", "of an entity", func() error { return errOf(s.RaiseLimits(ctx, own, double)) })
+	double.Key = "ticket-5"
+	w.stored("RaiseLimits", "of an entity, with a key", func() error { return errOf(s.RaiseLimits(ctx, own, double)) })
+	w.stored("RaiseLimits", "of a resource, with a key", func() error { return errOf(s.RaiseLimits(ctx, resource, double)) })
 	apart := dynamo.Cascade{Policy: store.No}
 	w.stored("SetCascade", "of an entity, for a resource", func() error { return errOf(s.SetCascade(ctx, own, apart, nil)) })
 	w.stored("SetCascade", "of an entity", func() error { return errOf(s.SetCascade(ctx, all, apart, nil)) })
