@@ -52,6 +52,9 @@ type client struct {
 	once sync.Once
 
 	readings readings // of the clock, if its answers have dates
+	// told are the answers with dates: when each came, and how exactly it told the time. The
+	// world's lock protects them.
+	told []reading
 }
 
 // newClient starts a process. The requests that open its store meet no faults.

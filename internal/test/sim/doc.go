@@ -94,8 +94,8 @@
 //   - A client follows a step of its clock only if dates confirm it, and a step never
 //     blocks a client.
 //
-// Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints its
-// trace. -sim.followers=N sets the number of aggregators in each seed, and -sim.tailed makes
+// Flags: -sim.seeds=N runs that many seeds, from -sim.first on, and -sim.seed=N runs a single
+// seed and prints its trace. -sim.followers=N sets the number of aggregators in each seed, and -sim.tailed makes
 // them processes. -sim.dated gives answers dates in each seed, -sim.quotas has quotas in
 // each, -sim.varied timetables, -sim.granted resets and top-ups, and -sim.soft soft limits.
 // -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One

@@ -184,6 +184,7 @@ func (l *link) attempt(ctx context.Context, q *faults.Call, rec write, r *rand.R
 	c.see(w, recorded, seen)
 	if c.dated && !calm {
 		err = w.date(q.Output, err, answered) //nolint:contextcheck // it builds a header
+		c.isTold(rec.sent)
 	}
 	return err
 }

@@ -157,16 +157,15 @@ func spanOf(shards []stock, from, to, need, more int64) (first, last int64, come
 	return first, last, comes
 }
 
-// shown returns the n shards of a bucket as a client saw them within its trust: every image
-// of each. A client remembers one of them. False if there is a shard that it has not seen
+// shown returns the n shards of a bucket as a client saw them within its trust, which no clock
+// bends: every image of each. A client remembers one of them. False if there is a shard that it has not seen
 // for so long.
 func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bool) {
-	since := c.clientMS(k.client, k.start) - k.client.trust.Milliseconds()
 	shards := make([]stock, n)
 	for i := range shards {
 		id := key.shard(i)
 		for _, s := range k.client.seen[id] {
-			if s.shown > k.start || c.shownMS(k.client, s.shown) < since || s.state == nil || s.state.count != n {
+			if s.shown > k.start || k.start-s.shown > k.client.trust || s.state == nil || s.state.count != n {
 				continue
 			}
 			l, ok := s.state.share(id, name)
@@ -203,7 +202,6 @@ func (c *checker) refusedFromMemory(k *call) {
 		c.violate("P4", k.end, nil, "%s, without asking", k)
 		return
 	}
-	c.silenced(k)
 	now := c.clientMS(k.client, k.start)
 	reason := false
 	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
@@ -245,16 +243,6 @@ func (c *checker) refusedFromMemory(k *call) {
 		id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
 		c.violate("P5", k.end, &id, "%s, without asking, and nothing it had seen within %v is a reason", k, k.client.trust)
 	}
-}
-
-// shownMS is a client's clock when it received an image, whose answer may itself have
-// corrected the clock.
-func (c *checker) shownMS(of *client, at time.Duration) int64 {
-	if of.keeps {
-		_, last := c.clientSpan(of, at-storeTimeout, at)
-		return last
-	}
-	return c.clientMS(of, at)
 }
 
 // clientMS is a client's clock at an instant, in milliseconds.
