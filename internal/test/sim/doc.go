@@ -20,7 +20,8 @@
 //
 // In some seeds, some limits are quotas. The run then begins shortly before the end of a
 // period, mostly around a change of the clocks in the quotas' zone, and so do its later rounds.
-// An edit changes a quota's amount or calendar, or makes it a rate.
+// An edit changes a quota's amount or calendar, or makes it a rate. In half of these seeds, quotas
+// carry what is left into their next period, or a debt.
 //
 // In some seeds, some limits follow timetables, by which they have other parameters at other
 // times. Such a run, too, begins shortly before a change. In some seeds, with any of these,
@@ -62,7 +63,8 @@
 //     move of a stamp far ahead may cost one capacity more.
 //     The capacity of a limit with a timetable is the one in force at the beginning, and its rate is integrated.
 //   - In every period of a quota, the largest amount that held in it, with what operators gave, covers what was
-//     admitted, less what was returned. The stamp says of which period a balance is, so no clock matters. No take crosses
+//     admitted, less what was returned. What it takes into the next period is what is left, up to a
+//     maximum, or its debt. The stamp says of which period a balance is, so no clock matters. No take crosses
 //     the end of a period, and a credit returns to its period or to none.
 //   - A reset makes a balance its share, and a top-up adds what it says, once for each key.
 //   - A soft limit counts exactly and refuses nobody. It is one by a stamp on the item, which
@@ -97,7 +99,7 @@
 // Flags: -sim.seeds=N runs that many seeds, from -sim.first on, and -sim.seed=N runs a single
 // seed and prints its trace. -sim.followers=N sets the number of aggregators in each seed, and -sim.tailed makes
 // them processes. -sim.dated gives answers dates in each seed, -sim.quotas has quotas in
-// each, -sim.varied timetables, -sim.granted resets and top-ups, and -sim.soft soft limits.
+// each, -sim.carries quotas that carry, -sim.varied timetables, -sim.granted resets and top-ups, and -sim.soft soft limits.
 // -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
 // season is played for every 20 seeds. Deliberately broken stores prove that each check can
 // fail.

@@ -53,6 +53,8 @@ type odds struct {
 	// quotas: there are quotas among the limits. The run begins so long before an edge of one; 0 is
 	// without quotas.
 	quotas time.Duration
+	// carries: quotas roll over what is left, or carry debts.
+	carries bool
 	// varied: some limits vary by timetables; the same, with an edge of one if there are no quotas.
 	varied time.Duration
 	// granted: an operator resets and tops up buckets while they are in use.
@@ -74,8 +76,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t soft %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted, o.soft)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t soft %t carries %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted, o.soft, o.carries)
 }
 
 // faulty reports whether requests can fail.
@@ -120,6 +122,7 @@ func drawOdds(d dice) odds {
 	if chance(d.stream("quotas"), 0.3) {
 		o.quotas = beforeEdge
 	}
+	o.carries = chance(d.stream("carries"), 0.5)
 	if chance(d.stream("varied"), 0.3) {
 		o.varied = beforeEdge
 	}

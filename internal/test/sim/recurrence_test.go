@@ -156,6 +156,9 @@ func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 		switch {
 		case len(w.recurrences) > 0 && chance(r, likely[l.Name]):
 			limits[i] = limiter.Quota(l.Name, l.Capacity, pick(r, w.recurrences...).renews)
+			if w.odds.carries {
+				limits[i].Carries = drawCarry(r, l.Capacity)
+			}
 		case len(w.timetables) > 0 && chance(r, 0.6):
 			limits[i].Varies = pick(r, w.timetables...).varies
 		}

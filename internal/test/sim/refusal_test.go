@@ -61,10 +61,10 @@ func (c *checker) refusedForAReason(k *call) {
 }
 
 // awaitsPiece reports whether a refusal says that a bucket that does not exist would hold
-// less than was asked, until another piece of a timetable.
+// less than was asked, until another piece of a timetable, or a period into which it carries.
 func (c *checker) awaitsPiece(k *call, st limiter.Status) bool {
 	key := bucketKey{st.Entity, st.Resource}
-	return st.Exceeded && len(c.timetables) > 0 && st.Requested >= st.Limit.Capacity && len(c.stocks(key, st.Limit.Name, k.start, k.end)) == 0
+	return st.Exceeded && (len(c.timetables) > 0 || c.odds.carries) && st.Requested >= st.Limit.Capacity && len(c.stocks(key, st.Limit.Name, k.start, k.end)) == 0
 }
 
 // short reports whether a bucket's existing shards lack some of a call's request at an
@@ -203,7 +203,7 @@ func (c *checker) largest(k *call, st limiter.Status) (least, most int64, known 
 	exists, topped := false, false
 	least = math.MaxInt64
 	consider := func(l level) {
-		topped = topped || l.topped != 0
+		topped = topped || l.topped != 0 && c.odds.granted
 		if l.isQuoted(st.Limit) {
 			least, most = min(least, l.most()), max(most, l.most())
 		}

@@ -69,6 +69,7 @@ func seasonOdds(seed uint64) odds {
 	if chance(dice(seed).stream("quotas"), 0.5) {
 		o.quotas = seasonLasts / 2
 	}
+	o.carries = chance(dice(seed).stream("carries"), 0.5)
 	if chance(dice(seed).stream("varied"), 0.4) {
 		o.varied = seasonLasts / 2
 	}
