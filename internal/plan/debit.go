@@ -199,7 +199,7 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	}
 	after.Params = next
 	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
-		after.SetExtra(store.Extra{Opened: now}) // a session that replaces another limit begins with what that has left
+		after.SetExtra(store.Extra{Granted: after.Granted(), Opened: now}) // a session that replaces another limit begins with what that has left
 	}
 	if part = shareAt(img, &after, now); s.Renewal != nil && next.Renewal != nil {
 		return part, part.Capacity, delta + part.Renewed - old.Renewed, clamped
