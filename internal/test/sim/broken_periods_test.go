@@ -162,23 +162,27 @@ func (s generous) Refill(ctx context.Context, r *store.Refill) (store.Outcome, e
 	return s.Store.Refill(ctx, &full)
 }
 
-// carryover changes what quotas carry into a period that a refill begins.
-type carryover struct {
+// changing changes some of what refills do to limits.
+type changing struct {
 	limiter.Store
 
+	which  func(*store.Change) bool
 	change func(*store.Change)
 }
 
-func (s carryover) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
+func (s changing) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
 	other := *r
 	other.Changes = slices.Clone(r.Changes)
 	for i := range other.Changes {
-		if ch := &other.Changes[i]; ch.Renews && ch.TopUp > 0 {
+		if ch := &other.Changes[i]; s.which(ch) {
 			s.change(ch)
 		}
 	}
 	return s.Store.Refill(ctx, &other)
 }
+
+// carries reports whether a quota carries something into the period that a refill begins.
+func carries(ch *store.Change) bool { return ch.Renews && ch.TopUp > 0 }
 
 // TestLongBrokenPeriodsAreSeen: each law about quotas fails when its subject is broken.
 func TestLongBrokenPeriodsAreSeen(t *testing.T) {
@@ -197,9 +201,14 @@ func TestLongBrokenPeriodsAreSeen(t *testing.T) {
 		"doubles over an edge":                 {hot, "bucket", "what was given away ended at", func(s limiter.Store) limiter.Store { return looseOverEdges{s} }},
 		"expires before the next period":       {o, "expiry", "expires before the next period", func(s limiter.Store) limiter.Store { return ephemeral{s} }},
 		"takes after the end of the period":    {o, "bucket", "when the parameters were valid until", func(s limiter.Store) limiter.Store { return overdue{s} }},
-		"forgets what it may hold":             {o, "bucket", "above its share", func(s limiter.Store) limiter.Store { return carryover{s, func(ch *store.Change) { ch.TopUp = 0 }} }},
+		"begins no session": {o.seated(), "bucket", "is of the session of", func(s limiter.Store) limiter.Store {
+			return changing{s, func(ch *store.Change) bool { return ch.Opened > store.NoSession }, func(ch *store.Change) { ch.Opened = store.NoSession }}
+		}},
+		"forgets what it may hold": {o, "bucket", "above its share", func(s limiter.Store) limiter.Store {
+			return changing{s, carries, func(ch *store.Change) { ch.TopUp = 0 }}
+		}},
 		"carries more than was left": {o, "P11", "in the period until", func(s limiter.Store) limiter.Store {
-			return carryover{s, func(ch *store.Change) { ch.TopUp += 100_000; ch.Earned += 100_000 }}
+			return changing{s, carries, func(ch *store.Change) { ch.TopUp += 100_000; ch.Earned += 100_000 }}
 		}},
 		"an edit fills what was consumed already": {o, "bucket", "must be", func(s limiter.Store) limiter.Store { return generous{s} }},
 	} {

@@ -21,7 +21,8 @@
 // In some seeds, some limits are quotas. The run then begins shortly before the end of a
 // period, mostly around a change of the clocks in the quotas' zone, and so do its later rounds.
 // An edit changes a quota's amount or calendar, or makes it a rate. In half of these seeds, quotas
-// carry what is left into their next period, or a debt.
+// carry what is left into their next period, or a debt. In some seeds, some quotas are sessions;
+// no bucket is doubled there.
 //
 // In some seeds, some limits follow timetables, by which they have other parameters at other
 // times. Such a run, too, begins shortly before a change. In some seeds, with any of these,
@@ -66,6 +67,7 @@
 //     admitted, less what was returned. What it takes into the next period is what is left, up to a
 //     maximum, or its debt. The stamp says of which period a balance is, so no clock matters. No take crosses
 //     the end of a period, and a credit returns to its period or to none.
+//   - A session begins with the first use after the one before has ended, and at no other time.
 //   - A reset makes a balance its share, and a top-up adds what it says, once for each key.
 //   - A soft limit counts exactly and refuses nobody. It is one by a stamp on the item, which
 //     follows configuration.
@@ -99,7 +101,7 @@
 // Flags: -sim.seeds=N runs that many seeds, from -sim.first on, and -sim.seed=N runs a single
 // seed and prints its trace. -sim.followers=N sets the number of aggregators in each seed, and -sim.tailed makes
 // them processes. -sim.dated gives answers dates in each seed, -sim.quotas has quotas in
-// each, -sim.carries quotas that carry, -sim.varied timetables, -sim.granted resets and top-ups, and -sim.soft soft limits.
+// each, -sim.carries quotas that carry, -sim.sessions sessions, -sim.varied timetables, -sim.granted resets and top-ups, and -sim.soft soft limits.
 // -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
 // season is played for every 20 seeds. Deliberately broken stores prove that each check can
 // fail.

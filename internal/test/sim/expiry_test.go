@@ -43,7 +43,7 @@ func (c *checker) outlasts(r *write) {
 		if l.carry.most > 0 {
 			c.violate("expiry", r.at, &r.id, "the item expires, and %s rolls over what is left", name)
 		}
-		if l.renews != nil && l.renews.next(l.renews.next(b.rf)) > by {
+		if l.renews != nil && (l.end(b.rf) > by || l.opened == 0 && l.renews.next(l.renews.next(b.rf)) > by) {
 			c.violate("expiry", r.at, &r.id, "the item expires before the next period of %s ends", name)
 		}
 	}

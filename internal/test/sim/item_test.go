@@ -87,6 +87,7 @@ type level struct {
 	// from the next edge on. resets counts what operators did.
 	granted, topped, full, resets int64
 	soft                          int64 // the stamp of a soft limit; 0 of a hard one
+	opened                        int64 // when the session began that the balance is of; 0 if it is no session
 	varies                        *timetable
 	// Of a part of a limit: its number, among how many, and the parameters of the whole outside of
 	// entries.
@@ -230,6 +231,12 @@ func readState(it item) *state {
 			l.granted, l.topped, l.resets = f["gc"], f["tu"], f["rn"]
 			l.carry = carryOf(text(it["b_"+name+"_co"]))
 		}
+		if seconds := f["rsa"]; seconds != 0 {
+			l.renews, l.opened = sessionOf(seconds), f["wa"]
+			if l.topped, l.resets = f["tu"], f["rn"]; l.opened <= 0 || f["ws"] != l.opened || l.ra != 0 {
+				s.half = append(s.half, name+".wa")
+			}
+		}
 		s.levels[name] = l
 	}
 	if s.rf == noNumber {
@@ -325,6 +332,9 @@ func change(a, b *state) string {
 			fmt.Fprintf(&s, " %s:%d->%d(tc%+d) now /%d+%d/%dms", name, was.tk, is.tk, is.tc-was.tc, is.cp, is.ra, is.rp)
 		default:
 			fmt.Fprintf(&s, " %s:%d(tc=%d)/%d+%d/%dms", name, is.tk, is.tc, is.cp, is.ra, is.rp)
+		}
+		if is.opened != was.opened {
+			fmt.Fprintf(&s, " session of %d", is.opened)
 		}
 		if is.topped != was.topped {
 			fmt.Fprintf(&s, " topped %d", is.topped)

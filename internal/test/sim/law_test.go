@@ -152,7 +152,7 @@ func (c *checker) legal(r *write) {
 			legalHidden(was, is, a.rf, b.rf, cost, bad)
 		case a.rf != b.rf && is.tk == was.tk && is.tc == was.tc && is.sameParams(was) && !r.client.hasSeen(r, name):
 			// A refill of a bucket that was full knows nothing of a limit that was added meanwhile.
-		case a.rf == b.rf:
+		case a.rf == b.rf && was.opened == is.opened && was.opened != noSession:
 			legalMove(name, was, is, b.rf, latest, r.enforces(is), bad)
 		default:
 			legalRefill(name, was, is, a.rf, b.rf, r.enforces(is), bad)
@@ -234,6 +234,9 @@ func legalRefill(name string, was, is level, from, to int64, enforced bool, bad 
 	want := was.carried(from, to, is) - debit
 	if topped := was.toppedAt(from, to); is.renews != nil && is.topped != topped {
 		bad("%s may hold %d above its share at %d, must be %d", name, is.topped, to, topped)
+	}
+	if opens := was.opens(from, to, debit, is); is.opened != opens {
+		bad("the balance of %s is of the session of %d at %d, must be of that of %d", name, is.opened, to, opens)
 	}
 	switch {
 	case is.tk != want && debit >= 0:

@@ -8,13 +8,16 @@ import (
 // renewed reports whether a limit is a quota that begins a period after an instant and up to
 // another.
 func (l level) renewed(rf, now int64) bool {
-	return l.renews != nil && now > rf && l.renews.next(rf) <= now
+	return l.renews != nil && (now > rf || l.opened != 0) && l.end(rf) <= now
 }
 
 // end is when the period ends that a balance with a stamp is of; 0 if the limit is no quota.
 func (l level) end(rf int64) int64 {
-	if l.renews == nil {
+	switch {
+	case l.renews == nil:
 		return 0
+	case l.renews.session != 0:
+		return l.opened + l.renews.session
 	}
 	return l.renews.next(rf)
 }
@@ -49,7 +52,8 @@ func (s *state) skipped(at int64) int64 {
 
 // legalPeriods: no take crosses an edge, because an item with quotas or timetables says until
 // when its parameters are valid: until the first of their periods or pieces ends. Each edit
-// of a timetable moves that back by a millisecond, until then.
+// of a timetable moves that back by a millisecond, until then. While a session rests, that has
+// passed at the stamp, and each write is a refill.
 func legalPeriods(r *write, bad func(string, ...any)) {
 	first := r.after.edge(r.after.rf)
 	least, seen := first, r.before
@@ -66,7 +70,7 @@ func legalPeriods(r *write, bad func(string, ...any)) {
 	if first != 0 && changed && (r.after.vu < least || r.after.vu > first) {
 		bad("valid until %d, and its first period or piece ends at %d", r.after.vu, first)
 	}
-	if a := r.before; a != nil && a.rf == r.after.rf && r.debits() && r.call.onlyTakes() && a.vu != 0 && a.vu <= r.client.earliestMS(r) {
+	if a := r.before; a != nil && a.rf == r.after.rf && a.vu == r.after.vu && r.debits() && r.call.onlyTakes() && a.vu > a.rf && a.vu <= r.client.earliestMS(r) {
 		bad("a take at %d, when the parameters were valid until %d", r.client.earliestMS(r), a.vu)
 	}
 }

@@ -22,6 +22,7 @@ var (
 	varying   = flag.Bool("sim.varied", false, "have limits with timetables in every seed")
 	granting  = flag.Bool("sim.granted", false, "have an operator reset and top up buckets in every seed")
 	carrying  = flag.Bool("sim.carries", false, "have quotas that carry something into the next period in every seed")
+	sitting   = flag.Bool("sim.sessions", false, "have quotas that are sessions in every seed")
 	softening = flag.Bool("sim.soft", false, "have soft limits in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
@@ -76,7 +77,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -sim.carries=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft, o.carries)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -sim.carries=%t -sim.sessions=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft, o.carries, o.sessions)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -95,7 +96,9 @@ func oddsOf(seed uint64) odds {
 	o := drawOdds(dice(seed))
 	o.followers, o.tailed, o.dated = max(o.followers, *followers), o.tailed || *tailing, o.dated || *dating
 	o.stepped, o.patient = o.stepped || *stepping, o.patient || *patience
-	o.carries = o.carries || *carrying
+	if o.carries = o.carries || *carrying; *sitting {
+		o = o.seated()
+	}
 	if *quotaing || *carrying {
 		o.quotas = beforeEdge
 	}

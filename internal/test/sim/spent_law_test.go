@@ -40,6 +40,9 @@ func drawCarry(r *rand.Rand, amount int64) limiter.Carry {
 //	holds -3 of 10, carries debt    7 of 10
 //	holds 4 of 10, carries 2        12 of 10
 func (l level) turned(rf, now int64) int64 {
+	if l.opened != 0 {
+		return l.full
+	}
 	tk := min(l.tk, l.cp)
 	for end := l.renews.next(rf); end <= now; end = l.renews.next(end) {
 		held := tk
@@ -102,7 +105,7 @@ func (l ledger) carried(p period) (into int64) {
 		}
 	}
 	of := l[last]
-	if of == nil {
+	if of == nil || p.of.session != 0 {
 		return 0
 	}
 	left, owes := of.allowed()+l.carried(last)-of.net, of.owes && l[p].owes
