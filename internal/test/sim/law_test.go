@@ -152,7 +152,7 @@ func (c *checker) legal(r *write) {
 			legalHidden(was, is, a.rf, b.rf, cost, bad)
 		case a.rf != b.rf && is.tk == was.tk && is.tc == was.tc && is.sameParams(was) && !r.client.hasSeen(r, name):
 			// A refill of a bucket that was full knows nothing of a limit that was added meanwhile.
-		case a.rf == b.rf && was.opened == is.opened && was.opened != noSession:
+		case a.rf == b.rf && was.opened == is.opened && (was.opened != noSession || was.tk == is.tk):
 			legalMove(name, was, is, b.rf, latest, r.enforces(is), bad)
 		default:
 			legalRefill(name, was, is, a.rf, b.rf, r.enforces(is), bad)

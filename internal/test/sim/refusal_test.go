@@ -13,7 +13,7 @@ import (
 // own client's clock. Its quoted wait follows from these shards.
 func (c *checker) refusedForAReason(k *call) {
 	e := k.refusal()
-	if e == nil || len(k.req.Fallback) > 0 {
+	if e == nil || slices.ContainsFunc(k.parts(), func(part *call) bool { return len(part.req.Fallback) > 0 }) {
 		return
 	}
 	c.neverRefuses(k, e)
@@ -33,21 +33,22 @@ func (c *checker) refusedForAReason(k *call) {
 	}
 	c.waits(k, e)
 	promise := "P2"
-	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
-		key := bucketKey{entity, k.req.Resource}
-		if c.short(k, key, k.start) || c.short(k, key, k.end) {
-			return
-		}
-		for _, r := range c.during(key, k.start, k.end) {
-			if c.short(k, key, r.at-1) || c.short(k, key, r.at) {
+	for _, part := range k.parts() {
+		for _, key := range part.buckets() {
+			if c.short(part, key, k.start) || c.short(part, key, k.end) {
 				return
 			}
-			if r.after != nil && r.after.count > 1 {
+			for _, r := range c.during(key, k.start, k.end) {
+				if c.short(part, key, r.at-1) || c.short(part, key, r.at) {
+					return
+				}
+				if r.after != nil && r.after.count > 1 {
+					promise = "P5"
+				}
+			}
+			if s := c.stateAt(key.shard(0), k.start); s != nil && s.count > 1 {
 				promise = "P5"
 			}
-		}
-		if s := c.stateAt(key.shard(0), k.start); s != nil && s.count > 1 {
-			promise = "P5"
 		}
 	}
 	if slices.ContainsFunc(e.Statuses, func(st limiter.Status) bool { return st.Exceeded && c.changing(k, st) }) {

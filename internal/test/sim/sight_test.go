@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // A sighting is a bucket item as a client saw it.
@@ -202,10 +204,17 @@ func (c *checker) refusedFromMemory(k *call) {
 		c.violate("P4", k.end, nil, "%s, without asking", k)
 		return
 	}
+	if !slices.ContainsFunc(k.parts(), func(part *call) bool { return c.remembered(part, k.refusal()) }) {
+		id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
+		c.violate("P5", k.end, &id, "%s, without asking, and nothing it had seen within %v is a reason", k, k.client.trust)
+	}
+}
+
+// remembered checks the waits of a refusal from memory for one resource, and reports whether what
+// its client had seen is a reason.
+func (c *checker) remembered(k *call, e *limiter.ExceededError) (reason bool) {
 	now := c.clientMS(k.client, k.start)
-	reason := false
-	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
-		key := bucketKey{entity, k.req.Resource}
+	for _, key := range k.buckets() {
 		for name, tokens := range k.req.Consume {
 			if tokens == 0 || c.onlyCounts(k, key, name, k.start) {
 				continue
@@ -227,9 +236,9 @@ func (c *checker) refusedFromMemory(k *call) {
 				}
 				known, first, last = true, min(first, from), max(last, to)
 			}
-			for _, st := range k.refusal().Statuses {
+			for _, st := range e.Statuses {
 				ms := st.RetryAfter.Milliseconds()
-				if !known || st.Entity != entity || st.Limit.Name != name || !st.Exceeded || tokens > st.Limit.Capacity {
+				if !known || (bucketKey{st.Entity, st.Resource}) != key || st.Limit.Name != name || !st.Exceeded || tokens > st.Limit.Capacity {
 					continue
 				}
 				if at := now + ms; at < first || at > last {
@@ -239,10 +248,7 @@ func (c *checker) refusedFromMemory(k *call) {
 			}
 		}
 	}
-	if !reason {
-		id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
-		c.violate("P5", k.end, &id, "%s, without asking, and nothing it had seen within %v is a reason", k, k.client.trust)
-	}
+	return reason
 }
 
 // clientMS is a client's clock at an instant, in milliseconds.

@@ -23,6 +23,7 @@ var (
 	granting  = flag.Bool("sim.granted", false, "have an operator reset and top up buckets in every seed")
 	carrying  = flag.Bool("sim.carries", false, "have quotas that carry something into the next period in every seed")
 	sitting   = flag.Bool("sim.sessions", false, "have quotas that are sessions in every seed")
+	joining   = flag.Bool("sim.joint", false, "have requests of several resources in every seed")
 	softening = flag.Bool("sim.soft", false, "have soft limits in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
@@ -77,7 +78,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -sim.carries=%t -sim.sessions=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft, o.carries, o.sessions)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -sim.carries=%t -sim.sessions=%t -sim.joint=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft, o.carries, o.sessions, o.joint)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -105,6 +106,7 @@ func oddsOf(seed uint64) odds {
 	if *varying {
 		o.varied = beforeEdge
 	}
+	o.joint = o.joint || *joining
 	o.granted, o.soft = o.granted || *granting, o.soft || *softening
 	return o
 }
