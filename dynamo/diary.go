@@ -55,7 +55,7 @@ func (s *Store) prepare(ctx context.Context, b store.Bucket, t *store.Turn) (*tu
 // reread is prepare for an image whose diary is unread. Another writer may have turned.
 func (s *Store) reread(ctx context.Context, b store.Bucket, t *store.Turn) (*turning, error) {
 	loaded, err := s.Load(ctx, &store.Load{Bucket: &b, Consistent: true})
-	if err != nil || loaded.Image == nil || loaded.Image.Hour != t.Seen.Hour {
+	if err != nil || loaded.Image == nil || loaded.Image.Hour != t.Seen.Hour || loaded.Image.CreatedAt != t.Seen.CreatedAt {
 		return nil, err
 	}
 	return s.prepare(ctx, b, &store.Turn{Seen: loaded.Image, Hour: t.Hour, From: t.From})
@@ -70,9 +70,10 @@ type turning struct {
 // describe states the operations of a turn (ADR 039):
 //
 //	SET    dh; dc, dt; of every count, dp = count − do, do = count
-//	if     dh as seen; the counts exist. Counts that are given are at most those of the item
+//	if     dh and created as seen; the counts exist. Counts that are given are at most those of the item
 //
-// The values are those before the write. An item without a diary has gained nothing that
+// The values are those before the write. An item that replaces another one in the same hour has
+// the same open hour, and not its text. An item without a diary has gained nothing that
 // is known: its first turn only begins the hour.
 func (t *turning) describe(w *expression.Write) {
 	if t == nil {
@@ -87,6 +88,11 @@ func (t *turning) describe(w *expression.Write) {
 		was := w.Number(":dc", int64(seen.Hour))
 		w.Require(expression.Hour.Equals(was))
 		w.Set(expression.ClosedHour, was)
+		if seen.CreatedAt == 0 {
+			w.Require(expression.Created.Absent())
+		} else {
+			w.Require(expression.Created.Equals(w.Number(":born", seen.CreatedAt)))
+		}
 		if t.text != "" {
 			w.Set(expression.DiaryText, w.Text(":dt", t.text))
 		} else {

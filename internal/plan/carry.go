@@ -27,9 +27,9 @@ func toppedUp(img *store.Image, s *store.LimitState, at int64) int64 {
 }
 
 // begin makes a change at an instant say what a limit carries into the period that it then
-// begins, if it begins one, and is to renew by a calendar.
+// begins, if it begins one, and is to renew.
 func begin(ch *store.Change, img *store.Image, s *store.LimitState, next *store.Renewal, at int64) {
-	if next != nil && !IsSession(next) && Renewed(img, s, at) {
+	if next != nil && Renewed(img, s, at) {
 		grant(ch, carriedInto(img, s, at))
 	}
 }

@@ -199,7 +199,7 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	}
 	after.Params = next
 	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
-		after.SetExtra(store.Extra{Opened: now}) // a session that replaces another limit begins with what that has left
+		after.SetExtra(store.Extra{Granted: after.Granted(), Opened: now}) // a session that replaces another limit begins with what that has left
 	}
 	part = shareAt(img, &after, now)
 	part.InStep = isInStep(img, s, &next, now)

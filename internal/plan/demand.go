@@ -40,13 +40,19 @@ func (t *Terms) Demands(demands []Demand, amounts []store.Amount, granted bool, 
 }
 
 // giveBack gives to the parts what was taken of them at an instant: as much as each has room for.
+// Nothing was taken of a part that owes something, as long as others have the room.
 func giveBack(parts []Holding, now, milli int64) {
-	for i := range parts {
-		p := &parts[i]
-		held := p.Balance(p.Tokens, p.At, now)
-		room := p.Limit.At(now).Room(held, milli)
-		p.Tokens, p.At = held+room, max(p.At, now)
-		milli -= room
+	for _, owes := range []bool{false, true} {
+		for i := range parts {
+			p := &parts[i]
+			held := p.Balance(p.Tokens, p.At, now)
+			if held < 0 != owes {
+				continue
+			}
+			room := p.Limit.At(now).Room(held, milli)
+			p.Tokens, p.At = held+room, max(p.At, now)
+			milli -= room
+		}
 	}
 }
 

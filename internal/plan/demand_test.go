@@ -80,6 +80,33 @@ func TestAGrantIsReturnedBeforeTheWait(t *testing.T) {
 	}
 }
 
+// What shards gave does not pay what another shard owes: it is there again, and no more than that.
+func TestAGrantOfSeveralShardsIsReturned(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tokens [2]int64
+		asked  int64
+		want   time.Duration
+	}{
+		{[2]int64{-10, 0}, 40, 0},
+		{[2]int64{0, -10}, 40, 0},
+		{[2]int64{30, 35}, 35, 0},
+		{[2]int64{-10, 0}, 60, 2 * time.Hour},   // 50 fit into shard 1, and 10 pay the debt
+		{[2]int64{-10, -20}, 20, 2 * time.Hour}, // taken ahead: shard 0 has 10 again, and earns 10
+	} {
+		var shards []*store.Image
+		var noon int64
+		for i, n := range c.tokens {
+			var img *store.Image
+			img, noon = noonImage(i, 2, hourly(t, "rph", 10, n, atNight))
+			shards = append(shards, img)
+		}
+		if got := demanded(map[string]int64{"rph": c.asked}, true, shards, noon); got != c.want {
+			t.Errorf("%v, of which %d were taken: the wait is %v, want %v", c.tokens, c.asked, got, c.want)
+		}
+	}
+}
+
 // A shard that is missing opens empty, and earns from now on. Without it, no wait would suffice.
 func TestAMissingShardMeetsADemand(t *testing.T) {
 	t.Parallel()

@@ -69,16 +69,12 @@ func LifeOf(s *store.LimitState, shard, count int, now, multiplier int64) int64 
 	case s.Renewal != nil && s.Carries.Rollover != 0:
 		return most // made anew, it would be without what it carries
 	case s.Renewal != nil:
-		life := s.Renewal.Next(s.Renewal.Next(now)) - now
-		if s.Carries.Debt && s.Tokens < 0 {
-			part := Share(s.Params, shard, count, now)
-			ms, pays := part.Wait(s.Tokens, now, now, part.Renewed)
-			if !pays {
-				return most
-			}
-			life = max(life, ms)
+		part := Share(s.Params, shard, count, now)
+		ms, pays := part.Wait(s.Tokens, now, now, part.Renewed)
+		if !pays {
+			return most
 		}
-		return min(most, life+week)
+		return min(most, max(s.Renewal.Next(s.Renewal.Next(now))-now, ms)+week)
 	}
 	var debt, fill int64
 	for part := range Share(s.Params, shard, count, now).Pieces() {

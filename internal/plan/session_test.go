@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -95,6 +96,20 @@ func TestShardsOfSeveralSessionsAreNotMerged(t *testing.T) {
 	} {
 		if got := plan.AreMergeable(sessionShards(t, c.opened, c.told), now); got != c.merges {
 			t.Errorf("%s: they are merged: %v", name, got)
+		}
+	}
+}
+
+// Two images of an item are of the same periods if each quota is, also beside a session that rests.
+func TestPeriodsBesideARestingSession(t *testing.T) {
+	t.Parallel()
+	img, noon := aDay(t, 0, 1, store.Carry{}, 1000, 0)
+	img.Limits = append(img.Limits, sessionShards(t, []int64{store.NoSession}, store.Told{})[0].Limits...)
+	for later, want := range map[time.Duration]bool{time.Hour: true, 12 * time.Hour: false} {
+		other := *img
+		other.RefilledAt = noon + later.Milliseconds()
+		if got := plan.AreOfSamePeriods(img, &other); got != want {
+			t.Errorf("%v later, they are of the same periods: %t", later, got)
 		}
 	}
 }

@@ -129,10 +129,11 @@ func endOf(img *store.Image, s *store.LimitState) int64 {
 }
 
 // AreOfSamePeriods reports whether the balances of two images of an item are of the same
-// period, limit by limit.
+// period, limit by limit. The first end of all does not tell: that of a session which rests has
+// passed, and the others may have ended since.
 func AreOfSamePeriods(a, b *store.Image) bool {
-	return NextPeriod(a) == NextPeriod(b) && !slices.ContainsFunc(a.Limits, func(s store.LimitState) bool {
-		return s.Opened() != 0 && PeriodEnd(a, s.Name) != PeriodEnd(b, s.Name)
+	return !slices.ContainsFunc(a.Limits, func(s store.LimitState) bool {
+		return s.Renewal != nil && PeriodEnd(a, s.Name) != PeriodEnd(b, s.Name)
 	})
 }
 

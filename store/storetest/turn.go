@@ -108,6 +108,19 @@ var turnTests = []test{
 			k.refused(out, err, met)
 		}
 	}},
+	{"refused: another item has taken the place of the one that was seen", func(k *kit) {
+		earlier := k.newBucket()
+		earlier.Shard = 1
+		k.create(earlier)
+		out, err := k.Take(k.Context(), &store.Take{Bucket: earlier.Bucket, Now: k.now, Debits: debitsOf(store.Amount{Limit: "rpm", Milli: milli}), Turn: k.turnTo(imageOf(earlier), 1)})
+		seen := *k.mustApply(out, err)
+		seen.Bucket = theBucket
+		later := k.newBucket()
+		later.Now += 3_600_000
+		met := k.create(later)
+		out, err = k.takeAndTurn(&seen, 2)
+		k.refused(out, err, met)
+	}},
 	{"returns are negative", func(k *kit) {
 		img := k.create(k.newBucket())
 		img = k.mustApply(k.takeAndTurn(img, 1))

@@ -25,6 +25,7 @@ const (
 	Parent
 	ParentGeneration
 	Incarnation
+	Created
 	WriteTokens // the balance of the hidden write limit
 	WriteConsumed
 	Hour           // that is open in the diary
@@ -51,6 +52,7 @@ var fixed = [...]struct{ alias, name string }{
 	Parent:           {"#parent", schema.ParentID},
 	ParentGeneration: {"#pgen", schema.PGen},
 	Incarnation:      {"#pinc", schema.PInc},
+	Created:          {schema.Created, schema.Created},
 	WriteTokens:      {"#w", schema.WCUTokens},
 	WriteConsumed:    {"#x", schema.WCUConsumed},
 	Hour:             {schema.OpenHour, schema.OpenHour},

@@ -151,10 +151,7 @@ func (c *checker) legalGrant(r *write, bad func(string, ...any)) {
 			}
 		case is.renews != nil:
 			plain := is
-			topped := is.topped
-			if was.renews == is.renews && !was.renewed(a.rf, b.rf) {
-				topped -= was.topped
-			}
+			topped := is.topped - was.toppedAt(a.rf, b.rf)
 			plain.topped -= topped
 			plain.cp -= topped
 			want := was.carried(a.rf, b.rf, plain) + topped
@@ -197,9 +194,7 @@ func (c *checker) grantedOnce() {
 				gave = is.tk - is.cp // the configuration gives the limit
 			}
 			if is.renews != nil {
-				if gave = is.topped; was.renews == is.renews && !was.renewed(r.before.rf, r.after.rf) {
-					gave -= was.topped
-				}
+				gave = is.topped - was.toppedAt(r.before.rf, r.after.rf)
 			}
 			given[g.key][name] += gave
 			if sum := given[g.key][name]; sum > g.amounts[name]*1000 {

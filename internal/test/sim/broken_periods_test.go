@@ -162,10 +162,32 @@ func (s generous) Refill(ctx context.Context, r *store.Refill) (store.Outcome, e
 	return s.Store.Refill(ctx, &full)
 }
 
+// changing changes some of what refills do to limits.
+type changing struct {
+	limiter.Store
+
+	which  func(*store.Change) bool
+	change func(*store.Change)
+}
+
+func (s changing) Refill(ctx context.Context, r *store.Refill) (store.Outcome, error) {
+	other := *r
+	other.Changes = slices.Clone(r.Changes)
+	for i := range other.Changes {
+		if ch := &other.Changes[i]; s.which(ch) {
+			s.change(ch)
+		}
+	}
+	return s.Store.Refill(ctx, &other)
+}
+
+// carries reports whether a quota carries something into the period that a refill begins.
+func carries(ch *store.Change) bool { return ch.Renews && ch.TopUp > 0 }
+
 // TestLongBrokenPeriodsAreSeen: each law about quotas fails when its subject is broken.
 func TestLongBrokenPeriodsAreSeen(t *testing.T) {
 	t.Parallel()
-	o := odds{quotas: beforeEdge, skew: 100 * time.Millisecond}
+	o := odds{quotas: beforeEdge, carries: true, skew: 100 * time.Millisecond}
 	hot := o
 	hot.hot, hot.throttled = true, 0.03
 	for name, c := range map[string]struct {
@@ -174,11 +196,20 @@ func TestLongBrokenPeriodsAreSeen(t *testing.T) {
 		text    string
 		with    func(limiter.Store) limiter.Store
 	}{
-		"renews without the lock":                 {o, "P11", "in the period until", func(s limiter.Store) limiter.Store { return renewsAgain{s} }},
-		"credits what is of an earlier period":    {o, "P10", "comes back in the one until", func(s limiter.Store) limiter.Store { return anytime{s} }},
-		"doubles over an edge":                    {hot, "bucket", "what was given away ended at", func(s limiter.Store) limiter.Store { return looseOverEdges{s} }},
-		"expires before the next period":          {o, "expiry", "expires before the next period", func(s limiter.Store) limiter.Store { return ephemeral{s} }},
-		"takes after the end of the period":       {o, "bucket", "when the parameters were valid until", func(s limiter.Store) limiter.Store { return overdue{s} }},
+		"renews without the lock":              {o, "P11", "in the period until", func(s limiter.Store) limiter.Store { return renewsAgain{s} }},
+		"credits what is of an earlier period": {o, "P10", "comes back in the one until", func(s limiter.Store) limiter.Store { return anytime{s} }},
+		"doubles over an edge":                 {hot, "bucket", "what was given away ended at", func(s limiter.Store) limiter.Store { return looseOverEdges{s} }},
+		"expires before the next period":       {o, "expiry", "expires before the next period", func(s limiter.Store) limiter.Store { return ephemeral{s} }},
+		"takes after the end of the period":    {o, "bucket", "when the parameters were valid until", func(s limiter.Store) limiter.Store { return overdue{s} }},
+		"begins no session": {o.seated(), "bucket", "is of the session of", func(s limiter.Store) limiter.Store {
+			return changing{s, func(ch *store.Change) bool { return ch.Opened > store.NoSession }, func(ch *store.Change) { ch.Opened = store.NoSession }}
+		}},
+		"forgets what it may hold": {o, "bucket", "above its share", func(s limiter.Store) limiter.Store {
+			return changing{s, carries, func(ch *store.Change) { ch.TopUp = 0 }}
+		}},
+		"carries more than was left": {o, "P11", "in the period until", func(s limiter.Store) limiter.Store {
+			return changing{s, carries, func(ch *store.Change) { ch.TopUp += 100_000; ch.Earned += 100_000 }}
+		}},
 		"an edit fills what was consumed already": {o, "bucket", "must be", func(s limiter.Store) limiter.Store { return generous{s} }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,21 +69,26 @@ func (k *worker) turn() {
 }
 
 // call creates a call and its context.
-func (k *worker) call(kind kind, req limiter.Request) (*call, context.Context, func()) {
+func (k *worker) call(kind kind, req limiter.Request, also ...limiter.Request) (*call, context.Context, func()) {
 	k.n++
 	c := &call{name: fmt.Sprintf("%s#%d", k.name, k.n), kind: kind, client: k.c, req: req}
+	c.asks(also)
 	ctx := c.begin(k.w)
 	switch x := k.r.Float64(); {
 	case x < 0.6:
 		return c, ctx, func() {}
 	case x < 0.85:
 		d := k.w.unique(span(k.r, 5*time.Millisecond, pick(k.r, 60*time.Millisecond, 3*time.Second)))
-		c.deadline = c.start + d
+		for _, part := range c.parts() {
+			part.deadline = c.start + d
+		}
 		ctx, cancel := context.WithTimeout(ctx, d)
 		return c, ctx, cancel
 	default:
 		d := k.w.unique(span(k.r, time.Millisecond, 60*time.Millisecond))
-		c.leaves = c.start + d
+		for _, part := range c.parts() {
+			part.leaves = c.start + d
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		t := time.AfterFunc(d, cancel)
 		return c, ctx, func() { t.Stop(); cancel() }
@@ -156,12 +161,16 @@ func (k *worker) crowd() {
 }
 
 func (k *worker) acquire() {
-	c, ctx, done := k.call(acquiring, k.request())
-	lease, err := k.c.limiter.Acquire(ctx, c.req)
+	also := k.further()
+	c, ctx, done := k.call(acquiring, k.request(), also...)
+	lease, err := k.c.limiter.Acquire(ctx, c.whole())
 	done()
 	c.lease = lease
 	if lease != nil {
 		c.statuses = lease.Statuses()
+		for _, part := range c.also {
+			part.lease, _ = lease.Resource(part.req.Resource)
+		}
 	}
 	c.finish(k.w, err)
 	k.hold(c)
@@ -172,7 +181,9 @@ func (k *worker) hold(c *call) {
 	if !c.admitted() {
 		return
 	}
-	c.keeps = maps.Clone(c.req.Consume)
+	for _, part := range c.parts() {
+		part.keeps = maps.Clone(part.req.Consume)
+	}
 	switch x := k.r.Float64(); {
 	case x < 0.2: // dropped, which counts as committed
 	case x < 0.5:
@@ -229,9 +240,11 @@ func (k *worker) end(of *call, kind kind, want map[string]int64) {
 	if kind == returning {
 		settle = of.lease.Rollback
 	}
+	wants := k.adjustAlso(of, kind)
 	for range 3 {
 		c, ctx, done := k.call(kind, of.req)
 		c.of, c.want = of, want
+		c.settles(k.w, of.also, wants)
 		err := settle(ctx)
 		done()
 		c.finish(k.w, err)

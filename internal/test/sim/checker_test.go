@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -111,7 +112,9 @@ func check(p *play) {
 		}
 		switch k.kind {
 		case acquiring, extending:
-			c.refusedForAReason(k)
+			if k.with == nil {
+				c.refusedForAReason(k)
+			}
 		case waiting:
 			c.waited(k)
 		case releasing, committing, returning, asking, administering:
@@ -136,7 +139,7 @@ func (c *checker) plumbing(k *call) {
 		statuses = append(slices.Clone(statuses), e.Statuses...)
 	}
 	seen := slices.ContainsFunc(statuses, func(st limiter.Status) bool { return st.Limit.Name == hidden })
-	if _, asked := k.req.Consume[hidden]; asked {
+	if _, asked := cmp.Or(k.with, k).req.Consume[hidden]; asked {
 		seen = class(k.err) != limiter.ErrInvalid.Error() && class(k.err) != limiter.ErrNotConfigured.Error()
 	} else if k.err != nil {
 		seen = seen || strings.Contains(strings.ReplaceAll(k.err.Error(), c.ns, ""), hidden) // the namespace's ID is random

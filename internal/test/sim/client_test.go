@@ -45,6 +45,7 @@ type client struct {
 	waits      map[*call]bool // calls that wait, in line or not; the world's lock protects it
 	shares     bool           // its callers share writes
 	idle       *call          // stands for its work on behalf of no caller
+	fuse       int            // the request with which it crashes; 0 is none. The world's lock protects it.
 	seen       map[bucketID][]sighting
 	unread     []time.Duration // when reads of configuration failed; the world's lock protects it
 
@@ -52,6 +53,9 @@ type client struct {
 	once sync.Once
 
 	readings readings // of the clock, if its answers have dates
+	// told are the answers with dates: when each came, and how exactly it told the time. The
+	// world's lock protects them.
+	told []reading
 }
 
 // newClient starts a process. The requests that open its store meet no faults.
@@ -196,6 +200,14 @@ func (c *client) crash() {
 	})
 }
 
+// burns reports whether a client crashes with its next request.
+func (c *client) burns() bool {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.fuse--
+	return c.fuse == 0
+}
+
 func (c *client) standsStill() bool {
 	select {
 	case <-c.dead:
@@ -227,8 +239,12 @@ type call struct {
 	kind   kind
 	client *client
 	req    limiter.Request
-	of     *call            // the call whose lease it settles, extends or reduces
-	want   map[string]int64 // commit, rollback, release: the tokens that the lease should keep
+	of     *call // the call whose lease it settles, extends or reduces
+	// also are what a call asks of further resources, or settles of them, each as a call of its
+	// own. with is the call that such a one is a part of; nil if it is none.
+	also []*call
+	with *call
+	want map[string]int64 // commit, rollback, release: the tokens that the lease should keep
 
 	// keeps is what an open lease should have in total, by its caller's own sums.
 	keeps map[string]int64
@@ -302,7 +318,9 @@ func (c *call) met(w *world, ids []bucketID, f certainty) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
-		c.faults = append(c.faults, fault{w.now(), id, f})
+		for _, of := range c.on(id) {
+			of.faults = append(of.faults, fault{w.now(), id, f})
+		}
 	}
 }
 
@@ -310,8 +328,10 @@ func (c *call) met(w *world, ids []bucketID, f certainty) {
 func (c *call) begin(w *world) context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.start = w.now()
-	w.calls = append(w.calls, c)
+	for _, part := range c.parts() {
+		part.start = w.now()
+		w.calls = append(w.calls, part)
+	}
 	return context.WithValue(context.Background(), callKey{}, c)
 }
 
@@ -321,7 +341,9 @@ func (c *call) finish(w *world, err error) {
 		return
 	}
 	w.mu.Lock()
-	c.end, c.err, c.answered = w.now(), err, true
+	for _, part := range c.parts() {
+		part.end, part.err, part.answered = w.now(), err, true
+	}
 	w.mu.Unlock()
 	if w.broken.answer != nil {
 		w.broken.answer(c)

@@ -32,8 +32,10 @@ const (
 	peerName = "aggregator"
 	// honest is how far ahead a stamp may be without being moved back.
 	honest = 30 * time.Second
-	// learning is the maximum error of a clock that follows dates.
+	// learning is the maximum error of a clock that follows the dates of prompt answers.
 	learning = 1500 * time.Millisecond
+	// resolution is that of dates.
+	resolution = time.Second
 )
 
 // clocked is a client's store with the clock of its limiter. With dates, that is the
@@ -83,6 +85,28 @@ func (s carried) Leavable() bool { return s.Carrier.Leavable() }
 
 // time is the time on the clock of the client's limiter.
 func (c *client) time() time.Time { return clocked{c.store, c}.Now() }
+
+// isTold records an answer with a date to a request.
+func (c *client) isTold(sent time.Duration) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	now := c.w.now()
+	c.told = append(c.told, reading{now, resolution + now - sent})
+}
+
+// learnt is the maximum error, at an instant, of a clock that follows dates. A date was true
+// at some time while its request was away, so the most prompt answer tells most.
+func (c *client) learnt(at time.Duration) time.Duration {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	least := time.Duration(math.MaxInt64)
+	for _, a := range c.told {
+		if a.at <= at {
+			least = min(least, a.off+learning-resolution)
+		}
+	}
+	return max(least, learning)
+}
 
 // readings are the errors of a clock at the instants when it was read.
 type readings struct {

@@ -20,14 +20,17 @@
 //
 // In some seeds, some limits are quotas. The run then begins shortly before the end of a
 // period, mostly around a change of the clocks in the quotas' zone, and so do its later rounds.
-// An edit changes a quota's amount or calendar, or makes it a rate.
+// An edit changes a quota's amount or calendar, or makes it a rate. In half of these seeds,
+// quotas carry what is left into their next period, or a debt. In some seeds, some quotas are
+// sessions; no bucket is doubled there.
 //
 // In some seeds, some limits follow timetables, by which they have other parameters at other
 // times. Such a run, too, begins shortly before a change. In some seeds, with any of these,
 // an operator resets limits and tops them up. He gives a command again, with its key, until
 // he has its answer, also from another process after his own has died.
 //
-// In some seeds, some limits are soft, and edits make them so or hard.
+// In some seeds, some limits are soft, and edits make them so or hard. In some seeds, some
+// requests name several resources.
 //
 // In some seeds one or two real aggregators follow the engine's stream, each over a link
 // and with a clock like any client's. They get the records shard by shard, in batches of
@@ -45,8 +48,9 @@
 // Seasons are runs of another kind: half an hour in which operators, in processes of their
 // own, change every level of configuration, by this library's rules or by the Python peer's.
 // They switch buckets off and on, with and without an end, and move an entity between
-// parents. Meanwhile processes with caches of different age use buckets often or rarely. A
-// week is one in which a caller waits as long as it is told. Contests count what each of
+// parents. They may die half-way, and others go on with their keys. Meanwhile processes with
+// caches of different age use buckets often or rarely. A week is one in which a caller waits as
+// long as it is told. Contests count what each of
 // several identical processes is granted.
 //
 // The link records what the engine applied, which is the truth; the clients record their
@@ -61,9 +65,12 @@
 //   - Over every interval, capacity and rate cover what was admitted (never over). Each
 //     move of a stamp far ahead may cost one capacity more.
 //     The capacity of a limit with a timetable is the one in force at the beginning, and its rate is integrated.
-//   - In every period of a quota, the largest amount that held in it, with what operators gave, covers what was
-//     admitted, less what was returned. The stamp says of which period a balance is, so no clock matters. No take crosses
-//     the end of a period, and a credit returns to its period or to none.
+//   - In every period of a quota, the largest amount that held in it, with what operators gave
+//     and what the period before left, covers what was admitted, less what was returned. What
+//     is carried has a maximum, or is a debt. The stamp says of which period a balance is, so
+//     no clock matters. No take crosses the end of a period, and a credit returns to its period
+//     or to none.
+//   - A session begins with the first use after the one before has ended, and at no other time.
 //   - A reset makes a balance its share, and a top-up adds what it says, once for each key.
 //   - A soft limit counts exactly and refuses nobody. It is one by a stamp on the item, which
 //     follows configuration.
@@ -94,10 +101,12 @@
 //   - A client follows a step of its clock only if dates confirm it, and a step never
 //     blocks a client.
 //
-// Flags: -sim.seeds=N runs that many seeds, and -sim.seed=N runs a single seed and prints its
-// trace. -sim.followers=N sets the number of aggregators in each seed, and -sim.tailed makes
-// them processes. -sim.dated gives answers dates in each seed, -sim.quotas has quotas in
-// each, -sim.varied timetables, -sim.granted resets and top-ups, and -sim.soft soft limits.
+// Flags: -sim.seeds=N runs that many seeds, from -sim.first on, and -sim.seed=N runs a single
+// seed and prints its trace. -sim.followers=N sets the number of aggregators in each seed, and
+// -sim.tailed makes them processes. -sim.dated gives answers dates in each seed, -sim.quotas has
+// quotas in each, -sim.carries quotas that carry, -sim.sessions sessions, -sim.varied timetables,
+// -sim.granted resets and top-ups, -sim.soft soft limits, and -sim.joint requests of several
+// resources.
 // -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
 // season is played for every 20 seeds. Deliberately broken stores prove that each check can
 // fail.

@@ -8,6 +8,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
+// expires reports whether an item expires within a century.
+func (s *state) expires() bool {
+	const century = 100 * 365 * 24 * 3600
+	return s.ttl != 0 && s.ttl-s.rf/1000 < century
+}
+
 // outlasts: expiry forgives no debt. An item stays until it has paid its debts and is full
 // again, so that its full replacement gives nothing away. What a soft limit owes goes with
 // it. A peer that syncs parameters sets an expiry by its own rules.
@@ -17,7 +23,7 @@ func (c *checker) outlasts(r *write) {
 	if byPeer && b != nil && (a == nil || a.ttl != b.ttl || a.count != b.count) {
 		c.waived[r.id] = b.ttl
 	}
-	if byPeer || b == nil || b.ttl == 0 || c.waived[r.id] == b.ttl || c.isFarAhead(b, r.at) {
+	if byPeer || b == nil || !b.expires() || c.waived[r.id] == b.ttl || c.isFarAhead(b, r.at) {
 		return
 	}
 	if a := r.expiring(); a != nil && a.ttl == b.ttl && a.ttl*1000 < c.trueMS(r.at)-ceilMS(c.spread()) {
@@ -34,7 +40,10 @@ func (c *checker) outlasts(r *write) {
 		if got, full := l.afterIdling(b.rf, by); name != hidden && !l.isSoft() && got < full {
 			c.violate("expiry", r.at, &r.id, "%s holds %d of %d when the item expires, %d s after it was stamped", name, got, full, b.ttl-b.rf/1000)
 		}
-		if l.renews != nil && l.renews.next(l.renews.next(b.rf)) > by {
+		if l.carry.most > 0 {
+			c.violate("expiry", r.at, &r.id, "the item expires, and %s rolls over what is left", name)
+		}
+		if l.renews != nil && (l.end(b.rf) > by || l.opened == 0 && l.renews.next(l.renews.next(b.rf)) > by) {
 			c.violate("expiry", r.at, &r.id, "the item expires before the next period of %s ends", name)
 		}
 	}

@@ -53,10 +53,16 @@ type odds struct {
 	// quotas: there are quotas among the limits. The run begins so long before an edge of one; 0 is
 	// without quotas.
 	quotas time.Duration
+	// carries: quotas roll over what is left, or carry debts.
+	carries bool
+	// sessions: some quotas are sessions. No bucket has several shards then.
+	sessions bool
 	// varied: some limits vary by timetables; the same, with an edge of one if there are no quotas.
 	varied time.Duration
 	// granted: an operator resets and tops up buckets while they are in use.
 	granted bool
+	// joint: some requests name several resources.
+	joint bool
 	// soft: some limits are soft, and edits make them so or hard.
 	soft bool
 }
@@ -74,8 +80,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t soft %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted, o.soft)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t soft %t carries %t sessions %t joint %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted, o.soft, o.carries, o.sessions, o.joint)
 }
 
 // faulty reports whether requests can fail.
@@ -120,11 +126,16 @@ func drawOdds(d dice) odds {
 	if chance(d.stream("quotas"), 0.3) {
 		o.quotas = beforeEdge
 	}
+	o.carries = chance(d.stream("carries"), 0.5)
 	if chance(d.stream("varied"), 0.3) {
 		o.varied = beforeEdge
 	}
 	o.granted = chance(d.stream("granted"), 0.3)
 	o.soft = chance(d.stream("soft"), 0.3)
+	o.joint = chance(d.stream("joint"), 0.3)
+	if chance(d.stream("sessions"), 0.1) {
+		o = o.seated()
+	}
 	if chance(d.stream("lone"), 0.15) {
 		return o.alone()
 	}
@@ -135,6 +146,13 @@ func drawOdds(d dice) odds {
 func (o odds) alone() odds {
 	o.lone, o.crowds = true, true
 	o.hot, o.aggregated, o.followers, o.tailed, o.merged, o.dated = false, false, 0, false, false, false
+	return o
+}
+
+// seated are the odds of a seed with sessions, in which nothing doubles a bucket.
+func (o odds) seated() odds {
+	o.sessions, o.quotas = true, beforeEdge
+	o.hot, o.aggregated, o.followers, o.tailed, o.merged = false, false, 0, false, false
 	return o
 }
 

@@ -80,11 +80,14 @@ type level struct {
 	tk, tc int64       // millitokens held, and consumed less returned
 	params             // of a limit that varies, those in force at the stamp
 	renews *recurrence // of a quota
+	// carry is what a quota takes into the next period, in whole limits: see [level.turned].
+	carry carry
 	// granted is among how many shards a quota was divided when it was last renewed; 0 is among as
 	// many as there are. topped is what it may hold more in this period. full is what a shard holds
 	// from the next edge on. resets counts what operators did.
 	granted, topped, full, resets int64
 	soft                          int64 // the stamp of a soft limit; 0 of a hard one
+	opened                        int64 // when the session began that the balance is of; 0 if it is no session
 	varies                        *timetable
 	// Of a part of a limit: its number, among how many, and the parameters of the whole outside of
 	// entries.
@@ -104,14 +107,14 @@ func (l level) sameParams(o level) bool {
 	if o.varies != nil && o.among > 0 {
 		o.params = o.base
 	}
-	return l.params == o.params && l.renews == o.renews && l.varies == o.varies
+	return l.params == o.params && l.renews == o.renews && l.varies == o.varies && l.carry == o.carry
 }
 
 // levelOf is a limit as an item is to have it, without a balance. If it is soft, its stamp is
 // a sign only.
 func levelOf(l limiter.Limit) (as level) {
 	if l.Renews != nil {
-		as = level{params: params{l.Capacity * 1000, 0, 1000}, renews: recurrenceBy(l.Renews)}
+		as = level{params: params{l.Capacity * 1000, 0, 1000}, renews: recurrenceBy(l.Renews), carry: carry{l.Carries.Rollover * 1000, l.Carries.Debt}}
 	} else {
 		as = level{params: params{l.Capacity * 1000, l.Amount * 1000, l.Period.Milliseconds()}, varies: timetableBy(l.Varies)}
 	}
@@ -133,16 +136,17 @@ func (l level) of(shard, n int) level {
 
 // divided is the part of a whole limit.
 func (l level) divided() level {
-	part := func(n int64) int64 { return (l.cp - int64(l.shard) + n - 1) / n }
-	l.full = part(int64(l.among))
+	part := func(whole, n int64) int64 { return (whole - int64(l.shard) + n - 1) / n }
+	l.full = part(l.cp, int64(l.among))
 	if l.renews != nil && l.granted != 0 {
-		l.cp = part(l.granted)
+		l.cp = part(l.cp, l.granted)
 	} else {
 		l.cp = l.full
 	}
 	if l.renews != nil {
 		l.cp += l.topped
 	}
+	l.carry.most = part(l.carry.most, int64(l.among))
 	l.rp *= int64(l.among)
 	return l
 }
@@ -225,6 +229,13 @@ func readState(it item) *state {
 				s.half = append(s.half, name+".rsched")
 			}
 			l.granted, l.topped, l.resets = f["gc"], f["tu"], f["rn"]
+			l.carry = carryOf(text(it["b_"+name+"_co"]))
+		}
+		if seconds := f["rsa"]; seconds != 0 {
+			l.renews, l.opened = sessionOf(seconds), f["wa"]
+			if l.topped, l.resets = f["tu"], f["rn"]; l.opened <= 0 || f["ws"] != l.opened || l.ra != 0 {
+				s.half = append(s.half, name+".wa")
+			}
 		}
 		s.levels[name] = l
 	}
@@ -321,6 +332,12 @@ func change(a, b *state) string {
 			fmt.Fprintf(&s, " %s:%d->%d(tc%+d) now /%d+%d/%dms", name, was.tk, is.tk, is.tc-was.tc, is.cp, is.ra, is.rp)
 		default:
 			fmt.Fprintf(&s, " %s:%d(tc=%d)/%d+%d/%dms", name, is.tk, is.tc, is.cp, is.ra, is.rp)
+		}
+		if is.opened != was.opened {
+			fmt.Fprintf(&s, " session of %d", is.opened)
+		}
+		if is.topped != was.topped {
+			fmt.Fprintf(&s, " topped %d", is.topped)
 		}
 		if is.soft != was.soft {
 			fmt.Fprintf(&s, " soft until %d", is.soft)

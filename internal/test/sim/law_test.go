@@ -36,7 +36,7 @@ func (l level) accrued(a, b int64) int64 {
 // balance is what a limit holds at an instant: where a piece begins, it is cut to its capacity.
 func (l level) balance(rf, now int64) int64 {
 	if l.renewed(rf, now) {
-		return l.full
+		return l.turned(rf, now)
 	}
 	p := l.in(rf)
 	tk := min(p.cp, l.tk+p.accrued(rf, min(now, l.until(rf))))
@@ -95,7 +95,7 @@ func (c *checker) legal(r *write) {
 		stamped = r.other.before
 	}
 	latest := c.latestMS(r)
-	if b.rf > latest && (stamped == nil || b.rf > stamped.rf+1) {
+	if b.rf > latest && (stamped == nil || b.rf > stamped.rf+1) && b.rf != stamped.skipped(latest) {
 		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
 	}
 	for _, name := range names(a, b) {
@@ -152,7 +152,7 @@ func (c *checker) legal(r *write) {
 			legalHidden(was, is, a.rf, b.rf, cost, bad)
 		case a.rf != b.rf && is.tk == was.tk && is.tc == was.tc && is.sameParams(was) && !r.client.hasSeen(r, name):
 			// A refill of a bucket that was full knows nothing of a limit that was added meanwhile.
-		case a.rf == b.rf:
+		case a.rf == b.rf && was.opened == is.opened && (was.opened != noSession || was.tk == is.tk):
 			legalMove(name, was, is, b.rf, latest, r.enforces(is), bad)
 		default:
 			legalRefill(name, was, is, a.rf, b.rf, r.enforces(is), bad)
@@ -232,6 +232,12 @@ func legalMove(name string, was, is level, stamp, latest int64, enforced bool, b
 func legalRefill(name string, was, is level, from, to int64, enforced bool, bad func(string, ...any)) {
 	debit := is.tc - was.tc
 	want := was.carried(from, to, is) - debit
+	if topped := was.toppedAt(from, to); is.renews != nil && is.topped != topped {
+		bad("%s may hold %d above its share at %d, must be %d", name, is.topped, to, topped)
+	}
+	if opens := was.opens(from, to, debit, is); is.opened != opens {
+		bad("the balance of %s is of the session of %d at %d, must be of that of %d", name, is.opened, to, opens)
+	}
 	switch {
 	case is.tk != want && debit >= 0:
 		bad("%s: %d at %d is %d at %d after a debit of %d, must be %d", name, was.tk, from, is.tk, to, debit, want)

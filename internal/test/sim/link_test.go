@@ -87,6 +87,9 @@ func (l *link) attempt(ctx context.Context, q *faults.Call, rec write, r *rand.R
 	if calm || c.reliable {
 		f = arrives
 	}
+	if c.burns() {
+		f = pick(r, crashesBefore, crashesAfter)
+	}
 	if calm {
 		there, back = time.Duration(1+r.IntN(500)), time.Duration(1+r.IntN(500))
 	}
@@ -184,6 +187,7 @@ func (l *link) attempt(ctx context.Context, q *faults.Call, rec write, r *rand.R
 	c.see(w, recorded, seen)
 	if c.dated && !calm {
 		err = w.date(q.Output, err, answered) //nolint:contextcheck // it builds a header
+		c.isTold(rec.sent)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -18,8 +19,9 @@ func (o operator) move(id, parent string) {
 	if parent == "" {
 		cascade = store.No
 	}
-	o.until(func() error {
-		_, err := o.operators[0].store.SetParent(o.marking(), id, dynamo.Move{Parent: parent, Cascade: cascade}, nil)
+	cause := dynamo.Cause{Key: strings.ReplaceAll(o.name, "#", "-") + ".move"}
+	o.carryOn(func(ctx context.Context, c *client) error {
+		_, err := c.store.SetParent(ctx, id, dynamo.Move{Parent: parent, Cascade: cascade, Cause: cause}, nil)
 		return err
 	})
 	o.parents = append(o.parents, parentage{from, o.w.now(), parent})

@@ -10,6 +10,7 @@ import (
 type flow struct {
 	sent, at int64 // true time in ns: the earliest decision, and the application
 	admitted int64 // millitokens that an acquire took
+	settled  int64 // millitokens that were debited otherwise
 	returned int64 // millitokens that fitted below the capacity again
 	born     bool  // a shard was born
 	count    int   // number of shards
@@ -115,6 +116,7 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	case debit < 0:
 		f.returned = is.tk - was.carried(r.before.rf, r.after.rf, is)
 	}
+	f.settled = max(0, debit) - f.admitted
 	if had && r.isGrant() {
 		f.given = max(0, is.tk-was.carried(r.before.rf, r.after.rf, is))
 	}

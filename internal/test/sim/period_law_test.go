@@ -8,32 +8,54 @@ import (
 // renewed reports whether a limit is a quota that begins a period after an instant and up to
 // another.
 func (l level) renewed(rf, now int64) bool {
-	return l.renews != nil && now > rf && l.renews.next(rf) <= now
+	return l.renews != nil && (now > rf || l.opened != 0) && l.end(rf) <= now
 }
 
 // end is when the period ends that a balance with a stamp is of; 0 if the limit is no quota.
 func (l level) end(rf int64) int64 {
-	if l.renews == nil {
+	switch {
+	case l.renews == nil:
 		return 0
+	case l.renews.session != 0:
+		return l.opened + l.renews.session
 	}
 	return l.renews.next(rf)
 }
 
-// legalPeriods: no take crosses an edge, because an item with quotas or timetables says until
-// when its parameters are valid: until the first of their periods or pieces ends. Each edit
-// of a timetable moves that back by a millisecond, until then.
-func legalPeriods(r *write, bad func(string, ...any)) {
-	const edits = 100
-	var first int64
-	for _, l := range r.after.levels {
-		end := l.end(r.after.rf)
+// edits is how often timetables may be edited between two changes, in milliseconds by which that
+// moves back until when parameters are valid.
+const edits = 100
+
+// edge is when the first period or piece of an item's limits ends after an instant; 0 if they have
+// none.
+func (s *state) edge(at int64) (first int64) {
+	for _, l := range s.levels {
+		end := l.end(at)
 		if l.varies != nil {
-			end = l.varies.next(r.after.rf)
+			end = l.varies.next(at)
 		}
 		if end != 0 && (first == 0 || end < first) {
 			first = end
 		}
 	}
+	return first
+}
+
+// skipped is the edge that a write to an item may be of a moment before it. Edits have moved back
+// until when the parameters are valid, and that has passed.
+func (s *state) skipped(at int64) int64 {
+	if s == nil || s.vu == 0 || s.vu > at || s.edge(at)-s.vu >= edits {
+		return 0
+	}
+	return s.edge(at)
+}
+
+// legalPeriods: no take crosses an edge, because an item with quotas or timetables says until
+// when its parameters are valid: until the first of their periods or pieces ends. Each edit
+// of a timetable moves that back by a millisecond, until then. While a session rests, that has
+// passed at the stamp, and each write is a refill.
+func legalPeriods(r *write, bad func(string, ...any)) {
+	first := r.after.edge(r.after.rf)
 	least, seen := first, r.before
 	if seen == nil && r.other != nil {
 		seen = r.other.before
@@ -48,7 +70,7 @@ func legalPeriods(r *write, bad func(string, ...any)) {
 	if first != 0 && changed && (r.after.vu < least || r.after.vu > first) {
 		bad("valid until %d, and its first period or piece ends at %d", r.after.vu, first)
 	}
-	if a := r.before; a != nil && a.rf == r.after.rf && r.debits() && r.call.onlyTakes() && a.vu != 0 && a.vu <= r.client.earliestMS(r) {
+	if a := r.before; a != nil && a.rf == r.after.rf && a.vu == r.after.vu && r.debits() && r.call.onlyTakes() && a.vu > a.rf && a.vu <= r.client.earliestMS(r) {
 		bad("a take at %d, when the parameters were valid until %d", r.client.earliestMS(r), a.vu)
 	}
 }
@@ -92,81 +114,6 @@ func hardRates(flows []flow) (all [][]flow) {
 		flows = flows[n+1:]
 	}
 	return all
-}
-
-// A period is a period of a quota.
-type period struct {
-	of  *recurrence
-	end int64
-}
-
-// taken is what was taken of a quota in a period.
-type taken struct {
-	net, amount int64
-	given       int64 // by operators
-	leaps       int64
-	acts        map[int]bool
-	// back is how often each shard came back to the quota, from a rate or another calendar.
-	back map[int]int64
-}
-
-// onePeriod is promise P11, over all shards of a bucket: in a period, as the stamps say, a quota
-// gives its amount and what comes back, whatever clocks say, and whoever races and retries.
-//
-//	admitted − returned ≤ amount + top-ups + what resets gave
-//
-// What is taken while the quota is soft counts on both sides, since it may come back. If an
-// operator changes the amount, the largest one counts. A limit that was a rate in the
-// meantime, or renewed by another calendar, has earned by that. So it gives the amount once
-// more for each time that it became this quota again. As with rates, so does an act of an
-// operator that adds the limit, or deletes the bucket. A clock far ahead begins a period
-// early. When that is found out, the next tokens come with the edge. So the period gives the
-// amount once more.
-func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
-	sums, had := map[period]*taken{}, map[period]map[int]bool{}
-	for _, f := range flows {
-		if f.is.renews == nil {
-			continue
-		}
-		p := period{f.is.renews, f.end}
-		sum := sums[p]
-		if sum == nil {
-			sum = &taken{acts: map[int]bool{}, back: map[int]int64{}}
-			sums[p], had[p] = sum, map[int]bool{}
-		}
-		sum.amount = max(sum.amount, f.is.cp)
-		switch {
-		case f.was.renews == f.is.renews:
-			sum.amount = max(sum.amount, f.was.cp)
-		case had[p][f.shard]:
-			sum.back[f.shard]++
-		}
-		if f.was.renews != f.is.renews {
-			sum.given += f.is.topped // under the other calendar
-		}
-		had[p][f.shard] = true
-		if f.leaps && f.ended != f.end {
-			sum.leaps++
-		}
-		if f.granted != 0 {
-			sum.acts[f.granted] = true
-		}
-		sum.given += f.given
-		if sum.net += f.admitted - f.returned; sum.net > sum.allowed() {
-			c.violate("P11", time.Duration(f.at), &id, "%s admitted %d in the period until %d, allowed is %d", name, sum.net, f.end, sum.allowed())
-			return
-		}
-	}
-}
-
-// allowed is what a quota may give in a period.
-func (t *taken) allowed() int64 {
-	times := 1 + t.leaps + int64(len(t.acts))
-	var back int64
-	for _, n := range t.back {
-		back = max(back, n)
-	}
-	return t.amount*(times+back) + t.given
 }
 
 // wentBack reports whether an item went back to an earlier period since an instant, and a

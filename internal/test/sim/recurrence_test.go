@@ -33,6 +33,8 @@ type pattern struct {
 	hourly      bool
 	minutes     []int64       // of the day
 	weekday     *time.Weekday // nil is each day
+	// session is the length of a session in milliseconds. It has no edges: see sessions_test.go.
+	session int64
 }
 
 var monday = time.Monday
@@ -156,6 +158,11 @@ func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 		switch {
 		case len(w.recurrences) > 0 && chance(r, likely[l.Name]):
 			limits[i] = limiter.Quota(l.Name, l.Capacity, pick(r, w.recurrences...).renews)
+			if w.odds.sessions && chance(r, 0.6) {
+				limits[i].Renews = sessionOf(pick[int64](r, 2, 6, 60)).renews
+			} else if w.odds.carries {
+				limits[i].Carries = drawCarry(r, l.Capacity)
+			}
 		case len(w.timetables) > 0 && chance(r, 0.6):
 			limits[i].Varies = pick(r, w.timetables...).varies
 		}

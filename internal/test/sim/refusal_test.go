@@ -13,7 +13,7 @@ import (
 // own client's clock. Its quoted wait follows from these shards.
 func (c *checker) refusedForAReason(k *call) {
 	e := k.refusal()
-	if e == nil || len(k.req.Fallback) > 0 {
+	if e == nil || slices.ContainsFunc(k.parts(), func(part *call) bool { return len(part.req.Fallback) > 0 }) {
 		return
 	}
 	c.neverRefuses(k, e)
@@ -33,21 +33,22 @@ func (c *checker) refusedForAReason(k *call) {
 	}
 	c.waits(k, e)
 	promise := "P2"
-	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
-		key := bucketKey{entity, k.req.Resource}
-		if c.short(k, key, k.start) || c.short(k, key, k.end) {
-			return
-		}
-		for _, r := range c.during(key, k.start, k.end) {
-			if c.short(k, key, r.at-1) || c.short(k, key, r.at) {
+	for _, part := range k.parts() {
+		for _, key := range part.buckets() {
+			if c.short(part, key, k.start) || c.short(part, key, k.end) {
 				return
 			}
-			if r.after != nil && r.after.count > 1 {
+			for _, r := range c.during(key, k.start, k.end) {
+				if c.short(part, key, r.at-1) || c.short(part, key, r.at) {
+					return
+				}
+				if r.after != nil && r.after.count > 1 {
+					promise = "P5"
+				}
+			}
+			if s := c.stateAt(key.shard(0), k.start); s != nil && s.count > 1 {
 				promise = "P5"
 			}
-		}
-		if s := c.stateAt(key.shard(0), k.start); s != nil && s.count > 1 {
-			promise = "P5"
 		}
 	}
 	if slices.ContainsFunc(e.Statuses, func(st limiter.Status) bool { return st.Exceeded && c.changing(k, st) }) {
@@ -61,10 +62,10 @@ func (c *checker) refusedForAReason(k *call) {
 }
 
 // awaitsPiece reports whether a refusal says that a bucket that does not exist would hold
-// less than was asked, until another piece of a timetable.
+// less than was asked, until another piece of a timetable, or a period into which it carries.
 func (c *checker) awaitsPiece(k *call, st limiter.Status) bool {
 	key := bucketKey{st.Entity, st.Resource}
-	return st.Exceeded && len(c.timetables) > 0 && st.Requested >= st.Limit.Capacity && len(c.stocks(key, st.Limit.Name, k.start, k.end)) == 0
+	return st.Exceeded && (len(c.timetables) > 0 || c.odds.carries) && st.Requested >= st.Limit.Capacity && len(c.stocks(key, st.Limit.Name, k.start, k.end)) == 0
 }
 
 // short reports whether a bucket's existing shards lack some of a call's request at an
@@ -203,7 +204,7 @@ func (c *checker) largest(k *call, st limiter.Status) (least, most int64, known 
 	exists, topped := false, false
 	least = math.MaxInt64
 	consider := func(l level) {
-		topped = topped || l.topped != 0
+		topped = topped || l.topped != 0 && c.odds.granted
 		if l.isQuoted(st.Limit) {
 			least, most = min(least, l.most()), max(most, l.most())
 		}

@@ -69,6 +69,7 @@ func seasonOdds(seed uint64) odds {
 	if chance(dice(seed).stream("quotas"), 0.5) {
 		o.quotas = seasonLasts / 2
 	}
+	o.carries = chance(dice(seed).stream("carries"), 0.5)
 	if chance(dice(seed).stream("varied"), 0.4) {
 		o.varied = seasonLasts / 2
 	}
@@ -278,6 +279,38 @@ func (o operator) until(do func() error) {
 		o.w.sleep(100 * time.Millisecond)
 	}
 	panic(fmt.Sprintf("%s gave up: %v", o.name, err))
+}
+
+// carryOn carries out a command that marks items. The process that does so meets no faults, since
+// it reads all partitions of an index, of which one would fail nearly always. But it may die
+// half-way. Then another process gives the command again, with its key, and goes on.
+func (o operator) carryOn(do func(context.Context, *client) error) {
+	r := o.w.dice.stream("carry on", o.name)
+	for deaths := 0; ; deaths++ {
+		const most = 3
+		if deaths == most || chance(r, 0.6) {
+			o.until(func() error { return do(o.marking(), o.operators[0]) })
+			return
+		}
+		c := newClient(o.w, fmt.Sprintf("mortal.%s.%d", o.name, deaths), time.Minute)
+		c.reliable, c.operates = true, true
+		o.w.mu.Lock()
+		c.fuse = 1 + r.IntN(12)
+		o.w.mu.Unlock()
+		o.play.mu.Lock()
+		o.cast = append(o.cast, c)
+		o.play.mu.Unlock()
+		done := make(chan error, 1)
+		o.w.late.Go(func() { done <- do(o.marking(), c) })
+		select {
+		case err := <-done:
+			if err == nil {
+				return
+			}
+		case <-c.dead:
+		}
+		o.w.sleep(span(r, time.Millisecond, 3*time.Second))
+	}
 }
 
 // changed records a change of a level.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
 )
 
 // A sighting is a bucket item as a client saw it.
@@ -157,16 +159,15 @@ func spanOf(shards []stock, from, to, need, more int64) (first, last int64, come
 	return first, last, comes
 }
 
-// shown returns the n shards of a bucket as a client saw them within its trust: every image
-// of each. A client remembers one of them. False if there is a shard that it has not seen
+// shown returns the n shards of a bucket as a client saw them within its trust, which no clock
+// bends: every image of each. A client remembers one of them. False if there is a shard that it has not seen
 // for so long.
 func (c *checker) shown(k *call, key bucketKey, name string, n int) ([]stock, bool) {
-	since := c.clientMS(k.client, k.start) - k.client.trust.Milliseconds()
 	shards := make([]stock, n)
 	for i := range shards {
 		id := key.shard(i)
 		for _, s := range k.client.seen[id] {
-			if s.shown > k.start || c.shownMS(k.client, s.shown) < since || s.state == nil || s.state.count != n {
+			if s.shown > k.start || k.start-s.shown > k.client.trust || s.state == nil || s.state.count != n {
 				continue
 			}
 			l, ok := s.state.share(id, name)
@@ -203,11 +204,17 @@ func (c *checker) refusedFromMemory(k *call) {
 		c.violate("P4", k.end, nil, "%s, without asking", k)
 		return
 	}
-	c.silenced(k)
+	if !slices.ContainsFunc(k.parts(), func(part *call) bool { return c.remembered(part, k.refusal()) }) {
+		id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
+		c.violate("P5", k.end, &id, "%s, without asking, and nothing it had seen within %v is a reason", k, k.client.trust)
+	}
+}
+
+// remembered checks the waits of a refusal from memory for one resource, and reports whether what
+// its client had seen is a reason.
+func (c *checker) remembered(k *call, e *limiter.ExceededError) (reason bool) {
 	now := c.clientMS(k.client, k.start)
-	reason := false
-	for _, entity := range []string{k.req.Entity, cascading[k.req.Entity]} {
-		key := bucketKey{entity, k.req.Resource}
+	for _, key := range k.buckets() {
 		for name, tokens := range k.req.Consume {
 			if tokens == 0 || c.onlyCounts(k, key, name, k.start) {
 				continue
@@ -229,9 +236,9 @@ func (c *checker) refusedFromMemory(k *call) {
 				}
 				known, first, last = true, min(first, from), max(last, to)
 			}
-			for _, st := range k.refusal().Statuses {
+			for _, st := range e.Statuses {
 				ms := st.RetryAfter.Milliseconds()
-				if !known || st.Entity != entity || st.Limit.Name != name || !st.Exceeded || tokens > st.Limit.Capacity {
+				if !known || (bucketKey{st.Entity, st.Resource}) != key || st.Limit.Name != name || !st.Exceeded || tokens > st.Limit.Capacity {
 					continue
 				}
 				if at := now + ms; at < first || at > last {
@@ -241,20 +248,7 @@ func (c *checker) refusedFromMemory(k *call) {
 			}
 		}
 	}
-	if !reason {
-		id := bucketKey{k.req.Entity, k.req.Resource}.shard(0)
-		c.violate("P5", k.end, &id, "%s, without asking, and nothing it had seen within %v is a reason", k, k.client.trust)
-	}
-}
-
-// shownMS is a client's clock when it received an image, whose answer may itself have
-// corrected the clock.
-func (c *checker) shownMS(of *client, at time.Duration) int64 {
-	if of.keeps {
-		_, last := c.clientSpan(of, at-storeTimeout, at)
-		return last
-	}
-	return c.clientMS(of, at)
+	return reason
 }
 
 // clientMS is a client's clock at an instant, in milliseconds.

@@ -12,6 +12,7 @@ import (
 
 var (
 	seeds     = flag.Int("sim.seeds", 25, "how many seeds to run; a fifth of them with -short")
+	firstSeed = flag.Uint64("sim.first", 1, "the first of the seeds")
 	seed      = flag.Uint64("sim.seed", 0, "run this seed alone and print its trace")
 	followers = flag.Int("sim.followers", 0, "have this many aggregators at least in every seed")
 	stepping  = flag.Bool("sim.stepped", false, "have clocks set in every seed")
@@ -20,6 +21,9 @@ var (
 	quotaing  = flag.Bool("sim.quotas", false, "have quotas in every seed")
 	varying   = flag.Bool("sim.varied", false, "have limits with timetables in every seed")
 	granting  = flag.Bool("sim.granted", false, "have an operator reset and top up buckets in every seed")
+	carrying  = flag.Bool("sim.carries", false, "have quotas that carry something into the next period in every seed")
+	sitting   = flag.Bool("sim.sessions", false, "have quotas that are sessions in every seed")
+	joining   = flag.Bool("sim.joint", false, "have requests of several resources in every seed")
 	softening = flag.Bool("sim.soft", false, "have soft limits in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
@@ -74,7 +78,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -sim.carries=%t -sim.sessions=%t -sim.joint=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft, o.carries, o.sessions, o.joint)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -93,12 +97,16 @@ func oddsOf(seed uint64) odds {
 	o := drawOdds(dice(seed))
 	o.followers, o.tailed, o.dated = max(o.followers, *followers), o.tailed || *tailing, o.dated || *dating
 	o.stepped, o.patient = o.stepped || *stepping, o.patient || *patience
-	if *quotaing {
+	if o.carries = o.carries || *carrying; *sitting {
+		o = o.seated()
+	}
+	if *quotaing || *carrying {
 		o.quotas = beforeEdge
 	}
 	if *varying {
 		o.varied = beforeEdge
 	}
+	o.joint = o.joint || *joining
 	o.granted, o.soft = o.granted || *granting, o.soft || *softening
 	return o
 }
@@ -122,7 +130,7 @@ func TestSim(t *testing.T) {
 		}
 		return
 	}
-	for s := uint64(1); s <= uint64(many()); s++ {
+	for s := *firstSeed; s < *firstSeed+uint64(many()); s++ {
 		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
 			t.Parallel()
 			if res := simulate(t, s, oddsOf(s), breakage{}); len(res.violations) > 0 {

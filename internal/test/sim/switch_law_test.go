@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -21,17 +22,15 @@ import (
 // policies are those of a switch.
 var policies = map[string]store.Policy{"": store.Inherit, "off": store.Yes, "on": store.No}
 
-// turn sets the switch of a level, and gives it an end if that is not 0. The process that
-// does so meets no faults: it reads all partitions of an index, of which one fails nearly
-// always.
+// turn sets the switch of a level, and gives it an end if that is not 0.
 func (o operator) turn(k limiter.ConfigKey, next string, lasts time.Duration) {
 	from := o.w.now()
 	to := dynamo.Switch{Policy: policies[next], Cause: dynamo.Cause{Key: strings.ReplaceAll(o.name, "#", "-") + "." + next}}
 	if lasts != 0 {
 		to.Until = o.w.start.Add(from + lasts).Truncate(time.Millisecond)
 	}
-	o.until(func() error {
-		_, err := o.operators[0].store.SetSwitch(o.marking(), k, to, nil)
+	o.carryOn(func(ctx context.Context, c *client) error {
+		_, err := c.store.SetSwitch(ctx, k, to, nil)
 		return err
 	})
 	o.changed(k, from, o.configs[k], next)

@@ -139,7 +139,7 @@ func (l level) until(at int64) int64 {
 // most is the most that a whole limit ever holds.
 func (l level) most() int64 {
 	if l.varies == nil {
-		return l.cp
+		return l.cp + l.carry.most
 	}
 	return max(l.cp, l.varies.entry(l.params).cp)
 }

@@ -163,6 +163,9 @@ func (w *world) apply(ctx context.Context, ids []bucketID, rec write, do func(co
 			w.items[id] = one.after
 		}
 		one.joint = rec.op == transacts
+		if rec.call != nil {
+			one.call = rec.call.on(id)[0]
+		}
 		if (one.joint || one.client == nil) && (one.failed || one.before.same(one.after)) {
 			continue // repeated under a token that was applied before
 		}
