@@ -65,6 +65,7 @@ const (
 	CallAvailable CallKind = "available"
 	CallCommit    CallKind = "commit"
 	CallRollback  CallKind = "rollback"
+	CallToken     CallKind = "token"
 )
 
 // IsDecision reports whether the call asks for tokens, so that a limit may refuse it.
@@ -162,6 +163,10 @@ func ErrorKind(err error) string {
 	switch {
 	case errors.Is(err, ErrExceeded):
 		return "exceeded"
+	case errors.Is(err, ErrToken):
+		return "token"
+	case errors.Is(err, ErrSettled):
+		return "settled"
 	case errors.Is(err, ErrLeaseClosed):
 		return "lease_closed"
 	case errors.Is(err, ErrClosed):
@@ -342,6 +347,22 @@ func (o *observation) end(ctx context.Context, result Result, lease *Lease, err 
 		}
 	}
 	o.limiter.observer.EndCall(ctx, r)
+}
+
+// wroteDown notes what a lease that is written down has taken, of each resource.
+func (o *observation) wroteDown(l *Lease) {
+	if o == nil || l.resumed != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.result.Consume = l.Consumed()
+	for i := range o.result.Also {
+		p := &o.result.Also[i]
+		if part, err := l.Resource(p.Resource); err == nil {
+			p.Consume = part.Consumed()
+		}
+	}
 }
 
 // released notes what a release returns.
