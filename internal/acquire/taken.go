@@ -66,9 +66,6 @@ func (p *part) until(limit string) int64 {
 			return a.Until
 		}
 	}
-	if p.held != nil {
-		return 0
-	}
 	return plan.PeriodEnd(p.image, limit)
 }
 

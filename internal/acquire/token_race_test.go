@@ -207,29 +207,39 @@ func TestAWrittenLeaseReturnsToItsPeriod(t *testing.T) {
 	}
 }
 
-// What a bypassed bucket has counted returns to no balance, also beside what was taken of one.
+// What a bypassed bucket has counted returns to no balance, also beside what was taken of one, and
+// also if a schedule has changed, so that the settlement refills.
 func TestAWrittenLeaseReturnsWhatWasCounted(t *testing.T) {
-	inWorld(t, withKeys(tokenKey), func(w *world) {
-		w.System(fixed("rph", 10))
-		k := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
-		taken := w.Lease(w.Limiter, ask("user", "rph", 4))
-		w.Must(errOf(w.Store.SetSwitch(w.Context(), k, dynamo.Switch{Policy: store.Bypass}, nil)))
-		w.Must(taken.Take(w.Context(), tokens{"rph": 30}))
-		both, counted := w.token(taken), w.token(w.Lease(w.Limiter, ask("user", "rph", 50)))
-		w.Must(errOf(w.Store.SetSwitch(w.Context(), k, dynamo.Switch{}, nil)))
-		if got := w.counts("rph"); got != 84 {
-			w.Fatalf("%d counted", got)
-		}
-		lease := w.resume(w.another(), counted)
-		w.Must(lease.Settle("rph", 60))
-		w.Must(lease.Commit(w.Context()))
-		w.holds("user", "rph", 6)
-		w.Must(w.resume(w.another(), both).Rollback(w.Context()))
-		w.holds("user", "rph", 10)
-		if got := w.counts("rph"); got != 60 {
-			w.Errorf("%d are counted as consumed, want 60", got)
-		}
-	})
+	afternoon, err := limiter.ParseSchedule("* 13 * * * x2", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, varies := range []*limiter.Schedule{nil, afternoon} {
+		t.Run(fmt.Sprintf("scheduled: %t", varies != nil), func(t *testing.T) {
+			inWorld(t, withKeys(tokenKey), func(w *world) {
+				w.System(limiter.Custom("rph", 1, 365*24*time.Hour, limiter.Burst(10), limiter.Varies(varies)))
+				k := limiter.ConfigKey{Entity: "user", Resource: "gpt-4"}
+				taken := w.Lease(w.Limiter, ask("user", "rph", 4))
+				w.Must(errOf(w.Store.SetSwitch(w.Context(), k, dynamo.Switch{Policy: store.Bypass}, nil)))
+				w.Must(taken.Take(w.Context(), tokens{"rph": 30}))
+				both, counted := w.token(taken), w.token(w.Lease(w.Limiter, ask("user", "rph", 50)))
+				w.Must(errOf(w.Store.SetSwitch(w.Context(), k, dynamo.Switch{}, nil)))
+				if got := w.counts("rph"); got != 84 {
+					w.Fatalf("%d counted", got)
+				}
+				lease := w.resume(w.another(), counted)
+				w.Must(lease.Settle("rph", 60))
+				w.Must(lease.Commit(w.Context()))
+				w.holds("user", "rph", 6)
+				time.Sleep(13 * time.Hour)
+				w.Must(w.resume(w.another(), both).Rollback(w.Context()))
+				w.holds("user", "rph", 10)
+				if got := w.counts("rph"); got != 60 {
+					w.Errorf("%d are counted as consumed, want 60", got)
+				}
+			})
+		})
+	}
 }
 
 // The record of a settlement outlives every token of the lease, and no index has it.
