@@ -34,8 +34,9 @@ type Lease struct {
 	slots   *acquire.HeldSlots // nil if the request named none
 	// resumed is what the lease was made of, if [Limiter.Resume] made it; otherwise nil. isPart says
 	// that it is a further resource of such a lease.
-	resumed *token.Lease
-	isPart  bool
+	resumed  *token.Lease
+	isPart   bool
+	reserved map[string]int64 // what such a lease has taken at first, in tokens by limit
 
 	mu    sync.Mutex // held briefly, never during a wait
 	state leaseState

@@ -72,6 +72,7 @@ func (l *Lease) settleBegun(ctx, bound context.Context, how *ending, seen *obser
 	for i := range l.parts() {
 		seen.settles(l.part(i), how)
 	}
+	seen.reserves(l, func(p *Lease) map[string]int64 { return p.reserved })
 	record := store.SettlementRecord{
 		Bucket: sides[0].First(), Key: l.resumed.ID(), Totals: l.totals(how),
 		ExpiresAt: time.Unix(l.resumed.Made, 0).Add(TokenLife + settlementMargin),
@@ -94,6 +95,7 @@ func (l *Lease) settleBegun(ctx, bound context.Context, how *ending, seen *obser
 	for i := range l.parts() {
 		l.part(i).rouse()
 	}
+	seen.settledOnce(d.Now() > l.Deadline().UnixMilli(), before != nil)
 	if before != nil && !maps.Equal(before.Totals, record.Totals) {
 		return settledError(l.entity, before)
 	}

@@ -90,7 +90,9 @@ func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observ
 	if err != nil {
 		return "", err
 	}
-	seen.wroteDown(l)
+	if l.resumed == nil {
+		seen.reserves(l, (*Lease).Consumed)
+	}
 	state, l.handedOver = leaseClosed, true
 	return l.limiter.tokenKeys.Sign(form), nil
 }
@@ -191,6 +193,7 @@ func (l *Limiter) Resume(text string) (*Lease, error) {
 		for _, s := range r.Sides {
 			part.sides = append(part.sides, acquire.Restore(store.Bucket{Entity: s.Entity, Resource: r.Name}, s.Held))
 		}
+		part.reserved = part.Consumed()
 		lease = lease.with(part)
 	}
 	return lease, nil
