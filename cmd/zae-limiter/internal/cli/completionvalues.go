@@ -83,6 +83,7 @@ var (
 		"provisioner-role-arn": free,
 		"queue-url":            free,
 		"rate":                 free,
+		"ratelimit-config":     file("yaml", "yml"),
 		"reader":               free,
 		"reason":               free,
 		"refuse-at-most":       free,

@@ -41,7 +41,7 @@ var wrongUsage = map[string][]string{
 	"template":            {"--arch sparc", "--name a_b", "-o <>", "--parameters <>", "--tag novalue"},
 	"lambda-export":       {"--arch sparc", "-o <>", "--binary <>"},
 	"redrive":             {"--queue-url nope", "--max 0", "--archive nope", "--local dir"},
-	"serve":               {"--http nope", "--http :8080", "--http 0.0.0.0:8080", "--admin nope", "--token-file <>", "--token-file /nonexistent", "--grpc 127.0.0.1:0", "--grpc :8081 --config /nonexistent", "--config <>", "--grpc 127.0.0.1:0 --config /nonexistent", "--tls-cert /nonexistent", "--tls-cert /nonexistent --tls-key /nonexistent", "--tls-client-ca /nonexistent", "--max-wait -1s", "--max-wait 1h", "--drain-wait -1s", "--on-unavailable maybe", "--fallback rpm", "--log-level loud"},
+	"serve":               {"--http nope", "--http :8080", "--http 0.0.0.0:8080", "--admin nope", "--token-file <>", "--token-file /nonexistent", "--grpc 127.0.0.1:0", "--grpc :8081 --config /nonexistent", "--config <>", "--grpc 127.0.0.1:0 --config /nonexistent", "--grpc 127.0.0.1:0 --ratelimit-config /nonexistent", "--ratelimit-config <>", "--config a --ratelimit-config a --grpc 127.0.0.1:0", "--tls-cert /nonexistent", "--tls-cert /nonexistent --tls-key /nonexistent", "--tls-client-ca /nonexistent", "--max-wait -1s", "--max-wait 1h", "--drain-wait -1s", "--on-unavailable maybe", "--fallback rpm", "--log-level loud"},
 	"check":               {"-n <>", "--local dir --region eu-west-1"},
 	"table create":        {"--gsi2-projection some", "--principal <>"},
 	"table delete":        {"", "--confirm other"},

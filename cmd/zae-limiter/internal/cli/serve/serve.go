@@ -40,6 +40,7 @@ type options struct {
 	http, admin string
 	grpc        string
 	config      string
+	reference   string                     // files of envoyproxy/ratelimit, in place of config
 	rules       *hot.Value[*mapping.Rules] // nil without --config
 	certs       server.Certificates
 	tls         *hot.Value[*tls.Config] // nil without --tls-cert
@@ -63,7 +64,8 @@ configuration, or from --fallback where no level configures any.
 
 With --grpc, it answers the rate limit service of Envoy, version 3. The rules of --config say
 what a descriptor means. Files that change are read again while the service runs; if they are
-not valid, the last good ones stay in use.
+not valid, the last good ones stay in use. --ratelimit-config takes the files of
+envoyproxy/ratelimit instead, as they are; the log says what differs.
 
 Other machines reach the service only if callers prove who they are. --token-file has one
 token on each line, and a call has it as Authorization: Bearer TOKEN. --tls-client-ca has the
@@ -96,6 +98,7 @@ func New(a *app.App) *cobra.Command {
 	f.StringVar(&o.admin, "admin", "", "`host:port` at which to serve metrics, health and profiles (default\nnowhere)")
 	f.StringVar(&o.grpc, "grpc", "", "`host:port` at which to serve Envoy (default nowhere)")
 	f.Var(app.Named(&o.config), "config", "`file` with the rules for descriptors of Envoy, or a folder of\nfiles that end in .yaml or .yml")
+	f.Var(app.Named(&o.reference), "ratelimit-config", "the same of files of envoyproxy/ratelimit, in place of --config:\na `file`, or a folder")
 	f.Var(app.Named(&o.certs.Cert), "tls-cert", "`file` with the certificate of the service, in PEM; it is read\nagain when it changes")
 	f.Var(app.Named(&o.certs.Key), "tls-key", "`file` with the key of the certificate, in PEM")
 	f.Var(app.Named(&o.certs.ClientCA), "tls-client-ca", "`file` with the authorities of callers, in PEM: only those with a\ncertificate may call")
@@ -121,8 +124,11 @@ func (o *options) Validate() error {
 	if err := server.CheckAddr(o.http, isGuarded); err != nil {
 		return fmt.Errorf("invalid --http: %w", err)
 	}
-	if (o.grpc == "") != (o.config == "") {
-		return errors.New("give both --grpc and --config, or neither: Envoy needs an address, and rules for its descriptors")
+	if o.config != "" && o.reference != "" {
+		return errors.New("give --config or --ratelimit-config, not both")
+	}
+	if (o.grpc == "") != (o.config+o.reference == "") {
+		return errors.New("give --grpc and --config, or neither: Envoy needs an address, and rules for its descriptors")
 	}
 	if o.grpc != "" {
 		if err := server.CheckAddr(o.grpc, isGuarded); err != nil {
@@ -146,11 +152,15 @@ func (o *options) Validate() error {
 
 // readRules reads the rules for the first time.
 func (o *options) readRules() (err error) {
-	if o.config == "" {
-		return nil
-	}
-	if o.rules, err = hot.Open(mapping.Source(o.config), time.Now); err != nil {
-		return fmt.Errorf("--config: %w", err)
+	switch {
+	case o.config != "":
+		if o.rules, err = hot.Open(mapping.Source(o.config), time.Now); err != nil {
+			return fmt.Errorf("--config: %w", err)
+		}
+	case o.reference != "":
+		if o.rules, err = hot.Open(mapping.ReferenceSource(o.reference), time.Now); err != nil {
+			return fmt.Errorf("--ratelimit-config: %w", err)
+		}
 	}
 	return nil
 }
@@ -235,6 +245,11 @@ func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prome
 		rls := envoy.New(envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log}, registry)
 		to.Register, to.Config = rls.Register, server.ShowConfig(o.rules.State, registry)
 		watchers.Go(func() { o.rules.Watch(watching, log, "rules") })
+	}
+	if o.reference != "" {
+		for _, text := range mapping.Differences {
+			log.InfoContext(ctx, "envoyproxy/ratelimit differs", "text", text)
+		}
 	}
 	if o.tls != nil {
 		to.TLS = server.Latest(o.tls)

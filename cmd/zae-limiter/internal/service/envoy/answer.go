@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,23 +53,32 @@ func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
 
 // refusal is why a call is over a limit. It has no statuses if the limit came in a descriptor.
 func (c *call) refusal() (refusal *limiter.ExceededError, isDisabled bool) {
-	for _, g := range c.takes {
-		if g.isRefused() {
-			refusal, isDisabled = g.refusal, g.disabled
+	refusal = &limiter.ExceededError{}
+	for g := range c.deciding() {
+		isDisabled = isDisabled || g.disabled
+		if g.refusal != nil && (len(refusal.Statuses) == 0 || g.refusal.RetryAfter() > refusal.RetryAfter()) {
+			refusal = g.refusal
 		}
-	}
-	if refusal == nil {
-		refusal = &limiter.ExceededError{}
 	}
 	return refusal, isDisabled
 }
 
 // fields are RateLimit-Policy and RateLimit, of the limits that the call takes of. If limits have
-// the same name, those of the first one are told.
+// the same name, the first one is told, or the first one that refuses.
 func (c *call) fields(ctx context.Context) (headers []*core.HeaderValue) {
 	policies, limits := "", ""
 	told := map[string]bool{}
-	for _, g := range c.takes {
+	groups := slices.Collect(c.deciding())
+	slices.SortStableFunc(groups, func(a, b *group) int {
+		switch {
+		case a.isRefused() == b.isRefused():
+			return 0
+		case a.isRefused():
+			return -1
+		}
+		return 1
+	})
+	for _, g := range groups {
 		var own []limiter.Status
 		for i := range g.statuses {
 			if s := &g.statuses[i]; s.Entity == g.entity && !told[s.Limit.Name] {
@@ -97,7 +107,7 @@ func (a *ask) outcome() string {
 	case !a.isMapped:
 		return "unmapped"
 	case a.isBlocked():
-		return "over_limit"
+		return a.named("over_limit")
 	case g.failed:
 		return "failed"
 	case g.disabled:
@@ -113,6 +123,10 @@ func (a *ask) outcome() string {
 	if s := a.tightest(); s != nil && s.Exceeded {
 		outcome = "over_limit"
 	}
+	return a.named(outcome)
+}
+
+func (a *ask) named(outcome string) string {
 	if a.Mode == mapping.Shadow {
 		return "shadow_" + outcome
 	}
@@ -122,7 +136,7 @@ func (a *ask) outcome() string {
 // status is what the proxy is told of a descriptor. Of several limits, it is told the tightest.
 func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 	out := &rls.RateLimitResponse_DescriptorStatus{Code: ok}
-	if a.isBlocked() {
+	if a.isBlocked() && a.Mode == mapping.Take {
 		out.Code = overLimit
 		return out
 	}

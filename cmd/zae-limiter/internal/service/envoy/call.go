@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -21,8 +22,8 @@ type call struct {
 	isKnown bool   // the domain has rules
 	asks    []*ask // one for each descriptor
 	// takes are one request for each entity, in the order of the descriptors; the call gets all or
-	// none. shadows, charges and returns are decided beside them.
-	takes, shadows, charges, returns []*group
+	// none. The others are decided beside them, each alone.
+	takes, counted, shadows, charges, returns []*group
 }
 
 // An ask is what a descriptor asks for.
@@ -36,9 +37,9 @@ type ask struct {
 	isMapped bool
 }
 
-// isBlocked reports whether the descriptor has a limit of its own that admits nothing.
+// isBlocked reports whether the limit of the descriptor admits nothing.
 func (a *ask) isBlocked() bool {
-	return a.isMapped && a.Mode == mapping.Take && a.override != nil && a.override.Amount == 0
+	return a.isMapped && (a.Mode == mapping.Take || a.Mode == mapping.Shadow) && a.override != nil && a.override.Amount == 0
 }
 
 // A group is what a call asks of one entity.
@@ -46,6 +47,7 @@ type group struct {
 	entity string
 	parts  []part // by resource
 
+	counts   bool           // a refusal takes too
 	isAsked  bool           // the limiter was asked
 	lease    *limiter.Lease // nil if it was refused, or not asked
 	statuses []limiter.Status
@@ -65,6 +67,7 @@ type part struct {
 func (s *Service) read(in *rls.RateLimitRequest) (*call, error) {
 	rules := s.o.Rules()
 	c := &call{domain: in.GetDomain(), isKnown: slices.Contains(rules.Domains(), in.GetDomain())}
+	replaced := map[string]bool{}
 	for i, d := range in.GetDescriptors() {
 		a := &ask{}
 		c.asks = append(c.asks, a)
@@ -72,23 +75,47 @@ func (s *Service) read(in *rls.RateLimitRequest) (*call, error) {
 		if err := a.read(d.GetLimit()); err != nil {
 			return nil, fmt.Errorf("descriptors[%d].limit: %w", i, err)
 		}
-		if !a.isMapped || a.isBlocked() {
-			continue
+		for _, name := range a.Replaces {
+			replaced[name] = true
 		}
-		fallback := a.fallback(&s.o.Policy)
-		switch a.Mode {
-		case mapping.Take:
-			c.takes, a.in = join(c.takes, a, fallback)
-		case mapping.Charge:
-			c.charges, a.in = join(c.charges, a, fallback)
-		case mapping.Return:
-			c.returns, a.in = join(c.returns, a, fallback)
-		case mapping.Shadow: // none refuses for another one
-			_, a.in = join(nil, a, fallback)
-			c.shadows = append(c.shadows, a.in)
+	}
+	for _, a := range c.asks {
+		if a.isMapped = a.isMapped && !replaced[a.Name]; a.isMapped && !a.isBlocked() {
+			c.add(a, a.fallback(&s.o.Policy))
 		}
 	}
 	return c, nil
+}
+
+// add adds what a descriptor asks for.
+func (c *call) add(a *ask, fallback []limiter.Limit) {
+	switch {
+	case a.Mode == mapping.Return:
+		c.returns, a.in = join(c.returns, a, fallback)
+	case a.Mode == mapping.Charge:
+		c.charges, a.in = join(c.charges, a, fallback)
+	case a.Mode == mapping.Take && !a.Counts:
+		c.takes, a.in = join(c.takes, a, fallback)
+	default: // alone: none refuses for another one
+		_, a.in = join(nil, a, fallback)
+		a.in.counts = a.Counts
+		if a.Mode == mapping.Shadow {
+			c.shadows = append(c.shadows, a.in)
+		} else {
+			c.counted = append(c.counted, a.in)
+		}
+	}
+}
+
+// deciding are the groups that may refuse a call.
+func (c *call) deciding() iter.Seq[*group] {
+	return func(yield func(*group) bool) {
+		for _, g := range slices.Concat(c.takes, c.counted) {
+			if !yield(g) {
+				return
+			}
+		}
+	}
 }
 
 // descriptorOf is a descriptor. Its own hits go before those of the call, where 0 is not set.
@@ -97,7 +124,7 @@ func descriptorOf(in *rls.RateLimitRequest, d *common.RateLimitDescriptor) *mapp
 	if own := d.GetHitsAddend(); own != nil {
 		hits = own.GetValue()
 	}
-	to := &mapping.Descriptor{Hits: int64(min(hits, limiter.MaxTokens)), Returns: d.GetIsNegativeHits()} //nolint:gosec // it is at most MaxTokens
+	to := &mapping.Descriptor{Hits: int64(min(hits, limiter.MaxTokens)), Returns: d.GetIsNegativeHits(), IsLimited: d.GetLimit() != nil} //nolint:gosec // it is at most MaxTokens
 	for _, e := range d.GetEntries() {
 		to.Entries = append(to.Entries, mapping.Entry{Key: e.GetKey(), Value: e.GetValue()})
 	}
@@ -115,6 +142,7 @@ var periods = map[kind.RateLimitUnit]time.Duration{
 // read reads the limit of a descriptor.
 func (a *ask) read(o *common.RateLimitDescriptor_RateLimitOverride) error {
 	if o == nil {
+		a.override = a.Limit
 		return nil
 	}
 	period, ok := periods[o.GetUnit()]

@@ -45,7 +45,6 @@ type service struct {
 // inBubble runs f with a service in a bubble. If they are nil, there are 60 rpm and 1,000 tpm.
 func inBubble(t *testing.T, f func(*service), limits ...limiter.Limit) {
 	t.Helper()
-	t.Parallel()
 	parsed, err := mapping.Parse(hot.Files{"rules.yaml": []byte(rules)})
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +52,13 @@ func inBubble(t *testing.T, f func(*service), limits ...limiter.Limit) {
 	if limits == nil {
 		limits = []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1000)}
 	}
+	withRules(t, parsed, f, limits...)
+}
+
+// withRules runs f with a service that has other rules.
+func withRules(t *testing.T, parsed *mapping.Rules, f func(*service), limits ...limiter.Limit) {
+	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{T: t, limits: limitertest.New(t, limits...), registry: prometheus.NewRegistry()}
 		s.Service = envoy.New(envoy.Options{

@@ -36,8 +36,8 @@ import (
 // fence is a block of YAML of a page.
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// examples are the blocks of YAML of the page on Envoy: the rules, the configuration of Envoy, and those of
-// Istio and Envoy Gateway.
+// examples are the blocks of YAML of the page on Envoy: the rules, the configuration of Envoy, a file of
+// envoyproxy/ratelimit, and the examples for Istio and Envoy Gateway.
 func examples(tb testing.TB) (blocks []string) {
 	tb.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "envoy.md"))
@@ -246,20 +246,20 @@ func TestEnvoyTakesTheExamples(t *testing.T) {
 	t.Parallel()
 	blocks := examples(t)
 	const istio = "outbound|8081||limits.limits.svc.cluster.local" // a cluster that Istio makes
-	var parsed [4]any
-	for i, block := range blocks[:4] {
+	var parsed [5]any
+	for i, block := range blocks {
 		if err := yaml.Unmarshal([]byte(strings.ReplaceAll(block, istio, "limits")), &parsed[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, change := range map[string]func(filters, host, clusters map[string]any){
 		"Istio": func(filters, host, _ map[string]any) {
-			patches := dig(t, parsed[2], "spec", "configPatches").([]any)
+			patches := dig(t, parsed[3], "spec", "configPatches").([]any)
 			filters["http_filters"].([]any)[1] = dig(t, patches, 0, "patch", "value")
 			host["typed_per_filter_config"] = dig(t, patches, 1, "patch", "value", "typed_per_filter_config")
 		},
 		"Envoy Gateway": func(filters, _, static map[string]any) {
-			patches := dig(t, parsed[3], "spec", "jsonPatches").([]any)
+			patches := dig(t, parsed[4], "spec", "jsonPatches").([]any)
 			filters["http_filters"].([]any)[1] = dig(t, patches, 0, "operation", "value")
 			static["clusters"].([]any)[0] = dig(t, patches, 1, "operation", "value")
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
 )
 
 // run decides a call.
@@ -20,6 +21,11 @@ func (s *Service) run(ctx context.Context, c *call) error {
 	if err == nil {
 		err = ctx.Err() // the proxy has gone meanwhile, and does not get what it asked for
 	}
+	for _, g := range c.counted {
+		if err == nil {
+			err = s.askAlone(ctx, g)
+		}
+	}
 	if err == nil {
 		s.shadow(ctx, c)
 		err = s.settle(ctx, c)
@@ -33,12 +39,32 @@ func (s *Service) run(ctx context.Context, c *call) error {
 // shadow asks for what the call takes in shadow. One that fails disturbs nobody.
 func (s *Service) shadow(ctx context.Context, c *call) {
 	for _, g := range c.shadows {
-		err := s.ask(ctx, g)
-		if err = errors.Join(err, g.end(ctx, err != nil || g.isRefused())); err != nil {
+		if err := s.askAlone(ctx, g); err != nil {
 			g.failed = true
 			s.o.Logger.WarnContext(ctx, "shadow failed", "error", err)
 		}
 	}
+}
+
+// askAlone asks for what a group takes, whatever becomes of the call.
+func (s *Service) askAlone(ctx context.Context, g *group) error {
+	err := s.ask(ctx, g)
+	if err = errors.Join(err, g.end(ctx, err != nil || g.isRefused())); err != nil || !g.counts || g.refusal == nil {
+		return err
+	}
+	return s.overrun(ctx, g)
+}
+
+// overrun takes what a group was refused, if there was anything left, into a debt of at most one
+// capacity. Else a charge after the response would be free whenever it is more than what is left.
+func (s *Service) overrun(ctx context.Context, g *group) error {
+	for _, st := range g.statuses {
+		if amount := min(st.Requested, st.Available+st.Limit.Capacity); st.Available > 0 {
+			g.parts[0].amounts[st.Limit.Name] = amount
+			return s.charge(ctx, g)
+		}
+	}
+	return nil
 }
 
 // settle carries out the charges and returns of a call.
@@ -86,11 +112,11 @@ func (g *group) isRefused() bool { return g.refusal != nil || g.disabled }
 // isRefused reports whether the call is over a limit.
 func (c *call) isRefused() bool {
 	for _, a := range c.asks {
-		if a.isBlocked() {
+		if a.isBlocked() && a.Mode == mapping.Take {
 			return true
 		}
 	}
-	for _, g := range c.takes {
+	for g := range c.deciding() {
 		if g.isRefused() {
 			return true
 		}

@@ -19,6 +19,8 @@ type Descriptor struct {
 	Hits int64
 	// Returns says that Hits are to be returned.
 	Returns bool
+	// IsLimited says that the descriptor brings its own limit.
+	IsLimited bool
 }
 
 // An Entry is a key with its value. A descriptor may have a key several times.
@@ -47,12 +49,28 @@ type Ask struct {
 	// Amounts has tokens by limit. An amount of 0 that is taken is a check: it asks for at least one
 	// token, and takes none.
 	Amounts map[string]int64
+
+	// Counts says that the descriptor is decided alone, and that a refusal takes too, if there was
+	// anything left: into a debt of at most one capacity. Files of envoyproxy/ratelimit mean that.
+	Counts bool
+	// Limit holds where no level configures limits; nil if the rule has none.
+	Limit *limiter.Limit
+	// Name is the name of the limit in such a file. Replaces has the names of limits that do not hold in
+	// a call in which this one does.
+	Name     string
+	Replaces []string
 }
 
 // Rules are the rules of all domains.
 type Rules struct {
-	domains map[string][]rule
+	domains map[string]*rules
 	count   int
+}
+
+// The rules of a domain are a list, or the tree of a file of envoyproxy/ratelimit.
+type rules struct {
+	list []rule
+	tree *node
 }
 
 // Domains are the names of the domains, in order.
@@ -81,10 +99,16 @@ type amount struct {
 
 // Map maps a descriptor of a domain by the first of its rules that fits; false if none does.
 func (r *Rules) Map(domain string, d *Descriptor) (Ask, bool) {
-	rules := r.domains[domain]
-	for i := range rules {
-		if rules[i].fits(d.Entries) {
-			return rules[i].ask(d), true
+	of, ok := r.domains[domain]
+	if !ok {
+		return Ask{}, false
+	}
+	if of.tree != nil {
+		return of.tree.ask(domain, d)
+	}
+	for i := range of.list {
+		if of.list[i].fits(d.Entries) {
+			return of.list[i].ask(d), true
 		}
 	}
 	return Ask{}, false

@@ -37,23 +37,26 @@ func Source(path string) hot.Source[*Rules] {
 
 // Parse reads rules from files. Each domain is in one of them. The error is a
 // [*yamlfile.ParseError], which has everything that is wrong with the first file that is not valid.
-func Parse(files hot.Files) (*Rules, error) {
-	rules, from := &Rules{domains: map[string][]rule{}}, map[string]string{}
+func Parse(files hot.Files) (*Rules, error) { return parse(files, (*reader).root) }
+
+// parse reads files, each by a function.
+func parse(files hot.Files, root func(*reader, place)) (*Rules, error) {
+	all, from := &Rules{domains: map[string]*rules{}}, map[string]string{}
 	size := 0
 	for _, name := range files.Names() {
 		text := files[name]
 		if size += len(text); size > MaxBytes {
 			return nil, yamlfile.ErrorOf(name, []yamlfile.Finding{{Reason: "the files together are larger than 1 MB: use fewer rules, which take any value of a key"}})
 		}
-		r := &reader{Reader: yamlfile.NewReader(form), rules: rules, file: name, from: from}
-		if root, ok := r.Root(text); ok {
-			r.root(root)
+		r := &reader{Reader: yamlfile.NewReader(form), rules: all, file: name, from: from}
+		if p, ok := r.Root(text); ok {
+			root(r, p)
 		}
 		if err := r.Err(name); err != nil {
 			return nil, err
 		}
 	}
-	return rules, nil
+	return all, nil
 }
 
 // A reader makes rules of a file.
@@ -63,17 +66,13 @@ type reader struct {
 	rules *Rules
 	file  string
 	from  map[string]string // the file of each domain
+	depth int               // of descriptors of envoyproxy/ratelimit
 }
 
 func (r *reader) root(root place) {
 	r.Fields(root, map[string]func(place){"domains": func(p place) {
 		r.Entries(p, func(name string, key, value place) {
-			if file, ok := r.from[name]; ok && file != r.file {
-				r.Find(key, "the domain is in %s, too: keep its rules in one file", file)
-				return
-			}
-			r.from[name] = r.file
-			r.domain(name, value)
+			r.domain(name, key, func(to *rules) { to.list = r.list(value) })
 		})
 	}})
 	if root.IsMapping() && !root.Has("domains") {
@@ -81,20 +80,31 @@ func (r *reader) root(root place) {
 	}
 }
 
-func (r *reader) domain(name string, p place) {
-	rules := []rule{}
+// domain reads a domain. It is in no other file.
+func (r *reader) domain(name string, at place, read func(*rules)) {
+	if file, ok := r.from[name]; ok && file != r.file {
+		r.Find(at, "the domain is in %s, too: keep its rules in one file", file)
+		return
+	}
+	to := &rules{}
+	r.from[name], r.rules.domains[name] = r.file, to
+	read(to)
+}
+
+func (r *reader) list(p place) []rule {
+	list := []rule{}
 	r.Items(p, func(_ int, item place) {
 		next := r.rule(item)
-		if i := slices.IndexFunc(rules, func(earlier rule) bool { return earlier.covers(&next) }); i >= 0 && len(next.entries) > 0 {
+		if i := slices.IndexFunc(list, func(earlier rule) bool { return earlier.covers(&next) }); i >= 0 && len(next.entries) > 0 {
 			r.Find(item, "rule %d of the domain fits every descriptor that this one fits: put this one before it", i+1)
 		}
-		rules = append(rules, next)
+		list = append(list, next)
 		if r.rules.count++; r.rules.count > maxRules {
 			r.Find(item, "there are more than %d rules: use fewer, which take any value of a key", maxRules)
 			r.Stopped = true
 		}
 	})
-	r.rules.domains[name] = rules
+	return list
 }
 
 // covers reports whether a rule fits all descriptors that another one fits.

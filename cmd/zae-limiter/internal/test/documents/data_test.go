@@ -57,6 +57,9 @@ func readYAML(t *testing.T, b doctest.Block) error {
 	case value["domains"] != nil:
 		_, err := mapping.Parse(hot.Files{b.Document: []byte(b.Text)})
 		return err
+	case value["descriptors"] != nil:
+		_, err := mapping.ParseReference(hot.Files{b.Document: []byte(b.Text)})
+		return err
 	case value["static_resources"] != nil:
 		return readEnvoy(b.Text) // TestEnvoy of the service runs it
 	case value["kind"] == "Deployment":

@@ -1,0 +1,216 @@
+package mapping
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
+)
+
+// ReferenceSource reads the files of envoyproxy/ratelimit.
+func ReferenceSource(path string) hot.Source[*Rules] {
+	return hot.Source[*Rules]{Read: func() (hot.Files, error) { return hot.ReadYAML(path) }, Parse: ParseReference}
+}
+
+// Differences say what the rules of such files do not do as envoyproxy/ratelimit does.
+var Differences = []string{
+	"A limit is a bucket that fills all the time, and no window that begins anew. A month has 30 days, a year 365.",
+	"Limits of the configuration of the table go before those of the files: use a namespace without any.",
+	"A check, with 0 hits, is refused when nothing is left. The reference admits it at exactly the limit.",
+	"A call that is refused takes all the same, into a debt of at most one capacity, if anything was left. The reference counts without end until the window ends.",
+	"Metrics have no values of descriptors: detailed_metric and value_to_metric change nothing.",
+}
+
+// requests is the name of the limit of a descriptor.
+const requests = "requests"
+
+// maxNodes is how many descriptors there are at most: aliases can repeat one far more often than a
+// file is long.
+const maxNodes = 20_000
+
+// A node is a place in the tree of a domain: what the entries so far lead to.
+type node struct {
+	below map[pattern]*node
+	// prefixes are the patterns below whose value ends in *, as the file has them.
+	prefixes []pattern
+	limit    *reference
+}
+
+// A reference is a limit of a file.
+type reference struct {
+	limit     limiter.Limit
+	unlimited bool
+	shadow    bool
+	name      string
+	replaces  []string
+}
+
+// units are the periods of units.
+var units = map[string]time.Duration{
+	"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day, "week": 7 * day, "month": 30 * day, "year": 365 * day,
+}
+
+const day = 24 * time.Hour
+
+// ask maps a descriptor of a domain. The entity is named by all its entries: each combination of
+// values has a limit of its own.
+func (n *node) ask(domain string, d *Descriptor) (Ask, bool) {
+	a := Ask{Counts: true, Amounts: map[string]int64{requests: min(d.Hits, limiter.MaxTokens)}}
+	if !d.IsLimited {
+		for _, e := range d.Entries {
+			if n = n.next(e); n == nil {
+				return Ask{}, false
+			}
+		}
+		if n.limit == nil || n.limit.unlimited {
+			return Ask{}, false
+		}
+		a.Limit, a.Name, a.Replaces = &n.limit.limit, n.limit.name, n.limit.replaces
+		if n.limit.shadow {
+			a.Mode = Shadow
+		}
+	}
+	if d.Returns {
+		a.Mode = Return
+	}
+	a.Entity = nameOf(d.Entries)
+	a.Resource = template{{domain, isText}}.name(nil, resourceName)
+	return a, true
+}
+
+// nameOf is the name for all keys and values of entries: "tenant:acme:path:/". Where one of them
+// has a colon, it is a hash.
+func nameOf(entries []Entry) string {
+	var t template
+	valid := entityName
+	for i, e := range entries {
+		text := ":" + e.Key + ":"
+		if i == 0 {
+			text = text[1:]
+		}
+		t = append(t, segment{text, isText}, segment{"", i})
+		if strings.Contains(e.Key+e.Value, ":") {
+			valid = func(string) (string, bool) { return "", false }
+		}
+	}
+	return t.name(entries, valid)
+}
+
+// next is the node of the next entry: of its value, of the first prefix that fits, or of any value.
+func (n *node) next(e Entry) *node {
+	if next, ok := n.below[pattern{key: e.Key, value: e.Value}]; ok && e.Value != "" {
+		return next
+	}
+	for _, p := range n.prefixes {
+		if p.key == e.Key && strings.HasPrefix(e.Value, strings.TrimSuffix(p.value, "*")) {
+			return n.below[p]
+		}
+	}
+	return n.below[pattern{key: e.Key, any: true}]
+}
+
+// ParseReference reads files of envoyproxy/ratelimit. Each has one domain.
+func ParseReference(files hot.Files) (*Rules, error) {
+	return parse(files, (*reader).reference)
+}
+
+func (r *reader) reference(root place) {
+	var domain, descriptors place
+	r.Fields(root, map[string]func(place){"domain": func(p place) { domain = p }, "descriptors": func(p place) { descriptors = p }})
+	switch {
+	case !root.IsMapping():
+		return
+	case domain.Node == nil:
+		r.Find(root, "domain is missing: give the domain of the filter")
+		return
+	}
+	name, ok := r.Text(domain)
+	if !ok {
+		return
+	}
+	r.domain(name, domain, func(to *rules) {
+		to.tree = &node{}
+		if descriptors.Node != nil {
+			r.descriptors(descriptors, to.tree)
+		}
+	})
+}
+
+// descriptors reads the nodes below a node.
+func (r *reader) descriptors(p place, to *node) {
+	to.below = map[pattern]*node{}
+	if r.depth++; r.depth > MaxEntries {
+		r.Find(p, "descriptors are nested more than %d times: no request has as many entries", MaxEntries)
+		r.Stopped = true
+		return
+	}
+	defer func() { r.depth-- }()
+	r.Items(p, func(_ int, item place) {
+		if r.rules.count++; r.rules.count > maxNodes {
+			r.Find(item, "there are more than %d descriptors: use fewer, which take any value of a key", maxNodes)
+			r.Stopped = true
+			return
+		}
+		at, next := r.descriptor(item)
+		if _, isThere := to.below[at]; isThere {
+			r.Find(item, "the key and the value are there twice: keep one")
+		}
+		to.below[at] = next
+		if strings.HasSuffix(at.value, "*") {
+			to.prefixes = append(to.prefixes, at)
+		}
+	})
+}
+
+func (r *reader) descriptor(p place) (at pattern, to *node) {
+	at.any, to = true, &node{}
+	isShadow := false
+	text := func(into *string) func(place) {
+		return func(p place) { *into, _ = r.Text(p) }
+	}
+	ignored := func(p place) { r.Bool(p) } // of metrics
+	r.Fields(p, map[string]func(place){
+		"key": text(&at.key), "value": text(&at.value), "shadow_mode": func(p place) { isShadow = r.Bool(p) },
+		"rate_limit": func(p place) { to.limit = r.limit(p) }, "descriptors": func(p place) { r.descriptors(p, to) },
+		"detailed_metric": ignored, "value_to_metric": ignored,
+	})
+	if p.IsMapping() && at.key == "" {
+		r.Find(p, "key is missing: give the key of an entry")
+	}
+	at.any = at.value == ""
+	if to.limit != nil {
+		to.limit.shadow = isShadow
+	}
+	return at, to
+}
+
+func (r *reader) limit(p place) *reference {
+	to, unit, amount := &reference{}, "", int64(0)
+	r.Fields(p, map[string]func(place){
+		"unit":              func(p place) { unit, _ = r.Text(p) },
+		"requests_per_unit": func(p place) { amount, _ = r.Number(p, 0, 1<<32-1) },
+		"unlimited":         func(p place) { to.unlimited = r.Bool(p) },
+		"name":              func(p place) { to.name, _ = r.Text(p) },
+		"replaces": func(p place) {
+			r.Items(p, func(_ int, item place) {
+				r.Fields(item, map[string]func(place){"name": func(p place) {
+					name, _ := r.Text(p)
+					to.replaces = append(to.replaces, name)
+				}})
+			})
+		},
+	})
+	period, isUnit := units[strings.ToLower(unit)]
+	switch {
+	case to.unlimited && isUnit:
+		r.Find(p, "a descriptor without a limit has no unit: leave it out")
+	case !to.unlimited && !isUnit:
+		r.Find(p.Below("unit"), "give second, minute, hour, day, week, month or year, not %q", unit)
+	case slices.Contains(to.replaces, to.name) || slices.Contains(to.replaces, ""):
+		r.Find(p.Below("replaces"), "give names of other limits")
+	}
+	to.limit = limiter.Custom(requests, amount, period)
+	return to
+}

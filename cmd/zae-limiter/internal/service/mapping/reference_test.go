@@ -1,0 +1,64 @@
+package mapping_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Each mistake in a file of envoyproxy/ratelimit is found, with its place.
+func TestMistakesOfTheReference(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"descriptors: []":                      "1:1: domain is missing",
+		"domain: 1":                            "domain: give a string",
+		"domain: d\nlimits: []":                "2:1: limits: unknown key: use descriptors, domain",
+		"domain: d\ndescriptors: [{value: x}]": "2:15: descriptors[0]: key is missing",
+		"domain: d\ndescriptors: [{key: a, quota_mode: true}]":                                        "descriptors[0].quota_mode: unknown key",
+		"domain: d\ndescriptors: [{key: a}, {key: a}]":                                                "descriptors[1]: the key and the value are there twice",
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: fortnight, requests_per_unit: 1}}]":     `give second, minute, hour, day, week, month or year, not "fortnight"`,
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 4294967296}}]":  "give a whole number from 0 to 4294967295",
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unlimited: true, unit: day}}]":                "a descriptor without a limit has no unit",
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, name: x, replaces: [{name: x}]}}]": "replaces: give names of other limits",
+		"domain: d\ndescriptors: [{key: a, descriptors: [{key: b, shadow_mode: maybe}]}]":             "descriptors[0].descriptors[0].shadow_mode: give true or false",
+		"domain: d\ndescriptors: &d [{key: a, descriptors: *d}]":                                      "descriptors are nested more than 32 times",
+	} {
+		_, err := mapping.ParseReference(hot.Files{"limits.yaml": []byte(text)})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+	one := []byte("domain: d")
+	if _, err := mapping.ParseReference(hot.Files{"a.yaml": one, "b.yaml": one}); err == nil || !strings.Contains(err.Error(), "b.yaml:1:9: domain: the domain is in a.yaml, too") {
+		t.Error(err)
+	}
+}
+
+// Entities of descriptors differ whatever the keys and values, and are valid.
+func FuzzNamesOfTheReference(f *testing.F) {
+	f.Add("a", "x:b:y", "", "")
+	f.Add("a", "x", "b", "y")
+	f.Add("a", ":", "", strings.Repeat("x", 300))
+	rules, err := mapping.ParseReference(hot.Files{"limits.yaml": []byte("domain: 1 strange domain")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, k1, v1, k2, v2 string) {
+		all := [][]mapping.Entry{entries(k1, v1), entries(k2, v2), entries(k1, v1, k2, v2), entries(k2, v2, k1, v1), entries(k1, v2), entries(k1+":"+v1+":"+k2, v2)}
+		for i, one := range all {
+			ask, ok := rules.Map("1 strange domain", &mapping.Descriptor{Entries: one, IsLimited: true})
+			if !ok || store.CheckEntity(ask.Entity) != nil || store.CheckResource(ask.Resource) != nil {
+				t.Errorf("%q: %v", one, ask)
+			}
+			for _, other := range all[:i] {
+				before, _ := rules.Map("1 strange domain", &mapping.Descriptor{Entries: other, IsLimited: true})
+				if same := len(one) == len(other) && one[0] == other[0] && (len(one) == 1 || one[1] == other[1]); same != (ask.Entity == before.Entity) {
+					t.Errorf("%q and %q: %s, %s", one, other, ask.Entity, before.Entity)
+				}
+			}
+		}
+	})
+}
