@@ -88,11 +88,7 @@ func (t *turning) describe(w *expression.Write) {
 		was := w.Number(":dc", int64(seen.Hour))
 		w.Require(expression.Hour.Equals(was))
 		w.Set(expression.ClosedHour, was)
-		if seen.CreatedAt == 0 {
-			w.Require(expression.Created.Absent())
-		} else {
-			w.Require(expression.Created.Equals(w.Number(":born", seen.CreatedAt)))
-		}
+		w.Require(isMadeAt(w, seen.CreatedAt))
 		if t.text != "" {
 			w.Set(expression.DiaryText, w.Text(":dt", t.text))
 		} else {
@@ -137,6 +133,14 @@ func (t *turning) describe(w *expression.Write) {
 		}
 		w.Remove(l.Opened())
 	}
+}
+
+// isMadeAt is the condition that an item was made at an instant; 0 is unknown.
+func isMadeAt(w *expression.Write, at int64) expression.Condition {
+	if at == 0 {
+		return expression.Created.Absent()
+	}
+	return expression.Created.Equals(w.Number(":born", at))
 }
 
 // firstTurned is the number of the first limit of a turn: the write that turns has lower

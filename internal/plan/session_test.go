@@ -103,7 +103,7 @@ func TestShardsOfSeveralSessionsAreNotMerged(t *testing.T) {
 // Two images of an item are of the same periods if each quota is, also beside a session that rests.
 func TestPeriodsBesideARestingSession(t *testing.T) {
 	t.Parallel()
-	img, noon := aDay(t, 0, 1, store.Carry{}, 1000, 0)
+	img, noon := aDay(t, store.Carry{}, 1000, 0)
 	img.Limits = append(img.Limits, sessionShards(t, []int64{store.NoSession}, store.Told{})[0].Limits...)
 	for later, want := range map[time.Duration]bool{time.Hour: true, 12 * time.Hour: false} {
 		other := *img

@@ -76,6 +76,7 @@ func read(p *play) *checker {
 		if !r.failed {
 			c.buckets[r.id] = append(c.buckets[r.id], r)
 			c.whole[r.id.whole()] = append(c.whole[r.id.whole()], r)
+			r.noteBypass()
 			c.legal(r)
 			c.tends(r)
 			c.outlasts(r)

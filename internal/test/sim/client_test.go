@@ -266,6 +266,8 @@ type call struct {
 	marks bool   // an operator marks items: switches them, or moves their entity
 
 	faults []fault
+	// bypassed are the items of which it took while they were bypassed.
+	bypassed map[bucketID]bool
 }
 
 type kind string

@@ -47,7 +47,7 @@
 //
 // Seasons are runs of another kind: half an hour in which operators, in processes of their
 // own, change every level of configuration, by this library's rules or by the Python peer's.
-// They switch buckets off and on, with and without an end, and move an entity between
+// They switch buckets off and on and bypass them, with and without an end, and move an entity between
 // parents. They may die half-way, and others go on with their keys. Meanwhile processes with
 // caches of different age use buckets often or rarely. A week is one in which a caller waits as
 // long as it is told. Contests count what each of
@@ -91,6 +91,8 @@
 //   - Nothing is taken of an item that has the mark of a switch. When a switch is set, every
 //     item below its level is as all levels say. Only switches mark, and only they, or an end,
 //     remove marks.
+//   - A bypassed bucket counts, moves no balance, and refuses nobody. Its stamp follows what the
+//     levels say, and lives a minute at most. What was taken so is settled so.
 //   - When an entity has been moved, its items name the new parent. What was taken returns to
 //     whom it was taken from.
 //   - A limit comes back full only if an operator added it again or deleted its bucket.

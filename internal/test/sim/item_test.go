@@ -164,6 +164,7 @@ type state struct {
 	created  int64            // when the item was made
 	disabled bool             // an operator disabled the item
 	until    int64            // when that ends by itself; 0 is never
+	bypass   int64            // until when it counts only; 0 if it enforces
 	payer    string           // the parent that pays, too; "" if none does
 }
 
@@ -205,6 +206,9 @@ func readState(it item) *state {
 		s.payer = text(it["parent_id"])
 	}
 	s.disabled = it["disabled"] != nil
+	if it["bypass"] != nil {
+		s.bypass = number(it["bypass"])
+	}
 	if it["disabled_until"] != nil {
 		s.until = number(it["disabled_until"])
 	}
@@ -272,7 +276,7 @@ func (s *state) share(id bucketID, name string) (level, bool) {
 // same reports whether two states are equal.
 func (s *state) same(o *state) bool {
 	return s == nil && o == nil || s != nil && o != nil &&
-		s.rf == o.rf && s.ttl == o.ttl && s.vu == o.vu && s.count == o.count && s.disabled == o.disabled && s.until == o.until && maps.Equal(s.levels, o.levels)
+		s.rf == o.rf && s.ttl == o.ttl && s.vu == o.vu && s.count == o.count && s.disabled == o.disabled && s.until == o.until && s.bypass == o.bypass && maps.Equal(s.levels, o.levels)
 }
 
 // names are the limits of both states, including the hidden one, in order.
@@ -313,6 +317,9 @@ func change(a, b *state) string {
 	}
 	if !b.disabled && a != nil && a.disabled {
 		s.WriteString(" enabled")
+	}
+	if was := a.bypassed(); b.bypass != was {
+		fmt.Fprintf(&s, " bypassed until %d", b.bypass)
 	}
 	if b.ttl != 0 && (a == nil || a.ttl != b.ttl) {
 		fmt.Fprintf(&s, " ttl=%d", b.ttl)

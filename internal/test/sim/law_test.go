@@ -95,6 +95,7 @@ func (c *checker) legal(r *write) {
 		stamped = r.other.before
 	}
 	latest := c.latestMS(r)
+	counted := r.countedOnly()
 	if b.rf > latest && (stamped == nil || b.rf > stamped.rf+1) && b.rf != stamped.skipped(latest) {
 		bad("stamped %d ms ahead of the fastest clock", b.rf-latest)
 	}
@@ -142,8 +143,14 @@ func (c *checker) legal(r *write) {
 		switch {
 		case !has: // removed completely
 		case !had:
-			is.tc -= was.tc // it may have been there before
+			if is.tc -= was.tc; counted { // it may have been there before
+				is.tc = is.cp - is.tk
+			}
 			legalOpening(name, is, bad)
+		case counted && name != hidden && is.tc != was.tc && c.movesNothing(r, was, is):
+			// It is of no balance.
+		case name != hidden && is.tc > was.tc && c.knewBypass(r):
+			bad("%s was debited %d, and the client had seen the bypass until %d", name, is.tc-was.tc, a.bypass)
 		case name == hidden:
 			cost := int64(1000)
 			if r.client.aggregator {
@@ -173,7 +180,10 @@ func (w *write) leavesOverfull(name string) bool {
 func (c *checker) legalNew(r *write, bad func(string, ...any)) {
 	for name := range r.after.levels {
 		l, _ := r.after.level(name)
-		legalOpening(name, l.of(0, 1).in(r.after.rf), bad)
+		if l = l.of(0, 1).in(r.after.rf); r.after.bypass != 0 && name != hidden {
+			l.tc = 0 // it only counts
+		}
+		legalOpening(name, l, bad)
 	}
 	if r.id.shard != "0" || r.after.count != 1 {
 		bad("shard %s of %d is made out of nothing", r.id.shard, r.after.count)

@@ -96,6 +96,9 @@ func (c *checker) neverOver(key bucketKey) {
 func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	f := flow{sent: int64(r.sent), at: int64(r.at), born: r.before == nil, count: r.after.count, leaps: c.leaps(r)}
 	debit := is.tc - was.tc
+	if r.countedOnly() && c.movesNothing(r, was, is) {
+		debit = 0
+	}
 	if had && debit > 0 && r.before.rf == r.after.rf {
 		f.late = was.tk+was.earned(r.before.rf, c.clientMS(r.client, r.sent)) > was.cp
 	}

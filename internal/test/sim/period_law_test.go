@@ -70,7 +70,7 @@ func legalPeriods(r *write, bad func(string, ...any)) {
 	if first != 0 && changed && (r.after.vu < least || r.after.vu > first) {
 		bad("valid until %d, and its first period or piece ends at %d", r.after.vu, first)
 	}
-	if a := r.before; a != nil && a.rf == r.after.rf && a.vu == r.after.vu && r.debits() && r.call.onlyTakes() && a.vu > a.rf && a.vu <= r.client.earliestMS(r) {
+	if a := r.before; a != nil && a.rf == r.after.rf && a.vu == r.after.vu && r.debits() && r.call.onlyTakes() && !r.countedOnly() && a.vu > a.rf && a.vu <= r.client.earliestMS(r) {
 		bad("a take at %d, when the parameters were valid until %d", r.client.earliestMS(r), a.vu)
 	}
 }

@@ -14,6 +14,7 @@ type version struct {
 	from, to time.Duration
 	limits   map[string]level // empty if no level has limits
 	off      bool
+	counts   bool // an operator lets the bucket count only
 }
 
 // has reports whether a version gives a bucket a limit. Requests of the guest bring their
@@ -39,7 +40,7 @@ func (p *play) versions(key bucketKey) []version {
 		}
 		for _, k := range levelsOf(key) {
 			if s := switches[k]; s != "" {
-				v.off = s == "off"
+				v.off, v.counts = s == "off", s == "bypass"
 				break
 			}
 		}

@@ -103,6 +103,9 @@ func (s *season) decided(c *checker, k *call) {
 			}
 		}
 	}
+	if e := k.refusal(); e != nil {
+		s.bypasses(k, e, bad)
+	}
 	switch kind := class(k.err); {
 	case k.refusal() != nil:
 	case k.admitted():
@@ -163,6 +166,9 @@ func (s *season) granted(c *checker, k *call, keys []bucketKey, payers []string,
 			charged++
 		}
 		at := last[key].after
+		if at.bypass != 0 {
+			continue // it requires nothing of the limits
+		}
 		if !slices.ContainsFunc(s.known(k, key), func(v version) bool {
 			for name := range sums {
 				if l, ok := v.limits[name]; !ok || !l.sameParams(at.levels[name]) || l.isSoft() != at.levels[name].isSoft() {

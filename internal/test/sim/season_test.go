@@ -227,7 +227,7 @@ func (s *season) operate(end time.Duration) {
 			o.move(movable, pick(r, append(payers, "")...))
 		case x < 0.4 && k != (limiter.ConfigKey{}):
 			o.flip(k, byPeer)
-			if o.switched(k) == "off" {
+			if is := o.switched(k); is == "off" || is == "bypass" {
 				s.w.sleep(span(r, time.Second, 2*time.Minute))
 				o.flip(k, byPeer)
 			}
@@ -349,11 +349,14 @@ func (o operator) write(k limiter.ConfigKey, limits []limiter.Limit, byPeer bool
 
 // flip turns the switch of a level.
 func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
-	from, next := o.w.now(), map[string]string{"": "off", "off": "on", "on": ""}[o.switched(k)]
+	from, next := o.w.now(), map[string]string{"": "off", "off": "on", "bypass": "on", "on": ""}[o.switched(k)]
+	if r := o.w.dice.stream("bypass", o.name); next == "off" && !o.hasPeers() && chance(r, 0.4) {
+		next = "bypass"
+	}
 	if !byPeer {
 		var lasts time.Duration
 		// A peer's edits drop the ends of switches, or leave them to its own.
-		if r := o.w.dice.stream("end", o.name); next == "off" && !o.hasPeers() && chance(r, 0.5) {
+		if r := o.w.dice.stream("end", o.name); (next == "off" || next == "bypass") && !o.hasPeers() && chance(r, 0.5) {
 			lasts = span(r, 5*time.Second, 2*time.Minute)
 		}
 		o.turn(k, next, lasts)

@@ -129,7 +129,7 @@ func (l ledger) carried(p period) (into int64) {
 // it takes from one period into the next follows from what it gave in all of them.
 //
 //	admitted − returned ≤ amount + top-ups + what resets gave + what is carried
-//	carried = min(what was left of the period before, the most that is rolled over)
+//	of which the last is at most what the period before has left, and what is rolled over
 //
 // What is taken while the quota is soft counts on both sides, since it may come back. If an
 // operator changes the amount, the largest one counts. A limit that was a rate in the

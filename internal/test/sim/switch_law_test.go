@@ -20,7 +20,7 @@ import (
 // on each of its items. The mark ends what clients take at once, whatever they remember.
 
 // policies are those of a switch.
-var policies = map[string]store.Policy{"": store.Inherit, "off": store.Yes, "on": store.No}
+var policies = map[string]store.Policy{"": store.Inherit, "off": store.Yes, "on": store.No, "bypass": store.Bypass}
 
 // turn sets the switch of a level, and gives it an end if that is not 0.
 func (o operator) turn(k limiter.ConfigKey, next string, lasts time.Duration) {
@@ -48,11 +48,15 @@ func (o operator) turn(k limiter.ConfigKey, next string, lasts time.Duration) {
 func (o operator) marked(k limiter.ConfigKey) {
 	for _, id := range o.itemsOf(func(id bucketID) bool { return slices.Contains(levelsOf(id.whole()), k) }) {
 		all := o.versions(id.whole())
-		off := all[len(all)-1].off
+		last := all[len(all)-1]
+		off := last.off
 		o.w.mu.Lock()
 		s := o.w.items[id]
 		late := o.w.madeLateLocked(id, s)
 		o.w.mu.Unlock()
+		if counts := s.bypass > o.w.trueMS(o.w.now()); counts != last.counts && !late {
+			o.w.violate("switch", o.w.now(), &id, "after %s it counts only until %d, and the levels say %t", o.name, s.bypass, last.counts)
+		}
 		if is := s.disabled && (s.until == 0 || s.until > o.w.trueMS(o.w.now())); is != off && !late {
 			o.w.violate("switch", o.w.now(), &id, "after %s its mark is %t until %d, and the levels say %t", o.name, s.disabled, s.until, off)
 		}
@@ -73,6 +77,9 @@ func (w *world) madeLateLocked(id bucketID, s *state) bool {
 func (c *checker) legalMarks(r *write, bad func(string, ...any)) {
 	a, b := r.before, r.after
 	byOperator := r.call != nil && r.call.marks
+	if !byOperator {
+		c.legalBypass(r, bad)
+	}
 	switch {
 	case byOperator && (a == nil || a.rf != b.rf || a.ttl != b.ttl || a.count != b.count || !maps.Equal(a.levels, b.levels)):
 		bad("a mark changes something else")
