@@ -91,17 +91,18 @@ func TestTokenHandsTheLeaseOver(t *testing.T) {
 	inWorld(t, withKeys(tokenKey), func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		var text string
-		w.Must(w.Do(w.Context(), ask("user", "rph", 6), func(_ context.Context, lease *limiter.Lease) error {
-			text = w.token(lease)
+		w.Must(w.Do(w.Context(), ask("user", "rph", 6), func(ctx context.Context, lease *limiter.Lease) (err error) {
+			text, err = lease.Token(ctx, time.Minute)
+			w.Must(err)
 			for what, err := range map[string]error{
-				"commit": lease.Commit(w.Context()), "adjust": lease.Adjust("rph", 1), "take": lease.Take(w.Context(), tokens{"rph": 1}),
-				"release": lease.Release(w.Context(), tokens{"rph": 1}), "token": errOf(lease.Token(w.Context(), time.Minute)),
+				"commit": lease.Commit(ctx), "adjust": lease.Adjust("rph", 1), "take": lease.Take(ctx, tokens{"rph": 1}),
+				"release": lease.Release(ctx, tokens{"rph": 1}), "token": errOf(lease.Token(ctx, time.Minute)),
 			} {
 				if !errors.Is(err, limiter.ErrLeaseClosed) || errors.Is(err, limiter.ErrHandedOver) != (what == "commit") {
 					w.Errorf("%s of a lease that was handed over: %v", what, err)
 				}
 			}
-			return lease.Rollback(w.Context())
+			return lease.Rollback(ctx)
 		}))
 		w.holds("user", "rph", 4)
 		w.Must(w.resume(w.Limiter, text).Rollback(w.Context()))
