@@ -1,6 +1,8 @@
 package dynamo_test
 
 import (
+	"time"
+
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -13,6 +15,9 @@ var operatorCosts = []cost{
 	{"the same, with a key", price{13, 13, 17, 19}, nil, func(c *till) { c.switches(store.Inherit, store.Yes, "k") }},
 	{"the same again, with the key", price{8, 8, 12, 0}, nil, func(c *till) { c.switches(store.Yes, store.Yes, "k") }},
 	{"remove the switch of an entity that has a bucket", price{12, 12, 15, 7}, nil, func(c *till) { c.switches(store.Yes, store.Inherit, "") }},
+	{"raise the limits of an entity that has a bucket", price{11, 11, 12, 15}, nil, func(c *till) { c.raises("", 0) }},
+	{"the same, with a key", price{12, 12, 14, 19}, nil, func(c *till) { c.raises("k", 0) }},
+	{"the same again, with the key", price{7, 7, 10, 1}, nil, func(c *till) { c.raises("k", 1) }},
 	{"reset a bucket", price{4, 4, 38, 6}, nil, func(c *till) { c.resets("", 0) }},
 	{"the same, with a key", price{5, 5, 40, 10}, nil, func(c *till) { c.resets("k", 0) }},
 	{"the same again, with the key", price{1, 1, 2, 0}, nil, func(c *till) { c.resets("k", 1) }},
@@ -35,6 +40,20 @@ func (c *till) switches(from, to store.Policy, key string) {
 	}
 	c.start()
 	set(to, c.store)
+}
+
+// raises doubles the limits of an entity that has a bucket, after so many other calls with the same
+// key.
+func (c *till) raises(key string, before int) {
+	c.Helper()
+	c.acquire(c.other, "rpd", 1)
+	k := store.ConfigKey{Entity: "user", Resource: "gpt-4"}
+	r := dynamo.Raise{Limits: map[string]int64{"rpd": 2000}, Until: time.Now().Add(time.Hour), Cause: dynamo.Cause{Key: key}}
+	for range before {
+		c.must(errOf(c.admin.RaiseLimits(c.Context(), k, r)))
+	}
+	c.start()
+	c.must(errOf(c.store.RaiseLimits(c.Context(), k, r)))
 }
 
 // resets makes a bucket full, after so many other calls with the same key.

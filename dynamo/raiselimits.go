@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,7 +157,7 @@ func (r *Raise) raised(limits []store.Limit) ([]store.Limit, error) {
 }
 
 // levelRaise is the change of a level whose limits are raised. It requires that those limits are
-// still as they were read, and leaves the others alone.
+// still as they were read, and leaves the others alone. If they are so already, it is none.
 func (s *Store) levelRaise(k store.ConfigKey, old item, r *Raise, limits []store.Limit) levelWrite {
 	c := &store.Config{Limits: limits}
 	whole := schema.EncodeConfig(s.ns, k, c)
@@ -167,6 +168,9 @@ func (s *Store) levelRaise(k store.ConfigKey, old item, r *Raise, limits []store
 		return w
 	}
 	var pinned []string
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(whole)), func(attr string) bool { return schema.IsLimitAttr(attr) && !reflect.DeepEqual(old[attr], whole[attr]) }) {
+		return levelWrite{registry: w.registry} // an earlier call, without the key, has raised them so
+	}
 	for attr := range whole {
 		if schema.IsLimitAttr(attr) {
 			pinned = append(pinned, attr)

@@ -84,6 +84,23 @@ func TestAKeyCompletesAnInterruptedRaise(t *testing.T) {
 	})
 }
 
+// A raise that changes nothing writes no event, and uses its key.
+func TestARaiseThatChangesNothing(t *testing.T) {
+	inTownship(t, func(w *township) {
+		fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
+		r := doubled(time.Hour)
+		r.Key = ""
+		w.raisesOnce(w.Store, theEntity, r, false)
+		events := len(fixture.Trail(w.T, w.Store, "user"))
+		r.Key = "ticket-1"
+		w.raisesOnce(w.Store, theEntity, r, false)
+		w.raisesOnce(w.Store, theEntity, r, true)
+		if n := len(fixture.Trail(w.T, w.Store, "user")); n != events {
+			t.Errorf("%d events, and there were %d", n, events)
+		}
+	})
+}
+
 // Of two calls with one key, one raises the limits. So does one whose answer is lost.
 func TestTwoRaisesWithOneKey(t *testing.T) {
 	inTownship(t, func(w *township) {

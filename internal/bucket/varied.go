@@ -84,6 +84,9 @@ func (l Limit) waitForVaried(tokens, at, now, need int64) (ms int64, ok bool) {
 		if from = next; balance >= need {
 			return waitUntil(from, now)
 		}
+		if _, changes := l.Varies.NextChange(from); !changes && need > l.Renewed {
+			return 0, false
+		}
 	}
 	if need > l.Most() {
 		return 0, false

@@ -188,6 +188,12 @@ func FullAfter(parts []Holding, now int64) time.Duration {
 	var wait time.Duration
 	for i := range parts {
 		p := &parts[i]
+		if p.Renewal != nil && p.Varies != nil { // it lacks what was consumed until its period ends
+			if is := p.Limit.At(max(p.At, now)); p.Balance(p.Tokens, p.At, now) < is.Renewed {
+				wait = max(wait, time.Duration(p.Renewal.End(p.Opened, max(p.At, now))-now)*time.Millisecond)
+			}
+			continue
+		}
 		full := p.Limit.At(now).Capacity
 		if p.Renewal != nil {
 			full = min(full, p.Renewed)
