@@ -218,12 +218,29 @@ func leases(w *world) {
 	settle("Lease.Release", "with a parent", "key", 2, 0, func(l *limiter.Lease) error { return l.Release(w.Context(), tokens{"rph": 1}) })
 	settle("Lease.Rollback", "one bucket", "user", 1, 0, rollback)
 	settle("Lease.Rollback", "with a parent", "key", 1, 0, rollback)
+	resumed(w, take("key", 1))
 	time.Sleep(time.Hour)
 	w.double("user")
 	w.Limiter = w.limiter()
 	settle("Lease.Rollback", "several shards", "user", 3000, 0, rollback)
 	w.Limiter = w.limiter()
 	settle("Lease.Commit", "less was used, several shards", "user", 3000, -2800, commit)
+}
+
+// resumed has the ends of a lease that another process settles, of which the second finds what the first
+// did.
+func resumed(w *world, lease *limiter.Lease) {
+	text, err := lease.Token(w.Context(), time.Minute)
+	w.Must(err)
+	for _, when := range []string{"first", "again"} {
+		l := w.limiter()
+		w.record("Lease.Commit", "a resumed lease, "+when, func() {
+			lease, err := l.Resume(text)
+			w.Must(err)
+			w.Must(lease.Settle("rph", 3))
+			w.Must(lease.Commit(w.Context()))
+		})
+	}
 }
 
 // questions has the calls that take nothing.
