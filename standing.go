@@ -143,6 +143,8 @@ type Standing struct {
 	// Shards is the number of items of the bucket, 0 if there is no bucket yet.
 	Shards int
 	Limits []Balance // by name
+	// Slots says who holds the slots of each limit of slots that is configured, by name.
+	Slots []SlotUse
 	// Parent is the state of the parent that the entity cascades to, nil if it does not
 	// cascade. It has no Parent of its own: a cascade is one level.
 	Parent *Standing
@@ -184,8 +186,9 @@ func (b Balance) MarshalJSON() ([]byte, error) {
 //
 // Standing is [Limiter.Available] for one token of every limit. The caller need not know
 // the limits, and a disabled bucket is shown instead of refused. It reads the bucket as
-// Available does, at the same cost, and writes under the same condition. It returns by its
-// context's deadline and within [Options.Timeout], with [ErrUnavailable].
+// Available does, at the same cost, and writes under the same condition. Each limit of slots
+// costs one more read. Standing returns by its context's deadline and within [Options.Timeout],
+// with [ErrUnavailable].
 func (l *Limiter) Standing(ctx context.Context, entity, resource string) (*Standing, error) {
 	if err := checkNames(entity, resource); err != nil {
 		return nil, err
@@ -196,15 +199,15 @@ func (l *Limiter) Standing(ctx context.Context, entity, resource string) (*Stand
 		if err != nil {
 			return nil, err
 		}
-		s := l.standingOf(child)
-		if parent != nil {
-			s.Parent = l.standingOf(parent)
+		s, err := l.standingOf(ctx, child)
+		if err == nil && parent != nil {
+			s.Parent, err = l.standingOf(ctx, parent)
 		}
-		return s, nil
+		return s, err
 	})
 }
 
-func (l *Limiter) standingOf(c *acquire.Claim) *Standing {
+func (l *Limiter) standingOf(ctx context.Context, c *acquire.Claim) (*Standing, error) {
 	s := &Standing{
 		Entity: c.Entity, Resource: c.Resource, Level: levelOf(c.Terms.Target),
 		Shards: c.ShardCount(), Limits: balancesOf(c, c.Shards(l.driver.Uptime()), c.At),
@@ -212,7 +215,9 @@ func (l *Limiter) standingOf(c *acquire.Claim) *Standing {
 	is := c.Disabling()
 	s.Disabled, s.Bypassed = is.Disabled, is.Bypassed
 	s.DisabledBy, s.DisabledUntil = disabledBy(is)
-	return s
+	var err error
+	s.Slots, err = l.slotUses(ctx, c.Terms.Target, c.Entity, c.Resource)
+	return s, err
 }
 
 // balancesOf returns the balance of each limit that a claim asks for one token of. A nil

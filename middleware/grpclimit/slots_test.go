@@ -174,3 +174,22 @@ func TestLostSlotsAbortCalls(t *testing.T) {
 		})
 	}
 }
+
+// In the shadow a call goes on without its slots.
+func TestLostSlotsEndNothingInTheShadow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := limitertest.New(t)
+		o := slotOptions()
+		o.Shadow = true
+		conn := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			limits.Stall()
+			time.Sleep(time.Minute)
+			limits.Restore()
+			return &pb.SimpleResponse{}, ctx.Err()
+		}}, limits, o)
+		if _, _, err := call(as(t.Context(), "alice"), conn); err != nil {
+			t.Error(err)
+		}
+	})
+}
