@@ -90,7 +90,10 @@ func (h *HeldSlots) plan(ctx context.Context, req *SlotRequest) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	e := &store.NotConfiguredError{Entity: req.Entity, Resource: req.Resource, Limits: missing}
+	e := &store.NotConfiguredError{Entity: req.Entity, Resource: req.Resource, Limits: missing, Slots: true}
+	if len(w.Slots) > 0 {
+		e.Level = plan.ConfigKeys(req.Entity, req.Resource)[w.SlotsAt].String()
+	}
 	for _, l := range limits {
 		e.Known = append(e.Known, l.Name)
 	}

@@ -113,6 +113,12 @@ func configuration(w *world) {
 		return errOf(s.Hold(ctx, &store.Hold{SlotKey: held, Cap: 2, Next: store.Holding{Process: "a", Held: 1, Seq: 1}}))
 	})
 	w.stored("Slots", always, func() error { return errOf(s.Slots(ctx, held)) })
+	w.stored("ResourceSlots", always, func() (failed error) {
+		for _, err := range s.ResourceSlots(ctx, "") {
+			failed = errors.Join(failed, err)
+		}
+		return failed
+	})
 	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
 	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })
 	w.stored("ResourcesWithEntityLimits", always, func() error { return errOf(s.ResourcesWithEntityLimits(ctx)) })
