@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -157,6 +158,7 @@ type levelDocument struct {
 	Until         string                   `json:"until,omitempty" yaml:"until,omitempty"`
 	Cascade       *bool                    `json:"cascade,omitempty" yaml:"cascade,omitempty"`
 	Limits        map[string]limitDocument `json:"limits,omitempty" yaml:"limits,omitempty"`
+	Slots         map[string]int64         `json:"slots,omitempty" yaml:"slots,omitempty"`
 }
 
 // A limitDocument is a limit as the Python package writes it; in words if it is a quota that the
@@ -265,6 +267,6 @@ func (l Level) document() *levelDocument {
 		d.Limits[l.Limits[i].Name] = documentOf(&l.Limits[i])
 	}
 	d.Disabled, d.Until = l.Switch()
-	d.Cascade = BoolOf(l.Cascade)
+	d.Cascade, d.Slots = BoolOf(l.Cascade), limitarg.SlotNumbers(l.SlotLimits())
 	return d
 }

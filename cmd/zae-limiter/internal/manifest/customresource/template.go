@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -87,6 +88,9 @@ func levelProperties(l manifest.Level) map[string]any {
 	}
 	if l.Cascade != store.Inherit {
 		p["Cascade"] = l.Cascade == store.Yes
+	}
+	if slots := l.SlotLimits(); len(slots) > 0 {
+		p["Slots"] = limitarg.SlotNumbers(slots)
 	}
 	if l.Parent != nil {
 		p["Parent"] = *l.Parent
