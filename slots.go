@@ -83,6 +83,24 @@ func (l *Limiter) slotUses(ctx context.Context, w *plan.Wanted, entity, resource
 	return uses, nil
 }
 
+// A SlotCount is how many slots of a limit of one entity the requests of a limiter hold, and wait
+// for.
+type SlotCount struct {
+	Entity, Resource, Limit string
+	Held, Waiting           int64
+}
+
+// SlotCounts are the slots that the requests of this limiter hold now, or wait for, in no order. It
+// asks nobody: [Limiter.Standing] also shows other processes.
+func (l *Limiter) SlotCounts() []SlotCount {
+	uses := l.driver.SlotUses()
+	counts := make([]SlotCount, len(uses))
+	for i, u := range uses {
+		counts[i] = SlotCount{u.Entity, u.Resource, u.Limit, u.Held, u.Waiting}
+	}
+	return counts
+}
+
 // TopSlots returns who holds the slots of a resource that are nearest to their limits, the most
 // used first: those with the largest [SlotUse.Used]. Slots of which none is held or waited for are
 // left out.

@@ -222,6 +222,14 @@ func (d *Driver) SlotCounts() (lost, removed uint64) {
 	return d.slots.Lost.Load(), d.slots.Removed.Load()
 }
 
+// SlotUses are how many slots the requests of the process hold and wait for, in no order.
+func (d *Driver) SlotUses() []slots.Use {
+	if d.slots == nil {
+		return nil
+	}
+	return d.slots.Uses()
+}
+
 // CloseSlots returns all slots. Leases that have any lose them.
 func (d *Driver) CloseSlots() {
 	if d.slots != nil {
