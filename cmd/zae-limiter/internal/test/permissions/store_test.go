@@ -1,6 +1,7 @@
 package permissions_test
 
 import (
+	"errors"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
