@@ -47,9 +47,9 @@ type TopQuery struct {
 //
 // The store must be a [BucketLister], as dynamo.Store is.
 func (l *Limiter) Top(ctx context.Context, q TopQuery) ([]Balance, error) {
-	lister := l.driver.Process.Lister
+	lister := l.driver.Lister
 	if lister == nil {
-		return nil, cannotList(l.driver.Process.Store, "buckets: use a store.BucketLister")
+		return nil, cannotList(l.driver.Store, "buckets: use a store.BucketLister")
 	}
 	return topOf(ctx, l, "find the most used limits", q, lister.ResourceBuckets, compareBalances, func(ctx context.Context, top *ranking[Balance], shards []*store.Image) error {
 		return l.rank(ctx, top, shards, q.WithoutParent)
@@ -97,6 +97,42 @@ func topOf[L, R any](
 		}
 	}
 	return top.sorted(), nil
+}
+
+// TopSlots returns who holds the slots of a resource that are nearest to their limits, the most
+// used first: those with the largest [SlotUse.Used]. Slots of which none is held or waited for are
+// left out.
+//
+// TopSlots reads the slots that were held within a day, page after page, and the configuration of
+// those who hold some now. On DynamoDB that costs half a read unit for each limit of an entity, and
+// about half for every 20 of the index, of the whole namespace. It ends as [Limiter.Top] does, and
+// writes nothing.
+//
+// The store must be a [store.SlotLister], as dynamo.Store is.
+func (l *Limiter) TopSlots(ctx context.Context, q TopQuery) ([]SlotUse, error) {
+	lister := l.driver.SlotLister
+	if lister == nil {
+		return nil, cannotList(l.driver.Store, "slots: use a store.SlotLister")
+	}
+	return topOf(ctx, l, "find the most used slots", q, lister.ResourceSlots, compareUses, func(ctx context.Context, top *ranking[SlotUse], img *store.SlotImage) error {
+		if img.Used == 0 && len(img.Holdings) == 0 {
+			return nil
+		}
+		w, _, err := l.driver.Config.Resolve(ctx, img.Entity, img.Resource, nil)
+		if err != nil {
+			return fmt.Errorf("read the configuration of %s for %s: %w", img.Resource, img.Entity, err)
+		}
+		if !q.WithoutParent || w.Owner.Parent == "" {
+			top.add(l.slotUse(img.SlotKey, w, img))
+		}
+		return nil
+	})
+}
+
+// compareUses says which of two is nearer to its limit.
+func compareUses(a, b SlotUse) int {
+	return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Held, a.Held),
+		strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Limit.Name, b.Limit.Name))
 }
 
 // untilClosing returns a context that also ends when a process begins to close. The caller

@@ -201,7 +201,7 @@ func TestAConnectionHoldsSlots(t *testing.T) {
 // them back at once, and its body can still be read.
 func TestATransportHoldsSlots(t *testing.T) {
 	status := http.StatusOK
-	base := func(*http.Request) (*http.Response, error) {
+	base := func(*http.Request) (*http.Response, error) { //nolint:unparam // as a round tripper
 		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("body"))}, nil
 	}
 	inBubble(t, httplimit.Options{}, nil, func(s *server) {

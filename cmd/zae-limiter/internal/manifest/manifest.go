@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -267,6 +266,6 @@ func (l Level) document() *levelDocument {
 		d.Limits[l.Limits[i].Name] = documentOf(&l.Limits[i])
 	}
 	d.Disabled, d.Until = l.Switch()
-	d.Cascade, d.Slots = BoolOf(l.Cascade), limitarg.SlotNumbers(l.SlotLimits())
+	d.Cascade, d.Slots = BoolOf(l.Cascade), l.SlotNumbers()
 	return d
 }

@@ -39,8 +39,11 @@ func policiesOf(c *store.Config) Policies {
 	return Policies{limitarg.FormatSlots(c.Slots), c.Disabled, c.Cascade}
 }
 
-// SlotLimits are the declared limits of slots, by name.
-func (p Policies) SlotLimits() []store.SlotLimit {
+// SlotNumbers are the declared numbers of slots by limit, nil if there are none.
+func (p Policies) SlotNumbers() map[string]int64 { return limitarg.SlotNumbers(p.slotLimits()) }
+
+// slotLimits are the declared limits of slots, by name.
+func (p Policies) slotLimits() []store.SlotLimit {
 	var limits limitarg.Slots
 	if p.Slots != "" {
 		_ = limits.Set(p.Slots) // it was written by FormatSlots
@@ -199,7 +202,7 @@ func (c *Change) slotsToSet() (to []store.SlotLimit, ok bool) {
 	if c.After == nil || c.After.Slots == "" || c.Before != nil && policiesOf(c.Before).Slots == c.After.Slots && !c.resumes {
 		return nil, false
 	}
-	return c.After.SlotLimits(), true
+	return c.After.slotLimits(), true
 }
 
 // setPolicies sets the policies of a batch whose other changes succeeded, several at once.

@@ -105,7 +105,7 @@ func changeOf(c *manifest.Change, now time.Time) changeView {
 		}
 	}
 	if c.After != nil {
-		v.After = &levelView{Limits: app.LimitsOf(c.After.Limits), Slots: limitarg.SlotNumbers(c.After.SlotLimits()), OnUnavailable: c.After.OnUnavailable}
+		v.After = &levelView{Limits: app.LimitsOf(c.After.Limits), Slots: c.After.SlotNumbers(), OnUnavailable: c.After.OnUnavailable}
 		v.After.Disabled, v.After.Bypassed, v.After.EndsAt = app.SwitchOf(c.After.Disabled)
 		v.After.Parent, v.After.Cascade = c.After.Parent, manifest.BoolOf(c.After.Cascade)
 	}

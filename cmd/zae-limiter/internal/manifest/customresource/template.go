@@ -9,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -89,8 +88,8 @@ func levelProperties(l manifest.Level) map[string]any {
 	if l.Cascade != store.Inherit {
 		p["Cascade"] = l.Cascade == store.Yes
 	}
-	if slots := l.SlotLimits(); len(slots) > 0 {
-		p["Slots"] = limitarg.SlotNumbers(slots)
+	if slots := l.SlotNumbers(); slots != nil {
+		p["Slots"] = slots
 	}
 	if l.Parent != nil {
 		p["Parent"] = *l.Parent
