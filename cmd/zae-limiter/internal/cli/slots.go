@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,7 +127,7 @@ func printHolders(w *strings.Builder, uses []limiter.SlotUse, now time.Time) {
 			if !h.Gone {
 				end = seconds(h.LeaseEnd.Sub(now))
 			}
-			rows = append(rows, append(begin[:len(begin):len(begin)],
+			rows = append(rows, append(slices.Clip(begin),
 				h.Process, limitarg.Grouped(h.Held), limitarg.Grouped(h.Waiting), seconds(now.Sub(h.RenewedAt))+" ago", end))
 		}
 	}

@@ -84,16 +84,7 @@ func changeOf(c *manifest.Change, now time.Time) changeView {
 	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c, now), levelRow: levelName(c.Key)}
 	v.Level, v.Target = c.Level()
 	if c.Before != nil {
-		v.Before = &levelView{Limits: app.LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}
-		if c.Clears.Disabled.Policy != store.Inherit || c.After != nil && c.After.Disabled.Policy != store.Inherit {
-			v.Before.Disabled, v.Before.Bypassed, v.Before.EndsAt = app.SwitchOf(c.Before.Disabled)
-		}
-		if c.Clears.Slots != "" || c.After != nil && c.After.Slots != "" {
-			v.Before.Slots = limitarg.SlotNumbers(c.Before.Slots)
-		}
-		if c.Clears.Cascade != store.Inherit || c.After != nil && c.After.Cascade != store.Inherit {
-			v.Before.Cascade = manifest.BoolOf(c.Before.Cascade)
-		}
+		v.Before = beforeOf(c)
 	}
 	if e := c.Entity; e != nil {
 		v.Before = &levelView{Limits: []app.Limit{}}
@@ -108,6 +99,21 @@ func changeOf(c *manifest.Change, now time.Time) changeView {
 		v.After = &levelView{Limits: app.LimitsOf(c.After.Limits), Slots: c.After.SlotNumbers(), OnUnavailable: c.After.OnUnavailable}
 		v.After.Disabled, v.After.Bypassed, v.After.EndsAt = app.SwitchOf(c.After.Disabled)
 		v.After.Parent, v.After.Cascade = c.After.Parent, manifest.BoolOf(c.After.Cascade)
+	}
+	return v
+}
+
+// beforeOf is what a level has of what a change concerns.
+func beforeOf(c *manifest.Change) *levelView {
+	v := &levelView{Limits: app.LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}
+	if c.Clears.Disabled.Policy != store.Inherit || c.After != nil && c.After.Disabled.Policy != store.Inherit {
+		v.Disabled, v.Bypassed, v.EndsAt = app.SwitchOf(c.Before.Disabled)
+	}
+	if c.Clears.Slots != "" || c.After != nil && c.After.Slots != "" {
+		v.Slots = limitarg.SlotNumbers(c.Before.Slots)
+	}
+	if c.Clears.Cascade != store.Inherit || c.After != nil && c.After.Cascade != store.Inherit {
+		v.Cascade = manifest.BoolOf(c.Before.Cascade)
 	}
 	return v
 }
