@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 )
 
 type acquireOptions struct{ asking }
@@ -33,7 +33,7 @@ func newAcquire(a *app.App) *cobra.Command {
 			"  zae-limiter acquire key-1 gpt-4 --consume rpm=1,tpm=500 --also embeddings:tpm=200",
 	}, &o.request.Entity, &o.request.Resource)
 	o.bind(cmd)
-	return a.Prints(cmd, decision{})
+	return a.Prints(cmd, decide.Decision{})
 }
 
 // Validate checks the request.
@@ -51,29 +51,16 @@ func (o *acquireOptions) Run(ctx context.Context) error {
 	case err != nil:
 		return err
 	case degraded != nil:
-		return o.print(decision{Admitted: true, Degraded: degraded.Error(), RetryAfter: millis(0)}, nil, "admitted without metering: "+degraded.Error())
+		return o.print(decide.Unmetered(degraded.Error()), nil, "admitted without metering: "+degraded.Error())
 	}
 	err = o.acquire(ctx, l)
 	return errors.Join(err, l.Close())
 }
 
-// A decision is the result of acquire and of available in JSON.
-type decision struct {
-	// Admitted says that the request was admitted, or would be.
-	Admitted   bool         `json:"admitted"`
-	RetryAfter *int64       `json:"retry_after_ms"`
-	Statuses   []statusView `json:"limits"`
-	// CheckedAt is the instant of all balances and waits, of available only.
-	CheckedAt time.Time `json:"checked_at,omitzero"`
-	// Degraded says why nothing was metered.
-	Degraded string `json:"degraded,omitempty"`
-}
-
 func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error {
 	lease, err := o.ask(ctx, l)
 	if refusal := (*limiter.ExceededError)(nil); errors.As(err, &refusal) {
-		headline, d := refusedBy(refusal)
-		if err := o.print(d, refusal.Statuses, headline); err != nil {
+		if err := o.print(decide.Refused(refusal), refusal.Statuses, refusedIn(refusal)); err != nil {
 			return err
 		}
 		return app.ErrRefused
@@ -84,25 +71,23 @@ func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error 
 	if err := lease.Commit(ctx); err != nil {
 		return err
 	}
+	headline := "admitted"
 	if lease.Degraded() {
-		const why = "DynamoDB cannot be reached"
-		return o.print(decision{Admitted: true, Degraded: why, RetryAfter: millis(0)}, nil, "admitted without metering: "+why)
+		headline = "admitted without metering: " + decide.WhyDegraded
 	}
-	return o.print(decision{Admitted: true, RetryAfter: millis(0)}, lease.Statuses(), "admitted")
+	return o.print(decide.Admitted(lease), lease.Statuses(), headline)
 }
 
-// refusedBy is a refusal in words, and in JSON.
-func refusedBy(e *limiter.ExceededError) (headline string, d decision) {
+// refusedIn is a refusal in words.
+func refusedIn(e *limiter.ExceededError) string {
 	after := e.RetryAfter()
-	d = decision{RetryAfter: millis(after), Statuses: statusViews(e.Statuses)}
 	if after == limiter.Never {
-		return "refused: it asks for more than a limit's capacity, which no wait helps", d
+		return "refused: it asks for more than a limit's capacity, which no wait helps"
 	}
-	return fmt.Sprintf("refused: retry after %v", after), d
+	return fmt.Sprintf("refused: retry after %v", after)
 }
 
-func (o *acquireOptions) print(d decision, statuses []limiter.Status, headline string) error {
-	d.Statuses = statusViews(statuses)
+func (o *acquireOptions) print(d decide.Decision, statuses []limiter.Status, headline string) error {
 	return o.app.Print(d, func(w *strings.Builder) {
 		w.WriteString(headline + "\n")
 		if len(statuses) > 0 {

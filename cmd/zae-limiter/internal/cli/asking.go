@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 )
 
 // An asking is a request of the command line, with the flags of the commands that take something.
@@ -57,14 +57,5 @@ func (o *asking) open(ctx context.Context) (l *limiter.Limiter, degraded, err er
 
 // ask acquires, or waits as long as the flag says.
 func (o *asking) ask(ctx context.Context, l *limiter.Limiter) (*limiter.Lease, error) {
-	if o.wait == 0 {
-		return l.Acquire(ctx, o.request)
-	}
-	waiting, cancel := context.WithTimeout(ctx, o.wait)
-	defer cancel()
-	lease, err := l.Wait(waiting, o.request)
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, limiter.ErrExceeded) && ctx.Err() == nil && waiting.Err() != nil {
-		return nil, fmt.Errorf("%w: DynamoDB did not answer within --wait %v: %w", limiter.ErrUnavailable, o.wait, err)
-	}
-	return lease, err
+	return decide.Acquire(ctx, l, o.request, o.wait)
 }

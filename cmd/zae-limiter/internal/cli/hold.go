@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 )
 
 // patience is how long a command may take to end that has lost its slots. It is less than the time
@@ -67,7 +68,7 @@ func (o *holdOptions) Validate() error {
 
 // refusedHold is the result in JSON of a command that did not run. The output of one that ran is its own.
 type refusedHold struct {
-	decision
+	decide.Decision
 	// Slots are what refused, if it was slots: nobody knows then how long to wait.
 	Slots *slotsRefused `json:"slots,omitempty"`
 }
@@ -148,7 +149,7 @@ func (o *holdOptions) refused(err error) error {
 	refusal, full := (*limiter.ExceededError)(nil), (*limiter.SlotsError)(nil)
 	switch {
 	case errors.As(err, &full):
-		v := refusedHold{decision{Statuses: []statusView{}}, &slotsRefused{full.Entity, full.Resource, full.Limit, full.Of, full.Slots}}
+		v := refusedHold{decide.Decision{Statuses: []decide.Status{}}, &slotsRefused{full.Entity, full.Resource, full.Limit, full.Of, full.Slots}}
 		headline := "refused: all slots are held; nobody knows until when: give --wait to wait for some"
 		if full.Slots > full.Of {
 			headline = "refused: it asks for more slots than there are, which no wait helps"
@@ -160,9 +161,8 @@ func (o *holdOptions) refused(err error) error {
 			}})
 		})
 	case errors.As(err, &refusal):
-		headline, d := refusedBy(refusal)
-		err = o.app.Print(refusedHold{decision: d}, func(w *strings.Builder) {
-			w.WriteString(headline + "\n")
+		err = o.app.Print(refusedHold{Decision: decide.Refused(refusal)}, func(w *strings.Builder) {
+			w.WriteString(refusedIn(refusal) + "\n")
 			printStatuses(w, refusal.Statuses)
 		})
 	default:

@@ -18,7 +18,7 @@ import (
 // those that need more of AWS than a script has, or files of results. A command that holds slots
 // has output of its own; its refusal is compared in a script.
 var withoutJSON = []string{
-	"aggregate", "hold", "local", "loadtest orchestrate", "loadtest serve-worker", "loadtest ui", "loadtest worker", "provision",
+	"aggregate", "hold", "local", "loadtest orchestrate", "loadtest serve-worker", "loadtest ui", "loadtest worker", "provision", "serve",
 	"redrive", "loadtest compare", "loadtest report", "loadtest swarm run", "loadtest swarm tune",
 }
 
