@@ -1,9 +1,11 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
@@ -143,6 +145,8 @@ type Standing struct {
 	// Shards is the number of items of the bucket, 0 if there is no bucket yet.
 	Shards int
 	Limits []Balance // by name
+	// Slots says who holds the slots of each limit of slots that is configured, by name.
+	Slots []SlotUse
 	// Parent is the state of the parent that the entity cascades to, nil if it does not
 	// cascade. It has no Parent of its own: a cascade is one level.
 	Parent *Standing
@@ -184,8 +188,9 @@ func (b Balance) MarshalJSON() ([]byte, error) {
 //
 // Standing is [Limiter.Available] for one token of every limit. The caller need not know
 // the limits, and a disabled bucket is shown instead of refused. It reads the bucket as
-// Available does, at the same cost, and writes under the same condition. It returns by its
-// context's deadline and within [Options.Timeout], with [ErrUnavailable].
+// Available does, at the same cost, and writes under the same condition. Each limit of slots
+// costs one more read. Standing returns by its context's deadline and within [Options.Timeout],
+// with [ErrUnavailable].
 func (l *Limiter) Standing(ctx context.Context, entity, resource string) (*Standing, error) {
 	if err := checkNames(entity, resource); err != nil {
 		return nil, err
@@ -196,15 +201,15 @@ func (l *Limiter) Standing(ctx context.Context, entity, resource string) (*Stand
 		if err != nil {
 			return nil, err
 		}
-		s := l.standingOf(child)
-		if parent != nil {
-			s.Parent = l.standingOf(parent)
+		s, err := l.standingOf(ctx, child)
+		if err == nil && parent != nil {
+			s.Parent, err = l.standingOf(ctx, parent)
 		}
-		return s, nil
+		return s, err
 	})
 }
 
-func (l *Limiter) standingOf(c *acquire.Claim) *Standing {
+func (l *Limiter) standingOf(ctx context.Context, c *acquire.Claim) (*Standing, error) {
 	s := &Standing{
 		Entity: c.Entity, Resource: c.Resource, Level: levelOf(c.Terms.Target),
 		Shards: c.ShardCount(), Limits: balancesOf(c, c.Shards(l.driver.Uptime()), c.At),
@@ -212,7 +217,9 @@ func (l *Limiter) standingOf(c *acquire.Claim) *Standing {
 	is := c.Disabling()
 	s.Disabled, s.Bypassed = is.Disabled, is.Bypassed
 	s.DisabledBy, s.DisabledUntil = disabledBy(is)
-	return s
+	var err error
+	s.Slots, err = l.slotUses(ctx, c.Terms.Target, c.Entity, c.Resource)
+	return s, err
 }
 
 // balancesOf returns the balance of each limit that a claim asks for one token of. A nil
@@ -233,4 +240,92 @@ func balancesOf(c *acquire.Claim, shards []*store.Image, now int64) []Balance {
 		}
 	}
 	return balances
+}
+
+// A SlotUse says who holds the slots of a limit.
+type SlotUse struct {
+	Entity, Resource string
+	// Limit has the number of slots. It has none, and Level is [LevelNone], if no level of the
+	// configuration has the limit, so that requests bring it ([Request.SlotFallback]).
+	Limit SlotLimit
+	Level Level
+	// Held are the slots of all holders, and Waiting are those that their callers wait for.
+	Held, Waiting int64
+	// Used is the fraction of the slots that is held; 0 if their number is not known.
+	Used    float64
+	Holders []SlotHolder // who hold the most first
+}
+
+// A SlotHolder is a process that holds slots of a limit.
+type SlotHolder struct {
+	// Process is a name that each limiter gives to itself.
+	Process string
+	// Held are the slots that the process has for its requests, and keeps for the next ones.
+	// Waiting are those that its callers wait for.
+	Held, Waiting int64
+	// RenewedAt is when the process last wrote that it is alive, by its own clock. It holds the
+	// slots until LeaseEnd, unless it renews them.
+	RenewedAt, LeaseEnd time.Time
+	// Gone says that the process did not renew them in time. Whoever next wants slots sets these
+	// free.
+	Gone bool
+}
+
+// slotUse is who holds slots of a limit, by an image of them, which may be nil.
+func (l *Limiter) slotUse(k store.SlotKey, w *plan.Wanted, img *store.SlotImage) SlotUse {
+	u := SlotUse{Entity: k.Entity, Resource: k.Resource, Limit: SlotLimit{Name: k.Limit, Slots: store.SlotsOf(w.Slots, k.Limit)}}
+	if u.Limit.Slots > 0 {
+		u.Level = LevelEntityResource + Level(w.SlotsAt) //nolint:gosec // there are few levels
+	}
+	if img == nil {
+		return u
+	}
+	now := l.driver.Now()
+	for i := range img.Holdings {
+		h := &img.Holdings[i]
+		u.Held += h.Held
+		u.Waiting += h.Wants
+		u.Holders = append(u.Holders, SlotHolder{
+			Process: h.Process, Held: h.Held, Waiting: h.Wants,
+			RenewedAt: time.UnixMilli(acquire.RenewedAt(h)), LeaseEnd: time.UnixMilli(h.Until), Gone: acquire.IsGone(h, now),
+		})
+	}
+	slices.SortFunc(u.Holders, func(a, b SlotHolder) int {
+		return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(b.Waiting, a.Waiting), strings.Compare(a.Process, b.Process))
+	})
+	if u.Limit.Slots > 0 {
+		u.Used = float64(u.Held) / float64(u.Limit.Slots)
+	}
+	return u
+}
+
+// slotUses is who holds the slots of an entity, of each limit in its configuration.
+func (l *Limiter) slotUses(ctx context.Context, w *plan.Wanted, entity, resource string) ([]SlotUse, error) {
+	images, err := l.driver.Inspector.SlotImages(ctx, w, entity, resource)
+	if err != nil {
+		return nil, err
+	}
+	uses := make([]SlotUse, len(images))
+	for i, img := range images {
+		uses[i] = l.slotUse(store.SlotKey{Entity: entity, Resource: resource, Limit: w.Slots[i].Name}, w, img)
+	}
+	return uses, nil
+}
+
+// A SlotCount is how many slots of a limit of one entity the requests of a limiter hold, and wait
+// for.
+type SlotCount struct {
+	Entity, Resource, Limit string
+	Held, Waiting           int64
+}
+
+// SlotCounts are the slots that the requests of this limiter hold now, or wait for, in no order. It
+// asks nobody: [Limiter.Standing] also shows other processes.
+func (l *Limiter) SlotCounts() []SlotCount {
+	uses := l.driver.SlotUses()
+	counts := make([]SlotCount, len(uses))
+	for i, u := range uses {
+		counts[i] = SlotCount{u.Entity, u.Resource, u.Limit, u.Held, u.Waiting}
+	}
+	return counts
 }

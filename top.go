@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,13 +47,29 @@ type TopQuery struct {
 //
 // The store must be a [BucketLister], as dynamo.Store is.
 func (l *Limiter) Top(ctx context.Context, q TopQuery) ([]Balance, error) {
-	op := "find the most used limits"
+	lister := l.driver.Lister
+	if lister == nil {
+		return nil, cannotList(l.driver.Store, "buckets: use a store.BucketLister")
+	}
+	return topOf(ctx, l, "find the most used limits", q, lister.ResourceBuckets, compareBalances, func(ctx context.Context, top *ranking[Balance], shards []*store.Image) error {
+		return l.rank(ctx, top, shards, q.WithoutParent)
+	})
+}
+
+// cannotList is the error of a store that cannot list what is named.
+func cannotList(s store.Store, what string) error {
+	return &ValidationError{Field: "store", Value: fmt.Sprintf("%T", s), Reason: "it cannot list " + what + ", dynamo.Store for instance"}
+}
+
+// topOf ranks what a store lists of a resource, and returns what compare puts first. rank adds what
+// one of the listed has.
+func topOf[L, R any](
+	ctx context.Context, l *Limiter, op string, q TopQuery, list func(context.Context, string) iter.Seq2[L, error],
+	compare func(a, b R) int, rank func(context.Context, *ranking[R], L) error,
+) ([]R, error) {
 	p := l.driver.Process
-	switch {
-	case q.Most < 1 || q.Most > MaxTop:
+	if q.Most < 1 || q.Most > MaxTop {
 		return nil, &ValidationError{Field: "most", Value: strconv.Itoa(q.Most), Reason: fmt.Sprintf("give 1 to %d", MaxTop)}
-	case p.Lister == nil:
-		return nil, &ValidationError{Field: "store", Value: fmt.Sprintf("%T", p.Store), Reason: "it cannot list buckets: use a store.BucketLister, dynamo.Store for instance"}
 	}
 	if q.Resource != "" {
 		if err := store.CheckResource(q.Resource); err != nil {
@@ -66,10 +83,10 @@ func (l *Limiter) Top(ctx context.Context, q TopQuery) ([]Balance, error) {
 	defer p.End()
 	ctx, stop := untilClosing(ctx, p)
 	defer stop()
-	top := ranking{n: q.Most}
-	for shards, err := range p.Lister.ResourceBuckets(ctx, q.Resource) {
+	top := ranking[R]{n: q.Most, compare: compare}
+	for listed, err := range list(ctx, q.Resource) {
 		if err == nil {
-			err = l.rank(ctx, &top, shards, q.WithoutParent)
+			err = rank(ctx, &top, listed)
 		}
 		switch {
 		case err == nil:
@@ -80,6 +97,42 @@ func (l *Limiter) Top(ctx context.Context, q TopQuery) ([]Balance, error) {
 		}
 	}
 	return top.sorted(), nil
+}
+
+// TopSlots returns who holds the slots of a resource that are nearest to their limits, the most
+// used first: those with the largest [SlotUse.Used]. Slots of which none is held or waited for are
+// left out.
+//
+// TopSlots reads the slots that were held within a day, page after page, and the configuration of
+// those who hold some now. On DynamoDB that costs half a read unit for each limit of an entity, and
+// about half for every 20 of the index, of the whole namespace. It ends as [Limiter.Top] does, and
+// writes nothing.
+//
+// The store must be a [store.SlotLister], as dynamo.Store is.
+func (l *Limiter) TopSlots(ctx context.Context, q TopQuery) ([]SlotUse, error) {
+	lister := l.driver.SlotLister
+	if lister == nil {
+		return nil, cannotList(l.driver.Store, "slots: use a store.SlotLister")
+	}
+	return topOf(ctx, l, "find the most used slots", q, lister.ResourceSlots, compareUses, func(ctx context.Context, top *ranking[SlotUse], img *store.SlotImage) error {
+		if img.Used == 0 && len(img.Holdings) == 0 {
+			return nil
+		}
+		w, _, err := l.driver.Config.Resolve(ctx, img.Entity, img.Resource, nil)
+		if err != nil {
+			return fmt.Errorf("read the configuration of %s for %s: %w", img.Resource, img.Entity, err)
+		}
+		if !q.WithoutParent || w.Owner.Parent == "" {
+			top.add(l.slotUse(img.SlotKey, w, img))
+		}
+		return nil
+	})
+}
+
+// compareUses says which of two is nearer to its limit.
+func compareUses(a, b SlotUse) int {
+	return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Held, a.Held),
+		strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Limit.Name, b.Limit.Name))
 }
 
 // untilClosing returns a context that also ends when a process begins to close. The caller
@@ -102,7 +155,7 @@ func untilClosing(ctx context.Context, p *process.Process) (_ context.Context, s
 
 // rank adds the balances of a bucket to a ranking. The index that led to the shards may lag
 // behind a change of their number; then rank reads the bucket itself.
-func (l *Limiter) rank(ctx context.Context, top *ranking, shards []*store.Image, withoutParent bool) error {
+func (l *Limiter) rank(ctx context.Context, top *ranking[Balance], shards []*store.Image, withoutParent bool) error {
 	if len(shards) == 0 {
 		return nil
 	}
@@ -135,23 +188,27 @@ func (l *Limiter) rank(ctx context.Context, top *ranking, shards []*store.Image,
 	return nil
 }
 
-// A ranking keeps the n most used of the balances that it is given.
-type ranking struct {
-	n    int
-	best []Balance // at most 2n; the n best of all are among them
+// compareBalances says which of two is nearer to its limit.
+func compareBalances(a, b Balance) int {
+	return cmp.Or(cmp.Compare(b.Used, a.Used), strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Limit.Name, b.Limit.Name))
 }
 
-// add gives the ranking a balance. Sorting once for every n balances is as fast as a heap.
-func (r *ranking) add(b Balance) {
+// A ranking keeps the n first of what it is given.
+type ranking[R any] struct {
+	n       int
+	compare func(a, b R) int
+	best    []R // at most 2n; the n best of all are among them
+}
+
+// add gives the ranking one more. Sorting once for every n is as fast as a heap.
+func (r *ranking[R]) add(b R) {
 	if r.best = append(r.best, b); len(r.best) >= 2*r.n {
 		r.best = r.sorted()
 	}
 }
 
 // sorted returns the n best.
-func (r *ranking) sorted() []Balance {
-	slices.SortFunc(r.best, func(a, b Balance) int {
-		return cmp.Or(cmp.Compare(b.Used, a.Used), strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Limit.Name, b.Limit.Name))
-	})
+func (r *ranking[R]) sorted() []R {
+	slices.SortFunc(r.best, r.compare)
 	return r.best[:min(r.n, len(r.best))]
 }

@@ -43,6 +43,22 @@ var slotCosts = []cost{
 		c.start()
 		c.full()
 	}},
+	{"standing, with a limit of slots", price{3, 3, 2.5, 0}, nil, func(c *till) {
+		c.slots()
+		c.hold(c.limiter, nil, 1)
+		c.start()
+		_, err := c.limiter.Standing(c.Context(), "user", "gpt-4")
+		c.must(err)
+		c.aside = c.closing()
+	}},
+	{"top slots, of which one is held", price{3, 19, 9.5, 0}, &price{3, 3, 1.5, 0}, func(c *till) {
+		c.slots()
+		c.hold(c.limiter, nil, 1)
+		c.start()
+		_, err := c.limiter.TopSlots(c.Context(), limiter.TopQuery{Resource: "gpt-4", Most: 1})
+		c.must(err)
+		c.aside = c.closing()
+	}},
 	{"a slot held for 59 seconds", price{11, 11, 0, 11}, nil, func(c *till) {
 		c.slots()
 		c.hold(c.limiter, nil, 1)

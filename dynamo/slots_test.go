@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,5 +123,48 @@ func TestManyProcessesHoldSlots(t *testing.T) {
 	out := hold(t, s, &store.Hold{SlotKey: inflight, Cap: 1000, Next: entry("other", 1, 1), Dead: all[:store.MaxDead]})
 	if !out.Applied || out.Image.Used != 1 {
 		t.Errorf("got %+v", out)
+	}
+}
+
+// The slots of a resource are those of all entities, in order, and no buckets. Whoever has enough
+// may stop.
+func TestListingSlots(t *testing.T) {
+	t.Parallel()
+	s, _ := fixture.NewStore(t)
+	const many = 205 // more than two reads
+	for i := range many {
+		h := takes(nil, entry("a", 1, 1))
+		h.SlotKey = store.SlotKey{Entity: fmt.Sprintf("user-%03d", i), Resource: "gpt-4", Limit: "inflight"}
+		hold(t, s, h)
+	}
+	other := takes(nil, entry("a", 1, 1))
+	other.Resource = "gpt-5"
+	hold(t, s, other)
+	list := func(resource string, most int) (entities []string) {
+		for img, err := range s.ResourceSlots(t.Context(), resource) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if entities = append(entities, img.Entity); len(entities) == most {
+				break
+			}
+		}
+		return entities
+	}
+	if got := list("gpt-4", 0); len(got) != many || !slices.IsSorted(got) || got[many-1] != "user-204" {
+		t.Errorf("%d slots of the resource", len(got))
+	}
+	if got := list("", 0); len(got) != many+1 || !slices.Contains(got, "user") {
+		t.Errorf("%d slots of all resources", len(got))
+	}
+	for _, most := range []int{1, 100, 101} {
+		if got := list("gpt-4", most); len(got) != most {
+			t.Errorf("%d slots, want %d", len(got), most)
+		}
+	}
+	for _, err := range s.ResourceSlots(t.Context(), "no/ such") {
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("got %v", err)
+		}
 	}
 }

@@ -111,6 +111,7 @@ func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 type NotConfiguredError struct {
 	Entity, Resource string
 	Limits           []string // the limits that are missing; empty if any would do
+	Slots            bool     // they are limits of slots
 	// Level is the level of configuration that decides, for example "resource gpt-4". It
 	// is "" if no level configures limits.
 	Level string
@@ -121,7 +122,10 @@ type NotConfiguredError struct {
 
 // Error says which limits are missing, which there are, and what to do.
 func (e *NotConfiguredError) Error() string {
-	if e.IsEmpty() {
+	switch {
+	case e.IsEmpty() && e.Slots:
+		return e.Found() + ": set some, or pass SlotFallback with the request"
+	case e.IsEmpty():
 		return e.Found() + ": configure some, or pass Fallback with the request"
 	}
 	return e.Found() + ": name one of them, or configure it"
@@ -132,23 +136,26 @@ func (e *NotConfiguredError) IsEmpty() bool { return len(e.Known) == 0 }
 
 // Found says which limits are missing, and which limits there are, without advice.
 func (e *NotConfiguredError) Found() string {
-	missing, verb := "limits", "are"
+	missing, verb, what := "limits", "are", "limits"
+	if e.Slots {
+		what = "slots"
+	}
 	switch len(e.Limits) {
 	case 0: // the request asked for whatever there is
 	case 1:
-		missing, verb = "limit "+e.Limits[0], "is"
+		missing, verb = what[:len(what)-1]+" "+e.Limits[0], "is"
 	default:
-		missing = "limits " + strings.Join(e.Limits, ", ")
+		missing = what + " " + strings.Join(e.Limits, ", ")
 	}
 	s := fmt.Sprintf("%s of %s for %s %s not configured: ", missing, e.Resource, e.Entity, verb)
 	known := strings.Join(e.Known, ", ")
 	switch {
 	case e.Level != "":
-		return s + "the limits configured for " + e.Level + " are " + known
+		return s + "the " + what + " configured for " + e.Level + " are " + known
 	case known != "":
-		return s + "no level configures limits, and the request's fallback limits are " + known
+		return s + "no level configures " + what + ", and the request's fallback " + what + " are " + known
 	}
-	return s + "no level configures limits"
+	return s + "no level configures " + what
 }
 
 // Is reports whether target is [ErrNotConfigured].

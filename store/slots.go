@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 )
@@ -61,6 +62,14 @@ type SlotStore interface {
 	Hold(ctx context.Context, h *Hold) (SlotOutcome, error)
 	// Slots reads the entries of an item, consistently; nil if there is no item.
 	Slots(ctx context.Context, k SlotKey) (*SlotImage, error)
+}
+
+// A SlotLister is a [SlotStore] that can list slots.
+type SlotLister interface {
+	// ResourceSlots yields the slots of a resource, or of all resources if it is "", by entity. A
+	// read need not be consistent, and slots that were just held for the first time may be
+	// missing. After an error it yields nothing more.
+	ResourceSlots(ctx context.Context, resource string) iter.Seq2[*SlotImage, error]
 }
 
 // A SlotKey names the slots of one limit.

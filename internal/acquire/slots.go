@@ -90,7 +90,10 @@ func (h *HeldSlots) plan(ctx context.Context, req *SlotRequest) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	e := &store.NotConfiguredError{Entity: req.Entity, Resource: req.Resource, Limits: missing}
+	e := &store.NotConfiguredError{Entity: req.Entity, Resource: req.Resource, Limits: missing, Slots: true}
+	if len(w.Slots) > 0 {
+		e.Level = plan.ConfigKeys(req.Entity, req.Resource)[w.SlotsAt].String()
+	}
 	for _, l := range limits {
 		e.Known = append(e.Known, l.Name)
 	}
@@ -217,6 +220,14 @@ func (d *Driver) SlotCounts() (lost, removed uint64) {
 		return 0, 0
 	}
 	return d.slots.Lost.Load(), d.slots.Removed.Load()
+}
+
+// SlotUses are how many slots the requests of the process hold and wait for, in no order.
+func (d *Driver) SlotUses() []slots.Use {
+	if d.slots == nil {
+		return nil
+	}
+	return d.slots.Uses()
 }
 
 // CloseSlots returns all slots. Leases that have any lose them.

@@ -246,7 +246,7 @@ func (r *Reader) keep(k store.ConfigKey, l level) {
 // and all slots from the first one that has those. Each policy comes from the first level that
 // sets it; the system level sets none. entity is the entity's record, nil if it has none.
 func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted {
-	w := &plan.Wanted{Read: levels[0].fetched, Level: plan.ConfigLevels}
+	w := &plan.Wanted{Read: levels[0].fetched, Level: plan.ConfigLevels, SlotsAt: plan.ConfigLevels}
 	var cascades store.Cascades
 	for i, l := range levels {
 		w.Read = min(w.Read, l.fetched)
@@ -256,8 +256,8 @@ func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted
 		if w.Limits == nil && w.IsEvaluable() && (len(l.value.Limits) > 0 || !l.value.IsEvaluable()) {
 			w.Limits, w.Features, w.Level = l.value.Limits, l.value.Features, i
 		}
-		if w.Slots == nil {
-			w.Slots = l.value.Slots
+		if w.Slots == nil && len(l.value.Slots) > 0 {
+			w.Slots, w.SlotsAt = l.value.Slots, i
 		}
 		if i == plan.ConfigLevels-1 {
 			continue

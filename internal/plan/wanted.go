@@ -28,6 +28,7 @@ type Wanted struct {
 	Owner    store.Owner
 	Switches store.Switches
 	Slots    []store.SlotLimit // of the first level that has any
+	SlotsAt  int               // that level, as Level
 	Features store.Features
 	Read     time.Duration // when the read of the oldest level began, by the limiter's uptime
 	Epoch    uint64        // the limiter's configuration epoch at that time
@@ -37,7 +38,7 @@ type Wanted struct {
 func (w *Wanted) Equals(other *Wanted) bool {
 	return w.Read == other.Read && w.Epoch == other.Epoch && w.Owner == other.Owner && w.Level == other.Level &&
 		w.Expires == other.Expires && w.Switches == other.Switches && w.Features == other.Features && slices.Equal(w.Limits, other.Limits) &&
-		slices.Equal(w.Slots, other.Slots)
+		slices.Equal(w.Slots, other.Slots) && w.SlotsAt == other.SlotsAt
 }
 
 // IsEvaluable reports whether this version can evaluate all features of the limits.

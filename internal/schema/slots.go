@@ -24,10 +24,10 @@ const (
 	entryPrefix = "h_"
 )
 
-// slotIndexPrefix begins the sort keys of slots in the indexes. In GSI3 they are in the partition
+// SlotIndexPrefix begins the sort keys of slots in the indexes. In GSI3 they are in the partition
 // of the entity, where deletions of entities find them, the peer's too. What looks for buckets
 // there does not.
-const slotIndexPrefix = "SLOTS#"
+const SlotIndexPrefix = "SLOTS#"
 
 // SlotKey is the key of the slots of a limit.
 func SlotKey(ns string, k store.SlotKey) Key {
@@ -38,8 +38,8 @@ func SlotKey(ns string, k store.SlotKey) Key {
 // partitions.
 func SlotIndexKeys(ns string, isSpread bool, k store.SlotKey) Item {
 	_, gsi4 := bucketIndexPKs(ns, k.Entity, k.Resource, isSpread)
-	item := Item{GSI3PK: S(EntityPK(ns, k.Entity)), GSI3SK: S(slotIndexPrefix + k.Resource + "#" + k.Limit)}
-	putGSI4(item, gsi4, slotIndexPrefix+k.Entity+"#"+k.Resource+"#"+k.Limit)
+	item := Item{GSI3PK: S(EntityPK(ns, k.Entity)), GSI3SK: S(SlotIndexPrefix + k.Resource + "#" + k.Limit)}
+	putGSI4(item, gsi4, SlotIndexPrefix+k.Entity+"#"+k.Resource+"#"+k.Limit)
 	return item
 }
 
@@ -51,16 +51,20 @@ func EncodeHolding(h *store.Holding) string {
 	return fmt.Sprint(h.Held, h.Wants, h.Until, h.Seq)
 }
 
-// DecodeSlots reads slots.
-func DecodeSlots(item Item) (*store.SlotImage, error) {
-	key := KeyOf(item)
+// ParseSlotKey is which slots a key is of.
+func ParseSlotKey(key Key) (k store.SlotKey, ok bool) {
 	_, b, isBucket := splitBucketPK(key.PK)
 	limit, isSlots := strings.CutPrefix(key.SK, SlotPrefix)
-	if !isBucket || !isSlots {
+	return store.SlotKey{Entity: b.Entity, Resource: b.Resource, Limit: limit}, isBucket && isSlots
+}
+
+// DecodeSlots reads slots.
+func DecodeSlots(item Item) (*store.SlotImage, error) {
+	k, ok := ParseSlotKey(KeyOf(item))
+	if !ok {
 		return nil, corrupt(item, SK, "it is not the key of slots")
 	}
-	img := &store.SlotImage{SlotKey: store.SlotKey{Entity: b.Entity, Resource: b.Resource, Limit: limit}}
-	var ok bool
+	img := &store.SlotImage{SlotKey: k}
 	if img.Used, ok = integer(item[SlotsUsed]); !ok {
 		return nil, corrupt(item, SlotsUsed, badNumber)
 	}

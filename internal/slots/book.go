@@ -32,6 +32,13 @@ const (
 	minPause, maxPause = 100 * time.Millisecond, time.Second
 )
 
+// IsGone reports whether the process of an entry is gone at an instant, in ms, whatever its clock
+// says.
+func IsGone(h *store.Holding, now int64) bool { return now > h.Until+skew.Milliseconds() }
+
+// RenewedAt is when an entry was written, in ms, by the clock of its process.
+func RenewedAt(h *store.Holding) int64 { return h.Until - lease.Milliseconds() }
+
 // A book has what a process knows of an item, and who of its callers holds or waits for what.
 //
 //	out ≤ sure ≤ what the entry holds, whatever became of writes whose answer was lost
@@ -198,7 +205,7 @@ func (b *book) lose() (lost int64) {
 // entry was written before it was first seen, and has not been renewed since.
 func (b *book) isDead(h *store.Holding, m moment) bool {
 	s := b.sight[h.Process]
-	return m.now > h.Until+skew.Milliseconds() || s.seq == h.Seq && m.up-s.since >= lease
+	return IsGone(h, m.now) || s.seq == h.Seq && m.up-s.since >= lease
 }
 
 // A crowd is what the last image shows of the other processes that live.

@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -318,6 +319,29 @@ func (h *Holder) note(it *item, lost int64) {
 	h.Lost.Add(uint64(lost)) //nolint:gosec // it is not negative
 	k := it.book.SlotKey
 	h.o.Logger.Warn("slots lost", "entity", k.Entity, "resource", k.Resource, "limit", k.Limit, "slots", lost)
+}
+
+// A Use is how many slots of an item the callers of a process hold and wait for.
+type Use struct {
+	store.SlotKey
+	Held, Waiting int64
+}
+
+// Uses are those of all items that the process knows of.
+func (h *Holder) Uses() []Use {
+	h.mu.Lock()
+	items := slices.Collect(maps.Values(h.items))
+	h.mu.Unlock()
+	uses := make([]Use, len(items))
+	for i, it := range items {
+		it.mu.Lock()
+		uses[i] = Use{SlotKey: it.book.SlotKey, Held: it.book.out}
+		for _, c := range it.book.line {
+			uses[i].Waiting += c.n
+		}
+		it.mu.Unlock()
+	}
+	return uses
 }
 
 // forget drops an item that has ended.

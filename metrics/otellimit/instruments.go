@@ -112,12 +112,43 @@ var (
 	}
 )
 
+var (
+	slotsHeld = &instrument{
+		"zae_limiter.slots.held", "gauge", "{slot}",
+		"Slots that requests of these limiters hold now, of all entities. The sum over processes is what is held.",
+		[]attribute.Key{ResourceKey, LimitKey},
+	}
+	slotsWaiting = &instrument{
+		"zae_limiter.slots.waiting", "gauge", "{slot}",
+		"Slots that callers of these limiters wait for now.",
+		[]attribute.Key{ResourceKey, LimitKey},
+	}
+	slotLimits = &instrument{
+		"zae_limiter.slot_limit.slots", "gauge", "{slot}",
+		"Slots of each entity, as configured for a resource or the system, as this process last read them.",
+		[]attribute.Key{LevelKey, ResourceKey, LimitKey},
+	}
+	slotRefusals = &instrument{
+		"zae_limiter.slot_refusals", "counter", "{refusal}",
+		"Acquires and waits that did not get their slots, of the entity's own or its parent's.",
+		[]attribute.Key{ResourceKey, LimitKey, BucketKey},
+	}
+	slotsLost = &instrument{
+		"zae_limiter.slots.lost", "counter", "{slot}",
+		"Slots that these limiters could not renew in time, so that others may have held them, too.", nil,
+	}
+)
+
 // all are the metrics in the order of the documentation.
-var all = []*instrument{decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting, healed, braked}
+var all = []*instrument{
+	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting,
+	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost,
+}
 
 // instruments are the metrics of one observer.
 type instruments struct {
 	decisions, refusals, requests   metric.Int64Counter
+	slotRefusals                    metric.Int64Counter
 	taken, returned, units          metric.Float64Counter
 	reserved, reservedSettled       metric.Float64Counter
 	callDuration, operationDuration metric.Float64Histogram
@@ -127,7 +158,7 @@ type instruments struct {
 
 func newInstruments(m metric.Meter, names *labels.Names, limiters *labels.Limiters) (*instruments, error) {
 	var in instruments
-	var errs [15]error
+	var errs [17]error
 	for i, c := range []struct {
 		is *instrument
 		to *metric.Int64Counter
@@ -166,6 +197,8 @@ func newInstruments(m metric.Meter, names *labels.Names, limiters *labels.Limite
 	in.usedRatio, errs[13] = m.Float64Histogram(usedRatio.Name, metric.WithUnit(usedRatio.Unit), metric.WithDescription(usedRatio.Help),
 		metric.WithExplicitBucketBoundaries(labels.UsedRatios...))
 	errs[14] = counted(m, limiters)
+	in.slotRefusals, errs[15] = m.Int64Counter(slotRefusals.Name, metric.WithUnit(slotRefusals.Unit), metric.WithDescription(slotRefusals.Help))
+	errs[16] = countedSlots(m, names, limiters)
 	return &in, errors.Join(errs[:]...)
 }
 
@@ -185,7 +218,39 @@ func counted(m metric.Meter, limiters *labels.Limiters) error {
 		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Healed })))
 	_, errBraked := m.Int64ObservableCounter(braked.Name, metric.WithUnit(braked.Unit), metric.WithDescription(braked.Help),
 		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Braked })))
-	return errors.Join(err, errHealed, errBraked)
+	_, errLost := m.Int64ObservableCounter(slotsLost.Name, metric.WithUnit(slotsLost.Unit), metric.WithDescription(slotsLost.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.SlotsLost })))
+	return errors.Join(err, errHealed, errBraked, errLost)
+}
+
+// countedSlots makes the instruments of slots that are held, waited for and configured.
+func countedSlots(m metric.Meter, names *labels.Names, limiters *labels.Limiters) error {
+	gauge := func(is *instrument, observe func(func(int64, ...attribute.KeyValue))) error {
+		_, err := m.Int64ObservableGauge(is.Name, metric.WithUnit(is.Unit), metric.WithDescription(is.Help),
+			metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+				observe(func(n int64, attributes ...attribute.KeyValue) { to.Observe(n, metric.WithAttributes(attributes...)) })
+				return nil
+			}))
+		return err
+	}
+	uses := func(value func(labels.SlotCount) int64) func(func(int64, ...attribute.KeyValue)) {
+		return func(tell func(int64, ...attribute.KeyValue)) {
+			for _, c := range limiters.Slots(names) {
+				tell(value(c), ResourceKey.String(c.Resource), LimitKey.String(c.Limit))
+			}
+		}
+	}
+	return errors.Join(
+		gauge(slotsHeld, uses(func(c labels.SlotCount) int64 { return c.Held })),
+		gauge(slotsWaiting, uses(func(c labels.SlotCount) int64 { return c.Waiting })),
+		gauge(slotLimits, func(tell func(int64, ...attribute.KeyValue)) {
+			for _, level := range names.Levels() {
+				for _, l := range level.Slots {
+					tell(l.Slots, LevelKey.String(level.Name), ResourceKey.String(level.Resource), LimitKey.String(l.Name))
+				}
+			}
+		}),
+	)
 }
 
 // configured yields the configured limits with their attributes.
@@ -216,6 +281,10 @@ func (in *instruments) called(ctx context.Context, names *labels.Names, r *limit
 	in.decisions.Add(ctx, 1, metric.WithAttributes(resource, ResultKey.String(string(r.Result)), source))
 	if r.Shards > 0 {
 		in.shards.Record(ctx, int64(r.Shards), metric.WithAttributes(resource))
+	}
+	if full, ok := errors.AsType[*limiter.SlotsError](r.Err); ok {
+		of := names.Of(r, full.Resource)
+		in.slotRefusals.Add(ctx, 1, metric.WithAttributes(ResourceKey.String(of.Label), LimitKey.String(of.Limit(full.Limit)), BucketKey.String(labels.BucketOf(r, full.Entity))))
 	}
 	for i := range r.Statuses {
 		if s := &r.Statuses[i]; s.Exceeded {

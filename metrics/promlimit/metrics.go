@@ -42,7 +42,7 @@ type family struct {
 var families = []*family{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, settlements, callErrors, callDuration,
 	shards, operations, operationErrors, operationDuration, requests, units, capacity, rate,
-	waiting, healed, braked,
+	waiting, healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost,
 }
 
 var (
@@ -129,6 +129,29 @@ var (
 	braked = &family{
 		Name: prefix + "requests_braked_total", Type: "counter",
 		Help: "Requests that these limiters did not send because the table had just throttled the only shards that could serve them.",
+	}
+)
+
+var (
+	slotsHeld = &family{
+		Name: prefix + "slots_held", Type: "gauge", Unit: "slots", Labels: []string{"resource", "limit"},
+		Help: "Slots that requests of these limiters hold now, of all entities. The sum over processes is what is held.",
+	}
+	slotsWaiting = &family{
+		Name: prefix + "slots_waiting", Type: "gauge", Unit: "slots", Labels: []string{"resource", "limit"},
+		Help: "Slots that callers of these limiters wait for now.",
+	}
+	slotLimits = &family{
+		Name: prefix + "slot_limit_slots", Type: "gauge", Unit: "slots", Labels: []string{"level", "resource", "limit"},
+		Help: "Slots of each entity, as configured for a resource or the system, as this process last read them.",
+	}
+	slotRefusals = &family{
+		Name: prefix + "slot_refusals_total", Type: "counter", Labels: []string{"resource", "limit", "bucket"},
+		Help: "Acquires and waits that did not get their slots, of the entity's own or its parent's.",
+	}
+	slotsLost = &family{
+		Name: prefix + "slots_lost_total", Type: "counter", Unit: "slots",
+		Help: "Slots that these limiters could not renew in time, so that others may have held them, too.",
 	}
 )
 

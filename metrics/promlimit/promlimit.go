@@ -20,6 +20,7 @@ package promlimit
 
 import (
 	"context"
+	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -48,11 +49,12 @@ type Collector struct {
 	limiters labels.Limiters
 	all      []prometheus.Collector
 
-	decisions, refusals, taken, returned, settlements, errors *prometheus.CounterVec
-	operations, operationErrors, requests, units              *prometheus.CounterVec
-	reserved, reservedSettled                                 *prometheus.CounterVec
-	callDuration, shards, operationDuration, usedRatio        *prometheus.HistogramVec
-	capacity, rate, waiting, healed, braked                   *prometheus.Desc
+	decisions, refusals, taken, returned, settlements, callErrors *prometheus.CounterVec
+	operations, operationErrors, requests, units                  *prometheus.CounterVec
+	reserved, reservedSettled, slotRefusals                       *prometheus.CounterVec
+	callDuration, shards, operationDuration, usedRatio            *prometheus.HistogramVec
+	capacity, rate, waiting, healed, braked                       *prometheus.Desc
+	slotsHeld, slotsWaiting, slotLimits, slotsLost                *prometheus.Desc
 }
 
 var (
@@ -71,14 +73,15 @@ func New(o Options) (*Collector, error) {
 		names:     names,
 		decisions: decisions.counter(), refusals: refusals.counter(), taken: taken.counter(), returned: returned.counter(),
 		reserved: reserved.counter(), reservedSettled: reservedSettled.counter(), usedRatio: usedRatio.histogram(),
-		settlements: settlements.counter(), errors: callErrors.counter(), callDuration: callDuration.histogram(), shards: shards.histogram(),
+		settlements: settlements.counter(), callErrors: callErrors.counter(), callDuration: callDuration.histogram(), shards: shards.histogram(),
 		operations: operations.counter(), operationErrors: operationErrors.counter(), operationDuration: operationDuration.histogram(),
 		requests: requests.counter(), units: units.counter(), capacity: capacity.desc(), rate: rate.desc(),
-		waiting: waiting.desc(), healed: healed.desc(), braked: braked.desc(),
+		waiting: waiting.desc(), healed: healed.desc(), braked: braked.desc(), slotRefusals: slotRefusals.counter(),
+		slotsHeld: slotsHeld.desc(), slotsWaiting: slotsWaiting.desc(), slotLimits: slotLimits.desc(), slotsLost: slotsLost.desc(),
 	}
 	c.all = []prometheus.Collector{
-		c.decisions, c.refusals, c.taken, c.returned, c.reserved, c.reservedSettled, c.usedRatio, c.settlements, c.errors, c.callDuration, c.shards,
-		c.operations, c.operationErrors, c.operationDuration, c.requests, c.units,
+		c.decisions, c.refusals, c.taken, c.returned, c.reserved, c.reservedSettled, c.usedRatio, c.settlements, c.callErrors, c.callDuration, c.shards,
+		c.operations, c.operationErrors, c.operationDuration, c.requests, c.units, c.slotRefusals,
 	}
 	return c, nil
 }
@@ -88,13 +91,13 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, each := range c.all {
 		each.Describe(to)
 	}
-	for _, each := range []*prometheus.Desc{c.capacity, c.rate, c.waiting, c.healed, c.braked} {
+	for _, each := range []*prometheus.Desc{c.capacity, c.rate, c.waiting, c.healed, c.braked, c.slotsHeld, c.slotsWaiting, c.slotLimits, c.slotsLost} {
 		to <- each
 	}
 }
 
 // Watch adds the limiters' own counts to the metrics: callers that wait, stamps healed,
-// requests braked. No observer is told of these. The metrics have the sums over all limiters
+// requests braked, slots held, waited for and lost. No observer is told of these. The metrics have the sums over all limiters
 // watched, also after a limiter is closed. Watching a limiter again changes nothing.
 func (c *Collector) Watch(limiters ...*limiter.Limiter) { c.limiters.Add(limiters...) }
 
@@ -104,6 +107,9 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		each.Collect(to)
 	}
 	for _, level := range c.names.Levels() {
+		for _, l := range level.Slots {
+			to <- prometheus.MustNewConstMetric(c.slotLimits, prometheus.GaugeValue, float64(l.Slots), level.Name, level.Resource, l.Name)
+		}
 		for _, l := range level.Limits {
 			to <- prometheus.MustNewConstMetric(c.capacity, prometheus.GaugeValue, float64(l.Capacity), level.Name, level.Resource, l.Name)
 			if l.Renews != nil {
@@ -112,7 +118,12 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(c.rate, prometheus.GaugeValue, float64(l.Amount)/l.Period.Seconds(), level.Name, level.Resource, l.Name)
 		}
 	}
+	for _, s := range c.limiters.Slots(c.names) {
+		to <- prometheus.MustNewConstMetric(c.slotsHeld, prometheus.GaugeValue, float64(s.Held), s.Resource, s.Limit)
+		to <- prometheus.MustNewConstMetric(c.slotsWaiting, prometheus.GaugeValue, float64(s.Waiting), s.Resource, s.Limit)
+	}
 	if sum, ok := c.limiters.Sum(); ok {
+		to <- prometheus.MustNewConstMetric(c.slotsLost, prometheus.CounterValue, float64(sum.SlotsLost))
 		to <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(sum.Waiting))
 		to <- prometheus.MustNewConstMetric(c.healed, prometheus.CounterValue, float64(sum.Healed))
 		to <- prometheus.MustNewConstMetric(c.braked, prometheus.CounterValue, float64(sum.Braked))
@@ -132,7 +143,7 @@ func (c *Collector) EndCall(_ context.Context, r limiter.CallResult) {
 	of := c.names.Of(&r, r.Resource)
 	c.callDuration.WithLabelValues(of.Label, string(r.Kind), string(r.Result)).Observe(r.Latency.Seconds())
 	if kind := limiter.ErrorKind(r.Err); kind != "" && r.Result != limiter.Refused {
-		c.errors.WithLabelValues(of.Label, string(r.Kind), kind).Inc()
+		c.callErrors.WithLabelValues(of.Label, string(r.Kind), kind).Inc()
 	}
 	switch {
 	case r.Kind.IsDecision():
@@ -174,6 +185,10 @@ func (c *Collector) decided(of *labels.Resource, r *limiter.CallResult) {
 				c.taken.WithLabelValues(of.Label, of.Limit(name)).Add(float64(tokens))
 			}
 		}
+	}
+	if full, ok := errors.AsType[*limiter.SlotsError](r.Err); ok {
+		of := c.names.Of(r, full.Resource)
+		c.slotRefusals.WithLabelValues(of.Label, of.Limit(full.Limit), labels.BucketOf(r, full.Entity)).Inc()
 	}
 	for i := range r.Statuses {
 		if s := &r.Statuses[i]; s.Exceeded {

@@ -57,3 +57,54 @@ func TestWatchedLimitersCount(t *testing.T) {
 		}
 	})
 }
+
+// Slots that requests hold and wait for are summed over entities and limiters. Refusals have labels,
+// and so have the slots that are configured for a resource.
+func TestMetricsOfSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, registry := newCollector(t, promlimit.Options{})
+		w := testbed.New(t, testbed.Options{})
+		one := w.NewLimiter(w.Store, limiter.Options{Observer: c})
+		two := w.NewLimiter(w.Store, limiter.Options{Observer: c})
+		c.Watch(one, two)
+		w.Must(w.Store.SetSlots(t.Context(), limiter.ConfigKey{Resource: testbed.Resource}, []limiter.SlotLimit{limiter.Slots("inflight", 3)}, ""))
+		holds := func(entity string, n int64) limiter.Request {
+			return limiter.Request{Entity: entity, Resource: testbed.Resource, Slots: map[string]int64{"inflight": n}}
+		}
+		w.Lease(one, holds("a", 2))
+		w.Lease(one, holds("b", 3))
+		lease := w.Lease(two, holds("a", 1))
+		if _, err := two.Acquire(t.Context(), holds("b", 1)); !errors.Is(err, limiter.ErrSlotsFull) {
+			t.Errorf("got %v", err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := two.Wait(ctx, holds("a", 2))
+			left <- err
+		}()
+		synctest.Wait()
+		labels := "{limit=inflight resource=" + testbed.Resource + "}"
+		want := map[string]float64{
+			"slots_held" + labels: 6, "slots_waiting" + labels: 2, "slots_lost_total{}": 0,
+			"slot_refusals_total{bucket=entity limit=inflight resource=" + testbed.Resource + "}": 1,
+			"slot_limit_slots{level=resource limit=inflight resource=" + testbed.Resource + "}":   3,
+		}
+		got := values(t, registry)
+		for name, n := range want {
+			if v, there := got[name]; !there || v != n {
+				t.Errorf("%s is %v (%t), want %v", name, v, there, n)
+			}
+		}
+		leave()
+		if err := <-left; !errors.Is(err, limiter.ErrSlotsFull) {
+			t.Error(err)
+		}
+		w.Must(two.Close())
+		if got := values(t, registry); got["slots_held"+labels] != 5 || got["slots_lost_total{}"] != 0 { // to close is no loss
+			t.Errorf("held %v, lost %v", got["slots_held"+labels], got["slots_lost_total{}"])
+		}
+		w.Must(lease.Commit(t.Context()))
+	})
+}

@@ -2,6 +2,8 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -65,7 +67,9 @@ func NewClient(limits Acquirer, o ClientOptions) (*Client, error) {
 	}
 	ask, err := admission.NewAsker(admission.Asker[*Call]{
 		Limits: limits, Entity: o.Entity, Resource: o.Resource, Cost: o.Cost,
-		Base:             limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
+		Base: limiter.Request{
+			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, OnUnavailable: o.OnUnavailable,
+		},
 		RetryUnavailable: DefaultRetryUnavailable,
 	}, DefaultLimit, o.Logger)
 	if err != nil {
@@ -86,11 +90,25 @@ func (c *Client) Unary(
 	if err != nil {
 		return err
 	}
+	if len(c.o.Slots) > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = t.lease.Context(ctx)
+		defer cancel()
+	}
 	err = invoke(ctx, method, message, answer, conn, opts...)
 	if err != nil {
+		err = t.explain(ctx, err)
 		t.finish(ctx, nil, err)
 	} else {
 		t.finish(ctx, answer, nil)
+	}
+	return err
+}
+
+// explain is the error of a call, which says so if it has lost its slots.
+func (t *trip) explain(ctx context.Context, err error) error {
+	if admission.SlotsLost(ctx) {
+		return lost(err)
 	}
 	return err
 }
@@ -107,7 +125,7 @@ func (c *Client) Stream(
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := t.lease.Context(ctx) // ends also if the call loses its slots
 	s := &clientStream{ctx: ctx, cancel: cancel, trip: t, isSingle: !desc.ServerStreams}
 	// gRPC calls this when the stream ends, however it ends.
 	opts = append(slices.Clip(opts), grpc.OnFinish(func(err error) {
@@ -216,6 +234,9 @@ func (s *clientStream) RecvMsg(m any) error {
 	if refused := s.trip.refused.Load(); refused != nil {
 		s.cancel()
 		return refused
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = s.trip.explain(s.ctx, err)
 	}
 	return err
 }

@@ -30,12 +30,18 @@
 // message that a limit refuses ends the stream. Options.Unenforced counts messages instead,
 // and settles the sum when the stream ends.
 //
+// # How long slots are held
+//
+// Options.Slots has the slots of each call, which it holds until its handler returns: a stream as
+// long as it lives, in both directions. A client's call holds them until it ends. If they are lost,
+// the context of the call ends, and the call with ABORTED.
+//
 // # Answers
 //
 // A refusal is RESOURCE_EXHAUSTED, with two details of google.rpc. A RetryInfo has the
-// exact wait, and is absent if no wait helps. A QuotaFailure names the limits and their
-// resource. Answers never name an entity. Of a parent they tell the names of limits, and no
-// balances. Other errors have these codes:
+// exact wait, and is absent if no wait helps, or if slots are held: nobody knows when they come
+// back. A QuotaFailure names the limits and their resource. Answers never name an entity. Of a
+// parent they tell the names of limits, and no balances. Other errors have these codes:
 //
 //	INVALID_ARGUMENT    the call gives a malformed name or amount
 //	UNAUTHENTICATED     the call has no API key

@@ -46,10 +46,17 @@ func setTrailer(ctx context.Context, e *callError, entity string) {
 			// Some clients read a number of 32 bits.
 			keyPushback, strconv.FormatInt(min(roundUp(wait, time.Millisecond), math.MaxInt32), 10),
 		))
-	case e.status.Code() == codes.ResourceExhausted:
+	case e.status.Code() == codes.ResourceExhausted && helpsNoWait(e.cause):
 		md = metadata.Join(md, metadata.Pairs(keyPushback, "-1")) // never
 	}
 	_ = grpc.SetTrailer(ctx, md) // it fails only if the call has ended
+}
+
+// helpsNoWait reports whether a refused call would be refused again, whenever it comes. It may come
+// again if slots are held; its client then chooses the wait.
+func helpsNoWait(err error) bool {
+	full, ok := errors.AsType[*limiter.SlotsError](err)
+	return !ok || full.Slots > full.Of
 }
 
 // fields is what is left to an entity; nil if the limiter did not meter the call.

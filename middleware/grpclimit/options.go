@@ -83,7 +83,7 @@ type Options struct {
 	Resource Key
 	// Consume are the tokens that each call takes before its handler runs, by limit. An
 	// amount of 0 declares a limit that is settled later, or that messages take from. Default:
-	// 1 of [DefaultLimit].
+	// 1 of [DefaultLimit], or nothing if there are Slots.
 	Consume map[string]int64
 	// Cost returns the tokens that one call takes, in place of Consume.
 	Cost func(context.Context, *Call) (map[string]int64, error)
@@ -98,9 +98,14 @@ type Options struct {
 	// that it leaves out keep what they took. The call must have named the limits. What the
 	// handler settled itself is overwritten. Default: nothing changes.
 	Settle func(context.Context, *Call, *Outcome) map[string]int64
-	// Fallback are limits that hold only where no level configures any, as in
+	// Slots are the slots that each call holds, by limit: how many calls run at a time. It holds
+	// them until its handler returns, a stream's too. If they are lost, the context of the call
+	// ends with [limiter.ErrSlotsLost]. Default: none.
+	Slots map[string]int64
+	// Fallback and SlotFallback are limits that hold only where no level configures any, as in
 	// [limiter.Request].
-	Fallback []limiter.Limit
+	Fallback     []limiter.Limit
+	SlotFallback []limiter.SlotLimit
 	// OnUnavailable is what happens when the store cannot be reached. [limiter.Block] answers
 	// UNAVAILABLE. [limiter.Allow] serves the call, without metadata. Default: as the system's
 	// configuration says.
@@ -112,7 +117,8 @@ type Options struct {
 	Skip func(context.Context, *Call) bool
 	// Shadow serves calls that the limiter refuses, and sends no metadata. The limiter decides
 	// and counts as usual, so that Observe can tell what would happen. The handler of a
-	// refused call has no lease. Messages are counted as with Unenforced.
+	// refused call has no lease, and lost slots end nothing. Messages are counted as with
+	// Unenforced.
 	Shadow bool
 	// Observe is told of each decision about a call, before the handler or the answer. It must
 	// not block.
@@ -137,8 +143,12 @@ type ClientOptions struct {
 	Received, Sent MessageCost
 	Unenforced     bool
 	Settle         func(context.Context, *Call, *Outcome) map[string]int64
-	// Fallback are limits that hold only where no level configures any.
-	Fallback []limiter.Limit
+	// Slots are the slots that each call holds until it ends, or its stream, by limit. If they
+	// are lost, the call is canceled.
+	Slots map[string]int64
+	// Fallback and SlotFallback are limits that hold only where no level configures any.
+	Fallback     []limiter.Limit
+	SlotFallback []limiter.SlotLimit
 	// OnUnavailable is what happens when the store cannot be reached, as in [Options].
 	OnUnavailable limiter.OnUnavailable
 	// Skip says which calls are not limited, and not held. Default: none.

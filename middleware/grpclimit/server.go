@@ -43,7 +43,9 @@ func NewServer(limits Acquirer, o Options) (*Server, error) {
 	}
 	ask, err := admission.NewAsker(admission.Asker[*Call]{
 		Limits: limits, Entity: o.Entity, Resource: o.Resource, Cost: o.Cost,
-		Base:             limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
+		Base: limiter.Request{
+			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, OnUnavailable: o.OnUnavailable,
+		},
 		RetryUnavailable: cmp.Or(o.RetryUnavailable, DefaultRetryUnavailable),
 	}, DefaultLimit, o.Logger)
 	if err != nil {
@@ -69,8 +71,13 @@ func (s *Server) Unary(ctx context.Context, message any, info *grpc.UnaryServerI
 			c.giveBack(ctx)
 		}
 	}()
-	answer, err = handler(admission.With(ctx, &v.admission), message)
+	work, cancel := s.work(ctx, v)
+	defer cancel()
+	answer, err = handler(admission.With(work, &v.admission), message)
 	returned = true
+	if err != nil && admission.SlotsLost(work) {
+		answer, err = nil, lost(err)
+	}
 	if err == nil {
 		c.settle(ctx, answer, nil)
 	} else {
@@ -91,7 +98,9 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		return handler(srv, stream)
 	}
 	c := &v.charge
-	limited := &serverStream{ServerStream: stream, ctx: admission.With(ctx, &v.admission), charge: c}
+	work, cancel := s.work(ctx, v)
+	defer cancel()
+	limited := &serverStream{ServerStream: stream, ctx: admission.With(work, &v.admission), charge: c}
 	returned := false
 	defer func() {
 		switch {
@@ -108,8 +117,19 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if refused := c.refused.Load(); refused != nil {
 		setTrailer(ctx, refused, entity)
 		err = refused // whatever the handler made of it
+	} else if err != nil && admission.SlotsLost(work) {
+		err = lost(err)
 	}
 	return err
+}
+
+// work is the context of a call that is admitted. It ends if the call loses its slots. The caller
+// must call cancel.
+func (s *Server) work(ctx context.Context, v *served) (_ context.Context, cancel context.CancelFunc) {
+	if len(s.o.Slots) == 0 || s.o.Shadow {
+		return ctx, func() {}
+	}
+	return v.lease.Context(ctx)
 }
 
 // A served is a call of a client, and what it has taken: one allocation for all.

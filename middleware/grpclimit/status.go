@@ -38,13 +38,21 @@ func (e *callError) Error() string {
 // Unwrap returns the cause.
 func (e *callError) Unwrap() error { return e.cause }
 
+// lost is the error of a call that failed because its slots were lost. A part of the work may be
+// done.
+func lost(err error) *callError {
+	return &callError{status.New(codes.Aborted, "the call lost its slots: try again"), errors.Join(limiter.ErrSlotsLost, err)}
+}
+
 // errorOf is the error of a call, or of a message, that was not admitted.
 func (c *charge) errorOf(ctx context.Context, err error) *callError {
-	exceeded, held := (*limiter.ExceededError)(nil), (*HeldError)(nil)
+	exceeded, full, held := (*limiter.ExceededError)(nil), (*limiter.SlotsError)(nil), (*HeldError)(nil)
 	own, isStatus := status.FromError(err)
 	switch {
 	case errors.As(err, &exceeded):
 		return &callError{refusal(c.outer, exceeded), err}
+	case errors.As(err, &full):
+		return &callError{noSlots(c.outer, full), err}
 	case errors.As(err, &held):
 		message := ErrHeld.Error() + ": retry after " + held.RetryAfter.String()
 		return &callError{detailed(codes.ResourceExhausted, message, retryInfo(held.RetryAfter)), err}
@@ -117,6 +125,13 @@ func refusal(outer *admission.Admission, e *limiter.ExceededError) *status.Statu
 		return detailed(codes.ResourceExhausted, message+": the call asks for more than the limit can hold: ask for less", quota)
 	}
 	return detailed(codes.ResourceExhausted, message+": retry after "+wait.String(), quota, retryInfo(wait))
+}
+
+// noSlots names the limit whose slots are held, and its resource. Nobody knows the wait.
+func noSlots(outer *admission.Admission, e *limiter.SlotsError) *status.Status {
+	return detailed(codes.ResourceExhausted, admission.Full(e), &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+		Subject: "limit:" + e.Limit, Description: limiter.ErrSlotsFull.Error(), QuotaMetric: e.Resource, QuotaId: outer.PolicyOf(e.Resource, e.Limit),
+	}}})
 }
 
 func retryInfo(wait time.Duration) protoadapt.MessageV1 {

@@ -37,7 +37,7 @@ type problem struct {
 
 // StatusOf returns the status code that answers an error of a limiter, or of a [Key].
 //
-//	429  ErrExceeded, and a HeldError of a Transport
+//	429  ErrExceeded, which ErrSlotsFull is too, and a HeldError of a Transport
 //	400  ErrInvalid of an entity, a resource or an amount, which came with the request
 //	401  ErrNoKey of APIKey and Claim
 //	403  ErrDisabled
@@ -83,7 +83,7 @@ func isClients(field string) bool {
 func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity string, err error, outer *admission.Admission) {
 	h := w.Header()
 	status := StatusOf(err)
-	exceeded, held := (*limiter.ExceededError)(nil), (*HeldError)(nil)
+	exceeded, full, held := (*limiter.ExceededError)(nil), (*limiter.SlotsError)(nil), (*HeldError)(nil)
 	switch {
 	case r.Context().Err() != nil && !errors.As(err, &exceeded):
 		w.WriteHeader(StatusClientGone)
@@ -96,6 +96,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, entity strin
 		}
 		f := fields{units: m.o.Units, x: m.o.XHeaders, outer: outer}
 		f.write(h, entity, exceeded.Statuses, bound)
+	case errors.As(err, &full): // nobody knows the wait
 	case errors.As(err, &held):
 		h.Set(fieldRetryAfter, strconv.FormatInt(wholeSeconds(held.RetryAfter), 10))
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
@@ -129,13 +130,16 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 // problemOf describes an error to the client of an entity.
 func problemOf(err error, status int, entity string, outer *admission.Admission) *problem {
 	p := &problem{Type: problemUndefined, Title: http.StatusText(status), Status: status}
-	own, exceeded, held := (*RequestError)(nil), (*limiter.ExceededError)(nil), (*HeldError)(nil)
+	own, exceeded, full, held := (*RequestError)(nil), (*limiter.ExceededError)(nil), (*limiter.SlotsError)(nil), (*HeldError)(nil)
 	switch {
 	case errors.As(err, &own):
 		p.Detail = own.Reason
 	case errors.As(err, &exceeded):
 		p.Type, p.Title = problemQuota, titleQuota
 		p.Violated, p.Detail = violated(exceeded, entity, outer)
+	case errors.As(err, &full):
+		p.Type, p.Title = problemQuota, titleQuota
+		p.Violated, p.Detail = []string{outer.PolicyOf(full.Resource, full.Limit)}, admission.Full(full)
 	case errors.As(err, &held):
 		p.Detail = "The upstream has asked for a pause. " + retryIn(wholeSeconds(held.RetryAfter))
 	case status == http.StatusTooManyRequests:

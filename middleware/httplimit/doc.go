@@ -37,6 +37,14 @@
 //   - The handler panics before the response has begun: everything goes back.
 //   - It panics later: the request is charged as usual.
 //
+// # How long slots are held
+//
+// Options.Slots has the slots of each request: until the handler returns, until the connection that
+// it took over is closed, or until a response's body is closed, for a [Transport]. A refusal is 429
+// like that of another limit, because it is the client's own requests that are too many. It has no
+// Retry-After, because nobody knows when they end, and no fields: how many slots are free changes
+// with each answer.
+//
 // # Answers
 //
 // Admitted and refused answers have the fields RateLimit-Policy and RateLimit of

@@ -30,7 +30,7 @@ type Options struct {
 	// Resource is what a request uses. Default: [DefaultResource] for all requests.
 	Resource Key
 	// Consume are the tokens that each request takes, by limit. An amount of 0 declares a
-	// limit that is settled later. Default: 1 of [DefaultLimit].
+	// limit that is settled later. Default: 1 of [DefaultLimit], or nothing if there are Slots.
 	Consume map[string]int64
 	// Cost returns the tokens that one request takes, in place of Consume. It must not read
 	// the request's body.
@@ -39,9 +39,15 @@ type Options struct {
 	// Limits that it leaves out keep what they took. The request must have named the limits.
 	// What the handler settled itself is overwritten. Default: nothing changes.
 	Settle func(*http.Request, *Response) map[string]int64
-	// Fallback are limits that hold only where no level configures any, as in
+	// Slots are the slots that each request holds, by limit: how many requests run at a time. It
+	// holds them until the handler returns, or until a connection that the handler took over is
+	// closed. If they are lost, the context of the request ends with [limiter.ErrSlotsLost], and
+	// such a connection is closed. Default: none.
+	Slots map[string]int64
+	// Fallback and SlotFallback are limits that hold only where no level configures any, as in
 	// [limiter.Request].
-	Fallback []limiter.Limit
+	Fallback     []limiter.Limit
+	SlotFallback []limiter.SlotLimit
 	// OnUnavailable is what happens when the store cannot be reached. [limiter.Block] answers
 	// 503. [limiter.Allow] serves the request, without header fields. Default: as the
 	// system's configuration says.
@@ -54,7 +60,7 @@ type Options struct {
 	Skip func(*http.Request) bool
 	// Shadow serves requests that the limiter refuses, and sends no header fields. The limiter
 	// decides and counts as usual, so that Observe can tell what would happen. The handler
-	// of a refused request has no lease.
+	// of a refused request has no lease, and lost slots end nothing.
 	Shadow bool
 	// Observe is told of each decision, before the handler or the answer. It must not block.
 	Observe func(*http.Request, *Decision)
@@ -82,7 +88,7 @@ type Decision struct {
 	// Request is what was asked. If Err is a Key's error, it is not complete.
 	Request limiter.Request
 	// Err is why the request is not admitted; nil if it is. A refusal is a
-	// [*limiter.ExceededError].
+	// [*limiter.ExceededError] or a [*limiter.SlotsError].
 	Err error
 	// Degraded says that the request is admitted without the store.
 	Degraded bool
@@ -123,7 +129,9 @@ func New(limits Acquirer, o Options) (*Middleware, error) {
 	}
 	ask, err := admission.NewAsker(admission.Asker[*http.Request]{
 		Limits: limits, Entity: of(o.Entity), Resource: of(o.Resource), Cost: of(o.Cost),
-		Base:             limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
+		Base: limiter.Request{
+			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, OnUnavailable: o.OnUnavailable,
+		},
 		RetryUnavailable: cmp.Or(o.RetryUnavailable, DefaultRetryUnavailable),
 	}, DefaultLimit, o.Logger)
 	if err != nil {
@@ -218,11 +226,7 @@ func (m *Middleware) admit(next http.Handler, w http.ResponseWriter, r *http.Req
 	answer := &writer{ResponseWriter: w, admission: admission.Admission{Lease: lease, Outer: outer}}
 	// The client may leave; what was taken is settled nevertheless. A panic goes on.
 	ctx, returned := context.WithoutCancel(r.Context()), false
-	defer func() {
-		if err := m.settle(ctx, r, answer, lease, returned); err != nil {
-			m.ask.Notices.Tell(ctx, "lease not settled", err, "entity", req.Entity, "resource", req.Resource)
-		}
-	}()
+	defer func() { m.end(ctx, r, answer, req, returned) }()
 	m.observe(r, &Decision{Request: *req, Degraded: lease.Degraded(), Shadow: m.o.Shadow})
 	if !m.o.Shadow {
 		answer.admission.Entity = req.Entity
@@ -230,13 +234,38 @@ func (m *Middleware) admit(next http.Handler, w http.ResponseWriter, r *http.Req
 		answer.fields.write(w.Header(), req.Entity, lease.Statuses(), noBound)
 	}
 	answer.mark = marked(w.Header())
-	next.ServeHTTP(answer.seen(), r.WithContext(admission.With(r.Context(), &answer.admission)))
+	work := r.Context()
+	if len(req.Slots) > 0 {
+		answer.holds, answer.ends = true, !m.o.Shadow
+		if answer.ends {
+			var cancel context.CancelFunc
+			work, cancel = lease.Context(work)
+			defer cancel()
+		}
+	}
+	next.ServeHTTP(answer.seen(), r.WithContext(admission.With(work, &answer.admission)))
 	answer.prepare() // a handler may write nothing
 	returned = true
 }
 
-// settle ends the lease of a request. returned says that the handler did not panic.
-func (m *Middleware) settle(ctx context.Context, r *http.Request, answer *writer, lease *limiter.Lease, returned bool) error {
+// end settles a request once nobody works on it. returned says that the handler did not panic.
+func (m *Middleware) end(ctx context.Context, r *http.Request, answer *writer, req *limiter.Request, returned bool) {
+	if answer.conn != nil {
+		answer.conn.end(returned, func() { m.report(ctx, req, m.settle(ctx, r, answer, returned)) })
+		return
+	}
+	m.report(ctx, req, m.settle(ctx, r, answer, returned))
+}
+
+func (m *Middleware) report(ctx context.Context, req *limiter.Request, err error) {
+	if err != nil {
+		m.ask.Notices.Tell(ctx, "lease not settled", err, "entity", req.Entity, "resource", req.Resource)
+	}
+}
+
+// settle ends the lease of a request.
+func (m *Middleware) settle(ctx context.Context, r *http.Request, answer *writer, returned bool) error {
+	lease := answer.admission.Lease
 	if !returned && !answer.hasBegun() {
 		return lease.Rollback(ctx)
 	}

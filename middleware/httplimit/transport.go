@@ -41,8 +41,12 @@ type TransportOptions struct {
 	// closed. Limits that it leaves out keep what they took. Default: nothing changes. The
 	// caller may also call [Settle] with the context of the response's Request.
 	Settle func(*http.Request, *Response) map[string]int64
-	// Fallback are limits that hold only where no level configures any.
-	Fallback []limiter.Limit
+	// Slots are the slots that a request holds until its response's body is closed, by limit, as
+	// in [Options]. If they are lost, the request is canceled.
+	Slots map[string]int64
+	// Fallback and SlotFallback are limits that hold only where no level configures any.
+	Fallback     []limiter.Limit
+	SlotFallback []limiter.SlotLimit
 	// OnUnavailable is what happens when the store cannot be reached, as in [Options].
 	OnUnavailable limiter.OnUnavailable
 	// WaitHeld makes requests wait while the upstream has asked for a pause, unless their
@@ -102,7 +106,9 @@ func NewTransport(limits Acquirer, o TransportOptions) (*Transport, error) {
 	}
 	ask, err := admission.NewAsker(admission.Asker[*http.Request]{
 		Limits: limits, Entity: of(o.Entity), Resource: of(o.Resource), Cost: of(o.Cost),
-		Base: limiter.Request{Consume: o.Consume, Fallback: o.Fallback, OnUnavailable: o.OnUnavailable},
+		Base: limiter.Request{
+			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, OnUnavailable: o.OnUnavailable,
+		},
 	}, DefaultLimit, o.Logger)
 	if err != nil {
 		return nil, err
@@ -129,12 +135,17 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("request to %s: %w", r.URL.Host, err)
 	}
 	var written atomic.Bool
-	ctx := httptrace.WithClientTrace(admission.With(r.Context(), &admission.Admission{Lease: lease}), &httptrace.ClientTrace{
+	ctx, cancel := t.work(r.Context(), lease)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { written.Store(true) },
 	})
 	sent := r.WithContext(ctx)
 	res, err := t.o.Base.RoundTrip(sent)
 	if err != nil {
+		if admission.SlotsLost(ctx) {
+			err = fmt.Errorf("request to %s: %w: %w", r.URL.Host, limiter.ErrSlotsLost, err)
+		}
+		cancel()
 		t.end(ctx, lease, written.Load())
 		return nil, err
 	}
@@ -147,10 +158,24 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if res.StatusCode == http.StatusTooManyRequests {
 		t.end(ctx, lease, false)
+		res.Body = metered(res.Body, func(int64) { cancel() })
 		return res, nil
 	}
-	res.Body = t.metered(ctx, r, res, lease)
+	res.Body = metered(res.Body, func(bytes int64) {
+		cancel()
+		t.settle(ctx, r, res, lease, bytes)
+	})
 	return res, nil
+}
+
+// work is the context of a request, with its lease. It ends if the lease loses slots. The caller
+// must call cancel when the response's body is closed.
+func (t *Transport) work(ctx context.Context, lease *limiter.Lease) (_ context.Context, cancel context.CancelFunc) {
+	cancel = func() {}
+	if len(t.o.Slots) > 0 {
+		ctx, cancel = lease.Context(ctx)
+	}
+	return admission.With(ctx, &admission.Admission{Lease: lease}), cancel
 }
 
 // admit waits until nothing holds the request, and asks the limiter. at is what the upstream
@@ -197,17 +222,19 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// metered wraps the body of a response, so that closing it settles the lease.
-func (t *Transport) metered(ctx context.Context, r *http.Request, res *http.Response, lease *limiter.Lease) io.ReadCloser {
-	b := &body{ReadCloser: res.Body}
-	b.settle = func(bytes int64) {
-		var used map[string]int64
-		if t.o.Settle != nil {
-			used = t.o.Settle(r, &Response{Status: res.StatusCode, Header: res.Header, Bytes: bytes})
-		}
-		t.report(ctx, admission.Settle(context.WithoutCancel(ctx), lease, used))
+// settle ends the lease of a request whose response's body is closed.
+func (t *Transport) settle(ctx context.Context, r *http.Request, res *http.Response, lease *limiter.Lease, bytes int64) {
+	var used map[string]int64
+	if t.o.Settle != nil {
+		used = t.o.Settle(r, &Response{Status: res.StatusCode, Header: res.Header, Bytes: bytes})
 	}
-	if conn, ok := res.Body.(io.Writer); ok { // of 101 Switching Protocols
+	t.report(ctx, admission.Settle(context.WithoutCancel(ctx), lease, used))
+}
+
+// metered wraps the body of a response, so that closing it calls settle.
+func metered(of io.ReadCloser, settle func(bytes int64)) io.ReadCloser {
+	b := &body{ReadCloser: of, settle: settle}
+	if conn, ok := of.(io.Writer); ok { // of 101 Switching Protocols
 		return struct {
 			*body
 			io.Writer

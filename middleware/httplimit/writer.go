@@ -17,6 +17,9 @@ type writer struct {
 	status    int // 0 until the response begins
 	bytes     int64
 	hijacked  bool
+	holds     bool  // slots
+	ends      bool  // the work, if they are lost
+	conn      *conn // that the handler took over while it holds slots; nil if there is none
 	fields    fields
 	mark      mark
 }
@@ -92,9 +95,16 @@ func (w *writer) flush() error {
 }
 
 func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	w.hijacked = w.hijacked || err == nil
-	return conn, buffered, err
+	of, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return of, buffered, err
+	}
+	w.hijacked = true
+	if w.holds {
+		w.conn = newConn(of, &w.admission, w.ends)
+		of = w.conn
+	}
+	return of, buffered, nil
 }
 
 // The types below have the methods that handlers look for and that the server's writer has.

@@ -40,7 +40,7 @@ type Names struct {
 	used       int // the others
 
 	levelsMu sync.Mutex
-	levels   map[string][]limiter.Limit // the limits last seen, by resource, "" for the system
+	levels   map[string]*limiter.Config // the configuration last seen, by resource, "" for the system
 }
 
 // A Resource is one that has a label of its own, or all others.
@@ -69,7 +69,7 @@ func New(o Options) (*Names, error) {
 	if o.MaxResources == 0 {
 		o.MaxResources = DefaultMaxResources
 	}
-	n := &Names{max: o.MaxResources, resources: map[string]*Resource{Other: {Label: Other}}, levels: map[string][]limiter.Limit{}}
+	n := &Names{max: o.MaxResources, resources: map[string]*Resource{Other: {Label: Other}}, levels: map[string]*limiter.Config{}}
 	for _, name := range o.Resources {
 		if err := store.CheckResource(name); err != nil {
 			return nil, err
@@ -160,6 +160,7 @@ type Level struct {
 	Name     string // [SystemLevel] or [ResourceLevel]
 	Resource string // the label; "" for the system
 	Limits   []limiter.Limit
+	Slots    []limiter.SlotLimit
 }
 
 // Note notes the levels of configuration that an operation has read. Levels of entities,
@@ -169,13 +170,13 @@ func (n *Names) Note(r *limiter.OperationResult) {
 		if k.Entity != "" {
 			continue
 		}
-		var limits []limiter.Limit
-		if r.Configs[i] != nil {
-			limits = r.Configs[i].Limits
+		c := r.Configs[i]
+		if c == nil {
+			c = &limiter.Config{}
 		}
 		if k.Resource != "" {
 			of := n.Known(k.Resource)
-			if len(limits) > 0 {
+			if len(c.Limits) > 0 || len(c.Slots) > 0 {
 				of = n.Claim(k.Resource, true)
 			}
 			if of.Label != k.Resource {
@@ -183,7 +184,7 @@ func (n *Names) Note(r *limiter.OperationResult) {
 			}
 		}
 		n.levelsMu.Lock()
-		n.levels[k.Resource] = limits
+		n.levels[k.Resource] = c
 		n.levelsMu.Unlock()
 	}
 }
@@ -192,12 +193,12 @@ func (n *Names) Note(r *limiter.OperationResult) {
 func (n *Names) Levels() (levels []Level) {
 	n.levelsMu.Lock()
 	defer n.levelsMu.Unlock()
-	for resource, limits := range n.levels {
+	for resource, c := range n.levels {
 		name := ResourceLevel
 		if resource == "" {
 			name = SystemLevel
 		}
-		levels = append(levels, Level{name, resource, limits})
+		levels = append(levels, Level{name, resource, c.Limits, c.Slots})
 	}
 	return levels
 }
@@ -216,8 +217,11 @@ func Source(r *limiter.CallResult) string {
 
 // Bucket says whose limit a status is: "entity" for the request's own entity, or
 // "parent".
-func Bucket(r *limiter.CallResult, s *limiter.Status) string {
-	if s.Entity == r.Entity {
+func Bucket(r *limiter.CallResult, s *limiter.Status) string { return BucketOf(r, s.Entity) }
+
+// BucketOf is Bucket for an entity.
+func BucketOf(r *limiter.CallResult, entity string) string {
+	if entity == r.Entity {
 		return "entity"
 	}
 	return "parent"

@@ -33,8 +33,9 @@ func (l *Limiters) Sum() (sum Counts, ok bool) {
 	for _, each := range l.all {
 		s := each.Stats()
 		sum.Waiting += int64(s.Waiting)
-		sum.Healed += int64(s.Healed) //nolint:gosec // no process counts that far
-		sum.Braked += int64(s.Braked) //nolint:gosec // as above
+		sum.Healed += int64(s.Healed)       //nolint:gosec // no process counts that far
+		sum.Braked += int64(s.Braked)       //nolint:gosec // as above
+		sum.SlotsLost += int64(s.SlotsLost) //nolint:gosec // as above
 	}
 	return sum, len(l.all) > 0
 }
@@ -43,4 +44,32 @@ func (l *Limiters) Sum() (sum Counts, ok bool) {
 type Counts struct {
 	Waiting        int64 // callers of Wait that wait now
 	Healed, Braked int64 // since the limiters were made
+	SlotsLost      int64
+}
+
+// A SlotCount is how many slots of a limit requests hold and wait for.
+type SlotCount struct {
+	Resource, Limit string // labels
+	Held, Waiting   int64
+}
+
+// Slots are the sums of the slots that requests of the limiters hold and wait for, in no order.
+func (l *Limiters) Slots(names *Names) (counts []SlotCount) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := map[[2]string]int{}
+	for _, each := range l.all {
+		for _, c := range each.SlotCounts() {
+			of := names.Known(c.Resource)
+			key := [2]string{of.Label, of.Limit(c.Limit)}
+			i, ok := at[key]
+			if !ok {
+				i = len(counts)
+				at[key], counts = i, append(counts, SlotCount{Resource: key[0], Limit: key[1]})
+			}
+			counts[i].Held += c.Held
+			counts[i].Waiting += c.Waiting
+		}
+	}
+	return counts
 }

@@ -5,6 +5,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -44,13 +45,20 @@ func From(ctx context.Context) *Admission {
 	return a
 }
 
+// SlotsLost reports whether the context of the work under a lease has ended because its slots are
+// lost.
+func SlotsLost(ctx context.Context) bool { return errors.Is(context.Cause(ctx), limiter.ErrSlotsLost) }
+
 // Policy is the name by which clients know a limit of a middleware inside this admission, which
 // may be nil. It is the limit's name. If a middleware around it has given that to another
 // limit, the resource's name comes first.
-func (a *Admission) Policy(s *limiter.Status) string {
-	name := s.Limit.Name
+func (a *Admission) Policy(s *limiter.Status) string { return a.PolicyOf(s.Resource, s.Limit.Name) }
+
+// PolicyOf is Policy for a limit of a resource.
+func (a *Admission) PolicyOf(resource, limit string) string {
+	name := limit
 	for n := 1; a.has(name); n++ {
-		name = s.Resource + "/" + s.Limit.Name
+		name = resource + "/" + limit
 		if n > 1 {
 			name += "/" + strconv.Itoa(n)
 		}
@@ -65,6 +73,15 @@ func (a *Admission) has(policy string) bool {
 		}
 	}
 	return false
+}
+
+// Full tells a client that slots are held, and what to do. How many there are may be another
+// tenant's business: the limit may be a parent's.
+func Full(e *limiter.SlotsError) string {
+	if e.Slots > e.Of {
+		return "The request asks for more slots of " + e.Limit + " of " + e.Resource + " than there are: ask for fewer."
+	}
+	return "Other requests hold the slots of " + e.Limit + " of " + e.Resource + ". Retry when some of them have ended."
 }
 
 // Own are the limits that the client is told: the entity's, without its parent's.

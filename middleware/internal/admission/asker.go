@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -28,8 +29,8 @@ type Asker[Q any] struct {
 	Notices          *Notices
 }
 
-// NewAsker checks what servers and clients of all protocols have in common. Without Consume and Cost,
-// each request takes one token of the limit usual. A nil logger is [slog.Default].
+// NewAsker checks what servers and clients of all protocols have in common. Without Consume, Cost
+// and Slots, each request takes one token of the limit usual. A nil logger is [slog.Default].
 func NewAsker[Q any](a Asker[Q], usual string, logger *slog.Logger) (Asker[Q], error) {
 	switch {
 	case a.Limits == nil:
@@ -39,8 +40,8 @@ func NewAsker[Q any](a Asker[Q], usual string, logger *slog.Logger) (Asker[Q], e
 	case a.RetryUnavailable < 0:
 		return a, &limiter.ValidationError{Field: "retry unavailable", Value: a.RetryUnavailable.String(), Reason: "use a positive value, or 0 for the default"}
 	}
-	a.Base.Consume = maps.Clone(a.Base.Consume)
-	if a.Base.Consume == nil {
+	a.Base.Consume, a.Base.Slots, a.Base.SlotFallback = maps.Clone(a.Base.Consume), maps.Clone(a.Base.Slots), slices.Clone(a.Base.SlotFallback)
+	if a.Base.Consume == nil && len(a.Base.Slots) == 0 {
 		a.Base.Consume = map[string]int64{usual: 1}
 	}
 	a.Notices = NewNotices(logger)

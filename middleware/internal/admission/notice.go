@@ -88,6 +88,8 @@ func Advice(err error) string {
 func notConfigured(e *limiter.NotConfiguredError) string {
 	missing, known := strings.Join(e.Limits, " and "), strings.Join(e.Known, " and ")
 	switch {
+	case e.Slots:
+		return fmt.Sprintf("The server has no slots %s for %s: set some, or set Options.SlotFallback.", missing, e.Resource)
 	case missing == "":
 		return fmt.Sprintf("The server has no limits for %s: configure some, or set Options.Fallback.", e.Resource)
 	case e.Level == "" && known != "":

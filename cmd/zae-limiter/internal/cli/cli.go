@@ -171,7 +171,7 @@ func newRoot(a *app.App, v Version) *cobra.Command { return rootOn(a, v, a.Stdou
 // rootOn is the command of the program. It writes help to shown.
 func rootOn(a *app.App, v Version, shown io.Writer) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
-		newAcquire(a), newAvailable(a), newStanding(a), newWatch(a), newTop(a), newPeriods(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
+		newAcquire(a), newAvailable(a), newHold(a), newStanding(a), newSlots(a), newWatch(a), newTop(a), newPeriods(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
 		name.New(a), namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), serve.New(a), local.New(a), loadtest.New(a), replay.New(a), estimate.New(a),
 		aggregate.New(a), aggregate.NewRedrive(a), provision.New(a), newTemplate(a, v), newLambdaExport(a), newCheck(a), newVersion(a, v))
 	root.AddCommand(stack.Commands(a, v.module())...)

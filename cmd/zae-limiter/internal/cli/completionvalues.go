@@ -99,6 +99,8 @@ var (
 		"shape":                free,
 		"side":                 commaList(sides()...),
 		"skip":                 free,
+		"slot-fallback":        storedList(":", slotsInForce),
+		"slots":                storedList(":", slotsInForce),
 		"start":                free,
 		"stream-bytes":         free,
 		"subnet-ids":           free,
@@ -121,6 +123,7 @@ var (
 
 	// flagsOf has those of a command that mean something else there.
 	flagsOf = map[string]completer{
+		"hold slots":      storedList("=", slotsInForce),
 		"replay date":     free, // columns of a log
 		"replay entity":   free,
 		"replay parent":   free,
@@ -133,6 +136,7 @@ var (
 		"ARN":         stored(backups),
 		"B.json":      file("json"),
 		"CLASS":       free,
+		"COMMAND":     file(),
 		"DAYS":        free,
 		"ENTITY":      stored(entities),
 		"FILE":        file(),
@@ -220,6 +224,27 @@ func withoutDefault(names []string) []string {
 // limitsInForce are the names of the limits at the levels that hold for the entity and the
 // resource which are named before.
 func limitsInForce(ctx context.Context, a *app.App, at *place) ([]string, error) {
+	return namesInForce(ctx, a, at, func(c *store.Config) (names []string) {
+		for _, l := range c.Limits {
+			names = append(names, l.Name)
+		}
+		return names
+	})
+}
+
+// slotsInForce are those of limits of slots.
+func slotsInForce(ctx context.Context, a *app.App, at *place) ([]string, error) {
+	return namesInForce(ctx, a, at, func(c *store.Config) (names []string) {
+		for _, l := range c.Slots {
+			names = append(names, l.Name)
+		}
+		return names
+	})
+}
+
+// namesInForce are the names that the function finds at the levels that hold for the entity and the
+// resource which are named before.
+func namesInForce(ctx context.Context, a *app.App, at *place, of func(*store.Config) []string) ([]string, error) {
 	s, err := a.Store(ctx)
 	if err != nil {
 		return nil, err
@@ -247,9 +272,7 @@ func limitsInForce(ctx context.Context, a *app.App, at *place) ([]string, error)
 		if err != nil {
 			return names, err
 		}
-		for _, l := range c.Limits {
-			names = append(names, l.Name)
-		}
+		names = append(names, of(c)...)
 	}
 	return names, nil
 }

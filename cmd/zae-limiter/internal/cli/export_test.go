@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -149,4 +150,10 @@ func Parse(args []string, whole bool) error {
 		return nil
 	}
 	return cmd.ValidateArgs(cmd.Flags().Args())
+}
+
+// HoldUnder runs a command under a lease.
+func HoldUnder(ctx context.Context, a *app.App, lease *limiter.Lease, command ...string) error {
+	o := &holdOptions{asking: asking{app: a}, command: command}
+	return o.under(ctx, lease)
 }

@@ -15,9 +15,10 @@ import (
 )
 
 // withoutJSON lists the commands that run until they are interrupted and have no result, and
-// those that need more of AWS than a script has, or files of results.
+// those that need more of AWS than a script has, or files of results. A command that holds slots
+// has output of its own; its refusal is compared in a script.
 var withoutJSON = []string{
-	"aggregate", "local", "loadtest orchestrate", "loadtest serve-worker", "loadtest ui", "loadtest worker", "provision", "serve",
+	"aggregate", "hold", "local", "loadtest orchestrate", "loadtest serve-worker", "loadtest ui", "loadtest worker", "provision", "serve",
 	"redrive", "loadtest compare", "loadtest report", "loadtest swarm run", "loadtest swarm tune",
 }
 

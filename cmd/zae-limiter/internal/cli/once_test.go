@@ -32,6 +32,8 @@ func two(f *pflag.Flag) [2]string {
 		return [2]string{"aws", "off"}
 	case "name:rate[/period][:burst]":
 		return [2]string{"rpm:7/min", "tpm:8/min"}
+	case "name:slots":
+		return [2]string{"inflight:7", "batch:8"}
 	case "name:xfactor":
 		return [2]string{"rpm:x7", "tpm:x8"}
 	case "resource:name=tokens":

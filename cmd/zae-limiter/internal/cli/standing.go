@@ -29,8 +29,8 @@ func newStanding(a *app.App) *cobra.Command {
 		Short: "Show every limit of an entity: where it comes from, and what is left",
 		Long: "Show every limit of an entity for a resource, and of its parent if it cascades: the level\n" +
 			"of configuration that has it, its balance over all shards, how long until there is a token,\n" +
-			"and until it is full. The command takes nothing. To ask for the chances of one request, use\n" +
-			"zae-limiter available.",
+			"and until it is full. Of slots, how many are held. The command takes nothing. To ask for the\n" +
+			"chances of one request, use zae-limiter available, and for holders of slots zae-limiter slots.",
 		Example: "  zae-limiter standing key-1 gpt-4\n" +
 			"  zae-limiter standing key-1 gpt-4 --output json",
 	}, &o.entity, &o.resource), &standingView{})
@@ -56,7 +56,8 @@ type standingView struct {
 	Shards        int                   `json:"shards"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
 	Limits        []balanceView         `json:"limits"`
-	Parent        *standingView         `json:"parent"` // standing of the parent that the entity cascades to; null without one
+	Slots         []slotView            `json:"slots,omitempty"` // how many requests run at a time, and who holds these slots
+	Parent        *standingView         `json:"parent"`          // standing of the parent that the entity cascades to; null without one
 }
 
 func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView {
@@ -65,7 +66,7 @@ func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView
 	}
 	v := &standingView{
 		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, Bypassed: s.Bypassed, Shards: s.Shards, OnUnavailable: on,
-		Limits: balanceViews(s.Limits), Parent: standingViewOf(s.Parent, on),
+		Limits: balanceViews(s.Limits), Slots: slotViews(s.Slots), Parent: standingViewOf(s.Parent, on),
 	}
 	if s.Disabled || s.Bypassed {
 		v.DisabledBy = &s.DisabledBy
@@ -88,13 +89,18 @@ func (o *standingOptions) Run(ctx context.Context) error {
 		return err
 	}
 	return o.app.Print(standingViewOf(s, on), func(w *strings.Builder) {
-		var rows [][]string
+		var rows, slots [][]string
 		for side := s; side != nil; side = side.Parent {
+			slots = append(slots, slotRows(side.Slots)...)
 			for i := range side.Limits {
 				rows = append(rows, append(balanceRow(&side.Limits[i]), side.Level.String()))
 			}
 		}
 		app.Table(w, append(balanceHeader(), "LEVEL"), rows)
+		if len(slots) > 0 {
+			w.WriteByte('\n')
+			app.Table(w, slotHeader(), slots)
+		}
 		for _, remark := range remarks(s) {
 			w.WriteString("\n" + remark + "\n")
 		}
@@ -145,6 +151,9 @@ func switchRemark(s *limiter.Standing, done string) string {
 	return text
 }
 
+// share is a used share in percent.
+func share(used float64) string { return strconv.FormatFloat(percent*used, 'f', 0, 64) + "%" }
+
 // balanceHeader has the names of the columns of a [balanceRow].
 func balanceHeader() []string {
 	return []string{"ENTITY", "RESOURCE", "LIMIT", "RATE", "AVAILABLE", "CAPACITY", "USED", "TOKEN IN", "FULL IN"}
@@ -153,6 +162,6 @@ func balanceHeader() []string {
 func balanceRow(b *limiter.Balance) []string {
 	return []string{
 		b.Entity, b.Resource, b.Limit.Name, limitarg.Rate(b.Limit), limitarg.Grouped(b.Available), limitarg.Grouped(b.Limit.Capacity),
-		strconv.FormatFloat(percent*b.Used, 'f', 0, 64) + "%", within(b.RetryAfter), within(b.FullAfter),
+		share(b.Used), within(b.RetryAfter), within(b.FullAfter),
 	}
 }

@@ -27,6 +27,7 @@ type topOptions struct {
 	most     int
 	above    float64
 	parents  bool
+	slots    bool
 }
 
 func newTop(a *app.App) *cobra.Command {
@@ -38,14 +39,18 @@ func newTop(a *app.App) *cobra.Command {
 		Long: "Show the entities that are nearest to their limits of a resource, or of all resources of\n" +
 			"the namespace, the most used limit first. Each limit counts on its own, over all shards.\n\n" +
 			"The command reads every bucket of the resource: half a read unit for each, and about half\n" +
-			"for every 20 of the index.",
+			"for every 20 of the index.\n\n" +
+			"With --slots, show the slots that are nearest to being all held, and by how many processes.\n" +
+			"The command then reads the slots that were held within a day instead of buckets.",
 		Example: "  zae-limiter top gpt-4\n" +
 			"  zae-limiter top gpt-4 --max 50 --output json\n" +
 			"  zae-limiter top --all-resources --above 80\n" +
-			"  zae-limiter top gpt-4 --without-parent",
+			"  zae-limiter top gpt-4 --without-parent\n" +
+			"  zae-limiter top gpt-4 --slots",
 	}, &o.resource)
 	cmd.Flags().BoolVar(&o.all, "all-resources", false, "look at every resource of the namespace")
 	cmd.Flags().BoolVar(&o.parents, "without-parent", false, "leave out entities that have a parent: show projects, and not\ntheir keys")
+	cmd.Flags().BoolVar(&o.slots, "slots", false, "show slots that are held, and not limits")
 	cmd.Flags().Float64Var(&o.above, "above", 0, "show only limits of which at least this `percentage` is used")
 	cmd.Flags().IntVar(&o.most, "max", defaultTop, fmt.Sprintf("`number` of limits to show, up to %d", limiter.MaxTop))
 	return a.Prints(cmd, topView{})
@@ -71,8 +76,9 @@ func (o *topOptions) Validate() error {
 // topView is the result in JSON.
 type topView struct {
 	Resource *string       `json:"resource"`
-	Limits   []balanceView `json:"limits"`         // the limits, the most used first
-	Note     string        `json:"note,omitempty"` // why there are none
+	Limits   []balanceView `json:"limits"`          // the limits, the most used first; none with --slots
+	Slots    []slotView    `json:"slots,omitempty"` // with --slots, those that are held, the most used first
+	Note     string        `json:"note,omitempty"`  // why there are none
 }
 
 // Run shows the most used limits.
@@ -85,7 +91,12 @@ func (o *topOptions) Run(ctx context.Context) error {
 	if !o.all {
 		view.Resource, of = &o.resource[0], o.resource[0]
 	}
-	top, err := l.Top(ctx, limiter.TopQuery{Resource: of, Most: o.most, WithoutParent: o.parents})
+	q := limiter.TopQuery{Resource: of, Most: o.most, WithoutParent: o.parents}
+	if o.slots {
+		uses, err := l.TopSlots(ctx, q)
+		return o.printSlots(view, of, uses, errors.Join(err, l.Close()))
+	}
+	top, err := l.Top(ctx, q)
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
@@ -100,6 +111,25 @@ func (o *topOptions) Run(ctx context.Context) error {
 		view.Note = o.app.Explain(true, "of no limit as much as %v%% is used", o.above)
 	}
 	return o.app.Print(view, func(w *strings.Builder) { app.Table(w, balanceHeader(), rows) })
+}
+
+// printSlots shows the most used slots, unless err says why there are none.
+func (o *topOptions) printSlots(view topView, resource string, uses []limiter.SlotUse, err error) error {
+	if err != nil {
+		return err
+	}
+	none := len(uses) == 0
+	uses = slices.DeleteFunc(uses, func(u limiter.SlotUse) bool { return percent*u.Used < o.above })
+	view.Limits, view.Slots = []balanceView{}, slotViews(uses)
+	switch {
+	case none && o.all:
+		view.Note = o.app.Explain(true, "nobody holds slots in namespace %s", o.app.Flags.Namespace)
+	case none:
+		view.Note = o.app.Explain(true, "nobody holds slots of resource %s in namespace %s", resource, o.app.Flags.Namespace)
+	case len(uses) == 0:
+		view.Note = o.app.Explain(true, "of no slots as much as %v%% is held", o.above)
+	}
+	return o.app.Print(view, func(w *strings.Builder) { app.Table(w, slotHeader(), slotRows(uses)) })
 }
 
 // explain says why there is no bucket, if there is none.

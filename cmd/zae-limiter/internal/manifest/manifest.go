@@ -157,6 +157,7 @@ type levelDocument struct {
 	Until         string                   `json:"until,omitempty" yaml:"until,omitempty"`
 	Cascade       *bool                    `json:"cascade,omitempty" yaml:"cascade,omitempty"`
 	Limits        map[string]limitDocument `json:"limits,omitempty" yaml:"limits,omitempty"`
+	Slots         map[string]int64         `json:"slots,omitempty" yaml:"slots,omitempty"`
 }
 
 // A limitDocument is a limit as the Python package writes it; in words if it is a quota that the
@@ -265,6 +266,6 @@ func (l Level) document() *levelDocument {
 		d.Limits[l.Limits[i].Name] = documentOf(&l.Limits[i])
 	}
 	d.Disabled, d.Until = l.Switch()
-	d.Cascade = BoolOf(l.Cascade)
+	d.Cascade, d.Slots = BoolOf(l.Cascade), l.SlotNumbers()
 	return d
 }

@@ -108,10 +108,11 @@ func (r *reader) system(p place, m *Manifest) {
 	var l Level
 	r.Fields(p, map[string]func(place){
 		"limits":         func(p place) { l.Limits = r.limits(p) },
+		"slots":          func(p place) { l.Slots = r.slots(p) },
 		"on_unavailable": func(p place) { l.OnUnavailable = r.onUnavailable(p) },
 	})
 	if p.IsMapping() && p.Len() == 0 {
-		r.Find(p, "the level is empty: give limits or on_unavailable, or remove it")
+		r.Find(p, "the level is empty: give limits, slots or on_unavailable, or remove it")
 	}
 	m.Levels[store.ConfigKey{}] = l
 }
@@ -149,13 +150,14 @@ func (r *reader) add(p place, m *Manifest, k store.ConfigKey, level func() Level
 func (r *reader) level(p place) (l Level) {
 	r.Fields(p, map[string]func(place){
 		"limits":   func(p place) { l.Limits = r.limits(p) },
+		"slots":    func(p place) { l.Slots = r.slots(p) },
 		"disabled": func(p place) { l.Disabled.Policy = r.disabled(p) },
 		"until":    func(p place) { l.Disabled.Until = r.until(p) },
 		"cascade":  func(p place) { l.Cascade = r.policy(p) },
 	})
 	switch {
-	case p.IsMapping() && !p.Has("limits") && !p.Has("disabled") && !p.Has("cascade"):
-		r.Find(p, "the limits are missing: give limits, disabled or cascade, or remove the level")
+	case p.IsMapping() && !p.Has("limits") && !p.Has("slots") && !p.Has("disabled") && !p.Has("cascade"):
+		r.Find(p, "the limits are missing: give limits, slots, disabled or cascade, or remove the level")
 	case p.IsMapping() && p.Has("until") && !p.Has("disabled"):
 		r.Find(p, "until is the end of a switch: give disabled: true or bypass, or remove until")
 	}
@@ -244,6 +246,24 @@ func (r *reader) limits(p place) (limits []store.Limit) {
 		r.Invalid(p, store.ValidateLimits(limits))
 	}
 	return limits
+}
+
+// slots reads a mapping of names to numbers of slots, at least one.
+func (r *reader) slots(p place) string {
+	var limits []store.SlotLimit
+	before := len(r.Findings)
+	r.Entries(p, func(name string, k, value place) {
+		r.Invalid(k, store.CheckLimitName(name))
+		limits = append(limits, store.SlotLimit{Name: name, Slots: r.number(value, store.MaxSlots)})
+	})
+	if len(limits) == 0 && len(r.Findings) == before {
+		r.Find(p, "give at least one limit of slots, inflight: 20 for instance, or remove slots")
+	}
+	slices.SortFunc(limits, func(a, b store.SlotLimit) int { return cmp.Compare(a.Name, b.Name) })
+	if len(r.Findings) == before {
+		r.Invalid(p, store.ValidateSlots(limits))
+	}
+	return limitarg.FormatSlots(limits)
 }
 
 // limit reads one limit, in one of four forms: a rate and a burst, or a quota, as the command

@@ -6,32 +6,50 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Policies are what operators decide at a level of a resource or an entity, beside its limits.
-// Of an entity's record, Cascade is whether it cascades.
+// Policies are what operators decide at a level beside its limits: the system's has slots only. Of
+// an entity's record, Cascade is whether it cascades.
 //
 // A manifest removes a policy only if it has set it, and the policy still is as it was set: an
 // operator who has blocked a key meanwhile is not undone by an edit of a file. So a digest ends
 // with the policies that were set, also while their removal is pending:
 //
-//	limits+on_unavailable^no!yes@1767225600000    ?!yes@1767225600000
+//	limits+on_unavailable%inflight:20^no!yes@1767225600000    ?!yes@1767225600000
 type Policies struct {
+	// Slots are the level's limits of slots, as [limitarg.FormatSlots] writes them; "" for none.
+	Slots string
 	// Disabled is the level's switch. Once it has ended, it declares nothing.
 	Disabled store.Switch
 	Cascade  store.Policy
 }
 
-// The marks of the policies in a digest: of whether the level cascades, and of its switch.
+// The marks of the policies in a digest: of slots, of whether the level cascades, and of its switch.
 const (
+	slotsMark   = "%"
 	cascadeMark = "^"
 	switchMark  = "!"
 )
 
 // policiesOf are the policies that the table holds.
-func policiesOf(c *store.Config) Policies { return Policies{c.Disabled, c.Cascade} }
+func policiesOf(c *store.Config) Policies {
+	return Policies{limitarg.FormatSlots(c.Slots), c.Disabled, c.Cascade}
+}
+
+// SlotNumbers are the declared numbers of slots by limit, nil if there are none.
+func (p Policies) SlotNumbers() map[string]int64 { return limitarg.SlotNumbers(p.slotLimits()) }
+
+// slotLimits are the declared limits of slots, by name.
+func (p Policies) slotLimits() []store.SlotLimit {
+	var limits limitarg.Slots
+	if p.Slots != "" {
+		_ = limits.Set(p.Slots) // it was written by FormatSlots
+	}
+	return limits
+}
 
 // at is what the policies declare at an instant: a switch that has ended is none.
 func (p Policies) at(now time.Time) Policies {
@@ -43,7 +61,7 @@ func (p Policies) at(now time.Time) Policies {
 
 // hold reports whether found has the policies that p declares.
 func (p Policies) hold(found Policies) bool {
-	return (p.Disabled.Policy == store.Inherit || p.Disabled == found.Disabled) && (p.Cascade == store.Inherit || p.Cascade == found.Cascade)
+	return (p.Slots == "" || p.Slots == found.Slots) && (p.Disabled.Policy == store.Inherit || p.Disabled == found.Disabled) && (p.Cascade == store.Inherit || p.Cascade == found.Cascade)
 }
 
 // Any reports whether there is a policy.
@@ -99,8 +117,11 @@ func policyOf(word string) store.Policy {
 
 // digest is the end of a digest.
 func (p Policies) digest() (d string) {
+	if p.Slots != "" {
+		d = slotsMark + p.Slots
+	}
 	if p.Cascade != store.Inherit {
-		d = cascadeMark + policyWords[p.Cascade]
+		d += cascadeMark + policyWords[p.Cascade]
 	}
 	if p.Disabled.Policy != store.Inherit {
 		d += switchMark + policyWords[p.Disabled.Policy] + "@" + strconv.FormatInt(p.Disabled.Until, 10)
@@ -116,6 +137,7 @@ func cutPolicies(digest string) (rest string, p Policies) {
 	p.Disabled.Until, _ = strconv.ParseInt(until, 10, 64)
 	rest, text, _ = strings.Cut(rest, cascadeMark)
 	p.Cascade = policyOf(text)
+	rest, p.Slots, _ = strings.Cut(rest, slotsMark)
 	return rest, p
 }
 
@@ -132,6 +154,9 @@ func (c *Change) cleared(digest string) (clears Policies) {
 	}
 	if declared.Disabled.Policy == store.Inherit && (found.Disabled == was.Disabled || half && found.Disabled.Policy == store.Inherit) {
 		clears.Disabled = was.Disabled
+	}
+	if declared.Slots == "" && (found.Slots == was.Slots || half && found.Slots == "") {
+		clears.Slots = was.Slots
 	}
 	if declared.Cascade == store.Inherit && (found.Cascade == was.Cascade || half && found.Cascade == store.Inherit) {
 		clears.Cascade = was.Cascade
@@ -169,13 +194,25 @@ func (c *Change) cascadeToSet() (to dynamo.Cascade, ok bool) {
 	return dynamo.Cascade{Policy: c.After.Cascade}, true
 }
 
+// slotsToSet are the slots that an apply sets on the level, if any; none removes them.
+func (c *Change) slotsToSet() (to []store.SlotLimit, ok bool) {
+	if c.Clears.Slots != "" {
+		return nil, true
+	}
+	if c.After == nil || c.After.Slots == "" || c.Before != nil && policiesOf(c.Before).Slots == c.After.Slots && !c.resumes {
+		return nil, false
+	}
+	return c.After.slotLimits(), true
+}
+
 // setPolicies sets the policies of a batch whose other changes succeeded, several at once.
 func (a *applier) setPolicies(ctx context.Context, batch []*Outcome, errs []error) {
 	var jobs []job
 	for i, o := range batch {
 		disabled, switches := o.switchToSet(a.manager.store.Now())
 		cascade, cascades := o.cascadeToSet()
-		if errs[i] != nil || !switches && !cascades {
+		slots, holds := o.slotsToSet()
+		if errs[i] != nil || !switches && !cascades && !holds {
 			continue
 		}
 		disabled.Reason, cascade.Reason = a.reason(), a.reason()
@@ -185,6 +222,9 @@ func (a *applier) setPolicies(ctx context.Context, batch []*Outcome, errs []erro
 			}
 			if err == nil && cascades {
 				_, err = a.manager.store.SetCascade(ctx, o.Key, cascade, renew)
+			}
+			if err == nil && holds {
+				err = a.manager.store.SetSlots(ctx, o.Key, slots, a.reason())
 			}
 			return err
 		}})

@@ -149,6 +149,9 @@ func (a *App) textOf(err error) string {
 	if !errors.As(err, &unknown) {
 		return err.Error()
 	}
+	if unknown.IsEmpty() && unknown.Slots {
+		return unknown.Found() + ": set some, or give --slot-fallback"
+	}
 	if unknown.IsEmpty() {
 		return unknown.Found() + ": configure some, or give --fallback"
 	}
@@ -195,6 +198,9 @@ func (a *App) nextFor(e *limiter.NotConfiguredError) string {
 	if !e.IsEmpty() {
 		return ""
 	}
+	if e.Slots {
+		return CommandLine([]string{"zae-limiter", "resource", "set-slots", e.Resource, "--slots", e.Limits[0] + ":20", "-n", a.Flags.Table, "-N", a.Flags.Namespace}) + a.Flags.given()
+	}
 	limits := e.Limits
 	if len(limits) == 0 {
 		limits = []string{"rpm"}
@@ -221,6 +227,7 @@ var kinds = []struct {
 	{stack.ErrNoStacks, "no_stacks"},
 	{limiter.ErrThrottled, "throttled"},
 	{limiter.ErrAccessDenied, "access_denied"},
+	{limiter.ErrSlotsLost, "slots_lost"},
 	{limiter.ErrUnavailable, "unavailable"},
 	{limiter.ErrConflict, "conflict"},
 	{dynamo.ErrKeyUsed, "key_used"},

@@ -11,9 +11,11 @@ import (
 
 // A Level is the output form of one level of configuration.
 type Level struct {
-	Entity        string                `json:"entity_id,omitempty"`
-	Resource      string                `json:"resource,omitempty"`
-	Limits        []Limit               `json:"limits"`
+	Entity   string  `json:"entity_id,omitempty"`
+	Resource string  `json:"resource,omitempty"`
+	Limits   []Limit `json:"limits"`
+	// Slots are how many requests run at a time, by the names of the limits.
+	Slots         map[string]int64      `json:"slots,omitempty"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
 	// Disabled is true if the level disables its buckets, and false if it enables them
 	// whatever later levels disable.
@@ -62,7 +64,7 @@ func shownLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended 
 		Limits: LimitsOf(c.Limits), OnUnavailable: c.OnUnavailable, Unsupported: c.Features.Unsupported().String(), Buckets: buckets, Unconfigured: ended,
 	}
 	level.Disabled, level.Bypassed, level.SwitchEndsAt = SwitchOf(c.Disabled)
-	level.Cascade = manifest.BoolOf(c.Cascade)
+	level.Cascade, level.Slots = manifest.BoolOf(c.Cascade), limitarg.SlotNumbers(c.Slots)
 	rows := make([][]string, len(c.Limits))
 	for i, l := range c.Limits {
 		rows[i] = []string{l.Name, limitarg.Rate(l)}
@@ -72,6 +74,9 @@ func shownLevel(k limiter.ConfigKey, c *limiter.Config, buckets *Buckets, ended 
 			Table(w, []string{"LIMIT", "RATE"}, rows)
 		} else {
 			w.WriteString("no limits\n")
+		}
+		if len(c.Slots) > 0 {
+			Fields(w, "Slots", limitarg.FormatSlots(c.Slots))
 		}
 		if c.OnUnavailable != "" {
 			Fields(w, "On unavailable", string(c.OnUnavailable))

@@ -16,7 +16,7 @@ import (
 // New is the command entity.
 func New(a *app.App) *cobra.Command {
 	cmd := app.Group("entity", "Create, list, read and delete entities, set their own limits, and refill buckets",
-		newCreate(a), newGet(a), newList(a), newDelete(a), newChildren(a), newListResources(a), newSetParent(a), newReset(a), newTopUp(a), a.SetsCascade(limiter.LevelEntity),
+		newCreate(a), newGet(a), newList(a), newDelete(a), newChildren(a), newListResources(a), newSetParent(a), newReset(a), newTopUp(a), a.SetsCascade(limiter.LevelEntity), a.SetsSlots(limiter.LevelEntity),
 		a.SetsLimits(limiter.LevelEntity, &cobra.Command{
 			Use: "set-limits", Short: "Replace an entity's own limits for a resource",
 			Example: "  zae-limiter entity set-limits key-1 --resource gpt-4 --limit rpm:100/min:150 --limit tpm:10000\n" +

@@ -2,10 +2,13 @@ package limits
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -57,6 +60,7 @@ type changeView struct {
 // levelView is what a level has, in JSON.
 type levelView struct {
 	Limits        []app.Limit         `json:"limits"`
+	Slots         map[string]int64    `json:"slots,omitempty"` // numbers of slots by limit, if the change concerns them
 	OnUnavailable store.OnUnavailable `json:"on_unavailable,omitempty"`
 	Disabled      *bool               `json:"disabled,omitempty"`       // the switch, if the change concerns it
 	Bypassed      bool                `json:"bypassed,omitempty"`       // the switch admits everything, and only counts it
@@ -80,13 +84,7 @@ func changeOf(c *manifest.Change, now time.Time) changeView {
 	v := changeView{Action: c.Action, Drift: c.Drift, Unowned: c.Unowned, Owner: c.Owner, Note: noteOf(c, now), levelRow: levelName(c.Key)}
 	v.Level, v.Target = c.Level()
 	if c.Before != nil {
-		v.Before = &levelView{Limits: app.LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}
-		if c.Clears.Disabled.Policy != store.Inherit || c.After != nil && c.After.Disabled.Policy != store.Inherit {
-			v.Before.Disabled, v.Before.Bypassed, v.Before.EndsAt = app.SwitchOf(c.Before.Disabled)
-		}
-		if c.Clears.Cascade != store.Inherit || c.After != nil && c.After.Cascade != store.Inherit {
-			v.Before.Cascade = manifest.BoolOf(c.Before.Cascade)
-		}
+		v.Before = beforeOf(c)
 	}
 	if e := c.Entity; e != nil {
 		v.Before = &levelView{Limits: []app.Limit{}}
@@ -98,9 +96,24 @@ func changeOf(c *manifest.Change, now time.Time) changeView {
 		}
 	}
 	if c.After != nil {
-		v.After = &levelView{Limits: app.LimitsOf(c.After.Limits), OnUnavailable: c.After.OnUnavailable}
+		v.After = &levelView{Limits: app.LimitsOf(c.After.Limits), Slots: c.After.SlotNumbers(), OnUnavailable: c.After.OnUnavailable}
 		v.After.Disabled, v.After.Bypassed, v.After.EndsAt = app.SwitchOf(c.After.Disabled)
 		v.After.Parent, v.After.Cascade = c.After.Parent, manifest.BoolOf(c.After.Cascade)
+	}
+	return v
+}
+
+// beforeOf is what a level has of what a change concerns.
+func beforeOf(c *manifest.Change) *levelView {
+	v := &levelView{Limits: app.LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}
+	if c.Clears.Disabled.Policy != store.Inherit || c.After != nil && c.After.Disabled.Policy != store.Inherit {
+		v.Disabled, v.Bypassed, v.EndsAt = app.SwitchOf(c.Before.Disabled)
+	}
+	if c.Clears.Slots != "" || c.After != nil && c.After.Slots != "" {
+		v.Slots = limitarg.SlotNumbers(c.Before.Slots)
+	}
+	if c.Clears.Cascade != store.Inherit || c.After != nil && c.After.Cascade != store.Inherit {
+		v.Cascade = manifest.BoolOf(c.Before.Cascade)
 	}
 	return v
 }
@@ -132,6 +145,9 @@ func noteOf(c *manifest.Change, now time.Time) string {
 	}
 	if c.Clears.Disabled.Policy != store.Inherit {
 		notes = append(notes, "no longer declares the switch, which is removed")
+	}
+	if c.Clears.Slots != "" {
+		notes = append(notes, "no longer declares the slots, which are removed")
 	}
 	if c.Clears.Cascade != store.Inherit {
 		notes = append(notes, "no longer declares the cascade policy, which is removed")
@@ -187,6 +203,9 @@ func (l *levelView) policies() (parts []string) {
 	}
 	if l.Cascade != nil {
 		parts = append(parts, map[bool]string{true: "cascades", false: "does not cascade"}[*l.Cascade])
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Slots)) {
+		parts = append(parts, fmt.Sprintf("slots %s:%d", name, l.Slots[name]))
 	}
 	if s := l.switched(); s != "" {
 		parts = append(parts, s)

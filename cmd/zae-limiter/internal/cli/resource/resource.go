@@ -23,7 +23,7 @@ func New(a *app.App) *cobra.Command {
 		a.DeletesLimits(limiter.LevelResource, &cobra.Command{
 			Use: "delete-defaults", Short: "Delete the default limits of a resource; the system's then apply",
 		}),
-		newList(a), a.SetsCascade(limiter.LevelResource))
+		newList(a), a.SetsCascade(limiter.LevelResource), a.SetsSlots(limiter.LevelResource))
 	cmd.AddCommand(a.Raises(limiter.LevelResource))
 	cmd.AddCommand(a.Switches(limiter.LevelResource)...)
 	return cmd

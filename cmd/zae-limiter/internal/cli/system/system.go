@@ -21,5 +21,6 @@ func New(a *app.App) *cobra.Command {
 		}),
 		a.DeletesLimits(limiter.LevelSystem, &cobra.Command{
 			Use: "delete-defaults", Short: "Delete the default limits of all resources, and what to do in an outage",
-		}))
+		}),
+		a.SetsSlots(limiter.LevelSystem))
 }

@@ -47,7 +47,7 @@ func parse(raw json.RawMessage, name, namespace string) (*manifest.Manifest, err
 	limits := names(fields(map[string]shape{
 		"": number, "Soft": flag, "CarryDebt": flag, "ResetSchedule": items(fields(nil)), "Schedule": items(fields(map[string]shape{"": number, "Cron": nil, "Until": nil, "Tz": nil, "Scale": decimal})),
 	}))
-	level := fields(map[string]shape{"Limits": limits, "Disabled": flag, "Cascade": flag})
+	level := fields(map[string]shape{"Limits": limits, "Slots": names(number), "Disabled": flag, "Cascade": flag})
 	text, err := json.Marshal(fields(map[string]shape{
 		"System": level, "Resources": names(level),
 		"Entities": names(fields(map[string]shape{"Resources": names(level), "Cascade": flag})),

@@ -88,6 +88,9 @@ func levelProperties(l manifest.Level) map[string]any {
 	if l.Cascade != store.Inherit {
 		p["Cascade"] = l.Cascade == store.Yes
 	}
+	if slots := l.SlotNumbers(); slots != nil {
+		p["Slots"] = slots
+	}
 	if l.Parent != nil {
 		p["Parent"] = *l.Parent
 	}

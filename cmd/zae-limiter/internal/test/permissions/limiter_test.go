@@ -264,6 +264,9 @@ func questions(w *world) {
 		w.record("Limiter.Top", name, func() {
 			w.Must(errOf(w.limiter().Top(w.Context(), limiter.TopQuery{Resource: testbed.Resource, Most: 1})))
 		})
+		w.record("Limiter.TopSlots", name, func() {
+			w.Must(errOf(w.limiter().TopSlots(w.Context(), limiter.TopQuery{Resource: testbed.Resource, Most: 1})))
+		})
 	}
 	both("there is no bucket", "key")
 	w.acquire(w.Limiter, "key", 1)

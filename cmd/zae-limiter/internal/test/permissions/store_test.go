@@ -1,6 +1,7 @@
 package permissions_test
 
 import (
+	"errors"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -121,6 +122,12 @@ func configuration(w *world) {
 	w.stored("SettleOnce", "for the first time", func() error { return errOf(s.SettleOnce(ctx, settled)) })
 	w.stored("SettleOnce", "settled before", func() error { return errOf(s.SettleOnce(ctx, settled)) })
 	w.stored("Slots", always, func() error { return errOf(s.Slots(ctx, held)) })
+	w.stored("ResourceSlots", always, func() (failed error) {
+		for _, err := range s.ResourceSlots(ctx, "") {
+			failed = errors.Join(failed, err)
+		}
+		return failed
+	})
 	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
 	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })
 	w.stored("ResourcesWithEntityLimits", always, func() error { return errOf(s.ResourcesWithEntityLimits(ctx)) })
