@@ -6,9 +6,10 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 )
 
-// This file has the laws of bypasses. A bypass is a stamp on an item, until which everything is
-// admitted and counted, and no balance moves. What was taken so is settled so.
+// This file has the laws of bypasses. A bypass is a stamp on an item, until which everything
+// is admitted and counted, and no balance moves. What was taken so is settled so.
 
+// bypassed is until when an item counts only; 0 if it does not, or if there is none.
 func (s *state) bypassed() int64 {
 	if s == nil {
 		return 0
@@ -17,8 +18,8 @@ func (s *state) bypassed() int64 {
 }
 
 // countedOnly reports whether a write of a client may move no balance: the item had a stamp
-// that had not passed by some reading of the client's clock, it gets one, or the write settles
-// what was taken so.
+// that had not passed by some reading of the client's clock, it gets one, or the write
+// settles what was taken so.
 func (w *write) countedOnly() bool {
 	if w.client == nil || w.call == nil || w.after == nil {
 		return false
@@ -27,7 +28,8 @@ func (w *write) countedOnly() bool {
 }
 
 // knewBypass reports whether a take comes from a client that had seen last that the item is
-// bypassed, and until when it still is. A take of one that had not is admitted by the balance.
+// bypassed, and until when it still is. A take of one that had not is admitted by the
+// balance.
 func (c *checker) knewBypass(w *write) bool {
 	if w.call == nil || w.call.kind != acquiring || w.before.bypassed() <= c.latestMS(w) {
 		return false
@@ -51,9 +53,9 @@ func (c *checker) movesNothing(r *write, was, is level) bool {
 	return is.tk == was.carried(r.before.rf, r.after.rf, is)
 }
 
-// legalBypass: only while the levels say that a bucket is bypassed, by configuration of the time
-// to live, does a client stamp an item so, for 48 to 60 seconds at most. It removes a stamp that
-// has passed, or that the levels do not say.
+// legalBypass: only while the levels say that a bucket is bypassed, by configuration of the
+// time to live, does a client stamp an item so, for 48 to 60 seconds at most. It removes a
+// stamp that has passed, or that the levels do not say.
 func (c *checker) legalBypass(r *write, bad func(string, ...any)) {
 	was, is := r.before.bypassed(), r.after.bypass
 	if was == is || r.client == nil || r.call == nil || r.other != nil {

@@ -47,8 +47,8 @@
 //
 // Seasons are runs of another kind: half an hour in which operators, in processes of their
 // own, change every level of configuration, by this library's rules or by the Python peer's.
-// They switch buckets off and on and bypass them, with and without an end, and move an entity between
-// parents. They may die half-way, and others go on with their keys. Meanwhile processes with
+// They switch buckets off and on and bypass them, with and without an end, and move an entity
+// between parents. They may die half-way, and others go on with their keys. Meanwhile processes with
 // caches of different age use buckets often or rarely. A week is one in which a caller waits as
 // long as it is told. Contests count what each of
 // several identical processes is granted.
@@ -91,8 +91,8 @@
 //   - Nothing is taken of an item that has the mark of a switch. When a switch is set, every
 //     item below its level is as all levels say. Only switches mark, and only they, or an end,
 //     remove marks.
-//   - A bypassed bucket counts, moves no balance, and refuses nobody. Its stamp follows what the
-//     levels say, and lives a minute at most. What was taken so is settled so.
+//   - A bypassed bucket counts, moves no balance, and refuses nobody. Its stamp follows what
+//     the levels say, and lives a minute at most. What was taken so is settled so.
 //   - When an entity has been moved, its items name the new parent. What was taken returns to
 //     whom it was taken from.
 //   - A limit comes back full only if an operator added it again or deleted its bucket.
@@ -104,12 +104,11 @@
 //     blocks a client.
 //
 // Flags: -sim.seeds=N runs that many seeds, from -sim.first on, and -sim.seed=N runs a single
-// seed and prints its trace. -sim.followers=N sets the number of aggregators in each seed, and
-// -sim.tailed makes them processes. -sim.dated gives answers dates in each seed, -sim.quotas has
-// quotas in each, -sim.carries quotas that carry, -sim.sessions sessions, -sim.varied timetables,
-// -sim.granted resets and top-ups, -sim.soft soft limits, and -sim.joint requests of several
-// resources.
-// -sim.stepped sets clocks in each, and -sim.patient makes the callers of each patient. One
-// season is played for every 20 seeds. Deliberately broken stores prove that each check can
-// fail.
+// seed and prints its trace. -sim.followers=N sets the number of aggregators in each seed,
+// and -sim.tailed makes them processes. -sim.dated gives answers dates in each seed,
+// -sim.quotas has quotas in each, -sim.carries quotas that carry, -sim.sessions sessions,
+// -sim.varied timetables, -sim.granted resets and top-ups, -sim.soft soft limits, and
+// -sim.joint requests of several resources. -sim.stepped sets clocks in each, and
+// -sim.patient makes the callers of each patient. One season is played for every 20 seeds.
+// Deliberately broken stores prove that each check can fail.
 package sim

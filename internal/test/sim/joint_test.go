@@ -8,10 +8,10 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 )
 
-// This file has requests of several resources. Such a request is a call for each resource, and
-// all promises of a call hold for each of these. All of them have one answer. So what is
-// refused for one resource leaves no debit in the buckets of another, and a lease of all of them
-// is debited whole from each.
+// This file has requests of several resources. Such a request is a call for each resource,
+// and all promises of a call hold for each of these. All of them have one answer. So what is
+// refused for one resource leaves no debit in the buckets of another, and a lease of all of
+// them is debited whole from each.
 
 // parts are the calls of a request, one for each resource. The first is the call itself.
 func (c *call) parts() []*call { return append([]*call{c}, c.also...) }
@@ -53,8 +53,8 @@ func (c *call) whole() limiter.Request {
 	return req
 }
 
-// settles makes a call settle a lease of several resources. wants is what each further one is to
-// keep.
+// settles makes a call settle a lease of several resources. wants is what each further one is
+// to keep.
 func (c *call) settles(w *world, also []*call, wants []map[string]int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 )
 
-// This file has the law of sessions. A session is a quota whose period begins with its first use:
-// the item says when. A session that has ended leaves a full balance, of no session, until a debit
-// begins the next one.
+// This file has the law of sessions. A session is a quota whose period begins with its first
+// use: the item says when. A session that has ended leaves a full balance, of no session,
+// until a debit begins the next one.
 
 // noSession is when the session of a balance began that is of none.
 const noSession = 1

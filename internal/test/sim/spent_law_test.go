@@ -9,10 +9,11 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 )
 
-// This file has the law of what a quota gives in a period, and of what it takes into the next.
+// This file has the law of what a quota gives in a period, and of what it takes into the
+// next.
 
-// A carry is what a quota takes into the next period: at most so much of what is left, and its
-// debt.
+// A carry is what a quota takes into the next period: at most so much of what is left, and
+// its debt.
 type carry struct {
 	most int64
 	debt bool
@@ -124,9 +125,10 @@ func (l ledger) carried(p period) (into int64) {
 	return into
 }
 
-// onePeriod is promise P11, over all shards of a bucket: in a period, as the stamps say, a quota
-// gives its amount and what comes back, whatever clocks say, and whoever races and retries. What
-// it takes from one period into the next follows from what it gave in all of them.
+// onePeriod is promise P11, over all shards of a bucket: in a period, as the stamps say, a
+// quota gives its amount and what comes back, whatever clocks say, and whoever races and
+// retries. What it takes from one period into the next follows from what it gave in all of
+// them.
 //
 //	admitted − returned ≤ amount + top-ups + what resets gave + what is carried
 //	of which the last is at most what the period before has left, and what is rolled over
@@ -137,8 +139,8 @@ func (l ledger) carried(p period) (into int64) {
 // more for each time that it became this quota again. As with rates, so does an act of an
 // operator that adds the limit, or deletes the bucket. A clock far ahead begins a period
 // early. When that is found out, the next tokens come with the edge. So the period gives the
-// amount once more. Debts count where they are of one item, all edits carry them, and no operator
-// deleted them: a shard gives what it has, whatever another one owes.
+// amount once more. Debts count where they are of one item, all edits carry them, and no
+// operator deleted them: a shard gives what it has, whatever another one owes.
 func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 	sums, had := ledger{}, map[period]map[int]bool{}
 	for _, f := range flows {
