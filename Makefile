@@ -33,7 +33,7 @@ long = '^TestLong'
 # The packages that have one. The others need not be compiled for make long.
 long_packages = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' [a-z]*/ | sed 's,^,./,')))
 # Those whose long tests do many times what make race does already: they run without the race detector.
-plain_packages = ./internal/calendar/ ./internal/slots/
+plain_packages = ./internal/calendar/ ./internal/slots/ $(program)/internal/estimate/
 # .ci/run has less than an hour.
 large = $(if $(CI),,-contest.large)
 

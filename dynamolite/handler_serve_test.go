@@ -8,56 +8,34 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/test/pipes"
 )
-
-// pipes is a listener whose connections stay in this process, and so in a bubble.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
-func (p *pipes) dial() net.Conn {
-	client, server := net.Pipe()
-	p.conns <- server
-	return client
-}
 
 // serving is a handler that is being served in a bubble.
 type serving struct {
-	*pipes
+	*pipes.Listener
 	stop   context.CancelFunc
 	result chan error
+}
+
+// dial connects.
+func (s *serving) dial() net.Conn {
+	c, err := s.Dial(context.Background(), "", "")
+	if err != nil {
+		panic(err) // the server has ended
+	}
+	return c
 }
 
 func serve(t *testing.T, o dynamolite.HandlerOptions) *serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &serving{newPipes(), cancel, make(chan error, 1)}
+	s := &serving{pipes.New(), cancel, make(chan error, 1)}
 	h := dynamolite.NewHandler(dynamolite.New(dynamolite.Options{}), o)
 	go func() { s.result <- h.Serve(ctx, s) }()
 	return s

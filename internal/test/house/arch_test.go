@@ -128,6 +128,7 @@ var mayImport = map[string][]string{
 	help + "dated":   {"internal/calls", sdk + "/..."},
 	help + "faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 	help + "testbed": {".", "internal/calls", "internal/process", "internal/upkeep", "store", "dynamo", "dynamolite", help + "faults"},
+	help + "pipes":   {},
 	help + "routers": {}, // tests only; a module of its own
 	help + "house":   {},
 
@@ -165,9 +166,12 @@ var mayImport = map[string][]string{
 	program + "deploy/health":           {"internal/awsauth", "store", "dynamo", "dynamo/admin", "aggregator/lambda", program + "deploy/stack", sdk + "/..."},
 	program + "deploy/stack":            {"internal/awsauth", "store", "dynamo", "dynamo/admin", program + "deploy/template", sdk + "/..."},
 	program + "deploy/template":         {},
+	program + "service/decide":          {".", "store", program + "limitarg"},
+	program + "service/httpapi":         {".", "middleware/httplimit", program + "service/decide"},
+	program + "service/server":          {".", program + "service/httpapi"},
 
 	// Its surface.
-	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", program + "...", sdk + "/..."},
+	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", "metrics/promlimit", program + "...", sdk + "/..."},
 	"cmd/zae-limiter": {program + "cli", program + "cli/app"},
 
 	// Its tests. Permissions: what IAM judges about requests, and the tables made of it.

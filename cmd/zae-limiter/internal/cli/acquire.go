@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 )
 
 type acquireOptions struct {
@@ -45,7 +46,7 @@ func newAcquire(a *app.App) *cobra.Command {
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait at most until admitted, 30s for instance; 0\nmeans not at all")
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
-	return a.Prints(cmd, decision{})
+	return a.Prints(cmd, decide.Decision{})
 }
 
 // Validate checks the request.
@@ -66,7 +67,7 @@ func (o *acquireOptions) Run(ctx context.Context) error {
 	store, err := o.app.Store(ctx)
 	if err != nil {
 		if o.request.OnUnavailable == limiter.Allow && errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrAccessDenied) {
-			return o.print(decision{Admitted: true, Degraded: err.Error(), RetryAfter: millis(0)}, nil, "admitted without metering: "+err.Error())
+			return o.print(decide.Unmetered(err.Error()), nil, "admitted without metering: "+err.Error())
 		}
 		return err
 	}
@@ -78,27 +79,15 @@ func (o *acquireOptions) Run(ctx context.Context) error {
 	return errors.Join(err, l.Close())
 }
 
-// A decision is the result of acquire and of available in JSON.
-type decision struct {
-	// Admitted says that the request was admitted, or would be.
-	Admitted   bool         `json:"admitted"`
-	RetryAfter *int64       `json:"retry_after_ms"`
-	Statuses   []statusView `json:"limits"`
-	// CheckedAt is the instant of all balances and waits, of available only.
-	CheckedAt time.Time `json:"checked_at,omitzero"`
-	// Degraded says why nothing was metered.
-	Degraded string `json:"degraded,omitempty"`
-}
-
 func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error {
-	lease, err := o.ask(ctx, l)
+	lease, err := decide.Acquire(ctx, l, o.request, o.wait)
 	if refusal := (*limiter.ExceededError)(nil); errors.As(err, &refusal) {
 		after := refusal.RetryAfter()
 		headline := fmt.Sprintf("refused: retry after %v", after)
 		if after == limiter.Never {
 			headline = "refused: it asks for more than a limit's capacity, which no wait helps"
 		}
-		if err := o.print(decision{RetryAfter: millis(after)}, refusal.Statuses, headline); err != nil {
+		if err := o.print(decide.Refused(refusal), refusal.Statuses, headline); err != nil {
 			return err
 		}
 		return app.ErrRefused
@@ -109,29 +98,14 @@ func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error 
 	if err := lease.Commit(ctx); err != nil {
 		return err
 	}
+	headline := "admitted"
 	if lease.Degraded() {
-		const why = "DynamoDB cannot be reached"
-		return o.print(decision{Admitted: true, Degraded: why, RetryAfter: millis(0)}, nil, "admitted without metering: "+why)
+		headline = "admitted without metering: " + decide.WhyDegraded
 	}
-	return o.print(decision{Admitted: true, RetryAfter: millis(0)}, lease.Statuses(), "admitted")
+	return o.print(decide.Admitted(lease), lease.Statuses(), headline)
 }
 
-// ask acquires, or waits as long as the flag says.
-func (o *acquireOptions) ask(ctx context.Context, l *limiter.Limiter) (*limiter.Lease, error) {
-	if o.wait == 0 {
-		return l.Acquire(ctx, o.request)
-	}
-	waiting, cancel := context.WithTimeout(ctx, o.wait)
-	defer cancel()
-	lease, err := l.Wait(waiting, o.request)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && waiting.Err() != nil {
-		return nil, fmt.Errorf("%w: DynamoDB did not answer within --wait %v: %w", limiter.ErrUnavailable, o.wait, err)
-	}
-	return lease, err
-}
-
-func (o *acquireOptions) print(d decision, statuses []limiter.Status, headline string) error {
-	d.Statuses = statusViews(statuses)
+func (o *acquireOptions) print(d decide.Decision, statuses []limiter.Status, headline string) error {
 	return o.app.Print(d, func(w *strings.Builder) {
 		w.WriteString(headline + "\n")
 		if len(statuses) > 0 {

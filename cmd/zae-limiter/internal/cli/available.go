@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -39,7 +39,7 @@ func newAvailable(a *app.App) *cobra.Command {
 	cmd.Flags().VarP(&o.consume, "consume", "c", "tokens to ask for, separated by commas (default 0 of\nevery limit)")
 	bindAlso(cmd, &o.also)
 	o.fallback.BindFallback(cmd)
-	return a.Prints(cmd, decision{})
+	return a.Prints(cmd, decide.Decision{})
 }
 
 // Validate checks the request.
@@ -61,15 +61,6 @@ func (o *availableOptions) Validate() error {
 	return store.ValidateLimits(o.request.Fallback)
 }
 
-// declared requests 0 of each limit.
-func declared(limits []limiter.Limit) map[string]int64 {
-	consume := make(map[string]int64, len(limits))
-	for _, l := range limits {
-		consume[l.Name] = 0
-	}
-	return consume
-}
-
 // Run shows the balances.
 func (o *availableOptions) Run(ctx context.Context) error {
 	l, err := o.app.OpenLimiter(ctx)
@@ -80,11 +71,7 @@ func (o *availableOptions) Run(ctx context.Context) error {
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	after := longestWait(statuses)
-	d := decision{Admitted: after == 0, RetryAfter: millis(after), Statuses: statusViews(statuses)}
-	if len(statuses) > 0 {
-		d.CheckedAt = statuses[0].CheckedAt
-	}
+	d := decide.Foreseen(statuses)
 	return o.app.Print(d, func(w *strings.Builder) { printStatuses(w, statuses) })
 }
 
@@ -92,28 +79,9 @@ func (o *availableOptions) Run(ctx context.Context) error {
 func (o *availableOptions) statuses(ctx context.Context, l *limiter.Limiter) ([]limiter.Status, error) {
 	if len(o.request.Consume) == 0 {
 		var err error
-		if o.request.Consume, err = o.everyLimit(ctx, l); err != nil {
+		if o.request.Consume, err = decide.EveryLimit(ctx, l, &o.request); err != nil {
 			return nil, err
 		}
 	}
 	return l.Available(ctx, o.request)
-}
-
-// everyLimit requests 0 of each limit of the entity, and of its parent if it cascades.
-func (o *availableOptions) everyLimit(ctx context.Context, l *limiter.Limiter) (map[string]int64, error) {
-	own, err := l.Limits(ctx, o.request.Entity, o.request.Resource)
-	if err != nil {
-		return nil, err
-	}
-	consume := declared(own.Limits)
-	if len(consume) == 0 {
-		consume = declared(o.request.Fallback)
-	}
-	if own.Parent != nil {
-		maps.Copy(consume, declared(own.Parent.Limits))
-	}
-	if len(consume) == 0 {
-		return nil, &limiter.NotConfiguredError{Entity: o.request.Entity, Resource: o.request.Resource}
-	}
-	return consume, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli"
 )
 
-// A background is zae-limiter local, running in this process.
+// A background is zae-limiter local, or serve, running in this process.
 type background struct {
 	url     string
 	printed string
@@ -29,10 +29,15 @@ var endpointPattern = regexp.MustCompile(`http://[\d.:]+\d`)
 
 // startLocal runs zae-limiter local. If it ends at once, b.url is empty.
 func startLocal(o cli.Options, args ...string) *background {
+	o.Args = append([]string{"local", "--addr", "127.0.0.1:0"}, args...)
+	return startServing(o)
+}
+
+// startServing runs a command that serves. If it ends at once, b.url is empty.
+func startServing(o cli.Options) *background {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &background{stop: cancel, code: make(chan int, 1)}
 	printed := make(chan string, 1)
-	o.Args = append([]string{"local", "--addr", "127.0.0.1:0"}, args...)
 	o.Stdin, o.Stderr = strings.NewReader(""), &b.stderr
 	o.Stdout = writerFunc(func(p []byte) (int, error) { printed <- string(p); return len(p), nil })
 	ended := make(chan int, 1)

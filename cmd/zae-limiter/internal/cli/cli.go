@@ -28,6 +28,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/provision"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/replay"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/resource"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/serve"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/stack"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/system"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/table"
@@ -171,7 +172,7 @@ func newRoot(a *app.App, v Version) *cobra.Command { return rootOn(a, v, a.Stdou
 func rootOn(a *app.App, v Version, shown io.Writer) *cobra.Command {
 	root := app.Group("zae-limiter", "A distributed rate limiter: token buckets in a DynamoDB table",
 		newAcquire(a), newAvailable(a), newStanding(a), newWatch(a), newTop(a), newPeriods(a), entity.New(a), resource.New(a), system.New(a), limits.New(a),
-		name.New(a), namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), local.New(a), loadtest.New(a), replay.New(a), estimate.New(a),
+		name.New(a), namespace.New(a), table.New(a), backup.New(a), usage.New(a), audit.New(a), serve.New(a), local.New(a), loadtest.New(a), replay.New(a), estimate.New(a),
 		aggregate.New(a), aggregate.NewRedrive(a), provision.New(a), newTemplate(a, v), newLambdaExport(a), newCheck(a), newVersion(a, v))
 	root.AddCommand(stack.Commands(a, v.module())...)
 	root.Long = about

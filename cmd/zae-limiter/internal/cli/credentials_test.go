@@ -81,6 +81,7 @@ var askingAWS = map[string]string{
 	"resource raise":           "gpt-4 --limit rpm:x2 --until 2h",
 	"resource set-defaults":    "gpt-4 --limit rpm:1",
 	"rollback":                 "-y",
+	"serve":                    "",
 	"standing":                 "key-1 gpt-4",
 	"status":                   "",
 	"system delete-defaults":   "-y",

@@ -7,16 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 )
-
-// millis is a wait in JSON; null if no wait helps.
-func millis(d time.Duration) *int64 {
-	if d == limiter.Never {
-		return nil
-	}
-	ms := d.Milliseconds()
-	return &ms
-}
 
 // wait writes a wait for people.
 func wait(d time.Duration) string {
@@ -26,40 +18,9 @@ func wait(d time.Duration) string {
 	return d.String()
 }
 
-// statusView is a [limiter.Status] in JSON.
-type statusView struct {
-	Entity   string `json:"entity_id"`
-	Resource string `json:"resource"`
-	Limit    string `json:"limit_name"`
-	limitarg.Parameters
-	Available int64 `json:"available"`
-	// Requested is what the request asked of this limit, in tokens.
-	Requested int64 `json:"requested"`
-	Deficit   int64 `json:"deficit"` // how many tokens it lacks for the request
-	// Exceeded says that this limit refuses the request.
-	Exceeded   bool      `json:"exceeded"`
-	RetryAfter *int64    `json:"retry_after_ms"`
-	ResetsAt   time.Time `json:"resets_at,omitzero"`
-}
-
-func statusViewOf(s *limiter.Status) statusView {
-	return statusView{
-		Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Parameters: limitarg.ParametersOf(s.Limit),
-		Available: s.Available, Requested: s.Requested, Deficit: s.Deficit(), Exceeded: s.Exceeded, RetryAfter: millis(s.RetryAfter), ResetsAt: s.ResetsAt,
-	}
-}
-
-func statusViews(statuses []limiter.Status) []statusView {
-	views := make([]statusView, len(statuses))
-	for i := range statuses {
-		views[i] = statusViewOf(&statuses[i])
-	}
-	return views
-}
-
 // balanceView is a [limiter.Balance] in JSON: the status with respect to one token.
 type balanceView struct {
-	statusView
+	decide.Status
 	// FullAfter is the least time until the limit is full; null is for ever.
 	FullAfter *int64 `json:"full_after_ms"`
 	// Used is the share of the capacity that is used: 1 for an empty limit, more in debt.
@@ -73,13 +34,9 @@ func balanceViews(balances []limiter.Balance) []balanceView {
 	views := make([]balanceView, len(balances))
 	for i := range balances {
 		b := &balances[i]
-		views[i] = balanceView{statusViewOf(&b.Status), millis(b.FullAfter), b.Used, b.Pending}
+		views[i] = balanceView{decide.StatusOf(&b.Status), decide.Millis(b.FullAfter), b.Used, b.Pending}
 	}
 	return views
-}
-
-func longestWait(statuses []limiter.Status) time.Duration {
-	return (&limiter.ExceededError{Statuses: statuses}).RetryAfter()
 }
 
 func printStatuses(w *strings.Builder, statuses []limiter.Status) {

@@ -10,7 +10,7 @@ import (
 
 // expected are words that people expect to be commands. One that becomes a command leaves the
 // list of the program.
-var expected = strings.Fields("block unblock ban unban refill serve server start daemon set set-limit config rm remove destroy ls consume update clear-cascade")
+var expected = strings.Fields("block unblock ban unban refill server start daemon set set-limit config rm remove destroy ls consume update clear-cascade")
 
 var aCommand = regexp.MustCompile(`zae-limiter((?: [a-z]+(?:-[a-z]+)*){1,2})`)
 

@@ -17,7 +17,7 @@ import (
 // withoutJSON lists the commands that run until they are interrupted and have no result, and
 // those that need more of AWS than a script has, or files of results.
 var withoutJSON = []string{
-	"aggregate", "local", "loadtest orchestrate", "loadtest serve-worker", "loadtest ui", "loadtest worker", "provision",
+	"aggregate", "local", "loadtest orchestrate", "loadtest serve-worker", "loadtest ui", "loadtest worker", "provision", "serve",
 	"redrive", "loadtest compare", "loadtest report", "loadtest swarm run", "loadtest swarm tune",
 }
 

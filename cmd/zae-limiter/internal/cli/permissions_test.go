@@ -49,10 +49,10 @@ const (
 	recordedCalls = "../test/permissions/recorded/library.json"
 )
 
-// withoutScripts lists the commands that only AWS Lambda runs, or that need a master of
-// Locust. Their requests are those of
+// withoutScripts lists the commands that only AWS Lambda runs, that need a master of
+// Locust, or that serve. Their requests are those of
 // the library calls of which they are made.
-var withoutScripts = []string{"loadtest orchestrate", "loadtest serve-worker", "loadtest worker", "provision"}
+var withoutScripts = []string{"loadtest orchestrate", "loadtest serve-worker", "loadtest worker", "provision", "serve"}
 
 // withoutRequests lists the commands that send no request to AWS.
 var withoutRequests = []string{"estimate", "lambda-export", "limits cfn-template", "limits schema", "loadtest compare", "loadtest scenarios", "loadtest report", "loadtest show", "local", "name decode", "name encode", "periods", "replay", "template", "version"}

@@ -86,6 +86,7 @@ var unrunnable = map[string]string{
 	"loadtest swarm tune": "it needs a master of Locust",
 	"loadtest ui":         "it needs the Session Manager plugin",
 	"loadtest worker":     "it needs a master of Locust",
+	"serve":               "it serves until it is interrupted",
 }
 
 // section writes what one command is for, how it is called, and its flags.

@@ -33,6 +33,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/loadtest/compare"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest/customresource"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 )
 
 const (
@@ -272,9 +273,10 @@ func (m *schemaMaker) properties(t reflect.Type) []property {
 	return own
 }
 
-// foreign are types whose names are those of AWS: of CloudFormation, and of the environment.
+// foreign are types whose names are those of others: of CloudFormation, the environment, and problems
+// of RFC 9457.
 func foreign(t reflect.Type) bool {
-	return t == reflect.TypeFor[deploy.Parameter]() || t == reflect.TypeFor[deploy.Tag]() ||
+	return t == reflect.TypeFor[deploy.Parameter]() || t == reflect.TypeFor[deploy.Tag]() || t == reflect.TypeFor[httpapi.Problem]() ||
 		t.PkgPath() == reflect.TypeFor[customresource.Template]().PkgPath() || t.Name() == "environment"
 }
 

@@ -41,6 +41,7 @@ var wrongUsage = map[string][]string{
 	"template":            {"--arch sparc", "--name a_b", "-o <>", "--parameters <>", "--tag novalue"},
 	"lambda-export":       {"--arch sparc", "-o <>", "--binary <>"},
 	"redrive":             {"--queue-url nope", "--max 0", "--archive nope", "--local dir"},
+	"serve":               {"--http nope", "--http :8080", "--http 0.0.0.0:8080", "--admin nope", "--token-file <>", "--token-file /nonexistent", "--max-wait -1s", "--max-wait 1h", "--drain-wait -1s", "--on-unavailable maybe", "--fallback rpm", "--log-level loud"},
 	"check":               {"-n <>", "--local dir --region eu-west-1"},
 	"table create":        {"--gsi2-projection some", "--principal <>"},
 	"table delete":        {"", "--confirm other"},

@@ -49,7 +49,7 @@ func TestAScenarioCostsWhatTheLedgerSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			long := 4 * time.Second
-			if slices.Contains([]string{"attack", "hot", "llm", "max-rps", "spread", "stress"}, name) { // many operations
+			if slices.Contains([]string{"attack", "hot", "llm", "max-rps", "spread", "strangers", "stress"}, name) { // many operations
 				long = time.Second
 			}
 			s := builtin(t, name, long)

@@ -17,15 +17,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
-// Pages of buckets that are used seldom, hourly and often, with one limit and with more. The
-// entries that no page has yet count as parts of one.
+// A usedBucket is one of some buckets with limits that are used so often for some hours.
+type usedBucket struct {
+	perHour                float64
+	limits, buckets, hours int
+}
+
+// Pages of buckets that are used seldom and hourly. The entries that no page has yet count
+// as parts of one.
 func TestUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		perHour         float64
-		limits, buckets int
-		hours           int
-	}{{1.0 / 3, 2, 20, 1500}, {1, 1, 20, 1500}, {1, 2, 20, 1500}, {1, 4, 20, 1500}, {20, 2, 1, 1500}} {
+	comparePages(t, usedBucket{1.0 / 3, 2, 10, 1500}, usedBucket{1, 2, 10, 1000})
+}
+
+// The same with fewer and more limits, and of buckets that are used often.
+func TestLongUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
+	t.Parallel()
+	comparePages(t, usedBucket{1, 1, 20, 1500}, usedBucket{1, 4, 20, 1500}, usedBucket{20, 2, 1, 1500})
+}
+
+func comparePages(t *testing.T, loads ...usedBucket) {
+	t.Helper()
+	for _, c := range loads {
 		t.Run(fmt.Sprintf("%.1f an hour, %d limits", c.perHour, c.limits), func(t *testing.T) {
 			t.Parallel()
 			e, err := estimate.New(estimate.Load{Rate: c.perHour * float64(c.buckets) / 3600, Buckets: c.buckets, Limits: c.limits})

@@ -53,7 +53,7 @@ func elsewhere(group *cobra.Command, name string) (paths []string) {
 const (
 	switches = "zae-limiter entity disable and zae-limiter resource disable refuse all requests, entity bypass and resource bypass serve and count them, and clear undoes that"
 	fillers  = "zae-limiter entity reset fills the limits of a bucket, and zae-limiter entity top-up adds tokens to them"
-	servers  = "zae-limiter local serves the embedded database, and zae-limiter aggregate follows a table's stream"
+	servers  = "zae-limiter serve serves decisions, zae-limiter local the embedded database, and zae-limiter aggregate follows a table's stream"
 	setters  = "zae-limiter entity set-limits, zae-limiter resource set-defaults and zae-limiter system set-defaults set limits"
 	deleters = "zae-limiter entity delete deletes an entity, and zae-limiter delete a stack"
 )
@@ -62,7 +62,7 @@ const (
 var instead = map[string]string{
 	"block": switches, "unblock": switches, "ban": switches, "unban": switches, "bypass": switches,
 	"refill": fillers,
-	"serve":  servers, "server": servers, "start": servers, "daemon": servers,
+	"server": servers, "start": servers, "daemon": servers,
 	"set": setters, "set-limit": setters, "config": setters,
 	"rm": deleters, "remove": deleters, "destroy": deleters,
 	"ls":            "zae-limiter list lists stacks, and zae-limiter entity list entities",

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
@@ -34,7 +35,7 @@ func (o *options) Run(ctx context.Context) error {
 	if o.accessKey != "" {
 		handler.Credentials = map[string]string{o.accessKey: o.secretKey}
 	}
-	err = o.print(endpoint(listener.Addr()))
+	err = o.print(app.URLOf(listener.Addr()))
 	if err == nil {
 		err = dynamolite.NewHandler(db, handler).Serve(ctx, listener)
 	}
@@ -45,19 +46,6 @@ func (o *options) Run(ctx context.Context) error {
 		err = fmt.Errorf("serve at %s: %w", o.addr, err)
 	}
 	return errors.Join(err, db.Close())
-}
-
-// endpoint is the URL by which this machine reaches an address.
-func endpoint(at net.Addr) string {
-	tcp, ok := at.(*net.TCPAddr)
-	if !ok {
-		return "http://" + at.String()
-	}
-	host := tcp.IP.String()
-	if tcp.IP.IsUnspecified() {
-		host = "127.0.0.1" // one of all its addresses
-	}
-	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // Clients sign with these: any region, and any key if the server has none of its own.

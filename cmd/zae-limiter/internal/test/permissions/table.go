@@ -19,6 +19,7 @@ var madeOf = map[string][]string{
 	"loadtest worker":     append([]string{"admin.Namespaces.Register"}, loads...),
 	"provision":           {"customresource.Handler.Handle"},
 	"redrive":             {"dynamo.OpenID", "stream.Follower.ReadRange", "aggregator.Aggregator.Process", "archive.Open", "archive.Archive.Put"},
+	"serve":               append([]string{"Limiter.Available", "Limiter.Limits", "Limiter.Wait"}, decides...),
 	"aggregate":           follows,
 	"aggregate --archive": append([]string{"archive.Open", "archive.Archive.Put"}, follows...),
 }

@@ -1,0 +1,125 @@
+package cli_test
+
+import (
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
+)
+
+// openapiFile is served by the service.
+const openapiFile = "../service/httpapi/openapi.json"
+
+// The description of the service's interface is made of the types that it decodes and encodes, as
+// the schemas of the commands are.
+func TestTheOpenAPIDocumentIsThatOfTheTypes(t *testing.T) {
+	t.Parallel()
+	document, problems, err := openapi()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Error(p)
+	}
+	want, err := encode(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(openapiFile, want, 0o644); err != nil { //nolint:gosec // a document of the repository
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(openapiFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s is stale: run go test ./cmd/zae-limiter/internal/cli -run TestTheOpenAPI -update\n%s", openapiFile, d)
+	}
+}
+
+// openapi describes the routes.
+func openapi() (document map[string]any, problems []string, err error) {
+	m, err := newSchemaMaker()
+	if err != nil {
+		return nil, nil, err
+	}
+	failure := map[string]any{"schema": m.of(reflect.TypeFor[httpapi.Problem]())}
+	paths := map[string]any{}
+	for _, route := range httpapi.Routes {
+		operation := map[string]any{"operationId": route.Name, "summary": route.Summary, "description": route.About}
+		answers := map[string]any{}
+		if route.In != nil {
+			operation["requestBody"] = map[string]any{
+				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": m.of(route.In)}},
+			}
+		}
+		ok := map[string]any{"description": "the answer"}
+		answers["200"] = ok
+		form := map[string]any{"schema": map[string]any{"type": "object"}}
+		if route.Out != nil {
+			form["schema"] = m.of(route.Out)
+		}
+		ok["content"] = map[string]any{"application/json": form}
+		for _, code := range route.Problems {
+			answer := map[string]any{"description": http.StatusText(code), "content": map[string]any{"application/problem+json": failure}}
+			if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+				answer["headers"] = map[string]any{"Retry-After": map[string]any{
+					"description": "seconds until the call is admitted, rounded up; missing if no wait helps", "schema": map[string]any{"type": "integer"},
+				}}
+			}
+			answers[strconv.Itoa(code)] = answer
+		}
+		operation["responses"] = answers
+		paths[route.Path] = map[string]any{strings.ToLower(route.Method): operation}
+	}
+	for _, in := range []string{"decide.Call", "decide.Question", "decide.Part", "httpapi.Batch"} {
+		closeObjects(m.defs[in]) // other fields are refused
+	}
+	document = map[string]any{
+		"openapi":    "3.1.1",
+		"info":       map[string]any{"title": "zae-limiter", "version": "1", "description": "Decisions of a distributed rate limiter. A field that an answer has and this document does not may come with any version."},
+		"paths":      paths,
+		"components": map[string]any{"schemas": m.defs, "securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}},
+		"security":   []any{map[string]any{}, map[string]any{"token": []any{}}},
+	}
+	return unpackaged(document).(map[string]any), m.bad, nil
+}
+
+// unpackaged names the schemas without their packages, as generated clients are to name the types.
+func unpackaged(v any) any {
+	name := func(s string) string { return s[strings.LastIndex(s, ".")+1:] }
+	switch v := v.(type) {
+	case map[string]any:
+		short := map[string]any{}
+		for key, value := range v {
+			if ref, ok := value.(string); ok && key == "$ref" {
+				value = "#/components/schemas/" + name(ref)
+			}
+			if key == "schemas" {
+				named := map[string]any{}
+				for of, schema := range value.(map[string]any) {
+					named[name(of)] = schema
+				}
+				value = named
+			}
+			short[key] = unpackaged(value)
+		}
+		return short
+	case []any:
+		all := slices.Clone(v)
+		for i := range all {
+			all[i] = unpackaged(all[i])
+		}
+		return all
+	}
+	return v
+}

@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
+)
+
+// problemType is the media type of a problem.
+const problemType = "application/problem+json"
+
+// The type and title of a refusal, from draft-ietf-httpapi-ratelimit-headers-11, section 5.1.
+const (
+	typeExceeded  = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	titleExceeded = "Request cannot be satisfied as assigned quota has been exceeded"
+	typeBlank     = "about:blank"
+)
+
+// A Problem says why a call was not admitted, in the form of RFC 9457.
+type Problem struct {
+	// Type is a URI of the kind of the problem; about:blank if the status says it all.
+	Type  string `json:"type"`
+	Title string `json:"title"` // the kind of the problem, for people
+	// Status is the status code of the answer.
+	Status int `json:"status"`
+	// Detail says what is wrong, and what to do.
+	Detail string `json:"detail"`
+	// Field is the field of the call that is not valid.
+	Field string `json:"field,omitempty"`
+	// Violated has the names of the limits that refused.
+	Violated []string `json:"violated-policies,omitempty"`
+
+	*decide.Decision // of a refusal
+}
+
+// problem is a problem whose status code says it all.
+func problem(code int, detail string) *Problem {
+	return &Problem{Type: typeBlank, Title: http.StatusText(code), Status: code, Detail: detail}
+}
+
+// WriteProblem answers with a problem.
+func WriteProblem(w http.ResponseWriter, p *Problem) { send(w, p.Status, problemType, p) }
+
+// problemOf is what a caller is told of an error. It has names that the caller has given, and
+// nothing of the server.
+func problemOf(err error) *Problem {
+	invalid, unknown, exceeded := (*limiter.ValidationError)(nil), (*limiter.NotConfiguredError)(nil), (*limiter.ExceededError)(nil)
+	switch {
+	case errors.As(err, &exceeded):
+		return refusal(exceeded)
+	case errors.Is(err, limiter.ErrExceeded):
+		return problem(http.StatusTooManyRequests, "too many calls wait for this limit: retry later, or do not wait")
+	case errors.As(err, &invalid):
+		p := problem(http.StatusBadRequest, invalid.Error())
+		p.Field = fieldOf(invalid.Field)
+		return p
+	case errors.As(err, &unknown):
+		what := "limits"
+		if len(unknown.Limits) > 0 {
+			what = "limit " + strings.Join(unknown.Limits, " and ")
+		}
+		p := problem(http.StatusUnprocessableEntity, "no level of the configuration has the "+what+" of "+unknown.Resource+
+			" for this entity: configure them, or start the service with --fallback")
+		p.Field = "consume"
+		return p
+	case errors.Is(err, limiter.ErrDisabled):
+		return problem(http.StatusForbidden, "an operator has disabled the resource for this entity")
+	case errors.Is(err, limiter.ErrAccessDenied):
+		return problem(http.StatusInternalServerError, "the credentials of the service do not permit its requests: its log has the error")
+	case errors.Is(err, limiter.ErrUnavailable), errors.Is(err, limiter.ErrThrottled), errors.Is(err, limiter.ErrConflict), errors.Is(err, limiter.ErrClosed):
+		return problem(http.StatusServiceUnavailable, "the store cannot be reached, or did not answer in time: retry later")
+	}
+	return problem(http.StatusInternalServerError, "the service cannot decide: its log has the error")
+}
+
+// refusal is the problem of a refusal.
+func refusal(e *limiter.ExceededError) *Problem {
+	p := &Problem{Type: typeExceeded, Title: titleExceeded, Status: http.StatusTooManyRequests, Detail: e.Error()}
+	for i := range e.Statuses {
+		if s := &e.Statuses[i]; s.Exceeded {
+			p.Violated = append(p.Violated, s.Limit.Name)
+		}
+	}
+	d := decide.Refused(e)
+	p.Decision = &d
+	return p
+}
+
+// fieldOf is the field of a call that a field of a request comes from.
+func fieldOf(field string) string {
+	also, rest := "", field
+	if inside, ok := strings.CutPrefix(field, "also: "); ok {
+		also, rest = "also.", inside
+	}
+	if name, ok := strings.CutPrefix(rest, "consume "); ok {
+		rest = "consume." + name
+	}
+	switch rest {
+	case "entity":
+		rest = "entity_id"
+	case "limit name":
+		rest = "consume"
+	}
+	return also + rest
+}

@@ -1,0 +1,57 @@
+package httpapi
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
+)
+
+// A Route is one operation of the interface.
+type Route struct {
+	Method, Path   string
+	Name           string // of the operation, for generated clients
+	Summary, About string
+	// In is the type of the body, and Out of the answer 200; nil is none, or any JSON.
+	In, Out reflect.Type
+	// Problems has the codes of other answers, which are problems.
+	Problems []int
+}
+
+// Codes of problems of every operation that has a body.
+var (
+	codesOfBodies = []int{
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType,
+	}
+	codesOfQuestions = append([]int{http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable}, codesOfBodies...)
+)
+
+// Routes are all operations.
+var Routes = []Route{
+	{
+		Method: http.MethodPost, Path: "/v1/acquire", Name: "acquire",
+		Summary: "Take tokens, or learn the exact wait",
+		About: "Takes all tokens that the call names, or none. With wait_ms, the call waits in the order of arrival, and is refused at once if the wait " +
+			"would be longer. With dry_run, it takes nothing, and is answered as it would be now. What a call took is final: " +
+			"a call that is sent again takes again.",
+		In: reflect.TypeFor[decide.Call](), Out: reflect.TypeFor[decide.Decision](), Problems: append([]int{http.StatusTooManyRequests}, codesOfQuestions...),
+	},
+	{
+		Method: http.MethodPost, Path: "/v1/check", Name: "check",
+		Summary: "Show balances, and how long a call would wait",
+		About:   "Takes nothing. Without consume, the answer has every limit of the resource. The status code is 200 whatever the balances.",
+		In:      reflect.TypeFor[decide.Question](), Out: reflect.TypeFor[decide.Decision](), Problems: codesOfQuestions,
+	},
+	{
+		Method: http.MethodPost, Path: "/v1/batch", Name: "batch",
+		Summary: "Decide up to 100 calls side by side",
+		About: "Each call is decided for itself, in no order, and has its own status code in the answer. " +
+			"Calls that take from one bucket share its writes. A call that fails, or is not valid, fails alone.",
+		In: reflect.TypeFor[Batch](), Out: reflect.TypeFor[BatchAnswer](), Problems: codesOfBodies,
+	},
+	{
+		Method: http.MethodGet, Path: "/v1/openapi.json", Name: "openapi",
+		Summary: "This document", About: "The description of the interface, in OpenAPI 3.1.",
+	},
+}

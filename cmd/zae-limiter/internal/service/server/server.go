@@ -1,0 +1,177 @@
+// Package server runs the decision service: its listeners, who may call, its health, its metrics,
+// and its end, in which no call fails.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
+)
+
+// Bounds of connections.
+const (
+	// MaxConnections is how many connections of callers are open at the same time. Further ones
+	// wait in the queue of the operating system.
+	MaxConnections = 4096
+	// headerTime is how long a client may take to send a header, and idleTime how long a connection
+	// stays open without a request.
+	headerTime = 5 * time.Second
+	idleTime   = 2 * time.Minute
+	// maxHeader is the largest header, in bytes.
+	maxHeader = 16 << 10
+)
+
+// Options configure a [Server].
+type Options struct {
+	// API serves the calls.
+	API http.Handler
+	// Tokens are those of callers; nil lets everybody call who addresses this machine by a name of
+	// loopback.
+	Tokens *Tokens
+	// Registry has the metrics.
+	Registry *prometheus.Registry
+	Logger   *slog.Logger
+	// DrainWait is how long the service still takes calls after it has said that it is not ready:
+	// until no balancer sends any more.
+	DrainWait time.Duration
+	// DrainTime is how long calls under way then may take.
+	DrainTime time.Duration
+}
+
+// A Server serves calls, and tells how it is.
+//
+//	context   ends
+//	/readyz   200 ──▶ 503
+//	calls     served, answers say Connection: close ── DrainWait ──▶ the listener closes
+//	under way                                                        end ── DrainTime ──▶ cut off
+type Server struct {
+	o        Options
+	draining atomic.Bool
+	calls    *prometheus.CounterVec
+}
+
+// New makes a server. It starts nothing.
+func New(o Options) *Server {
+	s := &Server{o: o, calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "zae_limiter_service_calls_total", Help: "Calls of the service by path and status code. A batch is one.",
+	}, []string{"path", "code"})}
+	o.Registry.MustRegister(s.calls)
+	return s
+}
+
+// Serve serves calls at one listener and, if admin is not nil, metrics, health and profiles at the
+// other, until the context ends. It closes both. Calls that did not end in time are an error.
+func (s *Server) Serve(ctx context.Context, calls, admin net.Listener) error {
+	api := s.server(s.ofCallers())
+	ended := make(chan error, 2)
+	var running sync.WaitGroup
+	running.Go(func() { ended <- api.Serve(bound(calls, MaxConnections)) })
+	if admin != nil {
+		private := s.server(s.ofAdmin())
+		running.Go(func() { ended <- private.Serve(bound(admin, MaxConnections)) })
+		defer running.Wait()
+		defer private.Close() //nolint:errcheck // a scrape in progress is cut off
+	} else {
+		defer running.Wait()
+	}
+	select {
+	case err := <-ended: // a listener has failed
+		return errors.Join(err, api.Close())
+	case <-ctx.Done():
+	}
+	return s.drain(context.WithoutCancel(ctx), api)
+}
+
+// drain ends the service without a call that fails.
+func (s *Server) drain(ctx context.Context, api *http.Server) error {
+	s.draining.Store(true)
+	s.o.Logger.InfoContext(ctx, "draining", "wait_seconds", s.o.DrainWait.Seconds())
+	time.Sleep(s.o.DrainWait)
+	ctx, cancel := context.WithTimeout(ctx, s.o.DrainTime)
+	defer cancel()
+	if err := api.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("calls that did not end within %v were cut off: %w", s.o.DrainTime, err), api.Close())
+	}
+	s.o.Logger.InfoContext(ctx, "drained")
+	return nil
+}
+
+func (s *Server) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn), // a handler that panics, and what clients do wrong
+	}
+}
+
+// ofCallers serves calls and health.
+func (s *Server) ofCallers() http.Handler {
+	mux := s.health()
+	mux.Handle("/", s.counted(s.o.Tokens.guard(s.o.API)))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close") // the client's next call goes to another replica
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// ofAdmin serves metrics, profiles and health.
+func (s *Server) ofAdmin() http.Handler {
+	mux := s.health()
+	mux.Handle("/metrics", promhttp.HandlerFor(s.o.Registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// health serves the probes. The service is alive as long as it answers. It is ready until it
+// drains, also while the store is away: all replicas see the same store, and a balancer that takes
+// them all out helps nobody. What callers get then is the operator's choice.
+func (s *Server) health() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.draining.Load() {
+			say(w, http.StatusServiceUnavailable, "draining")
+			return
+		}
+		say(w, http.StatusOK, "ready")
+	})
+	return mux
+}
+
+func say(w http.ResponseWriter, code int, word string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(word + "\n")) // the client may have left
+}
+
+// counted counts the calls of a handler. Paths that are none count together.
+func (s *Server) counted(next http.Handler) http.Handler {
+	known := map[string]bool{}
+	for _, route := range httpapi.Routes {
+		known[route.Path] = true
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		if !known[path] {
+			path = "other"
+		}
+		labels := prometheus.Labels{"path": path}
+		promhttp.InstrumentHandlerCounter(s.calls.MustCurryWith(labels), next).ServeHTTP(w, r)
+	})
+}
