@@ -294,7 +294,7 @@ func (v *rota) amend(g *plan.Amendment) bool {
 	if !v.check(out.Applied, err) {
 		return false
 	}
-	amounts := make([]store.Amount, len(given))
+	amounts := slices.Clone(g.Amounts)
 	for k, a := range g.Amounts {
 		if amounts[k] = (store.Amount{Limit: a.Limit, Milli: -given[k] * store.Milli}); g.Resets {
 			amounts[k].Milli -= store.Milli - 1 // the part of a token that is not told
