@@ -98,7 +98,7 @@ func TestQuotasOverAnyWrites(t *testing.T) {
 
 var lawWrites = map[string]func(*ledger) bool{
 	"time": (*ledger).pass, "edit": (*ledger).edit, "take": (*ledger).take, "refill": (*ledger).refill, "settle": (*ledger).settle, "return": (*ledger).giveBack,
-	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal, "reset": (*ledger).reset, "grant a top-up": (*ledger).amendTopUp,
+	"split": (*ledger).split, "merge": (*ledger).merge, "tighten": (*ledger).tighten, "top up": (*ledger).topUp, "peer": (*ledger).peer, "trim": (*ledger).trim, "grant": (*ledger).grant, "replace": (*ledger).replace, "stray": (*ledger).stray, "heal": (*ledger).heal, "reset": (*ledger).reset, "grant a top-up": (*ledger).amendTopUp,
 }
 
 // clock is the time by a process's clock.
@@ -446,6 +446,37 @@ func (l *ledger) topUp() bool {
 		}
 	}
 	return false
+}
+
+// peer refills a shard as a peer does, often over a change of a schedule: it cuts quotas to what is
+// in force, and gives nothing.
+func (l *ledger) peer() bool {
+	img := l.any()
+	at := max(l.now, img.RefilledAt+1)
+	set, values := "SET rf = :rf, vu = :vu ADD b_wcu_tc :one", schema.Item{":rf": schema.N(at), ":vu": schema.N(0), ":one": schema.N(1)}
+	passes := false
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		if plan.Renewed(img, s, at) {
+			return false
+		}
+		if s.Renewal == nil || s.Varies == nil {
+			continue
+		}
+		passes = passes || plan.ShareOf(img, s).Changes(img.RefilledAt, at)
+		value := ":" + s.Name
+		set = strings.Replace(set, " ADD", ", "+schema.LimitAttr(s.Name, schema.FieldTokens)+" = "+value+" ADD", 1)
+		values[value] = schema.N(min(s.Tokens, plan.Share(s.Params, img.Shard, img.ShardCount, at).Capacity+s.Granted().TopUp))
+	}
+	if img != l.last(img.Shard) || !passes {
+		return false
+	}
+	if until := store.ValidUntil(at, img.Limits, func(s *store.LimitState) (store.Params, int64) { return s.Params, s.Opened() }); until != 0 {
+		values[":vu"] = schema.N(until)
+	}
+	l.patch(img.Bucket, set, values)
+	l.look(nil, false)
+	return true
 }
 
 // trim asks for a write that trims every balance, as a peer does.

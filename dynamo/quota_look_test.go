@@ -54,7 +54,11 @@ func (l *ledger) look(amounts []store.Amount, refills bool) {
 func (l *ledger) uncut(img *store.Image, limit string, before []*store.Image) int64 {
 	for _, was := range before {
 		old, ok := was.Limit(limit)
-		if was.Shard != img.Shard || !ok || old.Renewal == nil || old.Varies == nil || plan.Renewed(was, &old, img.RefilledAt) || was.InStep && old.Granted().Shards == 0 {
+		if was.Shard != img.Shard || !ok || old.Renewal == nil || old.Varies == nil || plan.Renewed(was, &old, img.RefilledAt) {
+			continue
+		}
+		is, _ := img.Limit(limit)
+		if plan.ShareOf(was, &old).InStep && (img.InStep || is.Varies == nil) {
 			continue
 		}
 		amount := func(at int64) int64 { return plan.Share(old.Params, was.Shard, was.ShardCount, at).Renewed }

@@ -13,9 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// doubled is a raise that happens once for its key.
-func doubled(after time.Duration) dynamo.Raise {
-	return dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(after), Cause: dynamo.Cause{Key: "ticket-1"}}
+// doubled is a raise for an hour that happens once for its key.
+func doubled() dynamo.Raise {
+	return dynamo.Raise{Limits: map[string]int64{"rph": 2000}, Until: time.Now().Add(time.Hour), Cause: dynamo.Cause{Key: "ticket-1"}}
 }
 
 // raisesOnce raises with a key, and checks whether an earlier call had done so.
@@ -35,19 +35,19 @@ func TestLimitsAreRaisedOnceForAKey(t *testing.T) {
 		t.Run(k.String(), func(t *testing.T) {
 			inTownship(t, func(w *township) {
 				fixture.SetLimits(w.T, w.Store, k, perHour(10))
-				first := w.raisesOnce(w.Store, k, doubled(time.Hour), false)
+				first := w.raisesOnce(w.Store, k, doubled(), false)
 				time.Sleep(time.Minute)
-				if again := w.raisesOnce(w.Store, k, doubled(time.Hour), true); !again.Until.Equal(first.Until.Truncate(time.Millisecond)) {
+				if again := w.raisesOnce(w.Store, k, doubled(), true); !again.Until.Equal(first.Until.Truncate(time.Millisecond)) {
 					t.Errorf("the raise ends at %v, want %v", again.Until, first.Until)
 				}
 				time.Sleep(time.Hour)
 				fixture.SetLimits(w.T, w.Store, k, perHour(7))
-				w.raisesOnce(w.Store, k, doubled(time.Hour), true)
+				w.raisesOnce(w.Store, k, doubled(), true)
 				c, err := w.Limits(w.Context(), k)
 				if w.must(err); c.Limits[0] != limiter.PerHour("rph", 7) {
 					t.Errorf("the limit is %v", c.Limits[0])
 				}
-				tripled := doubled(time.Hour)
+				tripled := doubled()
 				tripled.Limits = map[string]int64{"rph": 3000}
 				_, err = w.RaiseLimits(w.Context(), k, tripled)
 				if used, ok := errors.AsType[*dynamo.KeyUsedError](err); !ok || used.Operation != "raise" {
@@ -56,7 +56,7 @@ func TestLimitsAreRaisedOnceForAKey(t *testing.T) {
 				_, err = w.SetSwitch(w.Context(), k, onceTo(store.Yes, time.Time{}), nil)
 				fixture.WantErr(t, err, dynamo.ErrKeyUsed)
 				fixture.SetLimits(w.T, w.Store, everything, perHour(10))
-				w.raisesOnce(w.Store, everything, doubled(time.Hour), false)
+				w.raisesOnce(w.Store, everything, doubled(), false)
 			})
 		})
 	}
@@ -69,10 +69,10 @@ func TestAKeyCompletesAnInterruptedRaise(t *testing.T) {
 		l := w.client(w.api.Table)
 		w.must(w.asks(l, "user"))
 		s := w.open(faults.Wrap(w.api.Table, faults.On(faults.Before(func(*faults.Call) error { return errors.New("gone") }), faults.UpdateItem)))
-		if _, err := s.RaiseLimits(w.Context(), theEntity, doubled(time.Hour)); err == nil {
+		if _, err := s.RaiseLimits(w.Context(), theEntity, doubled()); err == nil {
 			t.Fatal("the buckets were reached")
 		}
-		w.raisesOnce(w.Store, theEntity, doubled(time.Hour), true)
+		w.raisesOnce(w.Store, theEntity, doubled(), true)
 		images, err := w.Buckets(w.Context(), "user", "gpt-4", 1)
 		if w.must(err); images[0].Limits[0].Varies == nil {
 			t.Errorf("the bucket is %+v", images[0].Limits[0])
@@ -88,7 +88,7 @@ func TestAKeyCompletesAnInterruptedRaise(t *testing.T) {
 func TestARaiseThatChangesNothing(t *testing.T) {
 	inTownship(t, func(w *township) {
 		fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
-		r := doubled(time.Hour)
+		r := doubled()
 		r.Key = ""
 		w.raisesOnce(w.Store, theEntity, r, false)
 		events := len(fixture.Trail(w.T, w.Store, "user"))
@@ -107,19 +107,19 @@ func TestTwoRaisesWithOneKey(t *testing.T) {
 		fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
 		fixture.SetLimits(w.T, w.Store, everything, perHour(10))
 		s := w.open(faults.Wrap(w.api.Table, once(is("TransactWriteItems"), func() {
-			w.raisesOnce(w.Store, theEntity, doubled(time.Hour), false)
+			w.raisesOnce(w.Store, theEntity, doubled(), false)
 			fixture.SetLimits(w.T, w.Store, theEntity, perHour(7))
 		})))
-		w.raisesOnce(s, theEntity, doubled(time.Hour), true)
+		w.raisesOnce(s, theEntity, doubled(), true)
 		c, err := w.Limits(w.Context(), theEntity)
 		if w.must(err); c.Limits[0] != limiter.PerHour("rph", 7) {
 			t.Errorf("the limit is %v", c.Limits[0])
 		}
 		lost := w.open(faults.Wrap(w.api.Table, faults.On(faults.LoseAnswer(context.DeadlineExceeded), faults.TransactWriteItems)))
-		if _, err := lost.RaiseLimits(w.Context(), everything, doubled(time.Hour)); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := lost.RaiseLimits(w.Context(), everything, doubled()); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("no answer: %v", err)
 		}
-		w.raisesOnce(w.Store, everything, doubled(time.Hour), true)
+		w.raisesOnce(w.Store, everything, doubled(), true)
 	})
 }
 

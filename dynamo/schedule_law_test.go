@@ -129,7 +129,11 @@ func (v *rota) wrote(amounts []store.Amount, loses bool) bool {
 			v.Fatalf("an item of %d is valid until %d, and changes at %d", img.RefilledAt, img.ValidUntil, next)
 		}
 		for k := range img.Limits {
-			if s := &img.Limits[k]; s.Tokens > plan.ShareOf(img, s).Capacity {
+			s := &img.Limits[k]
+			if s.Varies != nil && s.Renewal != nil && !img.InStep {
+				v.Fatalf("shard %d is out of step, and no peer has written to it", i)
+			}
+			if s.Tokens > plan.ShareOf(img, s).Capacity {
 				v.Fatalf("shard %d of %d holds %d of %s: %+v", i, img.ShardCount, s.Tokens, s.Name, plan.ShareOf(img, s))
 			}
 		}
@@ -290,7 +294,7 @@ func (v *rota) amend(g *plan.Amendment) bool {
 	if !v.check(out.Applied, err) {
 		return false
 	}
-	amounts := make([]store.Amount, len(given))
+	amounts := slices.Clone(g.Amounts)
 	for k, a := range g.Amounts {
 		if amounts[k] = (store.Amount{Limit: a.Limit, Milli: -given[k] * store.Milli}); g.Resets {
 			amounts[k].Milli -= store.Milli - 1 // the part of a token that is not told

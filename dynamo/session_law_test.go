@@ -351,6 +351,7 @@ func (b *sessionBook) heal() bool {
 	if b.moves = true; b.check(out, err) {
 		b.admitted(out.Image, d.Amounts)
 	}
+	b.now += 2*lawSkew + 1 // the stamp comes back to an instant at which no earlier write was
 	out, err = b.store.Refill(b.Context(), plan.Healed(b.last(), b.now, lawMultiplier))
 	if b.check(out, err) {
 		if s, _ := out.Image.Limit("a"); s.Opened() > b.now {

@@ -64,7 +64,7 @@ func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
 	l.Capacity += granted.TopUp
 	if s.Varies != nil {
 		l.TopUp, l.GrantShards = granted.TopUp, int32(granted.Shards) //nolint:gosec // few
-		l.InStep = i.InStep && granted.Shards == 0
+		l.InStep = i.InStep && granted.Shards <= i.ShardCount         // or a peer has written an older count
 	}
 	return l
 }

@@ -43,7 +43,7 @@ func isVaried(p *store.Params) bool { return p.Renewal != nil && p.Varies != nil
 // balance that has followed all changes of its amount in its period: it is that of an item in
 // step, begins its period then, or has had one amount until then.
 func isInStep(img *store.Image, s *store.LimitState, next *store.Params, at int64) bool {
-	return isVaried(next) && (!isVaried(&s.Params) || Renewed(img, s, at) || img.InStep && s.Granted().Shards == 0)
+	return isVaried(next) && (!isVaried(&s.Params) || Renewed(img, s, at) || ShareOf(img, s).InStep)
 }
 
 // staysInStep reports whether a refill leaves in step all quotas that vary, of an item like that

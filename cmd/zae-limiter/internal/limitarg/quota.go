@@ -59,7 +59,9 @@ func cutEntries(s string) (quota, entries string) {
 }
 
 // isFactor reports whether a word begins as a factor does, x0.5 for instance.
-func isFactor(word string) bool { return len(word) > 1 && word[0] == 'x' && strings.ContainsRune(digits, rune(word[1])) }
+func isFactor(word string) bool {
+	return len(word) > 1 && word[0] == 'x' && strings.ContainsRune(digits, rune(word[1]))
+}
 
 // formatQuota writes a quota without its name, as [Parse] reads it.
 func formatQuota(l store.Limit) string {

@@ -13,26 +13,11 @@ import (
 // read again.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]struct{ format, display string }{
+	checkForms(t, map[string]forms{
 		"rpm:100; * 9-17 * * mon-fri x0.5":                                      {"rpm:100/min; * 9-17 * * 1-5 x0.5", "rpm: 100/min; * 9-17 * * 1-5 x0.5"},
 		"rpm:100/min:150;* 0-5 * * * x10@Europe/Berlin":                         {"rpm:100/min:150; * 0-5 * * * x10@Europe/Berlin", "rpm: 100/min (burst: 150); * 0-5 * * * x10 (Europe/Berlin)"},
 		"a:5/day; * * 1,2 * * capacity=7 ; 0-29 * * * * seconds=9 @ Asia/Tokyo": {"a:5/day; * * 1,2 * * capacity=7; 0-29 * * * * seconds=9@Asia/Tokyo", "a: 5/day; * * 1,2 * * capacity=7; 0-29 * * * * seconds=9 (Asia/Tokyo)"},
-	} {
-		l, err := limitarg.Parse(text)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		if got := limitarg.Format(l); got != want.format || limitarg.Display(l) != want.display {
-			t.Errorf("%s is %q, %q", text, got, limitarg.Display(l))
-		}
-		if again, err := limitarg.Parse(limitarg.Format(l)); err != nil || again != l {
-			t.Errorf("%s is read as %v, %v", limitarg.Format(l), again, err)
-		}
-		if p := limitarg.ParametersOf(l); p.Varies != l.Varies.String() || p.Zone != l.Varies.Zone() || p.Amount != l.Amount {
-			t.Errorf("%s in JSON: %+v", text, p)
-		}
-	}
+	})
 	for text, says := range map[string]string{
 		"rpm:100;":                                         "it does not say when",
 		"rpm:100; * 9-17 * * mon-fri":                      "it does not say when",
@@ -53,7 +38,7 @@ func TestSchedules(t *testing.T) {
 // A quota may end in a schedule, after the entries of its calendar. One zone is that of both.
 func TestSchedulesOfQuotas(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]struct{ format, display string }{
+	checkForms(t, map[string]forms{
 		"rpd:1000@day; * * * * 6-7 x0.2":                             {"rpd:1000@day; * * * * 6-7 x0.2", "rpd: 1,000@day; * * * * 6-7 x0.2"},
 		"rpd:9@day@Europe/Berlin; * 9-16 * * 1-5 x0.5":               {"rpd:9@day@Europe/Berlin; * 9-16 * * 1-5 x0.5", "rpd: 9@day (Europe/Berlin); * 9-16 * * 1-5 x0.5"},
 		"rpd:9@day;* * * * 6 capacity=3@Europe/Berlin":               {"rpd:9@day@Europe/Berlin; * * * * 6 capacity=3", "rpd: 9@day (Europe/Berlin); * * * * 6 capacity=3"},
@@ -61,7 +46,16 @@ func TestSchedulesOfQuotas(t *testing.T) {
 		"rpd:9@0 0 * * *;0 12 * * *; * * * * 6 x2":                   {"rpd:9@day; day at 12:00; * * * * 6 x2", "rpd: 9@day; day at 12:00; * * * * 6 x2"},
 		"chat:9@session 5h; * * * * 6 x2@Asia/Tokyo":                 {"chat:9@session 5h; * * * * 6 x2@Asia/Tokyo", "chat: 9@session 5h; * * * * 6 x2 (Asia/Tokyo)"},
 		"rpd:9@month; until 2026-12-31T18:00 x2:soft":                {"rpd:9@month; until 2026-12-31T18:00:00Z x2:soft", "rpd: 9@month; until 2026-12-31T18:00:00Z x2, soft"},
-	} {
+	})
+}
+
+// forms are how a limit is written back, and for people.
+type forms struct{ format, display string }
+
+// checkForms checks how limits with schedules are written, that they are read again, and their JSON.
+func checkForms(t *testing.T, texts map[string]forms) {
+	t.Helper()
+	for text, want := range texts {
 		l, err := limitarg.Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -73,7 +67,7 @@ func TestSchedulesOfQuotas(t *testing.T) {
 		if again, err := limitarg.Parse(limitarg.Format(l)); err != nil || again != l {
 			t.Errorf("%s is read as %v, %v", limitarg.Format(l), again, err)
 		}
-		if p := limitarg.ParametersOf(l); p.Varies != l.Varies.String() || p.Renews != l.Renews.String() || p.Zone != l.Zone() {
+		if p := limitarg.ParametersOf(l); p.Varies != l.Varies.String() || p.Zone != l.Zone() || p.Amount != l.Amount || (p.Renews != "") != (l.Renews != nil) {
 			t.Errorf("%s in JSON: %+v", text, p)
 		}
 	}

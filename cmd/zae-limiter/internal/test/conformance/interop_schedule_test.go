@@ -168,22 +168,28 @@ func (b *both) level(key limiter.ConfigKey) schema.Item {
 	return out.Item
 }
 
+// encodedAlike checks that a level which either library sets is read alike by both, and has one item.
+func (b *both) encodedAlike(l level, want []limiter.Limit) {
+	b.Helper()
+	with := args{"limits": asPython(want...)}
+	maps.Copy(with, l.where)
+	b.py.call(l.set, with, nil)
+	b.agree(l, want)
+	theirs := b.level(l.key)
+	if l.key == (limiter.ConfigKey{}) {
+		b.must(b.store.SetSystem(b.Context(), want, ""))
+	} else {
+		b.must(b.store.SetLimits(b.Context(), l.key, want))
+	}
+	b.agree(l, want)
+	b.sameItem("the item of "+l.key.String(), theirs, b.level(l.key))
+}
+
 var scheduleConfigCases = []interopCase{
 	{"schedules of every level, encoded alike", func(b *both) {
 		for i, l := range interopLevels {
 			want := b.scheduledLimits(int64(100 + i))
-			with := args{"limits": asPython(want...)}
-			maps.Copy(with, l.where)
-			b.py.call(l.set, with, nil)
-			b.agree(l, want)
-			theirs := b.level(l.key)
-			if l.key == (limiter.ConfigKey{}) {
-				b.must(b.store.SetSystem(b.Context(), want, ""))
-			} else {
-				b.must(b.store.SetLimits(b.Context(), l.key, want))
-			}
-			b.agree(l, want)
-			b.sameItem("the item of "+l.key.String(), theirs, b.level(l.key))
+			b.encodedAlike(l, want)
 		}
 	}},
 	{"a schedule set by the program", func(b *both) {

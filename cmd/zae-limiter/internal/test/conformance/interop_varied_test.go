@@ -3,7 +3,6 @@
 package conformance_test
 
 import (
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -59,18 +58,7 @@ var variedConfigCases = []interopCase{
 				perDay("plain", n),
 				b.variedQuota("rpd", n, "day", "* * * * sat,sun x0.2; * 6 * * 1-5 capacity=7", "Europe/Berlin"),
 			}
-			with := args{"limits": asPython(want...)}
-			maps.Copy(with, l.where)
-			b.py.call(l.set, with, nil)
-			b.agree(l, want)
-			theirs := b.level(l.key)
-			if l.key == (limiter.ConfigKey{}) {
-				b.must(b.store.SetSystem(b.Context(), want, ""))
-			} else {
-				b.must(b.store.SetLimits(b.Context(), l.key, want))
-			}
-			b.agree(l, want)
-			b.sameItem("the item of "+l.key.String(), theirs, b.level(l.key))
+			b.encodedAlike(l, want)
 		}
 	}},
 	{"a quota with a schedule set by the program, and in a file", func(b *both) {
