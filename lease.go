@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/internal/token"
 )
 
 // A Lease is what an acquire took. Use it like a transaction. Set what was really used
@@ -31,10 +32,17 @@ type Lease struct {
 	// degraded lease; nil if none will.
 	pending *acquisition
 	slots   *acquire.HeldSlots // nil if the request named none
+	// resumed is what the lease was made of, if [Limiter.Resume] made it; otherwise nil. isPart says
+	// that it is a further resource of such a lease.
+	resumed  *token.Lease
+	isPart   bool
+	reserved map[string]int64 // what such a lease has taken at first, in tokens by limit
 
-	mu      sync.Mutex // held briefly, never during a wait
-	state   leaseState
-	settled chan struct{} // closed when the state is no longer leaseReleasing or leaseSettling
+	mu    sync.Mutex // held briefly, never during a wait
+	state leaseState
+	// handedOver says that the lease is closed because it was written down.
+	handedOver bool
+	settled    chan struct{} // closed when the state is no longer leaseReleasing or leaseSettling
 	// The sides, and the entries and parts of each, change under mu while the lease is
 	// open. While it is being released, only the entries' totals do. Otherwise they belong
 	// to the goroutine that settles the lease.
@@ -167,7 +175,7 @@ func (l *Lease) appendStatuses(statuses []Status) []Status {
 	sides := l.sides
 	l.mu.Unlock()
 	for _, side := range sides {
-		if c := side.Claim; c != nil {
+		if c := side.Claim; c != nil && l.resumed == nil {
 			statuses = append(statuses, statusesOf(c, c.Shards(l.limiter.driver.Uptime()), c.At)...)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/token"
 	"github.com/zeroae/zae-limiter-go/internal/waiting"
 )
 
@@ -60,6 +61,11 @@ type Options struct {
 	// cascade to the parent's count together. Further callers get [ErrQueueFull]. Default
 	// [DefaultMaxWaiters]; negative is no bound.
 	MaxWaiters int
+	// TokenKeys sign and check what [Lease.Token] writes down, each at least [MinTokenKey]
+	// random bytes. The first one signs; all are accepted. To change the key, give the new one to
+	// all processes as a further one, then as the first, and remove the old one after [TokenLife].
+	// Default: none, and no lease is written down or resumed.
+	TokenKeys [][]byte
 	// Logger gets what the limiter cannot return. Default: discarded.
 	Logger *slog.Logger
 	// Rand draws a number from [0, n). The limiter chooses shards and pauses with it.
@@ -80,6 +86,7 @@ type Limiter struct {
 	// observer is told of calls; nil if nobody is.
 	observer Observer
 
+	tokenKeys  *token.Keys
 	waiting    waiting.Room[*Lease]
 	maxWaiters int
 }
@@ -93,11 +100,15 @@ func New(s Store, o Options) (*Limiter, error) {
 	if o.Observer != nil {
 		of.Observer = operations{o.Observer}
 	}
+	keys, err := token.NewKeys(o.TokenKeys)
+	if err != nil {
+		return nil, err
+	}
 	p, err := process.New(s, of)
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight}), maxWaiters: o.MaxWaiters}
+	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight}), maxWaiters: o.MaxWaiters, tokenKeys: keys}
 	if l.maxWaiters == 0 {
 		l.maxWaiters = DefaultMaxWaiters
 	}
@@ -200,6 +211,9 @@ func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *
 		return err
 	}
 	settled = true
+	if lease.isHandedOver() {
+		return nil
+	}
 	return lease.Commit(ctx)
 }
 

@@ -65,6 +65,7 @@ const (
 	CallAvailable CallKind = "available"
 	CallCommit    CallKind = "commit"
 	CallRollback  CallKind = "rollback"
+	CallToken     CallKind = "token"
 )
 
 // IsDecision reports whether the call asks for tokens, so that a limit may refuse it.
@@ -116,6 +117,11 @@ type CallResult struct {
 	// own entity, or the parent where only the parent has the limit. It is nil if nothing
 	// was written, and for a degraded lease.
 	Settled []store.Amount
+	// Reserved is what a lease had taken when it was written down, in tokens by limit: for the
+	// [Lease.Token] that first wrote it down, and for the commit or rollback of a resumed lease that
+	// settled it. It is nil otherwise. Late says that the lease was settled after its deadline.
+	Reserved map[string]int64
+	Late     bool
 	// Also has the further resources of the request or lease, see [Request.Also]. Statuses has
 	// the limits of all resources; Carried and Shards are of the call's own.
 	Also []PartResult
@@ -139,12 +145,13 @@ type PartResult struct {
 	Resource string
 	Consume  map[string]int64
 	Settled  []store.Amount
+	Reserved map[string]int64
 }
 
 // Parts yields what the call asked for and changed of each resource, first of its own.
 func (r *CallResult) Parts() iter.Seq[PartResult] {
 	return func(yield func(PartResult) bool) {
-		if !yield(PartResult{r.Resource, r.Consume, r.Settled}) {
+		if !yield(PartResult{r.Resource, r.Consume, r.Settled, r.Reserved}) {
 			return
 		}
 		for _, p := range r.Also {
@@ -162,6 +169,10 @@ func ErrorKind(err error) string {
 	switch {
 	case errors.Is(err, ErrExceeded):
 		return "exceeded"
+	case errors.Is(err, ErrToken):
+		return "token"
+	case errors.Is(err, ErrSettled):
+		return "settled"
 	case errors.Is(err, ErrLeaseClosed):
 		return "lease_closed"
 	case errors.Is(err, ErrClosed):
@@ -331,17 +342,52 @@ func (o *observation) settles(l *Lease, how *ending) {
 // end tells the observer how a call ended.
 func (o *observation) end(ctx context.Context, result Result, lease *Lease, err error) {
 	o.mu.Lock()
+	if err != nil {
+		o.result.Err = err
+		o.forgetLocked()
+	}
 	r := o.result
 	r.Also = slices.Clone(r.Also) // a settlement may go on after its call has returned
 	o.mu.Unlock()
 	r.Result, r.Lease, r.Latency = result, lease, o.limiter.driver.Uptime()-o.began
-	if err != nil {
-		r.Err, r.Settled = err, nil
-		for i := range r.Also {
-			r.Also[i].Settled = nil
+	o.limiter.observer.EndCall(ctx, r)
+}
+
+// reserves notes what a lease has taken, of each resource: it is written down, or about to be settled.
+func (o *observation) reserves(l *Lease, taken func(*Lease) map[string]int64) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.result.Reserved = taken(l)
+	for i := range o.result.Also {
+		p := &o.result.Also[i]
+		if part, err := l.Resource(p.Resource); err == nil {
+			p.Reserved = taken(part)
 		}
 	}
-	o.limiter.observer.EndCall(ctx, r)
+}
+
+// settledOnce notes how a resumed lease was settled. If that had been done before, the call has
+// changed nothing.
+func (o *observation) settledOnce(late, before bool) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.result.Late = late && !before; before {
+		o.forgetLocked()
+	}
+}
+
+// forgetLocked makes a call one that has changed nothing.
+func (o *observation) forgetLocked() {
+	o.result.Settled, o.result.Reserved = nil, nil
+	for i := range o.result.Also {
+		o.result.Also[i].Settled, o.result.Also[i].Reserved = nil, nil
+	}
 }
 
 // released notes what a release returns.

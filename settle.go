@@ -44,6 +44,15 @@ func (l *Lease) Rollback(ctx context.Context) error { return l.settle(ctx, rollB
 // settle makes the written amounts the target, and closes the lease. The first of
 // several calls settles the lease, even if its context has ended.
 func (l *Lease) settle(ctx context.Context, how *ending) error {
+	if l.isHandedOver() {
+		if how == rollBack {
+			return nil
+		}
+		return fmt.Errorf("%s lease of %s: %w, %w: settle it with the token", how.name, l.entity, ErrHandedOver, ErrLeaseClosed)
+	}
+	if l.resumed != nil {
+		return l.settleResumed(ctx, how)
+	}
 	if l.slots != nil {
 		l.slots.Release()
 	}
@@ -63,6 +72,13 @@ func (l *Lease) settle(ctx context.Context, how *ending) error {
 	}
 	seen.endOther(ctx, l, err)
 	return err
+}
+
+// isHandedOver reports whether the lease was written down.
+func (l *Lease) isHandedOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.handedOver
 }
 
 // settleUneven settles a lease for which something may have to be written.

@@ -50,6 +50,9 @@ func (l *Lease) Take(ctx context.Context, consume map[string]int64) error {
 
 // take takes what a request asks for.
 func (l *Lease) take(ctx context.Context, req Request, seen *observation) error {
+	if l.resumed != nil {
+		return resumedError("take")
+	}
 	if err := req.Validate(); err != nil {
 		return err
 	}
@@ -164,6 +167,9 @@ func (l *Lease) Release(ctx context.Context, tokens map[string]int64) error {
 
 // release returns a part of what the lease has taken.
 func (l *Lease) release(ctx context.Context, tokens map[string]int64) error {
+	if l.resumed != nil {
+		return resumedError("release")
+	}
 	what, d := "release a part of the lease of "+l.entity, l.limiter.driver
 	if !d.Begin() {
 		return fmt.Errorf("%s: %w", what, ErrClosed)

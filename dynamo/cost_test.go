@@ -68,7 +68,7 @@ var costLimits = []store.Limit{
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		t.Log("\n" + checkCosts(t, newLiteTable(t), slices.Concat(costs, operatorCosts, slotCosts), false))
+		t.Log("\n" + checkCosts(t, newLiteTable(t), slices.Concat(costs, operatorCosts, slotCosts, tokenCosts), false))
 	})
 }
 
@@ -126,7 +126,7 @@ func (c *till) open(api dynamo.API) *dynamo.Store {
 
 func (c *till) newLimiter(s *dynamo.Store) *limiter.Limiter {
 	c.Helper()
-	l, err := limiter.New(s, limiter.Options{Timeout: time.Minute})
+	l, err := limiter.New(s, limiter.Options{Timeout: time.Minute, TokenKeys: tokenKeys})
 	c.must(err)
 	return l
 }

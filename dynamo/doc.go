@@ -113,6 +113,10 @@
 //	SetSwitch
 //	DeleteEntity                         deletes it
 //
+//	record of a settlement (BUCKET#… #SETTLED#…)
+//	SettleOnce    everything             if there is none (one transaction with Adjust and Refill of bucket
+//	                                     items)
+//
 //	audit events (AUDIT#… #AUDIT#…)
 //	every change  everything             in the transaction of the change; DeleteEntity with the record,
 //	above, except                        and with each configuration

@@ -67,13 +67,18 @@ func (s *Store) refillUpdate(ctx context.Context, r *store.Refill) (*types.Updat
 	var w expression.Write
 	describeRefill(&w, r)
 	turn.describe(&w)
-	sh, err := w.Shape(s.refillCache(r))
+	return s.updateOf(&w, r.Bucket, s.refillCache(r))
+}
+
+// updateOf is a write to a bucket item as a part of a transaction.
+func (s *Store) updateOf(w *expression.Write, b store.Bucket, c *expression.Cache) (*types.Update, error) {
+	sh, err := w.Shape(c)
 	if err != nil {
 		return nil, err
 	}
 	return &types.Update{
 		TableName:                           s.conn.Table,
-		Key:                                 s.bucketKey(r.Bucket),
+		Key:                                 s.bucketKey(b),
 		UpdateExpression:                    &sh.Update,
 		ConditionExpression:                 &sh.Condition,
 		ExpressionAttributeNames:            sh.Names,

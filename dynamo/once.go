@@ -64,7 +64,10 @@ func (s *Store) recordPut(o *once, done *schema.Operation) *types.Put {
 	writer := make([]byte, 12)
 	_, _ = rand.Read(writer) // it never fails
 	done.ID, done.Entity, done.Resource, done.Kind, done.Incarnation = o.cause.Key, o.entity, o.resource, o.kind, o.incarnation
-	done.Writer, done.Expires = hex.EncodeToString(writer), s.conn.Clock.Now().Add(schema.OperationTTL)
+	done.Writer = hex.EncodeToString(writer)
+	if done.Expires.IsZero() {
+		done.Expires = s.conn.Clock.Now().Add(schema.OperationTTL)
+	}
 	put := s.conn.PutNew(schema.EncodeOperation(s.ns, o.at, done))
 	if o.incarnation != schema.NoIncarnation {
 		put.ConditionExpression = aws.String("attribute_not_exists(PK) OR (ent <> :ent AND ent <> :none)")

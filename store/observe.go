@@ -23,6 +23,7 @@ const (
 	OpLoad    OperationKind = "load"
 	OpHold    OperationKind = "hold" // of a [SlotStore], as the next one
 	OpSlots   OperationKind = "slots"
+	OpSettle  OperationKind = "settle" // of a [OnceStore]
 )
 
 // IsWrite reports whether the operation writes to items.

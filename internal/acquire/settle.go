@@ -36,20 +36,7 @@ type Settler struct {
 // the shards from which they were taken. If more is to be taken, it debits whichever
 // shards hold it. If an error says that nothing was applied, Settle may be called again.
 func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int64) error {
-	var more []store.Amount
-	deltas := make([][]store.Amount, len(t.parts), len(t.parts)+1)
-	for i := range t.Entries {
-		diff := target(&t.Entries[i]) - t.written(i)
-		if diff > 0 {
-			more = append(more, store.Amount{Limit: t.Entries[i].Limit, Milli: diff})
-		}
-		for j := 0; diff < 0 && j < len(t.parts); j++ {
-			if back := min(-diff, max(0, t.parts[j].written[i])); back > 0 {
-				deltas[j] = append(deltas[j], store.Amount{Limit: t.Entries[i].Limit, Milli: -back, Until: t.parts[j].until(t.Entries[i].Limit)})
-				diff += back
-			}
-		}
-	}
+	more, deltas := t.due(target)
 	if len(more) > 0 {
 		first := &t.parts[0]
 		counted, portions := first.counted, []plan.Portion{{Image: first.image, Amounts: plan.Counted(more)}}

@@ -51,12 +51,20 @@ type part struct {
 	image   *store.Image // the shard as last written or seen
 	written []int64      // for each entry, the amount debited in the store, in millitokens
 	counted bool         // it moved no balance, and settling it moves none: the shard was bypassed
+	// held is what a lease that was written down says of the part, see [Restore]; otherwise nil.
+	// The image then says no more than which shard it is of.
+	held []store.Amount
 }
 
 // until is the end of the period in which the part was taken of a limit.
 func (p *part) until(limit string) int64 {
 	if p.counted {
 		return store.NoBalance
+	}
+	for _, a := range p.held {
+		if a.Limit == limit {
+			return a.Until
+		}
 	}
 	return plan.PeriodEnd(p.image, limit)
 }
@@ -167,6 +175,25 @@ func (t *Taken) written(i int) (sum int64) {
 		sum += t.parts[j].written[i]
 	}
 	return sum
+}
+
+// due is the difference between the target of each entry and what the store has debited: what is to
+// be taken besides, and what each part returns.
+func (t *Taken) due(target func(*Entry) int64) (more []store.Amount, deltas [][]store.Amount) {
+	deltas = make([][]store.Amount, len(t.parts), len(t.parts)+1)
+	for i := range t.Entries {
+		diff := target(&t.Entries[i]) - t.written(i)
+		if diff > 0 {
+			more = append(more, store.Amount{Limit: t.Entries[i].Limit, Milli: diff})
+		}
+		for j := 0; diff < 0 && j < len(t.parts); j++ {
+			if back := min(-diff, max(0, t.parts[j].written[i])); back > 0 {
+				deltas[j] = append(deltas[j], store.Amount{Limit: t.Entries[i].Limit, Milli: -back, Until: t.parts[j].until(t.Entries[i].Limit)})
+				diff += back
+			}
+		}
+	}
+	return more, deltas
 }
 
 // IsSettled reports whether the store has debited exactly the target of each entry.

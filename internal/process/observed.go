@@ -65,6 +65,29 @@ func (s *observedSlots) Slots(ctx context.Context, k store.SlotKey) (*store.Slot
 		func(*store.OperationResult, *store.SlotImage) {})
 }
 
+// observedOnce is a store that settles once, whose settlements an observer is told of.
+type observedOnce struct {
+	store.OnceStore
+
+	told *observedStore
+}
+
+// newObservedOnce returns the store as one that settles once, or nil if it is none.
+func newObservedOnce(s store.Store, o Observer, uptime func() time.Duration) store.OnceStore {
+	once, ok := s.(store.OnceStore)
+	if !ok || o == nil {
+		return once
+	}
+	return &observedOnce{once, &observedStore{s, o, uptime}}
+}
+
+// SettleOnce calls the store's SettleOnce, and tells the observer.
+func (s *observedOnce) SettleOnce(ctx context.Context, t *store.Settlement) (store.SettledOnce, error) {
+	op := store.Operation{Kind: store.OpSettle, Bucket: t.Record.Bucket, Items: len(t.Writes)}
+	return observed(ctx, s.told, op, func(ctx context.Context) (store.SettledOnce, error) { return s.OnceStore.SettleOnce(ctx, t) },
+		func(r *store.OperationResult, out store.SettledOnce) { r.Refused = !out.Applied })
+}
+
 // observed carries an operation out, and tells the observer. note adds to the result what
 // the answer shows.
 func observed[T any](ctx context.Context, s *observedStore, op store.Operation, do func(context.Context) (T, error), note func(*store.OperationResult, T)) (T, error) {

@@ -93,6 +93,7 @@ type Process struct {
 	Leavable   bool               // whether Store observes a [calls.Leavable] in bucket writes
 	Lister     store.BucketLister // nil if the store is none; its images are not healed
 	Slots      store.SlotStore    // nil if the store is none
+	Once       store.OnceStore    // nil if the store is none
 	Config     *config.Reader
 	Memory     int   // see [Options.Memory]
 	Multiplier int64 // see [Options.TTLMultiplier]
@@ -141,6 +142,7 @@ func New(s store.Store, o Options) (*Process, error) {
 	p.Store = newHealer(s, newObserved(s, o.Observer, p.Uptime), p)
 	p.Lister, _ = s.(store.BucketLister)
 	p.Slots = newObservedSlots(s, o.Observer, p.Uptime)
+	p.Once = newObservedOnce(s, o.Observer, p.Uptime)
 	p.Config = config.NewReader(p.Store, p.Uptime, o.ConfigTTL, o.Memory, o.TTLMultiplier >= 0)
 	if w, ok := s.(store.ConfigWatcher); ok {
 		p.unwatch = w.WatchConfig(p.Config.Evict)

@@ -22,7 +22,8 @@ const (
 	VersionSK              = "#VERSION"
 	NamespacePrefix        = "#NAMESPACE#"
 	NamespaceIDPrefix      = "#NSID#"
-	OperationPrefix        = "#OP#" // in the partition of shard 0 of a bucket, or of a level
+	OperationPrefix        = "#OP#"      // in the partition of shard 0 of a bucket, or of a level
+	SettlementPrefix       = "#SETTLED#" // in the partition of a shard
 
 	ManifestPrefix        = "#PROVISIONER" // begins every record of manifests, and is the peer's own
 	manifestNamePrefix    = "#PROVISIONER#MANIFEST#"

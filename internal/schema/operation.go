@@ -31,6 +31,7 @@ const (
 	OperationClear      = "clear"
 	OperationSetParent  = "set_parent"
 	OperationSetCascade = "set_cascade"
+	OperationSettle     = "settle"
 )
 
 // OperationTTL is how long the record of an operation is kept.
@@ -78,7 +79,15 @@ func LevelOperationKey(ns string, k store.ConfigKey, id string) Key {
 	return Key{ConfigKey(ns, k).PK, OperationPrefix + id}
 }
 
-// EncodeOperation is the record of an operation, with its key.
+// SettlementKey is the key of the record of a lease that was written down and is settled. The
+// deletion of the entity leaves it: the lease could be settled again otherwise, if the entity comes
+// back (ADR 058).
+func SettlementKey(ns string, b store.Bucket, id string) Key {
+	return Key{BucketKey(ns, b).PK, SettlementPrefix + id}
+}
+
+// EncodeOperation is the record of an operation, with its key. That of a settlement has no index
+// keys, which would cost a unit each time: it expires soon.
 func EncodeOperation(ns string, at Key, o *Operation) Item {
 	item := at.Item()
 	item[EntityID], item[Resource] = S(o.Entity), S(o.Resource)
@@ -91,7 +100,9 @@ func EncodeOperation(ns string, at Key, o *Operation) Item {
 	if o.To != "" {
 		item[OperationTo] = S(o.To)
 	}
-	putGSI4(item, ns, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID)
+	if o.Kind != OperationSettle {
+		putGSI4(item, ns, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID)
+	}
 	return item
 }
 

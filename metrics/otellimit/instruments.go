@@ -48,6 +48,21 @@ var (
 		"Tokens that commits, rollbacks and releases returned. A cascaded request counts once.",
 		[]attribute.Key{ResourceKey, LimitKey},
 	}
+	reserved = &instrument{
+		"zae_limiter.tokens.reserved", "counter", "{token}",
+		"Tokens of leases that were written down, once for each lease. They are also tokens taken.",
+		[]attribute.Key{ResourceKey, LimitKey},
+	}
+	reservedSettled = &instrument{
+		"zae_limiter.tokens.reserved.settled", "counter", "{token}",
+		"Of these, the tokens of leases that were settled: in_time, or late, which is after the deadline. In the long run, the others are lost.",
+		[]attribute.Key{ResourceKey, LimitKey, WhenKey},
+	}
+	usedRatio = &instrument{
+		"zae_limiter.reservation.used_ratio", "histogram", "1",
+		"What a lease that was written down took in the end, by what it had reserved: 1 is an exact estimate.",
+		[]attribute.Key{ResourceKey, LimitKey},
+	}
 	callDuration = &instrument{
 		"zae_limiter.call.duration", "histogram", "s",
 		"Time that calls took. error.type is absent unless the call failed or was degraded.",
@@ -98,19 +113,21 @@ var (
 )
 
 // all are the metrics in the order of the documentation.
-var all = []*instrument{decisions, refusals, taken, returned, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting, healed, braked}
+var all = []*instrument{decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting, healed, braked}
 
 // instruments are the metrics of one observer.
 type instruments struct {
 	decisions, refusals, requests   metric.Int64Counter
 	taken, returned, units          metric.Float64Counter
+	reserved, reservedSettled       metric.Float64Counter
 	callDuration, operationDuration metric.Float64Histogram
+	usedRatio                       metric.Float64Histogram
 	shards                          metric.Int64Histogram
 }
 
 func newInstruments(m metric.Meter, names *labels.Names, limiters *labels.Limiters) (*instruments, error) {
 	var in instruments
-	var errs [12]error
+	var errs [15]error
 	for i, c := range []struct {
 		is *instrument
 		to *metric.Int64Counter
@@ -120,24 +137,24 @@ func newInstruments(m metric.Meter, names *labels.Names, limiters *labels.Limite
 	for i, c := range []struct {
 		is *instrument
 		to *metric.Float64Counter
-	}{{taken, &in.taken}, {returned, &in.returned}, {units, &in.units}} {
+	}{{taken, &in.taken}, {returned, &in.returned}, {units, &in.units}, {reserved, &in.reserved}, {reservedSettled, &in.reservedSettled}} {
 		*c.to, errs[3+i] = m.Float64Counter(c.is.Name, metric.WithUnit(c.is.Unit), metric.WithDescription(c.is.Help))
 	}
 	for i, h := range []struct {
 		is *instrument
 		to *metric.Float64Histogram
 	}{{callDuration, &in.callDuration}, {operationDuration, &in.operationDuration}} {
-		*h.to, errs[6+i] = m.Float64Histogram(h.is.Name, metric.WithUnit(h.is.Unit), metric.WithDescription(h.is.Help),
+		*h.to, errs[8+i] = m.Float64Histogram(h.is.Name, metric.WithUnit(h.is.Unit), metric.WithDescription(h.is.Help),
 			metric.WithExplicitBucketBoundaries(durationBounds...))
 	}
-	in.shards, errs[8] = m.Int64Histogram(shards.Name, metric.WithUnit(shards.Unit), metric.WithDescription(shards.Help),
+	in.shards, errs[10] = m.Int64Histogram(shards.Name, metric.WithUnit(shards.Unit), metric.WithDescription(shards.Help),
 		metric.WithExplicitBucketBoundaries(shardBounds...))
-	_, errs[9] = m.Int64ObservableGauge(capacity.Name, metric.WithUnit(capacity.Unit), metric.WithDescription(capacity.Help),
+	_, errs[11] = m.Int64ObservableGauge(capacity.Name, metric.WithUnit(capacity.Unit), metric.WithDescription(capacity.Help),
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
 			configured(names, func(l limiter.Limit, attributes metric.MeasurementOption) { to.Observe(l.Capacity, attributes) })
 			return nil
 		}))
-	_, errs[10] = m.Float64ObservableGauge(rate.Name, metric.WithUnit(rate.Unit), metric.WithDescription(rate.Help),
+	_, errs[12] = m.Float64ObservableGauge(rate.Name, metric.WithUnit(rate.Unit), metric.WithDescription(rate.Help),
 		metric.WithFloat64Callback(func(_ context.Context, to metric.Float64Observer) error {
 			configured(names, func(l limiter.Limit, attributes metric.MeasurementOption) {
 				if l.Renews == nil { // a quota earns nothing from second to second
@@ -146,7 +163,9 @@ func newInstruments(m metric.Meter, names *labels.Names, limiters *labels.Limite
 			})
 			return nil
 		}))
-	errs[11] = counted(m, limiters)
+	in.usedRatio, errs[13] = m.Float64Histogram(usedRatio.Name, metric.WithUnit(usedRatio.Unit), metric.WithDescription(usedRatio.Help),
+		metric.WithExplicitBucketBoundaries(labels.UsedRatios...))
+	errs[14] = counted(m, limiters)
 	return &in, errors.Join(errs[:]...)
 }
 
@@ -216,6 +235,16 @@ func (in *instruments) moved(ctx context.Context, of *labels.Resource, r *limite
 			in.taken.Add(ctx, amount, about(a.Limit))
 		} else {
 			in.returned.Add(ctx, -amount, about(a.Limit))
+		}
+	}
+	for name, amount := range p.Reserved {
+		if r.Kind == limiter.CallToken {
+			in.reserved.Add(ctx, float64(amount), about(name))
+			continue
+		}
+		in.reservedSettled.Add(ctx, float64(amount), about(name), metric.WithAttributes(WhenKey.String(labels.When(r))))
+		if ratio, ok := labels.UsedRatio(p, name); ok {
+			in.usedRatio.Record(ctx, ratio, about(name))
 		}
 	}
 	if r.Kind.IsDecision() && r.Result == limiter.Admitted {

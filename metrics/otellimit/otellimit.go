@@ -61,6 +61,7 @@ const (
 	EntityKey     = attribute.Key("zae_limiter.entity") // of spans, if Options.Entities
 	CallKey       = attribute.Key("zae_limiter.call")
 	ResultKey     = attribute.Key("zae_limiter.result")
+	WhenKey       = attribute.Key("zae_limiter.when")      // when a lease that was written down was settled: in_time, late
 	SourceKey     = attribute.Key("zae_limiter.source")    // what decided: store, memory, shared
 	BucketKey     = attribute.Key("zae_limiter.bucket")    // whose limit refused: entity, parent
 	OperationKey  = attribute.Key("zae_limiter.operation") // of the store: take, refill, …

@@ -276,6 +276,31 @@ func TestMetricsOfSeveralResources(t *testing.T) {
 	}
 }
 
+// A lease that is written down counts as reserved, and as settled once somebody has settled it.
+func TestMetricsOfReservations(t *testing.T) {
+	t.Parallel()
+	r := record(t, otellimit.Options{})
+	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: r, TokenKeys: [][]byte{make([]byte, limiter.MinTokenKey)}}})
+	w.System(limiter.PerHour("tph", 100))
+	text, err := w.Lease(w.Limiter, ask("key", "tph", 60)).Token(w.Context(), time.Minute)
+	w.Must(err)
+	lease, err := w.Resume(text)
+	w.Must(err)
+	w.Must(lease.Settle("tph", 15))
+	w.Must(lease.Commit(w.Context()))
+	got := r.values(t)
+	for point, want := range map[string]float64{
+		"zae_limiter.tokens.reserved{limit=tph resource=gpt-4}":                      60,
+		"zae_limiter.tokens.reserved.settled{limit=tph resource=gpt-4 when=in_time}": 60,
+		"zae_limiter.tokens.returned{limit=tph resource=gpt-4}":                      45,
+		"zae_limiter.reservation.used_ratio{limit=tph resource=gpt-4}":               1,
+	} {
+		if got[point] != want {
+			t.Errorf("%s is %v, want %v, of %v", point, got[point], want, got)
+		}
+	}
+}
+
 // What only limiters count are metrics, of the limiters that the observer watches.
 func TestWatchedLimitersCount(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/zeroae/zae-limiter-go/metrics/internal/labels"
 )
 
 // prefix begins the name of every metric.
@@ -38,7 +40,7 @@ type family struct {
 
 // families are all metrics, in the order of the documentation.
 var families = []*family{
-	decisions, refusals, taken, returned, settlements, callErrors, callDuration,
+	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, settlements, callErrors, callDuration,
 	shards, operations, operationErrors, operationDuration, requests, units, capacity, rate,
 	waiting, healed, braked,
 }
@@ -59,6 +61,18 @@ var (
 	returned = &family{
 		Name: prefix + "tokens_returned_total", Type: "counter", Unit: "tokens", Labels: []string{"resource", "limit"},
 		Help: "Tokens that commits, rollbacks and releases returned. A cascaded request counts once.",
+	}
+	reserved = &family{
+		Name: prefix + "tokens_reserved_total", Type: "counter", Unit: "tokens", Labels: []string{"resource", "limit"},
+		Help: "Tokens of leases that were written down, once for each lease. They are also tokens taken.",
+	}
+	reservedSettled = &family{
+		Name: prefix + "tokens_reserved_settled_total", Type: "counter", Unit: "tokens", Labels: []string{"resource", "limit", "when"},
+		Help: "Of these, the tokens of leases that were settled: in_time, or late, which is after the deadline. In the long run, the others are lost.",
+	}
+	usedRatio = &family{
+		Name: prefix + "reservation_used_ratio", Type: "histogram", Labels: []string{"resource", "limit"},
+		Help: "What a lease that was written down took in the end, by what it had reserved: 1 is an exact estimate.", buckets: labels.UsedRatios,
 	}
 	settlements = &family{
 		Name: prefix + "settlements_total", Type: "counter", Labels: []string{"resource", "call", "result"},

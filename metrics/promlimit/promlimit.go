@@ -50,7 +50,8 @@ type Collector struct {
 
 	decisions, refusals, taken, returned, settlements, errors *prometheus.CounterVec
 	operations, operationErrors, requests, units              *prometheus.CounterVec
-	callDuration, shards, operationDuration                   *prometheus.HistogramVec
+	reserved, reservedSettled                                 *prometheus.CounterVec
+	callDuration, shards, operationDuration, usedRatio        *prometheus.HistogramVec
 	capacity, rate, waiting, healed, braked                   *prometheus.Desc
 }
 
@@ -69,13 +70,14 @@ func New(o Options) (*Collector, error) {
 	c := &Collector{
 		names:     names,
 		decisions: decisions.counter(), refusals: refusals.counter(), taken: taken.counter(), returned: returned.counter(),
+		reserved: reserved.counter(), reservedSettled: reservedSettled.counter(), usedRatio: usedRatio.histogram(),
 		settlements: settlements.counter(), errors: callErrors.counter(), callDuration: callDuration.histogram(), shards: shards.histogram(),
 		operations: operations.counter(), operationErrors: operationErrors.counter(), operationDuration: operationDuration.histogram(),
 		requests: requests.counter(), units: units.counter(), capacity: capacity.desc(), rate: rate.desc(),
 		waiting: waiting.desc(), healed: healed.desc(), braked: braked.desc(),
 	}
 	c.all = []prometheus.Collector{
-		c.decisions, c.refusals, c.taken, c.returned, c.settlements, c.errors, c.callDuration, c.shards,
+		c.decisions, c.refusals, c.taken, c.returned, c.reserved, c.reservedSettled, c.usedRatio, c.settlements, c.errors, c.callDuration, c.shards,
 		c.operations, c.operationErrors, c.operationDuration, c.requests, c.units,
 	}
 	return c, nil
@@ -137,6 +139,24 @@ func (c *Collector) EndCall(_ context.Context, r limiter.CallResult) {
 		c.decided(of, &r)
 	case r.Kind.IsSettlement():
 		c.settled(of, &r)
+	}
+	for p := range r.Parts() {
+		c.reservations(c.names.Of(&r, p.Resource), &r, &p)
+	}
+}
+
+// reservations counts what a call wrote down of a resource, or settled.
+func (c *Collector) reservations(of *labels.Resource, r *limiter.CallResult, p *limiter.PartResult) {
+	for name, tokens := range p.Reserved {
+		limit := of.Limit(name)
+		if r.Kind == limiter.CallToken {
+			c.reserved.WithLabelValues(of.Label, limit).Add(float64(tokens))
+			continue
+		}
+		c.reservedSettled.WithLabelValues(of.Label, limit, labels.When(r)).Add(float64(tokens))
+		if ratio, ok := labels.UsedRatio(p, name); ok {
+			c.usedRatio.WithLabelValues(of.Label, limit).Observe(ratio)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -127,6 +128,60 @@ func TestMetricsOfAHistory(t *testing.T) {
 	if got["capacity_units_total{kind=write resource=gpt-4}"] == 0 || got["store_requests_total{operation=adjust resource=gpt-4}"] == 0 || got["bucket_shards{resource=gpt-4}"] == 0 {
 		t.Errorf("the rest: %v; the meter has %v", got, totals)
 	}
+}
+
+// Leases that are written down count once, whoever settles them how often; what a later settlement did
+// not do, it does not count.
+func TestMetricsOfReservations(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, registry := newCollector(t, promlimit.Options{})
+		w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: c, TokenKeys: [][]byte{make([]byte, limiter.MinTokenKey)}}})
+		w.System(limiter.PerDay("tpd", 1000))
+		for range 2 {
+			text, err := w.Lease(w.Limiter, ask("key", "tpd", 100)).Token(w.Context(), time.Minute)
+			w.Must(err)
+			for range 2 {
+				lease, err := w.Resume(text)
+				w.Must(err)
+				text, err = lease.Token(w.Context(), time.Hour)
+				w.Must(err)
+			}
+			for _, used := range []int64{40, 40, 50} {
+				lease, err := w.Resume(text)
+				w.Must(err)
+				w.Must(lease.Settle("tpd", used))
+				if err := lease.Commit(w.Context()); err != nil && !errors.Is(err, limiter.ErrSettled) {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(2 * time.Hour)
+		}
+		text, err := w.Lease(w.Limiter, ask("key", "tpd", 30)).Token(w.Context(), time.Minute)
+		w.Must(err)
+		_, err = w.Lease(w.Limiter, ask("key", "tpd", 7)).Token(w.Context(), time.Minute) // it is lost
+		w.Must(err)
+		time.Sleep(time.Minute + time.Second)
+		late, err := w.Resume(text)
+		w.Must(err)
+		w.Must(late.Commit(w.Context()))
+		got := values(t, registry)
+		for series, want := range map[string]float64{
+			"tokens_taken_total{limit=tpd resource=gpt-4}":                         237,
+			"tokens_returned_total{limit=tpd resource=gpt-4}":                      120,
+			"tokens_reserved_total{limit=tpd resource=gpt-4}":                      237,
+			"tokens_reserved_settled_total{limit=tpd resource=gpt-4 when=in_time}": 200,
+			"tokens_reserved_settled_total{limit=tpd resource=gpt-4 when=late}":    30,
+			"reservation_used_ratio{limit=tpd resource=gpt-4}":                     3,
+			"settlements_total{call=commit resource=gpt-4 result=completed}":       5,
+			"errors_total{call=commit kind=settled resource=gpt-4}":                2,
+			"call_duration_seconds{call=token resource=gpt-4 result=completed}":    8,
+		} {
+			if got[series] != want {
+				t.Errorf("%s is %v, want %v", series, got[series], want)
+			}
+		}
+	})
 }
 
 // The histogram of shards has the number of shards of the buckets in use.

@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	for name, tests := range map[string][]test{
 		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Repair": repairTests,
 		"Create": createTests, "Adjust": adjustTests,
-		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Turn": turnTests, "Invalid": invalidTests, "Slots": slotTests,
+		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Turn": turnTests, "Invalid": invalidTests, "Slots": slotTests, "Settlements": settlementTests,
 		"Renewal": renewalTests, "As many limits as there may be": mostLimitsTests, "As many soft limits as there may be": mostSoftTests,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,10 +42,10 @@ const (
 // stands apart and knows nothing of limits. The program stands on the library.
 var mayImport = map[string][]string{
 	// Users meet this one; it is thin.
-	".": {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "internal/waiting", "store"},
+	".": {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "internal/token", "internal/waiting", "store"},
 
 	// The drivers.
-	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/plan", "internal/process", "internal/slots", "internal/upkeep", "internal/bucket", "store"},
+	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/plan", "internal/process", "internal/slots", "internal/token", "internal/upkeep", "internal/bucket", "store"},
 	"internal/upkeep":  {"internal/memory", "internal/plan", "internal/process", "store"},
 
 	// The process: its store, configuration, clocks and goroutines.
@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 	"internal/plan":   {"internal/bucket", "internal/diary", "store"},
 	"internal/lane":   {"internal/calls"},
 	"internal/slots":  {"store"},
+	"internal/token":  {"store"},
 	"internal/calls":  {},
 	// The order of callers that wait for tokens has no clock and no I/O.
 	"internal/waiting": {},

@@ -1,0 +1,170 @@
+package token
+
+import (
+	"encoding/binary"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// flagDegraded is the flag of a degraded lease.
+const flagDegraded = 1
+
+// append appends the body.
+func (l *Lease) append(b []byte) []byte {
+	b = appendText(b, l.Namespace)
+	b = binary.AppendUvarint(b, uint64(l.Made))
+	b = append(b, l.Nonce[:]...)
+	b = binary.AppendUvarint(b, uint64(l.Within))
+	flags := byte(0)
+	if l.Degraded {
+		flags |= flagDegraded
+	}
+	b = append(b, flags)
+	b = appendText(b, l.Entity)
+	b = appendCount(b, len(l.Resources))
+	for _, r := range l.Resources {
+		b = appendText(b, r.Name)
+		b = appendCount(b, len(r.Sides))
+		for _, s := range r.Sides {
+			b = s.append(b, l.Entity)
+		}
+	}
+	return b
+}
+
+// append appends a side of a lease of an entity, whose own name is "".
+func (s *Side) append(b []byte, entity string) []byte {
+	name := s.Entity
+	if name == entity {
+		name = ""
+	}
+	b = appendText(b, name)
+	b = appendCount(b, len(s.Held))
+	for _, h := range s.Held {
+		b = appendCount(b, h.Shard)
+		b = appendCount(b, len(h.Amounts))
+		for _, a := range h.Amounts {
+			b = appendText(b, a.Limit)
+			b = appendAmount(b, a.Milli)
+			b = binary.AppendUvarint(b, uint64(a.Until-store.NoBalance)) // 0 is of no balance
+		}
+	}
+	return b
+}
+
+// appendAmount appends millitokens: whole tokens as an even number, others as an odd one.
+func appendAmount(b []byte, milli int64) []byte {
+	if milli%store.Milli == 0 {
+		return binary.AppendUvarint(b, uint64(milli/store.Milli)<<1)
+	}
+	return binary.AppendUvarint(b, uint64(milli)<<1|1)
+}
+
+func appendText(b []byte, s string) []byte { return append(appendCount(b, len(s)), s...) }
+
+func appendCount(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)) } //nolint:gosec // never negative
+
+// A reader reads a body. After something that no body has, it reads zeros.
+type reader struct {
+	left   []byte
+	failed bool
+}
+
+// parse reads a body. It fails with [ErrMalformed].
+func parse(body []byte) (*Lease, error) {
+	r := &reader{left: body}
+	const maxSeconds = 1 << 32
+	l := &Lease{Namespace: r.text(), Made: r.number(maxSeconds)}
+	copy(l.Nonce[:], r.bytes(len(l.Nonce)))
+	l.Within = r.number(maxSeconds)
+	switch flags := r.number(flagDegraded); flags {
+	case flagDegraded:
+		l.Degraded = true
+	default:
+	}
+	l.Entity = r.text()
+	for range r.count() {
+		l.Resources = append(l.Resources, r.resource(l.Entity))
+	}
+	if r.failed || len(r.left) > 0 || len(l.Resources) == 0 || l.CountHeld() > MaxHeld {
+		return nil, ErrMalformed
+	}
+	return l, nil
+}
+
+func (r *reader) resource(entity string) Resource {
+	of := Resource{Name: r.text()}
+	for range r.count() {
+		s := Side{Entity: r.text()}
+		switch s.Entity {
+		case "":
+			s.Entity = entity
+		case entity:
+			r.failed = true
+		}
+		for range r.count() {
+			s.Held = append(s.Held, r.held())
+		}
+		if len(s.Held) == 0 {
+			r.failed = true
+		}
+		of.Sides = append(of.Sides, s)
+	}
+	return of
+}
+
+func (r *reader) held() Held {
+	h := Held{Shard: int(r.number(store.MaxShards - 1))}
+	for range r.count() {
+		a := store.Amount{Limit: r.text(), Milli: r.amount()}
+		const maxInstant = 1 << 53
+		a.Until = r.number(maxInstant) + store.NoBalance
+		if n := len(h.Amounts); n > 0 && h.Amounts[n-1].Limit >= a.Limit {
+			r.failed = true
+		}
+		h.Amounts = append(h.Amounts, a)
+	}
+	return h
+}
+
+// amount reads millitokens.
+func (r *reader) amount() int64 {
+	const most = store.MaxTokens * store.Milli
+	n := r.number(most<<1 | 1)
+	if n&1 == 0 {
+		if n >>= 1; n > store.MaxTokens {
+			r.failed = true
+		}
+		return n * store.Milli
+	}
+	if n >>= 1; n%store.Milli == 0 {
+		r.failed = true
+	}
+	return n
+}
+
+// number reads a number from 0 to most, in as few bytes as it takes.
+func (r *reader) number(most uint64) int64 {
+	n, size := binary.Uvarint(r.left)
+	if r.failed || size <= 0 || n > most || size > 1 && r.left[size-1] == 0 {
+		r.failed = true
+		return 0
+	}
+	r.left = r.left[size:]
+	return int64(n) //nolint:gosec // most is less
+}
+
+// count reads how many things follow, of which each has a byte at least.
+func (r *reader) count() int { return int(r.number(uint64(len(r.left)))) }
+
+func (r *reader) text() string { return string(r.bytes(r.count())) }
+
+func (r *reader) bytes(n int) []byte {
+	if r.failed || n > len(r.left) {
+		r.failed = true
+		return nil
+	}
+	b := r.left[:n]
+	r.left = r.left[n:]
+	return b
+}

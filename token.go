@@ -1,0 +1,358 @@
+package limiter
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/internal/process"
+	"github.com/zeroae/zae-limiter-go/internal/token"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Times of leases that are written down.
+const (
+	// TokenLife is how long a lease can be settled after it was first written down: as long as its
+	// settlement is remembered.
+	TokenLife = 7 * 24 * time.Hour
+	// MaxTokenTime is the latest deadline, after the lease was first written down. At least a day
+	// is left for a late settlement.
+	MaxTokenTime = 6 * 24 * time.Hour
+	// MinTokenKey is the least number of bytes of a key.
+	MinTokenKey = token.MinKey
+
+	// settlementMargin is how much longer than a token its record lives: longer than clocks differ,
+	// and than a settlement is under way.
+	settlementMargin = time.Hour
+)
+
+// Token writes the lease down, for any process that has a key to settle it: see [Limiter.Resume].
+// It needs [Options.TokenKeys]. The token says what the lease took, and of which period, for all its
+// resources; it is 111 characters for two limits of one resource, letters, digits, "-" and "_". Nothing is written to the store.
+// Whoever has the token can settle the lease, and nothing else; whoever has no key cannot make one.
+//
+// The lease is expected to be settled within the given time, of at least a second and at most
+// [MaxTokenTime]. That is a deadline for metrics: a later settlement is late, and is carried out until
+// [TokenLife] after the lease was first written down.
+//
+// Token hands the lease over, and closes it. Its own [Lease.Commit] fails from then on with
+// [ErrHandedOver], and [Lease.Rollback] does nothing, as after a commit. [Limiter.Do] leaves it
+// alone. Token of a lease that was resumed extends it: the new token is of the same lease, with a
+// deadline that is not earlier, and one settlement settles both.
+//
+// Token fails with a [*ValidationError], and leaves the lease open, if it has adjustments that were
+// not written (call [Lease.Release] with none, or adjust the resumed lease), if it has slots, which a
+// process holds only while it lives, or if it took from more shards than fit. It fails with a
+// [*TokenError] if there is no key, and with [ErrLeaseClosed]. While a Release is under way, Token
+// waits for its end.
+func (l *Lease) Token(ctx context.Context, within time.Duration) (string, error) {
+	ctx, seen := l.limiter.observe(ctx, Call{CallToken, l.entity, l.resource})
+	seen.names(l)
+	text, err := l.handOver(ctx, within, seen)
+	seen.endOther(ctx, l, err)
+	return text, err
+}
+
+// handOver writes a lease down, and closes it.
+func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observation) (text string, err error) {
+	what := "write down the lease of " + l.entity
+	switch {
+	case l.limiter.tokenKeys.AreNone():
+		return "", fmt.Errorf("%s: %w", what, &TokenError{ErrTokenKey, noKeys})
+	case l.limiter.driver.Once == nil:
+		return "", fmt.Errorf("%s: %w: the store does not settle leases of other processes: use package dynamo", what, ErrUnsupported)
+	case l.isPart:
+		return "", aloneError(l.resource)
+	case l.slots != nil:
+		return "", &ValidationError{Field: "slots", Value: l.resource, Reason: "a lease with slots cannot be written down, since its process holds them: acquire slots with a lease of their own"}
+	case within < time.Second || within > MaxTokenTime:
+		return "", &ValidationError{Field: "within", Value: within.String(), Reason: fmt.Sprintf("give from 1s to %v", MaxTokenTime)}
+	}
+	begun, state := 0, leaseOpen
+	defer func() {
+		for i := range begun {
+			l.part(i).end(state)
+		}
+	}()
+	for i := range l.parts() {
+		p := l.part(i)
+		if err := p.lockOpen(ctx, what); err != nil {
+			return "", err
+		}
+		p.state, p.settled = leaseSettling, make(chan struct{})
+		p.mu.Unlock()
+		begun++
+	}
+	form, err := l.form(within)
+	if err != nil {
+		return "", err
+	}
+	if l.resumed == nil {
+		seen.reserves(l, (*Lease).Consumed)
+	}
+	state, l.handedOver = leaseClosed, true
+	return l.limiter.tokenKeys.Sign(form), nil
+}
+
+// form is a lease as it is written down. The caller settles the lease.
+func (l *Lease) form(within time.Duration) (*token.Lease, error) {
+	_, ns := l.limiter.driver.Once.Namespace()
+	form := &token.Lease{Namespace: ns, Entity: l.entity, Degraded: l.degraded}
+	const perSecond = 1000
+	now := l.limiter.driver.Now() / perSecond
+	if l.resumed != nil {
+		form.Made, form.Nonce = l.resumed.Made, l.resumed.Nonce
+	} else {
+		form.Made = now
+		_, _ = rand.Read(form.Nonce[:]) // it never fails
+	}
+	form.Within = now - form.Made + int64(within.Seconds())
+	if l.resumed != nil {
+		form.Within = max(form.Within, l.resumed.Within)
+	}
+	if most := int64(MaxTokenTime.Seconds()); form.Within > most {
+		return nil, &ValidationError{
+			Field: "within", Value: within.String(),
+			Reason: fmt.Sprintf("the lease was written down %v ago, and its deadline is at most %v after that", time.Duration(now-form.Made)*time.Second, MaxTokenTime),
+		}
+	}
+	for i := range l.parts() {
+		p := l.part(i)
+		of := token.Resource{Name: p.resource}
+		for _, side := range p.sides {
+			s := token.Side{Entity: p.entity}
+			if side.Claim != nil {
+				s.Entity = side.Claim.Entity
+			}
+			switch {
+			case l.degraded:
+				s.Held = side.Assumed()
+			case !side.IsSettled(commit.target):
+				return nil, &ValidationError{
+					Field: "lease", Value: p.resource, Reason: "it has adjustments that are not written: call Release with no tokens before, or adjust the resumed lease",
+				}
+			default:
+				s.Held = side.Held()
+			}
+			of.Sides = append(of.Sides, s)
+		}
+		form.Resources = append(form.Resources, of)
+	}
+	if n := form.CountHeld(); n > token.MaxHeld {
+		return nil, &ValidationError{
+			Field: "lease", Value: strconv.Itoa(n), Reason: fmt.Sprintf("it took from more than %d shards: ask for fewer resources or tokens in one request", token.MaxHeld),
+		}
+	}
+	return form, nil
+}
+
+// Resume makes of a token the lease that [Lease.Token] wrote down, in any process that has one of
+// the keys. It reads nothing. [Lease.Settle], [Lease.Adjust] and [Lease.Resource] are as ever; the lease
+// then is settled as a whole, by [Lease.Commit] or [Lease.Rollback], or extended by Token. It has no
+// Statuses, and cannot Take or Release: acquire more with a lease of its own.
+//
+// A lease is settled once, even if a commit is repeated, or if several processes resume it. The
+// settlement and a record of it are one transaction, of all buckets of the lease. Whoever settles
+// the lease again finds the record: a settlement with the same amounts returns nil, as the
+// first one did, and another one fails with a [*SettledError], which has the amounts of the first.
+// After any other error the lease stays open, and may be settled again, also with another
+// process. Whatever has become of the buckets meanwhile, they do not get above their capacity; what
+// was taken of a quota returns to its period, or is only counted as returned.
+//
+// Resume fails with a [*TokenError], which is [ErrToken] and says why: [ErrTokenInvalid],
+// [ErrTokenKey], [ErrTokenVersion], [ErrTokenNamespace] or [ErrTokenExpired].
+func (l *Limiter) Resume(text string) (*Lease, error) {
+	const what = "resume a lease"
+	if l.tokenKeys.AreNone() {
+		return nil, fmt.Errorf("%s: %w", what, &TokenError{ErrTokenKey, noKeys})
+	}
+	if l.driver.Once == nil {
+		return nil, fmt.Errorf("%s: %w: the store does not settle leases of other processes: use package dynamo", what, ErrUnsupported)
+	}
+	form, err := l.tokenKeys.Open(text)
+	switch {
+	case errors.Is(err, token.ErrVersion):
+		err = &TokenError{ErrTokenVersion, "settle the lease in a process with that version"}
+	case errors.Is(err, token.ErrKey):
+		err = &TokenError{ErrTokenKey, "add the key that signed it to Options.TokenKeys, after the first"}
+	case err != nil:
+		err = &TokenError{ErrTokenInvalid, "give it as Lease.Token returned it"}
+	default:
+		err = l.accepts(form)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	var lease *Lease
+	for _, r := range form.Resources {
+		part := l.makeLease(form.Entity, r.Name, nil)
+		part.degraded, part.resumed, part.isPart = form.Degraded, form, lease != nil
+		for _, s := range r.Sides {
+			part.sides = append(part.sides, acquire.Restore(store.Bucket{Entity: s.Entity, Resource: r.Name}, s.Held))
+		}
+		part.reserved = part.Consumed()
+		lease = lease.with(part)
+	}
+	return lease, nil
+}
+
+// accepts reports why a lease cannot be settled here or now, as a [*TokenError].
+func (l *Limiter) accepts(form *token.Lease) error {
+	if _, ns := l.driver.Once.Namespace(); form.Namespace != ns {
+		return &TokenError{ErrTokenNamespace, "settle the lease with a limiter of the namespace with the id " + form.Namespace}
+	}
+	const perSecond = 1000
+	if form.Made+int64(TokenLife.Seconds()) < l.driver.Now()/perSecond {
+		return &TokenError{ErrTokenExpired, fmt.Sprintf("it was made more than %v ago, so what the lease took stays debited: reset or top up the bucket", TokenLife)}
+	}
+	return nil
+}
+
+// Deadline is until when a lease that was resumed is expected to be settled, by the clock of the
+// store; the zero time for any other lease.
+func (l *Lease) Deadline() time.Time {
+	if l.resumed == nil {
+		return time.Time{}
+	}
+	return time.Unix(l.resumed.Made+l.resumed.Within, 0).UTC()
+}
+
+// resumedError says that a lease that was resumed cannot do what only the lease of an acquire can.
+func resumedError(what string) error {
+	return &ValidationError{Field: "lease", Value: what, Reason: "a lease that was resumed is settled once: adjust it and commit, or acquire more with a lease of its own"}
+}
+
+// aloneError says that a resource of a resumed lease cannot be settled alone.
+func aloneError(resource string) error {
+	return &ValidationError{Field: "resource", Value: resource, Reason: "a lease that was resumed is settled as a whole: settle the lease that Resume returned"}
+}
+
+// settleResumed settles a lease that was resumed, once for all processes that have its token.
+func (l *Lease) settleResumed(ctx context.Context, how *ending) error {
+	if l.isPart {
+		return aloneError(l.resource)
+	}
+	ctx, seen := l.limiter.observe(ctx, Call{how.kind, l.entity, l.resource})
+	seen.names(l)
+	err := l.settleOnce(ctx, how, seen)
+	seen.endOther(ctx, l, err)
+	return err
+}
+
+// settleOnce settles a lease that was resumed.
+func (l *Lease) settleOnce(ctx context.Context, how *ending, seen *observation) error {
+	what, d := how.name+" the resumed lease of "+l.entity, l.limiter.driver
+	if err := l.limiter.accepts(l.resumed); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if !d.Begin() {
+		return fmt.Errorf("%s: %w", what, ErrClosed)
+	}
+	_, err := process.CarryOut(ctx, d.Process, what, func(bound context.Context) (struct{}, error) {
+		was := l.begin()
+		if was.isBusy() {
+			was = l.wait()
+			bound = d.Detach(bound) // the wait may have used up the time of the call
+		}
+		if was == leaseClosed {
+			return struct{}{}, nil
+		}
+		for _, p := range l.also {
+			p.begin()
+		}
+		err := l.settleBegun(ctx, bound, how, seen)
+		state := leaseOpen
+		if err == nil || errors.Is(err, ErrSettled) {
+			state = leaseClosed
+		}
+		for i := range l.parts() {
+			l.part(i).end(state)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// settleBegun writes the settlement of a lease that the caller settles. ctx is that of the call,
+// and bound that of its work.
+func (l *Lease) settleBegun(ctx, bound context.Context, how *ending, seen *observation) error {
+	d, sides := l.limiter.driver, []*acquire.Taken(nil)
+	for i := range l.parts() {
+		sides = append(sides, l.part(i).sides...)
+	}
+	if l.degraded || len(sides) == 0 {
+		return nil
+	}
+	for i := range l.parts() {
+		seen.settles(l.part(i), how)
+	}
+	seen.reserves(l, func(p *Lease) map[string]int64 { return p.reserved })
+	record := store.SettlementRecord{
+		Bucket: sides[0].First(), Key: l.resumed.ID(), Totals: l.totals(how),
+		ExpiresAt: time.Unix(l.resumed.Made, 0).Add(TokenLife + settlementMargin),
+	}
+	var before *store.SettlementRecord
+	write := func(ctx context.Context) (err error) {
+		before, err = d.Settler.SettleOnce(ctx, record, sides, how.target)
+		return err
+	}
+	err := write(bound)
+	if d.HasReturned(ctx, bound) {
+		if errors.Is(err, ErrThrottled) {
+			err = d.Insist(bound, write)
+		}
+		l.logUnsettled(ctx, how.name, err)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range l.parts() {
+		l.part(i).rouse()
+	}
+	seen.settledOnce(d.Now() > l.Deadline().UnixMilli(), before != nil)
+	if before != nil && !maps.Equal(before.Totals, record.Totals) {
+		return settledError(l.entity, before)
+	}
+	return nil
+}
+
+// totals are what a settlement leaves taken, in tokens, for its record.
+func (l *Lease) totals(how *ending) map[string]int64 {
+	totals := map[string]int64{}
+	for i := range l.parts() {
+		p := l.part(i)
+		for limit, tokens := range p.Consumed() {
+			if how == rollBack {
+				tokens = 0
+			}
+			totals[p.resource+totalsSeparator+limit] = tokens
+		}
+	}
+	return totals
+}
+
+// totalsSeparator stands between resource and limit in a record. No limit's name has it.
+const totalsSeparator = "/"
+
+// settledError says what an earlier settlement did.
+func settledError(entity string, before *store.SettlementRecord) error {
+	e := &SettledError{Entity: entity, Consumed: map[string]map[string]int64{}}
+	for name, tokens := range before.Totals {
+		at := strings.LastIndex(name, totalsSeparator)
+		if at < 0 {
+			continue // of a later version
+		}
+		resource, limit := name[:at], name[at+1:]
+		if e.Consumed[resource] == nil {
+			e.Consumed[resource] = map[string]int64{}
+		}
+		e.Consumed[resource][limit] = tokens
+	}
+	return e
+}
