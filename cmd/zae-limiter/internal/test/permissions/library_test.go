@@ -57,6 +57,7 @@ var indirect = []string{
 	"dynamo.Meter.", // passes on the requests of others
 	"Observers.",    // is told what a limiter does
 	"Lease.Context", // sends nothing
+	"Lease.Token",   // as Context
 
 	"usage.Snapshots.AllPages",    // part of a purge
 	"usage.Snapshots.EntityPages", // part of the deletion of an entity

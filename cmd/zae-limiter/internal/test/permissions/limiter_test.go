@@ -222,12 +222,29 @@ func leases(w *world) {
 		w.record("Limiter.Return", name, func() { w.Must(w.Return(w.Context(), testbed.Ask(entity, "rph", 1))) })
 	}
 	w.record("Limiter.Return", "the first of a process", func() { w.Must(w.limiter().Return(w.Context(), testbed.Ask("user", "rph", 1))) })
+	resumed(w, take("key", 1))
 	time.Sleep(time.Hour)
 	w.double("user")
 	w.Limiter = w.limiter()
 	settle("Lease.Rollback", "several shards", "user", 3000, 0, rollback)
 	w.Limiter = w.limiter()
 	settle("Lease.Commit", "less was used, several shards", "user", 3000, -2800, commit)
+}
+
+// resumed has the ends of a lease that another process settles, of which the second finds what the first
+// did.
+func resumed(w *world, lease *limiter.Lease) {
+	text, err := lease.Token(w.Context(), time.Minute)
+	w.Must(err)
+	for _, when := range []string{"first", "again"} {
+		l := w.limiter()
+		w.record("Lease.Commit", "a resumed lease, "+when, func() {
+			lease, err := l.Resume(text)
+			w.Must(err)
+			w.Must(lease.Settle("rph", 3))
+			w.Must(lease.Commit(w.Context()))
+		})
+	}
 }
 
 // questions has the calls that take nothing.

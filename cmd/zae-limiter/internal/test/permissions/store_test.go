@@ -112,6 +112,11 @@ func configuration(w *world) {
 	w.stored("Hold", always, func() error {
 		return errOf(s.Hold(ctx, &store.Hold{SlotKey: held, Cap: 2, Next: store.Holding{Process: "a", Held: 1, Seq: 1}}))
 	})
+	settled := &store.Settlement{Record: store.SettlementRecord{
+		Bucket: store.Bucket{Entity: own.Entity, Resource: own.Resource}, Key: "k", Totals: map[string]int64{"rph": 1}, ExpiresAt: time.Now().Add(time.Hour),
+	}}
+	w.stored("SettleOnce", "for the first time", func() error { return errOf(s.SettleOnce(ctx, settled)) })
+	w.stored("SettleOnce", "settled before", func() error { return errOf(s.SettleOnce(ctx, settled)) })
 	w.stored("Slots", always, func() error { return errOf(s.Slots(ctx, held)) })
 	w.stored("Limits", always, func() error { return errOf(s.Limits(ctx, own)) })
 	w.stored("ResourcesWithDefaults", always, func() error { return errOf(s.ResourcesWithDefaults(ctx)) })

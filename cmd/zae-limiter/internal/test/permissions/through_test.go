@@ -25,6 +25,10 @@ func named(ctx context.Context, method string) context.Context {
 	return context.WithValue(ctx, callKey{}, "dynamo.Store."+method)
 }
 
+func (s calls) SettleOnce(ctx context.Context, t *store.Settlement) (store.SettledOnce, error) {
+	return s.Store.SettleOnce(named(ctx, "SettleOnce"), t)
+}
+
 func (s calls) Take(ctx context.Context, t *store.Take) (store.Outcome, error) {
 	return s.Store.Take(named(ctx, "Take"), t)
 }

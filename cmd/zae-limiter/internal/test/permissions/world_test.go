@@ -69,10 +69,13 @@ func newWorld(tb testing.TB, recorder *permissions.Recorder) *world {
 	return w
 }
 
+// tokenKeys are the keys of all limiters.
+var tokenKeys = [][]byte{make([]byte, limiter.MinTokenKey)}
+
 // limiter returns a limiter that remembers nothing yet.
 func (w *world) limiter() *limiter.Limiter {
 	w.Helper()
-	return w.NewLimiter(calls{w.Store}, limiter.Options{})
+	return w.NewLimiter(calls{w.Store}, limiter.Options{TokenKeys: tokenKeys})
 }
 
 // keeper returns a keeper that remembers nothing yet.
