@@ -56,6 +56,7 @@ var (
 		"lambda-log-level":     words("debug", "info", "warn", "error"),
 		"lambda-zip":           file("zip"),
 		"latency":              free,
+		"lease-key-file":       file(),
 		"limit":                storedList(":", limitsInForce),
 		"limits":               file("yaml", "yml", "json"),
 		"local":                directory,

@@ -2,6 +2,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -45,6 +46,8 @@ type options struct {
 	certs       server.Certificates
 	tls         *hot.Value[*tls.Config] // nil without --tls-cert
 	tokenFile   string
+	keyFile     string
+	keys        [][]byte // of leases
 	tokens      *server.Tokens
 	policy      decide.Policy
 	fallback    app.LimitsFlag
@@ -57,6 +60,7 @@ const about = `Serve decisions over HTTP to programs in any language, and to Env
   POST /v1/acquire       takes tokens, or refuses with status 429 and the exact wait
   POST /v1/check         shows balances
   POST /v1/batch         decides up to 100 calls side by side
+  POST /v1/leases/...    settle, release and extend leases
   GET  /v1/openapi.json  describes the calls, in OpenAPI 3.1
 
 The service keeps no state: run as many as you like on one table. It takes limits from the
@@ -102,6 +106,7 @@ func New(a *app.App) *cobra.Command {
 	f.Var(app.Named(&o.certs.Cert), "tls-cert", "`file` with the certificate of the service, in PEM; it is read\nagain when it changes")
 	f.Var(app.Named(&o.certs.Key), "tls-key", "`file` with the key of the certificate, in PEM")
 	f.Var(app.Named(&o.certs.ClientCA), "tls-client-ca", "`file` with the authorities of callers, in PEM: only those with a\ncertificate may call")
+	f.Var(app.Named(&o.keyFile), "lease-key-file", "`file` with the keys of leases, one on each line; the first one\nsigns, and all replicas have the same")
 	f.Var(app.Named(&o.tokenFile), "token-file", "`file` with the tokens of callers, one on each line")
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.policy.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
@@ -115,6 +120,9 @@ func New(a *app.App) *cobra.Command {
 // Validate checks the flags, and reads the tokens.
 func (o *options) Validate() error {
 	if err := o.readTokens(); err != nil {
+		return err
+	}
+	if err := o.readKeys(); err != nil {
 		return err
 	}
 	if err := o.readTLS(); err != nil {
@@ -181,6 +189,33 @@ func (o *options) readTLS() (err error) {
 	return nil
 }
 
+// readKeys reads the keys of leases. An error names the line, and never its text.
+func (o *options) readKeys() error {
+	if o.keyFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.keyFile)
+	if err != nil {
+		return app.Unread("--lease-key-file", err)
+	}
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		key := bytes.TrimSpace(line)
+		switch {
+		case len(key) == 0 || key[0] == '#':
+		case len(key) < limiter.MinTokenKey:
+			return fmt.Errorf("--lease-key-file %s: line %d is no key: give at least %d random characters", o.keyFile, n, limiter.MinTokenKey)
+		default:
+			o.keys = append(o.keys, key)
+		}
+	}
+	if len(o.keys) == 0 {
+		return fmt.Errorf("--lease-key-file %s has no key: give one on each line", o.keyFile)
+	}
+	return nil
+}
+
 func (o *options) readTokens() error {
 	if o.tokenFile == "" {
 		return nil
@@ -217,7 +252,7 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := limiter.New(store, limiter.Options{Logger: log, Timeout: o.app.Patience(), Observer: metrics})
+	l, err := limiter.New(store, limiter.Options{Logger: log, Timeout: o.app.Patience(), Observer: metrics, TokenKeys: o.keys})
 	if err != nil {
 		return err
 	}

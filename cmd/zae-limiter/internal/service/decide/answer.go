@@ -21,6 +21,8 @@ type Decision struct {
 	CheckedAt time.Time `json:"checked_at,omitzero"`
 	// Degraded says why nothing was metered.
 	Degraded string `json:"degraded,omitempty"`
+	// Lease is the lease, of the service only and of a call that asks for one. Any replica settles it.
+	Lease string `json:"lease,omitempty"`
 }
 
 // Admitted is the decision of a lease.

@@ -22,6 +22,7 @@ type Limiter interface {
 	Available(ctx context.Context, req limiter.Request) ([]limiter.Status, error)
 	Limits(ctx context.Context, entity, resource string) (*limiter.EffectiveLimits, error)
 	Return(ctx context.Context, req limiter.Request) error
+	Resume(token string) (*limiter.Lease, error)
 }
 
 var _ Limiter = (*limiter.Limiter)(nil)
@@ -34,6 +35,9 @@ type Call struct {
 	Wait int64 `json:"wait_ms,omitempty"`
 	// DryRun asks for the answer that the call would get now, and takes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
+	// Lease asks for a lease, which is expected to be settled within so many milliseconds; 0, the
+	// default, is none: what the call takes is final.
+	Lease int64 `json:"lease_ms,omitempty"`
 }
 
 // A Question asks for the balance of a resource, or of several, and for the wait of a request.
@@ -78,8 +82,26 @@ func (p *Policy) Request(c *Call) (req limiter.Request, wait time.Duration, err 
 		return req, 0, invalid(fmt.Sprintf("give from 0 to %d, the longest wait that the server permits", most))
 	case c.Wait > 0 && c.DryRun:
 		return req, 0, invalid("a dry run never waits: leave it out")
+	case c.Lease != 0 && c.DryRun:
+		return req, 0, invalidLease(c.Lease, "a dry run takes nothing, and has no lease: leave it out")
+	case c.Lease != 0:
+		if _, err := LeaseTime(c.Lease); err != nil {
+			return req, 0, err
+		}
 	}
 	return req, time.Duration(c.Wait) * time.Millisecond, nil
+}
+
+// LeaseTime is within which time a lease is expected to be settled.
+func LeaseTime(ms int64) (time.Duration, error) {
+	if most := limiter.MaxTokenTime.Milliseconds(); ms < time.Second.Milliseconds() || ms > most {
+		return 0, invalidLease(ms, fmt.Sprintf("give from 1000 to %d", most))
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+func invalidLease(ms int64, reason string) error {
+	return &limiter.ValidationError{Field: "lease_ms", Value: strconv.FormatInt(ms, 10), Reason: reason}
 }
 
 // request is the request of a question.

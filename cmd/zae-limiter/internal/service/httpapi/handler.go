@@ -71,7 +71,10 @@ type handler struct{ Options }
 // New is the handler of all [Routes].
 func New(o Options) http.Handler {
 	h := &handler{o}
-	serves := map[string]http.HandlerFunc{"/v1/acquire": h.acquire, "/v1/check": h.check, "/v1/batch": h.batch, "/v1/openapi.json": h.document}
+	serves := map[string]http.HandlerFunc{
+		"/v1/acquire": h.acquire, "/v1/check": h.check, "/v1/batch": h.batch, "/v1/openapi.json": h.document,
+		"/v1/leases/settle": h.settle, "/v1/leases/release": h.release, "/v1/leases/extend": h.extend,
+	}
 	mux := http.NewServeMux()
 	for _, route := range Routes {
 		mux.HandleFunc(route.Path, only(route.Method, serves[route.Path]))
@@ -189,10 +192,16 @@ func (h *handler) decided(ctx context.Context, c *decide.Call) *answer {
 	if err := ctx.Err(); err != nil {
 		return h.failed(ctx, "acquire", errors.Join(err, lease.Rollback(context.WithoutCancel(ctx))))
 	}
-	if err := lease.Commit(ctx); err != nil {
+	a := &answer{code: http.StatusOK, statuses: lease.Statuses(), decision: decide.Admitted(lease)}
+	if c.Lease == 0 {
+		err = lease.Commit(ctx)
+	} else if a.decision.Lease, err = lease.Token(ctx, time.Duration(c.Lease)*time.Millisecond); err != nil {
+		err = errors.Join(err, lease.Rollback(context.WithoutCancel(ctx)))
+	}
+	if err != nil {
 		return h.failed(ctx, "acquire", err)
 	}
-	return &answer{code: http.StatusOK, statuses: lease.Statuses(), decision: decide.Admitted(lease)}
+	return a
 }
 
 // foreseen answers a dry run as the call itself would be answered now.

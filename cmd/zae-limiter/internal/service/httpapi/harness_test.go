@@ -127,7 +127,7 @@ func schemaOf(name string) (*jsonschema.Schema, error) {
 // schemas has the schemas of answers, compiled once.
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
 	all := map[string]*jsonschema.Schema{}
-	for _, name := range []string{"Problem", "Decision", "BatchAnswer"} {
+	for _, name := range []string{"Problem", "Decision", "BatchAnswer", "Settled", "Extended"} {
 		schema, err := schemaOf(name)
 		if err != nil {
 			return nil, err
@@ -150,6 +150,10 @@ func fits(path string, w *httptest.ResponseRecorder) error {
 	switch {
 	case w.Header().Get("Content-Type") == "application/problem+json":
 		return all["Problem"].Validate(value)
+	case path == "/v1/leases/extend":
+		return all["Extended"].Validate(value)
+	case strings.HasPrefix(path, "/v1/leases/"):
+		return all["Settled"].Validate(value)
 	case path == "/v1/batch":
 		return all["BatchAnswer"].Validate(value)
 	default:

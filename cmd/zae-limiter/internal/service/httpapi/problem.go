@@ -68,6 +68,14 @@ func problemOf(err error) *Problem {
 			" for this entity: configure them, or start the service with --fallback")
 		p.Field = "consume"
 		return p
+	case errors.Is(err, limiter.ErrSettled):
+		return problem(http.StatusConflict, err.Error())
+	case errors.Is(err, limiter.ErrTokenExpired):
+		return problem(http.StatusGone, "the lease was made more than 7 days ago, and cannot be settled any more")
+	case errors.Is(err, limiter.ErrToken):
+		p := problem(http.StatusBadRequest, "the service cannot read or make the lease: give it as an acquire returned it, and start all replicas with the same --lease-key-file and namespace")
+		p.Field = "lease"
+		return p
 	case errors.Is(err, limiter.ErrDisabled):
 		return Disabled()
 	case errors.Is(err, limiter.ErrAccessDenied):
@@ -114,14 +122,20 @@ func fieldOf(field string) string {
 	if inside, ok := strings.CutPrefix(field, "also: "); ok {
 		also, rest = "also.", inside
 	}
-	if name, ok := strings.CutPrefix(rest, "consume "); ok {
-		rest = "consume." + name
+	for _, verb := range [...]string{"consume ", "settle "} {
+		if name, ok := strings.CutPrefix(rest, verb); ok {
+			rest = "consume." + name
+		}
 	}
 	switch rest {
 	case "entity":
 		rest = "entity_id"
 	case "limit name":
 		rest = "consume"
+	case "settle":
+		rest = "consume"
+	case "within":
+		rest = "lease_ms"
 	}
 	return also + rest
 }

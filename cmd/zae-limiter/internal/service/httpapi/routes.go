@@ -24,6 +24,7 @@ var (
 		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType,
 	}
+	codesOfLeases    = append([]int{http.StatusConflict, http.StatusGone, http.StatusInternalServerError, http.StatusServiceUnavailable}, codesOfBodies...)
 	codesOfQuestions = append([]int{http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable}, codesOfBodies...)
 )
 
@@ -49,6 +50,23 @@ var Routes = []Route{
 		About: "Each call is decided for itself, in no order, and has its own status code in the answer. " +
 			"Calls that take from one bucket share its writes. A call that fails, or is not valid, fails alone.",
 		In: reflect.TypeFor[Batch](), Out: reflect.TypeFor[BatchAnswer](), Problems: codesOfBodies,
+	},
+	{
+		Method: http.MethodPost, Path: leases + "settle", Name: "settle",
+		Summary: "Say what a lease has used",
+		About: "Returns what was not used, or takes what was used besides, into debt if necessary. A lease is settled once: the same settlement again is " +
+			"answered as before, and another one with 409. Any replica settles it.",
+		In: reflect.TypeFor[Settlement](), Out: reflect.TypeFor[Settled](), Problems: codesOfLeases,
+	},
+	{
+		Method: http.MethodPost, Path: leases + "release", Name: "release",
+		Summary: "End a lease that has used nothing", About: "Returns all that the lease took. It is a settlement with 0.",
+		In: reflect.TypeFor[Release](), Out: reflect.TypeFor[Settled](), Problems: codesOfLeases,
+	},
+	{
+		Method: http.MethodPost, Path: leases + "extend", Name: "extend",
+		Summary: "Give a lease more time", About: "Writes the lease down with a later deadline. Nothing is written to the table.",
+		In: reflect.TypeFor[Extension](), Out: reflect.TypeFor[Extended](), Problems: codesOfLeases,
 	},
 	{
 		Method: http.MethodGet, Path: "/v1/openapi.json", Name: "openapi",
