@@ -12,8 +12,8 @@ import (
 //	ADD    tk, tc of every delta, wcu
 //	if     of a debited limit, tk is below where it would have overflowed by now, and
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
-//	       as seen, and tk leaves room for the credit below it; ra is 0, or is not, as
-//	       seen, if the credit reaches the balance; shard_count as seen;
+//	       as seen, and tk leaves room for the credit below it; if the credit reaches
+//	       the balance, ra is 0, or is not, as seen, and rsa is not there, if it was not; shard_count as seen;
 //	       vu as seen; rf is not before the one seen, and before the end of the period of a
 //	       quota that is credited; ws of a session that is credited is as seen, and so is tu
 //	       of a quota that was topped up.
@@ -33,7 +33,7 @@ func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	w := newBucketWrite(s, a.Bucket)
 	w.seen = a.Seen
 	describeAdjust(&w.Write, a)
-	turn.describe(&w.Write)
+	turn.describe(&w.Write, nil)
 	return w.send(ctx, "adjust", &s.adjusts)
 }
 
@@ -87,8 +87,8 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 }
 
 // describeCredit states what a credit requires of its limit: that it has the room seen. If the
-// credit reaches the balance, the limit must also still be a rate or a quota, as it was, and of the
-// session seen.
+// credit reaches the balance, the limit must also still be a rate, a quota of a calendar or a session,
+// as it was, and of the session seen.
 func describeCredit(w *expression.Write, l expression.Limit, d *store.Delta, img *store.Image) {
 	seen, _ := img.Limit(d.Limit)
 	w.Require(l.Capacity().Equals(l.Number('p', seen.Capacity)))
@@ -97,10 +97,13 @@ func describeCredit(w *expression.Write, l expression.Limit, d *store.Delta, img
 	}
 	switch { // a quota earns nothing
 	case !img.IsEvaluable():
-	case seen.Amount == 0:
-		w.Require(l.Amount().Equals(l.Number('q', 0)))
-	default:
+	case seen.Amount != 0:
 		w.Require(l.Amount().AtLeast(l.Number('q', 1)))
+	default:
+		w.Require(l.Amount().Equals(l.Number('q', 0)))
+		if seen.Opened() == 0 {
+			w.Require(l.Session().Absent())
+		}
 	}
 	if seen.Opened() != 0 {
 		w.Require(l.SessionOpened().Equals(l.Number('o', seen.Opened())))

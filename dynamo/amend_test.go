@@ -318,10 +318,10 @@ func TestAmendmentsToBucketsOfAPeer(t *testing.T) {
 			t.Errorf("rpd holds %d, disabled: %v", s.Tokens, img.Disabled)
 		}
 		delete(item, "disabled")
-		item[schema.LimitAttr("rpd", schema.FieldSched)] = schema.S("1h9-17s500")
+		item[schema.LimitAttr("rpd", schema.FieldSched)] = schema.S("1h9-17a500")
 		fixture.Put(t, w.Engine, item)
 		if _, err := w.Store.ResetBucket(t.Context(), resetOf("")); !errors.Is(err, store.ErrUnsupported) {
-			t.Errorf("a schedule of a quota: %v", err)
+			t.Errorf("a schedule that gives a quota a rate: %v", err)
 		}
 	})
 }

@@ -32,7 +32,7 @@ var carryWrites = map[string]func(*carryLedger) bool{
 	"return":  func(l *carryLedger) bool { return l.giveBack() },
 	"split":   func(l *carryLedger) bool { return l.split() },
 	"merge":   func(l *carryLedger) bool { return l.merge() },
-	"tighten": func(l *carryLedger) bool { return l.tighten() },
+	"tighten": (*carryLedger).tighten,
 	"trim":    func(l *carryLedger) bool { return l.trim() },
 	"edit":    (*carryLedger).edit,
 }
@@ -88,6 +88,19 @@ func (l *carryLedger) edit() bool {
 	l.amount = 0
 	img := l.any()
 	return l.refillAt(img, &plan.Debit{Bucket: img.Bucket, Repair: &l.wanted, Pressing: true}, l.clock())
+}
+
+// tighten gives a shard its number of shards, which a peer made smaller. Until then it pays a debt
+// from the whole of each period, beside the shards that pay theirs. What was admitted before is
+// then no longer counted.
+func (l *carryLedger) tighten() bool {
+	if !l.ledger.tighten() {
+		return false
+	}
+	if l.carries.Debt {
+		l.amount = 0
+	}
+	return true
 }
 
 // overdraw settles, if debt is carried: otherwise a shard's debt is forgiven where another one

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/expression"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
@@ -47,7 +48,7 @@ func (s *Store) prepare(ctx context.Context, b store.Bucket, t *store.Turn) (*tu
 		return is, nil
 	}
 	w := newBucketWrite(s, b)
-	is.describe(&w.Write)
+	is.describe(&w.Write, nil)
 	_, err := w.send(ctx, "turn", nil) // if another one has turned, that is as good
 	return nil, err
 }
@@ -74,8 +75,9 @@ type turning struct {
 //
 // The values are those before the write. An item that replaces another one in the same hour has
 // the same open hour, and not its text. An item without a diary has gained nothing that
-// is known: its first turn only begins the hour.
-func (t *turning) describe(w *expression.Write) {
+// is known: its first turn only begins the hour. Limits that the write's changes add count from then on:
+// one that was removed in the hour that closes keeps its count.
+func (t *turning) describe(w *expression.Write, changes []store.Change) {
 	if t == nil {
 		return
 	}
@@ -125,10 +127,14 @@ func (t *turning) describe(w *expression.Write) {
 	for i, is := range seen.Diary.Removed {
 		l := w.Limit(next+i, is.Name)
 		w.Require(expression.EitherAbsent(l.Tokens(), l.Capacity())) // a peer writes parameters of limits that are not there
-		if is.IsOpen {
+		switch comesBack := slices.ContainsFunc(changes, func(c store.Change) bool { return c.Limit == is.Name && c.Kind == store.AddLimit }); {
+		case is.IsOpen && comesBack:
+			turn(l.Consumed(), l.Opened(), l.Gained())
+			continue
+		case is.IsOpen:
 			w.SetDifference(l.Gained(), l.Consumed(), l.Opened(), zero)
 			w.Remove(l.Consumed())
-		} else {
+		default:
 			w.Remove(l.Gained())
 		}
 		w.Remove(l.Opened())

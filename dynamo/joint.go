@@ -66,7 +66,7 @@ func (s *Store) refillUpdate(ctx context.Context, r *store.Refill) (*types.Updat
 	}
 	var w expression.Write
 	describeRefill(&w, r)
-	turn.describe(&w)
+	turn.describe(&w, r.Changes)
 	return s.updateOf(&w, r.Bucket, s.refillCache(r))
 }
 

@@ -60,7 +60,7 @@ func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	w := newBucketWrite(s, r.Bucket)
 	w.seen = r.Seen
 	describeRefill(&w.Write, r)
-	turn.describe(&w.Write)
+	turn.describe(&w.Write, r.Changes)
 	return w.send(ctx, "refill", s.refillCache(r))
 }
 

@@ -109,6 +109,6 @@ func (s *Store) settlementUpdate(ctx context.Context, w *store.SettlementWrite) 
 	}
 	var e expression.Write
 	describeAdjust(&e, a)
-	turn.describe(&e)
+	turn.describe(&e, nil)
 	return s.updateOf(&e, a.Bucket, &s.adjusts)
 }

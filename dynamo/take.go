@@ -40,7 +40,7 @@ func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) 
 	w := newBucketWrite(s, t.Bucket)
 	w.seen = t.Seen
 	describeTake(&w.Write, t)
-	turn.describe(&w.Write)
+	turn.describe(&w.Write, nil)
 	return w.send(ctx, "take", &s.takes)
 }
 

@@ -100,7 +100,8 @@ func EarnedAt(img *store.Image, amounts []store.Amount, behind []int64, now, ahe
 }
 
 // AfterRefill is the item as a refill leaves it, if no other client has written since
-// the image. If the refill turned, the diary is unread.
+// the image. If the refill turned, or changed which limits there are, the diary is unread: it says
+// what is left of removed ones.
 func AfterRefill(r *store.Refill) *store.Image {
 	img := *r.Seen
 	img.RefilledAt = r.RefilledAt
@@ -124,7 +125,10 @@ func AfterRefill(r *store.Refill) *store.Image {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
 	}
 	if r.Turn != nil {
-		img.Hour, img.Diary = r.Turn.Hour, &store.Diary{Unread: true}
+		img.Hour = r.Turn.Hour
+	}
+	if r.Turn != nil || slices.ContainsFunc(r.Changes, func(ch store.Change) bool { return ch.Kind == store.AddLimit || ch.Kind == store.RemoveLimit }) {
+		img.Diary = &store.Diary{Unread: true}
 	}
 	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0)
 	img.Limits = make([]store.LimitState, 0, len(r.Changes))

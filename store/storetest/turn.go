@@ -166,6 +166,16 @@ var turnTests = []test{
 		img = k.mustApply(k.takeAndTurn(img, 1))
 		k.keeps(img, inHour(0, 2, store.Amount{Limit: "rpm", Milli: 5 * milli}))
 	}},
+	{"a limit that comes back with the turn goes on", func(k *kit) {
+		img := k.create(k.newBucket())
+		k.mustTake(store.Amount{Limit: "rpm", Milli: 3 * milli})
+		img = k.mustApply(k.Refill(k.Context(), refill(img, store.Change{Limit: "rpm", Kind: store.RemoveLimit})))
+		r := refill(img, store.Change{Limit: "rpm", Kind: store.AddLimit, Params: rpm, Earned: 10 * milli, Debit: 2 * milli})
+		r.Turn = k.turnTo(img, 1)
+		img = k.mustApply(k.Refill(k.Context(), r))
+		img = k.mustApply(k.takeAndTurn(img, 2))
+		k.keeps(img, inHour(0, 1, store.Amount{Limit: "rpm", Milli: 3 * milli}), inHour(1, 1, store.Amount{Limit: "rpm", Milli: 2 * milli}))
+	}},
 	{"from counts before the write", func(k *kit) {
 		from := k.create(k.newBucket())
 		img := k.mustTake(store.Amount{Limit: "rpm", Milli: 4 * milli})
