@@ -124,8 +124,8 @@ var variedCases = slices.Concat(
 				one, other := b.sides([]string{"Go", "Python", "Go"}[day])
 				begin := midnight.Add(time.Duration(day) * 24 * time.Hour)
 				var taken int
-				for i, hour := range []time.Duration{1, 13, 17} {
-					b.at(begin.Add(hour * time.Hour))
+				for i, hour := range []int{1, 13, 17} {
+					b.at(begin.Add(time.Duration(hour) * time.Hour))
 					s := one
 					if i == 1 {
 						s = other
