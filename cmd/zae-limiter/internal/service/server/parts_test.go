@@ -2,19 +2,14 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
-	"github.com/zeroae/zae-limiter-go/internal/test/pipes"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -54,55 +49,6 @@ func TestCheckAddr(t *testing.T) {
 			t.Errorf("%q is taken", addr)
 		}
 	}
-}
-
-// A listener has so many connections at most. The next one waits until one of them ends, and
-// closing the listener ends the wait.
-func TestConnectionsAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := pipes.New()
-		l := server.Bound(p, 2)
-		accepted := make(chan net.Conn)
-		ended := make(chan error, 1)
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					ended <- err
-					return
-				}
-				accepted <- c
-			}
-		}()
-		dial := func(ctx context.Context) error {
-			_, err := p.Dial(ctx, "", "")
-			return err
-		}
-		var open []net.Conn
-		for range 2 {
-			if err := dial(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			open = append(open, <-accepted)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := dial(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("a third connection: %v", err)
-		}
-		_ = open[0].Close()
-		_ = open[0].Close() // makes room once
-		if err := dial(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		<-accepted
-		synctest.Wait()
-		_ = l.Close()
-		if err := <-ended; !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
-	})
 }
 
 // No line of the log has the name of an entity, whatever libraries log.

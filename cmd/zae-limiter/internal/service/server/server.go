@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 
@@ -108,7 +109,7 @@ func (s *Server) Serve(ctx context.Context, at Listeners) error {
 	defer running.Wait()
 	serve := func(l net.Listener, serve func(net.Listener) error) {
 		if l != nil {
-			running.Go(func() { ended <- serve(bound(l, MaxConnections)) })
+			running.Go(func() { ended <- serve(netutil.LimitListener(l, MaxConnections)) })
 		}
 	}
 	serve(at.HTTP, s.serveHTTP(api))
