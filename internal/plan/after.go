@@ -127,7 +127,7 @@ func AfterRefill(r *store.Refill) *store.Image {
 	if r.Turn != nil {
 		img.Hour = r.Turn.Hour
 	}
-	if r.Turn != nil || slices.ContainsFunc(r.Changes, func(ch store.Change) bool { return ch.Kind == store.AddLimit || ch.Kind == store.RemoveLimit }) {
+	if r.Turn != nil || slices.ContainsFunc(r.Changes, addsOrRemoves) {
 		img.Diary = &store.Diary{Unread: true}
 	}
 	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0)
@@ -146,6 +146,10 @@ func AfterRefill(r *store.Refill) *store.Image {
 	}
 	slices.SortFunc(img.Limits, func(a, b store.LimitState) int { return cmp.Compare(a.Name, b.Name) })
 	return &img
+}
+
+func addsOrRemoves(ch store.Change) bool {
+	return ch.Kind == store.AddLimit || ch.Kind == store.RemoveLimit
 }
 
 func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitState {

@@ -28,7 +28,9 @@ func TestAfterARefillNoLapsedValidityIsLeft(t *testing.T) {
 // turn reads it. A diary that still had a limit as removed would take its count from it.
 func TestTheDiaryIsUnreadAfterLimitsChange(t *testing.T) {
 	t.Parallel()
-	seen := item(10_000, now, func(img *store.Image) { img.Diary = &store.Diary{Removed: []store.RemovedLimit{{Name: "tpm", IsOpen: true}}} })
+	seen := item(10_000, now, func(img *store.Image) {
+		img.Diary = &store.Diary{Removed: []store.RemovedLimit{{Name: "tpm", IsOpen: true}}}
+	})
 	for kind, unread := range map[store.ChangeKind]bool{store.KeepParams: false, store.SetParams: false, store.AddLimit: true, store.RemoveLimit: true} {
 		changes := []store.Change{{Limit: "rpm", Kind: kind}}
 		if kind == store.AddLimit {
