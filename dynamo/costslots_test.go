@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"runtime"
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -84,6 +85,7 @@ func (c *till) hold(l *limiter.Limiter, consume map[string]int64, n int64) *limi
 		Entity: "user", Resource: "gpt-4", Consume: consume, Slots: map[string]int64{"inflight": n},
 	})
 	c.must(err)
+	c.Cleanup(func() { runtime.KeepAlive(lease) }) // a lease that nobody has returns its slots
 	return lease
 }
 

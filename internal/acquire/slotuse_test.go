@@ -35,8 +35,7 @@ func TestAStandingShowsWhoHoldsSlots(t *testing.T) {
 		w.slots(store.ConfigKey{Entity: "user", Resource: testbed.Resource}, 4)
 		var link faults.Slot
 		dies := w.NewLimiter(w.OpenOn(faults.Wrap(w.API, link.Apply)), limiter.Options{})
-		_, err := dies.Acquire(w.Context(), inflight("user", 1))
-		w.Must(err)
+		w.Lease(dies, inflight("user", 1))
 		lease := w.lease(inflight("user", 3))
 		ctx, cancel := context.WithCancel(w.Context())
 		waited := make(chan error)

@@ -3,6 +3,7 @@
 package otellimit_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -36,14 +37,25 @@ func TestACollectorReceivesMetricsAndSpans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: observer}})
+	w := testbed.New(t, testbed.Options{Limiter: limiter.Options{Observer: observer, TokenKeys: [][]byte{make([]byte, limiter.MinTokenKey)}}})
 	observer.Watch(w.Limiter)
 	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: testbed.Resource}, []limiter.Limit{limiter.PerDay("rpd", 2)}))
 	lease, err := w.Acquire(w.Context(), ask("key", "rpd", 1))
 	w.Must(err)
 	w.Must(lease.Rollback(w.Context()))
+	text, err := w.Lease(w.Limiter, ask("other", "rpd", 1)).Token(w.Context(), time.Minute)
+	w.Must(err)
+	lease, err = w.Resume(text)
+	w.Must(err)
+	w.Must(lease.Commit(w.Context()))
 	for range 3 {
 		w.Take(w.Limiter, ask("key", "rpd", 1))
+	}
+	w.Must(w.Store.SetSlots(w.Context(), limiter.ConfigKey{Resource: testbed.Resource}, []limiter.SlotLimit{limiter.Slots("inflight", 1)}, ""))
+	slot := limiter.Request{Entity: "key", Resource: testbed.Resource, Slots: map[string]int64{"inflight": 1}}
+	w.Lease(w.Limiter, slot)
+	if _, err := w.Acquire(w.Context(), slot); !errors.Is(err, limiter.ErrSlotsFull) {
+		t.Errorf("a slot that is held: %v", err)
 	}
 	w.Must(tracing.Shutdown(w.Context()))
 	w.Must(metering.Shutdown(w.Context()))

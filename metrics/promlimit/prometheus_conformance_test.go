@@ -110,14 +110,31 @@ func TestPrometheusScrapesAndQueries(t *testing.T) {
 }
 
 // otherWork returns work on another resource that, together with the limiter's own, makes
-// series of every metric: errors, throttled writes, settlements, and tokens that come back.
+// series of every metric: errors, throttled writes, settlements, tokens that come back, leases
+// that are written down, and a slot that is held and refused.
 func otherWork(w *testbed.World, c *promlimit.Collector) (more func()) {
+	own := w.NewLimiter(w.Store, limiter.Options{Observer: c, TokenKeys: [][]byte{make([]byte, limiter.MinTokenKey)}})
+	c.Watch(own)
+	w.Must(w.Store.SetSlots(w.Context(), limiter.ConfigKey{Resource: "other"}, []limiter.SlotLimit{limiter.Slots("inflight", 1)}, ""))
+	slot := limiter.Request{Entity: "key", Resource: "other", Slots: map[string]int64{"inflight": 1}}
+	w.Lease(own, slot)
 	var busy faults.Slot
 	l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, busy.Apply)), limiter.Options{Observer: c})
 	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "other"}, []limiter.Limit{limiter.PerDay("tpd", 1_000_000)}))
 	req := ask("key", "tpd", 10)
 	req.Resource = "other"
 	return func() {
+		if _, err := own.Acquire(w.Context(), slot); !errors.Is(err, limiter.ErrSlotsFull) {
+			w.Errorf("a slot that is held: %v", err)
+		}
+		lease, err := own.Acquire(w.Context(), req)
+		w.Check(err)
+		text, err := lease.Token(w.Context(), time.Minute)
+		w.Check(err)
+		lease, err = own.Resume(text)
+		w.Check(err)
+		w.Check(lease.Settle("tpd", 4))
+		w.Check(lease.Commit(w.Context()))
 		busy.Set(nil)
 		w.Check(l.Do(w.Context(), req, func(_ context.Context, lease *limiter.Lease) error { return lease.Settle("tpd", 4) }))
 		busy.Set(faults.Throttle(func(store.Bucket) error { return faults.BusyTable() }))

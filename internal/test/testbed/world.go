@@ -9,6 +9,7 @@ package testbed
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 
 	limiter "github.com/zeroae/zae-limiter-go"
@@ -235,6 +236,9 @@ func (w *World) Lease(l *limiter.Limiter, req limiter.Request) *limiter.Lease {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), req)
 	w.Must(err)
+	if len(req.Slots) > 0 {
+		w.Cleanup(func() { runtime.KeepAlive(lease) }) // a lease that nobody has returns its slots
+	}
 	return lease
 }
 
