@@ -1,0 +1,29 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// Where the amount of a quota rises, an item in step gets the difference. What a peer has cut of
+// another item is not known: it gets nothing until its period ends.
+func TestOnlyAnItemInStepGetsTheDifference(t *testing.T) {
+	t.Parallel()
+	half, err := store.ParseSchedule("* 0-12 * * * x0.5", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.LimitState{Name: "day", Tokens: 20_000, Params: store.Limit{Name: "day", Capacity: 100, Renews: renewingBy(t, "day"), Varies: half}.Params()}
+	for inStep, want := range map[bool]int64{true: 70_000, false: 20_000} {
+		img, noon := noonImage(0, 1, s)
+		img.HasValidUntil, img.ValidUntil, img.InStep = true, noon+time.Hour.Milliseconds(), inStep
+		d := plan.Debit{Bucket: img.Bucket}
+		r, _, _ := d.Refill(img, noon+2*time.Hour.Milliseconds(), 7)
+		if got := s.Tokens + r.Changes[0].Earned; got != want || r.Validity.InStep != inStep {
+			t.Errorf("in step %t: the refill leaves %d, and in step %t, want %d", inStep, got, r.Validity.InStep, want)
+		}
+	}
+}
