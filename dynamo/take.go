@@ -83,6 +83,9 @@ func describeTake(w *expression.Write, t *store.Take) {
 		if d.Params != (store.Params{}) {
 			seen := newParameters(l, &d.Params)
 			seen.require(w, l)
+			if hasLapsed(t) && d.Params.Varies == nil { // ValidUntil does not tell that it follows a schedule now
+				w.Require(l.Schedule().Absent())
+			}
 		}
 		switch {
 		case asks == (covers{}):
@@ -139,14 +142,20 @@ func (asks covers) bound(w *expression.Write, l expression.Limit, d *store.Debit
 	}
 }
 
-// requireValid requires that the parameters are those seen and hold, or, of an item with a
-// peer's features, only that they hold.
+// requireValid requires that the parameters are those seen and hold. Of an item with a peer's
+// features, or one whose parameters have lapsed, it is only that they hold: then another process has
+// made the item valid again.
 func requireValid(w *expression.Write, t *store.Take) {
-	if seen := t.Seen; seen == nil || !seen.IsEvaluable() || seen.HasValidUntil && seen.ValidUntil <= t.Now {
+	if seen := t.Seen; seen == nil || !seen.IsEvaluable() || hasLapsed(t) {
 		w.Require(expression.ValidUntil.AbsentOrAbove(w.Number(":n", t.Now)))
 	} else {
 		requireValidity(w, seen)
 	}
+}
+
+// hasLapsed reports whether parameters of the item that was seen no longer hold.
+func hasLapsed(t *store.Take) bool {
+	return t.Seen != nil && t.Seen.HasValidUntil && t.Seen.ValidUntil <= t.Now
 }
 
 // countAcquire counts a take that takes tokens.
