@@ -91,7 +91,7 @@ func AcceptEmpty() (names []string) {
 
 // WatchOn shows standings on a terminal as the command watch does, one after another.
 func WatchOn(w io.Writer, columns, rows int, standings ...*limiter.Standing) error {
-	o := &watchOptions{app: &app.App{}, entity: "key-1", resource: "gpt-4", every: time.Second, last: map[watched]int64{}}
+	o := &watchOptions{bucketArgs: bucketArgs{&app.App{}, "key-1", "gpt-4"}, every: time.Second, last: map[watched]int64{}}
 	live := app.LiveOn(w, func() (int, int) { return columns, rows })
 	for i, s := range standings {
 		look := &glance{standing: s, at: time.Unix(int64(i), 0).UTC(), looks: i + 1}

@@ -13,16 +13,12 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
-type slotsOptions struct {
-	app              *app.App
-	entity, resource string
-}
+type slotsOptions struct{ bucketArgs }
 
 func newSlots(a *app.App) *cobra.Command {
-	o := &slotsOptions{app: a}
+	o := &slotsOptions{bucketArgs{app: a}}
 	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "slots ENTITY RESOURCE",
 		Short: "Show which processes hold the slots of an entity",
@@ -34,14 +30,6 @@ func newSlots(a *app.App) *cobra.Command {
 		Example: "  zae-limiter slots key-1 gpt-4\n" +
 			"  zae-limiter slots key-1 gpt-4 --output json",
 	}, &o.entity, &o.resource), slotsView{})
-}
-
-// Validate checks the names.
-func (o *slotsOptions) Validate() error {
-	if err := store.CheckEntity(o.entity); err != nil {
-		return err
-	}
-	return store.CheckResource(o.resource)
 }
 
 // slotsView is the result in JSON.

@@ -14,16 +14,12 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
-type standingOptions struct {
-	app              *app.App
-	entity, resource string
-}
+type standingOptions struct{ bucketArgs }
 
 func newStanding(a *app.App) *cobra.Command {
-	o := &standingOptions{app: a}
+	o := &standingOptions{bucketArgs{app: a}}
 	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "standing ENTITY RESOURCE",
 		Short: "Show every limit of an entity: where it comes from, and what is left",
@@ -34,14 +30,6 @@ func newStanding(a *app.App) *cobra.Command {
 		Example: "  zae-limiter standing key-1 gpt-4\n" +
 			"  zae-limiter standing key-1 gpt-4 --output json",
 	}, &o.entity, &o.resource), &standingView{})
-}
-
-// Validate checks the names.
-func (o *standingOptions) Validate() error {
-	if err := store.CheckEntity(o.entity); err != nil {
-		return err
-	}
-	return store.CheckResource(o.resource)
 }
 
 // standingView is a standing in JSON.

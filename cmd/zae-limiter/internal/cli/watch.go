@@ -13,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Bounds of the time between two looks of the command watch.
@@ -24,11 +23,10 @@ const (
 )
 
 type watchOptions struct {
-	app              *app.App
-	entity, resource string
-	every, lasts     time.Duration
-	count            int
-	given            func(flag string) bool
+	bucketArgs
+	every, lasts time.Duration
+	count        int
+	given        func(flag string) bool
 
 	last map[watched]int64 // tokens at the last look
 }
@@ -51,7 +49,7 @@ parent's. Once a minute it reads the configuration again, which costs a few more
 Ctrl-C ends the command with exit code 0, or with 130 before the end of --for or --count.`
 
 func newWatch(a *app.App) *cobra.Command {
-	o := &watchOptions{app: a, last: map[watched]int64{}}
+	o := &watchOptions{bucketArgs: bucketArgs{app: a}, last: map[watched]int64{}}
 	cmd := a.Command(o, &cobra.Command{
 		Use:   "watch ENTITY RESOURCE",
 		Short: "Watch the balances of an entity change",
@@ -73,10 +71,7 @@ func (o *watchOptions) bounded() bool { return o.given("for") || o.given("count"
 
 // Validate checks the names and the times.
 func (o *watchOptions) Validate() error {
-	if err := store.CheckEntity(o.entity); err != nil {
-		return err
-	}
-	if err := store.CheckResource(o.resource); err != nil {
+	if err := o.bucketArgs.Validate(); err != nil {
 		return err
 	}
 	switch {
