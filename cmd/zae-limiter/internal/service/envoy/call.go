@@ -66,7 +66,7 @@ type part struct {
 // read maps the descriptors of a call.
 func (s *Service) read(in *rls.RateLimitRequest) (*call, error) {
 	rules := s.o.Rules()
-	c := &call{domain: in.GetDomain(), isKnown: slices.Contains(rules.Domains(), in.GetDomain())}
+	c := &call{domain: in.GetDomain(), isKnown: rules.Has(in.GetDomain())}
 	replaced := map[string]bool{}
 	for i, d := range in.GetDescriptors() {
 		a := &ask{}

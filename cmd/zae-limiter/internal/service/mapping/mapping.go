@@ -5,7 +5,6 @@
 package mapping
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -14,8 +13,8 @@ import (
 // A Descriptor is what a proxy says of a request.
 type Descriptor struct {
 	Entries []Entry
-	// Hits is what the request costs, at least 0. With 0, the proxy asks whether there is anything
-	// left, and takes nothing.
+	// Hits is what the request costs, from 0 to [limiter.MaxTokens]. With 0, the proxy asks whether there
+	// is anything left, and takes nothing.
 	Hits int64
 	// Returns says that Hits are to be returned.
 	Returns bool
@@ -73,8 +72,8 @@ type rules struct {
 	tree *node
 }
 
-// Domains are the names of the domains, in order.
-func (r *Rules) Domains() []string { return slices.Sorted(maps.Keys(r.domains)) }
+// Has reports whether a domain has rules.
+func (r *Rules) Has(domain string) bool { return r.domains[domain] != nil }
 
 // A rule maps the descriptors that have its entries, in this order, and no others.
 type rule struct {
@@ -130,12 +129,11 @@ func (r *rule) ask(d *Descriptor) Ask {
 	if d.Returns {
 		a.Mode = Return
 	}
-	hits := min(d.Hits, limiter.MaxTokens)
 	for _, take := range r.amounts {
 		switch {
 		case take.isHits:
-			a.Amounts[take.limit] = hits
-		case hits == 0:
+			a.Amounts[take.limit] = d.Hits
+		case d.Hits == 0:
 			a.Amounts[take.limit] = 0
 		case a.Mode != Return:
 			a.Amounts[take.limit] = take.tokens

@@ -57,7 +57,7 @@ const day = 24 * time.Hour
 // ask maps a descriptor of a domain. The entity is named by all its entries: each combination of
 // values has a limit of its own.
 func (n *node) ask(domain string, d *Descriptor) (Ask, bool) {
-	a := Ask{Counts: true, Amounts: map[string]int64{requests: min(d.Hits, limiter.MaxTokens)}}
+	a := Ask{Counts: true, Amounts: map[string]int64{requests: d.Hits}}
 	if !d.IsLimited {
 		for _, e := range d.Entries {
 			if n = n.next(e); n == nil {
