@@ -2,7 +2,6 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -117,12 +116,12 @@ func New(a *app.App) *cobra.Command {
 	return a.Prints(cmd, servingView{})
 }
 
-// Validate checks the flags, and reads the tokens.
-func (o *options) Validate() error {
-	if err := o.readTokens(); err != nil {
+// Validate checks the flags, and reads the files that they name.
+func (o *options) Validate() (err error) {
+	if o.tokens, err = readSecrets("--token-file", o.tokenFile, server.ParseTokens); err != nil {
 		return err
 	}
-	if err := o.readKeys(); err != nil {
+	if o.keys, err = readSecrets("--lease-key-file", o.keyFile, parseKeys); err != nil {
 		return err
 	}
 	if err := o.readTLS(); err != nil {
@@ -189,45 +188,24 @@ func (o *options) readTLS() (err error) {
 	return nil
 }
 
-// readKeys reads the keys of leases. An error names the line, and never its text.
-func (o *options) readKeys() error {
-	if o.keyFile == "" {
-		return nil
+// readSecrets reads the file of a flag, if there is one.
+func readSecrets[T any](flag, file string, parse func(string) (T, error)) (secrets T, err error) {
+	if file == "" {
+		return secrets, nil
 	}
-	text, err := os.ReadFile(o.keyFile)
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return app.Unread("--lease-key-file", err)
+		return secrets, app.Unread(flag, err)
 	}
-	n := 0
-	for line := range bytes.Lines(text) {
-		n++
-		key := bytes.TrimSpace(line)
-		switch {
-		case len(key) == 0 || key[0] == '#':
-		case len(key) < limiter.MinTokenKey:
-			return fmt.Errorf("--lease-key-file %s: line %d is no key: give at least %d random characters", o.keyFile, n, limiter.MinTokenKey)
-		default:
-			o.keys = append(o.keys, key)
-		}
+	if secrets, err = parse(string(text)); err != nil {
+		return secrets, fmt.Errorf("%s %s: %w", flag, file, err)
 	}
-	if len(o.keys) == 0 {
-		return fmt.Errorf("--lease-key-file %s has no key: give one on each line", o.keyFile)
-	}
-	return nil
+	return secrets, nil
 }
 
-func (o *options) readTokens() error {
-	if o.tokenFile == "" {
-		return nil
-	}
-	text, err := os.ReadFile(o.tokenFile)
-	if err != nil {
-		return app.Unread("--token-file", err)
-	}
-	if o.tokens, err = server.ParseTokens(string(text)); err != nil {
-		return fmt.Errorf("--token-file %s: %w", o.tokenFile, err)
-	}
-	return nil
+// parseKeys reads the keys of leases.
+func parseKeys(text string) ([][]byte, error) {
+	return server.ParseSecrets(text, limiter.MinTokenKey, "key")
 }
 
 // Run serves until the context ends.

@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,25 +20,38 @@ const minToken = 16
 // of loopback.
 type Tokens struct{ sums [][sha256.Size]byte }
 
-// ParseTokens reads tokens, one on each line. Empty lines and those that begin with # count for
-// nothing. An error names the line, and never its text.
+// ParseTokens reads tokens as [ParseSecrets] does.
 func ParseTokens(text string) (*Tokens, error) {
-	t, n := &Tokens{}, 0
-	for line := range strings.Lines(text) {
-		n++
-		token := strings.TrimSpace(line)
-		if token == "" || strings.HasPrefix(token, "#") {
-			continue
-		}
-		if len(token) < minToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return nil, fmt.Errorf("line %d is no token: give at least %d characters of ASCII without spaces", n, minToken)
-		}
-		t.sums = append(t.sums, sha256.Sum256([]byte(token)))
+	secrets, err := ParseSecrets(text, minToken, "token")
+	if err != nil {
+		return nil, err
 	}
-	if len(t.sums) == 0 {
-		return nil, errors.New("there is no token: give one on each line")
+	t := &Tokens{}
+	for _, secret := range secrets {
+		t.sums = append(t.sums, sha256.Sum256(secret))
 	}
 	return t, nil
+}
+
+// ParseSecrets reads secrets of a kind, one on each line, with so many characters at least. Empty lines
+// and those that begin with # count for nothing. An error names the line, and never its text.
+func ParseSecrets(text string, least int, kind string) (secrets [][]byte, err error) {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		secret := strings.TrimSpace(line)
+		if secret == "" || strings.HasPrefix(secret, "#") {
+			continue
+		}
+		if len(secret) < least || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return nil, fmt.Errorf("line %d is no %s: give at least %d characters of ASCII without spaces", n, kind, least)
+		}
+		secrets = append(secrets, []byte(secret))
+	}
+	if len(secrets) == 0 {
+		return nil, fmt.Errorf("there is no %s: give one on each line", kind)
+	}
+	return secrets, nil
 }
 
 // has reports whether a token is one of these, in a time that does not depend on the token.
