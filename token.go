@@ -33,9 +33,10 @@ const (
 )
 
 // Token writes the lease down, for any process that has a key to settle it: see [Limiter.Resume].
-// It needs [Options.TokenKeys]. The token says what the lease took, and of which period, for all its
-// resources; it is 111 characters for two limits of one resource, letters, digits, "-" and "_". Nothing is written to the store.
-// Whoever has the token can settle the lease, and nothing else; whoever has no key cannot make one.
+// It needs [Options.TokenKeys]. The token says what the lease took, and of which period, for all
+// its resources. It is 111 characters for two limits of one resource: letters, digits, "-" and
+// "_". Nothing is written to the store. Whoever has the token can settle the lease, and nothing
+// else; whoever has no key cannot make one.
 //
 // The lease is expected to be settled within the given time, of at least a second and at most
 // [MaxTokenTime]. That is a deadline for metrics: a later settlement is late, and is carried out until
@@ -62,11 +63,10 @@ func (l *Lease) Token(ctx context.Context, within time.Duration) (string, error)
 // handOver writes a lease down, and closes it.
 func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observation) (text string, err error) {
 	what := "write down the lease of " + l.entity
+	if err := l.limiter.writesDown(); err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
 	switch {
-	case l.limiter.tokenKeys.AreNone():
-		return "", fmt.Errorf("%s: %w", what, &TokenError{ErrTokenKey, noKeys})
-	case l.limiter.driver.Once == nil:
-		return "", fmt.Errorf("%s: %w: the store does not settle leases of other processes: use package dynamo", what, ErrUnsupported)
 	case l.isPart:
 		return "", aloneError(l.resource)
 	case l.slots != nil:
@@ -104,17 +104,13 @@ func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observ
 func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 	_, ns := l.limiter.driver.Once.Namespace()
 	form := &token.Lease{Namespace: ns, Entity: l.entity, Degraded: l.degraded}
-	const perSecond = 1000
-	now := l.limiter.driver.Now() / perSecond
-	if l.resumed != nil {
-		form.Made, form.Nonce = l.resumed.Made, l.resumed.Nonce
+	now := l.limiter.seconds()
+	if was := l.resumed; was != nil {
+		form.Made, form.Nonce = was.Made, was.Nonce
+		form.Within = max(now-was.Made+int64(within.Seconds()), was.Within)
 	} else {
-		form.Made = now
+		form.Made, form.Within = now, int64(within.Seconds())
 		_, _ = rand.Read(form.Nonce[:]) // it never fails
-	}
-	form.Within = now - form.Made + int64(within.Seconds())
-	if l.resumed != nil {
-		form.Within = max(form.Within, l.resumed.Within)
 	}
 	if most := int64(MaxTokenTime.Seconds()); form.Within > most {
 		return nil, &ValidationError{
@@ -169,11 +165,8 @@ func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 // [ErrTokenKey], [ErrTokenVersion], [ErrTokenNamespace] or [ErrTokenExpired].
 func (l *Limiter) Resume(text string) (*Lease, error) {
 	const what = "resume a lease"
-	if l.tokenKeys.AreNone() {
-		return nil, fmt.Errorf("%s: %w", what, &TokenError{ErrTokenKey, noKeys})
-	}
-	if l.driver.Once == nil {
-		return nil, fmt.Errorf("%s: %w: the store does not settle leases of other processes: use package dynamo", what, ErrUnsupported)
+	if err := l.writesDown(); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	form, err := l.tokenKeys.Open(text)
 	switch {
@@ -202,13 +195,26 @@ func (l *Limiter) Resume(text string) (*Lease, error) {
 	return lease, nil
 }
 
+// writesDown reports why the limiter has no leases that are written down.
+func (l *Limiter) writesDown() error {
+	if l.tokenKeys.AreNone() {
+		return &TokenError{ErrTokenKey, noKeys}
+	}
+	if l.driver.Once == nil {
+		return fmt.Errorf("%w: the store does not settle leases of other processes: use package dynamo", ErrUnsupported)
+	}
+	return nil
+}
+
+// seconds is the store's time since the Unix epoch, as tokens have it.
+func (l *Limiter) seconds() int64 { return l.driver.Now() / time.Second.Milliseconds() }
+
 // accepts reports why a lease cannot be settled here or now, as a [*TokenError].
 func (l *Limiter) accepts(form *token.Lease) error {
 	if _, ns := l.driver.Once.Namespace(); form.Namespace != ns {
 		return &TokenError{ErrTokenNamespace, "settle the lease with a limiter of the namespace with the id " + form.Namespace}
 	}
-	const perSecond = 1000
-	if form.Made+int64(TokenLife.Seconds()) < l.driver.Now()/perSecond {
+	if form.Made+int64(TokenLife.Seconds()) < l.seconds() {
 		return &TokenError{ErrTokenExpired, fmt.Sprintf("it was made more than %v ago, so what the lease took stays debited: reset or top up the bucket", TokenLife)}
 	}
 	return nil
