@@ -92,7 +92,7 @@ func TestHoldIsChecked(t *testing.T) {
 	}
 }
 
-// What cannot be read is said so.
+// An entry that cannot be read is an error.
 func TestSlotsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)

@@ -20,7 +20,7 @@ import (
 // again before the period ends. So a quota of a month that is less in the working hours would
 // shrink to what it is there on the first day.
 //
-// A bucket that is not InStep was written to by a client that cuts. What that has cut is not known,
+// A bucket that is not InStep was written to by a client that cuts. Nobody knows how much it has cut,
 // so a difference given back might be there twice. Until its period ends, such a balance is
 // only cut.
 

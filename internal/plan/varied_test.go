@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Where the amount of a quota rises, an item in step gets the difference. What a peer has cut of
-// another item is not known: it gets nothing until its period ends.
+// Where the amount of a quota rises, an item in step gets the difference. Nobody knows how
+// much a peer has cut of another item: it gets nothing until its period ends.
 func TestOnlyAnItemInStepGetsTheDifference(t *testing.T) {
 	t.Parallel()
 	half, err := store.ParseSchedule("* 0-12 * * * x0.5", "UTC")

@@ -7,7 +7,7 @@ import (
 )
 
 // This file has the laws of bypasses. A bypass is a stamp on an item, until which everything
-// is admitted and counted, and no balance moves. What was taken so is settled so.
+// is admitted and counted, and no balance moves. A lease of such a use is settled so.
 
 // bypassed is until when an item counts only; 0 if it does not, or if there is none.
 func (s *state) bypassed() int64 {

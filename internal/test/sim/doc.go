@@ -92,7 +92,7 @@
 //     item below its level is as all levels say. Only switches mark, and only they, or an end,
 //     remove marks.
 //   - A bypassed bucket counts, moves no balance, and refuses nobody. Its stamp follows what
-//     the levels say, and lives a minute at most. What was taken so is settled so.
+//     the levels say, and lives a minute at most. A lease of such a use is settled so.
 //   - When an entity has been moved, its items name the new parent. What was taken returns to
 //     whom it was taken from.
 //   - A limit comes back full only if an operator added it again or deleted its bucket.

@@ -43,7 +43,7 @@ func startService(t *testing.T, addr string, args ...string) *background {
 }
 
 // The process ends without a call that fails, though many clients call it: they stop once it is no
-// longer ready. What the limiter admitted is its capacity. The log has no name of a client.
+// longer ready. The limiter admits its capacity. The log has no name of a client.
 func TestServeDrainsUnderLoad(t *testing.T) {
 	t.Parallel()
 	const capacity, clients, enough, drainWait = 100, 8, 25, time.Second

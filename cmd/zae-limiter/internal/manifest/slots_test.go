@@ -63,7 +63,7 @@ func TestAManifestHasSlots(t *testing.T) {
 	})
 }
 
-// What is wrong with slots is told with its place.
+// Errors in slots name their place.
 func TestBadSlots(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{

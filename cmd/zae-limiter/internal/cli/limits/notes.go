@@ -29,8 +29,8 @@ func editNotes(before, after []store.Limit, now time.Time) []string {
 }
 
 // scheduleNote says what is in force of a limit before an edit and after it, and until when, if
-// the limit follows a schedule before or after. was is nil if the edit adds the limit. What a quota
-// gets or loses, quotaNote says.
+// the limit follows a schedule before or after. was is nil if the edit adds the limit. quotaNote
+// says how much a quota gets or loses.
 func scheduleNote(was, is *store.Limit, now time.Time) string {
 	wasRate := was != nil && was.Renews == nil
 	switch {

@@ -10,9 +10,9 @@ import (
 
 // run decides a call.
 //
-// What a call takes of one entity is one request. Several entities are asked in turn, and what
-// the first ones gave is returned if a later one refuses: a refused call takes nothing. Until
-// then, others see the tokens as taken. So the documents say: put the narrowest first.
+// A call makes one request for each entity. Several entities are asked in turn. If one of them
+// refuses, the tokens of those before it are returned: a refused call takes nothing. Until then,
+// others see the tokens as taken. So the documents say: put the narrowest first.
 //
 // Charges and returns are carried out whatever becomes of the takes: what they count has happened.
 // They come last, because nothing undoes them if something else fails.

@@ -78,7 +78,7 @@ func TestTheParentRefuses(t *testing.T) {
 	})
 }
 
-// What is not a call, and what cannot be decided, are errors with a code.
+// Calls that are not valid, or cannot be decided, are errors with a code.
 func TestErrors(t *testing.T) {
 	inBubble(t, func(s *service) {
 		many := make([]*common.RateLimitDescriptor, envoy.MaxDescriptors+1)

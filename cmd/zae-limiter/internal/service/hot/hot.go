@@ -30,7 +30,7 @@ type Source[T any] struct {
 	Parse func(Files) (T, error)
 }
 
-// A Value is what files say. What they say next replaces it, unless that is not valid.
+// A Value is what files say. Changed files replace it, unless they are not valid.
 //
 // A file that is being written may be valid and not whole. So files count only if two readings in
 // turn have found them alike.

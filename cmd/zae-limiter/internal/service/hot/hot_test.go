@@ -98,7 +98,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// What is not valid at the start is an error.
+// Files that are not valid at the start are an error.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*disk{{text: "bad"}, {err: errors.New("gone")}} {

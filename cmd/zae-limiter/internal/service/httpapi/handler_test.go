@@ -50,7 +50,7 @@ func TestTheWaitIsExactAndRetryAfterIsRoundedUp(t *testing.T) {
 	}, limiter.PerMinute("rpm", 7))
 }
 
-// What no wait helps has no Retry-After, and null for a wait.
+// A refusal that no wait helps has no Retry-After, and null for a wait.
 func TestWhatNoWaitHelps(t *testing.T) {
 	inBubble(t, anHour, func(s *service) {
 		got := s.acquire(8)

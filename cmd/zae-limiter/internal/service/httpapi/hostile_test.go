@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
-// What is no call is refused, takes nothing, and names the field.
+// A body that is no call is refused, and takes nothing. The answer names the field.
 func TestWhatIsNoCall(t *testing.T) {
 	inBubble(t, anHour, func(s *service) {
 		const own = `"entity_id":"key-1","resource":"gpt-4"`

@@ -95,7 +95,8 @@ func TestALeaseIsExtended(t *testing.T) {
 	})
 }
 
-// What is no lease, or is too old, is an error that says so. Nothing is taken for a lease that cannot be made.
+// Texts that are no lease, or an old one, are errors that say so. Nothing is taken for a lease that
+// cannot be made.
 func TestLeasesThatAreNone(t *testing.T) {
 	withKeys(t, func(s, _ *service) {
 		lease := s.leased(40)

@@ -34,8 +34,8 @@ var Routes = []Route{
 		Method: http.MethodPost, Path: "/v1/acquire", Name: "acquire",
 		Summary: "Take tokens, or learn the exact wait",
 		About: "Takes all tokens that the call names, or none. With wait_ms, the call waits in the order of arrival, and is refused at once if the wait " +
-			"would be longer. With dry_run, it takes nothing, and is answered as it would be now. What a call took is final: " +
-			"a call that is sent again takes again.",
+			"would be longer. With dry_run, it takes nothing, and is answered as it would be now. With lease_ms, the answer has a lease, " +
+			"to be settled or released once. Without it, the call is final. A call that is sent again takes again.",
 		In: reflect.TypeFor[decide.Call](), Out: reflect.TypeFor[decide.Decision](), Problems: append([]int{http.StatusTooManyRequests}, codesOfQuestions...),
 	},
 	{

@@ -196,7 +196,7 @@ func (s *Server) ofAdmin() http.Handler {
 
 // probes serves the probes. The service is alive as long as it answers. It is ready until it
 // drains, also while the store is away: all replicas see the same store, and a balancer that takes
-// them all out helps nobody. What callers get then is the operator's choice.
+// them all out helps nobody. The operator chooses what callers get then.
 func (s *Server) probes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
