@@ -3,6 +3,7 @@ package acquire
 import (
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/token"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -23,4 +24,11 @@ func RefuseRest(d *Driver, img *store.Image, limit string, asks ...int64) (stay 
 		stay = append(stay, amounts(t)[0].Milli/store.Milli)
 	}
 	return stay
+}
+
+// FirstToSettle is the shard that a credit goes to first which was taken of another shard, when the
+// bucket has these shards.
+func FirstToSettle(taken int, shards ...*store.Image) int {
+	t := Restore(store.Bucket{Entity: "user", Resource: "gpt-4"}, []token.Held{{Shard: taken}})
+	return t.lots(shards, false)[0].image.Shard
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
 // What is returned is there for others, of the parent too, and never more than the capacity.
@@ -72,6 +73,21 @@ func TestReturnToAQuota(t *testing.T) {
 		req.Slots = map[string]int64{"running": 1}
 		if err := w.Return(w.Context(), req); !errors.Is(err, limiter.ErrInvalid) {
 			t.Errorf("slots: %v", err)
+		}
+	})
+}
+
+// A return that the store does not hear of is an error, whatever the request says of outages.
+func TestReturnInAnOutage(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(limiter.PerDay("rpd", 100))
+		var link faults.Slot
+		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.API, link.Apply)), limiter.Options{})
+		link.Set(faults.Hang)
+		req := ask("key-1", "rpd", 10)
+		req.OnUnavailable = limiter.Allow
+		if err := l.Return(w.Context(), req); !errors.Is(err, limiter.ErrUnavailable) {
+			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -269,4 +270,18 @@ func TestARecordOutlivesItsToken(t *testing.T) {
 			w.Error("the record has index keys")
 		}
 	})
+}
+
+// A credit of a shard that was merged away goes first to the one that took its balance over.
+func TestACreditFollowsTheBalance(t *testing.T) {
+	t.Parallel()
+	shard := func(i, count int) *store.Image {
+		return &store.Image{Bucket: store.Bucket{Entity: "user", Resource: "gpt-4", Shard: i}, ShardCount: count}
+	}
+	two := []*store.Image{shard(0, 2), shard(1, 2)}
+	for taken, want := range []int{0, 1, 0, 1} {
+		if got := acquire.FirstToSettle(taken, two...); got != want {
+			t.Errorf("of shard %d, it goes to %d, want %d", taken, got, want)
+		}
+	}
 }
