@@ -54,7 +54,7 @@ func TestALapsedImageMeetsANewSchedule(t *testing.T) {
 		plain.Varies = half
 		fixture.SetLimits(w.T, w.Store, theEntity, []limiter.Limit{varies, plain})
 		take := (&plan.Debit{Bucket: seen[0].Bucket, Amounts: []store.Amount{{Limit: "b", Milli: 2000}}}).Take(seen[0], time.Now().UnixMilli())
-		if out, err := w.Store.Take(w.Context(), take); err != nil || out.Applied {
+		if out, err := w.Take(w.Context(), take); err != nil || out.Applied {
 			t.Errorf("%v, %v: the item is %+v", out.Applied, err, out.Image)
 		}
 	})
