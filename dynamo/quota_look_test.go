@@ -50,11 +50,11 @@ func (l *ledger) look(amounts []store.Amount, refills bool) {
 }
 
 // uncut is what a quota that is out of step keeps where a lower amount begins, and that one in step
-// loses: its balance is only cut to the lower amount.
-func (l *ledger) uncut(img *store.Image, limit string, before []*store.Image) int64 {
+// loses: its balance is only cut to the lower amount. A shard that a merge ends may be out of step, too.
+func (l *ledger) uncut(img *store.Image, limit string, before []*store.Image) (uncut int64) {
 	for _, was := range before {
 		old, ok := was.Limit(limit)
-		if was.Shard != img.Shard || !ok || old.Renewal == nil || old.Varies == nil || plan.Renewed(was, &old, img.RefilledAt) {
+		if was.Shard%img.ShardCount != img.Shard || !ok || old.Renewal == nil || old.Varies == nil || plan.Renewed(was, &old, img.RefilledAt) {
 			continue
 		}
 		is, _ := img.Limit(limit)
@@ -62,9 +62,9 @@ func (l *ledger) uncut(img *store.Image, limit string, before []*store.Image) in
 			continue
 		}
 		amount := func(at int64) int64 { return plan.Share(old.Params, was.Shard, was.ShardCount, at).Renewed }
-		return max(0, amount(was.RefilledAt)-amount(max(was.RefilledAt, img.RefilledAt)))
+		uncut += max(0, amount(was.RefilledAt)-amount(max(was.RefilledAt, img.RefilledAt)))
 	}
-	return 0
+	return uncut
 }
 
 // carry notes what a shard holds above its share when an edit gives it another calendar, and so
