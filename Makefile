@@ -11,6 +11,8 @@ export PEERS_DIR ?= $(CURDIR)/.cache/peers
 FUZZTIME ?= 50000x
 # How many seeds the simulation runs.
 SIM_SEEDS ?= 2000
+# How many histories a round of make laws has.
+LAW_CHECKS ?= 5000
 # How long processes contend in make contests, in virtual time.
 CONTEST ?= 1m
 # How often a writing process is killed.
@@ -180,6 +182,10 @@ fuzz: ## each fuzz target for FUZZTIME
 .PHONY: sim
 sim: ## the simulation over SIM_SEEDS seeds
 	$(gotest) -vet=off -count=1 -run '^TestSim$$' ./internal/test/sim -sim.seeds=$(SIM_SEEDS)
+
+.PHONY: laws
+laws: ## the laws over any writes, over histories that no run had before: LAW_CHECKS a round
+	$(gotest) -vet=off -count=1 -run 'AnyWrites$$|^TestNeverAboveTheCap$$' ./dynamo ./internal/slots -rapid.seed=0 -rapid.checks=$(LAW_CHECKS)
 
 .PHONY: contests
 contests: ## processes that share a limit for a minute of virtual time

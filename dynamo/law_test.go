@@ -11,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/fixture"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/test/histories"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
@@ -27,21 +28,19 @@ func (l law[B]) play(t *testing.T, rounds int) {
 	t.Helper()
 	applied, number := map[string]int{}, 0
 	kinds := append(slices.Sorted(maps.Keys(l.writes)), l.often...)
-	for range rounds {
-		rapid.Check(t, func(t *rapid.T) {
-			number++
-			b := l.begin(t, number)
-			for range rapid.IntRange(1, 40).Draw(t, "writes") {
-				kind := rapid.SampledFrom(kinds).Draw(t, "write")
-				if l.writes[kind](b) {
-					applied[kind]++
-				}
-				if l.after != nil {
-					l.after(b)
-				}
+	histories.Check(t, rounds, func(t *rapid.T) {
+		number++
+		b := l.begin(t, number)
+		for range rapid.IntRange(1, 40).Draw(t, "writes") {
+			kind := rapid.SampledFrom(kinds).Draw(t, "write")
+			if l.writes[kind](b) {
+				applied[kind]++
 			}
-		})
-	}
+			if l.after != nil {
+				l.after(b)
+			}
+		}
+	})
 	t.Logf("applied: %v", applied)
 	for kind := range l.writes {
 		if applied[kind] == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
+	"github.com/zeroae/zae-limiter-go/internal/test/histories"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -275,25 +276,23 @@ func (p *process) step() {
 func TestNeverAboveTheCap(t *testing.T) {
 	t.Parallel()
 	w := testbed.New(t, testbed.Options{})
-	histories, did := 0, map[string]int{}
+	number, did := 0, map[string]int{}
 	const rounds = 40 // the rarest races come once in some thousand histories
-	for range rounds {
-		rapid.Check(t, func(t *rapid.T) {
-			histories++
-			f := &fleet{T: t, store: w.Store, key: store.SlotKey{Entity: fmt.Sprintf("user-%d", histories), Resource: "gpt-4", Limit: "inflight"}, did: did}
-			f.cap = rapid.Int64Range(1, 8).Draw(t, "cap")
-			f.most = f.cap
-			f.start()
-			for range rapid.IntRange(1, 80).Draw(t, "steps") {
-				name := rapid.SampledFrom(append(slices.Sorted(maps.Keys(fleetSteps)), "join", "join", "send", "send", "send", "answer", "answer", "answer", "return")).Draw(t, "step")
-				if fleetSteps[name](f) {
-					did[name]++
-				}
-				f.check()
+	histories.Check(t, rounds, func(t *rapid.T) {
+		number++
+		f := &fleet{T: t, store: w.Store, key: store.SlotKey{Entity: fmt.Sprintf("user-%d", number), Resource: "gpt-4", Limit: "inflight"}, did: did}
+		f.cap = rapid.Int64Range(1, 8).Draw(t, "cap")
+		f.most = f.cap
+		f.start()
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			name := rapid.SampledFrom(append(slices.Sorted(maps.Keys(fleetSteps)), "join", "join", "send", "send", "send", "answer", "answer", "answer", "return")).Draw(t, "step")
+			if fleetSteps[name](f) {
+				did[name]++
 			}
-			f.heal()
-		})
-	}
+			f.check()
+		}
+		f.heal()
+	})
 	t.Logf("%v", did)
 	for _, name := range append(slices.Sorted(maps.Keys(fleetSteps)), "lost", "lost lease", "granted") {
 		if did[name] == 0 {

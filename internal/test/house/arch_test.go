@@ -123,15 +123,16 @@ var mayImport = map[string][]string{
 	"metrics/internal/labels": {".", "store"},
 
 	// Help for tests.
-	"limitertest":    {".", "dynamo", "dynamolite", help + "faults", help + "testbed", sdkDB + "/types"},
-	help + "sim":     {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
-	help + "peers":   {sdk + "/..."},
-	help + "dated":   {"internal/calls", sdk + "/..."},
-	help + "faults":  {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
-	help + "testbed": {".", "internal/calls", "internal/process", "internal/upkeep", "store", "dynamo", "dynamolite", help + "faults"},
-	help + "pipes":   {},
-	help + "routers": {}, // tests only; a module of its own
-	help + "house":   {},
+	"limitertest":      {".", "dynamo", "dynamolite", help + "faults", help + "testbed", sdkDB + "/types"},
+	help + "sim":       {".", "store", "aggregator", "dynamo", "dynamolite", "internal/bucket", sdk + "/..."},
+	help + "peers":     {sdk + "/..."},
+	help + "dated":     {"internal/calls", sdk + "/..."},
+	help + "faults":    {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
+	help + "testbed":   {".", "internal/calls", "internal/process", "internal/upkeep", "store", "dynamo", "dynamolite", help + "faults"},
+	help + "pipes":     {},
+	help + "routers":   {}, // tests only; a module of its own
+	help + "house":     {},
+	help + "histories": {"pgregory.net/rapid"},
 
 	"examples": {".", "dynamo", "dynamolite"},
 
