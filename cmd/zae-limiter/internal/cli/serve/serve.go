@@ -161,7 +161,7 @@ func (o *options) Validate() (err error) {
 func (o *options) readRules() (err error) {
 	switch {
 	case o.config != "":
-		if o.rules, err = hot.Open(mapping.Source(o.config), time.Now); err != nil {
+		if o.rules, err = hot.Open(mapping.Source(o.config, len(o.keys) > 0), time.Now); err != nil {
 			return fmt.Errorf("--config: %w", err)
 		}
 	case o.reference != "":

@@ -29,7 +29,7 @@ func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
 	for _, a := range c.asks {
 		out.Statuses = append(out.Statuses, a.status())
 	}
-	out.ResponseHeadersToAdd = c.fields(ctx)
+	out.ResponseHeadersToAdd, out.DynamicMetadata = c.fields(ctx), c.metadata()
 	if !c.isRefused() {
 		return out
 	}
@@ -116,6 +116,8 @@ func (a *ask) outcome() string {
 		return "charged"
 	case a.Mode == mapping.Return:
 		return "returned"
+	case a.Mode == mapping.Settle:
+		return a.settlement()
 	case !g.isAsked:
 		return "undecided"
 	}

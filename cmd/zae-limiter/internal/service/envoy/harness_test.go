@@ -130,11 +130,19 @@ func (s *service) left(entity, resource, limit string) int64 {
 // counted is how many descriptors of a domain had an outcome.
 func (s *service) counted(domain, outcome string) int {
 	s.Helper()
-	all, err := s.registry.Gather()
+	return countedIn(s, s.registry, domain, outcome)
+}
+
+func countedIn(tb testing.TB, registry *prometheus.Registry, domain, outcome string) int {
+	tb.Helper()
+	all, err := registry.Gather()
 	if err != nil {
-		s.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, family := range all {
+		if family.GetName() != "zae_limiter_service_descriptors_total" {
+			continue
+		}
 		for _, m := range family.GetMetric() {
 			if l := m.GetLabel(); l[0].GetValue() == domain && l[1].GetValue() == outcome {
 				return int(m.GetCounter().GetValue())

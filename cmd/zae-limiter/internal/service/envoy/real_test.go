@@ -36,11 +36,11 @@ import (
 // fence is a block of YAML of a page.
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// examples are the blocks of YAML of the page on Envoy: the rules, the configuration of Envoy, a file of
+// examples are the blocks of YAML of a page. That on Envoy has the rules, the configuration of Envoy, a file of
 // envoyproxy/ratelimit, and the examples for Istio and Envoy Gateway.
-func examples(tb testing.TB) (blocks []string) {
+func examples(tb testing.TB, name string) (blocks []string) {
 	tb.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "envoy.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", name))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,14 +54,22 @@ func examples(tb testing.TB) (blocks []string) {
 type mesh struct {
 	*testing.T
 
-	url    string
-	limits *limitertest.Limits
-	served atomic.Int64 // how many requests reached the application
+	url      string
+	limits   *limitertest.Limits
+	registry *prometheus.Registry
+	served   atomic.Int64 // how many requests reached the application
 }
 
 // newMesh starts a mesh whose Envoy waits so long for an answer. Its limits come back in an hour, so that
 // nothing depends on how long the test takes.
 func newMesh(t *testing.T, patience string) *mesh {
+	t.Helper()
+	blocks := examples(t, "envoy.md")
+	return meshOf(t, patience, blocks[0], blocks[1])
+}
+
+// meshOf starts a mesh with rules and a configuration of Envoy.
+func meshOf(t *testing.T, patience, rulesText, config string) *mesh {
 	t.Helper()
 	m := &mesh{T: t, limits: limitertest.New(t, limiter.PerHour("rpm", 5), limiter.PerHour("bytes", 1000), limiter.PerHour("tpm", 100))}
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,16 +77,25 @@ func newMesh(t *testing.T, patience string) *mesh {
 		if used := r.Header.Get("X-Use"); used != "" {
 			w.Header().Set("X-Tokens-Used", used)
 		}
+		switch r.Header.Get("X-Fate") {
+		case "fail":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "stream":
+			_, _ = io.WriteString(w, "some")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
 		_, _ = io.Copy(w, r.Body)
 	}))
 	t.Cleanup(app.Close)
-	blocks := examples(t)
-	rules, err := mapping.Parse(hot.Files{"rules.yaml": []byte(blocks[0])})
+	rules, err := mapping.Parse(hot.Files{"rules.yaml": []byte(rulesText)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := m.limits.NewLimiter(limiter.Options{TokenKeys: [][]byte{[]byte(strings.Repeat("key", 12))}})
 	registry := prometheus.NewRegistry()
-	service := envoy.New(envoy.Options{Limiter: m.limits, Rules: func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler)}, registry)
+	m.registry = registry
+	service := envoy.New(envoy.Options{Limiter: l, Rules: func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler)}, registry)
 	var listen net.ListenConfig
 	at, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,7 +112,7 @@ func newMesh(t *testing.T, patience string) *mesh {
 		}
 	})
 	m.url = peers.StartEnvoy(t, func(port string) string {
-		return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "10000", port, "9000", portOf(app.Listener.Addr()), "8081", portOf(at.Addr())).Replace(blocks[1])
+		return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "10000", port, "9000", portOf(app.Listener.Addr()), "8081", portOf(at.Addr())).Replace(config)
 	})
 	return m
 }
@@ -244,7 +261,7 @@ func dig(t *testing.T, value any, path ...any) any {
 // The real Envoy takes the filters, rates and clusters of the examples for Istio and Envoy Gateway.
 func TestEnvoyTakesTheExamples(t *testing.T) {
 	t.Parallel()
-	blocks := examples(t)
+	blocks := examples(t, "envoy.md")
 	const istio = "outbound|8081||limits.limits.svc.cluster.local" // a cluster that Istio makes
 	var parsed [5]any
 	for i, block := range blocks {
