@@ -53,6 +53,7 @@ type group struct {
 	token  string
 
 	counts   bool           // a refusal takes too
+	quota    bool           // it refuses only if all quotas do
 	isAsked  bool           // the limiter was asked
 	lease    *limiter.Lease // nil if it was refused, or not asked
 	statuses []limiter.Status
@@ -106,7 +107,7 @@ func (c *call) add(a *ask, fallback []limiter.Limit) {
 		c.takes, a.in = join(c.takes, a, fallback)
 	default: // alone: none refuses for another one
 		_, a.in = join(nil, a, fallback)
-		a.in.counts = a.Counts
+		a.in.counts, a.in.quota = a.Counts, a.Quota
 		if a.Mode == mapping.Shadow {
 			c.shadows = append(c.shadows, a.in)
 		} else {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"github.com/zeroae/zae-limiter-go"
 )
 
@@ -16,12 +14,8 @@ import (
 //	proxy   request ──▶ take, lease: 10m ──▶ metadata {lease: TOKEN} … stream … settle with TOKEN and the true count
 //	any replica                                                                 one settlement for all its descriptors
 
-// leaseKey is the key of the dynamic metadata, and separator stands between the leases of several
-// entities there. No lease has it.
-const (
-	leaseKey  = "lease"
-	separator = "."
-)
+// separator stands between the leases of several entities. No lease has it.
+const separator = "."
 
 // handOver writes the lease of a group down. One that cannot be written down, because it took from
 // too many shards, has no settlement: what it took is final, and the true count is charged beside it.
@@ -34,19 +28,15 @@ func (s *Service) handOver(ctx context.Context, g *group) {
 	g.token = token
 }
 
-// metadata is what the proxy keeps of a call until its response has ended; nil if there is nothing. A
-// refusal has no lease.
-func (c *call) metadata() *structpb.Struct {
+// token has the leases of a call that was admitted; "" if it has none.
+func (c *call) token() string {
 	var tokens []string
 	for _, g := range c.takes {
 		if g.token != "" {
 			tokens = append(tokens, g.token)
 		}
 	}
-	if tokens == nil {
-		return nil
-	}
-	return &structpb.Struct{Fields: map[string]*structpb.Value{leaseKey: structpb.NewStringValue(strings.Join(tokens, separator))}}
+	return strings.Join(tokens, separator)
 }
 
 // settleLeases carries out the settlements of a call, whatever else becomes of it: what they count

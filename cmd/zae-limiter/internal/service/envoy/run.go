@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
 )
 
 // run decides a call.
@@ -116,19 +115,21 @@ func (s *Service) take(ctx context.Context, c *call) error {
 
 func (g *group) isRefused() bool { return g.refusal != nil || g.disabled }
 
-// isRefused reports whether the call is over a limit.
+// isRefused reports whether the call is over a limit: of quotas, over all of them.
 func (c *call) isRefused() bool {
+	quotas, over := 0, 0
 	for _, a := range c.asks {
-		if a.isBlocked() && a.Mode == mapping.Take {
+		switch isOver := a.isOver(); {
+		case isOver && !a.Quota:
 			return true
+		case isOver:
+			over++
+		}
+		if a.Quota {
+			quotas++
 		}
 	}
-	for g := range c.deciding() {
-		if g.isRefused() {
-			return true
-		}
-	}
-	return false
+	return over > 0 && over == quotas
 }
 
 // ask asks for what a group takes. A refusal is no error.

@@ -68,6 +68,10 @@ type Ask struct {
 	// a call in which this one does.
 	Name     string
 	Replaces []string
+	// Quota says that the descriptor refuses only if all descriptors of the call that say so do.
+	Quota bool
+	// Metadata is for the proxy if the descriptor does not refuse: values of JSON.
+	Metadata map[string]any
 }
 
 // Rules are the rules of all domains.

@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +45,8 @@ type reference struct {
 	limit     limiter.Limit
 	unlimited bool
 	shadow    bool
+	quota     bool
+	metadata  map[string]any
 	name      string
 	replaces  []string
 }
@@ -68,6 +72,7 @@ func (n *node) ask(domain string, d *Descriptor) (Ask, bool) {
 			return Ask{}, false
 		}
 		a.Limit, a.Name, a.Replaces = &n.limit.limit, n.limit.name, n.limit.replaces
+		a.Quota, a.Metadata = n.limit.quota, n.limit.metadata
 		if n.limit.shadow {
 			a.Mode = Shadow
 		}
@@ -166,13 +171,14 @@ func (r *reader) descriptors(p place, to *node) {
 
 func (r *reader) descriptor(p place) (at pattern, to *node) {
 	at.any, to = true, &node{}
-	isShadow := false
+	var with reference // the keys of the descriptor that are about its limit
 	text := func(into *string) func(place) {
 		return func(p place) { *into, _ = r.Text(p) }
 	}
 	ignored := func(p place) { r.Bool(p) } // of metrics
 	r.Fields(p, map[string]func(place){
-		"key": text(&at.key), "value": text(&at.value), "shadow_mode": func(p place) { isShadow = r.Bool(p) },
+		"key": text(&at.key), "value": text(&at.value), "shadow_mode": func(p place) { with.shadow = r.Bool(p) },
+		"quota_mode": func(p place) { with.quota = r.Bool(p) }, "metadata": func(p place) { with.metadata = r.metadata(p) },
 		"rate_limit": func(p place) { to.limit = r.limit(p) }, "descriptors": func(p place) { r.descriptors(p, to) },
 		"detailed_metric": ignored, "value_to_metric": ignored,
 	})
@@ -181,9 +187,23 @@ func (r *reader) descriptor(p place) (at pattern, to *node) {
 	}
 	at.any = at.value == ""
 	if to.limit != nil {
-		to.limit.shadow = isShadow
+		to.limit.shadow, to.limit.quota, to.limit.metadata = with.shadow, with.quota, with.metadata
 	}
 	return at, to
+}
+
+// metadata reads what a proxy gets as it is: anything that JSON can say.
+func (r *reader) metadata(p place) (values map[string]any) {
+	var read map[string]any
+	err := p.Node.Decode(&read)
+	text, invalid := json.Marshal(read)
+	if err = cmp.Or(err, invalid); err == nil {
+		err = json.Unmarshal(text, &values)
+	}
+	if err != nil {
+		r.Find(p, "give names with values of JSON: %v", err)
+	}
+	return values
 }
 
 func (r *reader) limit(p place) *reference {
