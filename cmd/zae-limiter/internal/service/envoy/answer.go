@@ -174,6 +174,14 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 	return out
 }
 
+// limit is the tightest limit of a descriptor that was decided; nil if it was not.
+func (a *ask) limit() *limiter.Status {
+	if a.in == nil {
+		return nil
+	}
+	return a.tightest()
+}
+
 // tightest is the limit of a descriptor that stops it first; nil if none is known. It may be the
 // parent's.
 func (a *ask) tightest() (tightest *limiter.Status) {

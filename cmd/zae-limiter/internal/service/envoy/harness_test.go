@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -62,7 +63,8 @@ func withRules(t *testing.T, parsed *mapping.Rules, f func(*service), limits ...
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{T: t, limits: limitertest.New(t, limits...), registry: prometheus.NewRegistry()}
 		s.Service = envoy.New(envoy.Options{
-			Limiter: s.limits, Policy: decide.Policy{}, Rules: func() *mapping.Rules { return parsed }, Logger: slog.New(slog.DiscardHandler),
+			Limiter: s.limits, Policy: decide.Policy{}, Rules: func() *mapping.Rules { return parsed }, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+			Known: envoy.NewKnown(func() hot.State { return hot.State{Loads: 3, Failures: 2} }, s.registry),
 		}, s.registry)
 		f(s)
 	})

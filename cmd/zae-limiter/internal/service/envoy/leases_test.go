@@ -48,7 +48,7 @@ func leased(t *testing.T, f func(s, replica *service)) {
 			s := &service{T: t, limits: limits, registry: prometheus.NewRegistry()}
 			s.Service = envoy.New(envoy.Options{
 				Limiter: limits.NewLimiter(limiter.Options{TokenKeys: [][]byte{[]byte(strings.Repeat("key", 12))}}),
-				Rules:   func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler),
+				Rules:   func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 			}, s.registry)
 			return s
 		}

@@ -43,7 +43,7 @@ func merge(to, from map[string]any) {
 	for key, value := range from {
 		inner, isMap := value.(map[string]any)
 		below, wasMap := to[key].(map[string]any)
-		if _, isThere := to[key]; isThere && !(isMap && wasMap) {
+		if _, isThere := to[key]; isThere && (!isMap || !wasMap) {
 			continue
 		}
 		if to[key] = value; isMap {

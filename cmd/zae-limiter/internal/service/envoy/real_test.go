@@ -95,7 +95,7 @@ func meshOf(t *testing.T, patience, rulesText, config string) *mesh {
 	l := m.limits.NewLimiter(limiter.Options{TokenKeys: [][]byte{[]byte(strings.Repeat("key", 12))}})
 	registry := prometheus.NewRegistry()
 	m.registry = registry
-	service := envoy.New(envoy.Options{Limiter: l, Rules: func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler)}, registry)
+	service := envoy.New(envoy.Options{Limiter: l, Rules: func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler), Now: time.Now}, registry)
 	var listen net.ListenConfig
 	at, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -68,6 +68,9 @@ type Ask struct {
 	// a call in which this one does.
 	Name     string
 	Replaces []string
+	// Keys are the first two keys of the descriptor, each with the value if such a file has that, for
+	// metrics; empty of a descriptor that brings its own limit.
+	Keys [2]string
 	// Quota says that the descriptor refuses only if all descriptors of the call that say so do.
 	Quota bool
 	// Metadata is for the proxy if the descriptor does not refuse: values of JSON.
@@ -169,4 +172,12 @@ const leaseKey = "lease"
 // leaseEntry is the number of the entry that has the lease; -1 if there is none.
 func (r *rule) leaseEntry() int {
 	return slices.IndexFunc(r.entries, func(p pattern) bool { return p.any && p.key == leaseKey })
+}
+
+// String is the key with its value, as metrics of envoyproxy/ratelimit have it.
+func (p pattern) String() string {
+	if p.any {
+		return p.key
+	}
+	return p.key + "_" + p.value
 }
