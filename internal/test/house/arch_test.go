@@ -192,6 +192,7 @@ var mayImport = map[string][]string{
 	program + "test/conformance":         {},
 	program + "test/conformance/account": {"store", program + "deploy/stack"},
 	program + "test/benchload":           {},
+	program + "test/benchservice":        {},
 	program + "test/iamtrace":            {"internal/schema", sdk + "/..."},
 	program + "test/permissions":         {help + "faults", program + "test/iamtrace", "internal/schema", sdk + "/..."},
 }
