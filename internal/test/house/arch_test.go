@@ -172,7 +172,7 @@ var mayImport = map[string][]string{
 	program + "service/httpapi":         {".", "middleware/httplimit", program + "service/decide"},
 	program + "service/hot":             {},
 	program + "service/mapping":         {".", "store", program + "service/hot", program + "yamlfile"},
-	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/httpapi", program + "service/mapping"},
+	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/hot", program + "service/httpapi", program + "service/mapping"},
 	program + "service/server":          {".", program + "service/hot", program + "service/httpapi"},
 
 	// Its surface.

@@ -42,7 +42,10 @@ func (m *mesh) leaves(tenant string, want int64) {
 	}
 }
 
-func (m *mesh) counted(outcome string) int { return countedIn(m, m.registry, "gateway", outcome) }
+func (m *mesh) counted(outcome string) int {
+	m.Helper()
+	return countedIn(m, m.replicas[0].registry, "gateway", outcome)
+}
 
 // settled waits until so many settlements were counted.
 func (m *mesh) settled(outcome string, want int) {
@@ -60,7 +63,7 @@ func (m *mesh) settled(outcome string, want int) {
 func TestEnvoySettlesLeases(t *testing.T) {
 	t.Parallel()
 	blocks := examples(t, "envoy-tokens.md")
-	m := meshOf(t, "30s", blocks[0], reserving(t, blocks[1]))
+	m := meshOf(t, "30s", 1, blocks[0], reserving(t, blocks[1]))
 	m.ready()
 
 	// The count of the response replaces the estimate, and may lead into debt.
