@@ -116,7 +116,7 @@ vet: ## compile every package, and vet the tests of a real account: lint vets al
 
 # The tests that need a counterpart are those in files with the tag conformance. The other tests of their packages
 # run in make race.
-tagged_files = $(shell grep -rl --include='*_test.go' '^//go:build conformance' $(filter-out internal/,$(wildcard */)) internal/test/peers | grep -v benchload)
+tagged_files = $(shell grep -rl --include='*_test.go' '^//go:build conformance' $(filter-out internal/,$(wildcard */)) internal/test/peers | grep -v benchload | grep -v benchservice)
 tagged_tests = $(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(tagged_files))
 empty =
 one_of = '^($(subst $(empty) $(empty),|,$(strip $(1))))$$'
@@ -213,6 +213,11 @@ benchengine: ## the engine beside DynamoDB Local and the disk; half an hour
 benchlocal: ## what the client adds to the calls it makes, on DynamoDB Local
 	internal/test/peers/install
 	GOWORK=off go test -C internal/test/benchmarks -count=1 -timeout 30m -v -tags conformance -run '^Test' ./...
+
+.PHONY: benchservice
+benchservice: ## the service beside envoyproxy/ratelimit with Redis
+	internal/test/peers/install service
+	go test -count=1 -timeout 30m -v -tags conformance $(program)/internal/test/benchservice
 
 .PHONY: benchload
 benchload: ## a load test beside the Python peer's, on DynamoDB Local

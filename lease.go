@@ -149,6 +149,9 @@ func (l *Lease) Context(ctx context.Context) (_ context.Context, cancel context.
 	}
 }
 
+// Entity is the entity that the lease takes for, as the request named it.
+func (l *Lease) Entity() string { return l.entity }
+
 // Degraded reports whether the lease was granted without the store. Nothing is metered
 // then, so Statuses and Consumed are empty.
 //

@@ -172,7 +172,7 @@ var mayImport = map[string][]string{
 	program + "service/httpapi":         {".", "middleware/httplimit", program + "service/decide"},
 	program + "service/hot":             {},
 	program + "service/mapping":         {".", "store", program + "service/hot", program + "yamlfile"},
-	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/httpapi", program + "service/mapping"},
+	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/hot", program + "service/httpapi", program + "service/mapping"},
 	program + "service/server":          {".", program + "service/hot", program + "service/httpapi"},
 
 	// Its surface.
@@ -192,6 +192,7 @@ var mayImport = map[string][]string{
 	program + "test/conformance":         {},
 	program + "test/conformance/account": {"store", program + "deploy/stack"},
 	program + "test/benchload":           {},
+	program + "test/benchservice":        {},
 	program + "test/iamtrace":            {"internal/schema", sdk + "/..."},
 	program + "test/permissions":         {help + "faults", program + "test/iamtrace", "internal/schema", sdk + "/..."},
 }

@@ -5,7 +5,6 @@ package peers
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,12 +25,7 @@ func StartEnvoy(tb testing.TB, config func(port string) string) (endpoint string
 		return []string{binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning"}
 	}, func(ctx context.Context, at string) error {
 		endpoint = at
-		var dial net.Dialer
-		conn, err := dial.DialContext(ctx, "tcp", strings.TrimPrefix(at, "http://"))
-		if err != nil {
-			return err
-		}
-		return conn.Close()
+		return dial(ctx, strings.TrimPrefix(at, "http://"))
 	})
 	if err != nil {
 		tb.Fatalf("peers: start Envoy: %v", err)

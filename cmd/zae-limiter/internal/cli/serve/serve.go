@@ -161,7 +161,7 @@ func (o *options) Validate() (err error) {
 func (o *options) readRules() (err error) {
 	switch {
 	case o.config != "":
-		if o.rules, err = hot.Open(mapping.Source(o.config), time.Now); err != nil {
+		if o.rules, err = hot.Open(mapping.Source(o.config, len(o.keys) > 0), time.Now); err != nil {
 			return fmt.Errorf("--config: %w", err)
 		}
 	case o.reference != "":
@@ -255,7 +255,11 @@ func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prome
 		Tokens: o.tokens, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
 	if o.rules != nil {
-		rls := envoy.New(envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log}, registry)
+		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log, Now: time.Now}
+		if o.reference != "" {
+			of.Known = envoy.NewKnown(o.rules.State, registry)
+		}
+		rls := envoy.New(of, registry)
 		to.Register, to.Config = rls.Register, server.ShowConfig(o.rules.State, registry)
 		watchers.Go(func() { o.rules.Watch(watching, log, "rules") })
 	}

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -29,7 +30,7 @@ func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
 	for _, a := range c.asks {
 		out.Statuses = append(out.Statuses, a.status())
 	}
-	out.ResponseHeadersToAdd = c.fields(ctx)
+	out.ResponseHeadersToAdd, out.DynamicMetadata = c.fields(ctx), c.metadata()
 	if !c.isRefused() {
 		return out
 	}
@@ -51,24 +52,31 @@ func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
 	return out
 }
 
-// refusal is why a call is over a limit. It has no statuses if the limit came in a descriptor.
+// refusal is why a call is over a limit. It has no statuses if the limit came in a descriptor. The
+// call waits for all limits, but for the first of its quotas only.
 func (c *call) refusal() (refusal *limiter.ExceededError, isDisabled bool) {
-	refusal = &limiter.ExceededError{}
+	var limit, quota *limiter.ExceededError
 	for g := range c.deciding() {
 		isDisabled = isDisabled || g.disabled
-		if g.refusal != nil && (len(refusal.Statuses) == 0 || g.refusal.RetryAfter() > refusal.RetryAfter()) {
-			refusal = g.refusal
+		switch {
+		case g.refusal == nil:
+		case g.quota && (quota == nil || g.refusal.RetryAfter() < quota.RetryAfter()):
+			quota = g.refusal
+		case !g.quota && (limit == nil || g.refusal.RetryAfter() > limit.RetryAfter()):
+			limit = g.refusal
 		}
 	}
-	return refusal, isDisabled
+	return cmp.Or(limit, quota, &limiter.ExceededError{}), isDisabled
 }
 
 // fields are RateLimit-Policy and RateLimit, of the limits that the call takes of. If limits have
-// the same name, the first one is told, or the first one that refuses.
+// the same name, the first one is told, or the first one that refuses. A call that is admitted
+// is told nothing of quotas that are over.
 func (c *call) fields(ctx context.Context) (headers []*core.HeaderValue) {
 	policies, limits := "", ""
 	told := map[string]bool{}
-	groups := slices.Collect(c.deciding())
+	isRefused := c.isRefused()
+	groups := slices.DeleteFunc(slices.Collect(c.deciding()), func(g *group) bool { return !isRefused && g.isRefused() })
 	slices.SortStableFunc(groups, func(a, b *group) int {
 		switch {
 		case a.isRefused() == b.isRefused():
@@ -116,6 +124,8 @@ func (a *ask) outcome() string {
 		return "charged"
 	case a.Mode == mapping.Return:
 		return "returned"
+	case a.Mode == mapping.Settle:
+		return a.settlement()
 	case !g.isAsked:
 		return "undecided"
 	}
@@ -162,6 +172,14 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 	out.LimitRemaining = saturated(s.Available)
 	out.DurationUntilReset = resetOf(s)
 	return out
+}
+
+// limit is the tightest limit of a descriptor that was decided; nil if it was not.
+func (a *ask) limit() *limiter.Status {
+	if a.in == nil {
+		return nil
+	}
+	return a.tightest()
 }
 
 // tightest is the limit of a descriptor that stops it first; nil if none is known. It may be the

@@ -24,6 +24,7 @@ type call struct {
 	// takes are one request for each entity, in the order of the descriptors; the call gets all or
 	// none. The others are decided beside them, each alone.
 	takes, counted, shadows, charges, returns []*group
+	settles                                   []*group // of one lease each
 }
 
 // An ask is what a descriptor asks for.
@@ -46,14 +47,20 @@ func (a *ask) isBlocked() bool {
 type group struct {
 	entity string
 	parts  []part // by resource
+	// within is when a lease of a take is expected to be settled; 0 if it has none. token is the lease
+	// as it was written down: of a take, that in the answer, and of a settlement, those in the call.
+	within time.Duration
+	token  string
 
 	counts   bool           // a refusal takes too
+	quota    bool           // it refuses only if all quotas do
 	isAsked  bool           // the limiter was asked
 	lease    *limiter.Lease // nil if it was refused, or not asked
 	statuses []limiter.Status
 	refusal  *limiter.ExceededError // nil if it was admitted
 	disabled bool                   // an operator has disabled the bucket
 	failed   bool                   // nobody knows whether a shadow would be admitted
+	settled  bool                   // a lease was settled, now or before
 }
 
 // A part is what a group asks of one resource.
@@ -92,13 +99,15 @@ func (c *call) add(a *ask, fallback []limiter.Limit) {
 	switch {
 	case a.Mode == mapping.Return:
 		c.returns, a.in = join(c.returns, a, fallback)
+	case a.Mode == mapping.Settle:
+		c.settles, a.in = join(c.settles, a, fallback)
 	case a.Mode == mapping.Charge:
 		c.charges, a.in = join(c.charges, a, fallback)
 	case a.Mode == mapping.Take && !a.Counts:
 		c.takes, a.in = join(c.takes, a, fallback)
 	default: // alone: none refuses for another one
 		_, a.in = join(nil, a, fallback)
-		a.in.counts = a.Counts
+		a.in.counts, a.in.quota = a.Counts, a.Quota
 		if a.Mode == mapping.Shadow {
 			c.shadows = append(c.shadows, a.in)
 		} else {
@@ -174,13 +183,14 @@ func (a *ask) fallback(p *decide.Policy) []limiter.Limit {
 	return limits
 }
 
-// join adds what a descriptor asks for to the group of its entity.
+// join adds what a descriptor asks for to the group of its entity, and of its lease if it settles one.
 func join(groups []*group, a *ask, fallback []limiter.Limit) (all []*group, in *group) {
-	i := slices.IndexFunc(groups, func(g *group) bool { return g.entity == a.Entity })
+	i := slices.IndexFunc(groups, func(g *group) bool { return g.entity == a.Entity && g.token == a.Lease })
 	if i < 0 {
-		i, groups = len(groups), append(groups, &group{entity: a.Entity})
+		i, groups = len(groups), append(groups, &group{entity: a.Entity, token: a.Lease})
 	}
 	in = groups[i]
+	in.within = max(in.within, a.Within)
 	for k := range in.parts {
 		if p := &in.parts[k]; p.resource == a.Resource {
 			for limit, n := range a.Amounts {

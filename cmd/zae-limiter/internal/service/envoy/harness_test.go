@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -62,7 +63,8 @@ func withRules(t *testing.T, parsed *mapping.Rules, f func(*service), limits ...
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{T: t, limits: limitertest.New(t, limits...), registry: prometheus.NewRegistry()}
 		s.Service = envoy.New(envoy.Options{
-			Limiter: s.limits, Policy: decide.Policy{}, Rules: func() *mapping.Rules { return parsed }, Logger: slog.New(slog.DiscardHandler),
+			Limiter: s.limits, Policy: decide.Policy{}, Rules: func() *mapping.Rules { return parsed }, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+			Known: envoy.NewKnown(func() hot.State { return hot.State{Loads: 3, Failures: 2} }, s.registry),
 		}, s.registry)
 		f(s)
 	})
@@ -130,11 +132,19 @@ func (s *service) left(entity, resource, limit string) int64 {
 // counted is how many descriptors of a domain had an outcome.
 func (s *service) counted(domain, outcome string) int {
 	s.Helper()
-	all, err := s.registry.Gather()
+	return countedIn(s, s.registry, domain, outcome)
+}
+
+func countedIn(tb testing.TB, registry *prometheus.Registry, domain, outcome string) int {
+	tb.Helper()
+	all, err := registry.Gather()
 	if err != nil {
-		s.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, family := range all {
+		if family.GetName() != "zae_limiter_service_descriptors_total" {
+			continue
+		}
 		for _, m := range family.GetMetric() {
 			if l := m.GetLabel(); l[0].GetValue() == domain && l[1].GetValue() == outcome {
 				return int(m.GetCounter().GetValue())

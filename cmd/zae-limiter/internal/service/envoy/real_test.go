@@ -3,11 +3,9 @@
 package envoy_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,14 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/envoy"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -36,11 +31,11 @@ import (
 // fence is a block of YAML of a page.
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// examples are the blocks of YAML of the page on Envoy: the rules, the configuration of Envoy, a file of
+// examples are the blocks of YAML of a page. That on Envoy has the rules, the configuration of Envoy, a file of
 // envoyproxy/ratelimit, and the examples for Istio and Envoy Gateway.
-func examples(tb testing.TB) (blocks []string) {
+func examples(tb testing.TB, name string) (blocks []string) {
 	tb.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "envoy.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", name))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,14 +49,23 @@ func examples(tb testing.TB) (blocks []string) {
 type mesh struct {
 	*testing.T
 
-	url    string
-	limits *limitertest.Limits
-	served atomic.Int64 // how many requests reached the application
+	url      string
+	limits   *limitertest.Limits
+	rules    func() *mapping.Rules
+	replicas []*replica
+	served   atomic.Int64 // how many requests reached the application
 }
 
 // newMesh starts a mesh whose Envoy waits so long for an answer. Its limits come back in an hour, so that
 // nothing depends on how long the test takes.
-func newMesh(t *testing.T, patience string) *mesh {
+func newMesh(t *testing.T, patience string, replicas int) *mesh {
+	t.Helper()
+	blocks := examples(t, "envoy.md")
+	return meshOf(t, patience, replicas, blocks[0], blocks[1])
+}
+
+// meshOf starts a mesh with replicas of a service that have rules, and a configuration of Envoy.
+func meshOf(t *testing.T, patience string, replicas int, rulesText, config string) *mesh {
 	t.Helper()
 	m := &mesh{T: t, limits: limitertest.New(t, limiter.PerHour("rpm", 5), limiter.PerHour("bytes", 1000), limiter.PerHour("tpm", 100))}
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,33 +73,32 @@ func newMesh(t *testing.T, patience string) *mesh {
 		if used := r.Header.Get("X-Use"); used != "" {
 			w.Header().Set("X-Tokens-Used", used)
 		}
+		switch r.Header.Get("X-Fate") {
+		case "fail":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "stream":
+			_, _ = io.WriteString(w, "some")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
 		_, _ = io.Copy(w, r.Body)
 	}))
 	t.Cleanup(app.Close)
-	blocks := examples(t)
-	rules, err := mapping.Parse(hot.Files{"rules.yaml": []byte(blocks[0])})
+	rules, err := mapping.Parse(hot.Files{"rules.yaml": []byte(rulesText)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	service := envoy.New(envoy.Options{Limiter: m.limits, Rules: func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler)}, registry)
-	var listen net.ListenConfig
-	at, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	m.rules = func() *mapping.Rules { return rules }
+	for range replicas {
+		r := m.newReplica()
+		r.start(t)
+		t.Cleanup(func() { r.end(t) })
+		m.replicas = append(m.replicas, r)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	s := server.New(server.Options{Register: service.Register, Registry: registry, Logger: slog.New(slog.DiscardHandler), DrainTime: time.Minute})
-	go func() { ended <- s.Serve(ctx, server.Listeners{GRPC: at}) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	first := m.replicas[0].addr
 	m.url = peers.StartEnvoy(t, func(port string) string {
-		return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "10000", port, "9000", portOf(app.Listener.Addr()), "8081", portOf(at.Addr())).Replace(blocks[1])
+		return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "10000", port, "9000", portOf(app.Listener.Addr()), "interval: 2s", "interval: 0.2s",
+			"{"+endpointOf("127.0.0.1:8081")+"}", endpoints(m.replicas), "8081", first[strings.LastIndexByte(first, ':')+1:]).Replace(config)
 	})
 	return m
 }
@@ -147,7 +150,7 @@ func (m *mesh) ready() {
 // request costs, and charges what a response says (facts 1, 2, 4, 6, 8, 9 and 11).
 func TestEnvoy(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, "30s")
+	m := newMesh(t, "30s", 1)
 	m.ready()
 
 	// Five requests, with fields on each.
@@ -212,7 +215,7 @@ func TestEnvoy(t *testing.T) {
 // Envoy that gets no answer in time answers itself, and has no fields of ours (fact 5).
 func TestEnvoyDoesNotWait(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, "0.1s")
+	m := newMesh(t, "0.1s", 1)
 	m.ready()
 	m.limits.Stall()
 	defer m.limits.Restore()
@@ -244,7 +247,7 @@ func dig(t *testing.T, value any, path ...any) any {
 // The real Envoy takes the filters, rates and clusters of the examples for Istio and Envoy Gateway.
 func TestEnvoyTakesTheExamples(t *testing.T) {
 	t.Parallel()
-	blocks := examples(t)
+	blocks := examples(t, "envoy.md")
 	const istio = "outbound|8081||limits.limits.svc.cluster.local" // a cluster that Istio makes
 	var parsed [5]any
 	for i, block := range blocks {

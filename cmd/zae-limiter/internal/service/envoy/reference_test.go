@@ -1,6 +1,7 @@
 package envoy_test
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 	"time"
@@ -33,6 +34,20 @@ descriptors:
     rate_limit: {unit: day, requests_per_unit: 1}
   - key: blocked
     rate_limit: {unit: day, requests_per_unit: 0}
+  - key: backend
+    quota_mode: true
+    metadata: {cost: {free: true}}
+    rate_limit: {unit: day, requests_per_unit: 0}
+    descriptors:
+      - key: model
+        quota_mode: true
+        metadata: {route: second, pool: {b: 2, a: 3}}
+        rate_limit: {unit: day, requests_per_unit: 2}
+  - key: backend
+    value: first
+    quota_mode: true
+    metadata: {route: first, pool: {a: 1}}
+    rate_limit: {unit: hour, requests_per_unit: 1}
 `
 
 func inReference(t *testing.T, f func(*service)) {
@@ -130,6 +145,46 @@ func TestReplacesAndOverridesOfTheReference(t *testing.T) {
 		limited.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: kind.RateLimitUnit_DAY}
 		if first, second := s.call(limited), s.call(limited); !first.isOK() || second.isOK() {
 			s.Errorf("%v %v", first, second)
+		}
+	})
+}
+
+// A call passes until all of its quotas are over. The proxy is told which are left, by their metadata. A call
+// that is over all of them waits for the first one.
+func TestQuotasOfTheReference(t *testing.T) {
+	inReference(t, func(s *service) {
+		both := []*common.RateLimitDescriptor{descriptor("backend", "first"), descriptor("backend", "second", "model", "m")}
+		for _, want := range []struct {
+			isOK     bool
+			metadata string
+			first    rls.RateLimitResponse_Code
+			policy   string
+		}{
+			{true, `{"pool":{"a":1,"b":2},"route":"first"}`, rls.RateLimitResponse_OK, `"requests";q=1;w=3600`},
+			{true, `{"pool":{"a":3,"b":2},"route":"second"}`, rls.RateLimitResponse_OVER_LIMIT, `"requests";q=2;w=86400`},
+			{false, `null`, rls.RateLimitResponse_OVER_LIMIT, `"requests";q=1;w=3600`},
+		} {
+			got := s.call(both...)
+			text, err := json.Marshal(got.GetDynamicMetadata().AsMap()["metadata"])
+			if err != nil || got.isOK() != want.isOK || got.Statuses[0].Code != want.first || string(text) != want.metadata || got.header["ratelimit-policy"] != want.policy {
+				s.Errorf("%s %v", text, got)
+			}
+			if wait := got.header["retry-after"]; want.isOK != (wait == "") || !want.isOK && wait != "3600" {
+				s.Errorf("wait %q", wait)
+			}
+		}
+		// A limit beside quotas refuses alone. A quota of 0 is over.
+		if got := s.call(descriptor("blocked", "x"), descriptor("backend", "third", "model", "m")); got.isOK() || got.GetDynamicMetadata().AsMap()["metadata"] == nil {
+			s.Errorf("%v", got)
+		}
+		if got := s.call(descriptor("backend", "fourth")); got.isOK() || got.DynamicMetadata != nil {
+			s.Errorf("%v", got)
+		}
+		if got := s.call(descriptor("backend", "fourth"), descriptor("tenant", "a")); got.isOK() {
+			s.Errorf("%v", got)
+		}
+		if got := s.call(descriptor("backend", "fourth"), descriptor("backend", "fifth", "model", "m")); !got.isOK() {
+			s.Errorf("%v", got)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
 )
 
 // run decides a call.
@@ -30,8 +29,9 @@ func (s *Service) run(ctx context.Context, c *call) error {
 		s.shadow(ctx, c)
 		err = s.settle(ctx, c)
 	}
+	err = errors.Join(err, s.settleLeases(ctx, c))
 	for _, g := range c.takes {
-		err = errors.Join(err, g.end(ctx, err != nil || c.isRefused()))
+		err = errors.Join(err, s.end(ctx, g, err != nil || c.isRefused()))
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (s *Service) shadow(ctx context.Context, c *call) {
 // askAlone asks for what a group takes, whatever becomes of the call.
 func (s *Service) askAlone(ctx context.Context, g *group) error {
 	err := s.ask(ctx, g)
-	if err = errors.Join(err, g.end(ctx, err != nil || g.isRefused())); err != nil || !g.counts || g.refusal == nil {
+	if err = errors.Join(err, s.end(ctx, g, err != nil || g.isRefused())); err != nil || !g.counts || g.refusal == nil {
 		return err
 	}
 	return s.overrun(ctx, g)
@@ -83,13 +83,19 @@ func (s *Service) settle(ctx context.Context, c *call) error {
 	return nil
 }
 
-// end ends the lease of a group, if it has one.
-func (g *group) end(ctx context.Context, isRefused bool) error {
+// end ends the lease of a group, if it has one: with a refusal it returns what was taken, and else
+// that stays taken, or the lease goes to the proxy.
+func (s *Service) end(ctx context.Context, g *group, isRefused bool) error {
 	switch {
 	case g.lease == nil:
 		return nil
 	case isRefused:
 		return g.lease.Rollback(context.WithoutCancel(ctx))
+	case g.within > 0:
+		s.handOver(ctx, g)
+	}
+	if g.token != "" {
+		return nil
 	}
 	return g.lease.Commit(ctx)
 }
@@ -109,19 +115,21 @@ func (s *Service) take(ctx context.Context, c *call) error {
 
 func (g *group) isRefused() bool { return g.refusal != nil || g.disabled }
 
-// isRefused reports whether the call is over a limit.
+// isRefused reports whether the call is over a limit: of quotas, over all of them.
 func (c *call) isRefused() bool {
+	quotas, over := 0, 0
 	for _, a := range c.asks {
-		if a.isBlocked() && a.Mode == mapping.Take {
+		switch isOver := a.isOver(); {
+		case isOver && !a.Quota:
 			return true
+		case isOver:
+			over++
+		}
+		if a.Quota {
+			quotas++
 		}
 	}
-	for g := range c.deciding() {
-		if g.isRefused() {
-			return true
-		}
-	}
-	return false
+	return over > 0 && over == quotas
 }
 
 // ask asks for what a group takes. A refusal is no error.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,10 @@ type Options struct {
 	Policy  decide.Policy
 	// Rules returns the rules in force.
 	Rules func() *mapping.Rules
+	// Known counts under the names of envoyproxy/ratelimit, too; nil does not.
+	Known *Known
+	// Now is the clock of the times of calls.
+	Now func() time.Time
 	// Logger gets the errors that proxies are not told.
 	Logger *slog.Logger
 }
@@ -43,7 +48,7 @@ type Service struct {
 func New(o Options, registry prometheus.Registerer) *Service {
 	s := &Service{o: o, descriptors: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "zae_limiter_service_descriptors_total",
-		Help: "Descriptors by domain and outcome: ok, over_limit, undecided, shadow_ok, shadow_over_limit, charged, returned, disabled, failed, unmapped.",
+		Help: "Descriptors by domain and outcome: ok, over_limit, undecided, shadow_ok, shadow_over_limit, charged, settled, no_lease, returned, disabled, failed, unmapped.",
 	}, []string{"domain", "outcome"})}
 	registry.MustRegister(s.descriptors)
 	return s
@@ -54,6 +59,18 @@ func (s *Service) Register(to grpc.ServiceRegistrar) { rls.RegisterRateLimitServ
 
 // ShouldRateLimit decides about the descriptors of a call.
 func (s *Service) ShouldRateLimit(ctx context.Context, in *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
+	begun := s.o.Now()
+	c, err := s.decide(ctx, in)
+	s.o.Known.answered(c, s.o.Now().Sub(begun))
+	if err != nil {
+		return nil, err
+	}
+	s.count(c)
+	return c.response(ctx), nil
+}
+
+// decide decides a call, or says why not as a status of gRPC.
+func (s *Service) decide(ctx context.Context, in *rls.RateLimitRequest) (*call, error) {
 	switch n := len(in.GetDescriptors()); {
 	case in.GetDomain() == "":
 		return nil, status.Error(codes.InvalidArgument, "domain is missing: give the domain of the filter")
@@ -67,8 +84,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, in *rls.RateLimitRequest)
 	if err := s.run(ctx, c); err != nil {
 		return nil, s.failed(ctx, err)
 	}
-	s.count(c)
-	return c.response(ctx), nil
+	return c, nil
 }
 
 // count counts the descriptors of a call. A domain without rules has no series of its own.

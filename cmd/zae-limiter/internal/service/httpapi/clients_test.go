@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 )
 
 // client is a client of the page.
-var client = regexp.MustCompile("(?s)```(python|js)\n(.*?)```")
+var client = regexp.MustCompile("(?s)```(python|js|java)\n(.*?)```")
 
 // The clients of the page take tokens, wait as long as the service says, and give up where no wait
 // helps. Each takes the same limit, which holds one token and gets another one each second.
@@ -27,18 +28,21 @@ func TestClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := client.FindAllStringSubmatch(string(text), -1)
-	if len(found) != 2 {
+	if len(found) != 3 {
 		t.Fatalf("the page has %d clients", len(found))
 	}
 	limits := limitertest.New(t, limiter.PerSecond("rpm", 1))
 	server := httptest.NewServer(handlerOf(limits, decide.Policy{}))
 	defer server.Close()
-	interpreters := map[string][]string{"python": {"python3", "-"}, "js": {"node", "--input-type=module", "-"}}
+	runs := map[string][2]string{"python": {"python3", "client.py"}, "js": {"node", "client.mjs"}, "java": {"java", "Client.java"}}
 	for _, m := range found {
 		run := func(program string) (string, error) {
-			command := interpreters[m[1]]
-			c := exec.CommandContext(t.Context(), command[0], command[1:]...)
-			c.Stdin, c.Env = strings.NewReader(program), append(os.Environ(), "LIMITS="+server.URL)
+			by, file := runs[m[1]][0], filepath.Join(t.TempDir(), runs[m[1]][1])
+			if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := exec.CommandContext(t.Context(), by, file)
+			c.Env = append(os.Environ(), "LIMITS="+server.URL)
 			out, err := c.CombinedOutput()
 			return strings.TrimSpace(string(out)), err
 		}
@@ -47,7 +51,7 @@ func TestClients(t *testing.T) {
 				t.Errorf("%s: %v: %s", m[1], err, out)
 			}
 		}
-		greedy := strings.NewReplacer("rpm=1", "rpm=2", "rpm: 1", "rpm: 2").Replace(m[2])
+		greedy := strings.NewReplacer("rpm=1", "rpm=2", "rpm: 1", "rpm: 2", `rpm\":1`, `rpm\":2`).Replace(m[2])
 		if out, err := run(greedy); err == nil || !strings.Contains(out, "rate limit exceeded: rpm of key-1/gpt-4") {
 			t.Errorf("%s: %v: %s", m[1], err, out)
 		}

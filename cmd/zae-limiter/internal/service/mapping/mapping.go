@@ -6,6 +6,7 @@ package mapping
 
 import (
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -39,6 +40,9 @@ const (
 	Charge
 	// Return returns the amounts.
 	Return
+	// Settle sets what a lease took to the amounts; what no amount names stays taken. Without a lease
+	// it is a charge.
+	Settle
 )
 
 // An Ask is what a descriptor asks for.
@@ -49,6 +53,12 @@ type Ask struct {
 	// token, and takes none.
 	Amounts map[string]int64
 
+	// Within asks for a lease of what is taken, which is expected to be settled within that time; 0 is
+	// none.
+	Within time.Duration
+	// Lease has the leases that a settlement may be of, as an answer gave them.
+	Lease string
+
 	// Counts says that the descriptor is decided alone, and that a refusal takes too, if there was
 	// anything left: into a debt of at most one capacity. Files of envoyproxy/ratelimit mean that.
 	Counts bool
@@ -58,12 +68,20 @@ type Ask struct {
 	// a call in which this one does.
 	Name     string
 	Replaces []string
+	// Keys are the first two keys of the descriptor, each with the value if such a file has that, for
+	// metrics; empty of a descriptor that brings its own limit.
+	Keys [2]string
+	// Quota says that the descriptor refuses only if all descriptors of the call that say so do.
+	Quota bool
+	// Metadata is for the proxy if the descriptor does not refuse: values of JSON.
+	Metadata map[string]any
 }
 
 // Rules are the rules of all domains.
 type Rules struct {
 	domains map[string]*rules
 	count   int
+	leases  bool // a rule asks for leases, or settles them
 }
 
 // The rules of a domain are a list, or the tree of a file of envoyproxy/ratelimit.
@@ -81,6 +99,7 @@ type rule struct {
 	entity, resource template
 	amounts          []amount
 	mode             Mode
+	within           time.Duration // of the lease; 0 is none
 }
 
 // A pattern is a key, and its value unless any will do.
@@ -126,18 +145,39 @@ func (r *rule) ask(d *Descriptor) Ask {
 		Mode: r.mode, Amounts: make(map[string]int64, len(r.amounts)),
 		Entity: r.entity.name(d.Entries, entityName), Resource: r.resource.name(d.Entries, resourceName),
 	}
-	if d.Returns {
+	switch {
+	case d.Returns:
 		a.Mode = Return
+	case r.mode == Settle:
+		a.Lease = d.Entries[r.leaseEntry()].Value
+	default:
+		a.Within = r.within
 	}
 	for _, take := range r.amounts {
 		switch {
 		case take.isHits:
 			a.Amounts[take.limit] = d.Hits
-		case d.Hits == 0:
+		case d.Hits == 0 && a.Mode != Settle:
 			a.Amounts[take.limit] = 0
 		case a.Mode != Return:
 			a.Amounts[take.limit] = take.tokens
 		}
 	}
 	return a
+}
+
+// leaseKey is the key of the entry that has the lease, in descriptors of settlements.
+const leaseKey = "lease"
+
+// leaseEntry is the number of the entry that has the lease; -1 if there is none.
+func (r *rule) leaseEntry() int {
+	return slices.IndexFunc(r.entries, func(p pattern) bool { return p.any && p.key == leaseKey })
+}
+
+// String is the key with its value, as metrics of envoyproxy/ratelimit have it.
+func (p pattern) String() string {
+	if p.any {
+		return p.key
+	}
+	return p.key + "_" + p.value
 }

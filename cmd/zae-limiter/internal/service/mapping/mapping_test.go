@@ -2,8 +2,11 @@ package mapping_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -40,17 +43,25 @@ domains:
     - {entries: [tenant, plan], entity: "{tenant}", resource: api, take: {rpm: 1, tpm: hits}}
     - {entries: [tenant, plan, plan=free], entity: "{tenant}", resource: "{plan}", charge: {tpm: hits}}
     - {entries: ["generic_key=a=b", r], entity: everybody, resource: "x/{r}", take: {rpm: hits}, shadow: true}
+    - {entries: [lease], entity: x, resource: y, take: {tpm: hits}, lease: 1m}
+    - {entries: [a, lease], entity: "{a}", resource: y, settle: {tpm: hits, calls: 2}}
+    - {entries: [lease, a], entity: x, resource: y, settle: {}}
 `)
 	for name, tt := range map[string]struct {
 		d    mapping.Descriptor
 		want mapping.Ask
 	}{
-		"a value":        {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "free"), Hits: 5}, mapping.Ask{Entity: "a", Resource: "api", Amounts: map[string]int64{"rpm": 2}}},
-		"any value":      {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "paid"), Hits: 5}, mapping.Ask{Entity: "a", Resource: "api", Amounts: map[string]int64{"rpm": 1, "tpm": 5}}},
-		"a check":        {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "paid")}, mapping.Ask{Entity: "a", Resource: "api", Amounts: map[string]int64{"rpm": 0, "tpm": 0}}},
-		"a return":       {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "paid"), Hits: 5, Returns: true}, mapping.Ask{Mode: mapping.Return, Entity: "a", Resource: "api", Amounts: map[string]int64{"tpm": 5}}},
-		"a key twice":    {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "gold", "plan", "free"), Hits: 7}, mapping.Ask{Mode: mapping.Charge, Entity: "a", Resource: "gold", Amounts: map[string]int64{"tpm": 7}}},
-		"a shadow, with": {mapping.Descriptor{Entries: entries("generic_key", "a=b", "r", "y"), Hits: 1}, mapping.Ask{Mode: mapping.Shadow, Entity: "everybody", Resource: "x/y", Amounts: map[string]int64{"rpm": 1}}},
+		"a value":          {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "free"), Hits: 5}, mapping.Ask{Entity: "a", Resource: "api", Amounts: map[string]int64{"rpm": 2}}},
+		"any value":        {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "paid"), Hits: 5}, mapping.Ask{Entity: "a", Resource: "api", Amounts: map[string]int64{"rpm": 1, "tpm": 5}}},
+		"a check":          {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "paid")}, mapping.Ask{Entity: "a", Resource: "api", Amounts: map[string]int64{"rpm": 0, "tpm": 0}}},
+		"a return":         {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "paid"), Hits: 5, Returns: true}, mapping.Ask{Mode: mapping.Return, Entity: "a", Resource: "api", Amounts: map[string]int64{"tpm": 5}}},
+		"a key twice":      {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "gold", "plan", "free"), Hits: 7}, mapping.Ask{Mode: mapping.Charge, Entity: "a", Resource: "gold", Amounts: map[string]int64{"tpm": 7}}},
+		"a shadow, with":   {mapping.Descriptor{Entries: entries("generic_key", "a=b", "r", "y"), Hits: 1}, mapping.Ask{Mode: mapping.Shadow, Entity: "everybody", Resource: "x/y", Amounts: map[string]int64{"rpm": 1}}},
+		"with a lease":     {mapping.Descriptor{Entries: entries("lease", ""), Hits: 5}, mapping.Ask{Entity: "x", Resource: "y", Amounts: map[string]int64{"tpm": 5}, Within: time.Minute}},
+		"a lease returns":  {mapping.Descriptor{Entries: entries("lease", ""), Hits: 5, Returns: true}, mapping.Ask{Mode: mapping.Return, Entity: "x", Resource: "y", Amounts: map[string]int64{"tpm": 5}}},
+		"a settlement":     {mapping.Descriptor{Entries: entries("a", "b", "lease", "c"), Hits: 5}, mapping.Ask{Mode: mapping.Settle, Entity: "b", Resource: "y", Amounts: map[string]int64{"tpm": 5, "calls": 2}, Lease: "c"}},
+		"one of 0":         {mapping.Descriptor{Entries: entries("a", "b", "lease", "c")}, mapping.Ask{Mode: mapping.Settle, Entity: "b", Resource: "y", Amounts: map[string]int64{"tpm": 0, "calls": 2}, Lease: "c"}},
+		"one of no amount": {mapping.Descriptor{Entries: entries("lease", "c", "a", "b"), Hits: 5}, mapping.Ask{Mode: mapping.Settle, Entity: "x", Resource: "y", Amounts: map[string]int64{}, Lease: "c"}},
 	} {
 		got, ok := rules.Map("gateway", &tt.d)
 		if diff := cmp.Diff(tt.want, got); !ok || diff != "" {
@@ -95,7 +106,7 @@ func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":          ":1:1: the file is empty",
 		"rules: []": ":1:1: rules: unknown key: use domains",
-		"domains: {d: [{entries: [a], " + good + ", cost: 1}]}":                                  "domains.d[0].cost: unknown key: use charge, entity, entries, resource, shadow, take",
+		"domains: {d: [{entries: [a], " + good + ", cost: 1}]}":                                  "domains.d[0].cost: unknown key: use charge, entity, entries, lease, resource, settle, shadow, take",
 		"domains: {d: [{" + good + "}]}":                                                         "domains.d[0].entries: this key is missing: give the keys",
 		"domains: {d: [{entries: [], " + good + "}]}":                                            "domains.d[0].entries: give from 1 to 32 entries, not 0",
 		"domains: {d: [{entries: [a, a], " + good + "}]}":                                        "domains.d[0].entries[1]: the key is there twice for any value",
@@ -107,14 +118,21 @@ func TestMistakes(t *testing.T) {
 		"domains: {d: [{entries: [a], entity: \"{a\", resource: y, take: {rpm: 1}}]}":            "close it with }",
 		"domains: {d: [{entries: [a], entity: \"a b\", resource: y, take: {rpm: 1}}]}":           "with x for each variable: invalid entity",
 		"domains: {d: [{entries: [a], entity: x, resource: \"-{a}\", take: {rpm: 1}}]}":          "invalid resource",
-		"domains: {d: [{entries: [a], entity: x, resource: y}]}":                                 "domains.d[0]: give either take, which may refuse, or charge",
-		"domains: {d: [{entries: [a], " + good + ", charge: {rpm: 1}}]}":                         "give either take",
-		"domains: {d: [{entries: [a], entity: x, resource: y, charge: {rpm: 1}, shadow: true}]}": "domains.d[0].shadow: a charge refuses nobody",
+		"domains: {d: [{entries: [a], entity: x, resource: y}]}":                                 "domains.d[0]: give one of take, which may refuse, charge",
+		"domains: {d: [{entries: [a], " + good + ", charge: {rpm: 1}}]}":                         "give one of take",
+		"domains: {d: [{entries: [a], entity: x, resource: y, charge: {rpm: 1}, shadow: true}]}": "domains.d[0].shadow: only take refuses anybody",
 		"domains: {d: [{entries: [a], entity: x, resource: y, take: {}}]}":                       "name from 1 to",
 		"domains: {d: [{entries: [a], entity: x, resource: y, take: {wcu: 1}}]}":                 "the name is reserved",
 		"domains: {d: [{entries: [a], entity: x, resource: y, take: {rpm: 0}}]}":                 "give a whole number from 1",
 		"domains: {d: [{entries: [a], entity: x, resource: y, take: {rpm: tokens}}]}":            "give hits, or the tokens that each call takes",
 		"domains: {d: [{entries: [a], " + good + "}, {entries: [a=1], " + good + "}]}":           "domains.d[1]: rule 1 of the domain fits every descriptor that this one fits",
+		"domains: {d: [{entries: [a], entity: x, resource: y, charge: {rpm: 1}, lease: 10m}]}":   "domains.d[0].lease: only what take takes has a lease",
+		"domains: {d: [{entries: [a], " + good + ", shadow: true, lease: 10m}]}":                 "domains.d[0].lease: only what take takes has a lease",
+		"domains: {d: [{entries: [a], " + good + ", lease: 10}]}":                                "domains.d[0].lease: give a string",
+		"domains: {d: [{entries: [a], " + good + ", lease: 0.5s}]}":                              "domains.d[0].lease: give within which time the lease is settled, from 1s to 144h0m0s",
+		"domains: {d: [{entries: [a], " + good + ", lease: 145h}]}":                              "give within which time",
+		"domains: {d: [{entries: [a, lease=x], entity: x, resource: y, settle: {}}]}":            "domains.d[0].entries: settle needs the entry lease, with any value",
+		"domains: {d: [{entries: [lease], entity: x, resource: y, settle: {}, take: {rpm: 1}}]}": "give one of take",
 		"x-r: &r [{entries: [a], " + good + "}]\ndomains: {" + many(1001) + "}":                  "there are more than 1000 rules",
 	} {
 		_, err := mapping.Parse(hot.Files{"rules.yaml": []byte(text)})
@@ -150,5 +168,22 @@ func TestDomainsOfSeveralFiles(t *testing.T) {
 	large := hot.Files{"a.yaml": file("a"), "b.yaml": append(file("b"), strings.Repeat(" ", mapping.MaxBytes-50)...)}
 	if _, err := mapping.Parse(large); err == nil || !strings.Contains(err.Error(), "larger than 1 MB") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Rules with leases need keys.
+func TestLeasesNeedKeys(t *testing.T) {
+	t.Parallel()
+	for rule, isFine := range map[string]bool{"take: {rpm: 1}, lease: 1s": false, "settle: {}": false, "take: {rpm: 1}": true} {
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		if err := os.WriteFile(file, []byte("domains: {d: [{entries: [lease], entity: x, resource: y, "+rule+"}]}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hot.Open(mapping.Source(file, true), time.Now); err != nil {
+			t.Error(err)
+		}
+		if _, err := hot.Open(mapping.Source(file, false), time.Now); (err == nil) != isFine || err != nil && !strings.Contains(err.Error(), "--lease-key-file") {
+			t.Errorf("%s: %v", rule, err)
+		}
 	}
 }

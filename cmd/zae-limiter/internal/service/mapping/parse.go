@@ -1,8 +1,10 @@
 package mapping
 
 import (
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
@@ -30,9 +32,16 @@ var form = yamlfile.Form{
 
 type place = yamlfile.Place
 
-// Source reads the rules of a file, or of the files of a folder.
-func Source(path string) hot.Source[*Rules] {
-	return hot.Source[*Rules]{Read: func() (hot.Files, error) { return hot.ReadYAML(path) }, Parse: Parse}
+// Source reads the rules of a file, or of the files of a folder. Rules that ask for leases are not
+// valid unless there are keys that sign them.
+func Source(path string, signs bool) hot.Source[*Rules] {
+	return hot.Source[*Rules]{Read: func() (hot.Files, error) { return hot.ReadYAML(path) }, Parse: func(files hot.Files) (*Rules, error) {
+		all, err := Parse(files)
+		if err == nil && all.leases && !signs {
+			return nil, errors.New("a rule has lease or settle, and no key signs leases: start the service with --lease-key-file")
+		}
+		return all, err
+	}}
 }
 
 // Parse reads rules from files. Each domain is in one of them. The error is a
@@ -117,16 +126,18 @@ func (r *rule) covers(other *rule) bool {
 // rule reads a rule. The names come last, because their variables are keys of entries.
 func (r *reader) rule(p place) (to rule) {
 	var entity, resource place
-	amounts := func(mode Mode) func(place) {
-		return func(p place) { to.mode, to.amounts = mode, r.amounts(p) }
+	amounts := func(mode Mode, least int) func(place) {
+		return func(p place) { to.mode, to.amounts = mode, r.amounts(p, least) }
 	}
 	isShadow := false
 	r.Fields(p, map[string]func(place){
 		"entries":  func(p place) { to.entries = r.entries(p) },
 		"entity":   func(p place) { entity = p },
 		"resource": func(p place) { resource = p },
-		"take":     amounts(Take),
-		"charge":   amounts(Charge),
+		"take":     amounts(Take, 1),
+		"charge":   amounts(Charge, 1),
+		"settle":   amounts(Settle, 0),
+		"lease":    func(p place) { to.within = r.within(p) },
 		"shadow":   func(p place) { isShadow = r.Bool(p) },
 	})
 	if !p.IsMapping() {
@@ -141,18 +152,47 @@ func (r *reader) rule(p place) (to rule) {
 			r.Find(p.Below(must.key), "this key is missing: %s", must.advice)
 		}
 	}
-	if p.Has("take") == p.Has("charge") {
-		r.Find(p, "give either take, which may refuse, or charge, which never does")
+	if count(p.Has("take"), p.Has("charge"), p.Has("settle")) != 1 {
+		r.Find(p, "give one of take, which may refuse, charge, which never does, and settle, which ends a lease")
 	}
-	if isShadow && p.Has("charge") {
-		r.Find(p.Below("shadow"), "a charge refuses nobody: leave shadow out")
+	if isShadow && !p.Has("take") {
+		r.Find(p.Below("shadow"), "only take refuses anybody: leave shadow out")
 	}
+	if p.Has("lease") && (isShadow || !p.Has("take")) {
+		r.Find(p.Below("lease"), "only what take takes has a lease, and not in shadow: leave it out")
+	}
+	if p.Has("settle") && to.leaseEntry() < 0 {
+		r.Find(p.Below("entries"), "settle needs the entry %s, with any value", leaseKey)
+	}
+	r.rules.leases = r.rules.leases || p.Has("lease") || p.Has("settle")
 	if isShadow {
 		to.mode = Shadow
 	}
 	to.entity = r.template(entity, to.entries, store.CheckEntity)
 	to.resource = r.template(resource, to.entries, store.CheckResource)
 	return to
+}
+
+func count(all ...bool) (n int) {
+	for _, is := range all {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// within reads within which time a lease is expected to be settled.
+func (r *reader) within(p place) time.Duration {
+	text, ok := r.Text(p)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second || d > limiter.MaxTokenTime {
+		r.Find(p, "give within which time the lease is settled, from 1s to %v: 10m for instance", limiter.MaxTokenTime)
+	}
+	return d
 }
 
 // entries reads the entries of a rule: a key for any value, or key=value.
@@ -182,9 +222,9 @@ func (r *reader) entries(p place) (patterns []pattern) {
 // hits is the amount that is the hits of the descriptor.
 const hits = "hits"
 
-func (r *reader) amounts(p place) (amounts []amount) {
-	if p.IsMapping() && (p.Len() == 0 || p.Len() > limiter.MaxLimits) {
-		r.Find(p, "name from 1 to %d limits, not %d", limiter.MaxLimits, p.Len())
+func (r *reader) amounts(p place, least int) (amounts []amount) {
+	if p.IsMapping() && (p.Len() < least || p.Len() > limiter.MaxLimits) {
+		r.Find(p, "name from %d to %d limits, not %d", least, limiter.MaxLimits, p.Len())
 		return nil
 	}
 	r.Entries(p, func(name string, key, value place) {

@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +38,7 @@ type node struct {
 	// prefixes are the patterns below whose value ends in *, as the file has them.
 	prefixes []pattern
 	limit    *reference
+	path     []string // the patterns that lead here
 }
 
 // A reference is a limit of a file.
@@ -43,6 +46,9 @@ type reference struct {
 	limit     limiter.Limit
 	unlimited bool
 	shadow    bool
+	quota     bool
+	metadata  map[string]any
+	keys      [2]string
 	name      string
 	replaces  []string
 }
@@ -67,7 +73,8 @@ func (n *node) ask(domain string, d *Descriptor) (Ask, bool) {
 		if n.limit == nil || n.limit.unlimited {
 			return Ask{}, false
 		}
-		a.Limit, a.Name, a.Replaces = &n.limit.limit, n.limit.name, n.limit.replaces
+		a.Limit, a.Name, a.Replaces, a.Keys = &n.limit.limit, n.limit.name, n.limit.replaces, n.limit.keys
+		a.Quota, a.Metadata = n.limit.quota, n.limit.metadata
 		if n.limit.shadow {
 			a.Mode = Shadow
 		}
@@ -153,7 +160,7 @@ func (r *reader) descriptors(p place, to *node) {
 			r.Stopped = true
 			return
 		}
-		at, next := r.descriptor(item)
+		at, next := r.descriptor(item, to)
 		if _, isThere := to.below[at]; isThere {
 			r.Find(item, "the key and the value are there twice: keep one")
 		}
@@ -164,26 +171,46 @@ func (r *reader) descriptors(p place, to *node) {
 	})
 }
 
-func (r *reader) descriptor(p place) (at pattern, to *node) {
-	at.any, to = true, &node{}
-	isShadow := false
+func (r *reader) descriptor(p place, above *node) (at pattern, to *node) {
+	at.any, to = true, &node{path: above.path}
+	var below place
+	var with reference // the keys of the descriptor that are about its limit
 	text := func(into *string) func(place) {
 		return func(p place) { *into, _ = r.Text(p) }
 	}
 	ignored := func(p place) { r.Bool(p) } // of metrics
 	r.Fields(p, map[string]func(place){
-		"key": text(&at.key), "value": text(&at.value), "shadow_mode": func(p place) { isShadow = r.Bool(p) },
-		"rate_limit": func(p place) { to.limit = r.limit(p) }, "descriptors": func(p place) { r.descriptors(p, to) },
+		"key": text(&at.key), "value": text(&at.value), "shadow_mode": func(p place) { with.shadow = r.Bool(p) },
+		"quota_mode": func(p place) { with.quota = r.Bool(p) }, "metadata": func(p place) { with.metadata = r.metadata(p) },
+		"rate_limit": func(p place) { to.limit = r.limit(p) }, "descriptors": func(p place) { below = p },
 		"detailed_metric": ignored, "value_to_metric": ignored,
 	})
 	if p.IsMapping() && at.key == "" {
 		r.Find(p, "key is missing: give the key of an entry")
 	}
 	at.any = at.value == ""
+	if to.path = append(slices.Clip(to.path), at.String()); below.Node != nil {
+		r.descriptors(below, to)
+	}
 	if to.limit != nil {
-		to.limit.shadow = isShadow
+		copy(to.limit.keys[:], to.path)
+		to.limit.shadow, to.limit.quota, to.limit.metadata = with.shadow, with.quota, with.metadata
 	}
 	return at, to
+}
+
+// metadata reads what a proxy gets as it is: anything that JSON can say.
+func (r *reader) metadata(p place) (values map[string]any) {
+	var read map[string]any
+	err := p.Node.Decode(&read)
+	text, invalid := json.Marshal(read)
+	if err = cmp.Or(err, invalid); err == nil {
+		err = json.Unmarshal(text, &values)
+	}
+	if err != nil {
+		r.Find(p, "give names with values of JSON: %v", err)
+	}
+	return values
 }
 
 func (r *reader) limit(p place) *reference {

@@ -27,6 +27,9 @@ const (
 	// on it then have connectionGrace to end.
 	connectionAge   = 5 * time.Minute
 	connectionGrace = time.Minute
+	// streamWorkers is how many goroutines are kept for calls, with the stacks that those have grown. Further
+	// calls get goroutines of their own.
+	streamWorkers = 64
 )
 
 // makeGRPC makes the server of gRPC, with the health that proxies and Kubernetes ask for.
@@ -34,7 +37,7 @@ func (s *Server) makeGRPC() {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(headerTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace, MaxConnectionIdle: idleTime}),
-		grpc.UnaryInterceptor(s.intercept),
+		grpc.UnaryInterceptor(s.intercept), grpc.NumStreamWorkers(streamWorkers),
 	}
 	if s.o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.o.TLS.Clone())))

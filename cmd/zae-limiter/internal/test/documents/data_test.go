@@ -62,6 +62,8 @@ func readYAML(t *testing.T, b doctest.Block) error {
 		return err
 	case value["static_resources"] != nil:
 		return readEnvoy(b.Text) // TestEnvoy of the service runs it
+	case value["rate_limits"] != nil:
+		return readRates(b.Text) // TestEnvoySettlesLeases runs it
 	case value["kind"] == "Deployment":
 		return nil // of Kubernetes: cmd/zae-limiter/internal/cli runs its command
 	case value["Resources"] != nil:
@@ -81,8 +83,38 @@ func readYAML(t *testing.T, b doctest.Block) error {
 	return errors.New("the block is no scenario, no manifest, no template and no deployment: say here how its reader reads it")
 }
 
-// readEnvoy checks the rates of a configuration of Envoy. A rate whose hits Envoy cannot work out asks for
-// nothing, so there is one with a fixed number beside it.
+// rates are the rates of a route of Envoy.
+type rates struct {
+	Rates []struct {
+		Hits struct{ Format string } `yaml:"hits_addend"`
+	} `yaml:"rate_limits"`
+}
+
+// check checks that there is a rate with a fixed number: one whose hits Envoy cannot work out asks for nothing.
+func (r rates) check() error {
+	computed, fixed := 0, 0
+	for _, rate := range r.Rates {
+		if rate.Hits.Format != "" {
+			computed++
+		} else {
+			fixed++
+		}
+	}
+	if computed == 0 || fixed == 0 {
+		return fmt.Errorf("%d rates have computed hits, and %d fixed ones: give both", computed, fixed)
+	}
+	return nil
+}
+
+func readRates(text string) error {
+	var r rates
+	if err := yaml.Unmarshal([]byte(text), &r); err != nil {
+		return err
+	}
+	return r.check()
+}
+
+// readEnvoy checks the rates of a configuration of Envoy.
 func readEnvoy(text string) error {
 	var config struct {
 		Static struct {
@@ -93,11 +125,7 @@ func readEnvoy(text string) error {
 							Routes struct {
 								Hosts []struct {
 									Routes []struct {
-										Filters map[string]struct {
-											Rates []struct {
-												Hits struct{ Format string } `yaml:"hits_addend"`
-											} `yaml:"rate_limits"`
-										} `yaml:"typed_per_filter_config"`
+										Filters map[string]rates `yaml:"typed_per_filter_config"`
 									}
 								} `yaml:"virtual_hosts"`
 							} `yaml:"route_config"`
@@ -110,18 +138,7 @@ func readEnvoy(text string) error {
 	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
 		return err
 	}
-	computed, fixed := 0, 0
-	for _, rate := range config.Static.Listeners[0].Chains[0].Filters[0].Config.Routes.Hosts[0].Routes[0].Filters["envoy.filters.http.ratelimit"].Rates {
-		if rate.Hits.Format != "" {
-			computed++
-		} else {
-			fixed++
-		}
-	}
-	if computed == 0 || fixed == 0 {
-		return fmt.Errorf("%d rates have computed hits, and %d fixed ones: give both", computed, fixed)
-	}
-	return nil
+	return config.Static.Listeners[0].Chains[0].Filters[0].Config.Routes.Hosts[0].Routes[0].Filters["envoy.filters.http.ratelimit"].check()
 }
 
 // apply creates a custom resource, as CloudFormation does with a template.

@@ -1,0 +1,279 @@
+//go:build conformance
+
+// Package benchservice compares the decision service with envoyproxy/ratelimit on Redis. make benchservice
+// runs it.
+package benchservice_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
+)
+
+var (
+	sliceTime = flag.Duration("service.time", 5*time.Second, "how long each side is called in a round")
+	rounds    = flag.Int("service.rounds", 5, "how many rounds there are; the sides are called in turn")
+	clients   = flag.Int("service.clients", 64, "how many calls are under way at the same time")
+	profile   = flag.String("service.profile", "", "file for a profile of the processor of the first round of calls over gRPC")
+)
+
+const (
+	connections = 4 // as a proxy with a few threads has them
+	tenants     = 1000
+	batch       = 100
+)
+
+// limits are the limits that both services read.
+const limits = `domain: gateway
+descriptors:
+  - key: tenant
+    rate_limit: {unit: hour, requests_per_unit: 1000000000}
+  - key: empty
+    rate_limit: {unit: day, requests_per_unit: 1}
+`
+
+// A side is a service with what its calls took.
+type side struct {
+	name string
+	pids []int
+	call func(ctx context.Context, n int) error // makes the call of a client
+	// decisions are how many each call asks for.
+	decisions int
+	all       []figures
+}
+
+// figures are those of a round.
+type figures struct {
+	rate     float64 // decisions a second
+	p50, p99 float64 // of a call, ms
+	cpu      float64 // of the service for each decision, in microseconds
+}
+
+// The service on its embedded engine and envoyproxy/ratelimit on Redis read one file of limits, and the same
+// client calls them in turn. Figures are printed, and not asserted.
+func TestServicesSideBySide(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := serve(t, file), peers.StartRatelimit(t, limits)
+	one := func(addr, key string, different int) func(context.Context, int) error {
+		return decideBy(t, addr, func() *rls.RateLimitRequest {
+			entry := &common.RateLimitDescriptor_Entry{Key: key, Value: strconv.Itoa(rand.IntN(different))} //nolint:gosec // a load
+			return &rls.RateLimitRequest{Domain: "gateway", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{entry}}}}
+		})
+	}
+	sides := []*side{
+		{name: "zae-limiter, gRPC", pids: []int{ours.pid}, call: one(ours.grpc, "tenant", tenants), decisions: 1},
+		{name: "envoyproxy/ratelimit, gRPC", pids: theirs.PIDs, call: one(theirs.Addr, "tenant", tenants), decisions: 1},
+		{name: "zae-limiter, refused", pids: []int{ours.pid}, call: one(ours.grpc, "empty", 1), decisions: 1},
+		{name: "envoyproxy/ratelimit, refused", pids: theirs.PIDs, call: one(theirs.Addr, "empty", 1), decisions: 1},
+		{name: "zae-limiter, HTTP in batches", pids: []int{ours.pid}, call: batchBy(ours.http), decisions: batch},
+	}
+	for _, s := range sides { // entities that are new cost more
+		s.run(t, 2*time.Second)
+	}
+	for round := range *rounds {
+		for i, s := range sides {
+			if round == 0 && i == 0 && *profile != "" {
+				go ours.profile(t)
+			}
+			s.all = append(s.all, s.run(t, *sliceTime))
+		}
+	}
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "medians of %d\tdecisions/s\tp50 ms\tp99 ms\tCPU µs a decision\n", *rounds)
+	for _, s := range sides {
+		m := s.median()
+		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t%.1f\n", s.name, m.rate, m.p50, m.p99, m.cpu)
+	}
+	_ = w.Flush()
+	t.Logf("\n%s", &b)
+}
+
+// A service is our service.
+type service struct {
+	pid               int
+	http, grpc, admin string
+}
+
+// serve builds the program, and starts the service on a table of its own.
+func serve(t *testing.T, limits string) *service {
+	t.Helper()
+	program, data := filepath.Join(t.TempDir(), "zae-limiter"), filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{{"go", "build", "-o", program, "../../.."}, {program, "table", "create", "--local", data}} {
+		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	cmd := exec.Command(program, "serve", "--local", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", //nolint:noctx // it ends with the test
+		"--ratelimit-config", limits, "--fallback", "rpm:1000000000/min", "--output", "json", "--log-level", "error")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	var printed struct{ Endpoint, GRPC, Admin string }
+	if err := json.NewDecoder(bufio.NewReader(out)).Decode(&printed); err != nil {
+		t.Fatal(err)
+	}
+	return &service{cmd.Process.Pid, printed.Endpoint, printed.GRPC, printed.Admin}
+}
+
+// profile writes a profile of the processor.
+func (s *service) profile(t *testing.T) {
+	t.Helper()
+	a, err := http.Get(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", s.admin, int(sliceTime.Seconds())-1)) //nolint:noctx // it ends
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err == nil {
+		err = os.WriteFile(*profile, text, 0o600)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// decideBy makes calls over gRPC.
+func decideBy(t *testing.T, addr string, request func() *rls.RateLimitRequest) func(context.Context, int) error {
+	t.Helper()
+	var stubs []rls.RateLimitServiceClient
+	for range connections {
+		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		stubs = append(stubs, rls.NewRateLimitServiceClient(conn))
+	}
+	return func(ctx context.Context, client int) error {
+		_, err := stubs[client%connections].ShouldRateLimit(ctx, request())
+		return err
+	}
+}
+
+// batchBy makes batches of calls over HTTP.
+func batchBy(url string) func(context.Context, int) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	return func(ctx context.Context, _ int) error {
+		calls := make([]string, batch)
+		for i := range calls {
+			calls[i] = fmt.Sprintf(`{"entity_id":"key-%d","resource":"api","consume":{"rpm":1}}`, rand.IntN(tenants)) //nolint:gosec // a load
+		}
+		body := strings.NewReader(`{"calls":[` + strings.Join(calls, ",") + "]}")
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/batch", body)
+		if err != nil {
+			return err
+		}
+		q.Header.Set("Content-Type", "application/json")
+		a, err := client.Do(q)
+		if err != nil {
+			return err
+		}
+		defer a.Body.Close()
+		text, err := io.ReadAll(a.Body)
+		if n := strings.Count(string(text), `"http_status":200`); err == nil && n != batch {
+			err = fmt.Errorf("%d of %d calls of a batch: %.300s", n, batch, text)
+		}
+		return err
+	}
+}
+
+// run calls a side for a while. What is under way at the end counts.
+func (s *side) run(t *testing.T, lasts time.Duration) figures {
+	t.Helper()
+	var all sync.WaitGroup
+	times := make([][]time.Duration, *clients)
+	before, begun := s.cpu(t), time.Now()
+	for n := range *clients {
+		all.Go(func() {
+			for time.Since(begun) < lasts {
+				at := time.Now()
+				if err := s.call(t.Context(), n); err != nil {
+					t.Errorf("%s: %v", s.name, err)
+					return
+				}
+				times[n] = append(times[n], time.Since(at))
+			}
+		})
+	}
+	all.Wait()
+	took, used := time.Since(begun), s.cpu(t)-before
+	calls := slices.Concat(times...)
+	if len(calls) == 0 || t.Failed() {
+		t.Fatalf("%s: no figures", s.name)
+	}
+	slices.Sort(calls)
+	decisions := float64(len(calls) * s.decisions)
+	return figures{
+		rate: decisions / took.Seconds(), p50: calls[len(calls)/2].Seconds() * 1000, p99: calls[len(calls)*99/100].Seconds() * 1000,
+		cpu: used.Seconds() * 1e6 / decisions,
+	}
+}
+
+// cpu is the time that the processes of a side have used: in ticks of 10 ms, as Linux has it.
+func (s *side) cpu(t *testing.T) (used time.Duration) {
+	t.Helper()
+	for _, pid := range s.pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		for _, field := range fields[11:13] {
+			ticks, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			used += time.Duration(ticks) * 10 * time.Millisecond
+		}
+	}
+	return used
+}
+
+func (s *side) median() figures {
+	of := func(value func(figures) float64) float64 {
+		values := make([]float64, len(s.all))
+		for i, f := range s.all {
+			values[i] = value(f)
+		}
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
+	return figures{
+		of(func(f figures) float64 { return f.rate }), of(func(f figures) float64 { return f.p50 }),
+		of(func(f figures) float64 { return f.p99 }), of(func(f figures) float64 { return f.cpu }),
+	}
+}
