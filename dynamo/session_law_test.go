@@ -235,7 +235,8 @@ func (b *sessionBook) giveBack() bool {
 	}
 	is, _ := img.Limit("a")
 	if is.Opened() > store.NoSession && is.Opened() == was.Opened() && is.Tokens > without(before, img) {
-		if replaced := lease.opened == 0 && lease.Until == plan.PeriodEnd(img, "a"); is.Opened() != lease.opened && !replaced { // a quota that ended when the session does
+		replaced := lease.opened == 0 && lease.Until == plan.PeriodEnd(img, "a") // a quota that ended when the session does
+		if is.Opened() != lease.opened && !replaced {
 			b.Fatalf("a credit of the session that began at %d reached that of %d", lease.opened, is.Opened())
 		}
 		b.net += back.Milli
