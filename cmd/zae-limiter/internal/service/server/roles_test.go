@@ -215,7 +215,7 @@ func TestACallOfHTTP2Waits(t *testing.T) {
 	})
 	var certs *tls.Config
 	latest := func(*tls.ClientHelloInfo) (*tls.Config, error) { return certs, nil }
-	serve(t, server.Options{API: api, TLS: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, GetConfigForClient: latest}}, func(r *running) {
+	serve(t, server.Options{API: api, DrainTime: time.Minute, TLS: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, GetConfigForClient: latest}}, func(r *running) {
 		ours := newAuthority(r.T)
 		_, cert, key := ours.certify("localhost", ours)
 		certs = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}
