@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -189,6 +190,12 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 		}
 		if a, err := r.call("localhost", aCall); err != nil || a.code != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" {
 			r.Errorf("a call that is too much: %v %v", a, err)
+		}
+		if err := conn.Invoke(r.Context(), "/sk-secret/sk-secret", &rls.RateLimitRequest{}, &rls.RateLimitResponse{}); status.Code(err) != codes.Unavailable {
+			r.Errorf("a call of no method that is too much: %v", err)
+		}
+		if _, text := r.get(r.newClient(r.admin), "/metrics"); strings.Contains(text, "sk-secret") || !strings.Contains(text, `{code="Unavailable",path="other"} 1`) {
+			r.Errorf("the metrics:\n%s", text)
 		}
 		if code, _ := r.get(r.client, "/readyz"); code != http.StatusOK {
 			r.Errorf("ready: %d", code)
