@@ -171,9 +171,10 @@ var mayImport = map[string][]string{
 	program + "service/decide":          {".", "store", program + "limitarg"},
 	program + "service/httpapi":         {".", "middleware/httplimit", program + "service/decide"},
 	program + "service/hot":             {},
+	program + "service/access":          {"store", program + "service/hot", lru},
 	program + "service/mapping":         {".", "store", program + "service/hot", program + "yamlfile"},
 	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/hot", program + "service/httpapi", program + "service/mapping"},
-	program + "service/server":          {".", program + "service/hot", program + "service/httpapi"},
+	program + "service/server":          {".", program + "service/access", program + "service/hot", program + "service/httpapi"},
 
 	// Its surface.
 	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", "metrics/promlimit", program + "...", sdk + "/..."},

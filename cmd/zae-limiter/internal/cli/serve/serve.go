@@ -18,6 +18,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/access"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/envoy"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
@@ -46,8 +47,12 @@ type options struct {
 	tls         *hot.Value[*tls.Config] // nil without --tls-cert
 	tokenFile   string
 	keyFile     string
-	keys        [][]byte // of leases
-	tokens      *server.Tokens
+	keys        [][]byte                   // of leases
+	tokens      *hot.Value[*access.Tokens] // nil without --token-file
+	oidc        oidcFlags
+	issuer      *access.Issuer // nil without --oidc-issuer
+	isOpen      bool
+	adminOpen   bool // other machines reach the admin address
 	policy      decide.Policy
 	fallback    app.LimitsFlag
 	drainWait   time.Duration
@@ -71,14 +76,17 @@ not valid, the last good ones stay in use. --ratelimit-config takes the files of
 envoyproxy/ratelimit instead, as they are; the log says what differs.
 
 Other machines reach the service only if callers prove who they are. --token-file has one
-token on each line, and a call has it as Authorization: Bearer TOKEN. --tls-client-ca has the
-authorities of their certificates. Else the service listens at loopback addresses only.
+token on each line, with its roles after it, and a call has it as Authorization: Bearer TOKEN.
+--oidc-issuer takes the tokens of an OpenID provider, and --oidc-role says what they give.
+--tls-client-ca has the authorities of certificates of callers. Else the service listens at
+loopback addresses only, unless --allow-unauthenticated is given. Readers see balances,
+callers take tokens, and operators may do everything.
 Traffic is encrypted with --tls-cert and --tls-key.
 
 GET /livez answers 200 as long as the process serves, and GET /readyz until it ends. With
 --admin, both are at that address too, with the metrics of Prometheus at /metrics, the state
-of the rules at /config, and the profiles of Go at /debug/pprof. Let only operators reach
-that address.
+of the rules at /config, and the profiles of Go at /debug/pprof. Where other machines reach
+that address, it needs tokens of readers, and of operators for the profiles.
 
 When interrupted, the service is no longer ready, and still takes calls for --drain-wait. Then
 it ends the calls under way, which may take --max-wait and --timeout.`
@@ -106,7 +114,7 @@ func New(a *app.App) *cobra.Command {
 	f.Var(app.Named(&o.certs.Key), "tls-key", "`file` with the key of the certificate, in PEM")
 	f.Var(app.Named(&o.certs.ClientCA), "tls-client-ca", "`file` with the authorities of callers, in PEM: only those with a\ncertificate may call")
 	f.Var(app.Named(&o.keyFile), "lease-key-file", "`file` with the keys of leases, one on each line; the first one\nsigns, and all replicas have the same")
-	f.Var(app.Named(&o.tokenFile), "token-file", "`file` with the tokens of callers, one on each line")
+	o.bindProofs(f)
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.policy.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
 	f.DurationVar(&o.policy.MaxWait, "max-wait", defaultMaxWait, "longest time that a call may wait for tokens; 0 means that\nnone may wait")
@@ -118,7 +126,7 @@ func New(a *app.App) *cobra.Command {
 
 // Validate checks the flags, and reads the files that they name.
 func (o *options) Validate() (err error) {
-	if o.tokens, err = readSecrets("--token-file", o.tokenFile, server.ParseTokens); err != nil {
+	if err := o.readProofs(); err != nil {
 		return err
 	}
 	if o.keys, err = readSecrets("--lease-key-file", o.keyFile, parseKeys); err != nil {
@@ -127,25 +135,14 @@ func (o *options) Validate() (err error) {
 	if err := o.readTLS(); err != nil {
 		return err
 	}
-	isGuarded := o.tokens != nil || o.certs.ClientCA != ""
-	if err := server.CheckAddr(o.http, isGuarded); err != nil {
-		return fmt.Errorf("invalid --http: %w", err)
-	}
 	if o.config != "" && o.reference != "" {
 		return errors.New("give --config or --ratelimit-config, not both")
 	}
 	if (o.grpc == "") != (o.config+o.reference == "") {
 		return errors.New("give --grpc and --config, or neither: Envoy needs an address, and rules for its descriptors")
 	}
-	if o.grpc != "" {
-		if err := server.CheckAddr(o.grpc, isGuarded); err != nil {
-			return fmt.Errorf("invalid --grpc: %w", err)
-		}
-	}
-	if o.admin != "" {
-		if _, _, err := net.SplitHostPort(o.admin); err != nil {
-			return fmt.Errorf("invalid --admin %q: give host:port, 127.0.0.1:8070 for instance", o.admin)
-		}
+	if err := o.checkAddrs(); err != nil {
+		return err
 	}
 	if w := o.policy.MaxWait; w < 0 || w > mostWait {
 		return fmt.Errorf("invalid --max-wait %v: give from 0 to %v", w, mostWait)
@@ -205,7 +202,7 @@ func readSecrets[T any](flag, file string, parse func(string) (T, error)) (secre
 
 // parseKeys reads the keys of leases.
 func parseKeys(text string) ([][]byte, error) {
-	return server.ParseSecrets(text, limiter.MinTokenKey, "key")
+	return access.ParseSecrets(text, limiter.MinTokenKey, "key")
 }
 
 // Run serves until the context ends.
@@ -251,8 +248,8 @@ func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prome
 		patience = limiter.DefaultTimeout
 	}
 	to := server.Options{
-		API:    httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Now: time.Now}),
-		Tokens: o.tokens, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
+		API:   httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log}),
+		Guard: o.guard(), Open: o.isOpen, AdminExposed: o.adminOpen, Now: time.Now, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
 	if o.rules != nil {
 		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log, Now: time.Now}
@@ -267,6 +264,12 @@ func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prome
 		for _, text := range mapping.Differences {
 			log.InfoContext(ctx, "envoyproxy/ratelimit differs", "text", text)
 		}
+	}
+	if o.tokens != nil {
+		watchers.Go(func() { o.tokens.Watch(watching, log, "tokens") })
+	}
+	if o.issuer != nil {
+		watchers.Go(func() { o.issuer.Watch(watching, log) })
 	}
 	if o.tls != nil {
 		to.TLS = server.Latest(o.tls)

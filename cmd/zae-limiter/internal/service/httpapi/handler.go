@@ -24,8 +24,8 @@ const (
 	MaxBatch = 100
 	// MaxBatchBody is the largest body of a batch, in bytes.
 	MaxBatchBody = 1 << 20
-	// bodyTime is how long a client may take to send a body, and to take an answer.
-	bodyTime = 10 * time.Second
+	// BodyTime is how long a client may take to send a body. The server sets the deadline.
+	BodyTime = 10 * time.Second
 	// retryUnavailable is how long a client is asked to wait while the store cannot be reached.
 	retryUnavailable = time.Second
 )
@@ -37,8 +37,6 @@ type Options struct {
 	// Logger gets the errors that clients are not told. It must not get names of entities:
 	// server.Logger has none.
 	Logger *slog.Logger
-	// Now is the clock of the machine, by which connections have deadlines.
-	Now func() time.Time
 }
 
 // A Batch has calls that are decided side by side.
@@ -150,7 +148,7 @@ func (h *handler) batch(w http.ResponseWriter, r *http.Request) {
 		all.Go(func() { results[i] = h.result(ctx, in.Calls[i]) })
 	}
 	all.Wait()
-	h.deliver(w, http.StatusOK, "application/json", BatchAnswer{results})
+	send(w, http.StatusOK, "application/json", BatchAnswer{results})
 }
 
 // result is what becomes of one call of a batch.
@@ -238,17 +236,10 @@ func (h *handler) write(ctx context.Context, w http.ResponseWriter, entity, reso
 		w.Header().Set("Retry-After", a.retry)
 	}
 	if a.problem != nil {
-		h.deliver(w, a.code, problemType, a.problem)
+		send(w, a.code, problemType, a.problem)
 		return
 	}
-	h.deliver(w, a.code, "application/json", a.decision)
-}
-
-// deliver sends a body. A client that does not take it in time is cut off.
-func (h *handler) deliver(w http.ResponseWriter, code int, form string, body any) {
-	// A writer without a connection has no deadline.
-	_ = http.NewResponseController(w).SetWriteDeadline(h.Now().Add(bodyTime))
-	send(w, code, form, body)
+	send(w, a.code, "application/json", a.decision)
 }
 
 func send(w http.ResponseWriter, code int, form string, body any) {

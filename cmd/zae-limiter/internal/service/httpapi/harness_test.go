@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -40,7 +39,7 @@ func inBubble(t *testing.T, p decide.Policy, f func(*service), limits ...limiter
 }
 
 func handlerOf(l decide.Limiter, p decide.Policy) http.Handler {
-	return httpapi.New(httpapi.Options{Limiter: l, Policy: p, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	return httpapi.New(httpapi.Options{Limiter: l, Policy: p, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // A reply is what a client gets.

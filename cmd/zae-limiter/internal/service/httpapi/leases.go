@@ -92,7 +92,7 @@ func (h *handler) end(ctx context.Context, w http.ResponseWriter, call, token st
 		h.write(ctx, w, "", "", h.failed(ctx, call, err))
 		return
 	}
-	h.deliver(w, http.StatusOK, "application/json", Settled{consumed})
+	send(w, http.StatusOK, "application/json", Settled{consumed})
 }
 
 func (h *handler) ended(ctx context.Context, token string, used func(*limiter.Lease) error) (consumed map[string]int64, err error) {
@@ -124,7 +124,7 @@ func (h *handler) extend(w http.ResponseWriter, r *http.Request) {
 		h.write(r.Context(), w, "", "", h.failed(r.Context(), "extend", err))
 		return
 	}
-	h.deliver(w, http.StatusOK, "application/json", Extended{token})
+	send(w, http.StatusOK, "application/json", Extended{token})
 }
 
 func (h *handler) extended(ctx context.Context, in *Extension) (string, error) {

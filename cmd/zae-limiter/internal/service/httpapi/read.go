@@ -37,9 +37,6 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, most int64, into 
 		p.Field = "Idempotency-Key"
 		return p
 	}
-	// A reader without a connection has no deadline. The server lifts it at the end of the body: a call
-	// may wait longer than that.
-	_ = http.NewResponseController(w).SetReadDeadline(h.Now().Add(bodyTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
 		return unread(err, most)
@@ -54,7 +51,7 @@ func unread(err error, most int64) *Problem {
 	case errors.As(err, &tooLarge):
 		return problem(http.StatusRequestEntityTooLarge, "send at most "+strconv.FormatInt(most, 10)+" bytes")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return problem(http.StatusRequestTimeout, "send the body within "+bodyTime.String())
+		return problem(http.StatusRequestTimeout, "send the body within "+BodyTime.String())
 	}
 	return problem(http.StatusBadRequest, "the body ended early")
 }

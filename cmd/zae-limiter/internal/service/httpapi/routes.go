@@ -16,16 +16,18 @@ type Route struct {
 	In, Out reflect.Type
 	// Problems has the codes of other answers, which are problems.
 	Problems []int
+	// IsRead says that the operation takes nothing: readers may call it.
+	IsRead bool
 }
 
 // Codes of problems of every operation that has a body.
 var (
 	codesOfBodies = []int{
 		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
-		http.StatusUnsupportedMediaType,
+		http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
 	}
-	codesOfLeases    = append([]int{http.StatusConflict, http.StatusGone, http.StatusInternalServerError, http.StatusServiceUnavailable}, codesOfBodies...)
-	codesOfQuestions = append([]int{http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable}, codesOfBodies...)
+	codesOfLeases    = append([]int{http.StatusConflict, http.StatusGone, http.StatusInternalServerError}, codesOfBodies...)
+	codesOfQuestions = append([]int{http.StatusUnprocessableEntity, http.StatusInternalServerError}, codesOfBodies...)
 )
 
 // Routes are all operations.
@@ -42,7 +44,7 @@ var Routes = []Route{
 		Method: http.MethodPost, Path: "/v1/check", Name: "check",
 		Summary: "Show balances, and how long a call would wait",
 		About:   "Takes nothing. Without consume, the answer has every limit of the resource. The status code is 200 whatever the balances.",
-		In:      reflect.TypeFor[decide.Question](), Out: reflect.TypeFor[decide.Decision](), Problems: codesOfQuestions,
+		In:      reflect.TypeFor[decide.Question](), Out: reflect.TypeFor[decide.Decision](), Problems: codesOfQuestions, IsRead: true,
 	},
 	{
 		Method: http.MethodPost, Path: "/v1/batch", Name: "batch",
@@ -70,6 +72,6 @@ var Routes = []Route{
 	},
 	{
 		Method: http.MethodGet, Path: "/v1/openapi.json", Name: "openapi",
-		Summary: "This document", About: "The description of the interface, in OpenAPI 3.1.",
+		Summary: "This document", About: "The description of the interface, in OpenAPI 3.1.", IsRead: true,
 	},
 }

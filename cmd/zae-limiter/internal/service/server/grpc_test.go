@@ -123,11 +123,7 @@ func TestADrainOfGRPCEnds(t *testing.T) {
 
 // With tokens, only their bearers may call. Health is told to everybody.
 func TestTokensOfGRPC(t *testing.T) {
-	tokens, err := server.ParseTokens("0123456789abcdef")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve(t, server.Options{Register: register, Tokens: tokens}, func(r *running) {
+	serve(t, server.Options{Register: register, Guard: guard(t, "0123456789abcdef")}, func(r *running) {
 		conn := r.proxy(insecure.NewCredentials())
 		defer conn.Close()
 		for authorization, want := range map[string]codes.Code{"Bearer 0123456789abcdef": codes.OK, "Bearer 0123456789abcdeF": codes.Unauthenticated, "": codes.Unauthenticated} {

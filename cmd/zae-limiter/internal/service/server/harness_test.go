@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/access"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
@@ -40,12 +41,16 @@ func serve(t *testing.T, o server.Options, f func(*running)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		r := &running{T: t, limits: limitertest.New(t, limiter.PerMinute("rpm", 60)), calls: pipes.New(), admin: pipes.New(), grpc: pipes.New(), stop: stop, ended: make(chan error, 1)}
-		o.Logger, o.Registry = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+		o.Registry = prometheus.NewRegistry()
+		if o.Logger == nil {
+			o.Logger = slog.New(slog.DiscardHandler)
+		}
+		o.Now = time.Now
 		if o.DrainTime == 0 {
 			o.DrainTime = time.Second
 		}
 		if o.API == nil {
-			o.API = httpapi.New(httpapi.Options{Limiter: r.limits, Policy: decide.Policy{MaxWait: time.Minute}, Logger: o.Logger, Now: time.Now})
+			o.API = httpapi.New(httpapi.Options{Limiter: r.limits, Policy: decide.Policy{MaxWait: time.Minute}, Logger: o.Logger})
 		}
 		s := server.New(o)
 		go func() { r.ended <- s.Serve(ctx, server.Listeners{HTTP: r.calls, GRPC: r.grpc, Admin: r.admin}) }()
@@ -56,6 +61,16 @@ func serve(t *testing.T, o server.Options, f func(*running)) {
 			t.Error(err)
 		}
 	})
+}
+
+// guard knows the tokens of a file.
+func guard(t *testing.T, text string) *access.Guard {
+	t.Helper()
+	tokens, err := access.ParseTokens(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &access.Guard{Namespace: "shop", Tokens: func() *access.Tokens { return tokens }}
 }
 
 func (r *running) newClient(p *pipes.Listener) *http.Client {

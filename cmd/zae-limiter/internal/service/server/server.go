@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/access"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 )
 
@@ -47,18 +48,27 @@ type Options struct {
 	TLS *tls.Config
 	// Config serves the state of the files in use, at the admin address; nil if there is none.
 	Config http.Handler
-	// Tokens are those of callers; nil lets everybody call who addresses this machine by a name of
-	// loopback.
-	Tokens *Tokens
+	// Guard judges callers; nil lets everybody call who addresses this machine by a name of loopback, or
+	// has a certificate.
+	Guard *access.Guard
+	// Open lets everybody call who reaches the listeners if Guard is nil.
+	Open bool
+	// AdminExposed says that other machines reach the admin address: it asks for proofs, too.
+	AdminExposed bool
 	// Registry has the metrics.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
+	// Now is the clock of the machine.
+	Now func() time.Time
 	// DrainWait is how long the service still takes calls after it has said that it is not ready:
 	// until no balancer sends any more.
 	DrainWait time.Duration
 	// DrainTime is how long calls under way then may take.
 	DrainTime time.Duration
 }
+
+// other is the path, in metrics, of calls whose path is none.
+const other = "other"
 
 // A Server serves calls, and tells how it is.
 //
@@ -70,6 +80,8 @@ type Server struct {
 	o        Options
 	draining atomic.Bool
 	calls    *prometheus.CounterVec
+	work     work
+	methods  map[string]bool // of gRPC
 	grpc     *grpc.Server
 	health   *health.Server
 }
@@ -164,18 +176,19 @@ func (s *Server) drain(ctx context.Context, api *http.Server) error {
 
 func (s *Server) server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn), // a handler that panics, and what clients do wrong
+		Handler: s.timed(h), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ConnContext: s.aged,
+		WriteTimeout: answerTime,                                              // of what the server itself refuses; timed has that of handlers
+		ErrorLog:     slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn), // a handler that panics, and what clients do wrong
 	}
 }
 
 // ofCallers serves calls and health.
 func (s *Server) ofCallers() http.Handler {
 	mux := s.probes()
-	mux.Handle("/", s.counted(s.o.Tokens.guard(s.o.API)))
+	mux.Handle("/", s.counted(s.guarded(s.bounded(s.o.API))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() {
-			w.Header().Set("Connection", "close") // the client's next call goes to another replica
+		if s.draining.Load() || s.isAged(r) {
+			w.Header().Set("Connection", "close") // the client's next call may go to another replica
 		}
 		mux.ServeHTTP(w, r)
 	})
@@ -185,12 +198,12 @@ func (s *Server) ofCallers() http.Handler {
 func (s *Server) ofAdmin() http.Handler {
 	mux := s.probes()
 	if s.o.Config != nil {
-		mux.Handle("/config", s.o.Config)
+		mux.Handle("/config", s.forOperators(access.Observe, s.o.Config))
 	}
-	mux.Handle("/metrics", promhttp.HandlerFor(s.o.Registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.Handle("/metrics", s.forOperators(access.Observe, promhttp.HandlerFor(s.o.Registry, promhttp.HandlerOpts{})))
+	for path, serve := range map[string]http.HandlerFunc{"": pprof.Index, "profile": pprof.Profile, "trace": pprof.Trace} {
+		mux.Handle("/debug/pprof/"+path, s.forOperators(access.Profile, serve))
+	}
 	return mux
 }
 
@@ -226,7 +239,7 @@ func (s *Server) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
 		if !known[path] {
-			path = "other"
+			path = other
 		}
 		labels := prometheus.Labels{"path": path}
 		promhttp.InstrumentHandlerCounter(s.calls.MustCurryWith(labels), next).ServeHTTP(w, r)

@@ -103,11 +103,7 @@ func TestADrainEnds(t *testing.T) {
 
 // Health is told at both addresses, to everybody. Metrics are told to operators only.
 func TestHealthAndMetrics(t *testing.T) {
-	tokens, err := server.ParseTokens("0123456789abcdef")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve(t, server.Options{Tokens: tokens, DrainWait: time.Second, DrainTime: time.Second}, func(r *running) {
+	serve(t, server.Options{Guard: guard(t, "0123456789abcdef"), DrainWait: time.Second, DrainTime: time.Second}, func(r *running) {
 		admin := r.newClient(r.admin)
 		if _, err := r.call("localhost", aCall, "Authorization", "Bearer 0123456789abcdef"); err != nil {
 			r.Fatal(err)
@@ -146,11 +142,7 @@ func TestHealthAndMetrics(t *testing.T) {
 
 // With tokens, only their bearers may call.
 func TestOnlyBearersOfATokenMayCall(t *testing.T) {
-	tokens, err := server.ParseTokens("# ours\n0123456789abcdef\n\n  fedcba9876543210  \n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve(t, server.Options{Tokens: tokens}, func(r *running) {
+	serve(t, server.Options{Guard: guard(t, "# ours\n0123456789abcdef\n\n  fedcba9876543210  \n")}, func(r *running) {
 		for authorization, want := range map[string]int{
 			"Bearer 0123456789abcdef": http.StatusOK, "bearer fedcba9876543210": http.StatusOK, "": http.StatusUnauthorized, "Bearer": http.StatusUnauthorized,
 			"Bearer 0123456789abcdeF": http.StatusUnauthorized, "Bearer 0123456789abcdef0": http.StatusUnauthorized, "Basic 0123456789abcdef": http.StatusUnauthorized,

@@ -1,0 +1,80 @@
+package access_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/access"
+)
+
+// A file of tokens that is none is refused, and the error does not repeat it.
+func TestParseTokens(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                     "there is no token",
+		"# nothing\n":                          "there is no token",
+		"0123456789abcdef\nsecret\n":           "line 2",
+		"0123456789 secret":                    "line 1",
+		"0123456789abcdef secret":              "no valid role",
+		"0123456789abcdef caller@":             "no valid role",
+		"0123456789abcdef caller@UPPER CASE":   "no valid role",
+		"0123456789secret\n0123456789secret":   "line 2 has no valid token, or more: it repeats",
+		"\n\n0123456789abcdefsecret\xc3\xa9\n": "line 3",
+	} {
+		_, err := access.ParseTokens(text)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "UPPER") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A role suffices for its actions, in its namespaces. Nothing else is admitted.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	tokens, err := access.ParseTokens(`
+		bare-0123456789abc
+		read-0123456789abc reader
+		call-0123456789abc caller@shop,bank
+		both-0123456789abc caller@bank reader
+		main-0123456789abc operator
+		bank-0123456789abc operator@bank
+	`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := &access.Guard{Namespace: "shop", Tokens: func() *access.Tokens { return tokens }}
+	for token, may := range map[string]string{"bare": "DL", "read": "LO", "call": "DL", "both": "LO", "main": "DLOP", "bank": ""} {
+		for letter, do := range map[string]access.Action{"D": access.Decide, "L": access.Look, "O": access.Observe, "P": access.Profile} {
+			want := error(nil)
+			if !strings.Contains(may, letter) {
+				want = access.ErrForbidden
+			}
+			if err := guard.Admit(t.Context(), "bearer "+token+"-0123456789abc", do); !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("%s, %s: %v, want %v", token, letter, err, want)
+			}
+		}
+	}
+	for _, field := range []string{"", "Bearer", "Bearer ", "Basic bare-0123456789abc", "bare-0123456789abc", "Bearer bare-0123456789ab", "Bearer bare-0123456789abcd"} {
+		if err := guard.Admit(t.Context(), field, access.Look); !errors.Is(err, access.ErrUnproven) {
+			t.Errorf("%q: %v", field, err)
+		}
+	}
+}
+
+// Options of an issuer that would admit too much are refused.
+func TestNewIssuer(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*access.IssuerOptions){
+		"https":    func(o *access.IssuerOptions) { o.URL = "http://id.example" },
+		"audience": func(o *access.IssuerOptions) { o.Audience = "" },
+		"claim":    func(o *access.IssuerOptions) { o.Claim = "" },
+		"role":     func(o *access.IssuerOptions) { o.Roles = nil },
+	} {
+		o := newProvider(t).options()
+		spoil(&o)
+		if _, err := access.NewIssuer(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
