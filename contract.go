@@ -61,6 +61,8 @@ const (
 	Block = store.Block
 	// Allow returns a degraded lease: the work goes on, and nothing is metered.
 	Allow = store.Allow
+	// Share admits this process's share of the limits, see [ShareOptions].
+	Share = store.Share
 )
 
 // Errors with data. errors.Is matches each with the condition of the same name.
