@@ -68,6 +68,9 @@ func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*L
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), err)
 	}
 	if l.driver.Outage.IsBusy() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.driver.Time()) // for what an outage has left and the acquire
+		defer cancel()
 		if lease, decided, err := l.inOutage(ctx, &req, seen); decided {
 			return lease, err
 		}

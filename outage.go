@@ -83,8 +83,8 @@ func (l *Limiter) sharesNow(req *Request) bool {
 	return away && l.shares(req)
 }
 
-// inOutage decides a request while the store is away, or before what an outage took is debited. It is
-// not decided if the store must be asked.
+// inOutage decides a request while the store is away. If an outage has taken of its buckets, that is
+// debited first, for every caller. It is not decided if the store must be asked.
 func (l *Limiter) inOutage(ctx context.Context, req *Request, seen *observation) (lease *Lease, decided bool, err error) {
 	d := l.driver
 	if !d.Begin() {
@@ -92,28 +92,26 @@ func (l *Limiter) inOutage(ctx context.Context, req *Request, seen *observation)
 	}
 	defer d.End()
 	shares := l.shares(req)
-	away, why := d.Outage.IsAway()
-	if !away {
-		asked := asks(req)
-		bound, cancel := context.WithTimeout(ctx, d.Time())
-		defer cancel()
-		why = d.Outage.PayFirst(bound, &asked)
-		switch {
-		case why == nil:
-			return nil, false, nil
-		case ctx.Err() != nil:
-			return nil, true, process.OutOfTime(ctx, req.op("acquire"))
-		case shares:
-			d.Outage.Lose(why)
-		default:
-			return nil, false, nil // the store says the same
-		}
+	if away, why := d.Outage.IsAway(); away && shares {
+		lease, err = l.share(req, seen, why)
+		return lease, true, err
 	}
-	if !shares {
+	asked := asks(req)
+	switch why := d.Outage.PayFirst(ctx, &asked); {
+	case why == nil:
 		return nil, false, nil
+	case shares && ctx.Err() == nil:
+		d.Outage.Lose(why)
+		lease, err = l.share(req, seen, why)
+		return lease, true, err
+	case errors.Is(ctx.Err(), context.Canceled):
+		return nil, true, process.OutOfTime(ctx, req.op("acquire"))
+	case l.degrades(req, why):
+		seen.degraded(why)
+		return l.degraded(ctx, req, nil, why), true, nil
+	default:
+		return nil, true, fmt.Errorf("%s: %w", req.op("acquire"), why)
 	}
-	lease, err = l.share(req, seen, why)
-	return lease, true, err
 }
 
 // share decides a request by the process's share, because the store does not answer.

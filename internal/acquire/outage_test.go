@@ -3,6 +3,7 @@ package acquire_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +19,10 @@ type severed struct {
 	all  []*limiter.Limiter
 }
 
-var errCut = errors.New("the network is unreachable")
+var (
+	errNoRoute = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")} // nothing was sent
+	errCut     = errors.New("connection reset by peer")
+)
 
 // inSevered runs f in a bubble with n processes that share. An answer of the table takes 10 ms.
 func inSevered(t *testing.T, n int, o limiter.Options, f func(*severed)) {
@@ -142,7 +146,7 @@ func (d *demand) count() (normal, degraded int) {
 // outages are the ways in which a table is away. landed says that what is under way as the network
 // is cut takes effect.
 var outages = map[string]faults.Hook{
-	"refused":    faults.Fail(errCut),
+	"refused":    faults.Fail(errNoRoute),
 	"silent":     faults.Hang,
 	"half a way": faults.LoseAnswer(errCut),
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"time"
 
@@ -58,12 +59,16 @@ type unansweredError struct{ error }
 // Unwrap returns the error of the store.
 func (e *unansweredError) Unwrap() error { return e.error }
 
-// Unanswered marks the error of a write to a bucket, if the write may have been applied.
+// Unanswered marks the error of a write to a bucket, if the write may have been applied. A store that
+// throttled it has not, and one to which there was no connection has not had it.
 func Unanswered(err error) error {
-	if errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrThrottled) {
-		return &unansweredError{err}
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrThrottled) {
+		return err
 	}
-	return err
+	if of, is := errors.AsType[*net.OpError](err); is && of.Op == "dial" {
+		return err
+	}
+	return &unansweredError{err}
 }
 
 // MayHaveLanded reports whether a call failed because of a write to a bucket that may have been
