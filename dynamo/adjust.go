@@ -122,4 +122,6 @@ func isCredit(d *store.Delta) bool { return d.Consumed < 0 }
 
 // isBetween reports whether the balance must lie between two bounds in ascending order.
 // The server accepts no others.
-func isBetween(d *store.Delta) bool { return d.Covered && !d.Pinned && min(d.Consumed, -d.Tokens) <= d.AtMost }
+func isBetween(d *store.Delta) bool {
+	return d.Covered && !d.Pinned && min(d.Consumed, -d.Tokens) <= d.AtMost
+}

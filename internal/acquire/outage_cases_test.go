@@ -311,7 +311,9 @@ func TestALeaseOfAShare(t *testing.T) {
 		"more": {func(c *outageCase, l *limiter.Lease) error {
 			return errors.Join(l.Adjust("rph", 7), l.Commit(c.Context()), l.Rollback(c.Context()))
 		}, 17},
-		"less": {func(c *outageCase, l *limiter.Lease) error { return errors.Join(l.Settle("rph", 4), l.Commit(c.Context())) }, 4},
+		"less": {func(c *outageCase, l *limiter.Lease) error {
+			return errors.Join(l.Settle("rph", 4), l.Commit(c.Context()))
+		}, 4},
 		"released": {func(c *outageCase, l *limiter.Lease) error {
 			err := l.Release(c.Context(), tokens{"rph": 3})
 			if got := l.Consumed()["rph"]; got != 7 {
