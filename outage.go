@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
@@ -43,7 +44,7 @@ type ShareOptions struct {
 // validate checks the options.
 func (o ShareOptions) validate() error {
 	if o.Processes < 0 || o.Processes > maxProcesses {
-		return &ValidationError{Field: "Share.Processes", Value: fmt.Sprint(o.Processes), Reason: fmt.Sprintf("give from 1 to %d; 0 is 1", maxProcesses)}
+		return &ValidationError{Field: "Share.Processes", Value: strconv.Itoa(o.Processes), Reason: fmt.Sprintf("give from 1 to %d; 0 is 1", maxProcesses)}
 	}
 	if err := store.CheckNotNegative("Share.Buckets", o.Buckets); err != nil {
 		return err

@@ -70,6 +70,7 @@ type Outage struct {
 	book     *outage.Book
 	busy     atomic.Bool // the state is not calm: all that a call reads while it is
 	Counts   OutageCounts
+	watcher  func() // is watch, whose contexts are its own: it is no call's work
 
 	mu          sync.Mutex
 	away        bool
@@ -92,7 +93,9 @@ type OutageCounts struct {
 
 func newOutage(p *process.Process, o OutageOptions, a *accounts, s *Settler, h *slots.Holder) *Outage {
 	o.Processes = max(1, o.Processes)
-	return &Outage{Process: p, o: o, accounts: a, settler: s, holder: h, book: outage.NewBook(cmp.Or(o.Buckets, p.Memory))}
+	of := &Outage{Process: p, o: o, accounts: a, settler: s, holder: h, book: outage.NewBook(cmp.Or(o.Buckets, p.Memory))}
+	of.watcher = of.watch
+	return of
 }
 
 // IsOutage reports whether an error says that the store is away. One that throttles is there, and so
@@ -131,7 +134,7 @@ func (o *Outage) loseLocked(why error) {
 		return
 	}
 	o.away, o.since, o.why, o.spentBefore = true, o.Moment(), why, o.Counts.Spent.Load()
-	o.Process.Logger.Warn("the store is away: requests get this process's share", "processes", o.o.Processes, "error", why)
+	o.Logger.Warn("the store is away: requests get this process's share", "processes", o.o.Processes, "error", why)
 	o.Counts.Outages.Add(1)
 }
 
@@ -160,7 +163,7 @@ func (o *Outage) watchLocked() {
 	o.watching, o.verdict = true, make(chan struct{})
 	o.Run(func() {
 		defer o.End()
-		o.watch()
+		o.watcher()
 	})
 }
 
@@ -185,7 +188,7 @@ func (o *Outage) watch() {
 		o.mu.Unlock()
 		paid := err == nil && o.payAll()
 		if back {
-			o.Process.Logger.Warn("the store is back", "away", took.Round(time.Millisecond), "degraded_spent", (o.Counts.Spent.Load()-before)/store.Milli)
+			o.Logger.Warn("the store is back", "away", took.Round(time.Millisecond), "degraded_spent", (o.Counts.Spent.Load()-before)/store.Milli)
 		}
 		if paid && o.rest() {
 			return
@@ -290,7 +293,7 @@ func (o *Outage) giveUp(shares []*outage.Share, why error) {
 	}
 	if lost > 0 {
 		o.Counts.Lost.Add(lost)
-		o.Process.Logger.Error("what an outage took was not debited", "buckets", len(shares), "degraded_spent", lost/store.Milli, "error", why)
+		o.Logger.Error("what an outage took was not debited", "buckets", len(shares), "degraded_spent", lost/store.Milli, "error", why)
 	}
 }
 

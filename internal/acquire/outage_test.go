@@ -170,11 +170,11 @@ func TestAnOutageIsBounded(t *testing.T) {
 						began := time.Now()
 						d := f.demand("user", time.Second/5) // twice as much as there is
 						time.Sleep(20 * time.Second)         // the burst is used up
-						before, seen := 0, 0.0
+						seen := 0.0
 						for _, l := range f.all {
 							seen += lastSeen(l, "user", "rps")
 						}
-						before, _ = d.count()
+						before, _ := d.count()
 						d.lose(how)
 						time.Sleep(away)
 						f.find()

@@ -34,7 +34,7 @@ const mostLooks = 32
 
 // Share returns the share of a bucket, and makes it if there is none: of one of n processes, by the
 // images that were seen last. since is when the store was lost.
-func (b *Book) Share(k memory.Key, since int64, now int64, seen func() (images []memory.Seen, n int)) (*Share, error) {
+func (b *Book) Share(k memory.Key, since, now int64, seen func() (images []memory.Seen, n int)) (*Share, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s := b.shares[k]; s != nil {
@@ -177,7 +177,7 @@ func (s *Share) quote(l *limit, milli, now int64) Quote {
 	whole := plan.Share(l.params, 0, 1, now)
 	switch {
 	case ok && ms <= int64(plan.Never/time.Millisecond):
-		q.Wait = max(1, time.Duration(ms)) * time.Millisecond
+		q.Wait = time.Duration(max(1, ms)) * time.Millisecond
 	case max(whole.Most(), whole.Capacity) < milli:
 		q.Wait = plan.Never
 	default:

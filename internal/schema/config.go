@@ -81,6 +81,7 @@ func EncodeOutage(on store.OnUnavailable) Item {
 		return nil
 	case store.Share:
 		return Item{OnUnavailable: S(string(store.Block)), OutageShare: Bool(true)}
+	case store.Block, store.Allow:
 	}
 	return Item{OnUnavailable: S(string(on))}
 }

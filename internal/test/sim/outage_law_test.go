@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -64,7 +65,7 @@ func (f *renaming) SettleOnce(ctx context.Context, s *store.Settlement) (store.S
 	f.mu.Lock()
 	f.n++
 	other := *s
-	other.Record.Key += fmt.Sprint(f.n)
+	other.Record.Key += strconv.Itoa(f.n)
 	f.mu.Unlock()
 	return f.Store.SettleOnce(ctx, &other)
 }
@@ -78,7 +79,7 @@ func (silentPayer) SettleOnce(context.Context, *store.Settlement) (store.Settled
 
 var (
 	errNoRoute = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")} // nothing was sent
-	errCutOff       = errors.New("connection reset by peer")
+	errCutOff  = errors.New("connection reset by peer")
 )
 
 // runOutages plays a seed, and returns the laws that it broke.
