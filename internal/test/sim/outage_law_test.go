@@ -149,7 +149,7 @@ func (o *outageRun) call(ctx context.Context, process int, r *rand.Rand) {
 		o.mu.Lock()
 		_, before := o.isLost[process]
 		o.mu.Unlock()
-		lease, err := o.fleet[process].Acquire(o.Context(), req)
+		lease, err := o.fleet[process].Acquire(o.Context(), req) //nolint:contextcheck // the end of the run ends no call
 		o.mu.Lock()
 		_, after := o.isLost[process]
 		switch {
@@ -165,7 +165,7 @@ func (o *outageRun) call(ctx context.Context, process int, r *rand.Rand) {
 		}
 		o.note(lease, asked)
 		time.Sleep(span(r, 0, 100*time.Millisecond))
-		o.settle(lease, asked, r)
+		o.settle(lease, asked, r) //nolint:contextcheck // as above
 	}
 }
 
