@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -39,6 +40,7 @@ func inOutage(t *testing.T, o limiter.Options, before, during, after func(*outag
 		during(c)
 		c.find()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if after != nil {
 			after(c)
 		}
