@@ -30,7 +30,7 @@ import (
 // request, and [ErrNotConfigured] for a limit that neither the configuration nor
 // [Request.Fallback] has. [ErrUnavailable] says that the store could not be reached. If
 // the request or the configuration says to allow, the caller gets a degraded lease
-// instead. Other errors are [ErrAccessDenied], [ErrConflict] under extreme contention,
+// instead. If it says to share, the limiter decides by this process's share, see [ShareOptions]. Other errors are [ErrAccessDenied], [ErrConflict] under extreme contention,
 // [ErrDisabled], [ErrUnsupported], and [ErrClosed] after [Limiter.Close].
 //
 // If other processes take from the same bucket and it holds too little, the processes take
@@ -67,6 +67,14 @@ func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*L
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", req.op("acquire"), err)
 	}
+	if l.driver.Outage.IsBusy() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.driver.Time()) // for what an outage has left and the acquire
+		defer cancel()
+		if lease, decided, err := l.inOutage(ctx, &req, seen); decided {
+			return lease, err
+		}
+	}
 	asked := l.asked(ctx, &req)
 	if refusal, _ := l.recall(&asked, &asked, l.driver.Trust()); refusal != nil {
 		l.driver.Counts.Refused.Add(1)
@@ -93,6 +101,9 @@ func (l *Limiter) hold(ctx context.Context, req Request, waits bool, tokens func
 		return nil, fmt.Errorf("%s: %w", op, ErrClosed)
 	}
 	defer l.driver.End()
+	if away, why := l.driver.Outage.IsAway(); away && !waits && l.shares(&req) {
+		return nil, fmt.Errorf("%s: slots have no shares: %w", op, why)
+	}
 	bound, cancel := ctx, func() {}
 	if !waits {
 		bound, cancel = context.WithTimeout(ctx, l.driver.Time())
@@ -143,6 +154,9 @@ func (l *Limiter) withoutSlots(ctx context.Context, req *Request, err error) err
 		err = process.OutOfTime(ctx, req.op("acquire"))
 	}
 	if !l.degrades(req, err) {
+		if acquire.IsOutage(err) && l.shares(req) {
+			l.driver.Outage.Doubt()
+		}
 		return err
 	}
 	l.driver.Logger.WarnContext(ctx, "admitted without slots", "entity", req.Entity, "resource", req.Resource, "error", err)
@@ -261,11 +275,14 @@ func (l *Limiter) answer(ctx context.Context, req *Request, a *acquisition) (*Le
 	if errors.Is(err, calls.ErrLeft) {
 		err = process.OutOfTime(ctx, req.op("acquire"))
 	}
-	if !l.degrades(req, err) {
-		return a.lease, err
+	switch {
+	case l.degrades(req, err):
+		a.seen.degraded(err)
+		return l.degraded(ctx, req, nil, err), nil
+	case acquire.IsOutage(err) && l.shares(req):
+		return l.shareAfter(ctx, req, a, err)
 	}
-	a.seen.degraded(err)
-	return l.degraded(ctx, req, nil, err), nil
+	return a.lease, err
 }
 
 // leave answers a caller whose time is up before its acquisition has ended. ended is
@@ -283,12 +300,14 @@ func (l *Limiter) leave(ctx, ended context.Context, req *Request, a *acquisition
 	case degrades:
 		a.seen.degraded(err)
 		return l.degraded(ctx, req, a, err), nil
+	case acquire.IsOutage(err) && l.shares(req):
+		return l.shareInTime(ctx, req, a, err)
 	}
 	return nil, err
 }
 
-// degrades reports whether a failed acquire still yields a lease, because the request
-// or the configuration allows it.
+// degrades reports whether a failed acquire still yields a lease that meters nothing, because the
+// request or the configuration allows it.
 func (l *Limiter) degrades(req *Request, err error) bool {
 	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrAccessDenied) && l.driver.Config.OnUnavailable(req.OnUnavailable) == Allow
 }

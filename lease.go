@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
+	"github.com/zeroae/zae-limiter-go/internal/outage"
 	"github.com/zeroae/zae-limiter-go/internal/token"
 )
 
@@ -31,6 +32,7 @@ type Lease struct {
 	// pending is the acquisition that may still debit the amounts requested from a
 	// degraded lease; nil if none will.
 	pending *acquisition
+	holds   []*outage.Hold     // what a degraded lease took of the process's share; none if nothing
 	slots   *acquire.HeldSlots // nil if the request named none
 	// resumed is what the lease was made of, if [Limiter.Resume] made it; otherwise nil. isPart says
 	// that it is a further resource of such a lease.
@@ -152,10 +154,12 @@ func (l *Lease) Context(ctx context.Context) (_ context.Context, cancel context.
 // Entity is the entity that the lease takes for, as the request named it.
 func (l *Lease) Entity() string { return l.entity }
 
-// Degraded reports whether the lease was granted without the store. Nothing is metered
-// then, so Statuses and Consumed are empty.
+// Degraded reports whether the lease was granted without the store. With [Allow], nothing is metered
+// then, so Statuses and Consumed are empty. With [Share], Consumed is what the lease took of this
+// process's share, and the methods of the lease work as ever. Take fails with [ErrUnavailable] once
+// the store is back.
 //
-// The acquire may still be under way, and may still debit the requested amounts. If it
+// With Allow, the acquire may still be under way, and may still debit the requested amounts. If it
 // does, the lease decides about the debit: a commit keeps it, with the adjustments, and
 // a rollback returns it. Commit does not wait for that, and succeeds at once.
 func (l *Lease) Degraded() bool { return l.degraded }
@@ -203,7 +207,7 @@ func (l *Lease) Overdrawn() map[string]int64 {
 // more: only a parent may have had the limit, and the entity may have got another parent.
 func (l *Lease) Consumed() map[string]int64 {
 	consumed := make(map[string]int64)
-	if l.degraded {
+	if l.degraded && !l.isShared() {
 		return consumed
 	}
 	l.mu.Lock()

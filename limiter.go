@@ -61,6 +61,8 @@ type Options struct {
 	// cascade to the parent's count together. Further callers get [ErrQueueFull]. Default
 	// [DefaultMaxWaiters]; negative is no bound.
 	MaxWaiters int
+	// Share is what the limiter admits while the store is away, for requests with [Share].
+	Share ShareOptions
 	// TokenKeys sign and check what [Lease.Token] writes down, each at least [MinTokenKey]
 	// random bytes. The first one signs; all are accepted. To change the key, give the new one to
 	// all processes as a further one, then as the first, and remove the old one after [TokenLife].
@@ -100,6 +102,9 @@ func New(s Store, o Options) (*Limiter, error) {
 	if o.Observer != nil {
 		of.Observer = operations{o.Observer}
 	}
+	if err := o.Share.validate(); err != nil {
+		return nil, err
+	}
 	keys, err := token.NewKeys(o.TokenKeys)
 	if err != nil {
 		return nil, err
@@ -108,7 +113,9 @@ func New(s Store, o Options) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight}), maxWaiters: o.MaxWaiters, tokenKeys: keys}
+	l := &Limiter{driver: acquire.New(p, acquire.Options{Trust: o.Trust, InFlight: o.InFlight, Outage: acquire.OutageOptions{
+		Processes: o.Share.Processes, Buckets: o.Share.Buckets, Admits: o.Share.Unseen == Allow,
+	}}), maxWaiters: o.MaxWaiters, tokenKeys: keys}
 	if l.maxWaiters == 0 {
 		l.maxWaiters = DefaultMaxWaiters
 	}
@@ -174,6 +181,13 @@ type Stats struct {
 	Throttled, Braked uint64
 	// Healed counts items whose stamp lay far ahead and was moved back.
 	Healed uint64
+	// Outages counts how often the store was found to be away, by requests with [Share], and Away
+	// says that it is so now. SharesAdmitted and SharesRefused count such requests that were decided
+	// meanwhile. DegradedSpent are the tokens that outages took and that were debited when the store
+	// was back, and DegradedLost those that could not be. A bucket's parent counts for itself.
+	Outages, SharesAdmitted, SharesRefused uint64
+	Away                                   bool
+	DegradedSpent, DegradedLost            int64
 	// SlotsLost counts slots that this limiter could not renew in time, so that others may have
 	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of
 	// a limit it has set free.
@@ -184,10 +198,14 @@ type Stats struct {
 func (l *Limiter) Stats() Stats {
 	config, c := l.driver.Config.Stats(), &l.driver.Counts
 	lost, removed := l.driver.SlotCounts()
+	away, _ := l.driver.Outage.IsAway()
+	of := &l.driver.Outage.Counts
 	return Stats{
 		Config:  CacheStats{Hits: config.Hits, Misses: config.Misses, Size: config.Size, TTL: l.driver.Config.TTL()},
 		Buckets: l.driver.Buckets(), Waiting: l.waiting.Size(), LocallyRefused: c.Refused.Load(), Carried: c.Carried.Load(), Gathered: c.Gathered.Load(),
 		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
+		Outages: of.Outages.Load(), SharesAdmitted: of.Admitted.Load(), SharesRefused: of.Refused.Load(), Away: away,
+		DegradedSpent: of.Spent.Load() / milli, DegradedLost: of.Lost.Load() / milli,
 		Healed: c.Healed.Load(), SlotsLost: lost, HoldersRemoved: removed,
 	}
 }

@@ -98,10 +98,8 @@ func (r *Request) Validate() error {
 	if err := store.CheckEntity(r.Entity); err != nil {
 		return err
 	}
-	switch r.OnUnavailable {
-	case "", Block, Allow:
-	default:
-		return &ValidationError{Field: "on unavailable", Value: string(r.OnUnavailable), Reason: `give "block" or "allow"`}
+	if err := store.CheckOnUnavailable(r.OnUnavailable); err != nil {
+		return err
 	}
 	if len(r.Slots) > 0 {
 		if err := r.validateSlots(); err != nil {

@@ -92,7 +92,7 @@ func (l *Lease) settleUneven(ctx context.Context, how *ending, seen *observation
 	for _, p := range l.also {
 		also = append(also, p.begin())
 	}
-	if l.degraded && how == commit {
+	if l.degraded && !l.hasShares() && how == commit {
 		defer l.limiter.driver.End()
 		l.limiter.driver.InBackground(func() { l.logUnsettled(ctx, what, l.settleAll(ctx, was, also, how, nil, nil)) })
 		return nil
@@ -128,7 +128,7 @@ func (l *Lease) closeIfEven(how *ending) (was leaseState, isClosed bool) {
 
 // isEvenLocked reports whether the written amounts are the target.
 func (l *Lease) isEvenLocked(how *ending) bool {
-	if l.degraded && !l.pending.mayDebit() {
+	if l.degraded && !l.isShared() && !l.pending.mayDebit() {
 		return true
 	}
 	for i := range l.sides {
@@ -222,7 +222,7 @@ func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, has
 	if was == leaseClosed {
 		return nil
 	}
-	if !l.degraded {
+	if !l.degraded || l.isShared() {
 		seen.settles(l, how)
 	}
 	err := l.write(ctx, how)
@@ -240,7 +240,12 @@ func (l *Lease) settleFrom(ctx context.Context, was leaseState, how *ending, has
 
 // write makes the written amounts the target, in all buckets concurrently.
 func (l *Lease) write(ctx context.Context, how *ending) error {
-	if l.degraded {
+	switch {
+	case l.isShared():
+		return l.writeShared(ctx, how.target)
+	case l.degraded && l.pending == nil:
+		return nil // nothing was metered
+	case l.degraded:
 		return l.writeLate(ctx, how)
 	}
 	errs := make([]error, len(l.sides))

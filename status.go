@@ -137,6 +137,9 @@ type ExceededError struct {
 	// Statuses has every limit that the request named, of the entity and then of its
 	// parent, whether the limit refused or not. Those of each further resource follow.
 	Statuses []Status
+	// Degraded says that the store was away, and this process's share refused: Available and
+	// RetryAfter are those of the share, see [ShareOptions].
+	Degraded bool
 	// wait is how long it takes until all limits admit the request together, if that may be
 	// longer than the longest wait of one of them.
 	wait time.Duration

@@ -36,12 +36,16 @@ import (
 // which are those of [Limiter.Acquire]. Take fails with [ErrUnavailable] if the store
 // cannot be reached, even if the request or the configuration says to allow. The caller
 // then decides: [Lease.Adjust] takes more without asking. On a lease that is itself
-// degraded, Take is not metered, like the lease, and succeeds.
+// degraded, Take is not metered, like the lease, and succeeds. If that took from the process's share,
+// Take does, too, and fails with [ErrUnavailable] once the store is back.
 //
 // Take fails with [ErrLeaseClosed] if a commit or rollback has begun. If one begins while
 // Take is under way, Take returns what it debited.
 func (l *Lease) Take(ctx context.Context, consume map[string]int64) error {
 	req := Request{Entity: l.entity, Resource: l.resource, Consume: consume, Fallback: l.fallback, OnUnavailable: Block}
+	if l.isShared() {
+		req.OnUnavailable = Share
+	}
 	ctx, seen := l.limiter.observe(ctx, Call{CallTake, l.entity, l.resource})
 	err := l.take(ctx, req, seen)
 	seen.endAcquire(ctx, &req, l, err)
@@ -82,7 +86,7 @@ func (l *Lease) admitsTake(what string, consume map[string]int64) (done bool, er
 	if err := l.openLocked(what); err != nil {
 		return false, err
 	}
-	if err := l.checkRoomLocked(consume); err != nil || !l.degraded {
+	if err := l.checkRoomLocked(consume); err != nil || !l.degraded || l.isShared() {
 		return false, err
 	}
 	l.sides[0].Raise(consume)
@@ -110,6 +114,9 @@ func (l *Lease) absorb(ctx context.Context, what string, more *Lease) error {
 	defer l.mu.Unlock()
 	if err := l.checkRoomLocked(more.Consumed()); err != nil {
 		return err
+	}
+	if l.isShared() || more.isShared() {
+		return l.absorbShared(what, more)
 	}
 	for _, taken := range more.sides {
 		c := taken.Claim
@@ -157,7 +164,7 @@ func (l *Lease) lockOpen(ctx context.Context, what string) error {
 // Release only adjusts it.
 func (l *Lease) Release(ctx context.Context, tokens map[string]int64) error {
 	ctx, seen := l.limiter.observe(ctx, Call{CallRelease, l.entity, l.resource})
-	if !l.degraded {
+	if !l.degraded || l.isShared() {
 		seen.released(tokens)
 	}
 	err := l.release(ctx, tokens)
@@ -180,7 +187,10 @@ func (l *Lease) release(ctx context.Context, tokens map[string]int64) error {
 	}
 	_, err := process.CarryOut(ctx, d.Process, what, func(bound context.Context) (struct{}, error) {
 		defer l.end(leaseOpen)
-		if l.degraded {
+		switch {
+		case l.isShared():
+			return struct{}{}, l.writeShared(bound, func(e *acquire.Entry) int64 { return e.Due })
+		case l.degraded:
 			return struct{}{}, nil
 		}
 		errs := make([]error, len(l.sides))

@@ -103,7 +103,7 @@ func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observ
 // form is a lease as it is written down. The caller settles the lease.
 func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 	_, ns := l.limiter.driver.Once.Namespace()
-	form := &token.Lease{Namespace: ns, Entity: l.entity, Degraded: l.degraded}
+	form := &token.Lease{Namespace: ns, Entity: l.entity, Degraded: l.degraded && !l.hasShares()}
 	now := l.limiter.seconds()
 	if was := l.resumed; was != nil {
 		form.Made, form.Nonce = was.Made, was.Nonce
@@ -127,12 +127,17 @@ func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 				s.Entity = side.Claim.Entity
 			}
 			switch {
-			case l.degraded:
+			case l.degraded && !l.hasShares():
 				s.Held = side.Assumed()
+			case l.degraded && !p.isShared():
+				continue // nothing was metered, so nothing comes back
 			case !side.IsSettled(commit.target):
 				return nil, &ValidationError{
 					Field: "lease", Value: p.resource, Reason: "it has adjustments that are not written: call Release with no tokens before, or adjust the resumed lease",
 				}
+			case p.isShared():
+				of.Sides = p.sharedSides()
+				continue
 			default:
 				s.Held = side.Held()
 			}

@@ -143,7 +143,11 @@ func (l *Limiter) mustWait(c *waiter) bool {
 // are any. It takes from memory what the caller is up against, or else reads it.
 func (l *Limiter) waitBehind(ctx context.Context, req *Request, c *waiter) (*Lease, error) {
 	refusal, _ := l.recallForWaiters(ctx, req, nil)
-	if refusal == nil {
+	switch {
+	case refusal != nil:
+	case l.sharesNow(req):
+		refusal = &ExceededError{} // the try says more
+	default:
 		statuses, err := l.ask(ctx, *req)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
 			return nil, err // the try would say the same
@@ -238,7 +242,7 @@ func (l *Limiter) wait(ctx context.Context, req *Request, c *waiter, refusal *Ex
 func (l *Limiter) try(ctx context.Context, req *Request, c *waiter, turn waiting.Turn[*Lease], last **ExceededError, exact *time.Duration) error {
 	early, knows := l.recallForWaiters(ctx, req, turn.Ahead)
 	isBehind := turn.Ahead != nil
-	if early == nil && !knows && !isBehind && l.driver.Uptime() < *exact {
+	if early == nil && !knows && !isBehind && l.driver.Uptime() < *exact && !l.sharesNow(req) {
 		if early = l.look(ctx, req); early != nil {
 			*last, *exact = early, l.exactly(early)
 		}

@@ -48,16 +48,20 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 		w.Add(l.Tokens(), l.Number('d', d.Tokens))
 		w.Add(l.Consumed(), consumed)
 		acquires = acquires || d.Consumed > 0
+		least := consumed
+		if d.Covered && d.Consumed > -d.Tokens { // more is counted than debited
+			least = l.Number('b', -d.Tokens)
+		}
 		switch {
 		case d.Pinned:
 			w.Require(l.Tokens().Equals(most))
 		case isBetween(d):
-			w.Require(l.Tokens().Between(consumed, most))
+			w.Require(l.Tokens().Between(least, most))
 		default:
 			w.Require(l.Tokens().AtMost(most))
 		}
 		if d.Covered && !isBetween(d) {
-			w.Require(l.Tokens().AtLeast(consumed))
+			w.Require(l.Tokens().AtLeast(least))
 		}
 		seen, _ := a.Seen.Limit(d.Limit)
 		switch {
@@ -118,4 +122,6 @@ func isCredit(d *store.Delta) bool { return d.Consumed < 0 }
 
 // isBetween reports whether the balance must lie between two bounds in ascending order.
 // The server accepts no others.
-func isBetween(d *store.Delta) bool { return d.Covered && !d.Pinned && d.Consumed <= d.AtMost }
+func isBetween(d *store.Delta) bool {
+	return d.Covered && !d.Pinned && min(d.Consumed, -d.Tokens) <= d.AtMost
+}

@@ -41,21 +41,13 @@ func (s *Store) SetLimits(ctx context.Context, k store.ConfigKey, limits []store
 // when the store cannot be reached; "" leaves that to the caller. The caller may give
 // either without the other.
 func (s *Store) SetSystem(ctx context.Context, limits []store.Limit, on store.OnUnavailable) error {
-	if err := checkOnUnavailable(on); err != nil {
+	if err := store.CheckOnUnavailable(on); err != nil {
 		return err
 	}
 	if len(limits) == 0 && on == "" {
 		return &store.ValidationError{Field: "limits", Value: "", Reason: "give at least one, or what to do when the store is unavailable"}
 	}
 	return s.setConfig(ctx, store.ConfigKey{}, &store.Config{Limits: limits, OnUnavailable: on}, true)
-}
-
-func checkOnUnavailable(on store.OnUnavailable) error {
-	switch on {
-	case "", store.Block, store.Allow:
-		return nil
-	}
-	return &store.ValidationError{Field: "on unavailable", Value: string(on), Reason: `give "block" or "allow"`}
 }
 
 // Limits reads one level of configuration, with a consistent read. It fails with
@@ -133,8 +125,8 @@ func limitsDeleted(k store.ConfigKey, old item) *schema.AuditEvent {
 		Action: audit.LimitsDeleted, Entity: schema.AuditLevel(k), Resource: k.Resource,
 		Details: schema.Item{"limits": schema.Strings(schema.ConfigLimits(old)...)},
 	}
-	if on, ok := old[schema.OnUnavailable]; ok {
-		e.Details[schema.OnUnavailable] = on
+	if on := schema.DecodeOutage(old); on != "" {
+		e.Details[schema.OnUnavailable] = schema.S(string(on))
 	}
 	return e
 }

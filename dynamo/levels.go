@@ -85,7 +85,7 @@ func (l *Level) check() error {
 	case len(l.Limits) == 0 && (!isSystem || l.OnUnavailable == ""):
 		return &store.ValidationError{Field: "limits", Value: "", Reason: "give at least one"}
 	}
-	if err := checkOnUnavailable(l.OnUnavailable); err != nil {
+	if err := store.CheckOnUnavailable(l.OnUnavailable); err != nil {
 		return err
 	}
 	return store.ValidateLimits(l.Limits)
@@ -245,20 +245,23 @@ func (s *Store) levelSetting(l Level, old item) levelWrite {
 // outageSetting sets the behaviour when the store is unavailable, and nothing else of
 // the system level. It does not touch the limits, so it needs no condition on them.
 func (s *Store) outageSetting(on store.OnUnavailable, old item) levelWrite {
-	value := schema.S(string(on))
-	if reflect.DeepEqual(old[schema.OnUnavailable], value) {
+	if schema.DecodeOutage(old) == on {
 		return levelWrite{}
+	}
+	to, update := schema.EncodeOutage(on), "SET on_unavailable = :on, config_version = if_not_exists(config_version, :one), "+
+		"GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk)"
+	values := item{":on": to[schema.OnUnavailable], ":one": schema.N(1), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns))}
+	if shares := to[schema.OutageShare]; shares != nil {
+		update, values[":shares"] = update+", outage_share = :shares", shares
+	} else {
+		update += " REMOVE outage_share"
 	}
 	system := store.ConfigKey{}
 	e := limitsSet(system, &store.Config{OnUnavailable: on})
 	delete(e.Details, "limits")
 	return levelWrite{event: e, write: types.TransactWriteItem{Update: &types.Update{
 		TableName: s.conn.Table, Key: schema.ConfigKey(s.ns, system).Item(),
-		UpdateExpression: aws.String("SET on_unavailable = :on, config_version = if_not_exists(config_version, :one), " +
-			"GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk)"),
-		ExpressionAttributeValues: item{
-			":on": value, ":one": schema.N(1), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns)),
-		},
+		UpdateExpression: aws.String(update), ExpressionAttributeValues: values,
 	}}}
 }
 

@@ -46,7 +46,7 @@ var operatorSettings = []string{schema.AuditRetentionDays, schema.Cascade, schem
 func unchanged(seen item, whole bool, pinned ...string) (condition *string, names map[string]string, values item) {
 	attrs := slices.AppendSeq(slices.Concat(operatorSettings, pinned), maps.Keys(policies(seen, whole)))
 	if !whole {
-		attrs = append(attrs, schema.OnUnavailable)
+		attrs = append(attrs, schema.OnUnavailable, schema.OutageShare)
 	}
 	slices.Sort(attrs)
 	return asSeen(seen, slices.Compact(attrs)...)
@@ -56,7 +56,7 @@ func unchanged(seen item, whole bool, pinned ...string) (condition *string, name
 func policies(it item, whole bool) item {
 	kept := item{}
 	for attr, v := range it {
-		if schema.HasPolicy(item{attr: v}) || attr == schema.OnUnavailable && !whole {
+		if schema.HasPolicy(item{attr: v}) || schema.IsOutageAttr(attr) && !whole {
 			kept[attr] = v
 		}
 	}

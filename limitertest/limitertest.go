@@ -22,6 +22,7 @@ package limitertest
 
 import (
 	"errors"
+	"net"
 	"sync"
 	"testing"
 
@@ -124,7 +125,7 @@ func failure(err error) error {
 }
 
 // errNoConnection is the error of an unreachable table.
-var errNoConnection = errors.New("limitertest: connection refused")
+var errNoConnection = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("limitertest: connection refused")}
 
 // Stall makes the table never answer. A call returns when its context ends, or after
 // [limiter.Options].Timeout, which is 5 seconds by default. In a bubble these take no real

@@ -497,4 +497,16 @@ const (
 	Block OnUnavailable = "block"
 	// Allow makes the acquire return a degraded lease: the work goes on unmetered.
 	Allow OnUnavailable = "allow"
+	// Share makes the acquire take from this process's share of the limits, and debit that
+	// once the store is back (ADR 061).
+	Share OnUnavailable = "share"
 )
+
+// CheckOnUnavailable reports a value that is none, as a [*ValidationError]. "" is one.
+func CheckOnUnavailable(on OnUnavailable) error {
+	switch on {
+	case "", Block, Allow, Share:
+		return nil
+	}
+	return &ValidationError{Field: "on unavailable", Value: string(on), Reason: `give "block", "allow" or "share"`}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/lane"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -132,6 +133,7 @@ func (w *carried) meet() (granted bool) {
 func (w *carried) record(ctx context.Context) {
 	c := w.p.c
 	w.d.Record(ctx, &c.acct.Account, c.Bucket, w.sent, w.p.Moment, w.out, w.err)
+	w.err = process.Unanswered(w.err)
 }
 
 // finish does what remains to be done of the claim.

@@ -33,6 +33,8 @@ type Options struct {
 	// InFlight is the maximum number of concurrent writes to one bucket item. Default
 	// [DefaultInFlight]. Negative lets every caller write for itself.
 	InFlight int
+	// Outage is what the process admits while the store is away.
+	Outage OutageOptions
 }
 
 // A Driver decides requests against a store. It is safe for concurrent use.
@@ -78,6 +80,7 @@ type Driver struct {
 	Upkeep    *upkeep.Driver
 	Settler   *Settler
 	Inspector *Inspector
+	Outage    *Outage
 	writer    *writer
 	accounts  *accounts
 	slots     *slots.Holder // nil if the store keeps none
@@ -105,5 +108,6 @@ func New(p *process.Process, o Options) *Driver {
 	if p.Slots != nil {
 		d.slots = slots.New(p.Slots, slots.Options{Now: p.Now, Uptime: p.Uptime, Rand: p.Rand, Logger: p.Logger})
 	}
+	d.Outage = newOutage(p, o.Outage, accounts, d.Settler, d.slots)
 	return d
 }

@@ -59,6 +59,15 @@ func Restore(b store.Bucket, held []token.Held) *Taken {
 	return t
 }
 
+// Owed is what a bucket is to be debited of, and what is to be counted besides, for
+// [Settler.SettleOnce]: nothing of it was debited yet. Each has a limit once.
+func Owed(b store.Bucket, debits, counted []store.Amount) *Taken {
+	t := &Taken{Claim: &Claim{Bucket: b}, counted: counted}
+	t.add(&store.Image{Bucket: b})
+	t.raise(debits)
+	return t
+}
+
 // First names the shard from which was taken first.
 func (t *Taken) First() store.Bucket { return t.parts[0].image.Bucket }
 
@@ -110,7 +119,7 @@ func (s *Settler) SettleOnce(ctx context.Context, r store.SettlementRecord, side
 func (s *Settler) planOnce(ctx context.Context, sides []*Taken, target func(*Entry) int64, fresh bool) (writes []store.SettlementWrite, err error) {
 	shards := make([][]*store.Image, len(sides))
 	for i, t := range sides {
-		if t.IsSettled(target) {
+		if t.IsSettled(target) && len(t.counted) == 0 {
 			continue
 		}
 		if shards[i], err = s.shardsOf(ctx, t, fresh); err != nil {
@@ -172,6 +181,9 @@ func (t *Taken) settlement(shards []*store.Image, target func(*Entry) int64, nar
 		}
 	}
 	t.takeMore(lots, more, now)
+	for _, a := range plan.Present(lots[0].image, t.counted) {
+		lots[0].counted = plan.Join(lots[0].counted, a)
+	}
 	for i := range lots {
 		if l := &lots[i]; len(l.amounts)+len(l.counted) > 0 {
 			writes = append(writes, plan.Settlement(l.image, l.amounts, l.counted, now, multiplier))

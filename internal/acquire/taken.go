@@ -29,9 +29,10 @@ type Taken struct {
 	Claim   *Claim // as it was decided; nil if nothing was taken yet
 	Entries []Entry
 
-	parts []part   // one for each shard that was written to, first by the request, then by adjustments
-	lost  error    // why nobody can tell what became of a settlement; nil if that is known
-	room  struct { // for one shard and two limits, as most requests take
+	counted []store.Amount // to be counted as consumed besides, of no balance, see [Owed]
+	parts   []part         // one for each shard that was written to, first by the request, then by adjustments
+	lost    error          // why nobody can tell what became of a settlement; nil if that is known
+	room    struct {       // for one shard and two limits, as most requests take
 		parts   [1]part
 		entries [2]Entry
 		written [2]int64
@@ -134,6 +135,13 @@ func (t *Taken) Assume(consume map[string]int64) {
 	t.add(nil)
 	for i := range t.Entries {
 		t.parts[0].written[i] = t.Entries[i].Total
+	}
+}
+
+// Wrote records that the target of each entry is what the request has taken, without the store.
+func (t *Taken) Wrote(target func(*Entry) int64) {
+	for i := range t.Entries {
+		t.parts[0].written[i] = target(&t.Entries[i])
 	}
 }
 

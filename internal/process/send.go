@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ func (p *Process) Send(ctx context.Context, acct *memory.Account, b store.Bucket
 	sent := acct.BeginWrite(b.Shard, use, p.Uptime())
 	out, err := write(ctx)
 	p.Record(ctx, acct, b, sent, at, out, err)
-	return out, err
+	return out, Unanswered(err)
 }
 
 // Record records the answer to a write to a shard that was begun with
@@ -49,7 +50,32 @@ func (p *Process) SendJoint(ctx context.Context, acct *memory.Account, of []stor
 		acct.EndWrite(sent[i], out, err, p.Moment(), p.Rand)
 	}
 	p.noteThrottled(ctx, acct, of, joint, err, at.Up)
-	return joint, err
+	return joint, Unanswered(err)
+}
+
+// An unansweredError is that of a write to a bucket that may have been applied.
+type unansweredError struct{ error }
+
+// Unwrap returns the error of the store.
+func (e *unansweredError) Unwrap() error { return e.error }
+
+// Unanswered marks the error of a write to a bucket, if the write may have been applied. A store that
+// throttled it has not, and one to which there was no connection has not had it.
+func Unanswered(err error) error {
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrThrottled) {
+		return err
+	}
+	if of, is := errors.AsType[*net.OpError](err); is && of.Op == "dial" {
+		return err
+	}
+	return &unansweredError{err}
+}
+
+// MayHaveLanded reports whether a call failed because of a write to a bucket that may have been
+// applied.
+func MayHaveLanded(err error) bool {
+	_, is := errors.AsType[*unansweredError](err)
+	return is
 }
 
 // answered records the result of a write to a shard: a throttle pulls the shard's

@@ -91,6 +91,7 @@ const (
 const (
 	ConfigVersion      = "config_version"       // N, the constant 1
 	OnUnavailable      = "on_unavailable"       // S
+	OutageShare        = "outage_share"         // BOOL: true if it is "share", which a peer reads as "block"
 	AuditRetentionDays = "audit_retention_days" // N, at the system level
 	Resources          = "resources"            // SS
 	SlotLimits         = "slots"                // M of N; unknown to the peer, which drops it when it sets limits

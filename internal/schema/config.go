@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,9 +35,7 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	default:
 		putGSI4(item, ns, SystemPK(ns))
 	}
-	if c.OnUnavailable != "" {
-		item[OnUnavailable] = S(string(c.OnUnavailable))
-	}
+	maps.Copy(item, EncodeOutage(c.OnUnavailable))
 	putPolicy(item, Disabled, c.Disabled.Policy)
 	if c.Disabled.Until != 0 {
 		item[DisabledUntil] = N(c.Disabled.Until)
@@ -73,6 +72,32 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	return item
 }
 
+// EncodeOutage are the attributes of what an acquire does when the store is unavailable. A peer that
+// met another value of on_unavailable than its own would fail each acquire. So it reads [store.Share]
+// as [store.Block].
+func EncodeOutage(on store.OnUnavailable) Item {
+	switch on {
+	case "":
+		return nil
+	case store.Share:
+		return Item{OnUnavailable: S(string(store.Block)), OutageShare: Bool(true)}
+	case store.Block, store.Allow:
+	}
+	return Item{OnUnavailable: S(string(on))}
+}
+
+// DecodeOutage reverses [EncodeOutage]. If a peer has written another value since, that holds.
+func DecodeOutage(item Item) store.OnUnavailable {
+	on := store.OnUnavailable(str(item[OnUnavailable]))
+	if shares, ok := item[OutageShare].(*types.AttributeValueMemberBOOL); ok && shares.Value && on == store.Block {
+		return store.Share
+	}
+	return on
+}
+
+// IsOutageAttr reports whether an attribute is one of [EncodeOutage].
+func IsOutageAttr(attr string) bool { return attr == OnUnavailable || attr == OutageShare }
+
 func putPolicy(item Item, attr string, p store.Policy) {
 	switch p {
 	case store.Yes:
@@ -97,7 +122,7 @@ func IsLimitAttr(attr string) bool {
 func HasPolicy(item Item) bool {
 	for attr := range item {
 		switch attr {
-		case PK, SK, EntityID, Resource, ConfigVersion, OnUnavailable,
+		case PK, SK, EntityID, Resource, ConfigVersion, OnUnavailable, OutageShare,
 			GSI3PK, GSI3SK, GSI4PK, GSI4SK:
 		default:
 			if !IsLimitAttr(attr) {
@@ -123,7 +148,7 @@ func ConfigLimits(item Item) []string {
 // HasLimits reports whether deleting limits would delete anything of a configuration item.
 func HasLimits(item Item) bool {
 	for attr := range item {
-		if attr == OnUnavailable || IsLimitAttr(attr) {
+		if IsOutageAttr(attr) || IsLimitAttr(attr) {
 			return true
 		}
 	}
@@ -142,10 +167,8 @@ type configScan struct {
 // [store.Config.Features] has the features that they use.
 // Their other fields are those of the item, so an amount may be 0.
 func DecodeConfig(item Item) (*store.Config, error) {
-	c := &store.Config{OnUnavailable: store.OnUnavailable(str(item[OnUnavailable]))}
-	switch c.OnUnavailable {
-	case "", store.Block, store.Allow:
-	default:
+	c := &store.Config{OnUnavailable: DecodeOutage(item)}
+	if is := str(item[OnUnavailable]); is == string(store.Share) || store.CheckOnUnavailable(c.OnUnavailable) != nil {
 		return nil, corrupt(item, OnUnavailable, `it is neither "block" nor "allow"`)
 	}
 	var ok bool

@@ -344,6 +344,29 @@ func (h *Holder) Uses() []Use {
 	return uses
 }
 
+// Processes is how many processes hold slots of a bucket's limits, this one among them, by what was
+// seen last. It is 0 if none of its slots are in use here.
+func (h *Holder) Processes(entity, resource string) int {
+	h.mu.Lock()
+	items := slices.Collect(maps.Values(h.items))
+	h.mu.Unlock()
+	names := map[string]bool{}
+	for _, it := range items {
+		if it.book.Entity != entity || it.book.Resource != resource {
+			continue
+		}
+		names[h.process] = true
+		it.mu.Lock()
+		if it.book.image != nil {
+			for i := range it.book.image.Holdings {
+				names[it.book.image.Holdings[i].Process] = true
+			}
+		}
+		it.mu.Unlock()
+	}
+	return len(names)
+}
+
 // forget drops an item that has ended.
 func (h *Holder) forget(it *item) {
 	h.mu.Lock()

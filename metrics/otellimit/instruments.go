@@ -137,12 +137,24 @@ var (
 		"zae_limiter.slots.lost", "counter", "{slot}",
 		"Slots that these limiters could not renew in time, so that others may have held them, too.", nil,
 	}
+	outages = &instrument{
+		"zae_limiter.outages", "counter", "{outage}",
+		"Times that these limiters found the store to be away, of those whose requests share.", nil,
+	}
+	away = &instrument{
+		"zae_limiter.store.away", "gauge", "{limiter}",
+		"Limiters for which the store is away now, so that their requests get shares.", nil,
+	}
+	degradedSpent = &instrument{
+		"zae_limiter.degraded_spent.tokens", "counter", "{token}",
+		"Tokens that outages took of shares, and that were debited when the store was back. A parent counts for itself.", nil,
+	}
 )
 
 // all are the metrics in the order of the documentation.
 var all = []*instrument{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting,
-	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost,
+	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost, outages, away, degradedSpent,
 }
 
 // instruments are the metrics of one observer.
@@ -220,7 +232,18 @@ func counted(m metric.Meter, limiters *labels.Limiters) error {
 		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Braked })))
 	_, errLost := m.Int64ObservableCounter(slotsLost.Name, metric.WithUnit(slotsLost.Unit), metric.WithDescription(slotsLost.Help),
 		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.SlotsLost })))
-	return errors.Join(err, errHealed, errBraked, errLost)
+	return errors.Join(err, errHealed, errBraked, errLost, countedOutages(m, observe))
+}
+
+// countedOutages makes the instruments of outages.
+func countedOutages(m metric.Meter, observe func(func(labels.Counts) int64) metric.Int64Callback) error {
+	_, err := m.Int64ObservableCounter(outages.Name, metric.WithUnit(outages.Unit), metric.WithDescription(outages.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Outages })))
+	_, errAway := m.Int64ObservableGauge(away.Name, metric.WithUnit(away.Unit), metric.WithDescription(away.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Away })))
+	_, errSpent := m.Int64ObservableCounter(degradedSpent.Name, metric.WithUnit(degradedSpent.Unit), metric.WithDescription(degradedSpent.Help),
+		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.DegradedSpent })))
+	return errors.Join(err, errAway, errSpent)
 }
 
 // countedSlots makes the instruments of slots that are held, waited for and configured.

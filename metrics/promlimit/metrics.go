@@ -43,6 +43,7 @@ var families = []*family{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, settlements, callErrors, callDuration,
 	shards, operations, operationErrors, operationDuration, requests, units, capacity, rate,
 	waiting, healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost,
+	outages, away, degradedSpent,
 }
 
 var (
@@ -152,6 +153,18 @@ var (
 	slotsLost = &family{
 		Name: prefix + "slots_lost_total", Type: "counter", Unit: "slots",
 		Help: "Slots that these limiters could not renew in time, so that others may have held them, too.",
+	}
+	outages = &family{
+		Name: prefix + "outages_total", Type: "counter",
+		Help: "Times that these limiters found the store to be away, of those whose requests share.",
+	}
+	away = &family{
+		Name: prefix + "store_away", Type: "gauge", Unit: "limiters",
+		Help: "Limiters for which the store is away now, so that their requests get shares.",
+	}
+	degradedSpent = &family{
+		Name: prefix + "degraded_spent_tokens_total", Type: "counter", Unit: "tokens",
+		Help: "Tokens that outages took of shares, and that were debited when the store was back. A parent counts for itself.",
 	}
 )
 

@@ -107,7 +107,8 @@ type Options struct {
 	Fallback     []limiter.Limit
 	SlotFallback []limiter.SlotLimit
 	// OnUnavailable is what happens when the store cannot be reached. [limiter.Block] answers
-	// UNAVAILABLE. [limiter.Allow] serves the call, without metadata. Default: as the system's
+	// UNAVAILABLE. [limiter.Allow] serves the call, without metadata. [limiter.Share] decides it by this
+	// process's share, and answers UNAVAILABLE if there is none. Default: as the system's
 	// configuration says.
 	OnUnavailable limiter.OnUnavailable
 	// RetryUnavailable is the wait that an UNAVAILABLE answer suggests. Default

@@ -49,8 +49,9 @@ type Options struct {
 	Fallback     []limiter.Limit
 	SlotFallback []limiter.SlotLimit
 	// OnUnavailable is what happens when the store cannot be reached. [limiter.Block] answers
-	// 503. [limiter.Allow] serves the request, without header fields. Default: as the
-	// system's configuration says.
+	// 503. [limiter.Allow] serves the request, without header fields. [limiter.Share] decides it by
+	// this process's share, and answers 503 if there is none. Default: as the system's configuration
+	// says.
 	OnUnavailable limiter.OnUnavailable
 	// RetryUnavailable is what Retry-After says with a 503. Default
 	// [DefaultRetryUnavailable]. It is rounded up to seconds.

@@ -42,15 +42,18 @@ const (
 // stands apart and knows nothing of limits. The program stands on the library.
 var mayImport = map[string][]string{
 	// Users meet this one; it is thin.
-	".": {"internal/acquire", "internal/calls", "internal/plan", "internal/process", "internal/token", "internal/waiting", "store"},
+	".": {"internal/acquire", "internal/calls", "internal/outage", "internal/plan", "internal/process", "internal/token", "internal/waiting", "store"},
 
 	// The drivers.
-	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/plan", "internal/process", "internal/slots", "internal/token", "internal/upkeep", "internal/bucket", "store"},
+	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/outage", "internal/plan", "internal/process", "internal/slots", "internal/token", "internal/upkeep", "internal/bucket", "store"},
 	"internal/upkeep":  {"internal/memory", "internal/plan", "internal/process", "store"},
 
 	// The process: its store, configuration, clocks and goroutines.
 	"internal/process": {"internal/calls", "internal/config", "internal/memory", "internal/plan", "store"},
 	"internal/config":  {"internal/calls", "internal/memory", "internal/plan", "store"},
+
+	// What a process admits while the store is away: no clock, no I/O.
+	"internal/outage": {"internal/bucket", "internal/memory", "internal/plan", "store"},
 
 	// Memory does no I/O. The plan has no clock and no lock.
 	"internal/memory": {"internal/bucket", "internal/calls", "internal/plan", "store"},
@@ -211,7 +214,7 @@ func isForTests(folder string) bool {
 var standardOnly = []string{
 	".", "store", "internal/acquire", "internal/upkeep", "internal/process", "internal/config",
 	"internal/memory", "internal/plan", "internal/lane", "internal/calls", "internal/bucket",
-	"internal/calendar", "internal/slots",
+	"internal/calendar", "internal/slots", "internal/outage",
 }
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.

@@ -36,6 +36,11 @@ func (l *Limiters) Sum() (sum Counts, ok bool) {
 		sum.Healed += int64(s.Healed)       //nolint:gosec // no process counts that far
 		sum.Braked += int64(s.Braked)       //nolint:gosec // as above
 		sum.SlotsLost += int64(s.SlotsLost) //nolint:gosec // as above
+		sum.Outages += int64(s.Outages)     //nolint:gosec // as above
+		sum.DegradedSpent += s.DegradedSpent
+		if s.Away {
+			sum.Away++
+		}
 	}
 	return sum, len(l.all) > 0
 }
@@ -45,6 +50,9 @@ type Counts struct {
 	Waiting        int64 // callers of Wait that wait now
 	Healed, Braked int64 // since the limiters were made
 	SlotsLost      int64
+	Outages        int64
+	Away           int64 // limiters that have lost the store
+	DegradedSpent  int64 // tokens
 }
 
 // A SlotCount is how many slots of a limit requests hold and wait for.

@@ -73,7 +73,7 @@ func (o *acquireOptions) acquire(ctx context.Context, l *limiter.Limiter) error 
 	}
 	headline := "admitted"
 	if lease.Degraded() {
-		headline = "admitted without metering: " + decide.WhyDegraded
+		headline = "admitted without metering: " + decide.WhyDegraded(lease)
 	}
 	return o.print(decide.Admitted(lease), lease.Statuses(), headline)
 }

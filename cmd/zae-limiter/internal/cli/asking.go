@@ -29,7 +29,7 @@ func (o *asking) bind(cmd *cobra.Command) {
 	bindAlso(cmd, &o.also)
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait at most until admitted, 30s for instance; 0\nmeans not at all")
 	o.fallback.BindFallback(cmd)
-	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
+	app.BindOnUnavailable(cmd, &o.request.OnUnavailable, "if DynamoDB cannot be reached, fail (block, and share:\nthis process has seen no bucket) or admit without metering\n(allow); the system's default if not given")
 }
 
 // validate checks the request.

@@ -120,8 +120,8 @@ func (r *reader) system(p place, m *Manifest) {
 func (r *reader) onUnavailable(p place) store.OnUnavailable {
 	s, ok := r.Text(p)
 	on := store.OnUnavailable(s)
-	if ok && on != store.Block && on != store.Allow {
-		r.Find(p, `give "block" or "allow", not %q`, s)
+	if ok && (on == "" || store.CheckOnUnavailable(on) != nil) {
+		r.Find(p, `give "block", "allow" or "share", not %q`, s)
 	}
 	return on
 }

@@ -73,7 +73,7 @@ func (a *App) SetsLimits(of limiter.Level, cmd *cobra.Command, more string) *cob
 	cmd.Long = cmd.Short + ".\n\n" + more
 	o.limits.Bind(o.command(o, cmd))
 	if of == limiter.LevelSystem {
-		BindOnUnavailable(cmd, &o.onUnavailable, "what an acquire does when DynamoDB cannot be reached:\nblock returns an error, allow admits without metering")
+		BindOnUnavailable(cmd, &o.onUnavailable, "what an acquire does when DynamoDB cannot be reached:\nblock returns an error, allow admits without metering, share\nadmits a part of each limit in each process")
 	} else {
 		cmd.Flags().BoolVar(&o.keep, "keep-defaults", false, "also set the limits of the next level that --limit does not name;\nwithout them here, they hold no longer")
 	}

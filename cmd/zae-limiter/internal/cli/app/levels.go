@@ -29,7 +29,7 @@ func (f *LimitsFlag) BindFallback(cmd *cobra.Command) {
 
 // BindOnUnavailable adds the flag for the behavior in an outage.
 func BindOnUnavailable(cmd *cobra.Command, target *limiter.OnUnavailable, usage string) {
-	cmd.Flags().Var(Choice(target, limiter.Block, limiter.Allow), "on-unavailable", usage)
+	cmd.Flags().Var(Choice(target, limiter.Block, limiter.Allow, limiter.Share), "on-unavailable", usage)
 }
 
 // setLimits sets what a level gives, and shows the level. It warns of limits that do not

@@ -55,6 +55,7 @@ type options struct {
 	adminOpen   bool // other machines reach the admin address
 	policy      decide.Policy
 	fallback    app.LimitsFlag
+	processes   int
 	drainWait   time.Duration
 	level       string
 }
@@ -116,7 +117,8 @@ func New(a *app.App) *cobra.Command {
 	f.Var(app.Named(&o.keyFile), "lease-key-file", "`file` with the keys of leases, one on each line; the first one\nsigns, and all replicas have the same")
 	o.bindProofs(f)
 	o.fallback.BindFallback(cmd)
-	app.BindOnUnavailable(cmd, &o.policy.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
+	app.BindOnUnavailable(cmd, &o.policy.OnUnavailable, "if DynamoDB cannot be reached, fail (block), admit\nwithout metering (allow), or admit a part of each limit (share);\nthe system's default if not given")
+	f.IntVar(&o.processes, "processes", 1, "how many processes share the limits, at least: if they cannot\nreach DynamoDB, each admits its part, by --on-unavailable share")
 	f.DurationVar(&o.policy.MaxWait, "max-wait", defaultMaxWait, "longest time that a call may wait for tokens; 0 means that\nnone may wait")
 	f.DurationVar(&o.drainWait, "drain-wait", defaultDrainWait, "how long to take calls after an interrupt, until balancers\nsend no more")
 	o.level = "info"
@@ -146,6 +148,9 @@ func (o *options) Validate() (err error) {
 	}
 	if w := o.policy.MaxWait; w < 0 || w > mostWait {
 		return fmt.Errorf("invalid --max-wait %v: give from 0 to %v", w, mostWait)
+	}
+	if o.processes < 1 {
+		return fmt.Errorf("invalid --processes %d: give how many processes share the limits, at least 1", o.processes)
 	}
 	if o.drainWait < 0 {
 		return fmt.Errorf("invalid --drain-wait %v: give a time, or 0", o.drainWait)
@@ -227,7 +232,9 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := limiter.New(store, limiter.Options{Logger: log, Timeout: o.app.Patience(), Observer: metrics, TokenKeys: o.keys})
+	l, err := limiter.New(store, limiter.Options{
+		Logger: log, Timeout: o.app.Patience(), Observer: metrics, TokenKeys: o.keys, Share: limiter.ShareOptions{Processes: o.processes},
+	})
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 )
 
-// WhyDegraded is why a degraded lease metered nothing.
-const WhyDegraded = "DynamoDB cannot be reached"
+// WhyDegraded is why a degraded lease was granted without the table.
+func WhyDegraded(lease *limiter.Lease) string {
+	const why = "DynamoDB cannot be reached"
+	if len(lease.Consumed()) > 0 {
+		return why + ": admitted by the share of this process, and debited later"
+	}
+	return why
+}
 
 // A Decision is the answer to a request, of the service and of the commands acquire and
 // available.
@@ -19,7 +25,8 @@ type Decision struct {
 	Statuses   []Status `json:"limits"`
 	// CheckedAt is the instant of all balances and waits, of available only.
 	CheckedAt time.Time `json:"checked_at,omitzero"`
-	// Degraded says why nothing was metered.
+	// Degraded says why the table was not asked: a lease then holds a part of this process's share,
+	// or nothing was metered.
 	Degraded string `json:"degraded,omitempty"`
 	// Lease is the lease, of the service only and of a call that asks for one. Any replica settles it.
 	Lease string `json:"lease,omitempty"`
@@ -28,7 +35,7 @@ type Decision struct {
 // Admitted is the decision of a lease.
 func Admitted(lease *limiter.Lease) Decision {
 	if lease.Degraded() {
-		return Unmetered(WhyDegraded)
+		return Unmetered(WhyDegraded(lease))
 	}
 	return Decision{Admitted: true, RetryAfter: Millis(0), Statuses: StatusesOf(lease.Statuses())}
 }
