@@ -33,6 +33,7 @@ const (
 	defaultMaxWait   = 30 * time.Second
 	defaultDrainWait = 5 * time.Second
 	mostWait         = 10 * time.Minute
+	allPercent       = 100
 )
 
 type options struct {
@@ -110,6 +111,7 @@ func New(a *app.App) *cobra.Command {
 	o.fallback.BindFallback(cmd)
 	app.BindOnUnavailable(cmd, &o.policy.OnUnavailable, "if DynamoDB cannot be reached, fail (block) or admit\nwithout metering (allow); the system's default if not given")
 	f.DurationVar(&o.policy.MaxWait, "max-wait", defaultMaxWait, "longest time that a call may wait for tokens; 0 means that\nnone may wait")
+	f.IntVar(&o.policy.ClampPercent, "clamp-percent", 0, "most that a call with lease_ms takes at first of each limit, in\npercent of its capacity; its settlement takes the rest, and 0\nis no bound")
 	f.DurationVar(&o.drainWait, "drain-wait", defaultDrainWait, "how long to take calls after an interrupt, until balancers\nsend no more")
 	o.level = "info"
 	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
@@ -149,6 +151,9 @@ func (o *options) Validate() (err error) {
 	}
 	if w := o.policy.MaxWait; w < 0 || w > mostWait {
 		return fmt.Errorf("invalid --max-wait %v: give from 0 to %v", w, mostWait)
+	}
+	if p := o.policy.ClampPercent; p < 0 || p > allPercent {
+		return fmt.Errorf("invalid --clamp-percent %d: give from 1 to %d percent of the capacity, or 0", p, allPercent)
 	}
 	if o.drainWait < 0 {
 		return fmt.Errorf("invalid --drain-wait %v: give a time, or 0", o.drainWait)
