@@ -208,3 +208,17 @@ func TestAClampedLeaseIsWrittenDown(t *testing.T) {
 		}
 	})
 }
+
+// A clamp costs a warm acquire no request.
+func TestAClampCostsNoRequest(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(limiter.PerHour("rph", 100), limiter.PerHour("tph", 1000))
+		w.Must(w.lease(clamped("user", 700)).Rollback(w.Context()))
+		before := w.requests()
+		lease := w.lease(clamped("user", 700))
+		if n := w.requests() - before; n != 1 {
+			t.Errorf("a warm acquire sent %d requests, want 1", n)
+		}
+		w.Must(lease.Rollback(w.Context()))
+	})
+}
