@@ -55,8 +55,11 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 
 // admit acquires, and notes what seen is to tell the observer.
 func (l *Limiter) admit(ctx context.Context, req Request, seen *observation) (*Lease, error) {
-	if len(req.Slots) > 0 {
+	if req.holds() {
 		return l.hold(ctx, req, false, func(ctx context.Context, req Request) (*Lease, error) { return l.admit(ctx, req, seen) })
+	}
+	if req.ClampPercent != 0 {
+		return l.clamp(ctx, req, seen, func(ctx context.Context, req Request) (*Lease, error) { return l.admit(ctx, req, seen) })
 	}
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -109,9 +112,7 @@ func (l *Limiter) hold(ctx context.Context, req Request, waits bool, tokens func
 		bound, cancel = context.WithTimeout(ctx, l.driver.Time())
 	}
 	defer cancel()
-	held, err := l.driver.BeginSlots(bound, &acquire.SlotRequest{
-		Entity: req.Entity, Resource: req.Resource, Slots: req.Slots, Fallback: req.SlotFallback, Waits: waits,
-	})
+	held, err := l.driver.BeginSlots(bound, slotsAsked(&req, waits))
 	defer func() {
 		if err != nil {
 			held.Release()
@@ -123,18 +124,73 @@ func (l *Limiter) hold(ctx context.Context, req Request, waits bool, tokens func
 	if err = l.withoutSlots(bound, &req, err); err != nil {
 		return nil, err
 	}
-	rest := req
-	if rest.Slots, rest.SlotFallback = nil, nil; len(rest.Consume) == 0 && len(rest.Also) == 0 {
-		lease = l.makeLease(req.Entity, req.Resource, nil)
-	} else if lease, err = tokens(ctx, rest); err != nil {
-		return nil, err
+	if rest, ok := tokensOf(&req); ok {
+		if lease, err = tokens(ctx, rest); err != nil {
+			return nil, err
+		}
 	}
 	if err = l.withoutSlots(bound, &req, held.Wait(bound)); err != nil {
-		return nil, errors.Join(err, lease.settleUneven(ctx, rollBack, nil))
+		if lease != nil {
+			err = errors.Join(err, lease.settleUneven(ctx, rollBack, nil))
+		}
+		return nil, err
 	}
-	lease.slots = held
-	runtime.AddCleanup(lease, (*acquire.HeldSlots).Abandon, held) // of a lease that nobody ends
-	return lease, nil
+	return l.holding(&req, lease, held), nil
+}
+
+// slotsAsked is what a request asks of slots.
+func slotsAsked(req *Request, waits bool) *acquire.SlotRequest {
+	asked := &acquire.SlotRequest{Entity: req.Entity, Waits: waits}
+	for p := range req.parts() {
+		if len(p.Slots) > 0 {
+			asked.Parts = append(asked.Parts, acquire.SlotPart{Resource: p.Resource, Slots: p.Slots, Fallback: p.SlotFallback})
+		}
+	}
+	return asked
+}
+
+// tokensOf is what a request asks of tokens; ok is false if it asks for none.
+func tokensOf(req *Request) (rest Request, ok bool) {
+	rest = *req
+	rest.Also = nil
+	for p := range req.parts() {
+		if len(p.Consume) == 0 {
+			continue
+		}
+		p.Slots, p.SlotFallback = nil, nil
+		if ok {
+			rest.Also = append(rest.Also, p)
+			continue
+		}
+		rest.Resource, rest.Consume, rest.Fallback, rest.Slots, rest.SlotFallback = p.Resource, p.Consume, p.Fallback, nil, nil
+		ok = true
+	}
+	return rest, ok
+}
+
+// holding is the lease of all resources of a request, of what a lease has of tokens and of the slots
+// that are held. Each part has its own slots, so that it may end alone.
+func (l *Limiter) holding(req *Request, tokens *Lease, held *acquire.HeldSlots) *Lease {
+	taken, parts := 0, make([]*Lease, 0, 1+len(req.Also))
+	for p := range req.parts() {
+		var part *Lease
+		if len(p.Consume) > 0 {
+			part = tokens.part(taken)
+			taken++
+		} else {
+			part = l.makeLease(req.Entity, p.Resource, p.Fallback)
+		}
+		if len(p.Slots) > 0 {
+			part.slots = held.Of(p.Resource)
+			runtime.AddCleanup(part, (*acquire.HeldSlots).Abandon, part.slots) // of a lease that nobody ends
+		}
+		parts = append(parts, part)
+	}
+	for _, part := range parts[1:] {
+		part.also = nil
+	}
+	parts[0].also = parts[1:]
+	return parts[0]
 }
 
 // withoutSlots is the error of a request that does not get its slots because of err. It is nil if
@@ -161,6 +217,60 @@ func (l *Limiter) withoutSlots(ctx context.Context, req *Request, err error) err
 	}
 	l.driver.Logger.WarnContext(ctx, "admitted without slots", "entity", req.Entity, "resource", req.Resource, "error", err)
 	return nil
+}
+
+// clamp acquires, in the way that the parameter says, no more than a part of each capacity. The
+// rest of the estimate is an adjustment of the lease: the commit takes it (ADR 063).
+func (l *Limiter) clamp(ctx context.Context, req Request, seen *observation, take func(context.Context, Request) (*Lease, error)) (*Lease, error) {
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", req.op("acquire"), err)
+	}
+	clamped, over, err := l.clamped(ctx, &req)
+	if err != nil {
+		if !l.degrades(&req, err) {
+			return nil, err
+		}
+		seen.degraded(err)
+		return l.degraded(ctx, &req, nil, err), nil
+	}
+	lease, err := take(ctx, clamped)
+	if err != nil {
+		return nil, err
+	}
+	for i := range lease.parts() {
+		lease.part(i).owe(over[i])
+	}
+	return lease, nil
+}
+
+// clamped is a request without a clamp that asks for no more than that, and what it leaves out of
+// each resource.
+func (l *Limiter) clamped(ctx context.Context, req *Request) (clamped Request, over []map[string]int64, err error) {
+	if !l.driver.Begin() {
+		return clamped, nil, fmt.Errorf("%s: %w", req.op("acquire"), ErrClosed)
+	}
+	defer l.driver.End()
+	bound, cancel := context.WithTimeout(ctx, l.driver.Time())
+	defer cancel()
+	clamped = req.clone()
+	clamped.ClampPercent = 0
+	asked := asks(req)
+	over, errs := make([]map[string]int64, asked.Parts()), make([]error, asked.Parts())
+	l.driver.AtOnce(len(over), func(i int) {
+		var consume map[string]int64
+		if consume, over[i], errs[i] = l.driver.Clamp(bound, asked.Part(i), int64(req.ClampPercent)); i == 0 {
+			clamped.Consume = consume
+		} else {
+			clamped.Also[i-1].Consume = consume
+		}
+	})
+	if err = errors.Join(errs...); err != nil && bound.Err() != nil {
+		err = process.OutOfTime(bound, req.op("acquire"))
+	}
+	return clamped, over, err
 }
 
 // asked is what a request asks of buckets, for a caller that comes now.

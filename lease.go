@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,11 +34,12 @@ type Lease struct {
 	// degraded lease; nil if none will.
 	pending *acquisition
 	holds   []*outage.Hold     // what a degraded lease took of the process's share; none if nothing
-	slots   *acquire.HeldSlots // nil if the request named none
+	slots   *acquire.HeldSlots // of the lease's own resource; nil if the request named none
 	// resumed is what the lease was made of, if [Limiter.Resume] made it; otherwise nil. isPart says
 	// that it is a further resource of such a lease.
 	resumed  *token.Lease
 	isPart   bool
+	clamped  map[string]int64 // what the acquire left to the commit, in tokens by limit
 	reserved map[string]int64 // what such a lease has taken at first, in tokens by limit
 
 	mu    sync.Mutex // held briefly, never during a wait
@@ -141,12 +143,16 @@ func (l *Lease) Resource(name string) (*Lease, error) {
 // must call cancel, after the work. A lease without slots loses none.
 func (l *Lease) Context(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
-	if l.slots == nil {
-		return ctx, func() { end(nil) }
+	var stops []func()
+	for i := range l.parts() {
+		if held := l.part(i).slots; held != nil {
+			stops = append(stops, held.OnLoss(func() { end(ErrSlotsLost) }))
+		}
 	}
-	stop := l.slots.OnLoss(func() { end(ErrSlotsLost) })
 	return ctx, func() {
-		stop()
+		for _, stop := range stops {
+			stop()
+		}
 		end(nil)
 	}
 }
@@ -162,7 +168,9 @@ func (l *Lease) Entity() string { return l.entity }
 // With Allow, the acquire may still be under way, and may still debit the requested amounts. If it
 // does, the lease decides about the debit: a commit keeps it, with the adjustments, and
 // a rollback returns it. Commit does not wait for that, and succeeds at once.
-func (l *Lease) Degraded() bool { return l.degraded }
+func (l *Lease) Degraded() bool {
+	return l.degraded || slices.ContainsFunc(l.also, func(p *Lease) bool { return p.degraded })
+}
 
 // Statuses returns the limits named by the request as the acquire left them, first the
 // entity's and then its parent's, for each resource of the request. What the lease took or
@@ -264,6 +272,31 @@ func (l *Lease) change(verb, limit string, given int64, becomes func(total int64
 	}
 	l.addLocked(limit, next-total)
 	return nil
+}
+
+// owe makes the lease take more than the acquire did, by limit. It is taken by the commit.
+func (l *Lease) owe(over map[string]int64) {
+	if len(over) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for limit, tokens := range over {
+		l.addLocked(limit, tokens)
+	}
+	l.clamped = over
+}
+
+// Clamped returns by how many tokens [Request.ClampPercent] cut what the request asked of the
+// lease's resource, by limit; empty if it cut nothing. The lease takes them nevertheless, as
+// [Lease.Consumed] says: its commit debits them, into debt if necessary, unless [Lease.Settle] says
+// that less was used. A rollback does not.
+func (l *Lease) Clamped() map[string]int64 {
+	clamped := maps.Clone(l.clamped)
+	if clamped == nil {
+		clamped = map[string]int64{}
+	}
+	return clamped
 }
 
 // totalLocked is what the lease takes of a limit, in tokens. It is not found if neither the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -408,9 +409,10 @@ func (o *observation) endAcquire(ctx context.Context, req *Request, lease *Lease
 		return
 	}
 	o.mu.Lock()
-	o.result.Consume = req.Consume
+	o.result.Consume = o.consumed(lease, req.Resource, req.Consume)
 	for i := range req.Also {
-		o.result.Also = append(o.result.Also, PartResult{Resource: req.Also[i].Resource, Consume: req.Also[i].Consume})
+		p := &req.Also[i]
+		o.result.Also = append(o.result.Also, PartResult{Resource: p.Resource, Consume: o.consumed(lease, p.Resource, p.Consume)})
 	}
 	refusal, isRefused := errors.AsType[*ExceededError](err)
 	if isRefused {
@@ -421,12 +423,29 @@ func (o *observation) endAcquire(ctx context.Context, req *Request, lease *Lease
 	switch {
 	case errors.Is(err, ErrExceeded):
 		result = Refused
-	case err == nil && lease.degraded:
+	case err == nil && lease.Degraded():
 		result = Degraded
 	case err == nil:
 		result = Admitted
 	}
 	o.end(ctx, result, lease, err)
+}
+
+// consumed is what an acquire took of a resource for which it was asked: less than that, if the
+// request was clamped. The commit settles the rest.
+func (o *observation) consumed(lease *Lease, resource string, asked map[string]int64) map[string]int64 {
+	if lease == nil || o.result.Kind == CallTake {
+		return asked
+	}
+	part, err := lease.Resource(resource)
+	if err != nil || len(part.clamped) == 0 {
+		return asked
+	}
+	taken := maps.Clone(asked)
+	for limit, over := range part.clamped {
+		taken[limit] -= over
+	}
+	return taken
 }
 
 // endOther tells the observer how a call other than an acquire ended.

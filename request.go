@@ -34,15 +34,23 @@ type Request struct {
 	Fallback []Limit
 	// Also has what the request asks of further resources. The request is admitted for all
 	// its resources or for none, and gets one lease: [Lease.Resource] has the part of each.
-	// It names at most [MaxResources] resources, none twice. Parents do not count.
+	// It names at most [MaxResources] resources, none twice. Parents do not count. Each part names
+	// tokens, slots or both.
 	Also []Part
 	// Slots maps names of limits to slots that the request holds until its lease ends: how
 	// many requests run at a time, see [Slots]. They are of the request's own resource. A request
-	// that names slots need not name tokens.
+	// that names slots need not name tokens. It gets all slots and tokens of all its resources, or
+	// none.
 	Slots map[string]int64
 	// SlotFallback is as Fallback, for Slots: it holds where no level of the configuration has
 	// slots for the resource and the entity.
 	SlotFallback []SlotLimit
+	// ClampPercent, if not 0, cuts what the acquire takes of each limit to that part of its
+	// capacity, in percent from 1 to 100, rounded down, and at least a token. So no estimate holds a
+	// whole limit. The rest is an adjustment of the lease, see [Lease.Clamped]: the commit takes it,
+	// into debt if necessary, unless [Lease.Settle] says that less was used. Of an entity's limit
+	// and its parent's, the smaller capacity counts.
+	ClampPercent int
 	// OnUnavailable, if not "", overrides the system's configuration.
 	OnUnavailable OnUnavailable
 }
@@ -53,6 +61,9 @@ type Part struct {
 	Resource string
 	Consume  map[string]int64
 	Fallback []Limit
+	// Slots and SlotFallback are as in a Request, for this resource.
+	Slots        map[string]int64
+	SlotFallback []SlotLimit
 }
 
 // MaxResources is the most resources that a request names.
@@ -66,10 +77,20 @@ func (r *Request) op(verb string) string {
 	return verb + " " + r.Resource + " for " + r.Entity
 }
 
+// own is what a request asks of its own resource.
+func (r *Request) own() Part {
+	return Part{r.Resource, r.Consume, r.Fallback, r.Slots, r.SlotFallback}
+}
+
+// holds reports whether the request names slots.
+func (r *Request) holds() bool {
+	return len(r.Slots) > 0 || slices.ContainsFunc(r.Also, func(p Part) bool { return len(p.Slots) > 0 })
+}
+
 // parts yields what a request asks of each resource, first of its own.
 func (r *Request) parts() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
-		if !yield(Part{r.Resource, r.Consume, r.Fallback}) {
+		if !yield(r.own()) {
 			return
 		}
 		for i := range r.Also {
@@ -88,6 +109,7 @@ func (r *Request) clone() Request {
 	for i := range c.Also {
 		p := &c.Also[i]
 		p.Consume, p.Fallback = maps.Clone(p.Consume), slices.Clone(p.Fallback)
+		p.Slots, p.SlotFallback = maps.Clone(p.Slots), slices.Clone(p.SlotFallback)
 	}
 	return c
 }
@@ -101,27 +123,31 @@ func (r *Request) Validate() error {
 	if err := store.CheckOnUnavailable(r.OnUnavailable); err != nil {
 		return err
 	}
-	if len(r.Slots) > 0 {
-		if err := r.validateSlots(); err != nil {
-			return err
-		}
-		if len(r.Consume) == 0 && len(r.Also) == 0 {
-			return store.CheckResource(r.Resource)
-		}
+	if err := r.validateClamp(); err != nil {
+		return err
 	}
-	own := Part{r.Resource, r.Consume, r.Fallback}
+	own := r.own()
 	if err := own.validate(); err != nil || len(r.Also) == 0 {
 		return err
 	}
 	return r.validateAlso()
 }
 
-// validateSlots checks what the request asks for of slots.
-func (r *Request) validateSlots() error {
-	if len(r.Slots) > MaxLimits {
-		return &ValidationError{Field: "slots", Value: strconv.Itoa(len(r.Slots)), Reason: fmt.Sprintf("name at most %d limits", MaxLimits)}
+// validateClamp checks to what part of a capacity a request is cut.
+func (r *Request) validateClamp() error {
+	const all = 100
+	if r.ClampPercent < 0 || r.ClampPercent > all {
+		return &ValidationError{Field: "clamp percent", Value: strconv.Itoa(r.ClampPercent), Reason: "give from 1 to 100 percent of the capacity, or 0 for no clamp"}
 	}
-	for name, n := range r.Slots {
+	return nil
+}
+
+// validateSlots checks what the part asks for of slots.
+func (p *Part) validateSlots() error {
+	if len(p.Slots) > MaxLimits {
+		return &ValidationError{Field: "slots", Value: strconv.Itoa(len(p.Slots)), Reason: fmt.Sprintf("name at most %d limits", MaxLimits)}
+	}
+	for name, n := range p.Slots {
 		if err := store.CheckLimitName(name); err != nil {
 			return err
 		}
@@ -131,7 +157,7 @@ func (r *Request) validateSlots() error {
 			}
 		}
 	}
-	return store.ValidateSlots(r.SlotFallback)
+	return store.ValidateSlots(p.SlotFallback)
 }
 
 // validateAlso checks the further parts. The reason names the resource, and the field does
@@ -162,10 +188,15 @@ func (r *Request) validateAlso() error {
 
 // validate reports the first invalid field.
 func (p *Part) validate() error {
+	if len(p.Slots) > 0 {
+		if err := p.validateSlots(); err != nil {
+			return err
+		}
+	}
 	if err := store.CheckResource(p.Resource); err != nil {
 		return err
 	}
-	if len(p.Consume) == 0 {
+	if len(p.Consume) == 0 && len(p.Slots) == 0 {
 		return &ValidationError{Field: "consume", Value: "", Reason: "name at least one limit; an amount of 0 declares it"}
 	}
 	if len(p.Consume) > 2*MaxLimits {

@@ -53,9 +53,7 @@ func (l *Lease) settle(ctx context.Context, how *ending) error {
 	if l.resumed != nil {
 		return l.settleResumed(ctx, how)
 	}
-	if l.slots != nil {
-		l.slots.Release()
-	}
+	l.releaseSlots()
 	wasClosed, isEven := true, true
 	for i := range l.parts() {
 		was, isClosed := l.part(i).closeIfEven(how)
@@ -72,6 +70,15 @@ func (l *Lease) settle(ctx context.Context, how *ending) error {
 	}
 	seen.endOther(ctx, l, err)
 	return err
+}
+
+// releaseSlots returns the slots of all resources of the lease.
+func (l *Lease) releaseSlots() {
+	for i := range l.parts() {
+		if held := l.part(i).slots; held != nil {
+			held.Release()
+		}
+	}
 }
 
 // isHandedOver reports whether the lease was written down.
@@ -92,7 +99,7 @@ func (l *Lease) settleUneven(ctx context.Context, how *ending, seen *observation
 	for _, p := range l.also {
 		also = append(also, p.begin())
 	}
-	if l.degraded && !l.hasShares() && how == commit {
+	if l.Degraded() && !l.hasShares() && how == commit {
 		defer l.limiter.driver.End()
 		l.limiter.driver.InBackground(func() { l.logUnsettled(ctx, what, l.settleAll(ctx, was, also, how, nil, nil)) })
 		return nil

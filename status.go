@@ -379,7 +379,16 @@ func (l *Limiter) ask(ctx context.Context, req Request) ([]Status, error) {
 		return nil, err
 	}
 	req = req.clone()
-	return process.InTime(ctx, l.driver.Process, req.op("ask for the balance of"), func(ctx context.Context) ([]Status, error) { return l.stand(ctx, &req) })
+	return process.InTime(ctx, l.driver.Process, req.op("ask for the balance of"), func(ctx context.Context) ([]Status, error) {
+		if req.ClampPercent == 0 {
+			return l.stand(ctx, &req)
+		}
+		clamped, _, err := l.clamped(ctx, &req)
+		if err != nil {
+			return nil, err
+		}
+		return l.stand(ctx, &clamped)
+	})
 }
 
 // stand returns the status of every limit that a request names.

@@ -240,13 +240,14 @@ func (l *Lease) beginRelease(ctx context.Context, what string, tokens map[string
 // those of [Limiter.Acquire] and [Lease.Commit], never a refusal: after [ErrUnavailable] the tokens
 // may or may not have been returned.
 func (l *Limiter) Return(ctx context.Context, req Request) error {
-	if len(req.Slots) > 0 {
+	if req.holds() {
 		return &ValidationError{Field: "slots", Reason: "slots end with their lease: leave them out"}
 	}
 	if err := req.Validate(); err != nil {
 		return err
 	}
 	nothing := req.clone()
+	nothing.ClampPercent = 0
 	nothing.OnUnavailable = Block // what the store does not hear of is not returned
 	for part := range nothing.parts() {
 		for name := range part.Consume {

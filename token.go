@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,6 +122,9 @@ func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 	for i := range l.parts() {
 		p := l.part(i)
 		of := token.Resource{Name: p.resource}
+		for _, limit := range slices.Sorted(maps.Keys(p.clamped)) {
+			of.Owes = append(of.Owes, store.Amount{Limit: limit, Milli: p.clamped[limit] * milli})
+		}
 		for _, side := range p.sides {
 			s := token.Side{Entity: p.entity}
 			if side.Claim != nil {
@@ -131,7 +135,7 @@ func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 				s.Held = side.Assumed()
 			case l.degraded && !p.isShared():
 				continue // nothing was metered, so nothing comes back
-			case !side.IsSettled(commit.target):
+			case !side.IsSettled(p.paid):
 				return nil, &ValidationError{
 					Field: "lease", Value: p.resource, Reason: "it has adjustments that are not written: call Release with no tokens before, or adjust the resumed lease",
 				}
@@ -194,10 +198,23 @@ func (l *Limiter) Resume(text string) (*Lease, error) {
 		for _, s := range r.Sides {
 			part.sides = append(part.sides, acquire.Restore(store.Bucket{Entity: s.Entity, Resource: r.Name}, s.Held))
 		}
+		part.owe(tokensBy(r.Owes))
 		part.reserved = part.Consumed()
 		lease = lease.with(part)
 	}
 	return lease, nil
+}
+
+// paid is what the store has debited of an entry, if the lease is as its acquire left it.
+func (l *Lease) paid(e *acquire.Entry) int64 { return e.Total - l.clamped[e.Limit]*milli }
+
+// tokensBy are amounts in tokens by limit.
+func tokensBy(amounts []store.Amount) map[string]int64 {
+	tokens := make(map[string]int64, len(amounts))
+	for _, a := range amounts {
+		tokens[a.Limit] = a.Milli / milli
+	}
+	return tokens
 }
 
 // writesDown reports why the limiter has no leases that are written down.

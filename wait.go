@@ -52,8 +52,11 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 
 // await acquires, or waits until it can.
 func (l *Limiter) await(ctx context.Context, req Request) (*Lease, error) {
-	if len(req.Slots) > 0 {
+	if req.holds() {
 		return l.hold(ctx, req, true, l.await)
+	}
+	if req.ClampPercent != 0 {
+		return l.clamp(ctx, req, nil, l.await)
 	}
 	arrival := l.waiting.Arrive()
 	if l.waiting.Size() > 0 {

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +19,16 @@ var ErrSlotsLost = slots.ErrLost
 
 // A SlotRequest asks for slots of limits of an entity and, if it cascades, of its parent.
 type SlotRequest struct {
-	Entity, Resource string
-	Slots            map[string]int64  // by limit; at least 1 of each
-	Fallback         []store.SlotLimit // as those of a [Request]
-	Waits            bool              // for room
+	Entity string
+	Parts  []SlotPart
+	Waits  bool // for room
+}
+
+// A SlotPart is what a request asks for of one resource.
+type SlotPart struct {
+	Resource string
+	Slots    map[string]int64  // by limit; at least 1 of each
+	Fallback []store.SlotLimit // as those of a [Request]
 }
 
 // A FullError says that the slots of a limit are held.
@@ -46,16 +53,28 @@ type HeldSlots struct {
 	leases []*slots.Lease   // of the first of those
 }
 
-// BeginSlots asks for slots, of all limits at once. A request that waits gets one after the other,
-// those of the entity before those of its parent: so no two requests wait for each other's slots.
-// The caller calls [HeldSlots.Wait] and then, whatever that says, [HeldSlots.Release].
+// BeginSlots asks for slots, of all limits of all resources at once. A request that waits gets one
+// after the other: those of the entity before those of its parent, and of each in the order of
+// resources and limits. So no two requests wait for each other's slots. The caller calls
+// [HeldSlots.Wait] and then, whatever that says, [HeldSlots.Release].
 func (d *Driver) BeginSlots(ctx context.Context, req *SlotRequest) (*HeldSlots, error) {
-	h := &HeldSlots{driver: d, what: "hold slots of " + req.Resource + " for " + req.Entity, waits: req.Waits}
+	h := &HeldSlots{driver: d, what: "hold slots of " + req.Parts[0].Resource + " for " + req.Entity, waits: req.Waits}
 	if d.slots == nil {
 		return h, fmt.Errorf("%s: the store keeps none: %w", h.what, store.ErrUnsupported)
 	}
-	if err := h.plan(ctx, req); err != nil || req.Waits {
-		return h, err
+	for i := range req.Parts {
+		if err := h.plan(ctx, req, &req.Parts[i]); err != nil {
+			return h, err
+		}
+	}
+	slices.SortFunc(h.asks, func(a, b slots.Ask) int {
+		return cmp.Or(
+			cmp.Compare(rank(a.Entity == req.Entity), rank(b.Entity == req.Entity)),
+			cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit),
+		)
+	})
+	if req.Waits {
+		return h, nil
 	}
 	for range h.asks {
 		if err := h.begin(); err != nil { //nolint:contextcheck // the work of an item is for other callers, too
@@ -65,34 +84,42 @@ func (d *Driver) BeginSlots(ctx context.Context, req *SlotRequest) (*HeldSlots, 
 	return h, nil
 }
 
-// plan finds out which slots the request needs.
-func (h *HeldSlots) plan(ctx context.Context, req *SlotRequest) error {
-	own := store.Bucket{Entity: req.Entity, Resource: req.Resource}
+// rank orders the slots of the entity before those of its parent.
+func rank(own bool) int {
+	if own {
+		return 0
+	}
+	return 1
+}
+
+// plan finds out which slots the request needs of a resource.
+func (h *HeldSlots) plan(ctx context.Context, req *SlotRequest, part *SlotPart) error {
+	own := store.Bucket{Entity: req.Entity, Resource: part.Resource}
 	w, err := h.driver.wanted(ctx, own)
 	if err != nil {
 		return err
 	}
 	limits := w.Slots
 	if len(limits) == 0 {
-		limits = req.Fallback
+		limits = part.Fallback
 	}
-	missing := h.add(own, w, limits, req)
+	missing := h.add(own, w, limits, part)
 	payer := plan.PayerOf(&w.Owner)
 	if payer != "" {
-		of := store.Bucket{Entity: payer, Resource: req.Resource}
+		of := store.Bucket{Entity: payer, Resource: part.Resource}
 		pw, err := h.driver.wanted(ctx, of)
 		if err != nil {
 			return err
 		}
-		lacks := h.add(of, pw, pw.Slots, req)
+		lacks := h.add(of, pw, pw.Slots, part)
 		missing = slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(lacks, name) })
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	e := &store.NotConfiguredError{Entity: req.Entity, Resource: req.Resource, Limits: missing, Slots: true}
+	e := &store.NotConfiguredError{Entity: req.Entity, Resource: part.Resource, Limits: missing, Slots: true}
 	if len(w.Slots) > 0 {
-		e.Level = plan.ConfigKeys(req.Entity, req.Resource)[w.SlotsAt].String()
+		e.Level = plan.ConfigKeys(req.Entity, part.Resource)[w.SlotsAt].String()
 	}
 	for _, l := range limits {
 		e.Known = append(e.Known, l.Name)
@@ -102,15 +129,15 @@ func (h *HeldSlots) plan(ctx context.Context, req *SlotRequest) error {
 
 // add adds the slots of an entity, and returns the limits that it does not have. A bypassed entity
 // needs none, and a disabled one gets none.
-func (h *HeldSlots) add(b store.Bucket, w *plan.Wanted, limits []store.SlotLimit, req *SlotRequest) (missing []string) {
-	for _, name := range slices.Sorted(maps.Keys(req.Slots)) {
+func (h *HeldSlots) add(b store.Bucket, w *plan.Wanted, limits []store.SlotLimit, part *SlotPart) (missing []string) {
+	for _, name := range slices.Sorted(maps.Keys(part.Slots)) {
 		of := store.SlotsOf(limits, name)
 		switch {
 		case of == 0:
 			missing = append(missing, name)
 		case !w.Switches.At(h.driver.Now()).Bypassed:
 			h.asks = append(h.asks, slots.Ask{
-				SlotKey: store.SlotKey{Entity: b.Entity, Resource: b.Resource, Limit: name}, Slots: req.Slots[name], Cap: of, Waits: req.Waits,
+				SlotKey: store.SlotKey{Entity: b.Entity, Resource: b.Resource, Limit: name}, Slots: part.Slots[name], Cap: of, Waits: h.waits,
 			})
 		}
 	}
@@ -169,6 +196,24 @@ func (h *HeldSlots) Wait(ctx context.Context) error {
 		h.leases = append(h.leases, lease)
 	}
 	return nil
+}
+
+// Of are the slots of one resource, which are released for themselves.
+func (h *HeldSlots) Of(resource string) *HeldSlots {
+	of := &HeldSlots{driver: h.driver, what: h.what, waits: h.waits}
+	for i, a := range h.asks {
+		if a.Resource != resource {
+			continue
+		}
+		of.asks = append(of.asks, a)
+		if i < len(h.begun) {
+			of.begun = append(of.begun, h.begun[i])
+		}
+		if i < len(h.leases) {
+			of.leases = append(of.leases, h.leases[i])
+		}
+	}
+	return of
 }
 
 // explain is an error of slots for callers of a limiter.

@@ -22,11 +22,20 @@ func (l *Lease) append(b []byte) []byte {
 	b = append(b, flags)
 	b = appendText(b, l.Entity)
 	b = appendCount(b, len(l.Resources))
+	owes := l.version() == version
 	for _, r := range l.Resources {
 		b = appendText(b, r.Name)
 		b = appendCount(b, len(r.Sides))
 		for _, s := range r.Sides {
 			b = s.append(b, l.Entity)
+		}
+		if !owes {
+			continue
+		}
+		b = appendCount(b, len(r.Owes))
+		for _, a := range r.Owes {
+			b = appendText(b, a.Limit)
+			b = appendAmount(b, a.Milli)
 		}
 	}
 	return b
@@ -71,7 +80,7 @@ type reader struct {
 }
 
 // parse reads a body. It fails with [ErrMalformed].
-func parse(body []byte) (*Lease, error) {
+func parse(body []byte, of byte) (*Lease, error) {
 	r := &reader{left: body}
 	const maxSeconds = 1 << 32
 	l := &Lease{Namespace: r.text(), Made: r.number(maxSeconds)}
@@ -84,9 +93,13 @@ func parse(body []byte) (*Lease, error) {
 	}
 	l.Entity = r.text()
 	for range r.count() {
-		l.Resources = append(l.Resources, r.resource(l.Entity))
+		res := r.resource(l.Entity)
+		if of == version {
+			res.Owes = r.owes()
+		}
+		l.Resources = append(l.Resources, res)
 	}
-	if r.failed || len(r.left) > 0 || len(l.Resources) == 0 || l.CountHeld() > MaxHeld {
+	if r.failed || l.version() != of || len(r.left) > 0 || len(l.Resources) == 0 || l.CountHeld() > MaxHeld {
 		return nil, ErrMalformed
 	}
 	return l, nil
@@ -125,6 +138,18 @@ func (r *reader) held() Held {
 		h.Amounts = append(h.Amounts, a)
 	}
 	return h
+}
+
+// owes reads what a resource owes, by limit.
+func (r *reader) owes() (owes []store.Amount) {
+	for range r.count() {
+		a := store.Amount{Limit: r.text(), Milli: r.amount()}
+		if n := len(owes); a.Milli == 0 || n > 0 && owes[n-1].Limit >= a.Limit {
+			r.failed = true
+		}
+		owes = append(owes, a)
+	}
+	return owes
 }
 
 // amount reads millitokens.

@@ -3,7 +3,8 @@
 //
 //	version  1 byte
 //	key id   4 bytes
-//	body     namespace, time, nonce, deadline, flags, entity, what was taken of each resource
+//	body     namespace, time, nonce, deadline, flags, entity, what was taken of each resource, and
+//	         in version 2 what it owes
 //	tag      16 bytes: HMAC-SHA256 of all before it, cut in half
 //
 // Numbers are varints, and strings are preceded by their length. The whole is base64url without
@@ -26,7 +27,7 @@ import (
 const (
 	MinKey   = 32 // of a key
 	MaxToken = 8 << 10
-	version  = 1
+	version  = 2 // of leases that owe something; 1 of all others
 	idSize   = 4
 	tagSize  = 16
 	headSize = 1 + idSize
@@ -52,6 +53,9 @@ type Lease struct {
 type Resource struct {
 	Name  string
 	Sides []Side
+	// Owes is what the lease takes besides at its settlement, unless that says otherwise: what a
+	// clamp cut off, by limit. Until is 0.
+	Owes []store.Amount
 }
 
 // A Side is what a lease took of one bucket of the resource: of the entity's own, or of a parent's.
@@ -137,7 +141,7 @@ func (k *Keys) find(id []byte) *key {
 // Sign writes a lease down. There must be a key.
 func (k *Keys) Sign(l *Lease) string {
 	by := &k.keys[0]
-	b := append([]byte{version}, by.id[:]...)
+	b := append([]byte{l.version()}, by.id[:]...)
 	b = l.append(b)
 	return base64.RawURLEncoding.EncodeToString(append(b, sum(by.secret, b)[:tagSize]...))
 }
@@ -153,7 +157,7 @@ func (k *Keys) Open(token string) (*Lease, error) {
 		return nil, ErrMalformed
 	case b[0] > version:
 		return nil, ErrVersion
-	case b[0] != version:
+	case b[0] == 0:
 		return nil, ErrMalformed
 	}
 	signed, tag := b[:len(b)-tagSize], b[len(b)-tagSize:]
@@ -164,7 +168,17 @@ func (k *Keys) Open(token string) (*Lease, error) {
 	if !hmac.Equal(sum(by.secret, signed)[:tagSize], tag) {
 		return nil, ErrMalformed
 	}
-	return parse(signed[headSize:])
+	return parse(signed[headSize:], b[0])
+}
+
+// version is the least version that has the lease's form.
+func (l *Lease) version() byte {
+	for i := range l.Resources {
+		if len(l.Resources[i].Owes) > 0 {
+			return version
+		}
+	}
+	return version - 1
 }
 
 func sum(secret, b []byte) []byte {

@@ -46,10 +46,17 @@ func odd() *token.Lease {
 	return l
 }
 
+// owing is a lease that a clamp has cut.
+func owing() *token.Lease {
+	l := odd()
+	l.Resources[1].Owes = []store.Amount{{Limit: "rpm", Milli: 1500}, {Limit: "tpm", Milli: 40_000}}
+	return l
+}
+
 // A lease is read as it was written, with any key that is accepted. The first one signs.
 func TestALeaseIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]*token.Lease{"usual": usual(), "odd": odd()} {
+	for name, l := range map[string]*token.Lease{"usual": usual(), "odd": odd(), "owing": owing()} {
 		text := keys(t, secrets...).Sign(l)
 		if again := keys(t, secrets[0]).Sign(l); text != again {
 			t.Errorf("%s: written as %s, and then as %s", name, text, again)
@@ -113,6 +120,7 @@ func TestAChangedTokenIsNotAccepted(t *testing.T) {
 func FuzzBody(f *testing.F) {
 	f.Add(usual().Body())
 	f.Add(odd().Body())
+	f.Add(owing().Body())
 	f.Fuzz(func(t *testing.T, body []byte) {
 		l, err := token.Parse(body)
 		if err != nil {
@@ -128,6 +136,7 @@ func FuzzBody(f *testing.F) {
 func FuzzOpen(f *testing.F) {
 	k := keys(f, secrets...)
 	f.Add(k.Sign(usual()))
+	f.Add(k.Sign(owing()))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := k.Open(text)

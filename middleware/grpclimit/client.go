@@ -68,7 +68,7 @@ func NewClient(limits Acquirer, o ClientOptions) (*Client, error) {
 	ask, err := admission.NewAsker(admission.Asker[*Call]{
 		Limits: limits, Entity: o.Entity, Resource: o.Resource, Cost: o.Cost,
 		Base: limiter.Request{
-			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, OnUnavailable: o.OnUnavailable,
+			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, ClampPercent: o.ClampPercent, OnUnavailable: o.OnUnavailable,
 		},
 		RetryUnavailable: DefaultRetryUnavailable,
 	}, DefaultLimit, o.Logger)

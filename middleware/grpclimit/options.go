@@ -102,6 +102,10 @@ type Options struct {
 	// them until its handler returns, a stream's too. If they are lost, the context of the call
 	// ends with [limiter.ErrSlotsLost]. Default: none.
 	Slots map[string]int64
+	// ClampPercent, if not 0, cuts what a call takes at first of each limit to that part of its
+	// capacity, as in [limiter.Request]: for costs that are estimates. What Settle says counts in the end.
+	// Default: no clamp.
+	ClampPercent int
 	// Fallback and SlotFallback are limits that hold only where no level configures any, as in
 	// [limiter.Request].
 	Fallback     []limiter.Limit
@@ -147,6 +151,8 @@ type ClientOptions struct {
 	// Slots are the slots that each call holds until it ends, or its stream, by limit. If they
 	// are lost, the call is canceled.
 	Slots map[string]int64
+	// ClampPercent cuts what a call takes at first, as in [Options].
+	ClampPercent int
 	// Fallback and SlotFallback are limits that hold only where no level configures any.
 	Fallback     []limiter.Limit
 	SlotFallback []limiter.SlotLimit

@@ -44,7 +44,7 @@ func NewServer(limits Acquirer, o Options) (*Server, error) {
 	ask, err := admission.NewAsker(admission.Asker[*Call]{
 		Limits: limits, Entity: o.Entity, Resource: o.Resource, Cost: o.Cost,
 		Base: limiter.Request{
-			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, OnUnavailable: o.OnUnavailable,
+			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, ClampPercent: o.ClampPercent, OnUnavailable: o.OnUnavailable,
 		},
 		RetryUnavailable: cmp.Or(o.RetryUnavailable, DefaultRetryUnavailable),
 	}, DefaultLimit, o.Logger)

@@ -44,6 +44,10 @@ type Options struct {
 	// closed. If they are lost, the context of the request ends with [limiter.ErrSlotsLost], and
 	// such a connection is closed. Default: none.
 	Slots map[string]int64
+	// ClampPercent, if not 0, cuts what a request takes at first of each limit to that part of its
+	// capacity, as in [limiter.Request]: for costs that are estimates. What Settle says counts in the end.
+	// Default: no clamp.
+	ClampPercent int
 	// Fallback and SlotFallback are limits that hold only where no level configures any, as in
 	// [limiter.Request].
 	Fallback     []limiter.Limit
@@ -131,7 +135,7 @@ func New(limits Acquirer, o Options) (*Middleware, error) {
 	ask, err := admission.NewAsker(admission.Asker[*http.Request]{
 		Limits: limits, Entity: of(o.Entity), Resource: of(o.Resource), Cost: of(o.Cost),
 		Base: limiter.Request{
-			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, OnUnavailable: o.OnUnavailable,
+			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, ClampPercent: o.ClampPercent, OnUnavailable: o.OnUnavailable,
 		},
 		RetryUnavailable: cmp.Or(o.RetryUnavailable, DefaultRetryUnavailable),
 	}, DefaultLimit, o.Logger)

@@ -44,6 +44,8 @@ type TransportOptions struct {
 	// Slots are the slots that a request holds until its response's body is closed, by limit, as
 	// in [Options]. If they are lost, the request is canceled.
 	Slots map[string]int64
+	// ClampPercent cuts what a request takes at first, as in [Options].
+	ClampPercent int
 	// Fallback and SlotFallback are limits that hold only where no level configures any.
 	Fallback     []limiter.Limit
 	SlotFallback []limiter.SlotLimit
@@ -107,7 +109,7 @@ func NewTransport(limits Acquirer, o TransportOptions) (*Transport, error) {
 	ask, err := admission.NewAsker(admission.Asker[*http.Request]{
 		Limits: limits, Entity: of(o.Entity), Resource: of(o.Resource), Cost: of(o.Cost),
 		Base: limiter.Request{
-			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, OnUnavailable: o.OnUnavailable,
+			Consume: o.Consume, Fallback: o.Fallback, Slots: o.Slots, SlotFallback: o.SlotFallback, ClampPercent: o.ClampPercent, OnUnavailable: o.OnUnavailable,
 		},
 	}, DefaultLimit, o.Logger)
 	if err != nil {

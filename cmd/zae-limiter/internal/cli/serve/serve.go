@@ -34,6 +34,7 @@ const (
 	defaultMaxWait   = 30 * time.Second
 	defaultDrainWait = 5 * time.Second
 	mostWait         = 10 * time.Minute
+	allPercent       = 100
 )
 
 type options struct {
@@ -120,6 +121,7 @@ func New(a *app.App) *cobra.Command {
 	app.BindOnUnavailable(cmd, &o.policy.OnUnavailable, "if DynamoDB cannot be reached, fail (block), admit\nwithout metering (allow), or admit a part of each limit (share);\nthe system's default if not given")
 	f.IntVar(&o.processes, "processes", 1, "how many processes share the limits, at least: if they cannot\nreach DynamoDB, each admits its part, by --on-unavailable share")
 	f.DurationVar(&o.policy.MaxWait, "max-wait", defaultMaxWait, "longest time that a call may wait for tokens; 0 means that\nnone may wait")
+	f.IntVar(&o.policy.ClampPercent, "clamp-percent", 0, "most that a call with lease_ms takes at first of each limit, in\npercent of its capacity; its settlement takes the rest, and 0\nis no bound")
 	f.DurationVar(&o.drainWait, "drain-wait", defaultDrainWait, "how long to take calls after an interrupt, until balancers\nsend no more")
 	o.level = "info"
 	f.Var(app.Choice(&o.level, "debug", "info", "warn", "error"), "log-level", "lowest level to log, as JSON lines on standard error")
@@ -151,6 +153,9 @@ func (o *options) Validate() (err error) {
 	}
 	if o.processes < 1 {
 		return fmt.Errorf("invalid --processes %d: give how many processes share the limits, at least 1", o.processes)
+	}
+	if p := o.policy.ClampPercent; p < 0 || p > allPercent {
+		return fmt.Errorf("invalid --clamp-percent %d: give from 1 to %d percent of the capacity, or 0", p, allPercent)
 	}
 	if o.drainWait < 0 {
 		return fmt.Errorf("invalid --drain-wait %v: give a time, or 0", o.drainWait)

@@ -63,6 +63,9 @@ type Policy struct {
 	Fallback []limiter.Limit
 	// OnUnavailable, if not "", overrides the system's configuration.
 	OnUnavailable limiter.OnUnavailable
+	// ClampPercent is that of a [limiter.Request] for calls that ask for a lease: those take an
+	// estimate. All others take what they need.
+	ClampPercent int
 	// MaxWait is the longest wait that a call may ask for.
 	MaxWait time.Duration
 }
@@ -71,6 +74,9 @@ type Policy struct {
 // [*limiter.ValidationError] that names a field of the call.
 func (p *Policy) Request(c *Call) (req limiter.Request, wait time.Duration, err error) {
 	req = p.request(&c.Question)
+	if c.Lease != 0 {
+		req.ClampPercent = p.ClampPercent
+	}
 	if err := req.Validate(); err != nil {
 		return req, 0, err
 	}

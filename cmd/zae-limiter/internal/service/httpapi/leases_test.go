@@ -37,6 +37,36 @@ func (s *service) about(call, lease, more string, header ...string) *reply {
 	return s.post("/v1/leases/"+call, `{"lease":"`+lease+`"`+more+`}`, header...)
 }
 
+// The operator bounds what an estimate takes at first. A call without a lease takes what it says.
+func TestEstimatesAreClamped(t *testing.T) {
+	inBubble(t, decide.Policy{}, func(s *service) {
+		keys := limiter.Options{TokenKeys: [][]byte{[]byte(strings.Repeat("key", 12))}}
+		s.handler = handlerOf(s.limits.NewLimiter(keys), decide.Policy{ClampPercent: 50})
+		left := func(want int64) {
+			s.Helper()
+			if got := s.left(); got != want {
+				s.Errorf("%d are left, want %d", got, want)
+			}
+		}
+		for _, tt := range []struct {
+			call, more string
+			left       int64
+		}{{"release", "", 100}, {"settle", `,"consume":{"rpm":10}`, 90}, {"settle", "", 20}} {
+			before := s.left()
+			lease := s.leased(70)
+			left(before - 50)
+			if got := s.about(tt.call, lease, tt.more); got.Code != http.StatusOK {
+				s.Errorf("%s%s: %d %s", tt.call, tt.more, got.Code, got.Body)
+			}
+			left(tt.left)
+		}
+		if got := s.acquire(20, ""); got.Code != http.StatusOK {
+			s.Errorf("%d %s", got.Code, got.Body)
+		}
+		left(0)
+	}, limiter.PerDay("rpm", 100))
+}
+
 // Any replica settles a lease, once. The same call again is answered the same, and another one is refused.
 func TestALeaseIsSettledOnce(t *testing.T) {
 	withKeys(t, func(s, replica *service) {
