@@ -22,6 +22,8 @@ type (
 	Carry = store.Carry
 	// A Schedule says when a limit has other parameters, and which; [ParseSchedule] makes it.
 	Schedule = store.Schedule
+	// A Mode is what a limit does to the requests that name it.
+	Mode = store.Mode
 	// An Entity is a consumer; it may have a parent and cascade to it.
 	Entity = store.Entity
 	// A Config is what one level of configuration sets.
@@ -61,6 +63,16 @@ const (
 	Block = store.Block
 	// Allow returns a degraded lease: the work goes on, and nothing is metered.
 	Allow = store.Allow
+)
+
+// The values of [Mode].
+const (
+	// Enforce refuses requests for more than the limit holds. It is the default.
+	Enforce = store.Enforce
+	// Shadow refuses nobody, and says whom it would have refused.
+	Shadow = store.Shadow
+	// Off refuses nobody, and says nothing.
+	Off = store.Off
 )
 
 // Errors with data. errors.Is matches each with the condition of the same name.

@@ -61,6 +61,17 @@ func ParseRenewal(text, zone string) (*Renewal, error) { return store.ParseRenew
 // Soft makes a limit count, and never refuse. See [Limit.Soft].
 func Soft() LimitOption { return func(l *Limit) { l.Soft = true } }
 
+// InShadow makes a limit count and say what it would refuse, and refuse nobody: for a percentage of
+// entities from 1 to 100, which are always the same ones. The others are refused as by any limit.
+// See [Limit.Mode].
+func InShadow(percent int) LimitOption {
+	return func(l *Limit) { l.Mode, l.Percent = Shadow, percent }
+}
+
+// SwitchedOff makes a limit refuse nobody, and say nothing; usage still counts what requests take of
+// it. See [Limit.Mode].
+func SwitchedOff() LimitOption { return func(l *Limit) { l.Mode = Off } }
+
 // Rollover makes a quota take what is left of a period into the next one, up to a maximum. See
 // [Limit.Carries].
 func Rollover(most int64) LimitOption { return func(l *Limit) { l.Carries.Rollover = most } }
