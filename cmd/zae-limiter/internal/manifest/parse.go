@@ -400,7 +400,8 @@ func (r *reader) rated(name string, p place) store.Limit {
 
 // mode reads in which mode a limit is.
 func (r *reader) mode(l *store.Limit, p place) {
-	if err := l.SetMode(r.text(p)); err != nil {
+	text := r.text(p)
+	if err := l.SetMode(text); err != nil && text != "" { // what is no text was found already
 		r.Find(p, "%v", err)
 	}
 }
