@@ -131,6 +131,7 @@ func describeRefill(w *expression.Write, r *store.Refill) {
 			p := newParameters(l, &c.Params)
 			p.require(w, l)
 			requireSession(w, l, r.Seen, c)
+			requireCalendar(w, l, r.Seen, c)
 		case repairs && c.Kind != store.AddLimit:
 			seen, _ := r.Seen.Limit(c.Limit)
 			p := seenParameters(l, &seen.Params)
@@ -370,6 +371,23 @@ func requireSession(w *expression.Write, l expression.Limit, seen *store.Image, 
 		was, _ := seen.Limit(c.Limit)
 		w.Require(l.Session().Equals(l.Number('e', seconds)))
 		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
+	}
+}
+
+// requireCalendar requires of a quota that is refilled loosely that it begins its periods, and
+// carries into them, as seen: a shard that is born beside it does so. A session says that itself.
+func requireCalendar(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
+	if c.Params.Renewal == nil || schema.SessionSeconds(c.Params.Renewal) != 0 {
+		return
+	}
+	if !seen.RenewsByDefault {
+		code, _ := schema.EncodeRenewal(c.Params.Renewal)
+		w.Require(l.Renewal().Equals(l.Text('z', code)))
+	}
+	if c.Params.Carries == (store.Carry{}) {
+		w.Require(l.Carry().Absent())
+	} else {
+		w.Require(l.Carry().Equals(l.Text('c', schema.EncodeCarried(&c.Params))))
 	}
 }
 

@@ -224,7 +224,7 @@ type Refill struct {
 	// Loose also replaces the lock of the stamp: the stamp may be any up to RefilledAt,
 	// which becomes the new one. The tokens accrued since the stamp seen are lost, so
 	// Loose is only for stamps at most milliseconds old. The write keeps parameters and
-	// requires those that the changes have.
+	// requires those that the changes have, the calendar of a quota and what it carries included.
 	Loose   bool
 	Writes  Change
 	Changes []Change // by limit name; limits without one are left alone

@@ -77,6 +77,18 @@ var renewalTests = []test{
 		out, err := k.Refill(k.Context(), refill(seen))
 		k.refused(out, err, met)
 	}},
+	{"refused: loose, and the quota follows another calendar, or carries something else", func(k *kit) {
+		day := k.quotaOf("day")
+		year, rolls, owes := k.quotaOf("day;0 0 1 1 *"), day, day // their next periods begin at one instant
+		rolls.Carries, owes.Carries = store.Carry{Rollover: 100 * milli}, store.Carry{Debt: true}
+		img := k.newQuota()
+		for _, next := range []store.Params{year, rolls, owes, day} {
+			met := k.edit(img, next)
+			out, err := k.Refill(k.Context(), loosely(keep("rpm", 0, milli))(img))
+			k.refused(out, err, met)
+			img = k.mustApply(k.Refill(k.Context(), loosely(keep("rpm", 0, milli))(met)))
+		}
+	}},
 	{"makes a rate a quota, another one, and a rate again", func(k *kit) {
 		img := k.create(k.newBucket())
 		for _, p := range []store.Params{k.quotaOf("day"), k.quotaOf("month from last day"), rpm, k.quotaOf("0 9 * * mon;month"), k.quotaOf("day"), rpm} {
