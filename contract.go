@@ -26,6 +26,8 @@ type (
 	Carry = store.Carry
 	// A Schedule says when a limit has other parameters, and which; [ParseSchedule] makes it.
 	Schedule = store.Schedule
+	// A Mode is what a limit does to the requests that name it.
+	Mode = store.Mode
 	// An Entity is a consumer; it may have a parent and cascade to it.
 	Entity = store.Entity
 	// A Config is what one level of configuration sets.
@@ -67,6 +69,16 @@ const (
 	Allow = store.Allow
 	// Share admits this process's share of the limits, see [ShareOptions].
 	Share = store.Share
+)
+
+// The values of [Mode].
+const (
+	// Enforce refuses requests for more than the limit holds. It is the default.
+	Enforce = store.Enforce
+	// Shadow refuses nobody, and says whom it would have refused.
+	Shadow = store.Shadow
+	// Off refuses nobody, and says nothing.
+	Off = store.Off
 )
 
 // Errors with data. errors.Is matches each with the condition of the same name.
@@ -196,6 +208,17 @@ func ParseRenewal(text, zone string) (*Renewal, error) { return store.ParseRenew
 
 // Soft makes a limit count, and never refuse. See [Limit.Soft].
 func Soft() LimitOption { return func(l *Limit) { l.Soft = true } }
+
+// InShadow makes a limit count and say what it would refuse, and refuse nobody: for a percentage of
+// entities from 1 to 100, which are always the same ones. The others are refused as by any limit.
+// See [Limit.Mode].
+func InShadow(percent int) LimitOption {
+	return func(l *Limit) { l.Mode, l.Percent = Shadow, percent }
+}
+
+// SwitchedOff makes a limit refuse nobody, and say nothing; usage still counts what requests take of
+// it. See [Limit.Mode].
+func SwitchedOff() LimitOption { return func(l *Limit) { l.Mode = Off } }
 
 // Rollover makes a quota take what is left of a period into the next one, up to a maximum. See
 // [Limit.Carries].

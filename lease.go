@@ -197,6 +197,24 @@ func (l *Lease) appendStatuses(statuses []Status) []Status {
 	return statuses
 }
 
+// WouldRefuse returns the limits in [Shadow] that would have refused the request if they were enforced,
+// of all its resources: those statuses of [Lease.Statuses] that say so. It is nil if there are none.
+func (l *Lease) WouldRefuse() []Status {
+	for i := range l.parts() {
+		if l.part(i).isShadowed() {
+			return slices.DeleteFunc(l.Statuses(), func(s Status) bool { return !s.WouldRefuse })
+		}
+	}
+	return nil
+}
+
+// isShadowed reports whether the acquire took something of one resource that it only counted.
+func (l *Lease) isShadowed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.sides, func(side *acquire.Taken) bool { return side.Claim != nil && side.Claim.CountsAny() })
+}
+
 // Overdrawn returns by how many tokens the acquire left each soft limit of the lease's
 // resource below zero, as [Lease.Statuses] has them. Of the entity's and its parent's, it is
 // the larger number. A limit that is not below zero is not there.

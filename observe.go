@@ -110,6 +110,9 @@ type CallResult struct {
 	// Statuses has the limits of a refused acquire: those that refused, with Exceeded, and
 	// the others that the request named. It is nil after any other result.
 	Statuses []Status
+	// Shadowed has the limits in [Shadow] that would have refused an acquire which was admitted, see
+	// [Status.WouldRefuse]; nil if none would have.
+	Shadowed []Status
 	// Consume is what the request asked for, in tokens by limit; nil for a commit and a
 	// rollback.
 	Consume map[string]int64
@@ -418,6 +421,9 @@ func (o *observation) endAcquire(ctx context.Context, req *Request, lease *Lease
 	if isRefused {
 		o.result.Statuses = refusal.Statuses
 	}
+	if err == nil {
+		o.result.Shadowed = lease.WouldRefuse()
+	}
 	o.mu.Unlock()
 	result := Failed
 	switch {
@@ -506,6 +512,11 @@ func (d decisionLog) EndCall(ctx context.Context, r CallResult) {
 			attrs = append(attrs, slog.Group("refused_by", by...))
 			break
 		}
+	}
+	for i := range r.Shadowed {
+		s := &r.Shadowed[i]
+		attrs = append(attrs, slog.Group("would_refuse", "entity", s.Entity, "resource", s.Resource, "limit", s.Limit.Name, "requested", s.Requested, "available", s.Available))
+		break
 	}
 	if r.Err != nil && r.Result != Refused {
 		attrs = append(attrs, slog.String("kind", ErrorKind(r.Err)), slog.Any("error", r.Err))

@@ -167,6 +167,10 @@ type Balance struct {
 	// earns tokens. The next acquire brings it Limit, also one that is refused. RetryAfter and
 	// FullAfter count from that acquire.
 	Pending bool
+	// Shadowed is how many tokens a limit in [Shadow] would have refused since it is in that mode and
+	// the bucket exists, and ShadowedAt when it did so last. Both are zero for any other limit.
+	Shadowed   int64
+	ShadowedAt time.Time
 }
 
 // MarshalJSON writes the balance as [Status.MarshalJSON] does, with full_after_ms, used and
@@ -178,7 +182,16 @@ func (b Balance) MarshalJSON() ([]byte, error) {
 		FullMillis *int64  `json:"full_after_ms"`
 		Used       float64 `json:"used"`
 		Pending    bool    `json:"pending"`
-	}{jsonOf(&b.Status), full, b.Used, b.Pending})
+		Shadowed   int64   `json:"shadowed,omitempty"`
+		ShadowedAt string  `json:"shadowed_at,omitempty"`
+	}{jsonOf(&b.Status), full, b.Used, b.Pending, b.Shadowed, shadowedAt(b.ShadowedAt)})
+}
+
+func shadowedAt(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
 }
 
 // Standing returns the state of every limit of an entity and a resource, and of its
@@ -238,8 +251,26 @@ func balancesOf(c *acquire.Claim, shards []*store.Image, now int64) []Balance {
 			Used:    (float64(capacity) - float64(held)) / float64(max(1, capacity)),
 			Pending: c.Terms.IsPending(st.Limit.Name, shards),
 		}
+		balances[i].shadow(shards)
 	}
 	return balances
+}
+
+// shadow adds what the shards have noted of a limit in shadow.
+func (b *Balance) shadow(shards []*store.Image) {
+	var refused, at int64
+	for _, img := range shards {
+		if img == nil {
+			continue
+		}
+		if s, ok := img.Limit(b.Limit.Name); ok && s.Mode() == Shadow {
+			seen := s.Observed()
+			refused, at = refused+seen.Shadowed, max(at, seen.ShadowedAt)
+		}
+	}
+	if b.Shadowed = refused / milli; at != 0 {
+		b.ShadowedAt = time.UnixMilli(at).UTC()
+	}
 }
 
 // A SlotUse says who holds the slots of a limit.

@@ -24,7 +24,8 @@ type Status struct {
 	Entity, Resource string
 	// Limit is the limit that the whole bucket enforces, not divided by the number of
 	// shards. If it follows a schedule, this is what it is at the time of the decision. A Soft
-	// limit refuses nobody: Exceeded is false, whatever is Available.
+	// limit refuses nobody: Exceeded is false, whatever is Available. Neither does one in a mode, which
+	// is the one for this entity.
 	Limit Limit
 	// Available is the balance in whole tokens, rounded down, after the request's
 	// debit; negative in debt.
@@ -33,6 +34,9 @@ type Status struct {
 	Requested int64
 	// Exceeded says that this limit refused the request.
 	Exceeded bool
+	// WouldRefuse says that this limit is in [Shadow], and would have refused the request if it were
+	// enforced. The request was then counted, and Available is as without it.
+	WouldRefuse bool
 	// Bypassed says that an operator has lifted the limits of the bucket: it admits the request
 	// whatever is Available, and counts it.
 	Bypassed bool
@@ -93,6 +97,8 @@ type statusJSON struct {
 	Requested     int64    `json:"requested"`
 	Exceeded      bool     `json:"exceeded"`
 	Soft          bool     `json:"soft"`
+	Mode          string   `json:"mode,omitempty"` // "shadow" or "off"
+	WouldRefuse   bool     `json:"would_refuse,omitempty"`
 	Bypassed      bool     `json:"bypassed,omitempty"`
 	RetrySeconds  *float64 `json:"retry_after_seconds"`
 	RetryMillis   *int64   `json:"retry_after_ms"`
@@ -111,11 +117,16 @@ func jsonOf(s *Status) statusJSON {
 		ms := s.ResetsAt.UnixMilli()
 		resets = &ms
 	}
+	mode := ""
+	if s.Limit.Mode != Enforce {
+		mode = s.Limit.Mode.String()
+	}
 	return statusJSON{
+		Mode:     mode,
 		ResetsAt: resets,
 		Entity:   s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Kind: kind,
 		Capacity: s.Limit.Capacity, Amount: s.Limit.Amount, PeriodSeconds: int64(s.Limit.Period / time.Second),
-		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, Soft: s.Limit.Soft, Bypassed: s.Bypassed,
+		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded, Soft: s.Limit.Soft, WouldRefuse: s.WouldRefuse, Bypassed: s.Bypassed,
 		RetrySeconds: seconds, RetryMillis: millis,
 	}
 }
@@ -275,7 +286,9 @@ func asBefore(c *acquire.Claim, at int64, up time.Duration) []Status {
 		return statuses
 	}
 	for i := range statuses {
-		statuses[i].Available += statuses[i].Requested
+		if s := &statuses[i]; !c.Counts(s.Limit.Name) {
+			s.Available += s.Requested
+		}
 	}
 	return statuses
 }
@@ -313,7 +326,10 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(plan.InForce(params, now), a.Limit),
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
-	st.Limit.Soft, st.Bypassed = parts[0].Soft, parts[0].Bypassed
+	st.Limit.Soft, st.Limit.Mode, st.Bypassed = parts[0].Soft, parts[0].Mode, parts[0].Bypassed
+	if st.Limit.Mode == Shadow && !st.Bypassed && a.Milli > 0 {
+		st.WouldRefuse = c.Counts(a.Limit) || !c.Granted && held < a.Milli
+	}
 	if r := params.Renewal; r != nil {
 		if end := r.End(parts[0].Opened, now); end > now { // a session that has ended begins with the next use
 			st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond

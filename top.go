@@ -29,6 +29,9 @@ type TopQuery struct {
 	// WithoutParent leaves out entities that have a parent, so that the capacity of whole
 	// projects shows. It goes by what buckets have copied of the entity's record.
 	WithoutParent bool
+	// Shadow asks for limits in [Shadow] that would have refused something: those that would have
+	// refused most tokens first, see [Balance.Shadowed].
+	Shadow bool
 }
 
 // Top returns the balances of a resource that are nearest to their limits, the most
@@ -51,8 +54,8 @@ func (l *Limiter) Top(ctx context.Context, q TopQuery) ([]Balance, error) {
 	if lister == nil {
 		return nil, cannotList(l.driver.Store, "buckets: use a store.BucketLister")
 	}
-	return topOf(ctx, l, "find the most used limits", q, lister.ResourceBuckets, compareBalances, func(ctx context.Context, top *ranking[Balance], shards []*store.Image) error {
-		return l.rank(ctx, top, shards, q.WithoutParent)
+	return topOf(ctx, l, "find the most used limits", q, lister.ResourceBuckets, q.compare(), func(ctx context.Context, top *ranking[Balance], shards []*store.Image) error {
+		return l.rank(ctx, top, shards, q)
 	})
 }
 
@@ -155,7 +158,7 @@ func untilClosing(ctx context.Context, p *process.Process) (_ context.Context, s
 
 // rank adds the balances of a bucket to a ranking. The index that led to the shards may lag
 // behind a change of their number; then rank reads the bucket itself.
-func (l *Limiter) rank(ctx context.Context, top *ranking[Balance], shards []*store.Image, withoutParent bool) error {
+func (l *Limiter) rank(ctx context.Context, top *ranking[Balance], shards []*store.Image, q TopQuery) error {
 	if len(shards) == 0 {
 		return nil
 	}
@@ -166,7 +169,7 @@ func (l *Limiter) rank(ctx context.Context, top *ranking[Balance], shards []*sto
 			return err
 		}
 	}
-	if withoutParent && slices.ContainsFunc(shards, func(img *store.Image) bool { return img.Parent != "" }) {
+	if q.WithoutParent && slices.ContainsFunc(shards, func(img *store.Image) bool { return img.Parent != "" }) {
 		return nil
 	}
 	c := &acquire.Claim{Bucket: b}
@@ -183,9 +186,21 @@ func (l *Limiter) rank(ctx context.Context, top *ranking[Balance], shards []*sto
 		}
 	}
 	for _, balance := range balancesOf(c, plan.WholeSet(shards), l.driver.Now()) {
-		top.add(balance)
+		if !q.Shadow || balance.Shadowed != 0 {
+			top.add(balance)
+		}
 	}
 	return nil
+}
+
+// compare says which of two balances the query puts first.
+func (q TopQuery) compare() func(a, b Balance) int {
+	if !q.Shadow {
+		return compareBalances
+	}
+	return func(a, b Balance) int {
+		return cmp.Or(cmp.Compare(b.Shadowed, a.Shadowed), compareBalances(a, b))
+	}
 }
 
 // compareBalances says which of two is nearer to its limit.

@@ -79,11 +79,12 @@ func (s *Store) require(ctx context.Context, g gate) error {
 	return nil
 }
 
-// allow requires what limits that are set at a level have: a soft one, a session, or rollover,
+// allow requires what limits that are set at a level have: a soft one or one in a mode, which the
+// package takes for a soft one, a session, or rollover,
 // which items have as a top-up. A debt needs nothing that versions of the package do not know.
 func (s *Store) allow(ctx context.Context, limits []store.Limit) error {
 	for i := range limits {
-		if limits[i].Soft {
+		if !limits[i].Refuses() {
 			if err := s.require(ctx, gateSoft); err != nil {
 				return err
 			}

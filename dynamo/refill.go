@@ -20,8 +20,9 @@ import (
 //	       ws and wa of sessions that begin or have ended;
 //	       the owner; shard_count; gc of quotas that get another share, and tu of those that
 //	       carry, or that an operator tops up; soft of soft limits; bypass
+//	       mode of limits in a mode; wr, wl of what one in shadow would have refused
 //	REMOVE disabled, disabled_until; bypass; vu, ttl, removed limits whole; soft of limits that
-//	       become hard; tu of quotas that get another share; rsched, sched, gc, tu, co, rsa, ws,
+//	       become hard, and mode, wr, wl of those that leave it; tu of quotas that get another share; rsched, sched, gc, tu, co, rsa, ws,
 //	       wa of limits that follow no such calendar any more
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
@@ -268,6 +269,9 @@ func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c 
 	describeGrant(w, l, r, c)
 	describeSession(w, l, r.Seen, c)
 	describeSoft(w, l, r, c)
+	if c.Shadowed != 0 {
+		noteShadow(w, l, c.Shadowed, r.RefilledAt)
+	}
 	switch {
 	case r.FullSince != 0:
 		describeFill(w, l, c)
@@ -403,6 +407,25 @@ func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *s
 		}
 	case c.Kind != store.KeepParams && was.IsSoft():
 		w.Remove(l.Soft())
+	}
+	if c.Kind == store.SetParams || c.Kind == store.AddLimit {
+		setMode(w, l, was.Mode(), c)
+	}
+}
+
+// setMode gives a limit the mode that a refill gives it. What it would have refused begins anew.
+func setMode(w *expression.Write, l expression.Limit, was store.Mode, c *store.Change) {
+	if c.Mode == was {
+		return
+	}
+	if c.Mode != store.Enforce {
+		w.Set(l.Mode(), l.Text('j', c.Mode.String()))
+	} else {
+		w.Remove(l.Mode())
+	}
+	if was == store.Shadow {
+		w.Remove(l.Shadowed())
+		w.Remove(l.ShadowedAt())
 	}
 }
 

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
@@ -12,10 +13,11 @@ import (
 
 // Take debits a bucket that can afford it, in one conditional update:
 //
-//	ADD    tk −a, tc +a of every limit with an amount, wcu; dn
+//	ADD    tk −a, tc +a of every limit with an amount, wcu; dn; of a limit in a mode that only
+//	       counts the amount, tc +a alone, and wr +a, wl of one that would have refused it
 //	if     tk ≥ a of each, less what it earned since the stamp and may take ahead, and
 //	       below where it would have overflowed by now; of a soft limit, the stamp is
-//	       after now instead of tk ≥ a;
+//	       after now instead of tk ≥ a, and in shadow tk ≥ a − cp;
 //	       cp, ra, rp and shard_count are those of the calculation; the limits with
 //	       amount 0 exist;
 //	       rf is not before Since, if given, or is Stamp; wcu holds a token; not expired,
@@ -78,8 +80,13 @@ func describeTake(w *expression.Write, t *store.Take) {
 			continue
 		}
 		amount := l.Number('a', d.Milli)
-		w.Add(l.Tokens(), l.Number('d', -d.Milli))
+		if !d.Counts {
+			w.Add(l.Tokens(), l.Number('d', -d.Milli))
+		}
 		w.Add(l.Consumed(), amount)
+		if d.Shadows {
+			noteShadow(w, l, d.Milli, t.Now)
+		}
 		if d.Params != (store.Params{}) {
 			seen := newParameters(l, &d.Params)
 			seen.require(w, l)
@@ -91,7 +98,11 @@ func describeTake(w *expression.Write, t *store.Take) {
 		case asks == (covers{}):
 		case d.Soft:
 			w.Require(l.Soft().AtLeast(l.Number('k', t.Now+1)))
-			asks.bound(w, l, d)
+			if d.Counts {
+				w.Require(l.Capacity().Exists())
+			} else {
+				asks.bound(w, l, d)
+			}
 		default:
 			asks.cover(w, l, d, amount)
 		}
@@ -135,11 +146,25 @@ func (asks covers) cover(w *expression.Write, l expression.Limit, d *store.Debit
 // bound requires that the balance of a soft limit has not overflowed.
 func (asks covers) bound(w *expression.Write, l expression.Limit, d *store.Debit) {
 	if asks.asTheyAre {
-		w.RequireFirst(l.Tokens().AtMost(l.Number('h', d.AtMost)))
+		w.RequireFirst(softly(l, d.AtLeast, d.AtMost, 'b', 'h'))
 	}
 	if asks.sinceStamp {
-		w.RequireSecond(l.Tokens().AtMost(l.Number('m', d.AtMostAtStamp)))
+		w.RequireSecond(softly(l, d.AtLeast-min(d.Earned, d.AtLeast-math.MinInt64), d.AtMostAtStamp, 'l', 'm'))
 	}
+}
+
+// softly is that the balance of a soft limit is at most so high, and at least so low if there is a bound.
+func softly(l expression.Limit, least, most int64, lower, upper byte) expression.Condition {
+	if least == math.MinInt64 {
+		return l.Tokens().AtMost(l.Number(upper, most))
+	}
+	return l.Tokens().Between(l.Number(lower, least), l.Number(upper, most))
+}
+
+// noteShadow notes what a limit in shadow would have refused, and when.
+func noteShadow(w *expression.Write, l expression.Limit, milli, now int64) {
+	w.Add(l.Shadowed(), l.Number('w', milli))
+	w.Set(l.ShadowedAt(), l.Number('x', now))
 }
 
 // requireValid requires that the parameters are those seen and hold. Of an item with a peer's

@@ -111,6 +111,17 @@ type Extra struct {
 	// at any balance. Then the next write renews it, if the limit is still to be soft. A stamp
 	// that is no instant reads as -1, which has passed. 0 is of a hard limit.
 	SoftUntil int64
+	Observed
+}
+
+// Observed is what a limit has that is stamped like a soft one and is in a mode. The zero Observed is
+// of any other limit.
+type Observed struct {
+	// Mode is [Shadow] or [Off].
+	Mode Mode
+	// Shadowed is what a limit in shadow would have refused, in millitokens, modulo 2^64 like
+	// [LimitState.Consumed], and ShadowedAt when it did so last, in milliseconds; 0 is never.
+	Shadowed, ShadowedAt int64
 }
 
 // Granted is a part of a quota that is not the shard's share, until the period ends. It is the
@@ -167,8 +178,20 @@ func (s *LimitState) SoftUntil() int64 {
 	return s.Extra.SoftUntil
 }
 
-// IsSoft reports whether the limit is soft, even if its stamp has passed.
+// IsSoft reports whether the limit has the stamp of a soft one, even if that has passed. Limits in
+// shadow and those that are off have it, too.
 func (s *LimitState) IsSoft() bool { return s.SoftUntil() != 0 }
+
+// Observed is what the limit has of its mode, see [Extra].
+func (s *LimitState) Observed() Observed {
+	if s.Extra == nil {
+		return Observed{}
+	}
+	return s.Extra.Observed
+}
+
+// Mode is the mode in which the item has the limit.
+func (s *LimitState) Mode() Mode { return s.Observed().Mode }
 
 // SetExtra gives the limit what few limits have.
 func (s *LimitState) SetExtra(e Extra) {

@@ -62,6 +62,11 @@ type Limit struct {
 	Varies *Schedule // ADR 048; of a quota: ADR 057
 	// Soft makes the limit count, and never refuse: its balance may fall below zero.
 	Soft bool // ADR 050
+	// Mode is what the limit does to requests, by default [Enforce]. It holds for Percent of entities
+	// (from 1 to 100; 0 is all of them), and the other entities are enforced. Which entities those are
+	// depends on their names alone, see [Limit.Of].
+	Mode    Mode // ADR 062
+	Percent int
 	// Carries says what a quota of a calendar takes from a period into the next one; by default
 	// nothing.
 	Carries Carry // ADR 053
@@ -96,6 +101,9 @@ func (l Limit) String() string {
 	}
 	if l.Soft {
 		text += ", soft"
+	}
+	if l.Mode != Enforce {
+		text += ", " + l.ModeText()
 	}
 	return text + l.Carries.words()
 }
@@ -171,6 +179,8 @@ func (l Limit) Validate() error {
 			Field: field("refill amount"), Value: fmt.Sprintf("%d every %v", l.Amount, l.Period),
 			Reason: "a quota renews as a whole: give no refill",
 		}
+	case l.validateMode(field) != nil:
+		return l.validateMode(field)
 	case l.Renews != nil && l.Varies != nil && l.validateVaried(field) != nil:
 		return l.validateVaried(field)
 	case l.Carries != (Carry{}):

@@ -186,6 +186,11 @@ type Debit struct {
 	// Soft says that the balance need not suffice. The item must then have a stamp of the
 	// limit that is later than the take's Now, see [Extra].
 	Soft bool
+	// Counts, of a limit in a mode, is that the amount only counts as consumed. AtLeast bounds the
+	// balance of a soft limit before the debit. Shadows notes the amount as one that the limit would
+	// have refused.
+	Counts, Shadows bool
+	AtLeast         int64
 	// Ahead is how much of the amount the limit may still have to earn. The balance may
 	// then fall below zero. The process that takes ahead waits until the limit has earned it.
 	Ahead int64
@@ -269,6 +274,12 @@ type Change struct {
 	// does 0. Otherwise the item must have one, unless the refill repairs. If it sets or adds
 	// parameters, 0 makes the limit hard.
 	SoftUntil int64
+	// Mode is what a stamped limit is to be, if the write sets or adds parameters.
+	Mode Mode
+	// Counts is as in [Debit]. Earned has the amount then, too. Shadowed, if not 0, is noted as what
+	// a limit in shadow would have refused, by the time of the new stamp.
+	Counts   bool
+	Shadowed int64
 	// Params are the parameters to write, for [SetParams] and [AddLimit]. If the refill
 	// is loose or uses FullSince, they are the parameters that the limit must have.
 	Params Params
@@ -335,6 +346,7 @@ type NewLimit struct {
 	Consumed  int64
 	Opened    int64 // as in [Extra]
 	SoftUntil int64 // the stamp of a soft limit; 0 is hard
+	Observed
 	TopUp     int64 // as in [Granted]
 }
 

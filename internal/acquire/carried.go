@@ -120,7 +120,7 @@ func (w *carried) meet() (granted bool) {
 		w.todo = toConclude
 		return false
 	}
-	_, _ = w.p.wrote(w.out, nil, w.next.IsCounted(), true)
+	_, _ = w.p.wrote(w.out, nil, w.next.Counted(), true)
 	w.leave()
 	if wanted := c.acct.Wanted(); wanted == nil || !d.Config.IsYoung(wanted, d.Uptime()) {
 		w.todo = toCompare
@@ -169,7 +169,7 @@ func (w *carried) finish(ctx context.Context) (err error) {
 // conclude takes in the outcome of the write, and goes on as an acquire does that has written.
 func (w *carried) conclude(ctx context.Context) error {
 	wr, c := w.d.writer, w.p.c
-	done, err := w.p.wrote(w.out, w.err, w.next.IsCounted(), true)
+	done, err := w.p.wrote(w.out, w.err, w.next.Counted(), true)
 	if done, err = w.p.isOver(done, err, 0); !done {
 		err = w.p.insist(ctx, 1)
 	}

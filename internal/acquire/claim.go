@@ -39,7 +39,7 @@ type Outcome struct {
 	portions []plan.Portion // the debit of each shard, if several were debited
 	until    time.Duration  // when the item has earned what was taken ahead, by the uptime
 	short    bool           // the shard cannot serve the amounts, others may
-	counted  bool           // the debit moved no balance: the bucket is bypassed
+	counted  plan.Counted   // the amounts of which the debit moved no balance
 }
 
 // lastImage is the last image of the item that a claim was routed to, if it is young enough
@@ -116,6 +116,9 @@ func (c *Claim) renew() {
 	*c = Claim{Bucket: c.Bucket, acct: c.acct, want: c.want, by: c.by, Terms: c.want.Under(nil)}
 }
 
+// CountsAny reports whether that is so of any limit, see [Claim.Counts].
+func (c *Claim) CountsAny() bool { return len(c.counted.Limits) > 0 }
+
 // tookFrom notes the image of a shard after a claim was debited from it.
 func (c *Claim) tookFrom(img *store.Image) {
 	for i := range c.portions {
@@ -125,14 +128,23 @@ func (c *Claim) tookFrom(img *store.Image) {
 	}
 }
 
-// countOn notes that what a claim is allotted of a shard moves no balance.
-func (c *Claim) countOn(shard int) {
+// countOn notes which amounts of what a claim is allotted of a shard move no balance.
+func (c *Claim) countOn(shard int, counted plan.Counted) {
 	for i := range c.portions {
 		if p := &c.portions[i]; p.Image.Shard == shard {
-			p.Amounts = plan.Counted(p.Amounts)
+			p.Amounts = counted.Mark(p.Amounts)
+			for _, a := range p.Amounts {
+				if slices.Contains(counted.Limits, a.Limit) && !slices.Contains(c.counted.Limits, a.Limit) {
+					c.counted.Limits = append(c.counted.Limits, a.Limit)
+				}
+			}
 		}
 	}
 }
+
+// Counts reports whether the claim was granted by a write that moved no balance of a limit, and only
+// counted what was asked of it: the limit is in a mode, and would have refused the claim, or is off.
+func (c *Claim) Counts(limit string) bool { return slices.Contains(c.counted.Limits, limit) }
 
 // UnknownToAll returns the limits of the request that neither side has. A parent that
 // was not asked may have them all.

@@ -189,7 +189,7 @@ func (cr *crowd) pick() []*ticket {
 	p.c.by = slices.MinFunc(cr.callers, func(a, b *ticket) int { return cmp.Compare(a.Claim.by, b.Claim.by) }).Claim.by
 	m := p.c.acct.Pace(p.c.Shard, p.Up, p.c.by)
 	if admitted := plan.Admit(cr.callers, amounts, p.likely(), m, p.Now); len(admitted) > 0 {
-		return admitted
+		return plan.AlikeInShadow(admitted, amounts, p.likely(), p.Now)
 	}
 	switch {
 	case m.Part > 1 && p.sight < answered:
@@ -243,8 +243,8 @@ func amounts(t *ticket) []store.Amount { return t.Claim.Terms.Amounts }
 
 // grant tells a crowd that the write of a pursuit has debited their amounts.
 func grant(crowd []*ticket, p *pursuit, ahead int64) {
-	if !p.c.counted {
-		leaveBehind(crowd)
+	if !p.c.counted.All {
+		leaveBehind(crowd, p.c.counted)
 	}
 	for _, t := range crowd {
 		c := t.Claim
@@ -255,15 +255,19 @@ func grant(crowd []*ticket, p *pursuit, ahead int64) {
 }
 
 // leaveBehind gives each caller of a crowd the amounts of those behind it. So each
-// caller sees the bucket as it was after the callers before it.
-func leaveBehind(crowd []*ticket) {
+// caller sees the bucket as it was after the callers before it. counted moved no balance.
+func leaveBehind(crowd []*ticket, counted plan.Counted) {
 	if len(crowd) < 2 {
 		return
 	}
 	var behind []store.Amount
 	for _, t := range slices.Backward(crowd) {
 		for _, a := range amounts(t) {
-			t.Claim.Behind = append(t.Claim.Behind, plan.AmountOf(behind, a.Limit))
+			of := plan.AmountOf(behind, a.Limit)
+			if counted.Has(a.Limit) {
+				of = 0
+			}
+			t.Claim.Behind = append(t.Claim.Behind, of)
 		}
 		behind = addTo(behind, amounts(t))
 	}

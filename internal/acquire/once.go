@@ -53,7 +53,7 @@ func Restore(b store.Bucket, held []token.Held) *Taken {
 		for i := range t.Entries {
 			p.written[i] = plan.AmountOf(h.Amounts, t.Entries[i].Limit)
 		}
-		p.counted = !slices.ContainsFunc(h.Amounts, func(a store.Amount) bool { return a.Until != store.NoBalance })
+		p.counted = plan.CountedOf(h.Amounts)
 		t.parts = append(t.parts, p)
 	}
 	return t
@@ -232,11 +232,9 @@ func (t *Taken) takeMore(lots []lot, more []store.Amount, now int64) {
 	if len(more) == 0 {
 		return
 	}
-	if t.parts[0].counted {
-		for _, a := range plan.Counted(plan.Present(lots[0].image, more)) {
-			lots[0].counted = plan.Join(lots[0].counted, a)
-		}
-		return
+	only, more := t.parts[0].counted.Split(more)
+	for _, a := range plan.Present(lots[0].image, only) {
+		lots[0].counted = plan.Join(lots[0].counted, a)
 	}
 	terms := plan.Terms{Amounts: more}
 	images := make([]*store.Image, len(lots))

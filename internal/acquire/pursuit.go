@@ -275,7 +275,7 @@ func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err err
 	switch take := next.Take; {
 	case take != nil:
 		out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, useOf(&next), p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Take(ctx, take) })
-		return p.wrote(out, err, next.IsCounted(), true)
+		return p.wrote(out, err, next.Counted(), true)
 	case next.Refill.FullSince != 0 || !p.wr.isQueued(): // it does not compete for the stamp
 		return p.refill(ctx, next)
 	}
@@ -308,12 +308,12 @@ func (p *pursuit) refill(ctx context.Context, next plan.Step) (done bool, err er
 	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.Terms.Target != nil && p.c.Terms.Target.Differs(p.img, p.Now) {
 		p.c.acct.Repaired(p.img.ShardCount)
 	}
-	return p.wrote(out, err, next.IsCounted(), next.Kind == plan.Refill)
+	return p.wrote(out, err, next.Counted(), next.Kind == plan.Refill)
 }
 
 // wrote takes in the outcome of a write. debits says that the write carried the claim, and counted
-// that it moved no balance.
-func (p *pursuit) wrote(out store.Outcome, err error, counted, debits bool) (done bool, _ error) {
+// which of its amounts moved no balance.
+func (p *pursuit) wrote(out store.Outcome, err error, counted plan.Counted, debits bool) (done bool, _ error) {
 	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.Terms.Covers(out.Image, p.Now)
 	if err != nil {
 		return false, err
@@ -417,7 +417,7 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	}
 	plan.DebitNew(n, c.Terms.Amounts)
 	out, err := wr.Send(ctx, &c.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return wr.Store.Create(ctx, n) })
-	return p.wrote(out, err, n.Bypassed, true)
+	return p.wrote(out, err, plan.CountedIn(n, c.Terms.Amounts), true)
 }
 
 // prepare reads at the same time all that a bucket is made from: its configuration,
@@ -473,6 +473,7 @@ func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
 			Tokens:      plan.InForce(p, now).Capacity,
 			SoftUntil:   plan.StampOf(&limit, now),
+			Observed:    store.Observed{Mode: limit.Mode},
 		})
 	}
 	n.MarkedUntil = c.Terms.BypassStamp(now)

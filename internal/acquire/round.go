@@ -27,7 +27,7 @@ func allot(callers []*ticket, images []*store.Image, held []int, now int64, draw
 	r.left = slices.Clone(plan.Together(images, sumOf(callers), now))
 	for _, t := range callers {
 		c := t.Claim
-		c.portions = nil
+		c.portions, c.counted = nil, plan.Counted{}
 		if len(c.Terms.Amounts) == 0 {
 			r.idle = append(r.idle, t)
 			continue
@@ -97,7 +97,7 @@ func (g *gathering) decide(ctx context.Context) (after []*store.Image, all bool,
 
 // tell tells each caller its outcome, on the shards as they are then.
 func (r *round) tell(wr *writer, after []*store.Image, now int64) {
-	leaveBehind(r.admitted)
+	leaveBehind(r.admitted, plan.Counted{})
 	end := func(tickets []*ticket, on, all []*store.Image, o Outcome) {
 		for _, t := range tickets {
 			c := t.Claim
@@ -178,6 +178,7 @@ func (g *gathering) debitEach(ctx context.Context, admitted []*ticket, m memory.
 			for _, t := range cr.callers {
 				t.Claim.tookFrom(cr.p.img)
 				t.Claim.counted = cr.p.c.counted
+				t.Claim.countOn(cr.p.img.Shard, cr.p.c.counted)
 			}
 		case errs[i] != nil && !process.IsTurnedAway(errs[i]):
 			failed = append(failed, cr.callers...)
@@ -278,10 +279,9 @@ func (g *gathering) refillsFor(admitted []*ticket, begins *plan.Beginning, m mem
 				return nil, true
 			}
 		}
-		if r.Bypass.Until != 0 {
-			for _, t := range admitted {
-				t.Claim.countOn(img.Shard)
-			}
+		counted := plan.CountedBy(r)
+		for _, t := range admitted {
+			t.Claim.countOn(img.Shard, counted)
 		}
 		refills = append(refills, r)
 	}

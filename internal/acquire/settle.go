@@ -39,12 +39,17 @@ func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int6
 	more, deltas := t.due(target)
 	if len(more) > 0 {
 		first := &t.parts[0]
-		counted, portions := first.counted, []plan.Portion{{Image: first.image, Amounts: plan.Counted(more)}}
-		if !counted {
-			portions = s.allotDebits(ctx, first.image, more)
+		only, debits := first.counted.Split(more)
+		deltas[0] = append(deltas[0], only...)
+		var portions []plan.Portion
+		if len(debits) > 0 {
+			portions = s.allotDebits(ctx, first.image, debits)
 		}
 		for _, p := range portions {
-			j := t.find(p.Image, counted)
+			j := t.find(p.Image, t.parts[0].counted)
+			if j == len(t.parts) {
+				j = t.find(p.Image, plan.Counted{})
+			}
 			if j == len(t.parts) {
 				t.add(p.Image)
 				deltas = append(deltas, nil)
@@ -62,11 +67,8 @@ func (s *Settler) settleParts(ctx context.Context, t *Taken, deltas [][]store.Am
 	s.AtOnce(len(deltas), func(j int) { spare[j], errs[j] = s.settlePart(ctx, t, &t.parts[j], deltas[j]) })
 	var over, counted []store.Amount // of balances, and of none
 	for j, amounts := range spare {
-		if t.parts[j].counted {
-			counted = addTo(counted, amounts)
-		} else {
-			over = addTo(over, amounts)
-		}
+		only, rest := t.parts[j].counted.Split(amounts)
+		counted, over = addTo(counted, only), addTo(over, rest)
 	}
 	errs = append(errs, s.passOn(ctx, t.parts[0].image, over), s.passOn(ctx, t.parts[0].image, counted))
 	for _, err := range errs {

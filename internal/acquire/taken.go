@@ -46,12 +46,12 @@ type Entry struct {
 	Due   int64 // what a settlement that leaves the lease open is to leave debited
 }
 
-// A part is what a request took of one shard, in one period of each of its quotas, or of no balance
-// of it.
+// A part is what a request took of one shard, in one period of each of its quotas, and of the same
+// balances.
 type part struct {
 	image   *store.Image // the shard as last written or seen
 	written []int64      // for each entry, the amount debited in the store, in millitokens
-	counted bool         // it moved no balance, and settling it moves none: the shard was bypassed
+	counted plan.Counted // of which limits it moved no balance: settling those moves none, either
 	// held is what a lease that was written down says of the part, see [Restore]; otherwise nil.
 	// The image then says no more than which shard it is of.
 	held []store.Amount
@@ -59,7 +59,7 @@ type part struct {
 
 // until is the end of the period in which the part was taken of a limit.
 func (p *part) until(limit string) int64 {
-	if p.counted {
+	if p.counted.Has(limit) {
 		return store.NoBalance
 	}
 	for _, a := range p.held {
@@ -88,7 +88,11 @@ func (t *Taken) Absorb(c *Claim) {
 		portions = []plan.Portion{{Image: c.image, Amounts: c.Terms.Amounts}}
 	}
 	for i := range portions {
-		p := t.of(portions[i].Image, c.counted || slices.ContainsFunc(portions[i].Amounts, func(a store.Amount) bool { return a.Until == store.NoBalance }))
+		counted := c.counted
+		if len(c.portions) > 0 {
+			counted = plan.CountedOf(portions[i].Amounts)
+		}
+		p := t.of(portions[i].Image, counted)
 		p.image = portions[i].Image
 		for k := range t.Entries {
 			p.written[k] += plan.AmountOf(portions[i].Amounts, t.Entries[k].Limit)
@@ -97,7 +101,7 @@ func (t *Taken) Absorb(c *Claim) {
 }
 
 // of returns the part of a shard, and makes it if nothing was taken of the shard yet.
-func (t *Taken) of(img *store.Image, counted bool) *part {
+func (t *Taken) of(img *store.Image, counted plan.Counted) *part {
 	i := t.find(img, counted)
 	if i == len(t.parts) {
 		t.add(img)
@@ -109,9 +113,9 @@ func (t *Taken) of(img *store.Image, counted bool) *part {
 // find returns the number of the part of a shard, in the periods of its quotas; the number of
 // parts if there is none. An amount of another period is another part: it must not be
 // returned to this one. So is one of no balance.
-func (t *Taken) find(img *store.Image, counted bool) int {
+func (t *Taken) find(img *store.Image, counted plan.Counted) int {
 	for i := range t.parts {
-		if p := t.parts[i].image; p.Shard == img.Shard && t.parts[i].counted == counted && plan.AreOfSamePeriods(p, img) {
+		if p := t.parts[i].image; p.Shard == img.Shard && t.parts[i].counted.Equals(counted) && plan.AreOfSamePeriods(p, img) {
 			return i
 		}
 	}

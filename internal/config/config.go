@@ -220,7 +220,7 @@ func (r *Reader) settle(resource string, x *reading) *plan.Wanted {
 		on = system.OnUnavailable
 	}
 	r.onUnavailable.Store(&on)
-	w := inForce(x.levels, x.loaded.Entity)
+	w := inForce(x.levels, x.keys[0].Entity, x.loaded.Entity)
 	w.Epoch = x.epoch
 	w.Expires = r.expires && w.Level >= plan.EntityLevels
 	return r.shared(resource, w)
@@ -244,8 +244,9 @@ func (r *Reader) keep(k store.ConfigKey, l level) {
 
 // inForce picks the configuration in force. All limits come from the first level that has any,
 // and all slots from the first one that has those. Each policy comes from the first level that
-// sets it; the system level sets none. entity is the entity's record, nil if it has none.
-func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted {
+// sets it; the system level sets none. A mode for a part of the entities becomes that of this one, id.
+// entity is its record, nil if it has none.
+func inForce(levels [plan.ConfigLevels]level, id string, entity *store.Entity) *plan.Wanted {
 	w := &plan.Wanted{Read: levels[0].fetched, Level: plan.ConfigLevels, SlotsAt: plan.ConfigLevels}
 	var cascades store.Cascades
 	for i, l := range levels {
@@ -254,7 +255,7 @@ func inForce(levels [plan.ConfigLevels]level, entity *store.Entity) *plan.Wanted
 			continue
 		}
 		if w.Limits == nil && w.IsEvaluable() && (len(l.value.Limits) > 0 || !l.value.IsEvaluable()) {
-			w.Limits, w.Features, w.Level = l.value.Limits, l.value.Features, i
+			w.Limits, w.Features, w.Level = store.LimitsOf(id, l.value.Limits), l.value.Features, i
 		}
 		if w.Slots == nil && len(l.value.Slots) > 0 {
 			w.Slots, w.SlotsAt = l.value.Slots, i

@@ -33,6 +33,13 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 		if n.Bypassed {
 			continue
 		}
+		if counts(l.Mode, l.Tokens, l.Consumed) {
+			if l.Mode == store.Shadow {
+				l.Shadowed, l.ShadowedAt = l.Consumed, n.Now
+			}
+			l.Opened = openedBy(l.Renewal, 0, n.Now, n.ShardCount)
+			continue
+		}
 		l.Tokens -= l.Consumed
 		l.Opened = openedBy(l.Renewal, l.Consumed, n.Now, n.ShardCount)
 	}
@@ -42,7 +49,7 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 
 func stateOf(l *store.NewLimit) store.LimitState {
 	s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
-	s.SetExtra(store.Extra{Granted: store.Granted{TopUp: l.TopUp}, Opened: l.Opened, SoftUntil: l.SoftUntil})
+	s.SetExtra(store.Extra{Granted: store.Granted{TopUp: l.TopUp}, Opened: l.Opened, SoftUntil: l.SoftUntil, Observed: l.Observed})
 	return s
 }
 
@@ -60,10 +67,10 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
 			carried := store.Granted{TopUp: max(0, s.Tokens-Share(s.Params, i.Shard, i.ShardCount, now).Renewed)}
-			s.SetExtra(store.Extra{Granted: carried, Opened: (*Beginning)(nil).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil()})
+			s.SetExtra(store.Extra{Granted: carried, Opened: (*Beginning)(nil).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil(), Observed: s.Observed()})
 		}
 		for _, a := range amounts {
-			if a.Limit == s.Name {
+			if a.Limit == s.Name && !counts(s.Mode(), s.Tokens, a.Milli) {
 				s.Tokens -= a.Milli
 			}
 		}
@@ -130,12 +137,12 @@ func AfterRefill(r *store.Refill) *store.Image {
 	if r.Turn != nil || slices.ContainsFunc(r.Changes, addsOrRemoves) {
 		img.Diary = &store.Diary{Unread: true}
 	}
-	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0)
+	img.Writes = afterChange(&r.Writes, img.Writes, r.FullSince != 0, r.RefilledAt)
 	img.Limits = make([]store.LimitState, 0, len(r.Changes))
 	for i := range r.Changes {
 		ch := &r.Changes[i]
 		if s, ok := r.Seen.Limit(ch.Limit); (ok || ch.Kind == store.AddLimit) && ch.Kind != store.RemoveLimit {
-			img.Limits = append(img.Limits, afterChange(ch, s, r.FullSince != 0))
+			img.Limits = append(img.Limits, afterChange(ch, s, r.FullSince != 0, r.RefilledAt))
 		}
 	}
 	for i := range r.Seen.Limits {
@@ -152,26 +159,32 @@ func addsOrRemoves(ch store.Change) bool {
 	return ch.Kind == store.AddLimit || ch.Kind == store.RemoveLimit
 }
 
-func afterChange(ch *store.Change, s store.LimitState, set bool) store.LimitState {
+func afterChange(ch *store.Change, s store.LimitState, set bool, at int64) store.LimitState {
 	if set || ch.Kind == store.AddLimit {
 		s.Tokens = 0
 	}
 	if ch.Kind == store.AddLimit {
 		s.Consumed = 0
 	}
-	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), Told: s.Told(), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil())}
+	extra := store.Extra{Granted: s.Granted(), Opened: cmp.Or(ch.Opened, s.Opened()), Told: s.Told(), SoftUntil: cmp.Or(ch.SoftUntil, s.SoftUntil()), Observed: s.Observed()}
 	if ch.Renews {
 		extra.Granted = store.Granted{}
 	}
 	extra.TopUp += ch.TopUp
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
 		s.Params, extra.SoftUntil = ch.Params, ch.SoftUntil
+		if extra.Mode = ch.Mode; ch.Mode == store.Enforce {
+			extra.Observed = store.Observed{}
+		}
 	}
 	if !IsSession(s.Renewal) {
 		extra.Opened = 0
 	}
 	if extra.Opened == 0 || ch.Opened != 0 {
 		extra.Told = store.Told{}
+	}
+	if ch.Shadowed != 0 {
+		extra.Shadowed, extra.ShadowedAt = extra.Shadowed+ch.Shadowed, at
 	}
 	s.SetExtra(extra)
 	s.Name = ch.Limit

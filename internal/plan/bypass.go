@@ -60,16 +60,8 @@ func isCounted(amounts []store.Amount, limit string) bool {
 	return slices.ContainsFunc(amounts, func(a store.Amount) bool { return a.Limit == limit && a.Until == store.NoBalance })
 }
 
-// IsCounted reports whether the write of a step moves no balance.
-func (s *Step) IsCounted() bool {
-	if s.Take != nil {
-		return len(s.Take.Debits) > 0 && s.Take.Debits[0].Until == store.NoBalance
-	}
-	return s.Refill != nil && s.Refill.Bypass.Until != 0
-}
-
-// Counted are amounts that move no balance.
-func Counted(amounts []store.Amount) []store.Amount {
+// AllCounted are amounts that move no balance.
+func AllCounted(amounts []store.Amount) []store.Amount {
 	counted := slices.Clone(amounts)
 	for i := range counted {
 		counted[i].Until = store.NoBalance

@@ -89,7 +89,12 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 		if bypassed {
 			debit.Until = store.NoBalance
 		} else if s, ok := img.Limit(a.Limit); ok {
-			debit.Soft = s.IsSoft()
+			debit.Soft, debit.AtLeast = s.IsSoft(), math.MinInt64
+			if mode := s.Mode(); counts(mode, heldOf(img, &s, now), a.Milli) {
+				debit.Counts, debit.Shadows = true, mode == store.Shadow
+			} else if mode == store.Shadow {
+				debit.AtLeast = floorOf(mode, ShareOf(img, &s)) + a.Milli
+			}
 			if debit.AtMost = CeilingOf(img, &s, now); img.IsEvaluable() {
 				debit.Params = s.Params
 				debit.Ahead = AheadOf(ShareOf(img, &s), a.Milli, now, d.Ahead)
@@ -112,7 +117,10 @@ func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
 	}
 	for _, a := range d.Amounts {
 		s, _ := img.Limit(a.Limit)
-		suffices := s.Tokens >= a.Milli || s.IsSoft() && s.Tokens >= -MaxDebt
+		if counts(s.Mode(), heldOf(img, &s, now), a.Milli) {
+			continue
+		}
+		suffices := s.Tokens >= a.Milli || s.IsSoft() && s.Mode() == store.Enforce && s.Tokens >= -MaxDebt
 		if a.Milli > 0 && (!suffices || img.IsEvaluable() && Overflows(img, &s, now)) {
 			return false
 		}
@@ -143,7 +151,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	bypass := d.bypass(img, repair, now)
 	amounts := d.Amounts
 	if bypass.Until != 0 {
-		amounts = Counted(amounts)
+		amounts = AllCounted(amounts)
 	}
 	r = &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now),
@@ -224,12 +232,12 @@ func (d *Debit) stampOf(s *store.LimitState, kind store.ChangeKind, now int64) i
 // change is what the refill does to a limit of the item, with the amounts of the debit.
 func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Amount, repair *Wanted, now int64) store.Change {
 	ch := store.Change{Limit: s.Name, Debit: AmountOf(amounts, s.Name)}
-	next, soft := s.Params, s.IsSoft()
+	next, soft, mode := s.Params, s.IsSoft(), s.Mode()
 	if repair != nil {
 		switch l := repair.Find(s.Name); {
 		case l != nil && !isAs(s, l):
-			next, soft = l.Params(), l.Soft
-			ch.Kind, ch.Params = store.SetParams, next
+			next, soft, mode = l.Params(), !l.Refuses(), l.Mode
+			ch.Kind, ch.Params, ch.Mode = store.SetParams, next, mode
 		case l == nil && repair.IsWhole():
 			ch.Kind = store.RemoveLimit
 			return ch
@@ -243,6 +251,10 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	begin(&ch, img, s, next.Renewal, now)
 	uses := ch.Debit
 	counted := uses > 0 && isCounted(amounts, s.Name)
+	if !counted && !d.Settling && counts(mode, s.Tokens+min(delta, capacity-s.Tokens), uses) {
+		counted = true
+		count(&ch, mode)
+	}
 	if counted {
 		uses = 0 // it begins no session
 	}
@@ -251,6 +263,9 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	}
 	if s.Tokens+delta > capacity {
 		delta, clamped = capacity-s.Tokens, true
+	}
+	if owes := forgiven(s, mode, soft, part, s.Tokens+delta); owes > 0 {
+		delta, clamped = delta+owes, true
 	}
 	credit := max(0, -ch.Debit)
 	if isElsewhere(amounts, img, s) {
@@ -267,7 +282,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	case (d.Settling || soft) && ch.Debit > 0:
 		// A debt ends at maxDebt: the part beyond it counts as consumed, but the item
 		// does not owe it.
-		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta+MaxDebt))
+		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta-floorOf(mode, part)))
 	}
 	switch {
 	case clamped && s.Tokens < -MaxDebt:
@@ -294,17 +309,20 @@ func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r 
 			Earned: Share(l.Params(), img.Shard, img.ShardCount, r.RefilledAt).Capacity,
 			Debit:  AmountOf(amounts, l.Name),
 		}
-		if isCounted(amounts, l.Name) {
+		counted := isCounted(amounts, l.Name)
+		if !counted && counts(l.Mode, ch.Earned, ch.Debit) {
+			counted = true
+			count(&ch, l.Mode)
+		}
+		if counted {
 			ch.Earned += ch.Debit
 		}
 		if a := d.Amendment.of(l.Name); a != nil && l.Renews != nil && !d.Amendment.Resets {
 			ch.Earned, ch.TopUp = ch.Earned+a.Milli, a.Milli
 		}
 		ch.Opened = openedBy(l.Renews, max(ch.Debit, ch.TopUp), r.RefilledAt, img.ShardCount)
-		if l.Soft {
-			ch.SoftUntil = store.StampUntil(r.RefilledAt)
-		}
-		short = short || !l.Soft && ch.Debit > ch.Earned
+		ch.SoftUntil, ch.Mode = StampOf(&l, r.RefilledAt), l.Mode
+		short = short || l.Refuses() && ch.Debit > ch.Earned
 		r.Changes = append(r.Changes, ch)
 	}
 	return short

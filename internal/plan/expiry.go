@@ -27,7 +27,7 @@ func RefillExpiry(r *store.Refill, expires bool, now, multiplier int64) store.Ex
 			continue
 		}
 		s, _ := r.Seen.Limit(ch.Limit)
-		if s = afterChange(ch, s, false); ch.Kind == store.AddLimit {
+		if s = afterChange(ch, s, false, r.RefilledAt); ch.Kind == store.AddLimit {
 			s.Tokens = 0
 		}
 		life = max(life, LifeOf(&s, r.Shard, count, now, multiplier))

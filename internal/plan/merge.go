@@ -15,7 +15,7 @@ func AreMergeable(images []*store.Image, now int64) bool {
 		if img.Shard != i || img.ShardCount != len(images) || !WasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
 			img.Owner() != first.Owner() || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
 			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool {
-				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && s.Granted().Shards == 0 && o.Granted().Shards == 0 &&
+				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && s.Mode() == o.Mode() && s.Granted().Shards == 0 && o.Granted().Shards == 0 &&
 					s.Told() == (store.Told{}) && o.Told() == (store.Told{}) &&
 					(s.Opened() == o.Opened() || Renewed(img, &s, now) && Renewed(first, &o, now))
 			}) {
@@ -81,6 +81,7 @@ func join(survivor, retired, earlier *store.Image, now, multiplier int64) *store
 		ch := store.Change{
 			Limit: s.Name, Earned: earned + given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned, Renews: s.Renewal != nil,
 			Opened: closedAt(survivor, s, at), SoftUntil: max(s.SoftUntil(), t.SoftUntil()),
+			Shadowed: t.Observed().Shadowed,
 		}
 		if s.Renewal != nil {
 			ch.TopUp = min(toppedUp(survivor, s, at)+toppedUp(retired, t, at), store.MaxTokens*store.Milli)

@@ -56,6 +56,9 @@ func AsFull(r *store.Refill, now int64) {
 	r.FullSince = since
 	eachChange(r, func(ch *store.Change, s *store.LimitState, l bucket.Limit) {
 		ch.Earned = l.Capacity + min(0, ch.Debit) // a credit finds no room
+		if ch.Counts {
+			ch.Earned += ch.Debit
+		}
 		ch.AtLeast, ch.AtMost = leastFull(l, since, now), math.MaxInt64
 		ch.Params = s.Params
 	})

@@ -54,7 +54,7 @@ func TestShardsTogether(t *testing.T) {
 		if b := plan.BeginningOf(shards, asked, now); (len(b.Limits) > 0) != c.begins || b.At != now {
 			t.Errorf("%s: %+v begins", name, b)
 		}
-		if b := plan.BeginningOf(shards, plan.Counted(asked), now); len(b.Limits) > 0 {
+		if b := plan.BeginningOf(shards, plan.AllCounted(asked), now); len(b.Limits) > 0 {
 			t.Errorf("%s: what moves no balance begins %+v", name, b)
 		}
 		if needs := plan.NeedsBeginning(shards[0], asked, now); needs == c.alone {

@@ -86,7 +86,7 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 			continue
 		}
 		s, _ := img.Limit(m.Limit)
-		delta := store.Delta{Limit: m.Limit, Tokens: -min(m.Milli, max(0, s.Tokens+MaxDebt)), Consumed: m.Milli, AtMost: CeilingOf(img, &s, now)}
+		delta := store.Delta{Limit: m.Limit, Tokens: -min(m.Milli, max(0, s.Tokens-floorOf(s.Mode(), ShareOf(img, &s)))), Consumed: m.Milli, AtMost: CeilingOf(img, &s, now)}
 		delta.Covered = m.Milli > 0 && img.ExpiresAt != 0 && img.IsEvaluable()
 		if m.Milli < 0 {
 			part := ShareOf(img, &s)

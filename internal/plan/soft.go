@@ -44,7 +44,7 @@ func countSoft(img *store.Image) (n int) {
 
 // isAs reports whether an item has a limit as it is to be.
 func isAs(s *store.LimitState, l *store.Limit) bool {
-	return s.Params == l.Params() && s.IsSoft() == l.Soft
+	return s.Params == l.Params() && s.IsSoft() != l.Refuses() && s.Mode() == l.Mode
 }
 
 // IsSoft reports whether an item has a limit as soft.
@@ -55,7 +55,7 @@ func IsSoft(img *store.Image, limit string) bool {
 
 // StampOf is the stamp that a new item at an instant has of a limit.
 func StampOf(l *store.Limit, now int64) int64 {
-	if !l.Soft {
+	if l.Refuses() {
 		return 0
 	}
 	return store.StampUntil(now)

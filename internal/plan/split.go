@@ -66,7 +66,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given, topUp, loose))
 		}
 		b.Limits = append(b.Limits, store.NewLimit{
-			NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, SoftUntil: s.SoftUntil(),
+			NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, SoftUntil: s.SoftUntil(), Observed: store.Observed{Mode: s.Mode()},
 			Opened: cmp.Or(closedAt(img, s, at), s.Opened()), TopUp: topUp,
 		})
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))

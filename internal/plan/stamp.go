@@ -52,7 +52,7 @@ func (d *Debit) TakeAtStamp(img *store.Image, fresh bool, now int64) *store.Take
 	age, t := now-img.RefilledAt, d.Take(img, now)
 	full := slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && Overflows(img, &s, now)
+		return a.Milli > 0 && !counts(s.Mode(), heldOf(img, &s, now), a.Milli) && Overflows(img, &s, now)
 	})
 	oldest := int64(stampAge)
 	if full {
@@ -103,7 +103,8 @@ func boundAtStamp(t *store.Take, img *store.Image, now int64) (covers bool) {
 			debit.AtMostAtStamp = l.Capacity - debit.Earned
 			debit.AtMost -= l.Earned(max(t.Stamp, t.Since), now)
 		}
-		covers = covers && (debit.Milli <= s.Tokens+debit.Earned+debit.Ahead || debit.Soft && s.Tokens >= -MaxDebt)
+		soft := debit.Soft && s.Mode() == store.Enforce && s.Tokens >= -MaxDebt
+		covers = covers && (debit.Counts || debit.Milli <= s.Tokens+debit.Earned+debit.Ahead || soft)
 	}
 	return covers
 }
@@ -122,8 +123,13 @@ func (d *Debit) RefillAtStamp(img *store.Image, now int64) *store.Refill {
 	}
 	for _, debit := range t.Debits {
 		ch := store.Change{Limit: debit.Limit, Debit: debit.Milli, AtLeast: debit.Milli - debit.Earned, AtMost: debit.AtMostAtStamp}
-		if s, _ := img.Limit(debit.Limit); debit.Soft {
+		s, _ := img.Limit(debit.Limit)
+		if debit.Soft {
 			ch.AtLeast, ch.SoftUntil = math.MinInt64, s.SoftUntil()
+		}
+		if debit.Counts {
+			ch.Earned, ch.AtMost = debit.Milli, math.MaxInt64
+			count(&ch, s.Mode())
 		}
 		r.Changes = append(r.Changes, ch)
 	}

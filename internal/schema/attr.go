@@ -70,6 +70,9 @@ const (
 	FieldToppedUp    = "tu"   // N, millitokens
 	FieldResets      = "rn"   // N
 	FieldCarry       = "co"   // S, see [EncodeCarry]; unknown to the peer
+	FieldMode        = "mode" // S, the mode of a limit with FieldSoft, also of configuration; unknown to the peer
+	FieldShadowed    = "wr"   // N, millitokens: what a limit in shadow would have refused; unknown to the peer
+	FieldShadowedAt  = "wl"   // N, ms: when it did so last; unknown to the peer
 )
 
 // LimitFields are all fields that a limit may have on a bucket item. Removing the limit
@@ -78,6 +81,7 @@ var LimitFields = [...]string{
 	FieldTokens, FieldCapacity, FieldAmount, FieldPeriod, FieldConsumed,
 	FieldSched, FieldRSched, FieldSoft, FieldResetAfter, FieldWindowStart, FieldApplied,
 	FieldWindowCount, FieldGrantCount, FieldToppedUp, FieldResets, FieldCarry,
+	FieldMode, FieldShadowed, FieldShadowedAt,
 }
 
 // Names of the attributes of an entity's record.

@@ -137,6 +137,9 @@ func LimitsDetail(limits []store.Limit) types.AttributeValue {
 		if l.Soft {
 			of[FieldSoft] = Bool(true)
 		}
+		if l.Mode != store.Enforce {
+			of[FieldMode] = S(l.ModeText())
+		}
 		if l.Carries.Rollover != 0 {
 			of["rollover"] = N(l.Carries.Rollover)
 		}

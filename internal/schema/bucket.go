@@ -372,6 +372,14 @@ func (l *limitScan) decode(field string, v Scalar) (ok bool) {
 		return ok && 0 <= l.extra.TopUp && l.extra.TopUp <= maxMilli
 	case FieldSoft:
 		l.extra.SoftUntil = v.stamp()
+	case FieldMode:
+		l.extra.Mode = modeOf(v.str())
+	case FieldShadowed:
+		l.extra.Shadowed, ok = v.counter()
+		return ok
+	case FieldShadowedAt:
+		l.extra.ShadowedAt, ok = v.integer()
+		return ok
 	}
 	return true
 }
@@ -420,6 +428,9 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 		}
 		if SessionSeconds(l.Renewal) == 0 {
 			l.extra.Opened, l.extra.Told = 0, store.Told{}
+		}
+		if l.extra.SoftUntil == 0 {
+			l.extra.Observed = store.Observed{} // a peer has made it hard
 		}
 		l.SetExtra(l.extra)
 		exist = append(exist, *l)

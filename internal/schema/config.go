@@ -49,8 +49,11 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 			item[prefix+FieldResetAfter] = N(seconds)
 		}
 		item[prefix+FieldCapacity] = N(l.Capacity)
-		if l.Soft {
-			item[prefix+FieldSoft] = Bool(true)
+		if l.Soft || l.Mode != store.Enforce {
+			item[prefix+FieldSoft] = Bool(true) // which is what a peer knows of a mode
+		}
+		if l.Mode != store.Enforce {
+			item[prefix+FieldMode] = S(l.ModeText())
 		}
 		if l.Renews != nil {
 			if code, zone := EncodeRenewal(l.Renews); code != "" {
@@ -159,7 +162,7 @@ type configScan struct {
 	store.Limit
 	window, plain, seen bool
 	renews, varies      string
-	carries             string
+	carries, mode       string
 	session             int64 // seconds; 0 if the limit is no session
 }
 
@@ -204,6 +207,7 @@ func DecodeConfig(item Item) (*store.Config, error) {
 			return nil, corrupt(item, attr, reason)
 		}
 		c.Features |= l.decodeCalendars(str(item[SchedTZ]))
+		l.decodeMode()
 		c.Limits = append(c.Limits, l.Limit)
 	}
 	if len(c.Limits) > store.MaxLimits {
@@ -252,8 +256,27 @@ func (l *configScan) decode(field string, v types.AttributeValue) (ok bool) {
 	case FieldSoft:
 		b, isBool := v.(*types.AttributeValueMemberBOOL)
 		l.Soft = isBool && b.Value
+	case FieldMode:
+		l.mode = str(v)
 	}
 	return true
+}
+
+// decodeMode reads in which mode a limit is that a peer takes for a soft one. A mode that this version
+// does not know leaves it soft, and one of a limit that a peer has made hard is a leftover.
+func (l *configScan) decodeMode() {
+	if l.Soft && l.mode != "" && (&store.Limit{}).SetMode(l.mode) == nil {
+		l.Soft = false
+		_ = l.SetMode(l.mode)
+	}
+}
+
+// modeOf is the mode of a limit of a bucket item by its name. One that this version does not know is
+// none.
+func modeOf(name string) store.Mode {
+	var l store.Limit
+	_ = l.SetMode(name)
+	return l.Mode
 }
 
 // decodeCalendars reads what the limit follows, and returns the features that this version cannot

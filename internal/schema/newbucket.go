@@ -93,6 +93,12 @@ func putLimit(item Item, l *store.NewLimit, shards int) {
 	if l.SoftUntil != 0 {
 		item[LimitAttr(l.Limit, FieldSoft)] = N(l.SoftUntil)
 	}
+	if l.Mode != store.Enforce {
+		item[LimitAttr(l.Limit, FieldMode)] = S(l.Mode.String())
+	}
+	if l.ShadowedAt != 0 {
+		item[LimitAttr(l.Limit, FieldShadowed)], item[LimitAttr(l.Limit, FieldShadowedAt)] = N(l.Shadowed), N(l.ShadowedAt)
+	}
 }
 
 // EncodeSchedule is when a limit has other parameters, as items of buckets and of

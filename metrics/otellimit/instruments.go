@@ -35,8 +35,8 @@ var (
 	}
 	refusals = &instrument{
 		"zae_limiter.refusals", "counter", "{refusal}",
-		"Limits that refused an acquire. Several limits may refuse one acquire.",
-		[]attribute.Key{ResourceKey, LimitKey, BucketKey, SourceKey},
+		"Limits that refused an acquire, or in shadow would have. Several limits may refuse one acquire.",
+		[]attribute.Key{ResourceKey, LimitKey, BucketKey, SourceKey, ModeKey},
 	}
 	taken = &instrument{
 		"zae_limiter.tokens.taken", "counter", "{token}",
@@ -312,8 +312,13 @@ func (in *instruments) called(ctx context.Context, names *labels.Names, r *limit
 	for i := range r.Statuses {
 		if s := &r.Statuses[i]; s.Exceeded {
 			of := names.Of(r, s.Resource)
-			in.refusals.Add(ctx, 1, metric.WithAttributes(ResourceKey.String(of.Label), LimitKey.String(of.Limit(s.Limit.Name)), BucketKey.String(labels.Bucket(r, s)), source))
+			in.refusals.Add(ctx, 1, metric.WithAttributes(ResourceKey.String(of.Label), LimitKey.String(of.Limit(s.Limit.Name)), BucketKey.String(labels.Bucket(r, s)), source, ModeKey.String(limiter.Enforce.String())))
 		}
+	}
+	for i := range r.Shadowed {
+		s := &r.Shadowed[i]
+		of := names.Of(r, s.Resource)
+		in.refusals.Add(ctx, 1, metric.WithAttributes(ResourceKey.String(of.Label), LimitKey.String(of.Limit(s.Limit.Name)), BucketKey.String(labels.Bucket(r, s)), source, ModeKey.String(limiter.Shadow.String())))
 	}
 }
 

@@ -63,6 +63,7 @@ const (
 	ResultKey     = attribute.Key("zae_limiter.result")
 	WhenKey       = attribute.Key("zae_limiter.when")      // when a lease that was written down was settled: in_time, late
 	SourceKey     = attribute.Key("zae_limiter.source")    // what decided: store, memory, shared
+	ModeKey       = attribute.Key("zae_limiter.mode")      // of the limit that refused: enforce; or would have: shadow
 	BucketKey     = attribute.Key("zae_limiter.bucket")    // whose limit refused: entity, parent
 	OperationKey  = attribute.Key("zae_limiter.operation") // of the store: take, refill, …
 	KindKey       = attribute.Key("zae_limiter.kind")      // of capacity units: read, write

@@ -228,7 +228,7 @@ func TestMetricsOfAHistory(t *testing.T) {
 	for point, want := range map[string]float64{
 		"zae_limiter.decisions{resource=gpt-4 result=admitted source=store}":                                                                         1,
 		"zae_limiter.decisions{resource=gpt-4 result=refused source=memory}":                                                                         1,
-		"zae_limiter.refusals{bucket=entity limit=tph resource=gpt-4 source=memory}":                                                                 1,
+		"zae_limiter.refusals{bucket=entity limit=tph mode=enforce resource=gpt-4 source=memory}":                                                    1,
 		"zae_limiter.tokens.taken{limit=tph resource=gpt-4}":                                                                                         60,
 		"zae_limiter.tokens.returned{limit=tph resource=gpt-4}":                                                                                      20,
 		"zae_limiter.call.duration{error.type=not_configured call=acquire resource=gpt-4 result=failed}":                                             1,
@@ -263,12 +263,12 @@ func TestMetricsOfSeveralResources(t *testing.T) {
 	w.UseTwoResources()
 	got := r.values(t)
 	for point, want := range map[string]float64{
-		"zae_limiter.decisions{resource=gpt-4 result=admitted source=store}":          1,
-		"zae_limiter.decisions{resource=images result=admitted source=store}":         0,
-		"zae_limiter.tokens.taken{limit=rpd resource=gpt-4}":                          65,
-		"zae_limiter.tokens.taken{limit=rpd resource=images}":                         30,
-		"zae_limiter.tokens.returned{limit=rpd resource=images}":                      10,
-		"zae_limiter.refusals{bucket=entity limit=rpd resource=images source=memory}": 1,
+		"zae_limiter.decisions{resource=gpt-4 result=admitted source=store}":                       1,
+		"zae_limiter.decisions{resource=images result=admitted source=store}":                      0,
+		"zae_limiter.tokens.taken{limit=rpd resource=gpt-4}":                                       65,
+		"zae_limiter.tokens.taken{limit=rpd resource=images}":                                      30,
+		"zae_limiter.tokens.returned{limit=rpd resource=images}":                                   10,
+		"zae_limiter.refusals{bucket=entity limit=rpd mode=enforce resource=images source=memory}": 1,
 	} {
 		if got[point] != want {
 			t.Errorf("%s is %v, want %v", point, got[point], want)

@@ -57,6 +57,6 @@ func Example() {
 		}
 	}
 	// Output:
-	// zae_limiter_refusals_total{bucket="entity",limit="rpm",resource="gpt-4",source="memory"} 1
+	// zae_limiter_refusals_total{bucket="entity",limit="rpm",mode="enforce",resource="gpt-4",source="memory"} 1
 	// zae_limiter_tokens_taken_total{limit="rpm",resource="gpt-4"} 60
 }

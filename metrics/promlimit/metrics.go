@@ -52,8 +52,8 @@ var (
 		Help: "Acquires, waits and takes by result: admitted, refused, degraded (admitted without the store) or failed; and by what decided: store, memory, or shared (a write that another caller sent).",
 	}
 	refusals = &family{
-		Name: prefix + "refusals_total", Type: "counter", Labels: []string{"resource", "limit", "bucket", "source"},
-		Help: "Limits that refused an acquire, of the entity's own bucket or its parent's. Several limits may refuse one acquire.",
+		Name: prefix + "refusals_total", Type: "counter", Labels: []string{"resource", "limit", "bucket", "source", "mode"},
+		Help: "Limits that refused an acquire, or in shadow would have, of the entity's own bucket or its parent's. Several limits may refuse one acquire.",
 	}
 	taken = &family{
 		Name: prefix + "tokens_taken_total", Type: "counter", Unit: "tokens", Labels: []string{"resource", "limit"},

@@ -198,8 +198,13 @@ func (c *Collector) decided(of *labels.Resource, r *limiter.CallResult) {
 	for i := range r.Statuses {
 		if s := &r.Statuses[i]; s.Exceeded {
 			of := c.names.Of(r, s.Resource)
-			c.refusals.WithLabelValues(of.Label, of.Limit(s.Limit.Name), labels.Bucket(r, s), source).Inc()
+			c.refusals.WithLabelValues(of.Label, of.Limit(s.Limit.Name), labels.Bucket(r, s), source, limiter.Enforce.String()).Inc()
 		}
+	}
+	for i := range r.Shadowed {
+		s := &r.Shadowed[i]
+		of := c.names.Of(r, s.Resource)
+		c.refusals.WithLabelValues(of.Label, of.Limit(s.Limit.Name), labels.Bucket(r, s), source, limiter.Shadow.String()).Inc()
 	}
 }
 

@@ -88,24 +88,24 @@ func TestMetricsOfAHistory(t *testing.T) {
 
 	got := values(t, registry)
 	for series, want := range map[string]float64{
-		"decisions_total{resource=gpt-4 result=admitted source=store}":          3,
-		"decisions_total{resource=gpt-4 result=refused source=memory}":          2,
-		"decisions_total{resource=gpt-4 result=failed source=store}":            1,
-		"refusals_total{bucket=entity limit=tph resource=gpt-4 source=memory}":  1,
-		"refusals_total{bucket=parent limit=rph resource=gpt-4 source=memory}":  1,
-		"tokens_taken_total{limit=tph resource=gpt-4}":                          75,
-		"tokens_taken_total{limit=rph resource=gpt-4}":                          2,
-		"tokens_returned_total{limit=rph resource=gpt-4}":                       1,
-		"tokens_returned_total{limit=tph resource=gpt-4}":                       20,
-		"settlements_total{call=commit resource=gpt-4 result=completed}":        2,
-		"settlements_total{call=rollback resource=gpt-4 result=completed}":      1,
-		"errors_total{call=acquire kind=not_configured resource=gpt-4}":         1,
-		"call_duration_seconds{call=acquire resource=gpt-4 result=admitted}":    3,
-		"call_duration_seconds{call=available resource=gpt-4 result=completed}": 1,
-		"limit_capacity_tokens{level=resource limit=rph resource=gpt-4}":        7200,
-		"limit_rate_tokens_per_second{level=resource limit=rph resource=gpt-4}": 2,
-		"limit_capacity_tokens{level=system limit=tph resource=}":               1_000_000,
-		"limit_capacity_tokens{level=system limit=tpm resource=}":               5_000_000,
+		"decisions_total{resource=gpt-4 result=admitted source=store}":                      3,
+		"decisions_total{resource=gpt-4 result=refused source=memory}":                      2,
+		"decisions_total{resource=gpt-4 result=failed source=store}":                        1,
+		"refusals_total{bucket=entity limit=tph mode=enforce resource=gpt-4 source=memory}": 1,
+		"refusals_total{bucket=parent limit=rph mode=enforce resource=gpt-4 source=memory}": 1,
+		"tokens_taken_total{limit=tph resource=gpt-4}":                                      75,
+		"tokens_taken_total{limit=rph resource=gpt-4}":                                      2,
+		"tokens_returned_total{limit=rph resource=gpt-4}":                                   1,
+		"tokens_returned_total{limit=tph resource=gpt-4}":                                   20,
+		"settlements_total{call=commit resource=gpt-4 result=completed}":                    2,
+		"settlements_total{call=rollback resource=gpt-4 result=completed}":                  1,
+		"errors_total{call=acquire kind=not_configured resource=gpt-4}":                     1,
+		"call_duration_seconds{call=acquire resource=gpt-4 result=admitted}":                3,
+		"call_duration_seconds{call=available resource=gpt-4 result=completed}":             1,
+		"limit_capacity_tokens{level=resource limit=rph resource=gpt-4}":                    7200,
+		"limit_rate_tokens_per_second{level=resource limit=rph resource=gpt-4}":             2,
+		"limit_capacity_tokens{level=system limit=tph resource=}":                           1_000_000,
+		"limit_capacity_tokens{level=system limit=tpm resource=}":                           5_000_000,
 	} {
 		if got[series] != want {
 			t.Errorf("%s is %v, want %v", series, got[series], want)
@@ -401,16 +401,16 @@ func TestMetricsOfSeveralResources(t *testing.T) {
 	w.UseTwoResources()
 	got := values(t, registry)
 	for series, want := range map[string]float64{
-		"decisions_total{resource=gpt-4 result=admitted source=store}":          1,
-		"decisions_total{resource=gpt-4 result=refused source=memory}":          1,
-		"settlements_total{call=commit resource=gpt-4 result=completed}":        1,
-		"tokens_taken_total{limit=rpd resource=gpt-4}":                          65,
-		"tokens_taken_total{limit=rpd resource=images}":                         30,
-		"tokens_returned_total{limit=rpd resource=images}":                      10,
-		"refusals_total{bucket=entity limit=rpd resource=images source=memory}": 1,
-		"refusals_total{bucket=entity limit=rpd resource=gpt-4 source=memory}":  0,
-		"decisions_total{resource=images result=admitted source=store}":         0,
-		"settlements_total{call=commit resource=images result=completed}":       0,
+		"decisions_total{resource=gpt-4 result=admitted source=store}":                       1,
+		"decisions_total{resource=gpt-4 result=refused source=memory}":                       1,
+		"settlements_total{call=commit resource=gpt-4 result=completed}":                     1,
+		"tokens_taken_total{limit=rpd resource=gpt-4}":                                       65,
+		"tokens_taken_total{limit=rpd resource=images}":                                      30,
+		"tokens_returned_total{limit=rpd resource=images}":                                   10,
+		"refusals_total{bucket=entity limit=rpd mode=enforce resource=images source=memory}": 1,
+		"refusals_total{bucket=entity limit=rpd mode=enforce resource=gpt-4 source=memory}":  0,
+		"decisions_total{resource=images result=admitted source=store}":                      0,
+		"settlements_total{call=commit resource=images result=completed}":                    0,
 	} {
 		if got[series] != want {
 			t.Errorf("%s is %v, want %v", series, got[series], want)

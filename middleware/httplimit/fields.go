@@ -74,7 +74,7 @@ func (f *fields) write(h http.Header, entity string, statuses []limiter.Status, 
 func (f *fields) append(policy, limit []byte, entity string, statuses []limiter.Status, bound int64) (policies, limits []byte, tightest *limiter.Status) {
 	for i := range statuses {
 		s := &statuses[i]
-		if s.Entity != entity || s.Limit.Soft {
+		if s.Entity != entity || !s.Limit.Refuses() {
 			continue
 		}
 		if tightest != nil {
@@ -97,7 +97,7 @@ func (f *fields) writeX(h http.Header, s *limiter.Status, bound int64) {
 	for outer := f.outer; outer != nil; outer = outer.Outer {
 		own := outer.Own()
 		for i := range own {
-			if !own[i].Limit.Soft && isTighter(&own[i], s) {
+			if own[i].Limit.Refuses() && isTighter(&own[i], s) {
 				s = &own[i]
 			}
 		}

@@ -91,6 +91,9 @@ var (
 	soft     = fieldOf(schema.FieldSoft)
 	resets   = fieldOf(schema.FieldResets)
 	carry    = fieldOf(schema.FieldCarry)
+	mode     = fieldOf(schema.FieldMode)
+	shadowed = fieldOf(schema.FieldShadowed)
+	lastly   = fieldOf(schema.FieldShadowedAt)
 )
 
 // fieldOf is the kind of a limit's field.
@@ -144,6 +147,15 @@ func (l Limit) Resets() Attr { return l.attr(resets) }
 
 // Carry is a parameter of a quota: what it takes into its next period.
 func (l Limit) Carry() Attr { return l.attr(carry) }
+
+// Mode is the mode of a limit that has the stamp of a soft one.
+func (l Limit) Mode() Attr { return l.attr(mode) }
+
+// Shadowed is what a limit in shadow would have refused, and ShadowedAt when it did so last.
+func (l Limit) Shadowed() Attr { return l.attr(shadowed) }
+
+// ShadowedAt is like Shadowed.
+func (l Limit) ShadowedAt() Attr { return l.attr(lastly) }
 
 // Fields is the number of fields that a limit may have on a bucket item.
 const Fields = len(schema.LimitFields)

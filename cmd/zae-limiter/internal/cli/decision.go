@@ -28,13 +28,20 @@ type balanceView struct {
 	// Pending says that the bucket still has the former limit. The next acquire brings it the
 	// new one, and the waits count from then.
 	Pending bool `json:"pending"`
+	// Shadowed is how many tokens a limit in shadow would have refused.
+	Shadowed int64 `json:"shadowed,omitempty"`
+	// ShadowedAt is when a limit in shadow would have refused a request last.
+	ShadowedAt *time.Time `json:"shadowed_at,omitempty"`
 }
 
 func balanceViews(balances []limiter.Balance) []balanceView {
 	views := make([]balanceView, len(balances))
 	for i := range balances {
 		b := &balances[i]
-		views[i] = balanceView{decide.StatusOf(&b.Status), decide.Millis(b.FullAfter), b.Used, b.Pending}
+		views[i] = balanceView{decide.StatusOf(&b.Status), decide.Millis(b.FullAfter), b.Used, b.Pending, b.Shadowed, nil}
+		if !b.ShadowedAt.IsZero() {
+			views[i].ShadowedAt = &b.ShadowedAt
+		}
 	}
 	return views
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -28,6 +30,7 @@ type topOptions struct {
 	above    float64
 	parents  bool
 	slots    bool
+	shadow   bool
 }
 
 func newTop(a *app.App) *cobra.Command {
@@ -40,17 +43,21 @@ func newTop(a *app.App) *cobra.Command {
 			"the namespace, the most used limit first. Each limit counts on its own, over all shards.\n\n" +
 			"The command reads every bucket of the resource: half a read unit for each, and about half\n" +
 			"for every 20 of the index.\n\n" +
+			"With --shadow, show the limits in shadow that would have refused requests: those that would\n" +
+			"have refused the most tokens first, and when they did so last.\n\n" +
 			"With --slots, show the slots that are nearest to being all held, and by how many processes.\n" +
 			"The command then reads the slots that were held within a day instead of buckets.",
 		Example: "  zae-limiter top gpt-4\n" +
 			"  zae-limiter top gpt-4 --max 50 --output json\n" +
 			"  zae-limiter top --all-resources --above 80\n" +
 			"  zae-limiter top gpt-4 --without-parent\n" +
+			"  zae-limiter top gpt-4 --shadow\n" +
 			"  zae-limiter top gpt-4 --slots",
 	}, &o.resource)
 	cmd.Flags().BoolVar(&o.all, "all-resources", false, "look at every resource of the namespace")
 	cmd.Flags().BoolVar(&o.parents, "without-parent", false, "leave out entities that have a parent: show projects, and not\ntheir keys")
 	cmd.Flags().BoolVar(&o.slots, "slots", false, "show slots that are held, and not limits")
+	cmd.Flags().BoolVar(&o.shadow, "shadow", false, "show limits in shadow that would have refused requests")
 	cmd.Flags().Float64Var(&o.above, "above", 0, "show only limits of which at least this `percentage` is used")
 	cmd.Flags().IntVar(&o.most, "max", defaultTop, fmt.Sprintf("`number` of limits to show, up to %d", limiter.MaxTop))
 	return a.Prints(cmd, topView{})
@@ -63,6 +70,8 @@ func (o *topOptions) Validate() error {
 		return fmt.Errorf("invalid --max %d: give 1 to %d", o.most, limiter.MaxTop)
 	case !(o.above >= 0): // NaN too
 		return fmt.Errorf("invalid --above %v: give a percentage, like 80", o.above)
+	case o.shadow && o.slots:
+		return errors.New("--shadow shows limits, and --slots shows slots: give one of them")
 	case o.all && len(o.resource) > 0:
 		return fmt.Errorf("--all-resources shows %s too: give one of them", o.resource[0])
 	case o.all:
@@ -91,7 +100,7 @@ func (o *topOptions) Run(ctx context.Context) error {
 	if !o.all {
 		view.Resource, of = &o.resource[0], o.resource[0]
 	}
-	q := limiter.TopQuery{Resource: of, Most: o.most, WithoutParent: o.parents}
+	q := limiter.TopQuery{Resource: of, Most: o.most, WithoutParent: o.parents, Shadow: o.shadow}
 	if o.slots {
 		uses, err := l.TopSlots(ctx, q)
 		return o.printSlots(view, of, uses, errors.Join(err, l.Close()))
@@ -100,17 +109,27 @@ func (o *topOptions) Run(ctx context.Context) error {
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	view.Note = o.explain(len(top) == 0, of)
+	none := len(top) == 0
+	if view.Note = o.explain(none && !o.shadow, of); none && o.shadow {
+		view.Note = o.app.Explain(true, "no limit in shadow would have refused anything")
+	}
 	top = slices.DeleteFunc(top, func(b limiter.Balance) bool { return percent*b.Used < o.above })
 	rows := make([][]string, len(top))
 	for i := range top {
 		rows[i] = balanceRow(&top[i])
+		if o.shadow {
+			rows[i] = append(rows[i], limitarg.Grouped(top[i].Shadowed), top[i].ShadowedAt.Format(time.RFC3339))
+		}
+	}
+	header := balanceHeader()
+	if o.shadow {
+		header = append(header, "WOULD REFUSE", "LAST")
 	}
 	view.Limits = balanceViews(top)
 	if len(top) == 0 && view.Note == "" {
 		view.Note = o.app.Explain(true, "of no limit as much as %v%% is used", o.above)
 	}
-	return o.app.Print(view, func(w *strings.Builder) { app.Table(w, balanceHeader(), rows) })
+	return o.app.Print(view, func(w *strings.Builder) { app.Table(w, header, rows) })
 }
 
 // printSlots shows the most used slots, unless err says why there are none.

@@ -26,7 +26,7 @@ var units = []struct {
 	{"sec", []string{"s", "second", "seconds"}, time.Second},
 }
 
-const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; each can end in ;cron xfactor[@zone], a quota in :rollover=tokens and :debt, and each limit in :soft"
+const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; each can end in ;cron xfactor[@zone], a quota in :rollover=tokens and :debt, and each limit in :soft, :shadow or :off, of which the last two may have =percent%, shadow=80% for instance"
 
 // soft is the end of a limit that is soft.
 const soft = ":soft"
@@ -44,9 +44,18 @@ const (
 // capacity, and defaults to the rate. A quota has the tokens whenever it renews, as
 // [store.ParseRenewal] reads it; the zone defaults to UTC. After either, ";" begins the
 // entries of a schedule, as [store.ParseSchedule] reads them, and "@" its zone. A limit that
-// ends in ":soft" is soft, and a quota that ends in ":rollover=tokens", or ":debt", carries that.
+// ends in ":soft" is soft, one that ends in a mode is in that (":shadow", or ":shadow=80%" of a part of
+// the entities, see [store.Limit.SetMode]), and a quota that ends in ":rollover=tokens", or ":debt", carries that.
 // The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
+	if is, mode, has := cutMode(s); has {
+		return parseWith(is, func(l *store.Limit) error {
+			if err := l.SetMode(mode); err != nil {
+				return err
+			}
+			return l.Validate()
+		})
+	}
 	if is, has := strings.CutSuffix(s, soft); has {
 		return parseWith(is, func(l *store.Limit) error { l.Soft = true; return nil })
 	}
@@ -87,6 +96,20 @@ func Parse(s string) (store.Limit, error) {
 		}
 	}
 	return l, l.Validate()
+}
+
+// cutMode splits a mode from the end of a limit, in the words of [store.Limit.SetMode].
+func cutMode(s string) (is, mode string, has bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return s, "", false
+	}
+	name, percent, _ := strings.Cut(s[i+1:], "=")
+	switch name {
+	case store.Enforce.String(), store.Shadow.String(), store.Off.String():
+		return s[:i], strings.TrimRight(name+" "+percent, " "), true
+	}
+	return s, "", false
 }
 
 // parseWith reads a limit, and changes it by what its end says.
@@ -170,6 +193,9 @@ func Format(l store.Limit) string {
 	if l.Soft {
 		s += soft
 	}
+	if l.Mode != store.Enforce {
+		s += ":" + strings.Replace(l.ModeText(), " ", "=", 1)
+	}
 	return s
 }
 
@@ -187,6 +213,11 @@ func Rate(l store.Limit) string {
 	if l.Soft {
 		l.Soft = false
 		return Rate(l) + ", soft"
+	}
+	if l.Mode != store.Enforce {
+		mode := l.ModeText()
+		l.Mode, l.Percent = store.Enforce, 0
+		return Rate(l) + ", " + mode
 	}
 	if l.Renews != nil {
 		return displayQuota(l)

@@ -120,6 +120,7 @@ type Parameters struct {
 	Varies   string `json:"varies,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 	Soft     bool   `json:"soft,omitempty"`
+	Mode     string `json:"mode,omitempty"` // "shadow" or "off", and a percentage of entities: "shadow 80%"
 	Rollover int64  `json:"rollover,omitempty"`
 	Debt     bool   `json:"carry_debt,omitempty"`
 }
@@ -127,6 +128,9 @@ type Parameters struct {
 // ParametersOf are the parameters of a limit in JSON.
 func ParametersOf(l store.Limit) Parameters {
 	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second), Soft: l.Soft, Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
+	if l.Mode != store.Enforce {
+		p.Mode = l.ModeText()
+	}
 	if l.Renews != nil {
 		p.Renews, p.Zone = l.Renews.String(), l.Renews.Zone()
 	}

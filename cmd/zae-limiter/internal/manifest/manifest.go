@@ -94,6 +94,7 @@ type digested struct {
 	Renews, Zone     string `json:",omitempty"`
 	Varies           string `json:",omitempty"`
 	Soft             bool   `json:",omitempty"`
+	Mode             string `json:",omitempty"`
 	Rollover         int64  `json:",omitempty"`
 	Debt             bool   `json:",omitempty"`
 }
@@ -101,7 +102,7 @@ type digested struct {
 func digestOf(limits []store.Limit) string {
 	all := make([]digested, len(limits))
 	for i, l := range limits {
-		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft, Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
+		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft, Mode: modeOf(&l), Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
 		if l.Renews != nil {
 			all[i].Renews, all[i].Zone = l.Renews.String(), l.Renews.Zone()
 		}
@@ -173,6 +174,7 @@ type limitDocument struct {
 	Renews        string          `json:"renews,omitempty" yaml:"renews,omitempty"`
 	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
 	Soft          bool            `json:"soft,omitempty" yaml:"soft,omitempty"`
+	Mode          string          `json:"mode,omitempty" yaml:"mode,omitempty"`
 	Rollover      int64           `json:"rollover,omitempty" yaml:"rollover,omitempty"`
 	CarryDebt     bool            `json:"carry_debt,omitempty" yaml:"carry_debt,omitempty"`
 }
@@ -213,15 +215,23 @@ type resetDocument struct {
 	Zone string `json:"tz" yaml:"tz"`
 }
 
+// modeOf is the mode of a limit as text, "" if it is enforced.
+func modeOf(l *store.Limit) string {
+	if l.Mode == store.Enforce {
+		return ""
+	}
+	return l.ModeText()
+}
+
 func documentOf(l *store.Limit) limitDocument {
 	if l.Renews == nil {
-		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies), Soft: l.Soft}
+		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l)}
 	}
 	if session := l.Renews.Session(); session != 0 {
-		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Schedule: entriesOf(l.Varies), Soft: l.Soft}
+		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l)}
 	}
 	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
-	d := limitDocument{Schedule: entriesOf(l.Varies), Soft: l.Soft, Rollover: l.Carries.Rollover, CarryDebt: l.Carries.Debt}
+	d := limitDocument{Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l), Rollover: l.Carries.Rollover, CarryDebt: l.Carries.Debt}
 	if len(patterns) == 0 || l.Carries != (store.Carry{}) { // in words, if the package would not know it
 		d.Quota, d.Renews, d.Zone = l.Capacity, l.Renews.String(), zone
 		return d

@@ -295,6 +295,7 @@ func (r *reader) quota(name string, p place) store.Limit {
 		"renews": func(p place) { at, words = p, r.text(p) },
 		"zone":   func(p place) { in, zone = p, r.text(p) },
 		"soft":   func(p place) { l.Soft = r.Bool(p) },
+		"mode":   func(p place) { r.mode(&l, p) },
 
 		"schedule":   func(p place) { l.Varies = r.schedule(p) },
 		"rollover":   func(p place) { l.Carries.Rollover = r.number(p, store.MaxTokens) },
@@ -323,6 +324,7 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 		"capacity": func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
 		"schedule": func(p place) { l.Varies = r.schedule(p) },
 		"soft":     func(p place) { l.Soft = r.Bool(p) },
+		"mode":     func(p place) { r.mode(&l, p) },
 		"refill_amount": func(p place) {
 			if n, ok := r.Number(p, 0, store.MaxTokens); ok && n > 0 {
 				r.Find(p, "a limit refills or resets: remove refill_amount, or reset_schedule")
@@ -387,12 +389,21 @@ func (r *reader) rated(name string, p place) store.Limit {
 		"burst":    func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
 		"schedule": func(p place) { l.Varies = r.schedule(p) },
 		"soft":     func(p place) { l.Soft = r.Bool(p) },
+		"mode":     func(p place) { r.mode(&l, p) },
 	})
 	if !p.Has("rate") {
 		r.Find(p, "the rate is missing: give rate: 100/min, for instance")
 	}
 	l.Capacity = cmp.Or(l.Capacity, l.Amount)
 	return l
+}
+
+// mode reads in which mode a limit is.
+func (r *reader) mode(l *store.Limit, p place) {
+	text := r.text(p)
+	if err := l.SetMode(text); err != nil && text != "" { // what is no text was found already
+		r.Find(p, "%v", err)
+	}
 }
 
 // rate reads tokens for each period, or tokens for each minute.
@@ -424,6 +435,7 @@ func (r *reader) filled(name string, p place) store.Limit {
 		"burst":         func(p place) { burst = r.number(p, store.MaxTokens) },
 		"schedule":      func(p place) { l.Varies = r.schedule(p) },
 		"soft":          func(p place) { l.Soft = r.Bool(p) },
+		"mode":          func(p place) { r.mode(&l, p) },
 		"rate": func(place) {
 			r.Find(p, "give rate and burst, or capacity, refill_amount and refill_period, and not both: rate says how many tokens there are for each period")
 		},

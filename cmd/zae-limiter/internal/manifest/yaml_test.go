@@ -163,7 +163,7 @@ func TestFormsOfALimit(t *testing.T) {
 		"{rate: 5/min, capacity: 10}":                                       "give rate and burst, or capacity, refill_amount and refill_period, and not both",
 		"{rate: 100/min:150}":                                               "give the burst on its own: {rate: 100/min, burst: 150}",
 		"100/min":                                                           `give the parts of the limit, {rate: 100/min, burst: 150} for instance, not "100/min"`,
-		"{rate: 100/min, period: 5}":                                        "unknown key: use burst, rate",
+		"{rate: 100/min, period: 5}":                                        "unknown key: use burst, mode, rate",
 		"{rate: 1:30}":                                                      "write the number in decimal digits",
 		"{rate: {per: min}}":                                                "give a whole number",
 		"{capacity: 5, rate: 1/min, burst: 3, refill_amount: 4, period: 6}": "give rate and burst, or capacity",

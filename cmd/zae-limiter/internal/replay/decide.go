@@ -23,6 +23,9 @@ type meter struct {
 	refused    int64
 	place      int  // of the account among those of the rule
 	short      bool // the event under way is refused by this limit
+	mode       store.Mode
+	shadowed   int64 // events that a limit in shadow would have refused
+	would      bool  // the event under way is one of them
 }
 
 func newAccount(entity, resource string, number int, held []*rule) *account {
@@ -31,7 +34,7 @@ func newAccount(entity, resource string, number int, held []*rule) *account {
 		a.meters = make([]meter, 0, len(held))
 	}
 	for _, r := range held {
-		a.meters = append(a.meters, meter{rule: r, place: r.accounts, tokens: r.held.Capacity - r.held.Rollover, lowest: r.held.Capacity - r.held.Rollover})
+		a.meters = append(a.meters, meter{rule: r, mode: r.limit.Of(entity).Mode, place: r.accounts, tokens: r.held.Capacity - r.held.Rollover, lowest: r.held.Capacity - r.held.Rollover})
 		r.accounts++
 	}
 	return a
@@ -48,7 +51,8 @@ func (a *account) admits(now int64, amounts []int64) bool {
 		m := &a.meters[i]
 		need := amounts[m.rule.cost] * store.Milli
 		m.balance = m.rule.held.Balance(m.tokens, m.at, now)
-		m.short = need > 0 && need > m.balance && !m.rule.limit.Soft
+		lacks := need > 0 && need > m.balance && !m.rule.limit.Soft
+		m.short, m.would = lacks && m.mode == store.Enforce, lacks && m.mode == store.Shadow
 		admitted = admitted && !m.short
 	}
 	return admitted
@@ -61,7 +65,7 @@ func (a *account) take(now int64, amounts []int64) {
 	}
 	for i := range a.meters {
 		m := &a.meters[i]
-		if need := amounts[m.rule.cost] * store.Milli; need > 0 {
+		if need := amounts[m.rule.cost] * store.Milli; need > 0 && m.mode != store.Off && !m.would {
 			m.tokens, m.at = m.balance-need, now
 		}
 	}

@@ -164,8 +164,13 @@ func (a *account) note(now int64, amounts []int64, admitted, byOwn, byParent boo
 		if tokens == 0 {
 			continue
 		}
-		m.rule.judged(now, tokens, m.short)
+		would := admitted && m.would
+		m.rule.judged(now, tokens, m.short || would)
 		switch {
+		case would:
+			m.shadowed++
+			m.rule.shadowed++
+			a.shadow(now)
 		case m.short:
 			m.refused++
 			ms, ok := m.rule.held.Wait(m.tokens, m.at, now, tokens*store.Milli)

@@ -37,11 +37,12 @@ type LimitResult struct {
 	Events       int64    `json:"events"`  // that asked for tokens of the limit
 	Refused      int64    `json:"refused"` // events that the limit refused
 	RefusedShare float64  `json:"refused_share"`
-	Never        int64    `json:"never"`          // refused events that cost more than the capacity
-	Asked        int64    `json:"asked"`          // tokens
-	Taken        int64    `json:"taken"`          // tokens
-	Wait         *Waits   `json:"wait,omitempty"` // waits after refusals
-	Headroom     Headroom `json:"headroom"`       // what was left of the capacity after admitted events, as shares
+	WouldRefuse  int64    `json:"would_refuse,omitempty"` // events that the limit would have refused if it were not in shadow
+	Never        int64    `json:"never"`                  // refused events that cost more than the capacity
+	Asked        int64    `json:"asked"`                  // tokens
+	Taken        int64    `json:"taken"`                  // tokens
+	Wait         *Waits   `json:"wait,omitempty"`         // waits after refusals
+	Headroom     Headroom `json:"headroom"`               // what was left of the capacity after admitted events, as shares
 	SlotSeconds  float64  `json:"slot_seconds"`
 	Timeline     []Slot   `json:"timeline"`
 }
@@ -78,9 +79,10 @@ type Headroom struct {
 type BucketResult struct {
 	Entity          string     `json:"entity_id"`
 	Resource        string     `json:"resource"`
-	Events          int64      `json:"events"`            // events of the bucket
-	Refused         int64      `json:"refused"`           // by its own limits
-	RefusedByParent int64      `json:"refused_by_parent"` // by the parent's limits alone
+	Events          int64      `json:"events"`                 // events of the bucket
+	Refused         int64      `json:"refused"`                // by its own limits
+	RefusedByParent int64      `json:"refused_by_parent"`      // by the parent's limits alone
+	WouldRefuse     int64      `json:"would_refuse,omitempty"` // admitted events that its own limits in shadow would have refused
 	RefusedShare    float64    `json:"refused_share"`
 	First           *time.Time `json:"first_refused_at,omitempty"` // instant of the first refusal
 	Last            *time.Time `json:"last_refused_at,omitempty"`  // instant of the last refusal
@@ -92,9 +94,10 @@ type BucketResult struct {
 
 // Met is how a bucket met one of its limits.
 type Met struct {
-	Name    string  `json:"limit_name"`
-	Refused int64   `json:"refused"`         // events that the limit refused
-	Lowest  float64 `json:"lowest_headroom"` // after an admitted event, as a share of the capacity
+	Name        string  `json:"limit_name"`
+	Refused     int64   `json:"refused"`                // events that the limit refused
+	WouldRefuse int64   `json:"would_refuse,omitempty"` // events that the limit would have refused if it were not in shadow
+	Lowest      float64 `json:"lowest_headroom"`        // after an admitted event, as a share of the capacity
 }
 
 // Result tells what came of the events so far.
@@ -127,7 +130,7 @@ func (r *rule) result() LimitResult {
 	l := LimitResult{
 		Level: levelName(r.key), Limit: r.limit, Name: r.limit.Name, Parameters: limitarg.ParametersOf(r.limit),
 		Buckets: r.accounts, Events: r.events, Refused: r.refused, RefusedShare: share(r.refused, r.events),
-		Never: r.never, Asked: r.asked, Taken: r.taken, Headroom: r.headroom(),
+		WouldRefuse: r.shadowed, Never: r.never, Asked: r.asked, Taken: r.taken, Headroom: r.headroom(),
 		SlotSeconds: r.timeline.Width().Seconds(), Timeline: r.timeline.Slots(),
 	}
 	if r.waits != nil {
@@ -177,21 +180,21 @@ func (t *tally) headroom() (h Headroom) {
 
 // top are the buckets with the most refusals, the most refused first.
 func (r *Replayer) top() []*account {
-	refused := slices.DeleteFunc(slices.Clone(r.ordered), func(a *account) bool { return a.refused+a.refusedByParent == 0 })
+	refused := slices.DeleteFunc(slices.Clone(r.ordered), func(a *account) bool { return a.refused+a.refusedByParent+a.shadowed == 0 })
 	slices.SortFunc(refused, func(a, b *account) int {
-		return cmp.Or(cmp.Compare(b.refused+b.refusedByParent, a.refused+a.refusedByParent), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(b.refused+b.refusedByParent+b.shadowed, a.refused+a.refusedByParent+a.shadowed), cmp.Compare(a.number, b.number))
 	})
 	return refused[:min(len(refused), r.options.Top)]
 }
 
 func (a *account) result() BucketResult {
 	b := BucketResult{
-		Entity: a.entity, Resource: a.resource, Events: a.events, Refused: a.refused, RefusedByParent: a.refusedByParent,
+		Entity: a.entity, Resource: a.resource, Events: a.events, Refused: a.refused, RefusedByParent: a.refusedByParent, WouldRefuse: a.shadowed,
 		RefusedShare: share(a.refused+a.refusedByParent, a.events), LongestMS: a.longest,
 	}
 	for i := range a.meters {
 		m := &a.meters[i]
-		b.Limits = append(b.Limits, Met{m.rule.limit.Name, m.refused, share(m.lowest, m.rule.held.Capacity)})
+		b.Limits = append(b.Limits, Met{m.rule.limit.Name, m.refused, m.shadowed, share(m.lowest, m.rule.held.Capacity)})
 	}
 	if a.timeline != nil {
 		first, last := time.UnixMilli(a.first).UTC(), time.UnixMilli(a.last).UTC()

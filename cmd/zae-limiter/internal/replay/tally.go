@@ -20,6 +20,7 @@ type tally struct {
 	asked    int64 // tokens
 	taken    int64 // tokens
 	refused  int64 // events for which the limit had too few tokens
+	shadowed int64 // events that a limit in shadow would have refused
 	never    int64 // those of them that cost more than the capacity
 
 	waits    *hdrhistogram.Histogram    // of the refused events that would be served later, in ms; nil before the first
@@ -86,8 +87,10 @@ type usage struct {
 	refused         int64 // by the bucket's own limits
 	refusedByParent int64 // by the parent's limits alone
 	longest         int64 // the longest wait for its own limits, in milliseconds
+	shadowedEvent   int64 // the number of the last of these events
+	shadowed        int64 // admitted events that its own limits in shadow would have refused
 	timeline        *Timeline
-	first, last     int64 // instants of the refusals by its own limits
+	first, last     int64 // instants of the refusals by its own limits, of those in shadow, too
 }
 
 // count counts an event of the bucket. byOwn and byParent say who refused it.
@@ -95,13 +98,26 @@ func (u *usage) count(now int64, byOwn, byParent bool) {
 	u.events++
 	switch {
 	case byOwn:
-		if u.refused == 0 {
-			u.first, u.timeline = now, newTimeline(bucketSlots)
-		}
 		u.refused++
-		u.last = now
-		u.timeline.count(now, true)
+		u.mark(now)
 	case byParent:
 		u.refusedByParent++
 	}
+}
+
+// shadow notes that a limit in shadow would have refused the event. It counts each event once.
+func (u *usage) shadow(now int64) {
+	if u.events != u.shadowedEvent {
+		u.shadowed, u.shadowedEvent = u.shadowed+1, u.events
+		u.mark(now)
+	}
+}
+
+// mark notes when the bucket refused an event, or would have.
+func (u *usage) mark(now int64) {
+	if u.timeline == nil {
+		u.first, u.timeline = now, newTimeline(bucketSlots)
+	}
+	u.last = now
+	u.timeline.count(now, true)
 }

@@ -85,6 +85,12 @@ func limitOf(m map[string]any) (l store.Limit, ok bool) {
 		}
 		fields++
 	}
+	if mode, has := m["mode"].(string); has {
+		if l.SetMode(mode) != nil {
+			return store.Limit{}, false
+		}
+		fields++
+	}
 	if most, has := m["rollover"].(int64); has {
 		l.Carries.Rollover = most
 		fields++

@@ -68,9 +68,23 @@ func inForce(l *store.Limit, now time.Time) string {
 	})
 }
 
+// modeNote says what an edit of a mode does.
+func modeNote(was, is *store.Limit) string {
+	note := is.Name + " is in mode " + is.ModeText() + ", and was in " + was.ModeText()
+	switch {
+	case is.Percent != 0:
+		note += ": the other entities are enforced"
+	case is.Mode != store.Enforce:
+		return note + ": it refuses nobody"
+	}
+	return note + "; whoever is enforced from now on begins with its balance, and without a debt"
+}
+
 // softNote says what an edit does that makes a limit soft or hard.
 func softNote(was, is *store.Limit) string {
 	switch {
+	case was != nil && (was.Mode != is.Mode || was.Percent != is.Percent):
+		return modeNote(was, is)
 	case was == nil || was.Soft == is.Soft:
 		return ""
 	case is.Soft:

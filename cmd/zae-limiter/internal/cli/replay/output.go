@@ -55,6 +55,11 @@ func (o *output) text(w *strings.Builder) {
 	if o.Events > 0 {
 		fmt.Fprintf(w, "from %s to %s\n", o.From.Format(time.RFC3339), o.To.Format(time.RFC3339))
 	}
+	for _, l := range o.Limits {
+		if l.WouldRefuse > 0 {
+			fmt.Fprintf(w, "%s in shadow, of %s, would have refused %s of %s events\n", l.Name, l.Level, limitarg.Grouped(l.WouldRefuse), limitarg.Grouped(l.Events))
+		}
+	}
 	if o.Late > 0 {
 		fmt.Fprintf(w, "%s came too late and were decided at a later instant: see --window\n", limitarg.Grouped(o.Late))
 	}
@@ -68,7 +73,7 @@ func (o *output) text(w *strings.Builder) {
 	app.Table(w, []string{"LEVEL", "LIMIT", "BUCKETS", "EVENTS", "REFUSED", "SHARE", "NEVER", "LONGEST WAIT", "WAIT P99", "HEADROOM P1", "P10", "P50"}, o.limitRows())
 	if rows := o.topRows(); len(rows) > 0 {
 		w.WriteByte('\n')
-		app.Table(w, []string{"MOST REFUSED", "RESOURCE", "EVENTS", "REFUSED", "BY PARENT", "SHARE", "LONGEST WAIT", "FROM", "TO", "WHEN"}, rows)
+		app.Table(w, []string{"MOST REFUSED", "RESOURCE", "EVENTS", "REFUSED", "BY PARENT", "IN SHADOW", "SHARE", "LONGEST WAIT", "FROM", "TO", "WHEN"}, rows)
 	}
 	o.proposalText(w)
 }
@@ -95,7 +100,7 @@ func (o *output) topRows() (rows [][]string) {
 			first, last = b.First.Format(time.RFC3339), b.Last.Format(time.RFC3339)
 		}
 		rows = append(rows, []string{
-			b.Entity, b.Resource, limitarg.Grouped(b.Events), limitarg.Grouped(b.Refused), limitarg.Grouped(b.RefusedByParent), percent(b.RefusedShare),
+			b.Entity, b.Resource, limitarg.Grouped(b.Events), limitarg.Grouped(b.Refused), limitarg.Grouped(b.RefusedByParent), limitarg.Grouped(b.WouldRefuse), percent(b.RefusedShare),
 			wait(b.LongestMS), first, last, sparkline(b.Timeline),
 		})
 	}

@@ -121,6 +121,9 @@ func limitProperties(l *store.Limit) map[string]any {
 	if l.Soft {
 		of["Soft"] = true
 	}
+	if l.Mode != store.Enforce {
+		of["Mode"] = l.ModeText()
+	}
 	if l.Varies != nil {
 		of["Schedule"] = scheduleProperty(l.Varies)
 	}

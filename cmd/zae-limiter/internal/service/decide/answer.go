@@ -71,7 +71,10 @@ type Status struct {
 	Requested int64 `json:"requested"`
 	Deficit   int64 `json:"deficit"` // how many tokens it lacks for the request
 	// Exceeded says that this limit refuses the request.
-	Exceeded   bool      `json:"exceeded"`
+	Exceeded bool `json:"exceeded"`
+	// WouldRefuse says that this limit is in shadow, and would refuse the request.
+	WouldRefuse bool `json:"would_refuse,omitempty"`
+
 	RetryAfter *int64    `json:"retry_after_ms"`
 	ResetsAt   time.Time `json:"resets_at,omitzero"`
 }
@@ -80,7 +83,7 @@ type Status struct {
 func StatusOf(s *limiter.Status) Status {
 	return Status{
 		Entity: s.Entity, Resource: s.Resource, Limit: s.Limit.Name, Parameters: limitarg.ParametersOf(s.Limit),
-		Available: s.Available, Requested: s.Requested, Deficit: s.Deficit(), Exceeded: s.Exceeded, RetryAfter: Millis(s.RetryAfter), ResetsAt: s.ResetsAt,
+		Available: s.Available, Requested: s.Requested, Deficit: s.Deficit(), Exceeded: s.Exceeded, WouldRefuse: s.WouldRefuse, RetryAfter: Millis(s.RetryAfter), ResetsAt: s.ResetsAt,
 	}
 }
 

@@ -167,7 +167,7 @@ func (s *Service) check(ctx context.Context, g *group) error {
 
 func isDry(statuses []limiter.Status) bool {
 	for i := range statuses {
-		if s := &statuses[i]; s.Requested == 0 && s.Available <= 0 && !s.Limit.Soft && !s.Bypassed {
+		if s := &statuses[i]; s.Requested == 0 && s.Available <= 0 && s.Limit.Refuses() && !s.Bypassed {
 			return true
 		}
 	}
