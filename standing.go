@@ -251,26 +251,27 @@ func balancesOf(c *acquire.Claim, shards []*store.Image, now int64) []Balance {
 			Used:    (float64(capacity) - float64(held)) / float64(max(1, capacity)),
 			Pending: c.Terms.IsPending(st.Limit.Name, shards),
 		}
-		balances[i].shadow(shards)
+		balances[i].Shadowed, balances[i].ShadowedAt = shadowedOn(shards, st.Limit.Name)
 	}
 	return balances
 }
 
-// shadow adds what the shards have noted of a limit in shadow.
-func (b *Balance) shadow(shards []*store.Image) {
+// shadowedOn is what shards have noted of a limit in shadow.
+func shadowedOn(shards []*store.Image, limit string) (tokens int64, last time.Time) {
 	var refused, at int64
 	for _, img := range shards {
 		if img == nil {
 			continue
 		}
-		if s, ok := img.Limit(b.Limit.Name); ok && s.Mode() == Shadow {
+		if s, ok := img.Limit(limit); ok && s.Mode() == Shadow {
 			seen := s.Observed()
 			refused, at = refused+seen.Shadowed, max(at, seen.ShadowedAt)
 		}
 	}
-	if b.Shadowed = refused / milli; at != 0 {
-		b.ShadowedAt = time.UnixMilli(at).UTC()
+	if at != 0 {
+		last = time.UnixMilli(at).UTC()
 	}
+	return refused / milli, last
 }
 
 // A SlotUse says who holds the slots of a limit.

@@ -72,45 +72,48 @@ func describeTake(w *expression.Write, t *store.Take) {
 		w.RequireSecond(expression.WriteTokens.AtLeast(w.Number(":y", schema.WCUCost-t.Earned)))
 	}
 	for i := range t.Debits {
-		d := &t.Debits[i]
-		l := w.Limit(i, d.Limit)
-		if d.Milli == 0 {
-			w.Require(l.Tokens().Exists())
-			w.Require(l.Capacity().Exists())
-			continue
-		}
-		amount := l.Number('a', d.Milli)
-		if !d.Counts {
-			w.Add(l.Tokens(), l.Number('d', -d.Milli))
-		}
-		w.Add(l.Consumed(), amount)
-		if d.Shadows {
-			noteShadow(w, l, d.Milli, t.Now)
-		}
-		if d.Params != (store.Params{}) {
-			seen := newParameters(l, &d.Params)
-			seen.require(w, l)
-			if hasLapsed(t) && d.Params.Varies == nil { // ValidUntil does not tell that it follows a schedule now
-				w.Require(l.Schedule().Absent())
-			}
-		}
-		switch {
-		case asks == (covers{}):
-		case d.Soft:
-			w.Require(l.Soft().AtLeast(l.Number('k', t.Now+1)))
-			if d.Counts {
-				w.Require(l.Capacity().Exists())
-			} else {
-				asks.bound(w, l, d)
-			}
-		default:
-			asks.cover(w, l, d, amount)
-		}
+		describeDebit(w, w.Limit(i, t.Debits[i].Limit), t, &t.Debits[i], asks)
 	}
 	countAcquire(w, t.Debits)
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
 		w.Require(expression.WriteTokens.Exists())
 		w.Require(expression.WriteTokens.Absent())
+	}
+}
+
+// describeDebit states what a take does to one limit.
+func describeDebit(w *expression.Write, l expression.Limit, t *store.Take, d *store.Debit, asks covers) {
+	if d.Milli == 0 {
+		w.Require(l.Tokens().Exists())
+		w.Require(l.Capacity().Exists())
+		return
+	}
+	amount := l.Number('a', d.Milli)
+	if !d.Counts {
+		w.Add(l.Tokens(), l.Number('d', -d.Milli))
+	}
+	w.Add(l.Consumed(), amount)
+	if d.Shadows {
+		noteShadow(w, l, d.Milli, t.Now)
+	}
+	if d.Params != (store.Params{}) {
+		seen := newParameters(l, &d.Params)
+		seen.require(w, l)
+		if hasLapsed(t) && d.Params.Varies == nil { // ValidUntil does not tell that it follows a schedule now
+			w.Require(l.Schedule().Absent())
+		}
+	}
+	switch {
+	case asks == (covers{}):
+	case d.Soft:
+		w.Require(l.Soft().AtLeast(l.Number('k', t.Now+1)))
+		if d.Counts {
+			w.Require(l.Capacity().Exists())
+		} else {
+			asks.bound(w, l, d)
+		}
+	default:
+		asks.cover(w, l, d, amount)
 	}
 }
 

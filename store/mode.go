@@ -45,25 +45,25 @@ func (l Limit) ModeText() string {
 	return fmt.Sprintf("%s %d%%", l.Mode, l.Percent)
 }
 
-// SetMode gives the limit the mode that a text says, as [Limit.ModeText] writes it. The blank is
+// InMode is the limit in the mode that a text says, as [Limit.ModeText] writes it. The blank is
 // optional. The error is a [*ValidationError].
-func (l *Limit) SetMode(text string) error {
+func (l Limit) InMode(text string) (Limit, error) {
 	name, percent := strings.TrimSpace(text), 0
 	if i := strings.IndexAny(name, " 0123456789"); i >= 0 {
 		digits, has := strings.CutSuffix(strings.TrimSpace(name[i:]), "%")
 		n, err := strconv.Atoi(digits)
 		if err != nil || !has || n < 1 || n > allEntities {
-			return &ValidationError{Field: "mode", Value: text, Reason: "give enforce, shadow or off, and after the last two maybe a percentage of entities from 1% to 100%"}
+			return l, &ValidationError{Field: "mode", Value: text, Reason: "give enforce, shadow or off, and after the last two maybe a percentage of entities from 1% to 100%"}
 		}
 		name, percent = name[:i], n%allEntities
 	}
 	for m, is := range modes {
 		if is == name {
 			l.Mode, l.Percent = Mode(m), percent //nolint:gosec // three
-			return l.validateMode(func(name string) string { return name })
+			return l, l.validateMode(func(name string) string { return name })
 		}
 	}
-	return &ValidationError{Field: "mode", Value: text, Reason: "give enforce, shadow or off"}
+	return l, &ValidationError{Field: "mode", Value: text, Reason: "give enforce, shadow or off"}
 }
 
 // validateMode reports what a limit of its mode cannot have.

@@ -233,15 +233,14 @@ func (d *Debit) stampOf(s *store.LimitState, kind store.ChangeKind, now int64) i
 func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Amount, repair *Wanted, now int64) store.Change {
 	ch := store.Change{Limit: s.Name, Debit: AmountOf(amounts, s.Name)}
 	next, soft, mode := s.Params, s.IsSoft(), s.Mode()
-	if repair != nil {
-		switch l := repair.Find(s.Name); {
-		case l != nil && !isAs(s, l):
-			next, soft, mode = l.Params(), !l.Refuses(), l.Mode
-			ch.Kind, ch.Params, ch.Mode = store.SetParams, next, mode
-		case l == nil && repair.IsWhole():
-			ch.Kind = store.RemoveLimit
-			return ch
-		}
+	switch l, kind := repair.kindOf(s); kind {
+	case store.RemoveLimit:
+		ch.Kind = kind
+		return ch
+	case store.SetParams:
+		next, soft, mode = l.Params(), !l.Refuses(), l.Mode
+		ch.Kind, ch.Params, ch.Mode = kind, next, mode
+	default:
 	}
 	if soft {
 		ch.SoftUntil = d.stampOf(s, ch.Kind, now)
@@ -275,7 +274,6 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 		delta, clamped = delta-(credit-room), true
 	}
 	ch.Earned = delta
-	ch.AtLeast, ch.AtMost = math.MinInt64, capacity-delta-credit
 	switch {
 	case counted:
 		ch.Earned += ch.Debit
@@ -284,18 +282,42 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 		// does not owe it.
 		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta-floorOf(mode, part)))
 	}
-	switch {
-	case clamped && s.Tokens < -MaxDebt:
-		// The item may owe more than the image says. It then loses what it earns beyond
-		// that.
-		ch.AtMost = s.Tokens
-	case clamped:
-		ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
-	case ch.Debit > 0 && !counted && !d.Settling && !soft:
+	ch.AtLeast, ch.AtMost = boundsOf(s, clamped, capacity-delta-credit)
+	if ch.Debit > 0 && !clamped && !counted && !d.Settling && !soft {
 		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
 	}
 	d.Amendment.amend(&ch, img, s, next, part, now)
 	return ch
+}
+
+// kindOf is what a repair makes of the parameters of a limit, with the limit that it is to be. nil
+// repairs nothing.
+func (w *Wanted) kindOf(s *store.LimitState) (*store.Limit, store.ChangeKind) {
+	if w == nil {
+		return nil, store.KeepParams
+	}
+	switch l := w.Find(s.Name); {
+	case l != nil && !isAs(s, l):
+		return l, store.SetParams
+	case l == nil && w.IsWhole():
+		return nil, store.RemoveLimit
+	default:
+		return l, store.KeepParams
+	}
+}
+
+// boundsOf are the balances at which a change may be applied that leaves room for so much. One that is
+// clamped to the balance seen requires that.
+func boundsOf(s *store.LimitState, clamped bool, room int64) (least, most int64) {
+	switch {
+	case clamped && s.Tokens < -MaxDebt:
+		// The item may owe more than the image says. It then loses what it earns beyond
+		// that.
+		return math.MinInt64, s.Tokens
+	case clamped:
+		return s.Tokens, s.Tokens
+	}
+	return math.MinInt64, room
 }
 
 // add gives the item the wanted limits that it lacks, full, less the amounts of the debit.

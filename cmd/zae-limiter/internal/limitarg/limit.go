@@ -45,12 +45,12 @@ const (
 // [store.ParseRenewal] reads it; the zone defaults to UTC. After either, ";" begins the
 // entries of a schedule, as [store.ParseSchedule] reads them, and "@" its zone. A limit that
 // ends in ":soft" is soft, one that ends in a mode is in that (":shadow", or ":shadow=80%" of a part of
-// the entities, see [store.Limit.SetMode]), and a quota that ends in ":rollover=tokens", or ":debt", carries that.
+// the entities, see [store.Limit.InMode]), and a quota that ends in ":rollover=tokens", or ":debt", carries that.
 // The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
 	if is, mode, has := cutMode(s); has {
-		return parseWith(is, func(l *store.Limit) error {
-			if err := l.SetMode(mode); err != nil {
+		return parseWith(is, func(l *store.Limit) (err error) {
+			if *l, err = l.InMode(mode); err != nil {
 				return err
 			}
 			return l.Validate()
@@ -98,7 +98,7 @@ func Parse(s string) (store.Limit, error) {
 	return l, l.Validate()
 }
 
-// cutMode splits a mode from the end of a limit, in the words of [store.Limit.SetMode].
+// cutMode splits a mode from the end of a limit, in the words of [store.Limit.InMode].
 func cutMode(s string) (is, mode string, has bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 {

@@ -401,9 +401,12 @@ func (r *reader) rated(name string, p place) store.Limit {
 // mode reads in which mode a limit is.
 func (r *reader) mode(l *store.Limit, p place) {
 	text := r.text(p)
-	if err := l.SetMode(text); err != nil && text != "" { // what is no text was found already
+	is, err := l.InMode(text)
+	if err != nil && text != "" { // what is no text was found already
 		r.Find(p, "%v", err)
+		return
 	}
+	*l = is
 }
 
 // rate reads tokens for each period, or tokens for each minute.

@@ -86,7 +86,8 @@ func limitOf(m map[string]any) (l store.Limit, ok bool) {
 		fields++
 	}
 	if mode, has := m["mode"].(string); has {
-		if l.SetMode(mode) != nil {
+		var err error
+		if l, err = l.InMode(mode); err != nil {
 			return store.Limit{}, false
 		}
 		fields++
