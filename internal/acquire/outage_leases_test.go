@@ -202,3 +202,45 @@ func TestALateCommitOfASharesLeaseIsRepeated(t *testing.T) {
 		})
 	}
 }
+
+// A process that saw others write to a bucket takes itself for one of two, whatever its options say.
+func TestAShareKnowsOfOthers(t *testing.T) {
+	inOutage(t, limiter.Options{Share: limiter.ShareOptions{Processes: 1}}, func(c *outageCase) {
+		c.System(limiter.PerDay("rph", 100))
+		for range 3 {
+			c.Take(c.own, ask("user", "rph", 5))
+			c.Take(c.Limiter, ask("user", "rph", 5))
+		}
+		c.Take(c.own, ask("user", "rph", 0))
+	}, func(c *outageCase) {
+		c.take(ask("user", "rph", 35)) // of 70
+		c.refuseAny(ask("user", "rph", 1))
+	}, nil)
+}
+
+// A payment that the table turns away is tried again; one that it turns away for good is given up, and
+// counted.
+func TestADebtThatIsTurnedAway(t *testing.T) {
+	for name, lost := range map[string]int64{"for a while": 0, "for good": 20} {
+		t.Run(name, func(t *testing.T) {
+			inSevered(t, 1, limiter.Options{}, func(s *severed) {
+				c := &outageCase{severed: s, own: s.all[0]}
+				c.System(limiter.PerDay("rph", 100))
+				c.Take(c.own, ask("user", "rph", 10))
+				c.away.Set(faults.Fail(errNoRoute))
+				c.take(ask("user", "rph", 20))
+				c.away.Set(faults.On(faults.Fail(faults.BusyTable()), "TransactWriteItems"))
+				if lost == 0 {
+					time.Sleep(2 * time.Second)
+					c.find()
+				}
+				time.Sleep(5 * time.Minute)
+				c.find()
+				time.Sleep(time.Second)
+				if st := c.own.Stats(); st.DegradedLost != lost || st.DegradedSpent != 20-lost || c.consumedOf("user", "rph") != 30-lost {
+					c.Errorf("%d are counted: %+v", c.consumedOf("user", "rph"), st)
+				}
+			})
+		})
+	}
+}
