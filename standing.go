@@ -251,13 +251,13 @@ func balancesOf(c *acquire.Claim, shards []*store.Image, now int64) []Balance {
 			Used:    (float64(capacity) - float64(held)) / float64(max(1, capacity)),
 			Pending: c.Terms.IsPending(st.Limit.Name, shards),
 		}
-		balances[i].shadow(shards)
+		noteShadow(&balances[i], shards)
 	}
 	return balances
 }
 
-// shadow adds what the shards have noted of a limit in shadow.
-func (b *Balance) shadow(shards []*store.Image) {
+// noteShadow adds what the shards have noted of a limit in shadow.
+func noteShadow(b *Balance, shards []*store.Image) {
 	var refused, at int64
 	for _, img := range shards {
 		if img == nil {

@@ -87,25 +87,8 @@ func describeTake(w *expression.Write, t *store.Take) {
 		if d.Shadows {
 			noteShadow(w, l, d.Milli, t.Now)
 		}
-		if d.Params != (store.Params{}) {
-			seen := newParameters(l, &d.Params)
-			seen.require(w, l)
-			if hasLapsed(t) && d.Params.Varies == nil { // ValidUntil does not tell that it follows a schedule now
-				w.Require(l.Schedule().Absent())
-			}
-		}
-		switch {
-		case asks == (covers{}):
-		case d.Soft:
-			w.Require(l.Soft().AtLeast(l.Number('k', t.Now+1)))
-			if d.Counts {
-				w.Require(l.Capacity().Exists())
-			} else {
-				asks.bound(w, l, d)
-			}
-		default:
-			asks.cover(w, l, d, amount)
-		}
+		requireParameters(w, l, t, &d.Params)
+		asks.describe(w, l, d, t.Now, amount)
 	}
 	countAcquire(w, t.Debits)
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
@@ -127,6 +110,33 @@ func describeCount(w *expression.Write, t *store.Take) {
 		}
 	}
 	countAcquire(w, t.Debits)
+}
+
+// requireParameters requires that a limit has the parameters that a take was worked out with, if any.
+func requireParameters(w *expression.Write, l expression.Limit, t *store.Take, p *store.Params) {
+	if *p == (store.Params{}) {
+		return
+	}
+	seen := newParameters(l, p)
+	seen.require(w, l)
+	if hasLapsed(t) && p.Varies == nil { // ValidUntil does not tell that it follows a schedule now
+		w.Require(l.Schedule().Absent())
+	}
+}
+
+// describe states what a debit requires of its limit's balance.
+func (asks covers) describe(w *expression.Write, l expression.Limit, d *store.Debit, now int64, amount expression.Value) {
+	switch {
+	case asks == (covers{}):
+	case !d.Soft:
+		asks.cover(w, l, d, amount)
+	case d.Counts:
+		w.Require(l.Soft().AtLeast(l.Number('k', now+1)))
+		w.Require(l.Capacity().Exists())
+	default:
+		w.Require(l.Soft().AtLeast(l.Number('k', now+1)))
+		asks.bound(w, l, d)
+	}
 }
 
 // cover requires that a balance is sufficient and has not overflowed. amount is what is debited.

@@ -44,7 +44,7 @@ const Milli = 1000
 //
 // The constructors of package limiter (PerSecond, PerMinute, PerHour, PerDay, Custom)
 // cover the usual cases. Their capacity equals the rate unless Burst sets it.
-type Limit struct {
+type Limit struct { //nolint:recvcheck // only SetMode changes it
 	// Name is the name of the limit in requests, "rpm" or "tpm" for instance. It has 1 to
 	// 64 characters: first a letter, then letters, digits and "_.-". The name "wcu" is
 	// reserved.

@@ -25,9 +25,9 @@ func TestShadowDecidesAsEnforcement(t *testing.T) {
 			w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "trial"}, []limiter.Limit{is}))
 			for i := range 60 {
 				ask := limiter.Request{Entity: "key", Resource: "real", Consume: map[string]int64{"rpm": 1 + r.Int64N(6)}}
-				enforced, refused := w.Limiter.Acquire(w.Context(), ask)
+				enforced, refused := w.Acquire(w.Context(), ask)
 				ask.Resource = "trial"
-				trial, err := w.Limiter.Acquire(w.Context(), ask)
+				trial, err := w.Acquire(w.Context(), ask)
 				if err != nil {
 					w.Fatal(err)
 				}

@@ -42,37 +42,42 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	}
 	putPolicy(item, Cascade, c.Cascade)
 	putSlots(item, c.Slots)
-	for _, l := range c.Limits {
-		prefix, seconds := configPrefix+l.Name+"_", SessionSeconds(l.Renews)
-		if seconds != 0 {
-			prefix = windowPrefix + l.Name + "_"
-			item[prefix+FieldResetAfter] = N(seconds)
-		}
-		item[prefix+FieldCapacity] = N(l.Capacity)
-		if l.Soft || l.Mode != store.Enforce {
-			item[prefix+FieldSoft] = Bool(true) // which is what a peer knows of a mode
-		}
-		if l.Mode != store.Enforce {
-			item[prefix+FieldMode] = S(l.ModeText())
-		}
-		if l.Renews != nil {
-			if code, zone := EncodeRenewal(l.Renews); code != "" {
-				item[prefix+FieldRSched], item[SchedTZ] = S(code), S(zone)
-			}
-			if code := EncodeCarry(l.Carries); code != "" {
-				item[prefix+FieldCarry] = S(code)
-			}
-			item[prefix+FieldAmount], item[prefix+FieldPeriod] = N(0), N(1) // as a peer has them
-		} else {
-			item[prefix+FieldAmount] = N(l.Amount)
-			item[prefix+FieldPeriod] = N(int64(l.Period / time.Second))
-		}
-		if l.Varies != nil {
-			code, zone := EncodeSchedule(l.Varies)
-			item[prefix+FieldSched], item[SchedTZ] = S(code), S(zone)
-		}
+	for i := range c.Limits {
+		putConfigured(item, &c.Limits[i])
 	}
 	return item
+}
+
+// putConfigured adds the attributes of a limit at a level.
+func putConfigured(item Item, l *store.Limit) {
+	prefix, seconds := configPrefix+l.Name+"_", SessionSeconds(l.Renews)
+	if seconds != 0 {
+		prefix = windowPrefix + l.Name + "_"
+		item[prefix+FieldResetAfter] = N(seconds)
+	}
+	item[prefix+FieldCapacity] = N(l.Capacity)
+	if l.Soft || l.Mode != store.Enforce {
+		item[prefix+FieldSoft] = Bool(true) // which is what a peer knows of a mode
+	}
+	if l.Mode != store.Enforce {
+		item[prefix+FieldMode] = S(l.ModeText())
+	}
+	if l.Renews != nil {
+		if code, zone := EncodeRenewal(l.Renews); code != "" {
+			item[prefix+FieldRSched], item[SchedTZ] = S(code), S(zone)
+		}
+		if code := EncodeCarry(l.Carries); code != "" {
+			item[prefix+FieldCarry] = S(code)
+		}
+		item[prefix+FieldAmount], item[prefix+FieldPeriod] = N(0), N(1) // as a peer has them
+	} else {
+		item[prefix+FieldAmount] = N(l.Amount)
+		item[prefix+FieldPeriod] = N(int64(l.Period / time.Second))
+	}
+	if l.Varies != nil {
+		code, zone := EncodeSchedule(l.Varies)
+		item[prefix+FieldSched], item[SchedTZ] = S(code), S(zone)
+	}
 }
 
 // EncodeOutage are the attributes of what an acquire does when the store is unavailable. A peer that
