@@ -244,3 +244,20 @@ func TestADebtThatIsTurnedAway(t *testing.T) {
 		})
 	}
 }
+
+// A limiter that is closed when the table is back, before a probe has found it, pays what it owes.
+func TestCloseFindsTheTable(t *testing.T) {
+	inSevered(t, 1, limiter.Options{}, func(s *severed) {
+		c := &outageCase{severed: s, own: s.all[0]}
+		c.System(limiter.PerDay("rph", 100))
+		c.Take(c.own, ask("user", "rph", 10))
+		c.away.Set(faults.Fail(errNoRoute))
+		c.take(ask("user", "rph", 20))
+		time.Sleep(time.Second)
+		c.find()
+		c.Must(c.own.Close())
+		if st := c.own.Stats(); st.DegradedLost != 0 || st.DegradedSpent != 20 || c.consumedOf("user", "rph") != 30 {
+			c.Errorf("%d are counted: %+v", c.consumedOf("user", "rph"), st)
+		}
+	})
+}
