@@ -257,20 +257,34 @@ func (l *Limiter) clamped(ctx context.Context, req *Request) (clamped Request, o
 	defer cancel()
 	clamped = req.clone()
 	clamped.ClampPercent = 0
-	asked := asks(req)
+	asked, percent := asks(req), int64(req.ClampPercent)
 	over, errs := make([]map[string]int64, asked.Parts()), make([]error, asked.Parts())
-	l.driver.AtOnce(len(over), func(i int) {
-		var consume map[string]int64
-		if consume, over[i], errs[i] = l.driver.Clamp(bound, asked.Part(i), int64(req.ClampPercent)); i == 0 {
-			clamped.Consume = consume
-		} else {
-			clamped.Also[i-1].Consume = consume
-		}
-	})
-	if err = errors.Join(errs...); err != nil && bound.Err() != nil {
-		err = process.OutOfTime(bound, req.op("acquire"))
+	cut := func(by func(i int) map[string]int64) {
+		l.driver.AtOnce(len(over), func(i int) {
+			if consume := by(i); i == 0 {
+				clamped.Consume = consume
+			} else {
+				clamped.Also[i-1].Consume = consume
+			}
+		})
 	}
-	return clamped, over, err
+	if !l.sharesNow(req) {
+		cut(func(i int) (consume map[string]int64) {
+			consume, over[i], errs[i] = l.driver.Clamp(bound, asked.Part(i), percent)
+			return consume
+		})
+		if err = errors.Join(errs...); err != nil && bound.Err() != nil {
+			err = process.OutOfTime(bound, req.op("acquire"))
+		}
+		if err == nil || !acquire.IsOutage(err) || !l.shares(req) || !l.hasLost(ctx, bound.Done(), err) {
+			return clamped, over, err
+		}
+	}
+	cut(func(i int) (consume map[string]int64) {
+		consume, over[i] = l.driver.ClampSeen(asked.Part(i), percent)
+		return consume
+	})
+	return clamped, over, nil
 }
 
 // asked is what a request asks of buckets, for a caller that comes now.

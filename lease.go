@@ -40,6 +40,7 @@ type Lease struct {
 	resumed  *token.Lease
 	isPart   bool
 	clamped  map[string]int64 // what the acquire left to the commit, in tokens by limit
+	owes     map[string]int64 // of that, what no release was to write; the state guards it as the sides
 	reserved map[string]int64 // what such a lease has taken at first, in tokens by limit
 
 	mu    sync.Mutex // held briefly, never during a wait
@@ -302,7 +303,7 @@ func (l *Lease) owe(over map[string]int64) {
 	for limit, tokens := range over {
 		l.addLocked(limit, tokens)
 	}
-	l.clamped = over
+	l.clamped, l.owes = over, over
 }
 
 // Clamped returns by how many tokens [Request.ClampPercent] cut what the request asked of the

@@ -237,7 +237,7 @@ func (l *Limiter) Do(ctx context.Context, req Request, f func(context.Context, *
 
 // run calls f with the context of the work under a lease.
 func (l *Lease) run(ctx context.Context, f func(context.Context, *Lease) error) error {
-	if l.slots == nil {
+	if !l.hasSlots() {
 		return f(ctx, l)
 	}
 	ctx, cancel := l.Context(ctx)

@@ -78,6 +78,27 @@ func (l *Limiter) shares(req *Request) bool {
 	return l.driver.Config.OnUnavailable(req.OnUnavailable) == Share && l.driver.Outage.Shares()
 }
 
+// hasLost reports whether the store is away, after it did not answer a call of ctx. bound is closed
+// when all the time of a call is up. If the call has time left, it waits for a probe: then one
+// answer may have been lost, and the store not.
+func (l *Limiter) hasLost(ctx context.Context, bound <-chan struct{}, err error) bool {
+	d := l.driver
+	select {
+	case <-bound:
+		if ctx.Err() == nil {
+			d.Outage.Lose(err) // in all the time of a call, the store has not answered
+		}
+	default:
+	}
+	select {
+	case <-d.Outage.Doubt():
+	case <-ctx.Done():
+	case <-bound:
+	}
+	away, _ := d.Outage.IsAway()
+	return away
+}
+
 // sharesNow reports whether a request gets the process's share now.
 func (l *Limiter) sharesNow(req *Request) bool {
 	away, _ := l.driver.Outage.IsAway()
@@ -165,13 +186,7 @@ func refusalOf(quotes []outage.Quote, now int64) *ExceededError {
 // shareAfter decides a request by the process's share after its acquisition has failed with err. It
 // returns err if the store answers a probe: then one answer was lost, and the store was not.
 func (l *Limiter) shareAfter(ctx context.Context, req *Request, a *acquisition, err error) (*Lease, error) {
-	d := l.driver
-	select {
-	case <-d.Outage.Doubt():
-	case <-ctx.Done():
-	case <-a.bound.Done():
-	}
-	if away, _ := d.Outage.IsAway(); !away {
+	if !l.hasLost(ctx, a.bound.Done(), err) {
 		return nil, err
 	}
 	lease, refused := l.share(req, a.seen, err)
@@ -185,12 +200,7 @@ func (l *Limiter) shareAfter(ctx context.Context, req *Request, a *acquisition, 
 // what that takes goes back.
 func (l *Limiter) shareInTime(ctx context.Context, req *Request, a *acquisition, err error) (*Lease, error) {
 	d := l.driver
-	if ctx.Err() == nil {
-		d.Outage.Lose(err) // in all the time of a call, the store has not answered
-	} else {
-		d.Outage.Doubt() // the caller had less
-	}
-	if away, _ := d.Outage.IsAway(); !away {
+	if !l.hasLost(ctx, a.bound.Done(), err) {
 		return nil, err
 	}
 	lease, refused := l.share(req, a.seen, err)
@@ -217,20 +227,17 @@ func (l *Lease) forgive() {
 // isShared reports whether the lease took from the process's share.
 func (l *Lease) isShared() bool { return len(l.holds) > 0 }
 
-// writeShared makes the target what was taken of shares: here, or at the store if it is back.
+// writeShared makes the target what was taken of shares: here, or at the store if it is back. Each
+// share is told what it lacks, so those that were told are not told again if another one fails.
 func (l *Lease) writeShared(ctx context.Context, target func(*acquire.Entry) int64) error {
 	t := l.sides[0]
-	by := t.Unsettled(target)
-	if len(by) == 0 {
-		return nil
-	}
 	errs := make([]error, len(l.holds))
-	l.limiter.driver.AtOnce(len(errs), func(i int) { errs[i] = l.limiter.driver.Outage.ChangeHold(ctx, l.holds[i], by) })
-	if err := errors.Join(errs...); err != nil {
-		return err
+	l.limiter.driver.AtOnce(len(errs), func(i int) { errs[i] = l.limiter.driver.Outage.SettleHold(ctx, l.holds[i], t, target) })
+	err := errors.Join(errs...)
+	if !process.IsTurnedAway(err) {
+		t.Wrote(target)
 	}
-	t.Wrote(target)
-	return nil
+	return err
 }
 
 // sharedSides are what a lease took of shares, as it is written down: as if it had been debited of

@@ -81,6 +81,16 @@ func (l *Lease) releaseSlots() {
 	}
 }
 
+// hasSlots reports whether any resource of the lease has slots.
+func (l *Lease) hasSlots() bool {
+	for i := range l.parts() {
+		if l.part(i).slots != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // isHandedOver reports whether the lease was written down.
 func (l *Lease) isHandedOver() bool {
 	l.mu.Lock()

@@ -226,6 +226,7 @@ func (l *Lease) beginRelease(ctx context.Context, what string, tokens map[string
 			side.Entries[i].Due = side.Entries[i].Total
 		}
 	}
+	l.owes = nil
 	l.state, l.settled = leaseReleasing, make(chan struct{})
 	return nil
 }

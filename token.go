@@ -70,7 +70,7 @@ func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observ
 	switch {
 	case l.isPart:
 		return "", aloneError(l.resource)
-	case l.slots != nil:
+	case l.hasSlots():
 		return "", &ValidationError{Field: "slots", Value: l.resource, Reason: "a lease with slots cannot be written down, since its process holds them: acquire slots with a lease of their own"}
 	case within < time.Second || within > MaxTokenTime:
 		return "", &ValidationError{Field: "within", Value: within.String(), Reason: fmt.Sprintf("give from 1s to %v", MaxTokenTime)}
@@ -122,8 +122,8 @@ func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 	for i := range l.parts() {
 		p := l.part(i)
 		of := token.Resource{Name: p.resource}
-		for _, limit := range slices.Sorted(maps.Keys(p.clamped)) {
-			of.Owes = append(of.Owes, store.Amount{Limit: limit, Milli: p.clamped[limit] * milli})
+		for _, limit := range slices.Sorted(maps.Keys(p.owes)) {
+			of.Owes = append(of.Owes, store.Amount{Limit: limit, Milli: p.owes[limit] * milli})
 		}
 		for _, side := range p.sides {
 			s := token.Side{Entity: p.entity}
@@ -206,7 +206,7 @@ func (l *Limiter) Resume(text string) (*Lease, error) {
 }
 
 // paid is what the store has debited of an entry, if the lease is as its acquire left it.
-func (l *Lease) paid(e *acquire.Entry) int64 { return e.Total - l.clamped[e.Limit]*milli }
+func (l *Lease) paid(e *acquire.Entry) int64 { return e.Total - l.owes[e.Limit]*milli }
 
 // tokensBy are amounts in tokens by limit.
 func tokensBy(amounts []store.Amount) map[string]int64 {

@@ -72,48 +72,28 @@ func describeTake(w *expression.Write, t *store.Take) {
 		w.RequireSecond(expression.WriteTokens.AtLeast(w.Number(":y", schema.WCUCost-t.Earned)))
 	}
 	for i := range t.Debits {
-		describeDebit(w, w.Limit(i, t.Debits[i].Limit), t, &t.Debits[i], asks)
+		d := &t.Debits[i]
+		l := w.Limit(i, d.Limit)
+		if d.Milli == 0 {
+			w.Require(l.Tokens().Exists())
+			w.Require(l.Capacity().Exists())
+			continue
+		}
+		amount := l.Number('a', d.Milli)
+		if !d.Counts {
+			w.Add(l.Tokens(), l.Number('d', -d.Milli))
+		}
+		w.Add(l.Consumed(), amount)
+		if d.Shadows {
+			noteShadow(w, l, d.Milli, t.Now)
+		}
+		requireParameters(w, l, t, &d.Params)
+		asks.describe(w, l, d, t.Now, amount)
 	}
 	countAcquire(w, t.Debits)
 	if asks == (covers{}) { // the write only fetches the image that its refusal returns
 		w.Require(expression.WriteTokens.Exists())
 		w.Require(expression.WriteTokens.Absent())
-	}
-}
-
-// describeDebit states what a take does to one limit.
-func describeDebit(w *expression.Write, l expression.Limit, t *store.Take, d *store.Debit, asks covers) {
-	if d.Milli == 0 {
-		w.Require(l.Tokens().Exists())
-		w.Require(l.Capacity().Exists())
-		return
-	}
-	amount := l.Number('a', d.Milli)
-	if !d.Counts {
-		w.Add(l.Tokens(), l.Number('d', -d.Milli))
-	}
-	w.Add(l.Consumed(), amount)
-	if d.Shadows {
-		noteShadow(w, l, d.Milli, t.Now)
-	}
-	if d.Params != (store.Params{}) {
-		seen := newParameters(l, &d.Params)
-		seen.require(w, l)
-		if hasLapsed(t) && d.Params.Varies == nil { // ValidUntil does not tell that it follows a schedule now
-			w.Require(l.Schedule().Absent())
-		}
-	}
-	switch {
-	case asks == (covers{}):
-	case d.Soft:
-		w.Require(l.Soft().AtLeast(l.Number('k', t.Now+1)))
-		if d.Counts {
-			w.Require(l.Capacity().Exists())
-		} else {
-			asks.bound(w, l, d)
-		}
-	default:
-		asks.cover(w, l, d, amount)
 	}
 }
 
@@ -130,6 +110,33 @@ func describeCount(w *expression.Write, t *store.Take) {
 		}
 	}
 	countAcquire(w, t.Debits)
+}
+
+// requireParameters requires that a limit has the parameters that a take was worked out with, if any.
+func requireParameters(w *expression.Write, l expression.Limit, t *store.Take, p *store.Params) {
+	if *p == (store.Params{}) {
+		return
+	}
+	seen := newParameters(l, p)
+	seen.require(w, l)
+	if hasLapsed(t) && p.Varies == nil { // ValidUntil does not tell that it follows a schedule now
+		w.Require(l.Schedule().Absent())
+	}
+}
+
+// describe states what a debit requires of its limit's balance.
+func (asks covers) describe(w *expression.Write, l expression.Limit, d *store.Debit, now int64, amount expression.Value) {
+	switch {
+	case asks == (covers{}):
+	case !d.Soft:
+		asks.cover(w, l, d, amount)
+	case d.Counts:
+		w.Require(l.Soft().AtLeast(l.Number('k', now+1)))
+		w.Require(l.Capacity().Exists())
+	default:
+		w.Require(l.Soft().AtLeast(l.Number('k', now+1)))
+		asks.bound(w, l, d)
+	}
 }
 
 // cover requires that a balance is sufficient and has not overflowed. amount is what is debited.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 
+	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -30,15 +31,49 @@ func (d *Driver) Clamp(ctx context.Context, req *Request, percent int64) (consum
 		}
 		limits[1] = pw.Limits
 	}
+	consume, over = d.cut(req, percent, func(name string, most func(store.Params)) {
+		for i := range limits {
+			if l := plan.Find(limits[i], name); l != nil {
+				most(l.Params())
+			}
+		}
+	})
+	return consume, over, nil
+}
+
+// ClampSeen is [Driver.Clamp] by the buckets as the process saw them last, as its shares are: it asks
+// nobody. What was never seen is left whole.
+func (d *Driver) ClampSeen(req *Request, percent int64) (consume, over map[string]int64) {
+	var seen []memory.Seen
+	for entity := req.Entity; entity != ""; {
+		acct, ok := d.accounts.cache.Get(memory.Key{Entity: entity, Resource: req.Resource})
+		if !ok {
+			break
+		}
+		of, parent := acct.LastSeen()
+		if seen = append(seen, of...); entity != req.Entity {
+			break
+		}
+		entity = parent
+	}
+	return d.cut(req, percent, func(name string, most func(store.Params)) {
+		for i := range seen {
+			if l, ok := seen[i].Image.Limit(name); ok {
+				most(l.Params)
+			}
+		}
+	})
+}
+
+// cut cuts what a request asks for. limitsOf tells the function it is given each limit that has a name.
+func (d *Driver) cut(req *Request, percent int64, limitsOf func(name string, most func(store.Params))) (consume, over map[string]int64) {
 	consume, over = req.Consume, map[string]int64{}
 	now := d.Now()
 	for name, tokens := range req.Consume {
 		most := tokens
-		for i := range limits {
-			if l := plan.Find(limits[i], name); l != nil {
-				most = min(most, max(1, percentOf(plan.InForce(l.Params(), now).Capacity/store.Milli, percent)))
-			}
-		}
+		limitsOf(name, func(of store.Params) {
+			most = min(most, max(1, percentOf(plan.InForce(of, now).Capacity/store.Milli, percent)))
+		})
 		if most < tokens {
 			over[name] = tokens - most
 		}
@@ -49,7 +84,7 @@ func (d *Driver) Clamp(ctx context.Context, req *Request, percent int64) (consum
 			consume[name] -= n
 		}
 	}
-	return consume, over, nil
+	return consume, over
 }
 
 // percentOf is a part of a number, in percent, rounded down. It does not overflow.

@@ -493,12 +493,18 @@ func (o *Outage) processesOf(acct *account, k memory.Key) int {
 	return n
 }
 
-// ChangeHold changes what a hold took, by limit: here, or at the store if that was told already.
-func (o *Outage) ChangeHold(ctx context.Context, h *outage.Hold, by []store.Amount) error {
+// SettleHold makes the target of each entry what a hold took: here, or at the store if that was told
+// already. A change whose answer is lost counts as made, as ever.
+func (o *Outage) SettleHold(ctx context.Context, h *outage.Hold, of *Taken, target func(*Entry) int64) error {
 	before := h.Taken()
-	by = slices.DeleteFunc(slices.Clone(by), func(a store.Amount) bool {
-		return !slices.ContainsFunc(before, func(had store.Amount) bool { return had.Limit == a.Limit })
-	})
+	var by []store.Amount
+	for _, had := range before {
+		for i := range of.Entries {
+			if e := &of.Entries[i]; e.Limit == had.Limit && target(e) != had.Milli {
+				by = append(by, store.Amount{Limit: e.Limit, Milli: target(e) - had.Milli})
+			}
+		}
+	}
 	if len(by) == 0 || h.Change(by, o.Now()) {
 		return nil
 	}
@@ -512,7 +518,7 @@ func (o *Outage) ChangeHold(ctx context.Context, h *outage.Hold, by []store.Amou
 		_, err := o.settler.SettleOnce(ctx, record, []*Taken{t}, func(e *Entry) int64 { return e.Total })
 		return err
 	})
-	if err == nil {
+	if !process.IsTurnedAway(err) {
 		h.Note(by)
 	}
 	return err

@@ -101,6 +101,45 @@ func TestDecodeConfig(t *testing.T) {
 	}
 }
 
+// Share is written as block beside an attribute of ours. What a peer has written since counts.
+func TestShareOnTheWire(t *testing.T) {
+	t.Parallel()
+	for _, on := range []store.OnUnavailable{"", store.Block, store.Allow, store.Share} {
+		item := schema.EncodeConfig("ns1", store.ConfigKey{}, &store.Config{OnUnavailable: on})
+		if got, err := schema.DecodeConfig(item); err != nil || got.OnUnavailable != on {
+			t.Errorf("%q is read as %+v, %v", on, got, err)
+		}
+		for attr := range schema.EncodeOutage(on) {
+			if !schema.IsOutageAttr(attr) {
+				t.Errorf("%s of %q is overlooked", attr, on)
+			}
+		}
+	}
+	shared := schema.EncodeConfig("ns1", store.ConfigKey{}, &store.Config{OnUnavailable: store.Share})
+	if diff := cmp.Diff(wire(schema.Item{"on_unavailable": schema.S("block"), "outage_share": schema.Bool(true)}), wire(schema.EncodeOutage(store.Share))); diff != "" {
+		t.Errorf("written (-want +got):\n%s", diff)
+	}
+	for _, c := range []struct {
+		attr string
+		v    types.AttributeValue
+		want store.OnUnavailable
+	}{
+		{schema.OnUnavailable, schema.S("allow"), store.Allow},
+		{schema.OutageShare, schema.Bool(false), store.Block},
+		{schema.OutageShare, schema.S("true"), store.Block},
+	} {
+		item := maps.Clone(shared)
+		item[c.attr] = c.v
+		if got, err := schema.DecodeConfig(item); err != nil || got.OnUnavailable != c.want {
+			t.Errorf("with %s = %v: got %+v, %v", c.attr, c.v, got, err)
+		}
+	}
+	delete(shared, schema.OnUnavailable)
+	if got, err := schema.DecodeConfig(shared); err != nil || got.OnUnavailable != "" {
+		t.Errorf("without the word of peers: got %+v, %v", got, err)
+	}
+}
+
 func TestDamagedConfigsAreNamed(t *testing.T) {
 	t.Parallel()
 	for attr, v := range map[string]types.AttributeValue{

@@ -183,7 +183,7 @@ func configs(t *rapid.T, k store.ConfigKey) *store.Config {
 		})
 	}
 	if k == (store.ConfigKey{}) {
-		c.OnUnavailable = rapid.SampledFrom([]store.OnUnavailable{"", store.Block, store.Allow}).Draw(t, "on unavailable")
+		c.OnUnavailable = rapid.SampledFrom([]store.OnUnavailable{"", store.Block, store.Allow, store.Share}).Draw(t, "on unavailable")
 		return c
 	}
 	policies := rapid.SampledFrom([]store.Policy{store.Inherit, store.Yes, store.No})

@@ -19,12 +19,7 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		perCarry, carryTexts = 24, 2
 
 		perSchedule = 8  // the name of its attribute, without the limit's
-		perSoft     = 15 // the name of its stamp's attribute, without the limit's, and the stamp
-		perMode     = 7  // the name of its attribute, without the limit's
-		// the names of what a limit in shadow would have refused, and when, and their values
-		perShadow, shadowTexts = 26, 2
-
-		perZone = 18 // the names of the zone and of the end of the period, and that end
+		perZone     = 18 // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
 	if parent != "" {
@@ -51,21 +46,33 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 			zone = l.Varies.Zone()
 			bytes += perSchedule + len(l.Name) + len(l.Varies.Encode())
 		}
-		if !l.Refuses() {
-			bytes += perSoft + len(l.Name)
-		}
-		if l.Mode != store.Enforce {
-			bytes += perMode + len(l.Name) + len(l.Mode.String())
-		}
-		if l.Mode == store.Shadow {
-			bytes += perShadow + shadowTexts*len(l.Name)
-		}
+		bytes += modeBytes(l)
 	}
 	switch {
 	case zone != "":
 		bytes += perZone + len(zone)
 	case hasSession:
 		bytes += perEnd
+	}
+	return bytes
+}
+
+// modeBytes are the bytes of what says that a limit refuses nobody.
+func modeBytes(l *store.Limit) (bytes int) {
+	const (
+		perSoft = 15 // the name of its stamp's attribute, without the limit's, and the stamp
+		perMode = 7  // the name of its attribute, without the limit's
+		// the names of what a limit in shadow would have refused, and when, and their values
+		perShadow, shadowTexts = 26, 2
+	)
+	if !l.Refuses() {
+		bytes += perSoft + len(l.Name)
+	}
+	if l.Mode != store.Enforce {
+		bytes += perMode + len(l.Name) + len(l.Mode.String())
+	}
+	if l.Mode == store.Shadow {
+		bytes += perShadow + shadowTexts*len(l.Name)
 	}
 	return bytes
 }

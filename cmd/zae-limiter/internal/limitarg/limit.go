@@ -77,6 +77,11 @@ func Parse(s string) (store.Limit, error) {
 	if varies {
 		return parseScheduled(rate, entries)
 	}
+	return parseRated(s)
+}
+
+// parseRated reads a limit that is a rate: name:rate[/period][:burst].
+func parseRated(s string) (store.Limit, error) {
 	parts := strings.Split(s, ":")
 	if len(parts) < 2 || len(parts) > 3 {
 		return store.Limit{}, fmt.Errorf("a limit has two or three parts between colons: %s", shape)
