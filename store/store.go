@@ -347,7 +347,7 @@ type NewLimit struct {
 	Opened    int64 // as in [Extra]
 	SoftUntil int64 // the stamp of a soft limit; 0 is hard
 	Observed
-	TopUp     int64 // as in [Granted]
+	TopUp int64 // as in [Granted]
 }
 
 // A Birth makes a shard that does not exist, and creates no tokens. With a Donor, the
