@@ -95,3 +95,14 @@ func TestHoldsThatDifferInShadowJoin(t *testing.T) {
 		}
 	}
 }
+
+// A limit that is off debits nothing that a lease takes later, even if the lease took nothing at first.
+func TestALeaseOfALimitThatIsOffGrows(t *testing.T) {
+	b, s := inMode(store.Off)
+	if !taking(t, b, s, 0).Change([]store.Amount{{Limit: "n", Milli: 5 * store.Milli}}, begun) {
+		t.Fatal("the share is closed")
+	}
+	if lacking, counted := owed(b, s); lacking != 0 || counted != 5 {
+		t.Errorf("%d tokens are owed and %d counted, want 0 and 5", lacking, counted)
+	}
+}
