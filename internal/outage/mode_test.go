@@ -106,3 +106,20 @@ func TestALeaseOfALimitThatIsOffGrows(t *testing.T) {
 		t.Errorf("%d tokens are owed and %d counted, want 0 and 5", lacking, counted)
 	}
 }
+
+// What only counts of a quota moves no balance, in whichever period it was taken.
+func TestWhatAQuotaInShadowCountsIsOfNoPeriod(t *testing.T) {
+	session, err := store.ParseRenewal("session 5h", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := outage.NewBook(1)
+	s, _ := b.Share(key, begun, begun, func() ([]memory.Seen, int) {
+		seen := image(&store.Limit{Name: "n", Capacity: 10, Renews: session}, 2, begun)
+		seen.Image.Limits[0].SetExtra(store.Extra{Opened: begun, SoftUntil: begun + 1_000_000, Observed: store.Observed{Mode: store.Shadow}})
+		return []memory.Seen{seen}, 1
+	})
+	if got := taking(t, b, s, 15).Taken()[0].Until; got != store.NoBalance {
+		t.Errorf("15 of 2 tokens are taken until %d", got)
+	}
+}
