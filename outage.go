@@ -172,7 +172,8 @@ func refusalOf(quotes []outage.Quote, now int64) *ExceededError {
 			Entity: q.Entity, Resource: q.Resource, Limit: limitOf(plan.InForce(q.Params, now), q.Limit),
 			Available: floorDiv(q.Held, milli), Requested: q.Asked / milli, RetryAfter: q.Wait, Exceeded: q.Wait > 0, Bypassed: q.Bypassed,
 		}
-		st.Limit.Soft = q.Soft
+		st.Limit.Soft, st.Limit.Mode = q.Soft, q.Mode
+		st.WouldRefuse = q.Mode == Shadow && !q.Bypassed && q.Held < q.Asked
 		if r := q.Params.Renewal; r != nil {
 			if end := r.End(q.Opened, now); end > now && end < math.MaxInt64 {
 				st.ResetsAt, st.ResetsIn = time.UnixMilli(end).UTC(), time.Duration(end-now)*time.Millisecond

@@ -111,7 +111,8 @@ type Quote struct {
 	Limit    string
 	Params   store.Params // of the whole limit
 	Opened   int64        // when its session began
-	Soft     bool
+	Soft     bool         // and in no mode
+	Mode     store.Mode
 	Bypassed bool
 	Held     int64 // millitokens of the share
 	Asked    int64
@@ -150,7 +151,12 @@ func (b *Book) Take(asks []Ask, now int64) (holds []*Hold, refused []Quote) {
 		h := &Hold{book: b, share: ask.Share, at: now}
 		for _, a := range ask.Amounts {
 			if i, found := ask.Share.find(a.Limit); found {
-				ask.Share.take(&ask.Share.limits[i], a.Milli, now)
+				l := &ask.Share.limits[i]
+				counted := plan.Counts(l.mode, l.kept.tokens, a.Milli)
+				if a.Until = 0; counted {
+					a.Until = store.NoBalance
+				}
+				ask.Share.take(l, a.Milli, now, counted)
 				h.taken = append(h.taken, a)
 			}
 		}
@@ -168,7 +174,7 @@ func (s *Share) Has(name string) bool {
 // quote is what a limit of a share has for an amount.
 func (s *Share) quote(l *limit, milli, now int64) Quote {
 	q := Quote{
-		Key: s.Key, Limit: l.name, Params: l.params, Opened: l.kept.Opened, Soft: l.soft, Bypassed: s.counts, Held: l.kept.tokens, Asked: milli,
+		Key: s.Key, Limit: l.name, Params: l.params, Opened: l.kept.Opened, Soft: l.soft && l.mode == store.Enforce, Mode: l.mode, Bypassed: s.counts, Held: l.kept.tokens, Asked: milli,
 	}
 	if !s.decides(l) || milli <= 0 || l.kept.tokens >= milli {
 		return q
@@ -197,7 +203,7 @@ func (h *Hold) Taken() []store.Amount {
 	defer h.book.mu.Unlock()
 	amounts := make([]store.Amount, 0, len(h.taken))
 	for _, a := range h.taken {
-		if i, found := h.share.find(a.Limit); h.share.counts {
+		if i, found := h.share.find(a.Limit); h.share.counts || a.Until == store.NoBalance {
 			a.Until = store.NoBalance
 		} else if l := &h.share.limits[i]; found && l.params.Renewal != nil {
 			a.Until = l.params.Renewal.End(l.kept.Opened, h.at)
@@ -227,7 +233,7 @@ func (h *Hold) Change(by []store.Amount, now int64) bool {
 		if r := l.params.Renewal; a.Milli < 0 && r != nil && r.End(l.kept.Opened, h.at) <= now {
 			l.taken += a.Milli
 		} else {
-			h.share.take(l, a.Milli, now)
+			h.share.take(l, a.Milli, now, h.taken[k].Until == store.NoBalance || l.mode == store.Off)
 		}
 		h.taken[k].Milli += a.Milli
 	}
@@ -241,17 +247,35 @@ func (h *Hold) IsOf(other *Hold) bool {
 	return h.share == other.share && !h.share.closed
 }
 
-// Join adds what another hold took of the same share, which must not be used any more.
+// Join adds what another hold took of the same share, which must not be used any more. If only one of
+// them moved the balance of a limit in shadow, that goes back, and both only count.
 func (h *Hold) Join(other *Hold) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
 	for _, a := range other.taken {
 		if k := h.find(a.Limit); k >= 0 {
+			if h.taken[k].Until != a.Until {
+				h.countLocked(&h.taken[k], a)
+			}
 			h.taken[k].Milli += a.Milli
 		} else {
 			h.taken = append(h.taken, a)
 		}
 	}
+}
+
+// countLocked gives back what one of two holds has of a limit, so that both only count it.
+func (h *Hold) countLocked(own *store.Amount, other store.Amount) {
+	debited := own.Milli
+	if own.Until == store.NoBalance {
+		debited = other.Milli
+	}
+	if i, found := h.share.find(own.Limit); found {
+		l := &h.share.limits[i]
+		h.share.take(l, -debited, l.kept.at, false)
+		l.taken += debited
+	}
+	own.Until = store.NoBalance
 }
 
 // Note notes a change that the store was told of.
@@ -287,7 +311,7 @@ func (h *Hold) Forgive(now int64) {
 		if i, found := h.share.find(a.Limit); found {
 			l := &h.share.limits[i]
 			l.taken -= a.Milli
-			if !h.share.counts {
+			if !h.share.counts && a.Until != store.NoBalance {
 				l.unused.tokens -= a.Milli
 			}
 		}

@@ -45,6 +45,7 @@ type limit struct {
 	name         string
 	params       store.Params // of the whole limit
 	soft         bool
+	mode         store.Mode
 	kept, unused state
 	taken        int64 // less what came back
 }
@@ -89,7 +90,7 @@ func newShare(k memory.Key, n int, seen []memory.Seen, since int64) *Share {
 			if !found {
 				part := plan.Share(of.Params, n-1, n, since)
 				part.Opened = of.Opened()
-				s.limits = slices.Insert(s.limits, k, limit{name: of.Name, params: of.Params, soft: of.IsSoft(), kept: state{Limit: part, at: since}})
+				s.limits = slices.Insert(s.limits, k, limit{name: of.Name, params: of.Params, soft: of.IsSoft(), mode: of.Mode(), kept: state{Limit: part, at: since}})
 			}
 			at := shard.At.Now
 			if of.Renewal != nil {
@@ -130,10 +131,11 @@ func (s *Share) advance(now int64) {
 // decides reports whether the balance of a limit can refuse.
 func (s *Share) decides(l *limit) bool { return !s.counts && !l.soft }
 
-// take takes an amount of a limit, or gives it back if it is below zero.
-func (s *Share) take(l *limit, milli, now int64) {
+// take takes an amount of a limit, or gives it back if it is below zero. counted says that it moves no
+// balance, because the limit is in a mode (ADR 062).
+func (s *Share) take(l *limit, milli, now int64, counted bool) {
 	l.taken += milli
-	if s.counts || milli == 0 {
+	if s.counts || counted || milli == 0 {
 		return
 	}
 	if milli > 0 {

@@ -26,6 +26,9 @@ func counts(mode store.Mode, held, amount int64) bool {
 	return amount > 0 && (mode == store.Off || mode == store.Shadow && held < amount)
 }
 
+// Counts is counts, for takes that no item carries.
+func Counts(mode store.Mode, held, amount int64) bool { return counts(mode, held, amount) }
+
 // floorOf is the least balance to which debits lead.
 func floorOf(mode store.Mode, part bucket.Limit) int64 {
 	if mode == store.Shadow {
