@@ -1,0 +1,1 @@
+zae-limiter table create -n zae-limiter
