@@ -174,6 +174,11 @@ type Stats struct {
 	Throttled, Braked uint64
 	// Healed counts items whose stamp lay far ahead and was moved back.
 	Healed uint64
+	// Resent counts writes to buckets that were sent again because an answer was lost. SentOnce counts
+	// writes that would not be, because their bucket item has no room for what that needs. If such a
+	// write is lost, its tokens count as taken. Reclaimed counts writes that turned out to have landed
+	// for nobody, and whose tokens were returned.
+	Resent, SentOnce, Reclaimed uint64
 	// SlotsLost counts slots that this limiter could not renew in time, so that others may have
 	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of
 	// a limit it has set free.
@@ -188,7 +193,7 @@ func (l *Limiter) Stats() Stats {
 		Config:  CacheStats{Hits: config.Hits, Misses: config.Misses, Size: config.Size, TTL: l.driver.Config.TTL()},
 		Buckets: l.driver.Buckets(), Waiting: l.waiting.Size(), LocallyRefused: c.Refused.Load(), Carried: c.Carried.Load(), Gathered: c.Gathered.Load(),
 		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
-		Healed: c.Healed.Load(), SlotsLost: lost, HoldersRemoved: removed,
+		Healed: c.Healed.Load(), Resent: c.Resent.Load(), SentOnce: c.SentOnce.Load(), Reclaimed: c.Reclaimed.Load(), SlotsLost: lost, HoldersRemoved: removed,
 	}
 }
 

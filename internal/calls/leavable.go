@@ -51,6 +51,8 @@ var (
 	ErrGoesOn = errors.New("the request goes on when it is made again")
 	// ErrApart says that a request was not made, because its caller could not leave it.
 	ErrApart = errors.New("the request needs a goroutine of its own")
+	// ErrUnsent says that a request failed before anything of it was sent.
+	ErrUnsent = errors.New("nothing was sent")
 )
 
 // IsUnanswered reports whether a request must go on, or be made on another goroutine.

@@ -24,6 +24,12 @@ func (p *Process) Send(ctx context.Context, acct *memory.Account, b store.Bucket
 // [memory.Account.BeginWrite].
 func (p *Process) Record(ctx context.Context, acct *memory.Account, b store.Bucket, sent memory.SentWrite, at memory.Moment, out store.Outcome, err error) {
 	acct.EndWrite(sent, out, err, p.Moment(), p.Rand)
+	if out.Image != nil {
+		for _, back := range acct.TakeLanded(out.Image) {
+			p.Counts.Reclaimed.Add(1)
+			p.InBackground(back)
+		}
+	}
 	p.answered(ctx, acct, b, err, at.Up)
 	if err == nil {
 		p.learn(acct, b, out, at)
