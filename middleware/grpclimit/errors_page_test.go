@@ -35,6 +35,7 @@ var onThePage = map[string]error{
 	"`ErrNotConfigured`, `NotConfiguredError`":                              &limiter.NotConfiguredError{},
 	"`ErrDisabled`, `DisabledError`":                                        &limiter.DisabledError{},
 	"`ErrUnavailable`":                                                      limiter.ErrUnavailable,
+	"`ErrUnavailable`, `ShareError`":                                        &limiter.ShareError{},
 	"`ErrThrottled`":                                                        fmt.Errorf("%w: %w", limiter.ErrThrottled, limiter.ErrUnavailable),
 	"`ErrHotPartition`":                                                     errors.Join(limiter.ErrHotPartition, limiter.ErrThrottled, limiter.ErrUnavailable),
 	"`ErrConflict`":                                                         limiter.ErrConflict,
