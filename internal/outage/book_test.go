@@ -15,11 +15,11 @@ const begun = 1_700_000_000_000
 
 var key = memory.Key{Entity: "user", Resource: "api"}
 
-// image is a bucket of one limit that holds so many tokens at an instant.
-func image(limit *store.Limit, tokens, at int64) memory.Seen {
-	img := &store.Image{Bucket: store.Bucket{Entity: key.Entity, Resource: key.Resource}, RefilledAt: at, ShardCount: 1}
+// image is a bucket of one limit that holds so many tokens when the store is lost.
+func image(limit *store.Limit, tokens int64) memory.Seen {
+	img := &store.Image{Bucket: store.Bucket{Entity: key.Entity, Resource: key.Resource}, RefilledAt: begun, ShardCount: 1}
 	img.Limits = []store.LimitState{{Name: limit.Name, Params: limit.Params(), Tokens: tokens * store.Milli}}
-	return memory.Seen{Image: img, At: memory.Moment{Now: at}}
+	return memory.Seen{Image: img, At: memory.Moment{Now: begun}}
 }
 
 // Any history of takes and returns by any number of processes stays within the published bound, and
@@ -37,7 +37,7 @@ func TestAnyHistoryStaysWithinTheBound(t *testing.T) {
 		for i := range books {
 			books[i] = outage.NewBook(3)
 			shares[i], _ = books[i].Share(key, begun, begun, func() ([]memory.Seen, int) {
-				return []memory.Seen{image(limit, held, begun)}, assumed
+				return []memory.Seen{image(limit, held)}, assumed
 			})
 		}
 		now, taken := int64(begun), int64(0)
@@ -105,7 +105,7 @@ func TestTheWaitOfAShareIsExact(t *testing.T) {
 		milli := 1 + r.Int64N(limit.Capacity*store.Milli/3)
 		of := func() (*outage.Book, *outage.Share) {
 			b := outage.NewBook(1)
-			s, _ := b.Share(key, begun, begun, func() ([]memory.Seen, int) { return []memory.Seen{image(limit, 0, begun)}, 3 })
+			s, _ := b.Share(key, begun, begun, func() ([]memory.Seen, int) { return []memory.Seen{image(limit, 0)}, 3 })
 			return b, s
 		}
 		b, s := of()
@@ -127,7 +127,7 @@ func TestTheWaitOfAShareIsExact(t *testing.T) {
 func TestADebtStaysAsItWasSent(t *testing.T) {
 	limit := &store.Limit{Name: "n", Capacity: 100, Amount: 1, Period: time.Hour}
 	b := outage.NewBook(1)
-	s, _ := b.Share(key, begun, begun, func() ([]memory.Seen, int) { return []memory.Seen{image(limit, 100, begun)}, 1 })
+	s, _ := b.Share(key, begun, begun, func() ([]memory.Seen, int) { return []memory.Seen{image(limit, 100)}, 1 })
 	if q := take(b, s, 10_000, begun); q != nil {
 		t.Fatal(q)
 	}

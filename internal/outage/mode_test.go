@@ -14,7 +14,7 @@ func inMode(mode store.Mode) (*outage.Book, *outage.Share) {
 	limit := &store.Limit{Name: "n", Capacity: 10, Amount: 1, Period: time.Hour}
 	b := outage.NewBook(1)
 	s, _ := b.Share(key, begun, begun, func() ([]memory.Seen, int) {
-		seen := image(limit, 10, begun)
+		seen := image(limit, 10)
 		seen.Image.Limits[0].SetExtra(store.Extra{SoftUntil: begun + 1_000_000, Observed: store.Observed{Mode: mode}})
 		return []memory.Seen{seen}, 1
 	})
@@ -115,7 +115,7 @@ func TestWhatAQuotaInShadowCountsIsOfNoPeriod(t *testing.T) {
 	}
 	b := outage.NewBook(1)
 	s, _ := b.Share(key, begun, begun, func() ([]memory.Seen, int) {
-		seen := image(&store.Limit{Name: "n", Capacity: 10, Renews: session}, 2, begun)
+		seen := image(&store.Limit{Name: "n", Capacity: 10, Renews: session}, 2)
 		seen.Image.Limits[0].SetExtra(store.Extra{Opened: begun, SoftUntil: begun + 1_000_000, Observed: store.Observed{Mode: store.Shadow}})
 		return []memory.Seen{seen}, 1
 	})
