@@ -36,7 +36,7 @@ const (
 // Token writes the lease down, for any process that has a key to settle it: see [Limiter.Resume].
 // It needs [Options.TokenKeys]. The token says what the lease took, and of which period, for all
 // its resources. It is 111 characters for two limits of one resource: letters, digits, "-" and
-// "_". Nothing is written to the store. Whoever has the token can settle the lease, and nothing
+// "_". Nothing is written to the store. Any holder of the token can settle the lease, and nothing
 // else; whoever has no key cannot make one.
 //
 // The lease is expected to be settled within the given time, of at least a second and at most

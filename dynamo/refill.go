@@ -413,7 +413,7 @@ func describeSoft(w *expression.Write, l expression.Limit, r *store.Refill, c *s
 	}
 }
 
-// setMode gives a limit the mode that a refill gives it. What it would have refused begins anew.
+// setMode gives a limit the mode that a refill gives it. The note of what it would have refused begins anew.
 func setMode(w *expression.Write, l expression.Limit, was store.Mode, c *store.Change) {
 	if c.Mode == was {
 		return

@@ -42,7 +42,7 @@ func (d *Driver) Clamp(ctx context.Context, req *Request, percent int64) (consum
 }
 
 // ClampSeen is [Driver.Clamp] by the buckets as the process saw them last, as its shares are: it asks
-// nobody. What was never seen is left whole.
+// nobody. Buckets never seen are left whole.
 func (d *Driver) ClampSeen(req *Request, percent int64) (consume, over map[string]int64) {
 	var seen []memory.Seen
 	for entity := req.Entity; entity != ""; {

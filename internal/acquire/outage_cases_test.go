@@ -95,7 +95,7 @@ func TestAShareBeginsWithAPartOfWhatWasLeft(t *testing.T) {
 	})
 }
 
-// What a limit has earned back during an outage is counted, and not debited again: the table's bucket
+// A debt counts what a limit has earned back during an outage, and does not debit it again: the table's bucket
 // was full meanwhile.
 func TestWhatWasEarnedBackIsNotDebited(t *testing.T) {
 	inOutage(t, limiter.Options{Share: limiter.ShareOptions{Processes: 1}}, func(c *outageCase) {
@@ -216,7 +216,7 @@ func TestARequestAboveTheShareIsNotTold(t *testing.T) {
 	}, nil)
 }
 
-// What is not an outage is answered as ever: nothing is taken of a share.
+// Other failures are answered as ever: nothing is taken of a share.
 func TestWhatIsNoOutage(t *testing.T) {
 	denied := &types.ProvisionedThroughputExceededException{}
 	for name, of := range map[string]struct {

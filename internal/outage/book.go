@@ -213,8 +213,8 @@ func (h *Hold) Taken() []store.Amount {
 	return amounts
 }
 
-// Change takes more of limits, or gives amounts below zero back, at an instant. What was taken of a
-// quota in another period is only counted as given back. Change reports false, and does nothing, if
+// Change takes more of limits, or gives amounts below zero back, at an instant. Amounts taken of a
+// quota in another period are only counted as given back. Change reports false, and does nothing, if
 // the store has been told what was taken: it must be told of the change, too.
 func (h *Hold) Change(by []store.Amount, now int64) bool {
 	h.book.mu.Lock()

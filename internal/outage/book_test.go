@@ -123,7 +123,7 @@ func TestTheWaitOfAShareIsExact(t *testing.T) {
 	}
 }
 
-// A debt that was sent and not answered is sent again as it is. What is taken meanwhile is another one.
+// A debt that was sent and not answered is sent again as it is. Takes from now on are another one.
 func TestADebtStaysAsItWasSent(t *testing.T) {
 	limit := &store.Limit{Name: "n", Capacity: 100, Amount: 1, Period: time.Hour}
 	b := outage.NewBook(1)

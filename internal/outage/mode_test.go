@@ -47,7 +47,7 @@ func owed(b *outage.Book, s *outage.Share) (lacking, counted int64) {
 }
 
 // In an outage a limit in a mode refuses nobody. In shadow it owes what it would have admitted, and off
-// it owes nothing: the rest is only counted. What was only counted comes back to no balance.
+// it owes nothing: the rest is only counted. A return of what was only counted moves no balance.
 func TestALimitInAModeOwesWhatItsModeDebits(t *testing.T) {
 	for mode, want := range map[store.Mode][2]int64{store.Shadow: {8, 15}, store.Off: {0, 23}} {
 		b, s := inMode(mode)

@@ -170,7 +170,7 @@ func (d *Debt) Spent() (sum int64) {
 	return sum
 }
 
-// freeze makes a debt of all that was taken so far. What is taken from now on is another one.
+// freeze makes a debt of all that was taken so far. Takes from now on are another one.
 func (s *Share) freeze(id string, now int64) *Debt {
 	s.advance(now)
 	d := &Debt{Key: s.Key, ID: id}

@@ -101,7 +101,7 @@ func TestDecodeConfig(t *testing.T) {
 	}
 }
 
-// Share is written as block beside an attribute of ours. What a peer has written since counts.
+// Share is written as block beside an attribute of ours. The value that a peer has written since counts.
 func TestShareOnTheWire(t *testing.T) {
 	t.Parallel()
 	for _, on := range []store.OnUnavailable{"", store.Block, store.Allow, store.Share} {

@@ -161,7 +161,7 @@ func (i *Issuer) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// ask reads the keys, keysPause after the last time. What was read before stays in use if the issuer
+// ask reads the keys, keysPause after the last time. The keys read before stay in use if the issuer
 // does not answer. The caller holds the lock.
 func (i *Issuer) ask(ctx context.Context) {
 	if !i.asked.IsZero() && i.o.Now().Sub(i.asked) < keysPause {

@@ -268,7 +268,7 @@ func TestKeysRotate(t *testing.T) {
 	})
 }
 
-// Whoever makes tokens up does not make the service ask the issuer each time. While the issuer is away, the
+// Invented tokens do not make the service ask the issuer each time. While the issuer is away, the
 // keys that are known count.
 func TestAnIssuerIsLeftAlone(t *testing.T) {
 	bubble(t, func(p *provider) {
@@ -301,7 +301,7 @@ func TestAnIssuerIsLeftAlone(t *testing.T) {
 	})
 }
 
-// What a token gave is known no longer than the token is valid.
+// The service knows what a token gave only as long as the token is valid.
 func TestAKnownTokenEnds(t *testing.T) {
 	bubble(t, func(p *provider) {
 		t := p.T
@@ -317,7 +317,7 @@ func TestAKnownTokenEnds(t *testing.T) {
 	})
 }
 
-// What an issuer says is bounded, and must have a public key.
+// An issuer's answer is bounded, and must have a public key.
 func TestWhatAnIssuerSays(t *testing.T) {
 	bubble(t, func(p *provider) {
 		k := newEC(p.T, "a")

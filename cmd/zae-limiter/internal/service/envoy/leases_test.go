@@ -120,7 +120,7 @@ func TestACompletionKeepsTheEstimate(t *testing.T) {
 	})
 }
 
-// A refusal has no lease, and takes nothing. What then ends has nothing to settle.
+// A refusal has no lease, and takes nothing. The end of such a call settles nothing.
 func TestARefusalHasNoLease(t *testing.T) {
 	leased(t, func(s, _ *service) {
 		s.reserve("a", 900)
@@ -136,7 +136,7 @@ func TestARefusalHasNoLease(t *testing.T) {
 	})
 }
 
-// What has no lease is charged, and never free. So is what is of another entity, or changed.
+// A settlement without a lease is charged, and never free. So is one with a lease of another entity, or a changed one.
 func TestWithoutALeaseTheCountIsCharged(t *testing.T) {
 	leased(t, func(s, _ *service) {
 		of := s.reserve("b", 100).lease()
@@ -156,7 +156,7 @@ func TestWithoutALeaseTheCountIsCharged(t *testing.T) {
 	})
 }
 
-// What the lease does not have is charged beside it, unless it was settled before.
+// Limits that the lease does not have are charged beside it, unless it was settled before.
 func TestWhatTheLeaseDoesNotHaveIsCharged(t *testing.T) {
 	leased(t, func(s, _ *service) {
 		lease := s.reserve("a", 400).lease()

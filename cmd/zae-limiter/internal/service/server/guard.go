@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 )
 
-// What to give so that other machines may call, and may reach the admin address.
+// The remedies, if other machines may call, or may reach the admin address.
 const (
 	Exposed      = "give --token-file, --oidc-issuer or --tls-client-ca, listen at 127.0.0.1, or give --allow-unauthenticated"
 	AdminExposed = "give --token-file or --oidc-issuer, listen at 127.0.0.1, or give --allow-unauthenticated"

@@ -211,7 +211,7 @@ func batchBy(url string) func(context.Context, int) error {
 	}
 }
 
-// run calls a side for a while. What is under way at the end counts.
+// run calls a side for a while. Calls under way at the end count.
 func (s *side) run(t *testing.T, lasts time.Duration) figures {
 	t.Helper()
 	var all sync.WaitGroup
