@@ -33,7 +33,7 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 		if n.Bypassed {
 			continue
 		}
-		if counts(l.Mode, l.Tokens, l.Consumed) {
+		if Counts(l.Mode, l.Tokens, l.Consumed) {
 			if l.Mode == store.Shadow {
 				l.Shadowed, l.ShadowedAt = l.Consumed, n.Now
 			}
@@ -70,7 +70,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 			s.SetExtra(store.Extra{Granted: carried, Opened: (*Beginning)(nil).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil(), Observed: s.Observed()})
 		}
 		for _, a := range amounts {
-			if a.Limit == s.Name && !counts(s.Mode(), s.Tokens, a.Milli) {
+			if a.Limit == s.Name && !Counts(s.Mode(), s.Tokens, a.Milli) {
 				s.Tokens -= a.Milli
 			}
 		}

@@ -90,7 +90,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 			debit.Until = store.NoBalance
 		} else if s, ok := img.Limit(a.Limit); ok {
 			debit.Soft, debit.AtLeast = s.IsSoft(), math.MinInt64
-			if mode := s.Mode(); counts(mode, heldOf(img, &s, now), a.Milli) {
+			if mode := s.Mode(); Counts(mode, heldOf(img, &s, now), a.Milli) {
 				debit.Counts, debit.Shadows = true, mode == store.Shadow
 			} else if mode == store.Shadow {
 				debit.AtLeast = floorOf(mode, ShareOf(img, &s)) + a.Milli
@@ -117,7 +117,7 @@ func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
 	}
 	for _, a := range d.Amounts {
 		s, _ := img.Limit(a.Limit)
-		if counts(s.Mode(), heldOf(img, &s, now), a.Milli) {
+		if Counts(s.Mode(), heldOf(img, &s, now), a.Milli) {
 			continue
 		}
 		suffices := s.Tokens >= a.Milli || s.IsSoft() && s.Mode() == store.Enforce && s.Tokens >= -MaxDebt
@@ -250,7 +250,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	begin(&ch, img, s, next.Renewal, now)
 	uses := ch.Debit
 	counted := uses > 0 && isCounted(amounts, s.Name)
-	if !counted && !d.Settling && counts(mode, s.Tokens+min(delta, capacity-s.Tokens), uses) {
+	if !counted && !d.Settling && Counts(mode, s.Tokens+min(delta, capacity-s.Tokens), uses) {
 		counted = true
 		count(&ch, mode)
 	}
@@ -332,7 +332,7 @@ func (d *Debit) add(img *store.Image, amounts []store.Amount, repair *Wanted, r 
 			Debit:  AmountOf(amounts, l.Name),
 		}
 		counted := isCounted(amounts, l.Name)
-		if !counted && counts(l.Mode, ch.Earned, ch.Debit) {
+		if !counted && Counts(l.Mode, ch.Earned, ch.Debit) {
 			counted = true
 			count(&ch, l.Mode)
 		}

@@ -237,7 +237,7 @@ func (d *Debit) Loosely(img *store.Image, now, multiplier int64) *store.Refill {
 		if s.IsSoft() {
 			ch.SoftUntil = d.stampOf(s, store.KeepParams, now)
 		}
-		if counts(s.Mode(), s.Tokens, ch.Debit) {
+		if Counts(s.Mode(), s.Tokens, ch.Debit) {
 			ch.Earned = ch.Debit
 			count(&ch, s.Mode())
 		}

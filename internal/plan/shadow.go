@@ -21,13 +21,10 @@ import (
 //
 // A limit that is off counts each amount, and debits none.
 
-// counts reports whether a write of an amount to a limit in a mode counts only. held is the balance.
-func counts(mode store.Mode, held, amount int64) bool {
+// Counts reports whether a write of an amount to a limit in a mode counts only. held is the balance.
+func Counts(mode store.Mode, held, amount int64) bool {
 	return amount > 0 && (mode == store.Off || mode == store.Shadow && held < amount)
 }
-
-// Counts is counts, for takes that no item carries.
-func Counts(mode store.Mode, held, amount int64) bool { return counts(mode, held, amount) }
 
 // floorOf is the least balance to which debits lead.
 func floorOf(mode store.Mode, part bucket.Limit) int64 {
@@ -179,7 +176,7 @@ func AlikeInShadow[T any](crowd []T, amounts func(T) []store.Amount, img *store.
 		for i := range img.Limits {
 			s := &img.Limits[i]
 			amount := AmountOf(asked, s.Name)
-			if is[i] = counts(s.Mode(), held[i], amount); !is[i] {
+			if is[i] = Counts(s.Mode(), held[i], amount); !is[i] {
 				held[i] -= amount
 			}
 		}

@@ -52,7 +52,7 @@ func (d *Debit) TakeAtStamp(img *store.Image, fresh bool, now int64) *store.Take
 	age, t := now-img.RefilledAt, d.Take(img, now)
 	full := slices.ContainsFunc(d.Amounts, func(a store.Amount) bool {
 		s, _ := img.Limit(a.Limit)
-		return a.Milli > 0 && !counts(s.Mode(), heldOf(img, &s, now), a.Milli) && Overflows(img, &s, now)
+		return a.Milli > 0 && !Counts(s.Mode(), heldOf(img, &s, now), a.Milli) && Overflows(img, &s, now)
 	})
 	oldest := int64(stampAge)
 	if full {
