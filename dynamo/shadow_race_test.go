@@ -202,6 +202,21 @@ func TestShardsInShadow(t *testing.T) {
 	})
 }
 
+// A limit that comes back into shadow has refused nothing in it yet.
+func TestTheNoteBeginsAnew(t *testing.T) {
+	inShadowWorld(t, func(w *testbed.World, _ *faults.Tap, l *limiter.Limiter) {
+		w.Serve(l, testbed.Ask("user", "rph", 4))
+		has(w, 3, 11, 4)
+		for _, next := range []store.Limit{limiter.PerHour("rph", 10, limiter.SwitchedOff()), inShadow} {
+			fixture.SetLimits(t, w.Store, userOfBed, []store.Limit{next})
+			w.Serve(w.NewLimiter(w.Store, limiter.Options{}), testbed.Ask("user", "rph", 1))
+			if s := stateOf(w); s.Mode() != next.Mode || s.Observed().Shadowed != 0 || s.Observed().ShadowedAt != 0 {
+				t.Errorf("%v: %+v", next.Mode, s.Observed())
+			}
+		}
+	})
+}
+
 // A new bucket decides its first request, too, and what it holds limits no later one.
 func TestANewBucketInShadow(t *testing.T) {
 	inShadowWorld(t, func(w *testbed.World, _ *faults.Tap, l *limiter.Limiter) {

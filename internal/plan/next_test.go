@@ -34,6 +34,8 @@ func TestNext(t *testing.T) {
 	t.Parallel()
 	other := minutely
 	other.Capacity = 30
+	trial, off := minutely, minutely
+	trial.Mode, off.Mode = store.Shadow, store.Off
 	for name, c := range map[string]struct {
 		img   *store.Image
 		fresh bool
@@ -54,6 +56,8 @@ func TestNext(t *testing.T) {
 		"it differs from a just read one":      {item(5000, now, nil), true, true, wanted(other), 1000, plan.Refill},
 		"it differs and holds too little":      {item(0, now, nil), true, true, wanted(other), 1000, plan.Repair},
 		"nothing is asked, nothing differs":    {item(0, now, nil), true, true, wanted(minutely), 0, plan.Done},
+		"in shadow, a fresh one lacks some":    {item(0, now, inMode(store.Shadow)), true, false, wanted(trial), 1000, plan.Take},
+		"it is off":                            {item(60_000, now-10_000, inMode(store.Off)), true, false, wanted(off), 1000, plan.Take},
 		"an operator disabled it":              {item(5000, now, func(i *store.Image) { i.Disabled = true }), true, false, wanted(minutely), 1000, plan.Disabled},
 		"it was disabled when last seen":       {item(5000, now, func(i *store.Image) { i.Disabled = true }), false, false, wanted(minutely), 1000, plan.Take},
 		"a peer's schedule, and too little":    {item(0, now-10_000, func(i *store.Image) { i.Features = store.Scheduled }), true, false, wanted(minutely), 1000, plan.Unsupported},

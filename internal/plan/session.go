@@ -237,12 +237,18 @@ func (d *Debit) Loosely(img *store.Image, now, multiplier int64) *store.Refill {
 		if s.IsSoft() {
 			ch.SoftUntil = d.stampOf(s, store.KeepParams, now)
 		}
-		if Counts(s.Mode(), s.Tokens, ch.Debit) {
+		begins, held := d.Begins.has(s.Name), s.Tokens
+		if begins {
+			held = ShareOf(img, s).Renewed
+		}
+		counted := Counts(s.Mode(), held, ch.Debit)
+		if counted {
 			ch.Earned = ch.Debit
 			count(&ch, s.Mode())
 		}
-		begins := d.Begins.has(s.Name)
 		switch {
+		case counted && begins: // it begins no session
+			return nil
 		case isGranted(s) || s.Told().Opened != 0 || !begins && Renewed(img, s, at) && (!IsSession(s.Renewal) || ch.Debit > 0):
 			return nil
 		case begins:
