@@ -196,6 +196,9 @@ func (b *shardedBook) gatherAt(now int64) bool {
 		if rapid.Bool().Draw(b.T, "is loose") {
 			r = cmp.Or(d.Loosely(img, now, lawMultiplier), r)
 		}
+		if short && plan.NeedsBeginning(img, d.Amounts, r.RefilledAt) {
+			return false // the stamp lies past the end of the session
+		}
 		if short {
 			b.Fatalf("shard %d was allotted %v, and holds less: %+v", img.Shard, d.Amounts, img.Limits)
 		}

@@ -165,7 +165,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	if wait > 0 && !d.Settling && !d.Pressing {
 		return nil, wait, false
 	}
-	short = d.Begins == nil && mustBegin(img, amounts, at)
+	short = d.Begins.mustBegin(img, amounts, at) // the stamp may lie past the end of a session that goes on now
 	for i := range img.Limits {
 		s := &img.Limits[i]
 		ch := d.change(img, s, amounts, repair, at)

@@ -70,19 +70,19 @@ func endedOnAll(shards []*store.Image, limit string, now int64) bool {
 // has reports whether the session of a limit is among those that begin.
 func (b *Beginning) has(limit string) bool { return b != nil && slices.Contains(b.Limits, limit) }
 
-// mustBegin reports whether a debit of amounts from one shard of several must begin a session,
-// which one shard cannot do alone.
-func mustBegin(img *store.Image, amounts []store.Amount, now int64) bool {
+// mustBegin reports whether a debit of amounts from one shard of several must begin a session that is
+// not among those that begin on all of them. One shard cannot do that alone.
+func (b *Beginning) mustBegin(img *store.Image, amounts []store.Amount, now int64) bool {
 	return img.ShardCount > 1 && img.IsEvaluable() && slices.ContainsFunc(amounts, func(a store.Amount) bool {
 		s, ok := img.Limit(a.Limit)
-		return ok && a.Milli > 0 && a.Until != store.NoBalance && IsSession(s.Renewal) && underWay(img, &s, now) == 0
+		return ok && a.Milli > 0 && a.Until != store.NoBalance && IsSession(s.Renewal) && !b.has(a.Limit) && underWay(img, &s, now) == 0
 	})
 }
 
 // NeedsBeginning reports whether one shard of several cannot be debited of amounts alone,
 // because a session must begin. A bypassed one begins none.
 func NeedsBeginning(img *store.Image, amounts []store.Amount, now int64) bool {
-	return !img.IsBypassed(now) && mustBegin(img, amounts, now)
+	return !img.IsBypassed(now) && (*Beginning)(nil).mustBegin(img, amounts, now)
 }
 
 // Together are the shards of a bucket as a write to all of them finds their sessions. A

@@ -8,6 +8,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
+// A write whose stamp lies past the end of the session that its shard has does not debit that session,
+// nor the next one: that begins on all shards.
+func TestAStampPastTheEndOfASession(t *testing.T) {
+	t.Parallel()
+	const end = 10 * sessionLength
+	img := sessionShards(t, []int64{end - sessionLength, end - sessionLength}, store.Told{})[0]
+	img.RefilledAt, img.ValidUntil = end-1, end-1
+	for limit, short := range map[string]bool{"sess": false, "other": true} {
+		d := &plan.Debit{Amounts: []store.Amount{{Limit: "sess", Milli: 1}}, Pressing: true, Begins: &plan.Beginning{At: end, Limits: []string{limit}}}
+		if r, _, got := d.Refill(img, end-1, 7); r.RefilledAt < end || got != short {
+			t.Errorf("%s begins: stamp %d of %d, short %t", limit, r.RefilledAt, int64(end), got)
+		}
+	}
+}
+
 const sessionLength = 5 * 3_600_000
 
 // sessionShards are the shards of a bucket with a session of 40 tokens that began on each of
