@@ -367,8 +367,8 @@ func (l *Limiter) acquireApart(ctx context.Context, req Request, a *acquisition)
 	case <-a.done:
 	case <-ctx.Done():
 		return l.leave(ctx, ctx, &req, a)
-	case <-a.bound.Done():
-		return l.leave(ctx, &a.bound, &req, a)
+	case <-a.bound.Detached.Done():
+		return l.leave(ctx, &a.bound.Detached, &req, a)
 	}
 	return l.answer(ctx, &req, a)
 }

@@ -39,8 +39,9 @@
 //
 // Over any interval, what is admitted less what is returned is at most the capacity and
 // what the limit earns in the interval. The difference between clients' clocks lengthens
-// the interval. Nothing earned is lost to rounding. If an answer was lost, and a process
-// cannot know whether its tokens were taken, they count as taken.
+// the interval. Nothing earned is lost to rounding. A write whose
+// answer was lost is sent again, and applied once. If a process cannot know in time whether its
+// tokens were taken, they count as taken until it learns that nobody has them.
 //
 // A clock more than 30 s ahead leaves a stamp that would stop the bucket until then. A
 // store corrects its clock, but a peer may have such a clock. Clients that have compared

@@ -188,6 +188,11 @@ type Stats struct {
 	Outages, SharesAdmitted, SharesRefused uint64
 	Away                                   bool
 	DegradedSpent, DegradedLost            int64
+	// Resent counts writes to buckets that were sent again because an answer was lost. SentOnce counts
+	// writes that would not be, because their bucket item has no room for what that needs. If such a
+	// write is lost, its tokens count as taken. Reclaimed counts writes that turned out to have landed
+	// for nobody, and whose tokens were returned.
+	Resent, SentOnce, Reclaimed uint64
 	// SlotsLost counts slots that this limiter could not renew in time, so that others may have
 	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of
 	// a limit it has set free.
@@ -206,7 +211,7 @@ func (l *Limiter) Stats() Stats {
 		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
 		Outages: of.Outages.Load(), SharesAdmitted: of.Admitted.Load(), SharesRefused: of.Refused.Load(), Away: away,
 		DegradedSpent: of.Spent.Load() / milli, DegradedLost: of.Lost.Load() / milli,
-		Healed: c.Healed.Load(), SlotsLost: lost, HoldersRemoved: removed,
+		Healed: c.Healed.Load(), Resent: c.Resent.Load(), SentOnce: c.SentOnce.Load(), Reclaimed: c.Reclaimed.Load(), SlotsLost: lost, HoldersRemoved: removed,
 	}
 }
 

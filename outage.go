@@ -187,7 +187,7 @@ func refusalOf(quotes []outage.Quote, now int64) *ExceededError {
 // shareAfter decides a request by the process's share after its acquisition has failed with err. It
 // returns err if the store answers a probe: then one answer was lost, and the store was not.
 func (l *Limiter) shareAfter(ctx context.Context, req *Request, a *acquisition, err error) (*Lease, error) {
-	if !l.hasLost(ctx, a.bound.Done(), err) {
+	if !l.hasLost(ctx, a.bound.Detached.Done(), err) {
 		return nil, err
 	}
 	lease, refused := l.share(req, a.seen, err)
@@ -201,7 +201,7 @@ func (l *Limiter) shareAfter(ctx context.Context, req *Request, a *acquisition, 
 // what that takes goes back.
 func (l *Limiter) shareInTime(ctx context.Context, req *Request, a *acquisition, err error) (*Lease, error) {
 	d := l.driver
-	if !l.hasLost(ctx, a.bound.Done(), err) {
+	if !l.hasLost(ctx, a.bound.Detached.Done(), err) {
 		return nil, err
 	}
 	lease, refused := l.share(req, a.seen, err)

@@ -9,6 +9,7 @@ import (
 
 // Adjust moves balances of an existing bucket, in one update:
 //
+//	SET    q of a sequence
 //	ADD    tk, tc of every delta, wcu
 //	if     of a debited limit, tk is below where it would have overflowed by now, and
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
@@ -16,7 +17,7 @@ import (
 //	       the balance, ra is 0, or is not, as seen, and rsa is not there, if it was not; shard_count as seen;
 //	       vu as seen; rf is not before the one seen, and before the end of the period of a
 //	       quota that is credited; ws of a session that is credited is as seen, and so is tu
-//	       of a quota that was topped up.
+//	       of a quota that was topped up; q of a sequence is absent or below, and created as seen.
 //	       On an item with a peer's features, a debit requires only that cp exists, and
 //	       a credit that vu is as seen, if it was there
 //
@@ -34,6 +35,7 @@ func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	w.seen = a.Seen
 	describeAdjust(&w.Write, a)
 	turn.describe(&w.Write, nil)
+	describeSequence(&w.Write, &a.Sequence, nil, a.Seen, turn)
 	return w.send(ctx, "adjust", &s.adjusts)
 }
 

@@ -20,15 +20,17 @@ import (
 //	       ws and wa of sessions that begin or have ended;
 //	       the owner; shard_count; gc of quotas that get another share, and tu of those that
 //	       carry, or that an operator tops up; soft of soft limits; bypass
-//	       mode of limits in a mode; wr, wl of what one in shadow would have refused
+//	       mode of limits in a mode; wr, wl of what one in shadow would have refused;
+//	       q of a sequence
 //	REMOVE disabled, disabled_until; bypass; vu, ttl, removed limits whole; soft of limits that
 //	       become hard, and mode, wr, wl of those that leave it; tu of quotas that get another share; rsched, sched, gc, tu, co, rsa, ws,
-//	       wa of limits that follow no such calendar any more
+//	       wa of limits that follow no such calendar any more; q of idle positions
 //	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       bypass as seen, if the refill changes or keeps it;
 //	       tk of every limit within the bounds that keep what it earned whole
-//	       and its balance below the capacity; soft limits are soft; ws of a credit as seen
+//	       and its balance below the capacity; soft limits are soft; ws of a credit as seen;
+//	       q of a sequence is absent or below, and created as seen; q of idle positions as seen
 //
 // A refill that changes parameters or the owner has further conditions: cp, ra, rp of
 // every limit and the owner are as seen. A peer changes those without moving rf. A doubling
@@ -62,13 +64,14 @@ func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	w.seen = r.Seen
 	describeRefill(&w.Write, r)
 	turn.describe(&w.Write, r.Changes)
+	describeSequence(&w.Write, &r.Sequence, r.Idle, r.Seen, turn)
 	return w.send(ctx, "refill", s.refillCache(r))
 }
 
 // refillCache returns the cache for the shape of a refill. A refill that changes
-// parameters or the number of shards, or expects a disabled item, is rare and has none.
+// parameters or the number of shards, expects a disabled item, or removes positions, is rare and has none.
 func (s *Store) refillCache(r *store.Refill) *expression.Cache {
-	if isRepair(r) || r.Writes.Kind != store.KeepParams || r.ShardCount != 0 || r.Seen.Disabled {
+	if isRepair(r) || r.Writes.Kind != store.KeepParams || r.ShardCount != 0 || r.Seen.Disabled || len(r.Idle) > 0 {
 		return nil
 	}
 	return &s.refills

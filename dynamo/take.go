@@ -13,6 +13,7 @@ import (
 
 // Take debits a bucket that can afford it, in one conditional update:
 //
+//	SET    q of a sequence
 //	ADD    tk −a, tc +a of every limit with an amount, wcu; dn; of a limit in a mode that only
 //	       counts the amount, tc +a alone, and wr +a, wl of one that would have refused it
 //	if     tk ≥ a of each, less what it earned since the stamp and may take ahead, and
@@ -21,7 +22,8 @@ import (
 //	       cp, ra, rp and shard_count are those of the calculation; the limits with
 //	       amount 0 exist;
 //	       rf is not before Since, if given, or is Stamp; wcu holds a token; not expired,
-//	       not disabled; vu is as seen, or, on an item with a peer's features, not lapsed
+//	       not disabled; vu is as seen, or, on an item with a peer's features, not lapsed;
+//	       q of a sequence is absent or below, and created as seen
 //
 // Of a bypassed bucket it only counts:
 //
@@ -43,6 +45,7 @@ func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) 
 	w.seen = t.Seen
 	describeTake(&w.Write, t)
 	turn.describe(&w.Write, nil)
+	describeSequence(&w.Write, &t.Sequence, nil, t.Seen, turn)
 	return w.send(ctx, "take", &s.takes)
 }
 

@@ -43,6 +43,10 @@ type Image struct {
 	// the item has no diary. Diary is what the next [Turn] has to keep, nil if nothing.
 	Diary *Diary
 	Hour  int32
+	// Tight is by how many less than [MostPositions] the item may have, because of its size: they cost no unit,
+	// and leave the diary some hours. Positions are those that it has by name, see [Sequence].
+	Tight     int32
+	Positions []Position
 	// Features are those of a peer that the item uses. An item that is not
 	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
 	// limiter leaves it alone.

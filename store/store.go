@@ -16,7 +16,7 @@ import (
 // [ErrConflict] (nothing was applied), [ErrAccessDenied] or [ErrNotFound].
 //
 // A store never repeats a bucket write whose answer was lost, because the write may
-// have landed. It may repeat a joint write, which it sends under a token and which is
+// have landed. Its caller may repeat one that has a [Sequence]. A store may repeat a joint write, which it sends under a token and which is
 // applied once. If a joint write was lost and its repetition turned away, the error is
 // ErrUnavailable, since the lost attempt may still land.
 //
@@ -162,7 +162,8 @@ type Take struct {
 	// Seen is the image on which the debits were worked out; nil if that is not known.
 	Seen *Image
 	// Turn, if not nil, also turns to another hour.
-	Turn *Turn
+	Turn     *Turn
+	Sequence Sequence // needs Seen
 	// Stamp, if not 0, is a stamp since which each limit has earned its debit's Earned,
 	// and the hidden write limit has earned Earned. While the item has that stamp, each
 	// balance needs to suffice only together with that amount, and AtMostAtStamp bounds it.
@@ -241,8 +242,12 @@ type Refill struct {
 	Turn       *Turn // as in [Take]
 	// Enables removes Disabled from the item. It requires that the item still has the
 	// MarkedUntil seen, which has passed.
-	Enables bool
-	Bypass  Stamp
+	Enables  bool
+	Bypass   Stamp
+	Sequence Sequence
+	// Idle are positions that the write removes, if they still have these numbers: their processes are
+	// gone, or write nothing.
+	Idle []Position
 }
 
 // A Change is what a [Refill] does to one limit. The balance changes by Earned less
@@ -412,8 +417,9 @@ type Adjust struct {
 	Deltas []Delta // by limit name
 	// Before, if not 0, is the instant before which the item's stamp must lie, and it must not
 	// have been moved back since Seen: a credit is of the period of Seen, which ends then.
-	Before int64
-	Turn   *Turn // as in [Take]
+	Before   int64
+	Turn     *Turn // as in [Take]
+	Sequence Sequence
 }
 
 // A Delta is what an [Adjust] does to one limit.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -308,21 +309,40 @@ func TestWhatHappensWithoutTheStore(t *testing.T) {
 	}
 }
 
+// loseEveryAnswer also loses the answer that a write was refused.
+func loseEveryAnswer(ctx context.Context, _ *faults.Call, next faults.Next) error {
+	_ = next(ctx)
+	return context.DeadlineExceeded
+}
+
+// A take whose answer is lost is sent again until the time is up, and debited once. If no answer comes,
+// and the process writes no more, it counts as taken.
 func TestATakeWhoseAnswerIsLostCountsAsTaken(t *testing.T) {
 	inEachWorld(t, limiter.Options{}, func(w *world) {
 		w.System(limiter.PerHour("rph", 10))
 		api := faults.NewTap(w.Engine)
 		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
 		w.Take(l, ask("user", "rph", 1))
-		api.Set(faults.On(faults.LoseAnswer(context.DeadlineExceeded), faults.UpdateItem))
-		api.Take()
-		if _, err := l.Acquire(w.Context(), ask("user", "rph", 3)); !errors.Is(err, limiter.ErrUnavailable) {
+		loses := atomic.Int32{}
+		api.Set(faults.On(faults.When(func(*faults.Call) bool { return loses.Add(-1) >= 0 }, loseEveryAnswer), faults.UpdateItem))
+		for _, tt := range []struct{ loses, sent, left int }{{1, 2, 6}, {3, 4, 3}} {
+			loses.Store(int32(tt.loses))
+			api.Take()
+			w.Take(l, ask("user", "rph", 3))
+			if n := api.Count(faults.UpdateItem); n != tt.sent {
+				w.Errorf("sent %d times, want %d", n, tt.sent)
+			}
+			w.holds("user", "rph", tt.left)
+		}
+		loses.Store(1000)
+		if _, err := l.Acquire(w.Context(), ask("user", "rph", 3)); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrThrottled) {
 			w.Errorf("got %v", err)
 		}
-		if n := api.Count(faults.UpdateItem); n != 1 {
-			w.Errorf("sent %d times", n)
-		}
-		w.holds("user", "rph", 6)
+		w.holds("user", "rph", 0)
+		loses.Store(0)
+		w.Take(l, ask("user", "rph", 1)) // its image shows that the lost one was applied, for nobody
+		driverOf(l).Settle()
+		w.holds("user", "rph", 3)
 	})
 }
 

@@ -128,13 +128,39 @@ func (s *Settler) settle(ctx context.Context, acct *account, debit *plan.Debit, 
 		return store.Outcome{Applied: true, Image: img}, nil
 	}
 	refills := debit.Overflows(img, m.Now) || debit.Owes(img)
-	return s.Send(ctx, &acct.Account, img.Bucket, memory.StampUse{Moves: refills}, m, func(ctx context.Context) (store.Outcome, error) {
-		if refills {
-			refill, _, _ := debit.Refill(img, m.Now, s.Multiplier)
-			return s.Store.Refill(ctx, refill)
+	w := s.BeginWrite(&acct.Account, img, memory.StampUse{Moves: refills}, m)
+	var write func(context.Context) (store.Outcome, error)
+	if refills {
+		refill, _, _ := debit.Refill(img, m.Now, s.Multiplier)
+		plan.NumberRefill(refill, w.Sequence, m.Now)
+		write = func(ctx context.Context) (store.Outcome, error) { return s.Store.Refill(ctx, refill) }
+	} else {
+		adjust := debit.Adjustment(img, m.Now)
+		adjust.Sequence = w.Sequence
+		write = func(ctx context.Context) (store.Outcome, error) { return s.Store.Adjust(ctx, adjust) }
+	}
+	out, err := w.Send(ctx, s.Process, write)
+	if s.EndWrite(ctx, &w, out, err) {
+		var undo func()
+		if err == nil { // it is planned again; otherwise it counts as written
+			undo = s.undo(context.WithoutCancel(ctx), acct, img, debit.Amounts)
 		}
-		return s.Store.Adjust(ctx, debit.Adjustment(img, m.Now))
-	})
+		s.ReturnLost(&w, undo)
+	}
+	return out, err
+}
+
+// undo settles the opposite of amounts.
+func (s *Settler) undo(ctx context.Context, acct *account, img *store.Image, amounts []store.Amount) func() {
+	opposite := slices.Clone(amounts)
+	for i := range opposite {
+		opposite[i].Milli = -opposite[i].Milli
+	}
+	return func() {
+		ctx := s.Detach(ctx)
+		over, err := s.adjustAlone(ctx, acct, img, opposite)
+		s.LogKept(ctx, img.Bucket, cmp.Or(err, s.passOn(ctx, img, over)))
+	}
 }
 
 // passOn settles on other shards the credits that exceeded one shard's capacity, or

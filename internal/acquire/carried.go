@@ -21,7 +21,7 @@ type carried struct {
 	p    pursuit
 	next plan.Step
 	ln   *lane.Lane[*Claim] // in which the caller leads; nil if it does not
-	sent memory.SentWrite
+	sent process.Write
 	out  store.Outcome // of the write
 	err  error
 	todo todo
@@ -34,6 +34,7 @@ const (
 	nothing    todo = iota
 	toPursue        // all: nothing was sent
 	toAwait         // its write is under way
+	toResend        // the answer to its write was lost
 	toHeal          // the item that the write met must be healed
 	toConclude      // the outcome of its write does not grant it
 	toCompare       // it is granted, and its bucket must be compared with the configuration
@@ -84,17 +85,15 @@ func (w *carried) leave() {
 
 // begin makes the write.
 func (w *carried) begin(ctx context.Context) {
-	w.sent = w.p.c.acct.BeginWrite(0, useOf(&w.next), w.p.Up)
+	if w.sent = w.p.begin(&w.next); !w.sent.Sequence.IsNone() {
+		w.d.Limit(w.ctx)
+	}
 	w.write(ctx)
 }
 
 // write makes the write, or goes on with it.
 func (w *carried) write(ctx context.Context) {
-	if w.next.Take != nil {
-		w.out, w.err = w.d.Store.Take(ctx, w.next.Take)
-	} else {
-		w.out, w.err = w.d.Store.Refill(ctx, w.next.Refill)
-	}
+	w.out, w.err = w.d.writer.writeStep(ctx, &w.next)
 }
 
 // meet takes in what became of the write on the caller's goroutine. It reports whether the claim
@@ -104,6 +103,9 @@ func (w *carried) meet() (granted bool) {
 	switch {
 	case errors.Is(w.err, calls.ErrGoesOn):
 		w.todo = toAwait
+		return false
+	case w.sent.IsLost(w.err):
+		w.todo = toResend
 		return false
 	case w.out.Image != nil && plan.NeedsHealing(w.out.Image, w.p.Now):
 		w.todo = toHeal
@@ -131,9 +133,7 @@ func (w *carried) meet() (granted bool) {
 }
 
 func (w *carried) record(ctx context.Context) {
-	c := w.p.c
-	w.d.Record(ctx, &c.acct.Account, c.Bucket, w.sent, w.p.Moment, w.out, w.err)
-	w.err = process.Unanswered(w.err)
+	w.err = w.p.close(ctx, &w.sent, &w.next, w.out, w.err)
 }
 
 // finish does what remains to be done of the claim.
@@ -144,8 +144,11 @@ func (w *carried) finish(ctx context.Context) (err error) {
 		return nil
 	case toPursue:
 		return d.pursue(ctx, c, w.p.left)
-	case toAwait:
-		w.write(w.ctx.Apart()) //nolint:contextcheck // it is the context of the same call
+	case toAwait, toResend:
+		if w.todo == toAwait {
+			w.write(w.ctx.Apart()) //nolint:contextcheck // it is the context of the same call
+		}
+		w.out, w.err = w.sent.Insist(ctx, d.Process, w.out, w.err, func(ctx context.Context) (store.Outcome, error) { return d.writer.writeStep(ctx, &w.next) })
 		w.record(ctx)
 		err = w.conclude(ctx)
 	case toHeal:

@@ -100,10 +100,11 @@ func New(p *process.Process, o Options) *Driver {
 		s.places = cmp.Or(o.InFlight, DefaultInFlight)
 	}
 	keep, inspector := upkeep.New(p), &Inspector{p, accounts}
+	settler := &Settler{s, keep, accounts}
 	d := &Driver{
 		Process: p, Upkeep: keep, accounts: accounts, Inspector: inspector,
-		Settler: &Settler{s, keep, accounts},
-		writer:  &writer{s, keep, inspector, accounts.trust},
+		Settler: settler,
+		writer:  &writer{s, keep, inspector, settler, accounts.trust},
 	}
 	if p.Slots != nil {
 		d.slots = slots.New(p.Slots, slots.Options{Now: p.Now, Uptime: p.Uptime, Rand: p.Rand, Logger: p.Logger})

@@ -194,7 +194,7 @@ func TestASharedWriteOutlivesItsCallers(t *testing.T) {
 				w.plant("user", hourly, shards, each(shards, 900_000)...)
 				w.survey(w.l, "user", hourly)
 				before := w.used()
-				w.wire.wait = 4 * time.Second
+				w.wire.wait = 2300 * time.Millisecond // answered by the third attempt, in 4.2 s
 				var all sync.WaitGroup
 				var served, late atomic.Int64
 				for i := range 64 {
@@ -356,7 +356,7 @@ func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 			w.System(hourly)
 			w.Take(w.Limiter, ask("user", "rph", 1))
 			h := faults.NewTap(w.Meter)
-			l := w.NewLimiter(w.OpenOn(h), limiter.Options{})
+			l := w.NewLimiter(w.OpenOn(h), limiter.Options{Timeout: 400 * time.Millisecond}) // no time to send a write again
 			leases := w.leases(l, 8) // 2 tokens each, and 1 by adjustment
 			settle := func() {
 				var all sync.WaitGroup

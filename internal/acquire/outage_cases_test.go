@@ -265,12 +265,12 @@ func TestWhatIsNoOutage(t *testing.T) {
 	}, nil)
 }
 
-// One lost answer is no outage: its caller gets the error, and the next one goes to the table.
-func TestOneLostAnswerIsNoOutage(t *testing.T) {
+// Lost answers to one write are no outage: its caller gets the error, and the next one goes to the table.
+func TestAWriteWithoutAnAnswerIsNoOutage(t *testing.T) {
 	inSevered(t, 1, limiter.Options{}, func(s *severed) {
 		s.System(limiter.PerHour("rph", 100))
 		s.Take(s.all[0], ask("user", "rph", 1))
-		s.away.Set(faults.On(faults.LoseAnswer(errCut), "UpdateItem"))
+		s.away.Set(faults.On(faults.After(func(*faults.Call, error) error { return errCut }), "UpdateItem"))
 		if _, err := s.all[0].Acquire(s.Context(), sharing(ask("user", "rph", 1))); !errors.Is(err, limiter.ErrUnavailable) {
 			s.Errorf("got %v", err)
 		}

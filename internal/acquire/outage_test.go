@@ -148,7 +148,7 @@ func (d *demand) count() (normal, degraded int) {
 var outages = map[string]faults.Hook{
 	"refused":    faults.Fail(errNoRoute),
 	"silent":     faults.Hang,
-	"half a way": faults.LoseAnswer(errCut),
+	"half a way": faults.After(func(*faults.Call, error) error { return errCut }),
 }
 
 // A call that the cut met counts as taken, as ever: its tokens are debited if its write took effect,

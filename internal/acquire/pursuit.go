@@ -272,9 +272,9 @@ func (p *pursuit) end() {
 
 // write takes or refills, and takes in the outcome.
 func (p *pursuit) write(ctx context.Context, next plan.Step) (done bool, err error) {
-	switch take := next.Take; {
-	case take != nil:
-		out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, useOf(&next), p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Take(ctx, take) })
+	switch {
+	case next.Take != nil:
+		out, err := p.send(ctx, &next)
 		return p.wrote(out, err, next.Counted(), true)
 	case next.Refill.FullSince != 0 || !p.wr.isQueued(): // it does not compete for the stamp
 		return p.refill(ctx, next)
@@ -302,9 +302,47 @@ func useOf(next *plan.Step) memory.StampUse {
 	return memory.StampUse{Seen: next.Refill.Seen.RefilledAt, Moves: true}
 }
 
+// begin begins the write of a step.
+func (p *pursuit) begin(next *plan.Step) process.Write {
+	w := p.wr.BeginWrite(&p.c.acct.Account, next.Seen(), useOf(next), p.Moment)
+	next.Number(w.Sequence, p.Now)
+	return w
+}
+
+// send sends the write of a step, until its outcome is known.
+func (p *pursuit) send(ctx context.Context, next *plan.Step) (store.Outcome, error) {
+	w := p.begin(next)
+	write := func(ctx context.Context) (store.Outcome, error) { return p.wr.writeStep(ctx, next) }
+	out, err := w.Send(ctx, p.wr.Process, write)
+	return out, p.close(ctx, &w, next, out, err)
+}
+
+// writeStep sends the write of a step once.
+func (wr *writer) writeStep(ctx context.Context, next *plan.Step) (store.Outcome, error) {
+	if next.Take != nil {
+		return wr.Store.Take(ctx, next.Take)
+	}
+	return wr.Store.Refill(ctx, next.Refill)
+}
+
+// close records the outcome of the write of a step, and returns its error. If the write may be applied for
+// nobody, what it takes is returned once an image shows it.
+func (p *pursuit) close(ctx context.Context, w *process.Write, next *plan.Step, out store.Outcome, err error) error {
+	if !p.wr.EndWrite(ctx, w, out, err) {
+		return process.Unanswered(err)
+	}
+	wr, landed := p.wr, &Claim{Bucket: p.c.Bucket, acct: p.c.acct, Terms: plan.Terms{Amounts: p.c.Terms.Amounts}}
+	landed.Granted, landed.counted, landed.image = next.Kind != plan.Repair, next.Counted(), next.After()
+	ctx = context.WithoutCancel(ctx)
+	if wr.ReturnLost(w, func() { wr.settler.Refund(ctx, landed) }) {
+		return err
+	}
+	return process.Unanswered(err)
+}
+
 // refill sends a refill, and takes in the outcome.
 func (p *pursuit) refill(ctx context.Context, next plan.Step) (done bool, err error) {
-	out, err := p.wr.Send(ctx, &p.c.acct.Account, p.c.Bucket, useOf(&next), p.Moment, func(ctx context.Context) (store.Outcome, error) { return p.wr.Store.Refill(ctx, next.Refill) })
+	out, err := p.send(ctx, &next)
 	if out.Applied && len(p.c.want.Asked) > 0 && p.sure != nil && p.c.Terms.Target != nil && p.c.Terms.Target.Differs(p.img, p.Now) {
 		p.c.acct.Repaired(p.img.ShardCount)
 	}

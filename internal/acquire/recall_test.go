@@ -498,8 +498,8 @@ func (c *cannedStore) Refill(ctx context.Context, r *store.Refill) (store.Outcom
 }
 
 // A warm grant allocates the call, its claim, its lease, and two for the write. A call that
-// runs apart from its caller allocates six more: its copy of the amounts (two), the work in
-// two steps, the signal of its end, and a place in the lane. The store's allocations do not
+// runs apart from its caller allocates seven more: its copy of the amounts (two), the work in two
+// steps, the signal of its end, a place in the lane, and the time of its first attempt. The store's allocations do not
 // count here.
 //
 // Not parallel: allocations of other tests would be counted.
@@ -513,8 +513,8 @@ func TestAWarmGrantAllocatesLittle(t *testing.T) {
 		{false, false, tokens{"rpd": 1, "tpd": 1}, 5},
 		{true, true, tokens{"rpd": 1}, 5},
 		{true, true, tokens{"rpd": 1, "tpd": 1}, 5},
-		{true, false, tokens{"rpd": 1}, 11},
-		{true, false, tokens{"rpd": 1, "tpd": 1}, 11},
+		{true, false, tokens{"rpd": 1}, 12},
+		{true, false, tokens{"rpd": 1, "tpd": 1}, 12},
 	} {
 		w := testbed.New(t, testbed.Options{Remote: tt.remote})
 		w.System(limiter.PerDay("rpd", 1_000_000), limiter.PerDay("tpd", 1_000_000))

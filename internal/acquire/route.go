@@ -28,13 +28,14 @@ const (
 // condition of the write, and turns).
 //
 // Invariant: a claim is debited once and whole, by one write or one transaction, or not at
-// all. A write whose answer was lost is not sent again, because it may have been applied.
-// The caller then gets an error, and the bucket earns the tokens again in time.
+// all. A write whose answer was lost is sent again under its sequence, and applied once (ADR 060). If
+// no answer comes in time, the caller gets an error. The tokens go back once an image tells.
 type writer struct {
 	sharing
 
 	upkeep    *upkeep.Driver
 	inspector *Inspector
+	settler   *Settler
 	trust     time.Duration // how long an image may refuse; negative is never
 }
 

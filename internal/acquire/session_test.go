@@ -137,8 +137,8 @@ func meetAtEnds(t *testing.T, shards int, beside func(w *world, round int, other
 // A write that begins a session and whose answer is lost has begun one session, or none.
 func TestALostBeginOfASession(t *testing.T) {
 	for name, hook := range map[string]faults.Hook{
-		"the answer is lost":  faults.LoseAnswer(context.DeadlineExceeded),
-		"the request is lost": faults.Fail(context.DeadlineExceeded),
+		"all answers are lost": faults.After(func(*faults.Call, error) error { return context.DeadlineExceeded }),
+		"the request is lost":  faults.Fail(context.DeadlineExceeded),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {

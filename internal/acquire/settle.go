@@ -17,8 +17,8 @@ import (
 // taken and what it is to have taken.
 //
 // Invariant: no token is returned twice. A write that was turned away was not applied, so it
-// may be sent again. If its answer was lost, the tokens stay debited: too little is admitted
-// then, and never too much.
+// may be sent again, and so may one with a sequence (ADR 060). If nobody knows what became of one when
+// the time is up, the tokens stay debited: too little is admitted then, and never too much.
 //
 // The naive way returns tokens to the shard that they were taken from. That shard may have
 // been split or merged meanwhile, so it is smaller than they are, or gone:

@@ -310,6 +310,7 @@ func TestWithoutTheStoreAllPartsAreDegraded(t *testing.T) {
 					} else {
 						_ = lease.Rollback(w.Context())
 					}
+					time.Sleep(5 * time.Second) // the acquire gives up
 					api.Set(nil)
 					driverOf(l).Settle()
 					w.keeps("user", want...)

@@ -190,7 +190,10 @@ func TestTheStoreFailsWhileCallersWait(t *testing.T) {
 				all.Go(func() { got = w.waits(l, w.Context(), req, req, req) })
 				time.Sleep(4500 * time.Millisecond)
 				outage.Set(faults.Fail(errors.New("connection reset")))
-				time.Sleep(time.Second)
+				time.Sleep(4 * time.Second) // longer than a write is sent again
+				if allow {
+					time.Sleep(8 * time.Second) // for each caller
+				}
 				outage.Set(nil)
 				all.Wait()
 				for i, c := range got {

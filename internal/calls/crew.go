@@ -11,15 +11,20 @@ type Crew struct {
 	Runner
 
 	deadlines *Deadlines
+	attempts  *Deadlines // of requests that can be sent again
 	tally     *Tally
 	workers   Workers
 	closing   chan struct{}
 }
 
+// leastAttempt is the least time that an attempt gets, if the call has it: a table that is not lost hardly ever
+// takes as long, even for a new connection.
+const leastAttempt = 500 * time.Millisecond
+
 // NewCrew returns a crew that gives each call the time d. immediate says that no work
 // ever waits, so that it needs no goroutine of its own.
 func NewCrew(d time.Duration, immediate bool) *Crew {
-	c := &Crew{deadlines: NewDeadlines(d), tally: NewTally(), closing: make(chan struct{})}
+	c := &Crew{deadlines: NewDeadlines(d), attempts: NewDeadlines(max(d/parts, leastAttempt)), tally: NewTally(), closing: make(chan struct{})}
 	c.Runner = apart{c}
 	if immediate {
 		c.Runner = inline{c}
@@ -50,6 +55,10 @@ func (c *Crew) Closing() <-chan struct{} { return c.closing }
 
 // Time is the most time that a call gets.
 func (c *Crew) Time() time.Duration { return c.deadlines.Time() }
+
+// Attempt is the time of the first attempt at what can be sent again: an eighth of the time, and no less than
+// half a second.
+func (c *Crew) Attempt() time.Duration { return c.attempts.Time() }
 
 // Part is an eighth of the time. It suits waits that must be short.
 func (c *Crew) Part() time.Duration { return c.deadlines.Part() }
@@ -88,6 +97,7 @@ func (c *Crew) Close(most time.Duration, why error) (cutOff bool) {
 		cutOff = true
 	}
 	c.deadlines.End(why)
+	c.attempts.End(why)
 	<-c.tally.Empty()
 	c.workers.Close()
 	return cutOff

@@ -29,6 +29,7 @@ type Leavable struct {
 	Detached
 
 	caller context.Context //nolint:containedctx // whose end is the caller's leaving
+	within context.Context //nolint:containedctx // that ends this request; nil if Detached does
 	stage  stage
 	rest   any           // of a request that goes on
 	made   bool          // the request, at an instant
@@ -51,6 +52,8 @@ var (
 	ErrGoesOn = errors.New("the request goes on when it is made again")
 	// ErrApart says that a request was not made, because its caller could not leave it.
 	ErrApart = errors.New("the request needs a goroutine of its own")
+	// ErrUnsent says that a request failed before anything of it was sent.
+	ErrUnsent = errors.New("nothing was sent")
 )
 
 // IsUnanswered reports whether a request must go on, or be made on another goroutine.
@@ -63,6 +66,46 @@ func (c *Crew) NewLeavable(caller context.Context) Leavable {
 
 // Another returns a Leavable for another request of the same caller.
 func (l *Leavable) Another() *Leavable { return &Leavable{Detached: l.Detached, caller: l.caller} }
+
+// Limit gives the request no more than the time of an attempt, because it can be sent again. The rest of the
+// call still has the time of Detached.
+func (c *Crew) Limit(l *Leavable) {
+	if c.Attempt() < c.Time() {
+		l.within = c.attempts.span()
+	}
+}
+
+// First is [Crew.Limit] for a context of [Crew.Detach], which needs no timer of its own.
+func (c *Crew) First(ctx context.Context) (context.Context, context.CancelFunc) {
+	d, ok := ctx.(*Detached)
+	if !ok {
+		return context.WithTimeout(ctx, c.Attempt())
+	}
+	span := c.attempts.span()
+	if end, ok := d.Deadline(); ok {
+		if first, _ := span.Deadline(); !first.Before(end) {
+			return ctx, func() {}
+		}
+	}
+	return &Detached{span, d.values}, func() {}
+}
+
+// bound is the context that ends the request.
+func (l *Leavable) bound() context.Context {
+	if l.within != nil {
+		return l.within
+	}
+	return l.Context
+}
+
+// Deadline returns when the request ends.
+func (l *Leavable) Deadline() (time.Time, bool) { return l.bound().Deadline() }
+
+// Done is closed when the request ends.
+func (l *Leavable) Done() <-chan struct{} { return l.bound().Done() }
+
+// Err says whether and why the request has ended.
+func (l *Leavable) Err() error { return l.bound().Err() }
 
 type leavableKey struct{}
 
@@ -101,7 +144,10 @@ func (l *Leavable) Value(key any) any {
 	if key == (leavableKey{}) {
 		return l
 	}
-	return l.Detached.Value(key)
+	if v := l.bound().Value(key); v != nil { // as for [Detached.Value]
+		return v
+	}
+	return l.values.Value(key)
 }
 
 // OnLeave calls f on another goroutine if the caller leaves. stop reports whether f has not

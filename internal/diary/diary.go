@@ -72,6 +72,14 @@ func Room(itemBytes int) int {
 	return min(fullBytes, (used+kilobyte-1)/kilobyte*kilobyte-used)
 }
 
+// Spare is how many bytes an item, with so many bytes without its text, has room for besides a text, or
+// a short one if it has none yet; less than 0 if it has too little room for that.
+func Spare(itemBytes int, text string) int {
+	const leastText = 40
+	used := itemBytes + growth
+	return (used+kilobyte-1)/kilobyte*kilobyte - used - max(leastText, len(text))
+}
+
 // IsFull reports whether a text should be saved and cut, if there is so much [Room].
 func IsFull(text string, room int) bool {
 	return text != "" && len(text) >= room || strings.Count(text, ";") >= fullEntries

@@ -41,6 +41,8 @@ type shard struct {
 	seen       Moment // when img was seen
 	brake      *brake // nil until it is pulled
 	contention contention
+	busy       uint8        // a bit for each position that a write uses
+	lost       *[]lostWrite // of which nobody knows what became; nil if there never was one
 }
 
 // A Key names an account.

@@ -33,6 +33,31 @@ type Step struct {
 	Wait   time.Duration // for Wait
 }
 
+// Seen is the image on which the write of a step was worked out.
+func (s *Step) Seen() *store.Image {
+	if s.Take != nil {
+		return s.Take.Seen
+	}
+	return s.Refill.Seen
+}
+
+// After is the item in whose periods the write of a step debits.
+func (s *Step) After() *store.Image {
+	if s.Take != nil {
+		return s.Take.Seen
+	}
+	return AfterRefill(s.Refill)
+}
+
+// Number gives the write of a step a sequence. A refill with one also removes idle positions.
+func (s *Step) Number(q store.Sequence, now int64) {
+	if s.Take != nil {
+		s.Take.Sequence = q
+		return
+	}
+	NumberRefill(s.Refill, q, now)
+}
+
 // A Situation is what is known of an item at an instant, and what is to be debited.
 type Situation struct {
 	Debit

@@ -105,10 +105,11 @@ type Process struct {
 	// a write. It must be set before the first write.
 	OnHotPartition func(ctx context.Context, acct *memory.Account, b store.Bucket)
 
-	unwatch func()
-	closes  atomic.Bool
-	closed  chan struct{} // closed as Close ends, with err
-	err     error
+	sequences *memory.Sequences
+	unwatch   func()
+	closes    atomic.Bool
+	closed    chan struct{} // closed as Close ends, with err
+	err       error
 }
 
 // Counts are what a process has done.
@@ -120,6 +121,9 @@ type Counts struct {
 	Merges    atomic.Uint64 // how often a bucket got half as many shards
 	Throttled atomic.Uint64 // writes that the store rejected for their rate
 	Braked    atomic.Uint64 // requests not sent because the store had just throttled
+	Resent    atomic.Uint64 // writes sent again because an answer was lost
+	SentOnce  atomic.Uint64 // writes that would not be, because their item has no room for a position
+	Reclaimed atomic.Uint64 // writes whose tokens were returned because they had landed for nobody
 	Healed    atomic.Uint64 // items whose stamp was moved back
 }
 
@@ -138,7 +142,7 @@ func New(s store.Store, o Options) (*Process, error) {
 		Leavable: leavable != nil && leavable.Leavable() && o.Observer == nil,
 		Crew:     calls.NewCrew(o.Timeout, ok && immediate.Immediate()), Clock: memory.NewClock(s.Now),
 		Memory: o.Memory, Multiplier: int64(o.TTLMultiplier), Logger: o.Logger, Rand: o.Rand,
-		unwatch: func() {}, closed: make(chan struct{}),
+		sequences: memory.NewSequences(), unwatch: func() {}, closed: make(chan struct{}),
 	}
 	p.Store = newHealer(s, newObserved(s, o.Observer, p.Uptime), p)
 	p.Lister, _ = s.(store.BucketLister)

@@ -3,10 +3,10 @@ package process
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -25,6 +25,12 @@ func (p *Process) Send(ctx context.Context, acct *memory.Account, b store.Bucket
 // [memory.Account.BeginWrite].
 func (p *Process) Record(ctx context.Context, acct *memory.Account, b store.Bucket, sent memory.SentWrite, at memory.Moment, out store.Outcome, err error) {
 	acct.EndWrite(sent, out, err, p.Moment(), p.Rand)
+	if out.Image != nil {
+		for _, back := range acct.TakeLanded(out.Image) {
+			p.Counts.Reclaimed.Add(1)
+			p.InBackground(back)
+		}
+	}
 	p.answered(ctx, acct, b, err, at.Up)
 	if err == nil {
 		p.learn(acct, b, out, at)
@@ -59,20 +65,17 @@ type unansweredError struct{ error }
 // Unwrap returns the error of the store.
 func (e *unansweredError) Unwrap() error { return e.error }
 
-// Unanswered marks the error of a write to a bucket, if the write may have been applied. A store that
-// throttled it has not, and one to which there was no connection has not had it.
+// Unanswered marks the error of a write to a bucket, if the write may have been applied, and what it took
+// will not be returned. A store that throttled it has not applied it, and one to which there was no connection has not had it.
 func Unanswered(err error) error {
-	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrThrottled) {
-		return err
-	}
-	if of, is := errors.AsType[*net.OpError](err); is && of.Op == "dial" {
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrThrottled) || errors.Is(err, calls.ErrUnsent) {
 		return err
 	}
 	return &unansweredError{err}
 }
 
 // MayHaveLanded reports whether a call failed because of a write to a bucket that may have been
-// applied.
+// applied. What one took that has a sequence is returned if so, and does not count here.
 func MayHaveLanded(err error) bool {
 	_, is := errors.AsType[*unansweredError](err)
 	return is

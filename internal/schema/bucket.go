@@ -137,6 +137,8 @@ type BucketScan struct {
 	hasRF bool
 	bad   string // an unreadable attribute of the item as a whole, the first by name
 	diary diaryScan
+	// positions are those at which processes number their writes.
+	positions positionScan
 	// bypass is the item's stamp, 0 if it has none. inStep is the stamp at which it was in step.
 	bypass, inStep int64
 	// renews is when limits renew that do not say it themselves, and varies when they have other
@@ -159,7 +161,7 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		}
 		return
 	}
-	if s.readKept(attr, v) {
+	if s.readKept(attr, v) || s.positions.read(attr, v) {
 		return
 	}
 	switch attr {
@@ -256,6 +258,7 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 	if img.Hour != 0 {
 		img.Diary = s.keep(&img, known)
 	}
+	img.Positions, img.Tight = s.positions.positions(known), s.tight()
 	img.InStep = s.inStep == img.RefilledAt && s.inStep != 0
 	if !img.Disabled { // a peer removes the switch alone, without its end
 		img.Bypassed, img.MarkedUntil = s.bypass != 0, s.bypass

@@ -88,7 +88,9 @@ func bucketLaw(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(image(c), got); diff != "" {
+	want := image(c)
+	want.Tight = got.Tight // see TestRoomForPositions
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("decoded (-want +got):\n%s", diff)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go/internal/awsauth"
+	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -77,6 +79,9 @@ func conditions(err error) []error {
 	case isClientFault(err):
 		return nil
 	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return unsent
+	}
 	// No answer, half an answer, or a fault of the server.
 	return unknown
 }
@@ -110,6 +115,7 @@ var (
 	conflict  = []error{store.ErrConflict}
 	denied    = []error{store.ErrAccessDenied}
 	unknown   = []error{store.ErrUnavailable}
+	unsent    = []error{store.ErrUnavailable, calls.ErrUnsent}
 )
 
 // kindOf returns what an error code stands for, nil if the code alone does not tell.

@@ -34,6 +34,7 @@ const (
 	Acquires       // ever
 	AcquiresOpened // when the open hour began
 	AcquiresGained // in the closed hour
+	PositionCount
 )
 
 // fixed has the aliases and names of the constants. An alias that equals the name needs
@@ -61,6 +62,7 @@ var fixed = [...]struct{ alias, name string }{
 	Acquires:         {schema.Acquires, schema.Acquires},
 	AcquiresOpened:   {"#do", schema.OpenedAttr("")},
 	AcquiresGained:   {"#dp", schema.GainedAttr("")},
+	PositionCount:    {schema.PositionCount, schema.PositionCount},
 }
 
 // An Attr has in its lower byte a constant above, or the kind of a field. The upper
@@ -69,6 +71,7 @@ const (
 	firstField  = 64 // a bucket's limit: see schema.LimitFields
 	diaryOpened = 128
 	diaryGained = 129
+	position    = 130
 	numberShift = 8
 )
 
@@ -168,6 +171,12 @@ func (l Limit) Opened() Attr { return l.attr(diaryOpened) }
 
 // Gained is what the limit consumed in the hour that was closed last.
 func (l Limit) Gained() Attr { return l.attr(diaryGained) }
+
+// A Position is a place of a process on the item, which a [Write] has declared.
+type Position struct{ subject }
+
+// Last is the last number of a write there.
+func (p Position) Last() Attr { return p.attr(position) }
 
 // A subject is a limit or shard by its number in the write.
 type subject struct {

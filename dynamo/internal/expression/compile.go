@@ -23,7 +23,7 @@ type Shape struct {
 // compile makes the text of a key.
 func compile(key string) (*Shape, error) {
 	c := compiler{
-		rest: key, names: make(map[string]string), limits: make(map[int]string),
+		rest: key, names: make(map[string]string), limits: make(map[int]string), positions: make(map[int]string),
 		sets: clause{separator: ","}, removes: clause{separator: ","}, adds: clause{separator: ","},
 	}
 	for i := range c.conditions {
@@ -71,7 +71,7 @@ func (sh *Shape) members() string {
 type compiler struct {
 	rest                string // of the key
 	names               map[string]string
-	limits              map[int]string // names by number
+	limits, positions   map[int]string // names by number
 	named               []string       // limits that are not hidden
 	sets, removes, adds clause
 	conditions          [second + 1]clause
@@ -101,6 +101,10 @@ func (c *compiler) operation() error {
 		i, name := c.number(), c.text()
 		c.limits[i], c.named = name, append(c.named, name)
 		return store.CheckLimitName(name)
+	case declarePosition:
+		i, name := c.number(), c.text()
+		c.positions[i] = name
+		return checkPosition(name)
 	case declareWriteLimit:
 		c.limits[c.number()] = schema.WCU
 	case set, copied, gained, gainedUntil:
@@ -113,6 +117,15 @@ func (c *compiler) operation() error {
 		c.conditions[among].part(c.expand(f))
 	}
 	return nil
+}
+
+// checkPosition validates the name of a position.
+func checkPosition(name string) error {
+	const shortest, longest = 2, 17
+	if len(name) >= shortest && len(name) <= longest && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == "" {
+		return nil
+	}
+	return &store.ValidationError{Field: "position", Value: name, Reason: "give 2 to 17 lower-case letters and digits"}
 }
 
 // expand reads the operands of an operation and puts them into its template.
@@ -160,6 +173,8 @@ func (c *compiler) attr() string {
 	switch kind {
 	case diaryOpened:
 		alias, name = "#o"+ordinal(i), schema.OpenedAttr(c.limits[i])
+	case position:
+		alias, name = "#q"+ordinal(i), schema.PositionAttr(c.positions[i])
 	case diaryGained:
 		alias, name = "#g"+ordinal(i), schema.GainedAttr(c.limits[i])
 	default:

@@ -8,6 +8,7 @@ type form byte
 const (
 	declareLimit form = iota
 	declareWriteLimit
+	declarePosition
 	set
 	copied
 	gained
@@ -22,6 +23,7 @@ const (
 	absent
 	absentOrEqual
 	absentOrAbove
+	absentOrBelow
 	eitherAbsent
 	formCount
 )
@@ -43,6 +45,7 @@ var templates = [formCount]string{
 	absent:        "attribute_not_exists(#)",
 	absentOrEqual: "(attribute_not_exists(#) OR #=:)",
 	absentOrAbove: "(attribute_not_exists(#) OR # > :)",
+	absentOrBelow: "(attribute_not_exists(#) OR # < :)",
 	eitherAbsent:  "(attribute_not_exists(#) OR attribute_not_exists(@))",
 }
 
@@ -100,6 +103,9 @@ func (a Attr) AbsentOrEquals(v Value) Condition { return condition(absentOrEqual
 
 // AbsentOrAbove requires that an attribute is absent or greater than a value.
 func (a Attr) AbsentOrAbove(v Value) Condition { return condition(absentOrAbove, a, v) }
+
+// AbsentOrBelow requires that an attribute is absent or less than a value.
+func (a Attr) AbsentOrBelow(v Value) Condition { return condition(absentOrBelow, a, v) }
 
 // EitherAbsent requires that one of two attributes is absent.
 func EitherAbsent(a, b Attr) Condition {

@@ -49,6 +49,13 @@ func (w *Write) WriteLimit(i int) Limit {
 	return Limit{subject{w, i}}
 }
 
+// Position declares the position with number i. Numbers are unique among the positions of a write.
+func (w *Write) Position(i int, name string) Position {
+	var room [operationRoom]byte
+	w.key.add(appendText(appendNumber(appendForm(room[:0], declarePosition, always), i), name))
+	return Position{subject{w, i}}
+}
+
 // Set sets an attribute to a value.
 func (w *Write) Set(a Attr, v Value) {
 	w.record(always, operation{set, [maxAttrs]Attr{a}, [2]Value{v}})

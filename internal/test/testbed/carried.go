@@ -44,16 +44,22 @@ func (c *Carrier) Carry(ctx context.Context, send func(context.Context) (store.O
 	}
 	switch {
 	case !calls.MustLeave(ctx):
-		return send(&l.Detached) //nolint:contextcheck // the same without the Leavable
+		return send(alone{l}) //nolint:contextcheck // the same without the Leavable
 	case under.way == CarriedApart:
 		return store.Outcome{}, calls.ErrApart
 	}
 	go func() { //nolint:contextcheck // the same without the Leavable
-		out, err := send(&l.Detached)
+		out, err := send(alone{l})
 		under.answers <- carriedAnswer{out, err}
 	}()
 	return under.wait(ctx, l)
 }
+
+// alone is the context of a request whose caller need not be able to leave.
+type alone struct{ *calls.Leavable }
+
+// Value hides the Leavable.
+func (a alone) Value(key any) any { return a.Detached.Value(key) }
 
 // An underWay is a write that was sent.
 type underWay struct {

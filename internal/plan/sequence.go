@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// A Fate is what became of a write that was sent, maybe several times (ADR 060).
+type Fate uint8
+
+const (
+	// Landed is that it was applied, once.
+	Landed Fate = iota
+	// Refused is that it was not applied, and no copy of it is under way.
+	Refused
+	// Open is that it was not applied so far. A copy whose answer was lost may still be.
+	Open
+	// Unknown is that it may have been applied, and the item no longer tells.
+	Unknown
+)
+
+// FateOf decides what became of a write, by an answer. lost says that it was sent before, and that the
+// answer to that was lost.
+//
+// A deleted item tells nothing, nor does another one in its place: the balance with the debit may
+// have gone to the shard that survived a merge.
+func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, lost bool) Fate {
+	switch {
+	case out.Applied:
+		return Landed
+	case !lost:
+		return Refused
+	case out.Image == nil || out.Image.CreatedAt != seen.CreatedAt:
+		return Unknown
+	}
+	switch last := out.Image.NumberAt(s.Position); {
+	case last == s.Number:
+		return Landed
+	case last > s.Number:
+		return Unknown
+	case last >= s.Below: // an earlier write was applied instead, and this one never will be
+		return Refused
+	}
+	return Open
+}
+
+// mostSequenced is the most limits of an item whose writes have sequences: they fit the expression.
+const mostSequenced = 16
+
+// SequenceAt returns the sequence of a write to an item, at a position; none if the item has no room for
+// it. Such a write is sent once, so a sequence never costs a unit.
+func SequenceAt(img *store.Image, position string, number, below int64) store.Sequence {
+	q := store.Sequence{Position: position, Number: number, Below: below}
+	switch {
+	case len(img.Limits) > mostSequenced:
+		return store.Sequence{}
+	case img.NumberAt(position) != 0:
+	case len(img.Positions) >= store.MostPositions-int(img.Tight):
+		return store.Sequence{}
+	default:
+		q.Cap = store.MostPositions - int(img.Tight)
+	}
+	return q
+}
+
+// NumberRefill gives a refill a sequence, and lets it remove idle positions.
+func NumberRefill(r *store.Refill, q store.Sequence, now int64) {
+	r.Sequence, r.Idle = q, idlePositions(r.Seen, q.Position, now)
+}
+
+// idlePositions returns positions at which nobody has written for longer than any write is under way.
+// The position own is none of them.
+func idlePositions(img *store.Image, own string, now int64) (idle []store.Position) {
+	const age, most = 15 * time.Minute, 8
+	for _, p := range img.Positions {
+		if p.Number < now-age.Milliseconds() && p.Name != own && len(idle) < most {
+			idle = append(idle, p)
+		}
+	}
+	return slices.Clip(idle)
+}

@@ -1,0 +1,80 @@
+package plan_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// What became of a write number 9, which excludes the lost one 7, by an answer.
+func TestFateOf(t *testing.T) {
+	t.Parallel()
+	seq := &store.Sequence{Position: "a0", Number: 9, Below: 7}
+	seen := &store.Image{CreatedAt: 1}
+	at := func(number int64) *store.Image {
+		return &store.Image{CreatedAt: 1, Positions: []store.Position{{Name: "a0", Number: number}, {Name: "b0", Number: 9}}}
+	}
+	for name, c := range map[string]struct {
+		out  store.Outcome
+		lost bool
+		want plan.Fate
+	}{
+		"applied":                           {store.Outcome{Applied: true, Image: at(9)}, true, plan.Landed},
+		"applied before":                    {store.Outcome{Image: at(9)}, true, plan.Landed},
+		"refused at once":                   {store.Outcome{Image: at(6)}, false, plan.Refused},
+		"refused, a copy is under way":      {store.Outcome{Image: at(6)}, true, plan.Open},
+		"refused, no number":                {store.Outcome{Image: seen}, true, plan.Open},
+		"the lost one before it landed":     {store.Outcome{Image: at(7)}, true, plan.Refused},
+		"another lost one landed":           {store.Outcome{Image: at(8)}, true, plan.Refused},
+		"a later write":                     {store.Outcome{Image: at(10)}, true, plan.Unknown},
+		"no item":                           {store.Outcome{}, true, plan.Unknown},
+		"no item, and nothing was lost":     {store.Outcome{}, false, plan.Refused},
+		"another item with the same number": {store.Outcome{Image: &store.Image{CreatedAt: 2, Positions: at(9).Positions}}, true, plan.Unknown},
+	} {
+		if got := plan.FateOf(seq, seen, c.out, c.lost); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A write has a sequence if the item has its position, or room for it.
+func TestSequenceAt(t *testing.T) {
+	t.Parallel()
+	with := func(n, tight int) *store.Image {
+		img := &store.Image{Tight: int32(tight)}
+		for i := range n {
+			img.Positions = append(img.Positions, store.Position{Name: "p" + strconv.Itoa(i), Number: 1})
+		}
+		return img
+	}
+	for name, c := range map[string]struct {
+		img  *store.Image
+		none bool
+		most int // positions that the item must have less than
+	}{
+		"it has it":               {with(24, 24), false, 0},
+		"there is room":           {with(0, 3), false, 21},
+		"there is room for one":   {&store.Image{Tight: 23}, false, 1},
+		"there is none":           {&store.Image{Tight: 24}, true, 0},
+		"too many limits to name": {&store.Image{Limits: make([]store.LimitState, 17)}, true, 0},
+	} {
+		position := "p9"
+		if got := plan.SequenceAt(c.img, position, 5, 4); got.IsNone() != c.none || got.Cap != c.most || !c.none && (got.Number != 5 || got.Below != 4) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A refill removes what was not used for 15 minutes, but not its own position.
+func TestARefillRemovesIdlePositions(t *testing.T) {
+	t.Parallel()
+	const now, quarter = 1_800_000_000_000, 15 * 60 * 1000
+	img := &store.Image{Positions: []store.Position{{Name: "a0", Number: now - 2*quarter}, {Name: "b0", Number: now - quarter}, {Name: "c0", Number: now - quarter - 1}}}
+	r := &store.Refill{Seen: img}
+	plan.NumberRefill(r, store.Sequence{Position: "a0", Number: now}, now)
+	if len(r.Idle) != 1 || r.Idle[0] != img.Positions[2] {
+		t.Errorf("removes %v", r.Idle)
+	}
+}

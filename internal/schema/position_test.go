@@ -1,0 +1,41 @@
+package schema_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/schema"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// An item is read with its positions, by name. There may be as many as cost no unit and leave the diary
+// 40 bytes. What is no number is nobody's position.
+func TestRoomForPositions(t *testing.T) {
+	t.Parallel()
+	item := func(bytes int, positions ...string) schema.Item {
+		it := peerItem(t, stateKey)
+		for _, name := range positions {
+			it[schema.PositionAttr(name)] = n("1800000000000")
+		}
+		it["x"] = schema.S("")
+		it["x"] = schema.S(strings.Repeat("x", bytes-schema.ItemSize(it)))
+		return it
+	}
+	for _, bytes := range []int{500, 600, 908, 946, 947, 966, 1000, 1100, 2000} {
+		img, err := schema.DecodeBucket(item(bytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// 16 bytes are for counts that grow, 40 for the diary, 4 for the count of positions.
+		want := max(0, store.MostPositions-max(0, (1024-(bytes+16-1)%1024-1-40-4)/19))
+		if int(img.Tight) != want {
+			t.Errorf("%d bytes: %d positions less, want %d", bytes, img.Tight, want)
+		}
+	}
+	it := item(700, "bbbbbbbb0", "aaaaaaaa1", "aaaaaaaa0", "cccccccc0", "dddddddd0", "eeeeeeee0")
+	it[schema.PositionAttr("zzzzzzzz0")] = schema.S("?")
+	img, err := schema.DecodeBucket(it)
+	if err != nil || len(img.Positions) != 6 || img.Positions[0].Name != "aaaaaaaa0" || img.NumberAt("eeeeeeee0") != 1_800_000_000_000 || img.NumberAt("zzzzzzzz0") != 0 {
+		t.Errorf("positions %v, %v", img, err)
+	}
+}

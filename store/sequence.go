@@ -1,0 +1,42 @@
+package store
+
+// A Sequence lets a write be sent again after its answer was lost: it is applied once (ADR 060). The
+// write then also requires that the item was made when Seen was, and that the number at the position is
+// below Below, or that there is none. It leaves Number there.
+//
+//	process   number 7 ── applied, answer lost ── number 7 again ──▶ refused; the image has 7: it was applied
+//
+// One write at a time uses a position, so each of its numbers is of one write. The zero Sequence is
+// none: the write must not be sent again.
+type Sequence struct {
+	Position string // 2 to 17 lower-case letters and digits: of one process, and of one of its places there
+	Number   int64  // larger than all before it at the position; in milliseconds since the epoch, or just above
+	// Below is Number, or the least number of an earlier write of which nobody knows what became. Such a
+	// write is refused if this one was applied, and the other way round.
+	Below int64
+	// Cap, if not 0, says that the item does not have the position yet. It must then have fewer
+	// positions than that, so that they never make it cost another unit.
+	Cap int
+}
+
+// IsNone reports whether the write must not be sent again.
+func (s *Sequence) IsNone() bool { return s.Position == "" }
+
+// MostPositions is the most positions of an item.
+const MostPositions = 24
+
+// A Position is the last number that a process left at one of its positions of an item.
+type Position struct {
+	Name   string
+	Number int64
+}
+
+// NumberAt is the last number at a position; 0 if there is none.
+func (i *Image) NumberAt(position string) int64 {
+	for k := range i.Positions {
+		if i.Positions[k].Name == position {
+			return i.Positions[k].Number
+		}
+	}
+	return 0
+}
