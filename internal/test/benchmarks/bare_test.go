@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -26,6 +27,12 @@ type bareUpdate struct {
 	values         []bareValue
 }
 
+// sequenceNumber is the alias of a write's number at its position.
+const sequenceNumber = ":q"
+
+// lastNumber is the last number that a bareUpdate has used.
+var lastNumber atomic.Int64
+
 // A bareValue is one value of the expressions.
 type bareValue struct {
 	alias    string
@@ -41,7 +48,11 @@ func newBareUpdate(api dynamo.API, entity string, sent, other *dynamodb.UpdateIt
 	if *sent.UpdateExpression != *other.UpdateExpression || *sent.ConditionExpression != *other.ConditionExpression {
 		return nil, fmt.Errorf("two acquires differ in shape: %q, %q", *sent.UpdateExpression, *other.UpdateExpression)
 	}
+	// Several goroutines send the update to several items: its numbers may overtake each other, and the
+	// items were made at different instants.
+	condition := strings.NewReplacer(" < "+sequenceNumber, " <> "+sequenceNumber, "=:born", "<=:born").Replace(*sent.ConditionExpression)
 	b := &bareUpdate{api: api, request: *sent}
+	b.request.ConditionExpression = &condition
 	var ok bool
 	if b.prefix, b.suffix, ok = strings.Cut(schema.KeyOf(sent.Key).PK, entity); !ok {
 		return nil, fmt.Errorf("the key %v does not name %s", schema.KeyOf(sent.Key), entity)
@@ -58,6 +69,8 @@ func newBareUpdate(api dynamo.API, entity string, sent, other *dynamodb.UpdateIt
 		}
 		bv := bareValue{alias: alias, number: number}
 		switch {
+		case alias == sequenceNumber:
+			lastNumber.Store(max(number, lastNumber.Load()))
 		case closeTo(number, now.UnixMilli(), 60_000):
 			bv.unit = 1
 		case closeTo(number, now.Unix(), 60):
@@ -78,6 +91,8 @@ func (b *bareUpdate) do(ctx context.Context, entity string) error {
 	for i := range b.values {
 		v := &b.values[i]
 		switch {
+		case v.alias == sequenceNumber:
+			values[v.alias] = schema.N(lastNumber.Add(1))
 		case v.constant != nil:
 			values[v.alias] = v.constant
 		case v.unit != 0:
