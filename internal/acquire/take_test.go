@@ -237,11 +237,11 @@ func TestATakeReturnsInTime(t *testing.T) {
 		var writes atomic.Int64
 		tap.Set(func(ctx context.Context, c *faults.Call, next faults.Next) error {
 			if writes.Add(1) == 1 {
-				return faults.Latency(2*time.Second)(ctx, c, next)
+				return faults.Latency(400*time.Millisecond)(ctx, c, next)
 			}
 			return faults.Hang(ctx, c, next)
 		})
-		time.AfterFunc(time.Second, func() { w.Check(lease.Commit(w.Context())) })
+		time.AfterFunc(200*time.Millisecond, func() { w.Check(lease.Commit(w.Context())) })
 		began := time.Now()
 		err := lease.Take(w.Context(), tokens{"tpd": 50})
 		if took := time.Since(began); took > 4*time.Second || writes.Load() < 2 || !errors.Is(err, limiter.ErrLeaseClosed) || !errors.Is(err, limiter.ErrUnavailable) {

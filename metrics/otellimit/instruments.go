@@ -106,6 +106,18 @@ var (
 		"zae_limiter.stamps.healed", "counter", "{stamp}",
 		"Stamps of items that lay ahead of any honest clock and were moved back, by these limiters.", nil,
 	}
+	resent = &instrument{
+		"zae_limiter.writes.resent", "counter", "{write}",
+		"Writes to buckets that these limiters sent again because an answer was lost.", nil,
+	}
+	sentOnce = &instrument{
+		"zae_limiter.writes.sent_once", "counter", "{write}",
+		"Writes to buckets that would not be sent again, because the item has no room for what that needs.", nil,
+	}
+	reclaimed = &instrument{
+		"zae_limiter.writes.reclaimed", "counter", "{write}",
+		"Writes that had landed although no answer came, and whose tokens were returned.", nil,
+	}
 	braked = &instrument{
 		"zae_limiter.requests.braked", "counter", "{request}",
 		"Requests that these limiters did not send because the table had just throttled the only shards that could serve them.", nil,
@@ -154,7 +166,7 @@ var (
 // all are the metrics in the order of the documentation.
 var all = []*instrument{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting,
-	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost, outages, away, degradedSpent,
+	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost, outages, away, degradedSpent, resent, sentOnce, reclaimed,
 }
 
 // instruments are the metrics of one observer.
@@ -232,7 +244,17 @@ func counted(m metric.Meter, limiters *labels.Limiters) error {
 		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.Braked })))
 	_, errLost := m.Int64ObservableCounter(slotsLost.Name, metric.WithUnit(slotsLost.Unit), metric.WithDescription(slotsLost.Help),
 		metric.WithInt64Callback(observe(func(c labels.Counts) int64 { return c.SlotsLost })))
-	return errors.Join(err, errHealed, errBraked, errLost, countedOutages(m, observe))
+	return errors.Join(err, errHealed, errBraked, errLost, countedOutages(m, observe), countedLost(m, observe))
+}
+
+// countedLost makes the instruments of lost answers.
+func countedLost(m metric.Meter, observe func(func(labels.Counts) int64) metric.Int64Callback) error {
+	counter := func(is *instrument, value func(labels.Counts) int64) error {
+		_, err := m.Int64ObservableCounter(is.Name, metric.WithUnit(is.Unit), metric.WithDescription(is.Help), metric.WithInt64Callback(observe(value)))
+		return err
+	}
+	return errors.Join(counter(resent, func(c labels.Counts) int64 { return c.Resent }),
+		counter(sentOnce, func(c labels.Counts) int64 { return c.SentOnce }), counter(reclaimed, func(c labels.Counts) int64 { return c.Reclaimed }))
 }
 
 // countedOutages makes the instruments of outages.

@@ -43,7 +43,7 @@ var families = []*family{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, settlements, callErrors, callDuration,
 	shards, operations, operationErrors, operationDuration, requests, units, capacity, rate,
 	waiting, healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost,
-	outages, away, degradedSpent,
+	outages, away, degradedSpent, resent, sentOnce, reclaimed,
 }
 
 var (
@@ -126,6 +126,18 @@ var (
 	healed = &family{
 		Name: prefix + "stamps_healed_total", Type: "counter",
 		Help: "Stamps of items that lay ahead of any honest clock and were moved back, by these limiters.",
+	}
+	resent = &family{
+		Name: prefix + "writes_resent_total", Type: "counter",
+		Help: "Writes to buckets that these limiters sent again because an answer was lost.",
+	}
+	sentOnce = &family{
+		Name: prefix + "writes_sent_once_total", Type: "counter",
+		Help: "Writes to buckets that would not be sent again, because the item has no room for what that needs.",
+	}
+	reclaimed = &family{
+		Name: prefix + "writes_reclaimed_total", Type: "counter",
+		Help: "Writes that had landed although no answer came, and whose tokens were returned.",
 	}
 	braked = &family{
 		Name: prefix + "requests_braked_total", Type: "counter",

@@ -54,6 +54,7 @@ type Collector struct {
 	reserved, reservedSettled, slotRefusals                       *prometheus.CounterVec
 	callDuration, shards, operationDuration, usedRatio            *prometheus.HistogramVec
 	capacity, rate, waiting, healed, braked                       *prometheus.Desc
+	resent, sentOnce, reclaimed                                   *prometheus.Desc
 	slotsHeld, slotsWaiting, slotLimits, slotsLost                *prometheus.Desc
 	outages, away, degradedSpent                                  *prometheus.Desc
 }
@@ -80,6 +81,7 @@ func New(o Options) (*Collector, error) {
 		waiting: waiting.desc(), healed: healed.desc(), braked: braked.desc(), slotRefusals: slotRefusals.counter(),
 		slotsHeld: slotsHeld.desc(), slotsWaiting: slotsWaiting.desc(), slotLimits: slotLimits.desc(), slotsLost: slotsLost.desc(),
 		outages: outages.desc(), away: away.desc(), degradedSpent: degradedSpent.desc(),
+		resent: resent.desc(), sentOnce: sentOnce.desc(), reclaimed: reclaimed.desc(),
 	}
 	c.all = []prometheus.Collector{
 		c.decisions, c.refusals, c.taken, c.returned, c.reserved, c.reservedSettled, c.usedRatio, c.settlements, c.callErrors, c.callDuration, c.shards,
@@ -93,13 +95,13 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, each := range c.all {
 		each.Describe(to)
 	}
-	for _, each := range []*prometheus.Desc{c.capacity, c.rate, c.waiting, c.healed, c.braked, c.slotsHeld, c.slotsWaiting, c.slotLimits, c.slotsLost, c.outages, c.away, c.degradedSpent} {
+	for _, each := range []*prometheus.Desc{c.capacity, c.rate, c.waiting, c.healed, c.braked, c.slotsHeld, c.slotsWaiting, c.slotLimits, c.slotsLost, c.outages, c.away, c.degradedSpent, c.resent, c.sentOnce, c.reclaimed} {
 		to <- each
 	}
 }
 
 // Watch adds the limiters' own counts to the metrics: callers that wait, stamps healed,
-// requests braked, slots held, waited for and lost, and outages. No observer is told of these. The metrics have the sums over all limiters
+// requests braked, slots held, waited for and lost, outages, and lost answers. No observer is told of these. The metrics have the sums over all limiters
 // watched, also after a limiter is closed. Watching a limiter again changes nothing.
 func (c *Collector) Watch(limiters ...*limiter.Limiter) { c.limiters.Add(limiters...) }
 
@@ -129,6 +131,9 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(c.outages, prometheus.CounterValue, float64(sum.Outages))
 		to <- prometheus.MustNewConstMetric(c.away, prometheus.GaugeValue, float64(sum.Away))
 		to <- prometheus.MustNewConstMetric(c.degradedSpent, prometheus.CounterValue, float64(sum.DegradedSpent))
+		to <- prometheus.MustNewConstMetric(c.resent, prometheus.CounterValue, float64(sum.Resent))
+		to <- prometheus.MustNewConstMetric(c.sentOnce, prometheus.CounterValue, float64(sum.SentOnce))
+		to <- prometheus.MustNewConstMetric(c.reclaimed, prometheus.CounterValue, float64(sum.Reclaimed))
 		to <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(sum.Waiting))
 		to <- prometheus.MustNewConstMetric(c.healed, prometheus.CounterValue, float64(sum.Healed))
 		to <- prometheus.MustNewConstMetric(c.braked, prometheus.CounterValue, float64(sum.Braked))

@@ -37,6 +37,9 @@ func (l *Limiters) Sum() (sum Counts, ok bool) {
 		sum.Braked += int64(s.Braked)       //nolint:gosec // as above
 		sum.SlotsLost += int64(s.SlotsLost) //nolint:gosec // as above
 		sum.Outages += int64(s.Outages)     //nolint:gosec // as above
+		sum.Resent += int64(s.Resent)       //nolint:gosec // as above
+		sum.SentOnce += int64(s.SentOnce)   //nolint:gosec // as above
+		sum.Reclaimed += int64(s.Reclaimed) //nolint:gosec // as above
 		sum.DegradedSpent += s.DegradedSpent
 		if s.Away {
 			sum.Away++
@@ -53,6 +56,8 @@ type Counts struct {
 	Outages        int64
 	Away           int64 // limiters that have lost the store
 	DegradedSpent  int64 // tokens
+	// Writes of which an answer was lost, or might be.
+	Resent, SentOnce, Reclaimed int64
 }
 
 // A SlotCount is how many slots of a limit requests hold and wait for.
