@@ -186,9 +186,7 @@ func TestALateCommitOfASharesLeaseIsRepeated(t *testing.T) {
 			}, func(c *outageCase) {
 				lease = c.take(ask("key", "rph", 60))
 			}, func(c *outageCase) {
-				c.away.Set(faults.When(func(of *faults.Call) bool {
-					return of.Writes() && slices.ContainsFunc(of.Buckets(), func(b store.Bucket) bool { return b.Entity == "project" })
-				}, how))
+				c.away.Set(faults.When(writesTo("project"), how))
 				first := lease.Release(c.Context(), tokens{"rph": 20})
 				if first == nil {
 					c.Error("the project's part was released")
