@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/outage"
@@ -141,7 +142,8 @@ func (l *Lease) Resource(name string) (*Lease, error) {
 
 // Context returns a context for the work under the lease. It ends with the cause [ErrSlotsLost] if
 // slots of the lease are lost: others may hold them then, so the work should stop. The caller
-// must call cancel, after the work. A lease without slots loses none.
+// must call cancel, after the work. A lease without slots loses none. The slots of a lease that was
+// resumed end with its token: the context ends five seconds before [Lease.Deadline], since clocks differ.
 func (l *Lease) Context(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	var stops []func()
@@ -149,6 +151,11 @@ func (l *Lease) Context(ctx context.Context) (_ context.Context, cancel context.
 		if held := l.part(i).slots; held != nil {
 			stops = append(stops, held.OnLoss(func() { end(ErrSlotsLost) }))
 		}
+	}
+	if l.resumed != nil && l.hasSlots() {
+		left := l.Deadline().Sub(time.UnixMilli(l.limiter.driver.Now())) - acquire.SlotSkew
+		timer := time.AfterFunc(left, func() { end(ErrSlotsLost) })
+		stops = append(stops, func() { timer.Stop() })
 	}
 	return ctx, func() {
 		for _, stop := range stops {

@@ -84,7 +84,7 @@ func (l *Lease) releaseSlots() {
 // hasSlots reports whether any resource of the lease has slots.
 func (l *Lease) hasSlots() bool {
 	for i := range l.parts() {
-		if l.part(i).slots != nil {
+		if l.part(i).slots != nil || l.resumed != nil && len(l.resumed.Resources[i].Slots) > 0 {
 			return true
 		}
 	}

@@ -288,17 +288,19 @@ type SlotUse struct {
 	Holders []SlotHolder // who hold the most first
 }
 
-// A SlotHolder is a process that holds slots of a limit.
+// A SlotHolder is a process that holds slots of a limit, or a lease that was written down with them.
 type SlotHolder struct {
-	// Process is a name that each limiter gives to itself.
+	// Process is a name that each limiter gives to itself. IsLease says that it is the name of a lease
+	// instead: nobody renews that, so RenewedAt is the zero time, and LeaseEnd is its deadline.
 	Process string
+	IsLease bool
 	// Held are the slots that the process has for its requests, and keeps for the next ones.
 	// Waiting are those that its callers wait for.
 	Held, Waiting int64
 	// RenewedAt is when the process last wrote that it is alive, by its own clock. It holds the
 	// slots until LeaseEnd, unless it renews them.
 	RenewedAt, LeaseEnd time.Time
-	// Gone says that the process did not renew them in time. Whoever next wants slots sets these
+	// Gone says that the process did not renew them in time, or that the deadline has passed. Whoever next wants slots sets these
 	// free.
 	Gone bool
 }
@@ -317,10 +319,13 @@ func (l *Limiter) slotUse(k store.SlotKey, w *plan.Wanted, img *store.SlotImage)
 		h := &img.Holdings[i]
 		u.Held += h.Held
 		u.Waiting += h.Wants
-		u.Holders = append(u.Holders, SlotHolder{
-			Process: h.Process, Held: h.Held, Waiting: h.Wants,
-			RenewedAt: time.UnixMilli(acquire.RenewedAt(h)), LeaseEnd: time.UnixMilli(h.Until), Gone: acquire.IsGone(h, now),
-		})
+		holder := SlotHolder{
+			Process: h.Process, IsLease: h.IsLease(), Held: h.Held, Waiting: h.Wants, LeaseEnd: time.UnixMilli(h.Until), Gone: acquire.IsGone(h, now),
+		}
+		if !holder.IsLease {
+			holder.RenewedAt = time.UnixMilli(acquire.RenewedAt(h))
+		}
+		u.Holders = append(u.Holders, holder)
 	}
 	slices.SortFunc(u.Holders, func(a, b SlotHolder) int {
 		return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(b.Waiting, a.Waiting), strings.Compare(a.Process, b.Process))

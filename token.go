@@ -28,6 +28,9 @@ const (
 	// MinTokenKey is the least number of bytes of a key.
 	MinTokenKey = token.MinKey
 
+	// MinSlotsToken is the least time to the deadline of a lease with slots.
+	MinSlotsToken = acquire.MinSlotsWritten
+
 	// settlementMargin is how much longer than a token its record lives: longer than clocks differ,
 	// and than a settlement is under way.
 	settlementMargin = time.Hour
@@ -36,23 +39,28 @@ const (
 // Token writes the lease down, for any process that has a key to settle it: see [Limiter.Resume].
 // It needs [Options.TokenKeys]. The token says what the lease took, and of which period, for all
 // its resources. It is 111 characters for two limits of one resource: letters, digits, "-" and
-// "_". Nothing is written to the store. Any holder of the token can settle the lease, and nothing
-// else; whoever has no key cannot make one.
+// "_". Nothing is written to the store, unless the lease has slots. Any holder of the token can settle the
+// lease, and nothing else; whoever has no key cannot make one.
 //
 // The lease is expected to be settled within the given time, of at least a second and at most
 // [MaxTokenTime]. That is a deadline for metrics: a later settlement is late, and is carried out until
 // [TokenLife] after the lease was first written down.
 //
+// Slots of the lease are held from then on until its settlement, or until the deadline, whatever becomes of
+// this process. The time is at least [MinSlotsToken] then. Token writes that, in one write for each limit of
+// slots: it waits for the store, and returns with ctx or after [Options.Timeout]. If it fails, the slots
+// are held by this process as before; with [ErrSlotsLost] they are lost.
+//
 // Token hands the lease over, and closes it. Its own [Lease.Commit] fails from then on with
 // [ErrHandedOver], and [Lease.Rollback] does nothing, as after a commit. [Limiter.Do] leaves it
 // alone. Token of a lease that was resumed extends it: the new token is of the same lease, with a
-// deadline that is not earlier, and one settlement settles both.
+// deadline that is not earlier, and one settlement settles both. It fails with [ErrSlotsLost] if the lease
+// has slots, and they have been given back or their time was up: the lease can be settled nevertheless.
 //
 // Token fails with a [*ValidationError], and leaves the lease open, if it has adjustments that were
-// not written (call [Lease.Release] with none, or adjust the resumed lease), if it has slots, which a
-// process holds only while it lives, or if it took from more shards than fit. It fails with a
-// [*TokenError] if there is no key, and with [ErrLeaseClosed]. While a Release is under way, Token
-// waits for its end.
+// not written (call [Lease.Release] with none, or adjust the resumed lease), or if it took from more
+// shards than fit. It fails with a [*TokenError] if there is no key, and with [ErrLeaseClosed]. While a
+// Release is under way, Token waits for its end.
 func (l *Lease) Token(ctx context.Context, within time.Duration) (string, error) {
 	ctx, seen := l.limiter.observe(ctx, Call{CallToken, l.entity, l.resource})
 	seen.names(l)
@@ -70,8 +78,8 @@ func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observ
 	switch {
 	case l.isPart:
 		return "", aloneError(l.resource)
-	case l.hasSlots():
-		return "", &ValidationError{Field: "slots", Value: l.resource, Reason: "a lease with slots cannot be written down, since its process holds them: acquire slots with a lease of their own"}
+	case l.hasSlots() && within < MinSlotsToken:
+		return "", &ValidationError{Field: "within", Value: within.String(), Reason: fmt.Sprintf("the lease has slots, which are held until then: give from %v to %v", MinSlotsToken, MaxTokenTime)}
 	case within < time.Second || within > MaxTokenTime:
 		return "", &ValidationError{Field: "within", Value: within.String(), Reason: fmt.Sprintf("give from 1s to %v", MaxTokenTime)}
 	}
@@ -94,11 +102,43 @@ func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observ
 	if err != nil {
 		return "", err
 	}
+	if err := l.writeSlotsDown(ctx, what, form); err != nil {
+		return "", err
+	}
 	if l.resumed == nil {
 		seen.reserves(l, (*Lease).Consumed)
 	}
 	state, l.handedOver = leaseClosed, true
 	return l.limiter.tokenKeys.Sign(form), nil
+}
+
+// writeSlotsDown lets the slots of a lease end with its token, and not with this process. It extends those of
+// a lease that was resumed. The caller settles the lease.
+func (l *Lease) writeSlotsDown(ctx context.Context, what string, form *token.Lease) error {
+	var held []*acquire.HeldSlots
+	for i := range l.parts() {
+		if slots := l.part(i).slots; slots != nil {
+			held = append(held, slots)
+		}
+	}
+	d := l.limiter.driver
+	if !l.hasSlots() {
+		return nil
+	}
+	if !d.Begin() {
+		return fmt.Errorf("%s: %w", what, ErrClosed)
+	}
+	defer d.End()
+	if l.resumed != nil {
+		bound, cancel := context.WithTimeout(ctx, d.Time())
+		defer cancel()
+		if err := d.ExtendSlots(bound, l.resumed, form); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	}
+	_, err := d.WriteDown(ctx, what, held, acquire.EntryOf(form))
+	return err
 }
 
 // form is a lease as it is written down. The caller settles the lease.
@@ -122,6 +162,11 @@ func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 	for i := range l.parts() {
 		p := l.part(i)
 		of := token.Resource{Name: p.resource}
+		if p.slots != nil {
+			of.Slots = p.slots.Entries()
+		} else if l.resumed != nil {
+			of.Slots = l.resumed.Resources[i].Slots
+		}
 		for _, limit := range slices.Sorted(maps.Keys(p.owes)) {
 			of.Owes = append(of.Owes, store.Amount{Limit: limit, Milli: p.owes[limit] * milli})
 		}
@@ -163,7 +208,8 @@ func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 // Statuses, and cannot Take or Release: acquire more with a lease of its own.
 //
 // A lease is settled once, even if a commit is repeated, or if several processes resume it. The
-// settlement and a record of it are one transaction, of all buckets of the lease. Whoever settles
+// settlement and a record of it are one transaction, of all buckets of the lease. The slots of the lease
+// come back then, each once, also if the settlement fails. Whoever settles
 // the lease again finds the record: a settlement with the same amounts returns nil, as the
 // first one did, and another one fails with a [*SettledError], which has the amounts of the first.
 // After any other error the lease stays open, and may be settled again, also with another
@@ -315,7 +361,7 @@ func (l *Lease) settleBegun(ctx, bound context.Context, how *ending, seen *obser
 		sides = append(sides, l.part(i).sides...)
 	}
 	if l.degraded || len(sides) == 0 {
-		return nil
+		return d.EndSlots(bound, l.resumed)
 	}
 	for i := range l.parts() {
 		seen.settles(l.part(i), how)
@@ -326,9 +372,16 @@ func (l *Lease) settleBegun(ctx, bound context.Context, how *ending, seen *obser
 		ExpiresAt: time.Unix(l.resumed.Made, 0).Add(TokenLife + settlementMargin),
 	}
 	var before *store.SettlementRecord
-	write := func(ctx context.Context) (err error) {
-		before, err = d.Settler.SettleOnce(ctx, record, sides, how.target)
-		return err
+	write := func(ctx context.Context) error {
+		var errs [2]error
+		d.AtOnce(len(errs), func(i int) {
+			if i == 0 {
+				before, errs[0] = d.Settler.SettleOnce(ctx, record, sides, how.target)
+			} else {
+				errs[1] = d.EndSlots(ctx, l.resumed)
+			}
+		})
+		return errors.Join(errs[:]...)
 	}
 	err := write(bound)
 	if d.HasReturned(ctx, bound) {

@@ -60,6 +60,24 @@ var slotCosts = []cost{
 		c.must(err)
 		c.aside = c.closing()
 	}},
+	{"a lease with a slot written down", price{0, 1, 0, 1}, nil, func(c *till) {
+		c.slots()
+		lease := c.hold(c.limiter, nil, 1)
+		c.start()
+		_, err := lease.Token(c.Context(), time.Minute)
+		c.must(err)
+		c.aside = c.closing()
+	}},
+	{"a lease with a slot settled by another process", price{1, 1, 0, 1}, nil, func(c *till) {
+		c.slots()
+		lease := c.hold(c.other, nil, 1)
+		text, err := lease.Token(c.Context(), time.Minute)
+		c.must(err)
+		c.start()
+		resumed, err := c.limiter.Resume(text)
+		c.must(err)
+		c.must(resumed.Commit(c.Context()))
+	}},
 	{"a slot held for 59 seconds", price{11, 11, 0, 11}, nil, func(c *till) {
 		c.slots()
 		c.hold(c.limiter, nil, 1)

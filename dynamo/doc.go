@@ -102,9 +102,10 @@
 //	              status, deleted_at
 //
 //	slots (BUCKET#…#0 #SLOTS#…)
-//	Hold          SET or REMOVE an       if the entry is as seen, the dead ones are there, and used leaves
-//	              entry, ttl; REMOVE     room for what is taken
-//	              dead ones; ADD used
+//	Hold          SET or REMOVE an       if the entry is as seen, the dead ones are there, those of leases
+//	              entry, ttl; REMOVE     are not, and used leaves room, if the write raises it
+//	              dead ones; SET those
+//	              of leases; ADD used
 //	DeleteEntity                         deletes it
 //
 //	record of an operation (BUCKET#…#0 #OP#…; for SetSwitch ENTITY#… and RESOURCE#… #OP#…)

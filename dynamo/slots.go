@@ -26,10 +26,11 @@ var (
 
 // Hold replaces the entry of a process in the slots of a limit (ADR 055):
 //
-//	SET     h_{process}, ttl; the index keys, if there was no entry
+//	SET     h_{process}, ttl; the index keys, if there was no entry; h_0… of leases that are written down
 //	REMOVE  the dead entries; or also h_{process}
 //	ADD     used, by what that changes
-//	if      the entry is as seen, or absent, and the dead ones are there; used leaves room for what is taken
+//	if      the entry is as seen, or absent, the dead ones are there, and the written ones are not; used leaves
+//	        room, if the write raises it
 //
 // A client may repeat the request: the repetition is refused, and the image shows the entry.
 func (s *Store) Hold(ctx context.Context, h *store.Hold) (store.SlotOutcome, error) {
@@ -61,25 +62,27 @@ func (s *Store) Hold(ctx context.Context, h *store.Hold) (store.SlotOutcome, err
 func (s *Store) holdInput(h *store.Hold) *dynamodb.UpdateItemInput {
 	own, seen, to := schema.SlotEntry(h.Next.Process), item{}, item{}
 	entries := []string{own}
-	more, net := h.Next.Held, h.Next.Held
 	if h.Seen != nil {
 		seen[own] = schema.S(schema.EncodeHolding(h.Seen))
-		more, net = more-h.Seen.Held, net-h.Seen.Held
 	} else {
 		to = schema.SlotIndexKeys(s.ns, s.isSpread, h.SlotKey)
 	}
 	for i := range h.Dead {
 		attr := schema.SlotEntry(h.Dead[i].Process)
 		entries, seen[attr] = append(entries, attr), schema.S(schema.EncodeHolding(&h.Dead[i]))
-		net -= h.Dead[i].Held
+	}
+	for i := range h.Written {
+		attr := schema.SlotEntry(h.Written[i].Process)
+		entries, to[attr] = append(entries, attr), schema.S(schema.EncodeHolding(&h.Written[i]))
 	}
 	to[schema.TTL] = schema.N(h.ExpiresAt)
 	if !h.Next.IsEmpty() {
 		to[own] = schema.S(schema.EncodeHolding(&h.Next))
 	}
 	terms, names, values := seenTerms(seen, entries)
+	net := h.Net()
 	names["#used"], values[":net"] = schema.SlotsUsed, schema.N(net)
-	if more > 0 {
+	if net > 0 {
 		terms = append(terms, "(attribute_not_exists(#used) OR #used <= :room)")
 		values[":room"] = schema.N(h.Cap - net)
 	}
@@ -100,21 +103,36 @@ func checkHold(h *store.Hold) error {
 	invalid := func(field string, value any, reason string) error {
 		return &store.ValidationError{Field: field, Value: fmt.Sprint(value), Reason: reason}
 	}
-	const longest = 16
 	switch name := h.Next.Process; {
-	case name == "" || len(name) > longest || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "":
-		return invalid("process", name, "give 1 to "+strconv.Itoa(longest)+" lower-case letters and digits")
-	case h.Next.Held < 0 || h.Next.Held > h.Cap && (h.Seen == nil || h.Next.Held > h.Seen.Held):
+	case !isEntryName(name):
+		return invalid("process", name, "give 1 to "+strconv.Itoa(longestEntryName)+" lower-case letters and digits")
+	case h.Next.Held < 0 || h.Next.Held > h.Cap && h.Net() > 0:
 		return invalid("slots", h.Next.Held, "hold from 0 to "+strconv.FormatInt(h.Cap, 10))
 	case h.Seen != nil && (h.Seen.Process != name || h.Seen.Seq >= h.Next.Seq):
 		return invalid("entry", schema.EncodeHolding(&h.Next), "give the next entry of the process that was seen")
 	case len(h.Dead) > store.MaxDead:
 		return invalid("dead entries", len(h.Dead), "remove at most "+strconv.Itoa(store.MaxDead)+" in one write")
+	case len(h.Written) > store.MaxWritten:
+		return invalid("written entries", len(h.Written), "write at most "+strconv.Itoa(store.MaxWritten)+" leases down in one write")
+	}
+	for i := range h.Written {
+		name := h.Written[i].Process
+		same := func(other store.Holding) bool { return other.Process == name }
+		if !h.Written[i].IsLease() || !isEntryName(name) || name == h.Next.Process || slices.ContainsFunc(h.Written[:i], same) || slices.ContainsFunc(h.Dead, same) {
+			return invalid("written entries", name, "give each lease a name of its own that begins with "+store.LeasePrefix+", of lower-case letters and digits")
+		}
 	}
 	if slices.ContainsFunc(h.Dead, func(d store.Holding) bool { return d.Process == h.Next.Process }) {
 		return invalid("dead entries", h.Next.Process, "leave out the entry of the process that writes")
 	}
 	return nil
+}
+
+// longestEntryName is the most letters and digits of the name of an entry.
+const longestEntryName = 16
+
+func isEntryName(name string) bool {
+	return name != "" && len(name) <= longestEntryName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 // checkSlotKey validates the names in the key of slots.

@@ -72,6 +72,11 @@ func TestHoldIsChecked(t *testing.T) {
 	t.Parallel()
 	s, f := fixture.NewStore(t)
 	a := entry("a", 1, 1)
+	writing := func(leases ...store.Holding) *store.Hold {
+		h := takes(nil, a)
+		h.Written = leases
+		return h
+	}
 	for field, h := range map[string]*store.Hold{
 		"entity":       {SlotKey: store.SlotKey{Resource: "gpt-4", Limit: "inflight"}, Next: a},
 		"resource":     {SlotKey: store.SlotKey{Entity: "user", Limit: "inflight"}, Next: a},
@@ -80,10 +85,15 @@ func TestHoldIsChecked(t *testing.T) {
 		"slots":        takes(nil, entry("a", 11, 1)),
 		"entry":        takes(&a, entry("a", 1, 1)),
 		"dead entries": takes(nil, entry("b", 1, 1), slices.Repeat([]store.Holding{a}, 25)...),
+
+		"written entries \"a\"":  writing(a),
+		"written entries \"0X\"": writing(entry("0X", 1, 1)),
+		"written entries \"0x\"": writing(entry("0x", 1, 1), entry("0x", 1, 1)),
+		"written entries \"9\"":  writing(slices.Repeat([]store.Holding{entry("0y", 1, 1)}, store.MaxWritten+1)...),
 	} {
 		_, err := s.Hold(t.Context(), h)
 		fixture.WantErr(t, err, store.ErrInvalid)
-		if err == nil || !strings.HasPrefix(err.Error(), "invalid "+field+" ") {
+		if err == nil || !strings.HasPrefix(err.Error(), "invalid "+field) {
 			t.Errorf("%s: got %v", field, err)
 		}
 	}
@@ -119,9 +129,12 @@ func TestManyProcessesHoldSlots(t *testing.T) {
 	if size := schema.ItemSize(fixture.Get(t, f, schema.SlotKey(ns, inflight))); size > 1024 {
 		t.Errorf("%d processes take %d bytes", len(all), size)
 	}
-	// An expression has room for as many dead ones as a write may remove.
-	out := hold(t, s, &store.Hold{SlotKey: inflight, Cap: 1000, Next: entry("other", 1, 1), Dead: all[:store.MaxDead]})
-	if !out.Applied || out.Image.Used != 1 {
+	// An expression has room for as many dead ones as a write may remove, and leases as it may write down.
+	h := &store.Hold{SlotKey: inflight, Cap: 1000, Next: entry("other", 1, 1), Dead: all[:store.MaxDead]}
+	for i := range store.MaxWritten {
+		h.Written = append(h.Written, entry(fmt.Sprintf("0abcdefghijkl%d", i), 1, 1))
+	}
+	if out := hold(t, s, h); !out.Applied || out.Image.Used != 1+store.MaxWritten {
 		t.Errorf("got %+v", out)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // MaxSlots is the largest number of slots of a limit.
@@ -85,6 +86,13 @@ type Holding struct {
 	Seq     int64
 }
 
+// LeasePrefix begins the Process of an entry that is no process: that of a lease which was written down.
+// It holds the lease's slots until Until, whoever made it, and nobody renews it. No process has such a name.
+const LeasePrefix = "0"
+
+// IsLease reports whether the entry is of a lease that was written down.
+func (h *Holding) IsLease() bool { return strings.HasPrefix(h.Process, LeasePrefix) }
+
 // IsEmpty reports whether the process needs no entry.
 func (h *Holding) IsEmpty() bool { return h.Held == 0 && h.Wants == 0 }
 
@@ -109,8 +117,8 @@ func (img *SlotImage) Of(process string) *Holding {
 }
 
 // A Hold replaces the entry of a process. It requires that the entry is still Seen, or that there
-// is none if Seen is nil, and that the Dead ones are still there. If the process is to hold more
-// than before, no more than Cap may be used afterwards.
+// is none if Seen is nil, that the Dead ones are still there, and that none of the Written ones is. If it
+// raises the number of slots that are used, no more than Cap may be used afterwards.
 type Hold struct {
 	SlotKey
 	Cap  int64
@@ -118,12 +126,32 @@ type Hold struct {
 	Next Holding // an empty one removes the entry
 	// Dead are entries of other processes that are gone, at most [MaxDead].
 	Dead []Holding
+	// Written are entries of leases that the process writes down, at most [MaxWritten].
+	Written []Holding
 	// ExpiresAt is when the item may be deleted; in seconds since the Unix epoch.
 	ExpiresAt int64
 }
 
 // MaxDead is the most entries that a [Hold] removes of other processes.
 const MaxDead = 24
+
+// MaxWritten is the most leases that a [Hold] writes down.
+const MaxWritten = 8
+
+// Net is by how much the write changes how many slots are used.
+func (h *Hold) Net() int64 {
+	net := h.Next.Held
+	if h.Seen != nil {
+		net -= h.Seen.Held
+	}
+	for i := range h.Dead {
+		net -= h.Dead[i].Held
+	}
+	for i := range h.Written {
+		net += h.Written[i].Held
+	}
+	return net
+}
 
 // A SlotOutcome is the answer to a [Hold].
 type SlotOutcome struct {

@@ -299,13 +299,11 @@ func (h *Hold) find(name string) int {
 }
 
 // Forgive notes that the store may have been debited what was taken, by a write whose answer was
-// lost. Such a write counts as applied, so the debt does not have it again.
+// lost. Such a write counts as applied, so the debt does not have it again. If a debt has it already,
+// the next one has that much less. A share that is closed has no next one: the tokens stay debited.
 func (h *Hold) Forgive(now int64) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
-	if h.share.closed {
-		return
-	}
 	h.share.advance(now)
 	for _, a := range h.taken {
 		if i, found := h.share.find(a.Limit); found {

@@ -150,6 +150,17 @@ func TestDecodeBucket(t *testing.T) {
 		"soft":               {schema.Item{"b_rpm_soft": n("99")}, softUntil(99)},
 		"soft, before 0.17":  {schema.Item{"b_rpm_soft": schema.Bool(true)}, softUntil(-1)},
 		"soft, no instant":   {schema.Item{"b_rpm_soft": n("0")}, softUntil(-1)},
+		"in shadow": {schema.Item{"b_rpm_soft": n("99"), "b_rpm_mode": schema.S("shadow"), "b_rpm_wr": n("5000"), "b_rpm_wl": n("7")}, func(i *store.Image) {
+			i.Limits[0].SetExtra(store.Extra{SoftUntil: 99, Observed: store.Observed{Mode: store.Shadow, Shadowed: 5000, ShadowedAt: 7}})
+		}},
+		"off": {schema.Item{"b_rpm_soft": n("99"), "b_rpm_mode": schema.S("off")}, func(i *store.Image) {
+			i.Limits[0].SetExtra(store.Extra{SoftUntil: 99, Observed: store.Observed{Mode: store.Off}})
+		}},
+		"in a mode that is not known":        {schema.Item{"b_rpm_soft": n("99"), "b_rpm_mode": schema.S("haunted")}, softUntil(99)},
+		"in a mode, and made hard by a peer": {schema.Item{"b_rpm_mode": schema.S("shadow"), "b_rpm_wr": n("5000"), "b_rpm_wl": n("7")}, func(*store.Image) {}},
+		"in a mode, and made soft by an old peer": {schema.Item{"b_rpm_soft": schema.Bool(true), "b_rpm_mode": schema.S("off")}, func(i *store.Image) {
+			i.Limits[0].SetExtra(store.Extra{SoftUntil: -1, Observed: store.Observed{Mode: store.Off}})
+		}},
 		"parameter schedule": {schema.Item{schema.Sched: schema.S("2s500")}, func(i *store.Image) { i.Features, i.VariesByDefault = store.Scheduled, true }},
 		"own schedule":       {schema.Item{"b_rpm_sched": schema.S("2s500")}, func(i *store.Image) { i.Features = store.Scheduled }},
 		"no own schedule":    {schema.Item{"b_rpm_sched": schema.S("-"), "b_rpm_rsched": schema.S("-")}, func(*store.Image) {}},

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/document"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -59,6 +61,36 @@ func TestConfigRoundTrip(t *testing.T) { law(t, configLaw) }
 
 func FuzzConfigRoundTrip(f *testing.F) { fuzz(f, configLaw) }
 
+// inMode is a level whose limit is in a mode.
+func inMode(m store.Mode, percent int) store.Config {
+	l := limiter.PerMinute("rpm", 10)
+	l.Mode, l.Percent = m, percent
+	return store.Config{Limits: []store.Limit{l}}
+}
+
+// The attributes of limits in a mode, as every version writes them: what a peer reads is a soft limit.
+func TestTheAttributesOfAMode(t *testing.T) {
+	t.Parallel()
+	for text, c := range map[string]store.Config{
+		"shadow": inMode(store.Shadow, 0), "shadow 80%": inMode(store.Shadow, 80), "off": inMode(store.Off, 0), "off 1%": inMode(store.Off, 1), "": inMode(store.Enforce, 0),
+	} {
+		item := schema.EncodeConfig("ns1", store.ConfigKey{Resource: "r"}, &c)
+		want := schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_mode": schema.S(text)}
+		if text == "" {
+			want = schema.Item{}
+		}
+		got := schema.Item{}
+		for _, attr := range []string{"l_rpm_soft", "l_rpm_mode"} {
+			if v, ok := item[attr]; ok {
+				got[attr] = v
+			}
+		}
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreTypes(document.NoSerde{})); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
 func TestDecodeConfig(t *testing.T) {
 	t.Parallel()
 	rpm, soft := limiter.PerMinute("rpm", 10), limiter.PerMinute("rpm", 10, limiter.Soft())
@@ -79,6 +111,12 @@ func TestDecodeConfig(t *testing.T) {
 		"not soft":              {schema.Item{"l_rpm_soft": schema.Bool(false)}, store.Config{}},
 		"soft and scheduled":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_sched": schema.S("2s500")}, store.Config{Limits: []store.Limit{soft}, Features: store.Scheduled}},
 		"soft and reset":        {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_rsched": schema.S("1m0h0")}, store.Config{Limits: []store.Limit{soft}, Features: store.Quota}},
+		"in shadow":             {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_mode": schema.S("shadow")}, inMode(store.Shadow, 0)},
+		"in shadow for some":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_mode": schema.S("shadow 80%")}, inMode(store.Shadow, 80)},
+		"off":                   {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_mode": schema.S("off")}, inMode(store.Off, 0)},
+		"off for some":          {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_mode": schema.S("off 1%")}, inMode(store.Off, 1)},
+		"in an unknown mode":    {schema.Item{"l_rpm_soft": schema.Bool(true), "l_rpm_mode": schema.S("shadow 101%")}, store.Config{Limits: []store.Limit{soft}}},
+		"hard after a mode":     {schema.Item{"l_rpm_soft": schema.Bool(false), "l_rpm_mode": schema.S("shadow")}, store.Config{}},
 		"field without a limit": {schema.Item{"l_tpm_ra": n("10")}, store.Config{}},
 		"allow":                 {schema.Item{schema.OnUnavailable: schema.S("allow")}, store.Config{OnUnavailable: store.Allow}},
 	} {

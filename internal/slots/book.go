@@ -19,8 +19,9 @@ const (
 	linger = time.Second
 	// trust is how long an image may refuse who does not wait.
 	trust = 100 * time.Millisecond
-	// expiry is how long an item is kept after its last write.
-	expiry = 24 * time.Hour
+	// expiry is how long an item is kept after its last write: longer than a lease that the write
+	// made or extended. A process that knows nothing of such an entry may write last (ADR 069).
+	expiry = 7 * 24 * time.Hour
 	// poolShare is the part of a process's share of the slots that lingers at most.
 	poolShare = 4
 
@@ -64,6 +65,9 @@ type book struct {
 	holds map[*Lease]struct{} // leases that are out
 
 	abandoned []*Lease // to be taken back
+
+	leaving []*handover         // leases to be written down, which count as out until they are
+	strays  map[string]struct{} // names of leases that may have been written down, and are out here again
 
 	line []*claim // callers that wait for slots, in the order of their arrival
 
@@ -197,15 +201,21 @@ func (b *book) lose() (lost int64) {
 		l.lose()
 	}
 	clear(b.holds)
-	lost, b.out, b.sure, b.spare = b.out, 0, 0, 0
+	for _, h := range b.leaving {
+		h.lease.lose()
+		b.disown(h)
+		h.end(ErrLost)
+	}
+	lost, b.out, b.sure, b.spare, b.leaving = b.out, 0, 0, 0, nil
 	return lost
 }
 
 // isDead reports whether the process of an entry is gone. The second rule needs no clock: the
-// entry was written before it was first seen, and has not been renewed since.
+// entry was written before it was first seen, and has not been renewed since. It is not for leases that
+// were written down, which nobody renews.
 func (b *book) isDead(h *store.Holding, m moment) bool {
 	s := b.sight[h.Process]
-	return IsGone(h, m.now) || s.seq == h.Seq && m.up-s.since >= lease
+	return IsGone(h, m.now) || !h.IsLease() && s.seq == h.Seq && m.up-s.since >= lease || b.isStray(h.Process)
 }
 
 // A crowd is what the last image shows of the other processes that live.
@@ -215,6 +225,7 @@ type crowd struct {
 	wants   bool  // one of them has callers in line
 	dead    []store.Holding
 	more    bool // that are dead than one write removes
+	strays  bool // some of them are strays
 }
 
 func (b *book) others(m moment) crowd {
@@ -226,11 +237,12 @@ func (b *book) others(m moment) crowd {
 		switch h := &b.image.Holdings[i]; {
 		case h.Process == b.process:
 		case !b.isDead(h, m):
-			c.held += h.Held
-			c.members++
+			if c.held += h.Held; !h.IsLease() {
+				c.members++
+			}
 			c.wants = c.wants || h.Wants > 0
 		case len(c.dead) < store.MaxDead:
-			c.dead = append(c.dead, *h)
+			c.dead, c.strays = append(c.dead, *h), c.strays || b.isStray(h.Process)
 		default: // a later write removes it
 			c.held += h.Held
 			c.more = true
@@ -322,6 +334,8 @@ func (b *book) keep(c crowd, hold int64, m moment) int64 {
 // isDue reports whether the entry is to be written.
 func (b *book) isDue(c crowd, hold, wants int64, m moment) bool {
 	switch {
+	case len(b.leaving) > 0, c.strays:
+		return true
 	case b.closed:
 		return b.own != nil
 	case hold > b.sure, c.more && len(b.line) > 0: // somebody fits, or may fit then
@@ -346,9 +360,10 @@ func (b *book) write(c crowd, hold, wants int64, m moment) step {
 		return step{until: until}
 	}
 	h := &store.Hold{
-		SlotKey: b.SlotKey, Cap: b.cap, Seen: b.own, Dead: c.dead, ExpiresAt: m.now/1000 + int64(expiry/time.Second), //nolint:mnd // ms
+		SlotKey: b.SlotKey, Cap: b.cap, Seen: b.own, Dead: c.dead, ExpiresAt: expiresAt(m.now),
 		Next: store.Holding{Process: b.process, Held: b.keep(c, hold, m), Wants: wants, Until: m.now + lease.Milliseconds(), Seq: b.seq()},
 	}
+	b.send(h)
 	b.sure = min(b.sure, h.Next.Held)
 	return step{write: h}
 }
@@ -386,6 +401,8 @@ func (b *book) wrote(h *store.Hold, out store.SlotOutcome, sent, m moment) (lost
 		return b.looked(out.Image, m)
 	}
 	b.see(out.Image, m)
+	b.left(func(l *handover) bool { return slices.Contains(l.seqs, h.Next.Seq) })
+	b.settleStrays()
 	b.own, b.sure = &h.Next, h.Next.Held
 	b.fence, b.renewAt = sent.up+lease-skew, sent.up+renewal
 	b.spare, b.spareAt = b.idle(), m.up+linger
@@ -406,8 +423,11 @@ func (b *book) looked(img *store.SlotImage, m moment) (lost int64) {
 	is := img.Of(b.process)
 	switch {
 	case is == nil:
+		b.left(func(l *handover) bool { return img.Of(l.entry.Process) != nil })
 		lost, b.own = b.lose(), nil
+		b.settleStrays()
 	case b.own == nil || is.Seq != b.own.Seq:
+		b.left(func(l *handover) bool { return slices.Contains(l.seqs, is.Seq) })
 		b.own, b.sure, b.renewAt = is, min(b.sure, is.Held), m.up
 	}
 	return lost

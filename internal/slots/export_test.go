@@ -9,7 +9,6 @@ import (
 // The times of entries.
 const (
 	LeaseTime = lease
-	Skew      = skew
 )
 
 // A Book is a [book] that a test drives.
@@ -56,6 +55,30 @@ func (b *Book) Leave(c Claim) { b.drop(c.c) }
 
 // Return takes a lease back.
 func (b *Book) Return(l *Lease) { b.release(l, b.moment()) }
+
+// A HandOver is a lease of a Book that is being written down.
+type HandOver struct{ *handover }
+
+// HandOver begins to write a lease down.
+func (b *Book) HandOver(l *Lease, entry store.Holding) HandOver {
+	entry.Held = l.n
+	h := &handover{lease: l, entry: entry, done: make(chan struct{})}
+	b.handOver(h)
+	return HandOver{h}
+}
+
+// TakeBack takes it back.
+func (b *Book) TakeBack(h HandOver) { b.takeBack(h.handover) }
+
+// Is returns whether it is decided, and the error.
+func (h HandOver) Is() (done bool, err error) { return h.isDone(), h.err }
+
+// Lease is the lease, and Entry its entry.
+func (h HandOver) Lease() *Lease        { return h.lease }
+func (h HandOver) Entry() store.Holding { return h.entry }
+
+// HandOverTime is how long a handover may take.
+const HandOverTime = handOverTime
 
 // Next is what to send: a write, a look, or nothing.
 func (b *Book) Next() (write *store.Hold, look bool) {

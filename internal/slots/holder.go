@@ -359,7 +359,9 @@ func (h *Holder) Processes(entity, resource string) int {
 		it.mu.Lock()
 		if it.book.image != nil {
 			for i := range it.book.image.Holdings {
-				names[it.book.image.Holdings[i].Process] = true
+				if of := &it.book.image.Holdings[i]; !of.IsLease() {
+					names[of.Process] = true
+				}
 			}
 		}
 		it.mu.Unlock()

@@ -30,7 +30,11 @@ type fleet struct {
 	all   []*process
 	born  int
 	late  []*store.Hold // writes that may be applied once more, or for the first time
-	did   map[string]int
+
+	written []store.Holding // leases that were written down, and have not ended
+	names   int             // of leases that are written down
+	holder  *slots.Holder   // ends and extends those
+	did     map[string]int
 }
 
 // A process of a fleet. Its answer is under way if sent is set.
@@ -41,11 +45,20 @@ type process struct {
 	ahead   time.Duration // of its clock
 	claims  []slots.Claim
 	leases  []*slots.Lease
+	leaving []leaving
 	sent    bool
 	write   *store.Hold // nil: a look
 	out     store.SlotOutcome
 	err     error
 	written int64
+}
+
+// A leaving is a lease of a process that is written down, or was just now.
+type leaving struct {
+	slots.HandOver
+
+	begun   time.Duration
+	isKnown bool // the fleet counts it as written down
 }
 
 var errLost = errors.New("answer lost")
@@ -89,6 +102,11 @@ func (f *fleet) check() {
 			held += n
 		}
 	}
+	for _, h := range f.written {
+		if f.now().UnixMilli() < h.Until {
+			held += h.Held
+		}
+	}
 	if held > f.most {
 		f.Fatalf("%d slots are held at the same time, of %d", held, f.most)
 	}
@@ -119,7 +137,9 @@ func (p *process) send() bool {
 		return false
 	}
 	var look bool
-	if p.write, look = p.Next(); p.write == nil && !look {
+	p.write, look = p.Next()
+	p.collect() // it may have served the line
+	if p.write == nil && !look {
 		return false
 	}
 	p.sent, p.err, p.out = true, nil, store.SlotOutcome{}
@@ -170,14 +190,52 @@ func (p *process) collect() {
 		return c.IsDone()
 	})
 	p.leases = slices.DeleteFunc(p.leases, func(l *slots.Lease) bool {
-		select {
-		case <-l.Lost():
+		if isLost(l) {
 			p.f.did["lost lease"]++
-			return true
-		default:
-			return false
 		}
+		return isLost(l)
 	})
+	for i := range p.leaving {
+		h := &p.leaving[i]
+		done, err := h.Is()
+		switch {
+		case done && err == nil && !h.isKnown:
+			p.f.written, h.isKnown = append(p.f.written, h.Entry()), true
+			p.f.did["written down"]++
+		case done && err != nil && !isLost(h.Lease()):
+			p.f.Fatalf("a lease was not written down, and is not lost: %v", err)
+		case !done && p.f.time-h.begun >= slots.HandOverTime:
+			p.takeBack(h)
+		}
+	}
+	p.leaving = slices.DeleteFunc(p.leaving, func(h leaving) bool {
+		if h.HandOver == (slots.HandOver{}) {
+			return true
+		}
+		done, err := h.Is()
+		return done && (err != nil || p.f.time-h.begun >= slots.HandOverTime)
+	})
+}
+
+// takeBack makes a lease one of the process again, as a caller does that cannot use its token.
+func (p *process) takeBack(h *leaving) {
+	if h.isKnown {
+		p.f.written = slices.DeleteFunc(p.f.written, func(w store.Holding) bool { return w.Process == h.Entry().Process })
+	}
+	if p.TakeBack(h.HandOver); !isLost(h.Lease()) {
+		p.leases = append(p.leases, h.Lease())
+	}
+	*h = leaving{}
+	p.f.did["taken back"]++
+}
+
+func isLost(l *slots.Lease) bool {
+	select {
+	case <-l.Lost():
+		return true
+	default:
+		return false
+	}
 }
 
 var fleetSteps = map[string]func(*fleet) bool{
@@ -243,6 +301,56 @@ var fleetSteps = map[string]func(*fleet) bool{
 		p.collect()
 		return true
 	},
+	"hand over": func(f *fleet) bool {
+		p := f.any()
+		if p == nil || len(p.leases) == 0 {
+			return false
+		}
+		f.names++
+		within := rapid.SampledFrom([]time.Duration{slots.MinWritten, 2 * slots.MinWritten}).Draw(f.T, "within")
+		p.leaving = append(p.leaving, leaving{HandOver: p.HandOver(p.leases[0], store.Holding{
+			Process: fmt.Sprint(store.LeasePrefix, f.names), Until: p.Now() + within.Milliseconds(), Seq: within.Milliseconds(),
+		}), begun: f.time})
+		p.leases = p.leases[1:]
+		return true
+	},
+	"take back": func(f *fleet) bool {
+		p := f.any()
+		if p == nil || len(p.leaving) == 0 {
+			return false
+		}
+		p.takeBack(&p.leaving[0])
+		p.leaving = p.leaving[1:]
+		return true
+	},
+	"end": func(f *fleet) bool {
+		if len(f.written) == 0 {
+			return false
+		}
+		for range rapid.IntRange(1, 2).Draw(f.T, "times") {
+			if err := f.holder.End(f.Context(), f.key, f.written[0]); err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.forget(f.written[0].Process)
+		return true
+	},
+	"extend": func(f *fleet) bool {
+		if len(f.written) == 0 {
+			return false
+		}
+		to := f.written[0]
+		to.Until, to.Seq = to.Until+5000, to.Seq+5000
+		switch err := f.holder.Extend(f.Context(), f.key, f.written[0], to); {
+		case err == nil:
+			if !rapid.Bool().Draw(f.T, "by an older token") {
+				f.written[0] = to
+			}
+		case !errors.Is(err, slots.ErrLost) || f.now().UnixMilli() < to.Until-5000:
+			f.Fatalf("extended: %v", err)
+		}
+		return true
+	},
 	"send":   func(f *fleet) bool { p := f.any(); return p != nil && p.send() },
 	"answer": func(f *fleet) bool { p := f.any(); return p != nil && p.answer() },
 	"late": func(f *fleet) bool {
@@ -264,6 +372,14 @@ var fleetSteps = map[string]func(*fleet) bool{
 	},
 }
 
+// forget notes that a lease which was written down has ended. Its process cannot take it back.
+func (f *fleet) forget(name string) {
+	f.written = slices.DeleteFunc(f.written, func(h store.Holding) bool { return h.Process == name })
+	for _, p := range f.all {
+		p.leaving = slices.DeleteFunc(p.leaving, func(h leaving) bool { return h.Entry().Process == name })
+	}
+}
+
 // step notes what the book of a process has decided, if nothing is under way.
 func (p *process) step() {
 	if !p.sent {
@@ -282,10 +398,11 @@ func TestNeverAboveTheCap(t *testing.T) {
 		number++
 		f := &fleet{T: t, store: w.Store, key: store.SlotKey{Entity: fmt.Sprintf("user-%d", number), Resource: "gpt-4", Limit: "inflight"}, did: did}
 		f.cap = rapid.Int64Range(1, 8).Draw(t, "cap")
+		f.holder = slots.New(w.Store, slots.Options{Now: func() int64 { return f.now().UnixMilli() }})
 		f.most = f.cap
 		f.start()
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
-			name := rapid.SampledFrom(append(slices.Sorted(maps.Keys(fleetSteps)), "join", "join", "send", "send", "send", "answer", "answer", "answer", "return")).Draw(t, "step")
+			name := rapid.SampledFrom(append(slices.Sorted(maps.Keys(fleetSteps)), "join", "join", "send", "send", "send", "answer", "answer", "answer", "return", "hand over")).Draw(t, "step")
 			if fleetSteps[name](f) {
 				did[name]++
 			}
@@ -294,7 +411,7 @@ func TestNeverAboveTheCap(t *testing.T) {
 		f.heal()
 	})
 	t.Logf("%v", did)
-	for _, name := range append(slices.Sorted(maps.Keys(fleetSteps)), "lost", "lost lease", "granted") {
+	for _, name := range append(slices.Sorted(maps.Keys(fleetSteps)), "lost", "lost lease", "granted", "written down", "taken back") {
 		if did[name] == 0 {
 			t.Errorf("it never happened: %s", name)
 		}
@@ -306,6 +423,12 @@ func (f *fleet) heal() {
 	f.all = nil
 	f.start()
 	p, began := f.all[0], f.time
+	var last time.Duration // the last of the leases that are written down
+	for _, h := range f.read().Holdings {
+		if h.IsLease() {
+			last = max(last, time.UnixMilli(h.Until).Sub(f.now()))
+		}
+	}
 	c := p.Join(f.cap, f.cap, true)
 	for !c.IsDone() {
 		if write, look := p.Next(); write != nil {
@@ -316,8 +439,8 @@ func (f *fleet) heal() {
 			f.time += 100 * time.Millisecond
 		}
 		f.check()
-		if waited := f.time - began; waited > slots.LeaseTime+slots.Skew {
-			f.Fatalf("the slots of processes that are gone are not back after %v: %+v", waited, f.read())
+		if waited := f.time - began; waited > max(slots.LeaseTime+slots.Skew, last+2*slots.Skew+time.Second) {
+			f.Fatalf("the slots of processes that are gone are not back after %v, those written down end after %v: %+v", waited, last, f.read())
 		}
 	}
 }

@@ -22,32 +22,49 @@ func (l *Lease) append(b []byte) []byte {
 	b = append(b, flags)
 	b = appendText(b, l.Entity)
 	b = appendCount(b, len(l.Resources))
-	owes := l.version() == version
+	of := l.version()
 	for _, r := range l.Resources {
 		b = appendText(b, r.Name)
 		b = appendCount(b, len(r.Sides))
 		for _, s := range r.Sides {
 			b = s.append(b, l.Entity)
 		}
-		if !owes {
-			continue
+		if of >= versionOwing {
+			b = appendCount(b, len(r.Owes))
+			for _, a := range r.Owes {
+				b = appendText(b, a.Limit)
+				b = appendAmount(b, a.Milli)
+			}
 		}
-		b = appendCount(b, len(r.Owes))
-		for _, a := range r.Owes {
-			b = appendText(b, a.Limit)
-			b = appendAmount(b, a.Milli)
+		if of == version {
+			b = appendSlots(b, r.Slots, l.Entity)
 		}
 	}
 	return b
 }
 
+// appendSlots appends what a lease of an entity holds of slots.
+func appendSlots(b []byte, slots []Slots, entity string) []byte {
+	b = appendCount(b, len(slots))
+	for _, s := range slots {
+		b = appendText(b, nameIn(s.Entity, entity))
+		b = appendText(b, s.Limit)
+		b = binary.AppendUvarint(b, uint64(s.Held)) //nolint:gosec // it is positive
+	}
+	return b
+}
+
+// nameIn is the name of an entity in a lease: "" is the lease's own.
+func nameIn(name, own string) string {
+	if name == own {
+		return ""
+	}
+	return name
+}
+
 // append appends a side of a lease of an entity, whose own name is "".
 func (s *Side) append(b []byte, entity string) []byte {
-	name := s.Entity
-	if name == entity {
-		name = ""
-	}
-	b = appendText(b, name)
+	b = appendText(b, nameIn(s.Entity, entity))
 	b = appendCount(b, len(s.Held))
 	for _, h := range s.Held {
 		b = appendCount(b, h.Shard)
@@ -94,8 +111,11 @@ func parse(body []byte, of byte) (*Lease, error) {
 	l.Entity = r.text()
 	for range r.count() {
 		res := r.resource(l.Entity)
-		if of == version {
+		if of >= versionOwing {
 			res.Owes = r.owes()
+		}
+		if of == version {
+			res.Slots = r.slots(l.Entity)
 		}
 		l.Resources = append(l.Resources, res)
 	}
@@ -108,13 +128,7 @@ func parse(body []byte, of byte) (*Lease, error) {
 func (r *reader) resource(entity string) Resource {
 	of := Resource{Name: r.text()}
 	for range r.count() {
-		s := Side{Entity: r.text()}
-		switch s.Entity {
-		case "":
-			s.Entity = entity
-		case entity:
-			r.failed = true
-		}
+		s := Side{Entity: r.nameIn(entity)}
 		for range r.count() {
 			s.Held = append(s.Held, r.held())
 		}
@@ -138,6 +152,31 @@ func (r *reader) held() Held {
 		h.Amounts = append(h.Amounts, a)
 	}
 	return h
+}
+
+// nameIn reads the name of an entity in a lease of an entity.
+func (r *reader) nameIn(own string) string {
+	switch name := r.text(); name {
+	case "":
+		return own
+	case own:
+		r.failed = true
+		return name
+	default:
+		return name
+	}
+}
+
+// slots reads what a lease of an entity holds of slots.
+func (r *reader) slots(entity string) (slots []Slots) {
+	for range r.count() {
+		s := Slots{Entity: r.nameIn(entity), Limit: r.text(), Held: r.number(store.MaxSlots)}
+		if s.Held == 0 {
+			r.failed = true
+		}
+		slots = append(slots, s)
+	}
+	return slots
 }
 
 // owes reads what a resource owes, by limit.

@@ -3,8 +3,8 @@
 //
 //	version  1 byte
 //	key id   4 bytes
-//	body     namespace, time, nonce, deadline, flags, entity, what was taken of each resource, and
-//	         in version 2 what it owes
+//	body     namespace, time, nonce, deadline, flags, entity, what was taken of each resource; from
+//	         version 2 on what it owes, and in version 3 which slots it holds
 //	tag      16 bytes: HMAC-SHA256 of all before it, cut in half
 //
 // Numbers are varints, and strings are preceded by their length. The whole is base64url without
@@ -15,10 +15,12 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -27,7 +29,10 @@ import (
 const (
 	MinKey   = 32 // of a key
 	MaxToken = 8 << 10
-	version  = 2 // of leases that owe something; 1 of all others
+	version  = 3 // of leases that hold slots; 2 of those that owe something, and 1 of all others
+
+	versionPlain, versionOwing = 1, 2
+
 	idSize   = 4
 	tagSize  = 16
 	headSize = 1 + idSize
@@ -56,6 +61,14 @@ type Resource struct {
 	// Owes is what the lease takes besides at its settlement, unless that says otherwise: what a
 	// clamp cut off, by limit. Until is 0.
 	Owes []store.Amount
+	// Slots are what the lease holds of limits of slots, of the entity and of a parent.
+	Slots []Slots
+}
+
+// Slots are what a lease holds of a limit of slots. The entry that holds them has the name [Lease.Entry].
+type Slots struct {
+	Entity, Limit string
+	Held          int64
 }
 
 // A Side is what a lease took of one bucket of the resource: of the entity's own, or of a parent's.
@@ -89,6 +102,11 @@ func (l *Lease) CountHeld() (n int) {
 func (l *Lease) ID() string {
 	made := binary.BigEndian.AppendUint32(nil, uint32(l.Made)) //nolint:gosec // until 2106
 	return base64.RawURLEncoding.EncodeToString(append(made, l.Nonce[:]...))
+}
+
+// Entry names the entry of the lease's slots, in letters and digits: no process has such a name.
+func (l *Lease) Entry() string {
+	return store.LeasePrefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(l.Nonce[:]))
 }
 
 // Why a token is not accepted.
@@ -173,12 +191,16 @@ func (k *Keys) Open(token string) (*Lease, error) {
 
 // version is the least version that has the lease's form.
 func (l *Lease) version() byte {
+	of := byte(versionPlain)
 	for i := range l.Resources {
-		if len(l.Resources[i].Owes) > 0 {
+		switch r := &l.Resources[i]; {
+		case len(r.Slots) > 0:
 			return version
+		case len(r.Owes) > 0:
+			of = versionOwing
 		}
 	}
-	return version - 1
+	return of
 }
 
 func sum(secret, b []byte) []byte {

@@ -53,10 +53,18 @@ func owing() *token.Lease {
 	return l
 }
 
+// holding is a lease that holds slots, of the entity and of its parent, and of a resource without tokens.
+func holding() *token.Lease {
+	l := owing()
+	l.Resources[0].Slots = []token.Slots{{Entity: "key-1042", Limit: "inflight", Held: 1}, {Entity: "project", Limit: "inflight", Held: 1}}
+	l.Resources[2].Slots = []token.Slots{{Entity: "key-1042", Limit: "seats", Held: store.MaxSlots}}
+	return l
+}
+
 // A lease is read as it was written, with any key that is accepted. The first one signs.
 func TestALeaseIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]*token.Lease{"usual": usual(), "odd": odd(), "owing": owing()} {
+	for name, l := range map[string]*token.Lease{"usual": usual(), "odd": odd(), "owing": owing(), "holding": holding()} {
 		text := keys(t, secrets...).Sign(l)
 		if again := keys(t, secrets[0]).Sign(l); text != again {
 			t.Errorf("%s: written as %s, and then as %s", name, text, again)
@@ -121,6 +129,7 @@ func FuzzBody(f *testing.F) {
 	f.Add(usual().Body())
 	f.Add(odd().Body())
 	f.Add(owing().Body())
+	f.Add(holding().Body())
 	f.Fuzz(func(t *testing.T, body []byte) {
 		l, err := token.Parse(body)
 		if err != nil {
@@ -137,6 +146,7 @@ func FuzzOpen(f *testing.F) {
 	k := keys(f, secrets...)
 	f.Add(k.Sign(usual()))
 	f.Add(k.Sign(owing()))
+	f.Add(k.Sign(holding()))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := k.Open(text)

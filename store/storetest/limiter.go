@@ -151,7 +151,7 @@ func (u *user) family() {
 	u.must(errOf(u.CreateEntity(u.Context(), store.Entity{ID: "user-1", Parent: "project", Cascade: true})))
 }
 
-var limiterTests = slices.Concat(requestTests, quotaTests, edgeTests, carryTests, scheduleTests, softTests)
+var limiterTests = slices.Concat(requestTests, quotaTests, edgeTests, carryTests, scheduleTests, softTests, modeTests)
 
 var requestTests = []limiterTest{
 	{"takes from a bucket made at need", Real, func(u *user) {

@@ -22,6 +22,13 @@ func writesEntry(seen *store.Holding, next store.Holding, dead ...store.Holding)
 	return &store.Hold{SlotKey: theSlots, Cap: 10, Seen: seen, Next: next, Dead: dead, ExpiresAt: 4_000_000_000}
 }
 
+// lends is the write with which a writes leases down.
+func lends(next store.Holding, leases ...store.Holding) *store.Hold {
+	h := writesEntry(&slotsOfA, next)
+	h.Written = leases
+	return h
+}
+
 // A slotStore is a kit whose store keeps slots.
 type slotStore struct {
 	*kit
@@ -93,6 +100,36 @@ var slotTests = []test{
 	held("it is refused if who was gone has written", writesEntry(nil, entry("c", 1, 1), entry("a", 6, 0)), false, 10, "a6 b4"),
 	held("it is applied once if it is repeated", writesEntry(nil, slotsOfB), true, 10, "a6 b4"),
 	held("it makes an entry without slots", writesEntry(nil, store.Holding{Process: "c", Wants: 2, Seq: 1}), true, 10, "a6 b4 c0"),
+	held("it writes a lease down, for which there is no more room", lends(entry("a", 4, 2), entry("0x", 2, 1)), true, 10, "0x2 a4 b4"),
+	held("it writes leases down, and lends none", lends(entry("a", 0, 2), entry("0x", 2, 1), entry("0y", 4, 1)), true, 10, "0x2 0y4 b4"),
+	held("it is refused if a lease holds more than was given away", lends(entry("a", 5, 2), entry("0x", 2, 1)), false, 10, "a6 b4"),
+	held("it takes a lease back", &store.Hold{SlotKey: theSlots, Cap: 1, Seen: &slotsOfA, Next: entry("a", 10, 2), Dead: []store.Holding{slotsOfB}}, true, 10, "a10"),
+	ofSlots("it is refused if a lease was written down before", func(s *slotStore) {
+		s.hold(writesEntry(nil, slotsOfA))
+		first := s.hold(lends(entry("a", 4, 2), entry("0x", 2, 1)))
+		again := writesEntry(new(entry("a", 4, 2)), entry("a", 2, 3))
+		again.Written = []store.Holding{entry("0x", 2, 2)}
+		if out := s.hold(again); !first.Applied || out.Applied || out.Image.Used != 6 {
+			s.Errorf("got %+v, and then %+v", first, out)
+		}
+	}),
+	ofSlots("anybody ends a lease that was written down, once, or extends it", func(s *slotStore) {
+		s.hold(writesEntry(nil, slotsOfA))
+		lease, later := entry("0x", 2, 1), entry("0x", 2, 5)
+		s.hold(lends(entry("a", 4, 2), lease))
+		later.Until += 1000
+		for i, c := range []struct {
+			seen, next store.Holding
+			applied    bool
+			used       int64
+		}{{lease, later, true, 6}, {lease, entry("0x", 0, 2), false, 6}, {later, entry("0x", 0, 6), true, 4}, {later, entry("0x", 0, 6), false, 4}} {
+			h := writesEntry(&c.seen, c.next)
+			h.Cap = 0
+			if out := s.hold(h); out.Applied != c.applied || out.Image.Used != c.used {
+				s.Errorf("write %d: %+v", i, out)
+			}
+		}
+	}),
 	ofSlots("it is refused if there is no item", func(s *slotStore) {
 		if out := s.hold(writesEntry(&slotsOfA, entry("a", 6, 2))); out.Applied || out.Image != nil {
 			s.Errorf("got %+v", out)

@@ -55,12 +55,13 @@ type slotView struct {
 
 // holderView is a [limiter.SlotHolder] in JSON.
 type holderView struct {
-	Process   string    `json:"process"`      // name that a process gives to itself
-	Held      int64     `json:"held"`         // slots that it has for requests, and keeps for the next ones
-	Waiting   int64     `json:"waiting"`      // slots that its callers wait for
-	RenewedAt time.Time `json:"renewed_at"`   // when the process last wrote that it is alive
-	LeaseEnd  time.Time `json:"lease_end_at"` // how long it may hold the slots without writing again
-	Gone      bool      `json:"gone"`         // it did not, and whoever next wants slots takes them back
+	Process   string    `json:"process"`             // name that a process gives to itself, or of a lease
+	IsLease   bool      `json:"is_lease,omitempty"`  // it is a lease that was written down: nobody renews it
+	Held      int64     `json:"held"`                // slots that it has for requests, and keeps for the next ones
+	Waiting   int64     `json:"waiting"`             // slots that its callers wait for
+	RenewedAt time.Time `json:"renewed_at,omitzero"` // when the process last wrote that it is alive
+	LeaseEnd  time.Time `json:"lease_end_at"`        // how long it may hold the slots without writing again
+	Gone      bool      `json:"gone"`                // it did not, and whoever next wants slots takes them back
 }
 
 func slotViews(uses []limiter.SlotUse) []slotView {
@@ -75,7 +76,7 @@ func slotViews(uses []limiter.SlotUse) []slotView {
 			v.Slots = &u.Limit.Slots
 		}
 		for j, h := range u.Holders {
-			v.Holders[j] = holderView{h.Process, h.Held, h.Waiting, h.RenewedAt.UTC(), h.LeaseEnd.UTC(), h.Gone}
+			v.Holders[j] = holderView{h.Process, h.IsLease, h.Held, h.Waiting, h.RenewedAt.UTC(), h.LeaseEnd.UTC(), h.Gone}
 		}
 		views[i] = v
 	}
@@ -115,8 +116,11 @@ func printHolders(w *strings.Builder, uses []limiter.SlotUse, now time.Time) {
 			if !h.Gone {
 				end = seconds(h.LeaseEnd.Sub(now))
 			}
-			rows = append(rows, append(slices.Clip(begin),
-				h.Process, limitarg.Grouped(h.Held), limitarg.Grouped(h.Waiting), seconds(now.Sub(h.RenewedAt))+" ago", end))
+			renewed := "a lease"
+			if !h.IsLease {
+				renewed = seconds(now.Sub(h.RenewedAt)) + " ago"
+			}
+			rows = append(rows, append(slices.Clip(begin), h.Process, limitarg.Grouped(h.Held), limitarg.Grouped(h.Waiting), renewed, end))
 		}
 	}
 	app.Table(w, []string{"ENTITY", "LIMIT", "HELD", "PROCESS", "ITS SLOTS", "WAITS FOR", "RENEWED", "LEASE ENDS IN"}, rows)

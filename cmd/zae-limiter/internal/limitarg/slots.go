@@ -21,6 +21,9 @@ func (v *Slots) Set(s string) error {
 		if !ok {
 			return errors.New("write name:slots, several between commas: inflight:20 for instance")
 		}
+		if number, mode, has := strings.Cut(slots, ":"); has {
+			return SlotsInMode(name+":"+number, mode)
+		}
 		n, err := number(slots)
 		if err != nil {
 			return fmt.Errorf("slots %q of %s: give a whole number from 1 to %d", slots, name, store.MaxSlots)
@@ -35,6 +38,12 @@ func (v *Slots) Set(s string) error {
 		*v = append(*v, l)
 	}
 	return nil
+}
+
+// SlotsInMode is the error of a limit of slots with a mode, as a [*store.ValidationError]: a slot is held or
+// not, so there is nothing that a shadow could debit.
+func SlotsInMode(limit, mode string) error {
+	return &store.ValidationError{Field: "mode", Value: mode, Reason: "slots are always enforced: give " + limit + " without a mode"}
 }
 
 // String writes the limits in the form of the flag.

@@ -35,6 +35,9 @@ func TestSlots(t *testing.T) {
 		"other:1000001": "from 1 to 1000000",
 		"no name:1":     "name",
 		"":              "write name:slots",
+
+		"other:1:shadow":     `invalid mode "shadow": slots are always enforced: give other:1 without a mode`,
+		"other:1:shadow=10%": `invalid mode "shadow=10%"`,
 	} {
 		if err := v.Set(arg); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: got %v, want %q", arg, err, says)

@@ -254,6 +254,14 @@ func (r *reader) slots(p place) string {
 	before := len(r.Findings)
 	r.Entries(p, func(name string, k, value place) {
 		r.Invalid(k, store.CheckLimitName(name))
+		if value.IsMapping() && value.Has("mode") {
+			r.Entries(value, func(key string, _, mode place) {
+				if key == "mode" {
+					r.Invalid(mode, limitarg.SlotsInMode("the number of "+name, r.text(mode)))
+				}
+			})
+			return
+		}
 		limits = append(limits, store.SlotLimit{Name: name, Slots: r.number(value, store.MaxSlots)})
 	})
 	if len(limits) == 0 && len(r.Findings) == before {

@@ -74,6 +74,8 @@ func TestBadSlots(t *testing.T) {
 		"slots: {'no name': 1}":         "no name",
 		"slots: 20":                     "slots",
 		"slots: {inflight: {slots: 1}}": "inflight",
+
+		"slots: {inflight: {slots: 1, mode: shadow}}": `slots.inflight.mode: invalid mode "shadow": slots are always enforced: give the number of inflight without a mode`,
 	} {
 		_, err := manifest.Parse("a.yaml", []byte("namespace: default\nresources: {gpt-4: {"+text+"}}\n"))
 		if err == nil || !strings.Contains(err.Error(), says) {

@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/replay"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/replay/logs"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // output is the result in JSON, as docs/replay.md documents it.
@@ -73,7 +75,7 @@ func (o *output) text(w *strings.Builder) {
 	app.Table(w, []string{"LEVEL", "LIMIT", "BUCKETS", "EVENTS", "REFUSED", "SHARE", "NEVER", "LONGEST WAIT", "WAIT P99", "HEADROOM P1", "P10", "P50"}, o.limitRows())
 	if rows := o.topRows(); len(rows) > 0 {
 		w.WriteByte('\n')
-		app.Table(w, []string{"MOST REFUSED", "RESOURCE", "EVENTS", "REFUSED", "BY PARENT", "IN SHADOW", "SHARE", "LONGEST WAIT", "FROM", "TO", "WHEN"}, rows)
+		app.Table(w, o.topHeader(), rows)
 	}
 	o.proposalText(w)
 }
@@ -93,16 +95,37 @@ func (o *output) limitRows() (rows [][]string) {
 	return rows
 }
 
+// isInShadow reports whether any limit is, for some entities at least.
+func (o *output) isInShadow() bool {
+	return slices.ContainsFunc(o.Limits, func(l replay.LimitResult) bool { return l.Limit.Mode == store.Shadow })
+}
+
+// shadowColumn is where the rows of buckets have what limits in shadow would have refused, if any limit is in shadow.
+const shadowColumn = 5
+
+func (o *output) topHeader() []string {
+	header := []string{"MOST REFUSED", "RESOURCE", "EVENTS", "REFUSED", "BY PARENT", "SHARE", "LONGEST WAIT", "FROM", "TO", "WHEN"}
+	if o.isInShadow() {
+		header = slices.Insert(header, shadowColumn, "IN SHADOW")
+	}
+	return header
+}
+
 func (o *output) topRows() (rows [][]string) {
+	isInShadow := o.isInShadow()
 	for _, b := range o.Top {
 		first, last := "", ""
 		if b.First != nil {
 			first, last = b.First.Format(time.RFC3339), b.Last.Format(time.RFC3339)
 		}
-		rows = append(rows, []string{
-			b.Entity, b.Resource, limitarg.Grouped(b.Events), limitarg.Grouped(b.Refused), limitarg.Grouped(b.RefusedByParent), limitarg.Grouped(b.WouldRefuse), percent(b.RefusedShare),
+		row := []string{
+			b.Entity, b.Resource, limitarg.Grouped(b.Events), limitarg.Grouped(b.Refused), limitarg.Grouped(b.RefusedByParent), percent(b.RefusedShare),
 			wait(b.LongestMS), first, last, sparkline(b.Timeline),
-		})
+		}
+		if isInShadow {
+			row = slices.Insert(row, shadowColumn, limitarg.Grouped(b.WouldRefuse))
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
