@@ -137,8 +137,18 @@ func (l *Lease) writeSlotsDown(ctx context.Context, what string, form *token.Lea
 		}
 		return nil
 	}
-	_, err := d.WriteDown(ctx, what, held, acquire.EntryOf(form))
-	return err
+	return d.WriteDown(ctx, what, held, acquire.EntryOf(form))
+}
+
+// slotsOf are the slots of the lease's resource at a place, as they are written down.
+func (l *Lease) slotsOf(i int) []token.Slots {
+	switch held := l.part(i).slots; {
+	case held != nil:
+		return held.Entries()
+	case l.resumed != nil:
+		return l.resumed.Resources[i].Slots
+	}
+	return nil
 }
 
 // form is a lease as it is written down. The caller settles the lease.
@@ -161,12 +171,7 @@ func (l *Lease) form(within time.Duration) (*token.Lease, error) {
 	}
 	for i := range l.parts() {
 		p := l.part(i)
-		of := token.Resource{Name: p.resource}
-		if p.slots != nil {
-			of.Slots = p.slots.Entries()
-		} else if l.resumed != nil {
-			of.Slots = l.resumed.Resources[i].Slots
-		}
+		of := token.Resource{Name: p.resource, Slots: l.slotsOf(i)}
 		for _, limit := range slices.Sorted(maps.Keys(p.owes)) {
 			of.Owes = append(of.Owes, store.Amount{Limit: limit, Milli: p.owes[limit] * milli})
 		}

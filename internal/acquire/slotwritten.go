@@ -33,8 +33,8 @@ func EntryOf(l *token.Lease) store.Holding {
 }
 
 // WriteDown gives the slots of requests to entries that do not end with the process (ADR 069): those of all
-// limits, or of none. It fails with [ErrSlotsLost] if some are lost. undo takes them all back.
-func (d *Driver) WriteDown(ctx context.Context, what string, held []*HeldSlots, entry store.Holding) (undo func(), err error) {
+// limits, or of none. It fails with [ErrSlotsLost] if some are lost.
+func (d *Driver) WriteDown(ctx context.Context, what string, held []*HeldSlots, entry store.Holding) error {
 	var leases []*slots.Lease
 	for _, h := range held {
 		leases = append(leases, h.leases...)
@@ -43,22 +43,20 @@ func (d *Driver) WriteDown(ctx context.Context, what string, held []*HeldSlots, 
 	bound, cancel := context.WithTimeout(ctx, d.Time())
 	defer cancel()
 	d.AtOnce(len(leases), func(i int) { overs[i], errs[i] = d.slots.HandOver(bound, leases[i], entry) })
-	undo = func() {
-		for _, h := range overs {
-			h.TakeBack()
-		}
+	err := errors.Join(errs...)
+	if err == nil {
+		return nil
 	}
-	if err = errors.Join(errs...); err == nil {
-		return undo, nil
+	for _, h := range overs {
+		h.TakeBack() //nolint:contextcheck // the call may be over
 	}
-	undo()
 	switch {
 	case errors.Is(err, ErrSlotsLost):
-		return nil, fmt.Errorf("%s: %w", what, ErrSlotsLost)
+		return fmt.Errorf("%s: %w", what, ErrSlotsLost)
 	case bound.Err() != nil:
-		return nil, process.OutOfTime(bound, what)
+		return process.OutOfTime(bound, what)
 	}
-	return nil, fmt.Errorf("%s: %w", what, process.Unavailable(err))
+	return fmt.Errorf("%s: %w", what, process.Unavailable(err))
 }
 
 // EndSlots gives the slots of a lease back that was written down, in all its limits. It does nothing where that

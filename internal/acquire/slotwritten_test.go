@@ -23,8 +23,8 @@ func (w *world) inUse(entity string, want int64) {
 }
 
 // justSlots is a request for slots alone.
-func justSlots(entity string, n int64) limiter.Request {
-	return limiter.Request{Entity: entity, Resource: testbed.Resource, Slots: tokens{"inflight": n}}
+func justSlots(n int64) limiter.Request {
+	return limiter.Request{Entity: "user", Resource: testbed.Resource, Slots: tokens{"inflight": n}}
 }
 
 // The slots of a lease that is written down do not end with its process, and are held however long
@@ -36,7 +36,7 @@ func TestSlotsOutliveTheirProcess(t *testing.T) {
 		gateway, worker := w.another(), w.another()
 		lease, err := gateway.Acquire(w.Context(), inflight("user", 2))
 		w.Must(err)
-		own := w.lease(justSlots("user", 1))
+		own := w.lease(justSlots(1))
 		text := w.token(lease)
 		if err := lease.Commit(w.Context()); !errors.Is(err, limiter.ErrHandedOver) {
 			t.Errorf("its own commit: %v", err)
@@ -46,7 +46,7 @@ func TestSlotsOutliveTheirProcess(t *testing.T) {
 		w.inUse("user", 3)
 		time.Sleep(40 * time.Second)
 		w.inUse("user", 3)
-		w.full(justSlots("user", 1), "user")
+		w.full(justSlots(1), "user")
 		w.Must(own.Commit(w.Context()))
 		time.Sleep(2 * time.Second)
 		w.inUse("user", 2)
@@ -56,7 +56,7 @@ func TestSlotsOutliveTheirProcess(t *testing.T) {
 			w.inUse("user", 0)
 			w.holds("user", "rph", 9)
 		}
-		w.lease(justSlots("user", 3))
+		w.lease(justSlots(3))
 		w.Must(w.resume(worker, text).Commit(w.Context())) // once more, and others have them
 		w.inUse("user", 3)
 	})
@@ -68,7 +68,7 @@ func TestWrittenSlotsEndAtTheirDeadline(t *testing.T) {
 	inEachWorld(t, withKeys(tokenKey), func(w *world) {
 		w.slots(store.ConfigKey{}, 1)
 		gateway := w.another()
-		lease, err := gateway.Acquire(w.Context(), justSlots("user", 1))
+		lease, err := gateway.Acquire(w.Context(), justSlots(1))
 		w.Must(err)
 		began := time.Now()
 		text := w.token(lease)
@@ -83,7 +83,7 @@ func TestWrittenSlotsEndAtTheirDeadline(t *testing.T) {
 				}
 			}()
 		}
-		next, err := w.Wait(w.Context(), justSlots("user", 1))
+		next, err := w.Wait(w.Context(), justSlots(1))
 		w.Must(err)
 		if took := time.Since(began); took < time.Minute || took > time.Minute+10*time.Second {
 			w.Errorf("the slot is back after %v", took)
@@ -161,7 +161,7 @@ func TestSlotsOfAllResourcesAreWrittenDown(t *testing.T) {
 func TestSlotsAreWrittenDownForAWhile(t *testing.T) {
 	inWorld(t, withKeys(tokenKey), func(w *world) {
 		w.slots(store.ConfigKey{}, 1)
-		lease := w.lease(justSlots("user", 1))
+		lease := w.lease(justSlots(1))
 		for _, within := range []time.Duration{time.Second, limiter.MinSlotsToken - 1, limiter.MaxTokenTime + 1} {
 			_, err := lease.Token(w.Context(), within)
 			if invalid, is := errors.AsType[*limiter.ValidationError](err); !is || invalid.Field != "within" {
@@ -189,9 +189,9 @@ func TestWritingSlotsDownFails(t *testing.T) {
 						w.slots(store.ConfigKey{}, 2)
 						var link faults.Slot
 						own := w.NewLimiter(w.OpenOn(faults.Wrap(w.API, link.Apply)), withKeys(tokenKey))
-						lease, err := own.Acquire(w.Context(), justSlots("user", 1))
+						lease, err := own.Acquire(w.Context(), justSlots(1))
 						w.Must(err)
-						w.lease(justSlots("user", 1))
+						w.lease(justSlots(1))
 						synctest.Wait()
 						n := 0
 						link.Set(func(ctx context.Context, c *faults.Call, next faults.Next) error {
@@ -205,7 +205,7 @@ func TestWritingSlotsDownFails(t *testing.T) {
 						if took := time.Since(began); took > 6*time.Second || err == nil && took > time.Second {
 							w.Errorf("it took %v", took)
 						}
-						w.full(justSlots("user", 1), "user")
+						w.full(justSlots(1), "user")
 						switch {
 						case err == nil:
 							w.Must(own.Close())
@@ -224,15 +224,15 @@ func TestWritingSlotsDownFails(t *testing.T) {
 							time.Sleep(20 * time.Second)
 							w.Must(context.Cause(ctx))
 							w.inUse("user", 2)
-							w.full(justSlots("user", 1), "user")
+							w.full(justSlots(1), "user")
 							again := w.token(lease) // it can be written down later
 							w.Must(w.resume(w.another(), again).Commit(w.Context()))
 							w.inUse("user", 1)
 						}
 						time.Sleep(time.Second) // longer than an image refuses
-						next, err := w.Acquire(w.Context(), justSlots("user", 1))
+						next, err := w.Acquire(w.Context(), justSlots(1))
 						w.Must(err)
-						w.full(justSlots("user", 1), "user")
+						w.full(justSlots(1), "user")
 						w.Must(next.Commit(w.Context()))
 					})
 				})
@@ -247,12 +247,12 @@ func TestLostSlotsAreNotWrittenDown(t *testing.T) {
 		w.slots(store.ConfigKey{}, 1)
 		var link faults.Slot
 		own := w.NewLimiter(w.OpenOn(faults.Wrap(w.API, link.Apply)), withKeys(tokenKey))
-		lease, err := own.Acquire(w.Context(), justSlots("user", 1))
+		lease, err := own.Acquire(w.Context(), justSlots(1))
 		w.Must(err)
 		link.Set(faults.Fail(errNoRoute))
 		time.Sleep(30 * time.Second)
 		link.Set(nil)
-		next, err := w.Wait(w.Context(), justSlots("user", 1))
+		next, err := w.Wait(w.Context(), justSlots(1))
 		w.Must(err)
 		if _, err := lease.Token(w.Context(), time.Minute); !errors.Is(err, limiter.ErrSlotsLost) {
 			t.Errorf("got %v", err)
@@ -272,9 +272,9 @@ func TestWrittenSlotsAreNoProcesses(t *testing.T) {
 		c.slots(store.ConfigKey{}, 9)
 		c.Take(c.own, ask("user", "rph", 0))
 		for range 3 {
-			c.token(c.Lease(c.own, justSlots("user", 1)))
+			c.token(c.Lease(c.own, justSlots(1)))
 		}
-		c.Lease(c.own, justSlots("user", 2))
+		c.Lease(c.own, justSlots(2))
 		standing, err := c.own.Standing(c.Context(), "user", testbed.Resource)
 		c.Must(err)
 		leases := 0

@@ -20,23 +20,23 @@ func would(lease *limiter.Lease) (names []string) {
 	return names
 }
 
-// state is a limit on the first item of a bucket.
-func (u *user) state(entity, limit string) store.LimitState {
+// state is rph on the first item of a bucket.
+func (u *user) state(entity string) store.LimitState {
 	u.Helper()
 	images, err := u.Buckets(u.Context(), entity, "gpt-4", 1)
 	u.must(err)
 	if len(images) == 0 {
 		u.Fatalf("%s has no bucket", entity)
 	}
-	s, _ := images[0].Limit(limit)
+	s, _ := images[0].Limit("rph")
 	return s
 }
 
-// counts compares what an item has counted as consumed, and what it noted as refused in shadow, in tokens.
-func (u *user) counts(entity, limit string, consumed, shadowed int64) {
+// counts compares what an item has counted as consumed of rph, and what it noted as refused in shadow, in tokens.
+func (u *user) counts(entity string, consumed, shadowed int64) {
 	u.Helper()
-	if s := u.state(entity, limit); s.Consumed != consumed*milli || s.Observed().Shadowed != shadowed*milli {
-		u.Errorf("%s of %s: %d are counted, and %d noted; want %d and %d", limit, entity, s.Consumed/milli, s.Observed().Shadowed/milli, consumed, shadowed)
+	if s := u.state(entity); s.Consumed != consumed*milli || s.Observed().Shadowed != shadowed*milli {
+		u.Errorf("rph of %s: %d are counted, and %d noted; want %d and %d", entity, s.Consumed/milli, s.Observed().Shadowed/milli, consumed, shadowed)
 	}
 }
 
@@ -54,7 +54,7 @@ var modeTests = []limiterTest{
 			}
 			u.holds("user-1", one("rph", c.left))
 		}
-		u.counts("user-1", "rph", 1161, 1061)
+		u.counts("user-1", 1161, 1061)
 		time.Sleep(30 * time.Minute)
 		u.holds("user-1", one("rph", 50))
 	}},
@@ -69,7 +69,7 @@ var modeTests = []limiterTest{
 			}
 		}
 		u.holds("user-1", one("rph", 30))
-		u.counts("user-1", "rph", 250, 0)
+		u.counts("user-1", 250, 0)
 		u.system(limiter.PerHour("rph", 100))
 		u.InvalidateConfig()
 		u.exactly(31, 36*time.Second)
@@ -84,7 +84,7 @@ var modeTests = []limiterTest{
 		if names := exceeded(e); !slices.Equal(names, []string{"tph"}) || e.RetryAfter() != time.Hour {
 			u.Errorf("%v refused, for %v", names, e.RetryAfter())
 		}
-		u.counts("user-1", "rph", 90, 90)
+		u.counts("user-1", 90, 90)
 	}},
 	{"a mode for a part of the entities enforces the limit for the others, and a smaller part for more", Virtual, func(u *user) {
 		const entities = 40
@@ -134,7 +134,7 @@ var modeTests = []limiterTest{
 		u.must(later.Commit(u.Context()))
 		u.must(back.Rollback(u.Context()))
 		u.holds("user-1", one("rph", 1))
-		u.counts("user-1", "rph", 34, 0)
+		u.counts("user-1", 34, 0)
 	}},
 	{"a limit in shadow of a parent refuses no child", Virtual, func(u *user) {
 		u.family()
@@ -148,7 +148,7 @@ var modeTests = []limiterTest{
 		if names := exceeded(u.refused(one("rph", 35))); len(names) != 1 {
 			u.Errorf("%v refused", names)
 		}
-		u.counts("project", "rph", 16, 8)
+		u.counts("project", 16, 8)
 	}},
 	{"a quota in shadow renews, and decides as it would", Virtual, func(u *user) {
 		quota := u.each("day", 10)
@@ -188,7 +188,7 @@ var modeTests = []limiterTest{
 				time.Sleep(time.Second)
 			}
 		})
-		s := u.state("user-1", "rph")
+		s := u.state("user-1")
 		if s.Consumed != admitted.Load()*milli || s.Tokens < -capacity*milli || admitted.Load() < limiters*callers*times*3*9/10 {
 			u.Errorf("%d are counted, and %d were admitted; the balance is %d", s.Consumed/milli, admitted.Load(), s.Tokens/milli)
 		}
