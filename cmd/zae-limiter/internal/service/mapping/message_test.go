@@ -2,9 +2,9 @@ package mapping_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,29 +20,29 @@ import (
 )
 
 // messages reads messages in JSON.
-func messages(t testing.TB, text string) (all []*ratelimit.RateLimitConfig) {
-	t.Helper()
+func messages(tb testing.TB, text string) (all []*ratelimit.RateLimitConfig) {
+	tb.Helper()
 	var parts []json.RawMessage
 	if err := json.Unmarshal([]byte(text), &parts); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, part := range parts {
 		m := &ratelimit.RateLimitConfig{}
 		if err := protojson.Unmarshal(part, m); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-func golden(t testing.TB, name string) []*ratelimit.RateLimitConfig {
-	t.Helper()
+func golden(tb testing.TB, name string) []*ratelimit.RateLimitConfig {
+	tb.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".json")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return messages(t, string(text))
+	return messages(tb, string(text))
 }
 
 // What the translators of Envoy Gateway and of the AI gateway make of policies has the limits of the
@@ -188,7 +188,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	of := func(domain string, descriptors, replaces int) *ratelimit.RateLimitConfig {
 		m := &ratelimit.RateLimitConfig{Name: domain, Domain: domain}
 		for i := range descriptors {
-			m.Descriptors = append(m.Descriptors, &ratelimit.RateLimitDescriptor{Key: fmt.Sprint(i)})
+			m.Descriptors = append(m.Descriptors, &ratelimit.RateLimitDescriptor{Key: strconv.Itoa(i)})
 		}
 		limit := &ratelimit.RateLimitPolicy{Unit: ratelimit.RateLimitUnit_DAY}
 		for range replaces {

@@ -196,9 +196,9 @@ func (a *authority) certify(name string, by *authority) (text []byte, cert *x509
 }
 
 // files writes a certificate and its key.
-func (a *authority) files(folder, name string) (cert, key string) {
+func (a *authority) files(folder string) (cert, key string) {
 	a.Helper()
-	text, _, private := a.certify(name, a)
+	text, _, private := a.certify("service.example", a)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		a.Fatal(err)
@@ -226,7 +226,7 @@ func TestTLS(t *testing.T) {
 	certs := server.Certificates{ClientCA: filepath.Join(folder, "ca.pem")}
 	serve(t, server.Options{Register: register, TLS: &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: latest}}, func(r *running) {
 		ours, theirs := newAuthority(r.T), newAuthority(r.T)
-		certs.Cert, certs.Key = ours.files(folder, "service.example")
+		certs.Cert, certs.Key = ours.files(folder)
 		ours.write(certs.ClientCA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: theirs.cert.Raw}))
 		var err error
 		if files, err = hot.Open(certs.Source(), time.Now); err != nil {
@@ -271,8 +271,8 @@ func TestCertificates(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()
 	a := newAuthority(t)
-	cert, key := a.files(folder, "service.example")
-	_, wrong := a.files(other, "service.example")
+	cert, key := a.files(folder)
+	_, wrong := a.files(other)
 	for _, tt := range []struct {
 		certs server.Certificates
 		want  string
@@ -342,7 +342,7 @@ func TestOutgoing(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	a := newAuthority(t)
-	cert, key := a.files(folder, "service.example")
+	cert, key := a.files(folder)
 	for _, tt := range []struct {
 		outgoing server.Outgoing
 		want     string

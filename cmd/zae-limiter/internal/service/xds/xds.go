@@ -36,8 +36,9 @@ const DefaultNode = "default"
 const (
 	// typeURL is that of the resources.
 	typeURL = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
-	// leastWait and mostWait bound the wait before the next connection. It doubles until a server
-	// answers, and a part of it is random, so that replicas do not come back all at once.
+	// leastWait and mostWait bound the wait before the next connection, and before what was refused is
+	// refused again. It doubles until that helps, and a part of it is random, so that replicas do not come
+	// back all at once.
 	leastWait = time.Second
 	mostWait  = 30 * time.Second
 	// maxMessage is the largest response, in bytes, as that of envoyproxy/ratelimit. A larger one ends
@@ -77,11 +78,30 @@ type Options struct {
 //	request  version 1, nonce a          ──▶            in use
 //	                                     ◀── response  version 2, nonce b: not valid
 //	request  version 1, nonce b, error   ──▶            1 stays in use
+//	                                     ◀── response  version 2, nonce c: not valid
+//	    a wait: servers of go-control-plane send what was refused again, at once, without end
+//	request  version 1, nonce c, error   ──▶
 //	    the connection breaks, a wait
 //	request  node, version 1, nonce ""   ──▶
 type Client struct {
 	o       Options
 	version string // of what is in use
+	refusal string // why the last response was refused; "" if it was not
+	again   pause  // before a response is refused for the same reason again
+}
+
+// A pause is a wait that doubles.
+type pause struct{ wait time.Duration }
+
+// begin waits, and reports whether the context has not ended.
+func (p *pause) begin(ctx context.Context) bool {
+	p.wait = min(max(2*p.wait, leastWait), mostWait)
+	select {
+	case <-time.After(p.wait/2 + rand.N(p.wait/2)): //nolint:gosec // nobody gains by guessing it
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // New makes a client. It starts nothing.
@@ -89,18 +109,16 @@ func New(o Options) *Client { return &Client{o: o} }
 
 // Run receives rules until the context ends.
 func (c *Client) Run(ctx context.Context) {
-	for wait := leastWait; ; wait = min(2*wait, mostWait) {
+	for next := (pause{}); ; {
 		isAnswered, err := c.receive(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		c.o.Rules.Reach(ctx, c.o.Logger, name, fmt.Errorf("the management server %s: %w: the service tries again", c.o.Server, err))
 		if isAnswered {
-			wait = leastWait
+			next = pause{}
 		}
-		select {
-		case <-time.After(wait/2 + rand.N(wait/2)): //nolint:gosec // nobody gains by guessing it
-		case <-ctx.Done():
+		if !next.begin(ctx) {
 			return
 		}
 	}
@@ -159,15 +177,24 @@ func (c *Client) request(nonce string) *discovery.DiscoveryRequest {
 // take uses a response if all of it is valid, and returns what the server is told.
 func (c *Client) take(ctx context.Context, response *discovery.DiscoveryResponse) *discovery.DiscoveryRequest {
 	resources, rules, err := read(response)
-	if err == nil {
-		c.version = response.GetVersionInfo()
+	if err != nil {
+		return c.refuse(ctx, response, resources, fmt.Errorf("version %.64q: %w", response.GetVersionInfo(), err))
+	}
+	c.version, c.refusal, c.again = response.GetVersionInfo(), "", pause{}
+	c.o.Rules.Receive(ctx, c.o.Logger, name, resources, c.version, rules, nil)
+	return c.request(response.GetNonce())
+}
+
+// refuse notes why a response is not valid. If it was refused for the same reason before, it only waits.
+func (c *Client) refuse(ctx context.Context, response *discovery.DiscoveryResponse, resources []string, why error) *discovery.DiscoveryRequest {
+	if text := why.Error(); text == c.refusal {
+		c.again.begin(ctx)
+	} else {
+		c.refusal, c.again = text, pause{}
+		c.o.Rules.Receive(ctx, c.o.Logger, name, resources, c.version, nil, why)
 	}
 	answer := c.request(response.GetNonce())
-	if err != nil {
-		err = fmt.Errorf("version %.64q: %w", response.GetVersionInfo(), err)
-		answer.ErrorDetail = &rpc.Status{Code: int32(codes.InvalidArgument), Message: short(err.Error())}
-	}
-	c.o.Rules.Receive(ctx, c.o.Logger, name, resources, c.version, rules, err)
+	answer.ErrorDetail = &rpc.Status{Code: int32(codes.InvalidArgument), Message: short(c.refusal)}
 	return answer
 }
 
