@@ -129,6 +129,17 @@ func TestAServerThatIsAway(t *testing.T) {
 		w.expect("there", "1", "", 1, "a")
 		end()
 		w.expect("away again", "1", "the management server", 1, "a")
+		begun, again := time.Now(), make(chan time.Time, 1)
+		w.through(func(context.Context) (net.Conn, error) {
+			select {
+			case again <- time.Now():
+			default:
+			}
+			return nil, errors.New("no route to host")
+		})
+		if waited := (<-again).Sub(begun); waited > time.Second { // an answer begins the waits anew
+			w.Errorf("waited for %v", waited)
+		}
 		if n := w.rules.State().Failures; n != 2 {
 			w.Errorf("%d failures", n)
 		}
