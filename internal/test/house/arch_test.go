@@ -177,6 +177,7 @@ var mayImport = map[string][]string{
 	program + "service/access":          {"store", program + "service/hot", lru},
 	program + "service/mapping":         {".", "store", program + "service/hot", program + "yamlfile"},
 	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/hot", program + "service/httpapi", program + "service/mapping"},
+	program + "service/xds":             {program + "service/hot", program + "service/mapping"},
 	program + "service/server":          {".", program + "service/access", program + "service/hot", program + "service/httpapi"},
 
 	// Its surface.

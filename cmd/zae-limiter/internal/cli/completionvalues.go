@@ -89,6 +89,7 @@ var (
 		"queue-url":            free,
 		"rate":                 free,
 		"ratelimit-config":     file("yaml", "yml"),
+		"ratelimit-xds":        free,
 		"reader":               free,
 		"reason":               free,
 		"refuse-at-most":       free,
@@ -123,6 +124,12 @@ var (
 		"url":                  free,
 		"vpc-id":               free,
 		"worker-image":         free,
+		"xds-cluster":          free,
+		"xds-node":             free,
+		"xds-tls-ca":           file("pem", "crt"),
+		"xds-tls-cert":         file("pem", "crt"),
+		"xds-tls-key":          file("pem", "key"),
+		"xds-tls-name":         free,
 		"zone":                 free,
 	}
 

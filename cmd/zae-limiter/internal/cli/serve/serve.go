@@ -41,9 +41,8 @@ type options struct {
 	app         *app.App
 	http, admin string
 	grpc        string
-	config      string
-	reference   string                     // files of envoyproxy/ratelimit, in place of config
-	rules       *hot.Value[*mapping.Rules] // nil without --config
+	from        ruleFlags
+	rules       *hot.Value[*mapping.Rules] // nil if there are none
 	certs       server.Certificates
 	tls         *hot.Value[*tls.Config] // nil without --tls-cert
 	tokenFile   string
@@ -75,7 +74,9 @@ configuration, or from --fallback where no level configures any.
 With --grpc, it answers the rate limit service of Envoy, version 3. The rules of --config say
 what a descriptor means. Files that change are read again while the service runs; if they are
 not valid, the last good ones stay in use. --ratelimit-config takes the files of
-envoyproxy/ratelimit instead, as they are; the log says what differs.
+envoyproxy/ratelimit instead, as they are; the log says what differs. --ratelimit-xds receives
+them from Envoy Gateway, the AI gateway or another server of xDS. The service is not ready
+until the first valid ones have come.
 
 Other machines reach the service only if callers prove who they are. --token-file has one
 token on each line, with its roles after it, and a call has it as Authorization: Bearer TOKEN.
@@ -110,8 +111,7 @@ func New(a *app.App) *cobra.Command {
 	f.StringVar(&o.http, "http", defaultAddr, "`host:port` at which to serve calls; port 0 picks a free port")
 	f.StringVar(&o.admin, "admin", "", "`host:port` at which to serve metrics, health and profiles (default\nnowhere)")
 	f.StringVar(&o.grpc, "grpc", "", "`host:port` at which to serve Envoy (default nowhere)")
-	f.Var(app.Named(&o.config), "config", "`file` with the rules for descriptors of Envoy, or a folder of\nfiles that end in .yaml or .yml")
-	f.Var(app.Named(&o.reference), "ratelimit-config", "the same of files of envoyproxy/ratelimit, in place of --config:\na `file`, or a folder")
+	o.from.bind(f)
 	f.Var(app.Named(&o.certs.Cert), "tls-cert", "`file` with the certificate of the service, in PEM; it is read\nagain when it changes")
 	f.Var(app.Named(&o.certs.Key), "tls-key", "`file` with the key of the certificate, in PEM")
 	f.Var(app.Named(&o.certs.ClientCA), "tls-client-ca", "`file` with the authorities of callers, in PEM: only those with a\ncertificate may call")
@@ -139,11 +139,11 @@ func (o *options) Validate() (err error) {
 	if err := o.readTLS(); err != nil {
 		return err
 	}
-	if o.config != "" && o.reference != "" {
-		return errors.New("give --config or --ratelimit-config, not both")
+	if err := o.from.check(); err != nil {
+		return err
 	}
-	if (o.grpc == "") != (o.config+o.reference == "") {
-		return errors.New("give --grpc and --config, or neither: Envoy needs an address, and rules for its descriptors")
+	if (o.grpc == "") == o.from.isThere() {
+		return errors.New("give --grpc with one of --config, --ratelimit-config and --ratelimit-xds, or none of them: Envoy needs an address, and rules for its descriptors")
 	}
 	if err := o.checkAddrs(); err != nil {
 		return err
@@ -161,22 +161,8 @@ func (o *options) Validate() (err error) {
 		return fmt.Errorf("invalid --drain-wait %v: give a time, or 0", o.drainWait)
 	}
 	o.policy.Fallback = o.fallback.Limits
-	return o.readRules()
-}
-
-// readRules reads the rules for the first time.
-func (o *options) readRules() (err error) {
-	switch {
-	case o.config != "":
-		if o.rules, err = hot.Open(mapping.Source(o.config, len(o.keys) > 0), time.Now); err != nil {
-			return fmt.Errorf("--config: %w", err)
-		}
-	case o.reference != "":
-		if o.rules, err = hot.Open(mapping.ReferenceSource(o.reference), time.Now); err != nil {
-			return fmt.Errorf("--ratelimit-config: %w", err)
-		}
-	}
-	return nil
+	o.rules, err = o.from.read(len(o.keys) > 0)
+	return err
 }
 
 // readTLS reads the files of TLS for the first time.
@@ -265,14 +251,17 @@ func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prome
 	}
 	if o.rules != nil {
 		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log, Now: time.Now}
-		if o.reference != "" {
+		if o.from.counts() {
 			of.Known = envoy.NewKnown(o.rules.State, registry)
 		}
 		rls := envoy.New(of, registry)
-		to.Register, to.Config = rls.Register, server.ShowConfig(o.rules.State, registry)
-		watchers.Go(func() { o.rules.Watch(watching, log, "rules") })
+		to.Register, to.Config, to.Ready = rls.Register, server.ShowConfig(o.rules.State, registry), o.rules.Ready()
+		watchers.Go(func() { o.from.follow(watching, o.rules, log) })
+		if o.from.tls != nil {
+			watchers.Go(func() { o.from.tls.Watch(watching, log, "certificates of the management server") })
+		}
 	}
-	if o.reference != "" {
+	if o.from.counts() {
 		for _, text := range mapping.Differences {
 			log.InfoContext(ctx, "envoyproxy/ratelimit differs", "text", text)
 		}

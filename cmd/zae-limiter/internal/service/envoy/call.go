@@ -71,8 +71,7 @@ type part struct {
 }
 
 // read maps the descriptors of a call.
-func (s *Service) read(in *rls.RateLimitRequest) (*call, error) {
-	rules := s.o.Rules()
+func (s *Service) read(in *rls.RateLimitRequest, rules *mapping.Rules) (*call, error) {
 	c := &call{domain: in.GetDomain(), isKnown: rules.Has(in.GetDomain())}
 	replaced := map[string]bool{}
 	for i, d := range in.GetDescriptors() {

@@ -22,7 +22,7 @@ type Known struct {
 	errors                            prometheus.Counter
 }
 
-// NewKnown makes the metrics, and registers them. state is that of the files.
+// NewKnown makes the metrics, and registers them. state is that of the rules.
 func NewKnown(state func() hot.State, registry prometheus.Registerer) *Known {
 	const service = "ratelimit_service_"
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -38,8 +38,8 @@ func NewKnown(state func() hot.State, registry prometheus.Registerer) *Known {
 			return float64(count(state()))
 		}))
 	}
-	loads("success", "How often files came into use.", func(s hot.State) int { return s.Loads })
-	loads("error", "How often files were not valid.", func(s hot.State) int { return s.Failures })
+	loads("success", "How often rules came into use.", func(s hot.State) int { return s.Loads })
+	loads("error", "How often rules were not valid, or not there.", func(s hot.State) int { return s.Failures })
 	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: service + "response_time_seconds", Help: "Time to an answer."}, []string{"grpc_method"})
 	registry.MustRegister(times)
 	return &Known{

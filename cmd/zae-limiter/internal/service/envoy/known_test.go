@@ -40,10 +40,10 @@ func TestMetricsOfTheReference(t *testing.T) {
 	})
 }
 
-const known = `# HELP ratelimit_service_config_load_error How often files were not valid.
+const known = `# HELP ratelimit_service_config_load_error How often rules were not valid, or not there.
 # TYPE ratelimit_service_config_load_error counter
 ratelimit_service_config_load_error 2
-# HELP ratelimit_service_config_load_success How often files came into use.
+# HELP ratelimit_service_config_load_success How often rules came into use.
 # TYPE ratelimit_service_config_load_success counter
 ratelimit_service_config_load_success 3
 # HELP ratelimit_service_rate_limit_near_limit Hits within the limit, and above 80 % of it.

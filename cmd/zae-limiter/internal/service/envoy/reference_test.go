@@ -3,12 +3,15 @@ package envoy_test
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	kind "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
@@ -185,6 +188,16 @@ func TestQuotasOfTheReference(t *testing.T) {
 		}
 		if got := s.call(descriptor("backend", "fourth"), descriptor("backend", "fifth", "model", "m")); !got.isOK() {
 			s.Errorf("%v", got)
+		}
+	})
+}
+
+// Before there are rules, a call is not decided: the proxy does what it is told to do then.
+func TestNoRulesYet(t *testing.T) {
+	withRules(t, nil, func(s *service) {
+		_, err := s.ShouldRateLimit(s.Context(), &rls.RateLimitRequest{Domain: "gateway", Descriptors: []*common.RateLimitDescriptor{descriptor("tenant", "a")}})
+		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "there are no rules yet") {
+			s.Error(err)
 		}
 	})
 }

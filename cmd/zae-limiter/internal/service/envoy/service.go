@@ -26,7 +26,7 @@ const MaxDescriptors = 64
 type Options struct {
 	Limiter decide.Limiter
 	Policy  decide.Policy
-	// Rules returns the rules in force.
+	// Rules returns the rules in force; nil if there are none yet.
 	Rules func() *mapping.Rules
 	// Known counts under the names of envoyproxy/ratelimit, too; nil does not.
 	Known *Known
@@ -77,7 +77,11 @@ func (s *Service) decide(ctx context.Context, in *rls.RateLimitRequest) (*call, 
 	case n == 0 || n > MaxDescriptors:
 		return nil, status.Errorf(codes.InvalidArgument, "descriptors: give from 1 to %d of them, not %d", MaxDescriptors, n)
 	}
-	c, err := s.read(in)
+	rules := s.o.Rules()
+	if rules == nil {
+		return nil, status.Error(codes.Unavailable, "there are no rules yet: the management server has not sent any")
+	}
+	c, err := s.read(in, rules)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}

@@ -1,5 +1,5 @@
-// Package hot keeps what is read from files up to date: rules and certificates, for instance,
-// while they are used.
+// Package hot keeps what is read from files up to date, or what is sent: rules and certificates,
+// for instance, while they are used.
 package hot
 
 import (
@@ -30,33 +30,36 @@ type Source[T any] struct {
 	Parse func(Files) (T, error)
 }
 
-// A Value is what files say. Changed files replace it, unless they are not valid.
+// A Value is what files say, or what somebody sends. A change replaces it, unless it is not valid.
 //
 // A file that is being written may be valid and not whole. So files count only if two readings in
-// turn have found them alike.
+// turn have found them alike. What is sent is whole.
 type Value[T any] struct {
-	source Source[T]
+	source Source[T] // of files
 	now    func() time.Time
 	live   atomic.Pointer[T]
+	ready  chan struct{} // closed with the first valid one
 
 	mu      sync.Mutex
 	seen    Files // by the last reading
 	last    Files // that were parsed last
-	invalid error // why those are not valid
+	invalid error // why what came last is not valid
 	state   State
 }
 
-// A State is what became of the files.
+// A State is what became of what was read or sent.
 type State struct {
-	// Files are the names of those that were read last.
+	// Files are the names of the files, or of the resources, that came last.
 	Files []string `json:"files"`
-	// Loaded is when those in use were read.
-	Loaded time.Time `json:"loaded_at"`
-	// Loads and Failures are how often the files have changed since the start: to what is valid, and
-	// to what is not.
+	// Version is that of what is in use, as its sender calls it; files have none.
+	Version string `json:"version,omitempty"`
+	// Loaded is when what is in use came; zero if nothing has.
+	Loaded time.Time `json:"loaded_at,omitzero"`
+	// Loads and Failures are how often something else has come since the start: what is valid, and
+	// what is not.
 	Loads    int `json:"loads"`
 	Failures int `json:"failures"`
-	// Error is why the files, as they are now, are not in use; "" if they are.
+	// Error is why what is there now is not in use, or cannot be read; "" if it is in use.
 	Error string `json:"error,omitempty"`
 }
 
@@ -66,19 +69,29 @@ func Open[T any](s Source[T], now func() time.Time) (*Value[T], error) {
 	if err != nil {
 		return nil, err
 	}
+	v := Await[T](now)
+	v.source, v.seen, v.last = s, files, files
 	first, err := s.Parse(files)
-	if err != nil {
+	if v.came(files.Names(), "", first, err); err != nil {
 		return nil, err
 	}
-	v := &Value[T]{source: s, now: now, seen: files, last: files, state: State{Files: files.Names(), Loaded: now(), Loads: 1}}
-	v.live.Store(&first)
 	return v, nil
+}
+
+// Await makes a value that is sent: see [Value.Receive]. Until then, [Value.Get] is the zero value.
+func Await[T any](now func() time.Time) *Value[T] {
+	v := &Value[T]{now: now, ready: make(chan struct{})}
+	v.live.Store(new(T))
+	return v
 }
 
 // Get is the value. A call asks once, so that it does not see two values.
 func (v *Value[T]) Get() T { return *v.live.Load() }
 
-// State is what became of the files so far.
+// Ready is closed once there is a value.
+func (v *Value[T]) Ready() <-chan struct{} { return v.ready }
+
+// State is what became of what was read or sent so far.
 func (v *Value[T]) State() State {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -95,54 +108,80 @@ func (v *Value[T]) Watch(ctx context.Context, log *slog.Logger, name string) {
 			return
 		case <-tick.C:
 		}
-		if was, is := v.look(); is.Error != was.Error && is.Error != "" {
-			log.ErrorContext(ctx, "files are not valid: the last good ones stay in use", "files", name, "text", is.Error)
-		} else if is.Loads > was.Loads || is.Error != was.Error {
-			log.InfoContext(ctx, "files are in use", "files", name)
-		}
+		files, err := v.source.Read()
+		v.change(ctx, log, name, func() { v.look(files, err) })
 	}
 }
 
-// look reads the files once, and returns the state before and after.
-func (v *Value[T]) look() (was, is State) {
-	files, err := v.source.Read()
+// Receive makes what was sent the value, unless an error says that it is not valid. files are the
+// names of its parts. It logs that, as Watch does.
+func (v *Value[T]) Receive(ctx context.Context, log *slog.Logger, name string, files []string, version string, next T, err error) {
+	v.change(ctx, log, name, func() { v.came(files, version, next, err) })
+}
+
+// Reach notes whether the sender can be reached: an error says why not.
+func (v *Value[T]) Reach(ctx context.Context, log *slog.Logger, name string, err error) {
+	v.change(ctx, log, name, func() { v.reached(err) })
+}
+
+// change changes the state, and logs that.
+func (v *Value[T]) change(ctx context.Context, log *slog.Logger, name string, f func()) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	was = v.state
+	was := v.state
+	f()
+	is := v.state
+	v.mu.Unlock()
+	switch {
+	case is.Error != was.Error && is.Error != "":
+		log.ErrorContext(ctx, "not valid, or not there: the last good ones stay in use", "files", name, "text", is.Error)
+	case is.Loads == 0 && is.Error != was.Error:
+		log.InfoContext(ctx, "can be reached, and nothing has come yet", "files", name)
+	case is.Loads > was.Loads || is.Error != was.Error:
+		log.InfoContext(ctx, "in use", "files", name, "version", is.Version)
+	}
+}
+
+// look takes a reading of the files.
+func (v *Value[T]) look(files Files, err error) {
 	switch {
 	case err != nil:
-		v.fail(err)
-		return was, v.state
 	case !files.equal(v.seen):
 		v.seen = files
-		return was, v.state
+		return
 	case !files.equal(v.last):
-		v.last, v.state.Files = files, files.Names()
-		v.invalid = v.use(files)
+		v.last = files
+		next, invalid := v.source.Parse(files)
+		v.came(files.Names(), "", next, invalid)
+		return
 	}
-	if v.state.Error = ""; v.invalid != nil {
-		v.state.Error = v.invalid.Error()
-	}
-	return was, v.state
+	v.reached(err)
 }
 
-// use makes what files say the value.
-func (v *Value[T]) use(files Files) error {
-	next, err := v.source.Parse(files)
+// came makes what came the value, if it is valid.
+func (v *Value[T]) came(files []string, version string, next T, err error) {
+	v.state.Files, v.invalid = files, err
 	if err != nil {
 		v.state.Failures++
-		return err
+		v.state.Error = err.Error()
+		return
 	}
 	v.live.Store(&next)
 	v.state.Loads++
-	v.state.Loaded = v.now()
-	return nil
+	v.state.Version, v.state.Loaded, v.state.Error = version, v.now(), ""
+	if v.state.Loads == 1 {
+		close(v.ready)
+	}
 }
 
-// fail notes that the files cannot be read.
-func (v *Value[T]) fail(err error) {
-	if text := err.Error(); text != v.state.Error {
+// reached notes that what is there can be read, or why not.
+func (v *Value[T]) reached(err error) {
+	switch {
+	case err == nil && v.invalid == nil:
+		v.state.Error = ""
+	case err == nil:
+		v.state.Error = v.invalid.Error()
+	case err.Error() != v.state.Error:
 		v.state.Failures++
-		v.state.Error = text
+		v.state.Error = err.Error()
 	}
 }

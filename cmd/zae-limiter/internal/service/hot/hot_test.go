@@ -138,3 +138,57 @@ func TestReadYAML(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is sent is in use at once, unless it is not valid. Before the first, there is nothing to use. A sender
+// that cannot be reached is told, and hides no earlier mistake.
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	v := hot.Await[*string](time.Now)
+	isReady := func() bool {
+		select {
+		case <-v.Ready():
+			return true
+		default:
+			return false
+		}
+	}
+	expect := func(what, value, version, problem string, loads, failures int) {
+		t.Helper()
+		got := ""
+		if p := v.Get(); p != nil {
+			got = *p
+		}
+		if s := v.State(); got != value || s.Version != version || s.Error != problem || s.Loads != loads || s.Failures != failures || isReady() != (loads > 0) || s.Loaded.IsZero() != (loads == 0) {
+			t.Errorf("%s: %q, %+v", what, got, s)
+		}
+	}
+	send := func(value, version string, err error) {
+		v.Receive(t.Context(), log, "texts", []string{value}, version, &value, err)
+	}
+	reach := func(err error) { v.Reach(t.Context(), log, "texts", err) }
+	expect("nothing", "", "", "", 0, 0)
+	reach(errors.New("gone"))
+	reach(errors.New("gone"))
+	expect("gone", "", "", "gone", 0, 1)
+	reach(nil)
+	expect("there", "", "", "", 0, 1)
+	send("bad", "", errors.New("the text is bad"))
+	expect("not valid at first", "", "", "the text is bad", 0, 2)
+	send("one", "1", nil)
+	expect("valid", "one", "1", "", 1, 2)
+	send("bad", "1", errors.New("the text is bad"))
+	reach(errors.New("gone"))
+	expect("gone again", "one", "1", "gone", 1, 4)
+	reach(nil)
+	expect("not valid", "one", "1", "the text is bad", 1, 4)
+	send("two", "", nil)
+	expect("valid again", "two", "", "", 2, 4)
+	if names := v.State().Files; len(names) != 1 || names[0] != "two" {
+		t.Errorf("the names are %v", names)
+	}
+	if got := text.String(); strings.Count(got, "level=ERROR") != 5 || strings.Count(got, "nothing has come yet") != 1 || strings.Count(got, `msg="in use" files=texts`) != 2 || !strings.Contains(got, "version=1") {
+		t.Errorf("the log: %s", got)
+	}
+}

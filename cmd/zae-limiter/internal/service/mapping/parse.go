@@ -50,32 +50,49 @@ func Parse(files hot.Files) (*Rules, error) { return parse(files, (*reader).root
 
 // parse reads files, each by a function.
 func parse(files hot.Files, root func(*reader, place)) (*Rules, error) {
-	all, from := &Rules{domains: map[string]*rules{}}, map[string]string{}
+	all := newReading()
 	size := 0
 	for _, name := range files.Names() {
 		text := files[name]
 		if size += len(text); size > MaxBytes {
 			return nil, yamlfile.ErrorOf(name, []yamlfile.Finding{{Reason: "the files together are larger than 1 MB: use fewer rules, which take any value of a key"}})
 		}
-		r := &reader{Reader: yamlfile.NewReader(form), rules: all, file: name, from: from}
-		if p, ok := r.Root(text); ok {
-			root(r, p)
-		}
-		if err := r.Err(name); err != nil {
+		err := all.read(name, func(r *reader) {
+			if p, ok := r.Root(text); ok {
+				root(r, p)
+			}
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return all.rules, nil
 }
 
-// A reader makes rules of a file.
+// A reading makes rules of several documents.
+type reading struct {
+	rules *Rules
+	from  map[string]string // the document of each domain
+}
+
+func newReading() *reading {
+	return &reading{&Rules{domains: map[string]*rules{}}, map[string]string{}}
+}
+
+// read reads a document by a function.
+func (all *reading) read(name string, f func(*reader)) error {
+	r := &reader{Reader: yamlfile.NewReader(form), reading: all, name: name}
+	f(r)
+	return r.Err(name)
+}
+
+// A reader makes rules of a document.
 type reader struct {
 	*yamlfile.Reader
+	*reading
 
-	rules *Rules
-	file  string
-	from  map[string]string // the file of each domain
-	depth int               // of descriptors of envoyproxy/ratelimit
+	name  string // of the document
+	depth int    // of descriptors of envoyproxy/ratelimit
 }
 
 func (r *reader) root(root place) {
@@ -89,14 +106,17 @@ func (r *reader) root(root place) {
 	}
 }
 
-// domain reads a domain. It is in no other file.
+// domain reads a domain. It is there once.
 func (r *reader) domain(name string, at place, read func(*rules)) {
-	if file, ok := r.from[name]; ok && file != r.file {
-		r.Find(at, "the domain is in %s, too: keep its rules in one file", file)
+	if name == "" {
+		r.Find(at, "the name of the domain is empty: give the domain of the filter")
+	}
+	if other, ok := r.from[name]; ok {
+		r.Find(at, "the domain is in %s, too: keep its rules in one place", other)
 		return
 	}
 	to := &rules{}
-	r.from[name], r.rules.domains[name] = r.file, to
+	r.from[name], r.rules.domains[name] = r.name, to
 	read(to)
 }
 

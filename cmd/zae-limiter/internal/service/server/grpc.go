@@ -43,16 +43,50 @@ func (s *Server) makeGRPC() {
 	}
 	s.grpc, s.health = grpc.NewServer(options...), health.NewServer()
 	healthpb.RegisterHealthServer(s.grpc, s.health)
-	if s.o.Register == nil {
-		return
-	}
-	s.o.Register(s.grpc)
-	s.methods = map[string]bool{}
-	for name, info := range s.grpc.GetServiceInfo() {
-		for _, m := range info.Methods {
-			s.methods["/"+name+"/"+m.Name] = true
+	if s.o.Register != nil {
+		s.o.Register(s.grpc)
+		s.methods = map[string]bool{}
+		for name, info := range s.grpc.GetServiceInfo() {
+			for _, m := range info.Methods {
+				s.methods["/"+name+"/"+m.Name] = true
+			}
 		}
-		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
+	s.tellHealth()
+}
+
+// tellHealth tells whether the service can decide, as a whole and for each service of gRPC. Once the
+// server drains, it is not heard any more.
+func (s *Server) tellHealth() {
+	is := healthpb.HealthCheckResponse_NOT_SERVING
+	if s.isReady() {
+		is = healthpb.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", is)
+	for name := range s.grpc.GetServiceInfo() {
+		s.health.SetServingStatus(name, is)
+	}
+}
+
+// isReady reports whether the service can decide what it is for.
+func (s *Server) isReady() bool {
+	if s.o.Ready == nil {
+		return true
+	}
+	select {
+	case <-s.o.Ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitReady tells health once the service can decide, unless the context ends before.
+func (s *Server) awaitReady(ctx context.Context) {
+	select {
+	case <-s.o.Ready: // never, if it was ready at once
+		s.tellHealth()
+	case <-ctx.Done():
 	}
 }
 

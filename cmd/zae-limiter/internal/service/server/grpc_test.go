@@ -196,9 +196,9 @@ func (a *authority) certify(name string, by *authority) (text []byte, cert *x509
 }
 
 // files writes a certificate and its key.
-func (a *authority) files(folder, name string) (cert, key string) {
+func (a *authority) files(folder string) (cert, key string) {
 	a.Helper()
-	text, _, private := a.certify(name, a)
+	text, _, private := a.certify("service.example", a)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		a.Fatal(err)
@@ -226,7 +226,7 @@ func TestTLS(t *testing.T) {
 	certs := server.Certificates{ClientCA: filepath.Join(folder, "ca.pem")}
 	serve(t, server.Options{Register: register, TLS: &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: latest}}, func(r *running) {
 		ours, theirs := newAuthority(r.T), newAuthority(r.T)
-		certs.Cert, certs.Key = ours.files(folder, "service.example")
+		certs.Cert, certs.Key = ours.files(folder)
 		ours.write(certs.ClientCA, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: theirs.cert.Raw}))
 		var err error
 		if files, err = hot.Open(certs.Source(), time.Now); err != nil {
@@ -271,8 +271,8 @@ func TestCertificates(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()
 	a := newAuthority(t)
-	cert, key := a.files(folder, "service.example")
-	_, wrong := a.files(other, "service.example")
+	cert, key := a.files(folder)
+	_, wrong := a.files(other)
 	for _, tt := range []struct {
 		certs server.Certificates
 		want  string
@@ -285,6 +285,80 @@ func TestCertificates(t *testing.T) {
 		_, err := hot.Open(tt.certs.Source(), time.Now)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, want %q", err, tt.want)
+		}
+	}
+}
+
+// The service is ready once it can decide: health, over HTTP and gRPC, says so. It is alive before.
+func TestReadyOnceItCanDecide(t *testing.T) {
+	ready := make(chan struct{})
+	serve(t, server.Options{Register: register, Ready: ready}, func(r *running) {
+		conn := r.proxy(insecure.NewCredentials())
+		defer conn.Close()
+		expect := func(code int, body string, want healthpb.HealthCheckResponse_ServingStatus) {
+			r.Helper()
+			for _, p := range []*http.Client{r.client, r.newClient(r.admin)} {
+				if got, text := r.get(p, "/readyz"); got != code || text != body {
+					r.Errorf("%d %q", got, text)
+				}
+				if got, _ := r.get(p, "/livez"); got != http.StatusOK {
+					r.Errorf("it is not alive: %d", got)
+				}
+			}
+			for _, service := range []string{"", "envoy.service.ratelimit.v3.RateLimitService"} {
+				if got, err := healthpb.NewHealthClient(conn).Check(r.Context(), &healthpb.HealthCheckRequest{Service: service}); err != nil || got.GetStatus() != want {
+					r.Errorf("%q: %v %v", service, got, err)
+				}
+			}
+		}
+		expect(http.StatusServiceUnavailable, "waiting for rules\n", healthpb.HealthCheckResponse_NOT_SERVING)
+		close(ready)
+		synctest.Wait()
+		expect(http.StatusOK, "ready\n", healthpb.HealthCheckResponse_SERVING)
+	})
+}
+
+// A service that was never ready ends, and what comes then does not make it ready.
+func TestADrainBeforeItCanDecide(t *testing.T) {
+	ready := make(chan struct{})
+	serve(t, server.Options{Register: register, Ready: ready, DrainWait: 5 * time.Second}, func(r *running) {
+		conn := r.proxy(insecure.NewCredentials())
+		defer conn.Close()
+		r.stop()
+		synctest.Wait()
+		close(ready)
+		synctest.Wait()
+		if code, text := r.get(r.client, "/readyz"); code != http.StatusServiceUnavailable || text != "draining\n" {
+			r.Errorf("%d %q", code, text)
+		}
+		if got, err := healthpb.NewHealthClient(conn).Check(r.Context(), &healthpb.HealthCheckRequest{}); err != nil || got.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+			r.Errorf("%v %v", got, err)
+		}
+	})
+}
+
+// Files of TLS of the connections that the service makes are checked as those of its own.
+func TestOutgoing(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	a := newAuthority(t)
+	cert, key := a.files(folder)
+	for _, tt := range []struct {
+		outgoing server.Outgoing
+		want     string
+	}{
+		{server.Outgoing{Name: "other.example"}, ""},
+		{server.Outgoing{Cert: cert, Key: key, CA: cert}, ""},
+		{server.Outgoing{Cert: key, Key: key}, key + " and " + key},
+		{server.Outgoing{CA: key}, key + " has no certificate of an authority"},
+		{server.Outgoing{CA: filepath.Join(folder, "none")}, "no such file"},
+	} {
+		v, err := hot.Open(tt.outgoing.Source(), time.Now)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, want %q", err, tt.want)
+		}
+		if err == nil && (v.Get().ServerName != tt.outgoing.Name || (v.Get().RootCAs == nil) != (tt.outgoing.CA == "") || len(v.Get().Certificates) != min(1, len(tt.outgoing.Cert))) {
+			t.Errorf("%+v: %+v", tt.outgoing, v.Get())
 		}
 	}
 }

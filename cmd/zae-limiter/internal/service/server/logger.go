@@ -29,7 +29,7 @@ func Logger(w io.Writer, level slog.Level) *slog.Logger {
 // mayLog are the attributes that have no names of entities. Others are left out: libraries log
 // what they like.
 var mayLog = []string{
-	slog.TimeKey, slog.LevelKey, slog.MessageKey, "resource", "error", "shard", "ahead_ms", "call", "code", "wait_seconds", "url", "files", "text",
+	slog.TimeKey, slog.LevelKey, slog.MessageKey, "resource", "error", "shard", "ahead_ms", "call", "code", "wait_seconds", "url", "files", "text", "version",
 }
 
 // own is how the paths of packages begin that put names in their errors.

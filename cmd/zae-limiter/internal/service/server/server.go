@@ -46,8 +46,11 @@ type Options struct {
 	Register func(grpc.ServiceRegistrar)
 	// TLS encrypts both listeners of callers; nil is not at all.
 	TLS *tls.Config
-	// Config serves the state of the files in use, at the admin address; nil if there is none.
+	// Config serves the state of the rules in use, at the admin address; nil if there are none.
 	Config http.Handler
+	// Ready is closed once the service can decide what it is for. Until then it says that it is not
+	// ready. Nil is ready at once.
+	Ready <-chan struct{}
 	// Guard judges callers; nil lets everybody call who addresses this machine by a name of loopback, or
 	// has a certificate.
 	Guard *access.Guard
@@ -72,8 +75,8 @@ const other = "other"
 
 // A Server serves calls, and tells how it is.
 //
-//	context   ends
-//	/readyz   200 ──▶ 503, and gRPC's health is NOT_SERVING
+//	context             ends
+//	/readyz   503 ──▶ 200 ──▶ 503; gRPC's health is NOT_SERVING when it is 503
 //	calls     served, answers say Connection: close ── DrainWait ──▶ the listeners close, gRPC says GOAWAY
 //	under way                                                        end ── DrainTime ──▶ cut off
 type Server struct {
@@ -124,6 +127,9 @@ func (s *Server) Serve(ctx context.Context, at Listeners) error {
 			running.Go(func() { ended <- serve(netutil.LimitListener(l, MaxConnections)) })
 		}
 	}
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	running.Go(func() { s.awaitReady(waiting) })
 	serve(at.HTTP, s.serveHTTP(api))
 	serve(at.GRPC, s.grpc.Serve)
 	serve(at.Admin, private.Serve)
@@ -207,18 +213,21 @@ func (s *Server) ofAdmin() http.Handler {
 	return mux
 }
 
-// probes serves the probes. The service is alive as long as it answers. It is ready until it
-// drains, also while the store is away: all replicas see the same store, and a balancer that takes
+// probes serves the probes. The service is alive as long as it answers. It is ready once it can decide, and
+// until it drains, also while the store is away: all replicas see the same store, and a balancer that takes
 // them all out helps nobody. The operator chooses what callers get then.
 func (s *Server) probes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.draining.Load() {
+		switch {
+		case s.draining.Load():
 			say(w, http.StatusServiceUnavailable, "draining")
-			return
+		case !s.isReady():
+			say(w, http.StatusServiceUnavailable, "waiting for rules")
+		default:
+			say(w, http.StatusOK, "ready")
 		}
-		say(w, http.StatusOK, "ready")
 	})
 	return mux
 }
