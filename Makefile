@@ -36,8 +36,9 @@ long = '^TestLong'
 long_packages = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' [a-z]*/ | sed 's,^,./,')))
 # Those whose long tests do many times what make race does already: they run without the race detector.
 plain_packages = ./internal/calendar/ ./internal/slots/ $(program)/internal/estimate/
-# .ci/run has less than an hour.
-large = $(if $(CI),,-contest.large)
+# The package whose largest cases make long adds. .ci/run has less than an hour: it leaves them out, and lets the
+# package, which takes longest, run beside the others.
+apart = ./internal/acquire/
 
 library = github.com/zeroae/zae-limiter-go
 # The modules of go.work, which a release tags together. One command builds and tests them all.
@@ -77,10 +78,9 @@ race: ## the same under the race detector
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
-	$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(filter-out ./internal/acquire/ $(plain_packages),$(long_packages))
+	$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(if $(CI),$(apart)) $(filter-out $(apart) $(plain_packages),$(long_packages))
 	$(gotest) -vet=off -shuffle=on -run $(long) $(plain_packages)
-	$(gotest) $(race) -vet=off -shuffle=on -run $(long) ./internal/acquire $(large)
-	$(gotest) $(race) -vet=off -run '^TestTheBooksBalance$$' ./internal/acquire -books.all
+	$(if $(CI),,$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(apart) -contest.large)
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
@@ -118,13 +118,15 @@ vet: ## compile every package, and vet the tests of a real account: lint vets al
 # run in make race.
 tagged_files = $(shell grep -rl --include='*_test.go' '^//go:build conformance' $(filter-out internal/,$(wildcard */)) internal/test/peers | grep -v benchload | grep -v benchservice)
 tagged_tests = $(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(tagged_files))
+# The longest first: the others run beside it.
+tagged_packages = $(program)/internal/test/conformance/ $(filter-out $(program)/internal/test/conformance/,$(sort $(dir $(tagged_files:%=./%))))
 empty =
 one_of = '^($(subst $(empty) $(empty),|,$(strip $(1))))$$'
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, Envoy, linters of templates, IAM Simulate, LocalStack, Prometheus and the OpenTelemetry collector
 	internal/test/peers/install
-	$(gotest) -race -vet=off -count=1 -tags conformance -run $(call one_of,$(tagged_tests)) $(sort $(dir $(tagged_files:%=./%)))
+	$(gotest) -race -vet=off -count=1 -tags conformance -run $(call one_of,$(tagged_tests)) $(tagged_packages)
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made

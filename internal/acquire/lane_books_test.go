@@ -3,7 +3,6 @@ package acquire_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -16,18 +15,30 @@ import (
 	limiter "github.com/zeroae/zae-limiter-go"
 )
 
-var allBooks = flag.Bool("books.all", false, "play all histories of the books")
-
 // A random history has many callers that arrive, leave, settle and meet faults. Every
 // caller is answered, and leases never hold more than the bucket has. At the end, the
 // bucket lacks exactly the tokens that leases hold.
 func TestTheBooksBalance(t *testing.T) {
 	t.Parallel()
-	every := uint64(5) // covers each number of shards, and each way of sharing writes
-	if *allBooks {
-		every = 1
-	}
-	for seed := uint64(0); seed < 24; seed += every {
+	theBooksBalance(t, isTypical)
+}
+
+// The same for all other histories.
+func TestLongTheBooksBalance(t *testing.T) {
+	t.Parallel()
+	theBooksBalance(t, func(seed uint64) bool { return !isTypical(seed) })
+}
+
+// isTypical picks histories with each number of shards, and each way of sharing writes.
+func isTypical(seed uint64) bool { return seed%5 == 0 }
+
+// theBooksBalance plays the histories that are wanted.
+func theBooksBalance(t *testing.T, wanted func(seed uint64) bool) {
+	t.Helper()
+	for seed := range uint64(24) {
+		if !wanted(seed) {
+			continue
+		}
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 5))

@@ -59,12 +59,15 @@ func DynamoDBLocal(tb testing.TB) *Local {
 	return nil
 }
 
+// start has Java compile once and quickly: a suite ends before the optimizing compiler would
+// pay, and that compiler takes a third of the processor's time. Nor does a collector with
+// threads of its own pay.
 func start(tb testing.TB, lib string) (*Local, error) {
 	tb.Helper()
 	var local *Local
 	_, err := launch(tb, "dynamodb-local", func(port string) []string {
 		return []string{
-			"java", "-Xmx1g", "-Djava.library.path=" + lib, "-cp", filepath.Join(lib, "*"),
+			"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g", "-Djava.library.path=" + lib, "-cp", filepath.Join(lib, "*"),
 			"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
 			"-inMemory", "-sharedDb", "-disableTelemetry", "-port", port,
 		}

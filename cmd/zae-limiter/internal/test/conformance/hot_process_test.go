@@ -8,11 +8,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,7 +34,9 @@ import (
 // hotWorker is the environment variable that makes this binary a worker.
 const hotWorker = "ZAEL_TEST_HOT_WORKER"
 
-// TestMain lets a test start this binary again as a separate process.
+// TestMain lets a test start this binary again as a separate process. It runs twice as many tests
+// at once as there are processors: a test waits for one of its processes at a time, and with two
+// tests the processors are idle more than half of the time. The flag -parallel overrides it.
 func TestMain(m *testing.M) {
 	if os.Getenv(hotWorker) != "" {
 		if err := serveJob(os.Stdin, os.Stdout); err != nil {
@@ -39,6 +44,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
