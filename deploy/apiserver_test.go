@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	externalapps "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -25,6 +26,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/policy"
 	policyv1 "k8s.io/kubernetes/pkg/apis/policy/v1"
 	policyvalidation "k8s.io/kubernetes/pkg/apis/policy/validation"
+	security "k8s.io/pod-security-admission/api"
+	securitypolicy "k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 )
 
@@ -109,4 +112,19 @@ func TestMistakesAreSeen(t *testing.T) {
 			t.Errorf("%s is admitted", name)
 		}
 	}
+}
+
+// restricted says what keeps the pods of a manifest from the standard "restricted" for the security of pods.
+func restricted(manifest string) (string, error) {
+	var d externalapps.Deployment
+	if err := yaml.Unmarshal([]byte(manifest), &d); err != nil {
+		return "", err
+	}
+	evaluator, err := securitypolicy.NewEvaluator(securitypolicy.DefaultChecks(), nil)
+	if err != nil {
+		return "", err
+	}
+	level := security.LevelVersion{Level: security.LevelRestricted, Version: security.LatestVersion()}
+	verdict := securitypolicy.AggregateCheckResults(evaluator.EvaluatePod(level, &d.Spec.Template.ObjectMeta, &d.Spec.Template.Spec))
+	return verdict.ForbiddenDetail(), nil
 }

@@ -141,6 +141,9 @@ func install(t *testing.T, values, name string) release {
 		case *core.ConfigMap:
 			r.rules = o.Data
 		case *apps.Deployment:
+			if problem, err := restricted(manifest); problem != "" || err != nil {
+				t.Errorf("%s does not fit the standard: %s %v", o.Name, problem, err)
+			}
 			if o.Spec.Template.Spec.Containers[0].Args[0] == "aggregate" {
 				r.aggregator = o
 			} else {
