@@ -45,9 +45,9 @@ library = github.com/zeroae/zae-limiter-go
 program  = ./cmd/zae-limiter
 modules  = . $(program) ./metrics/otellimit ./middleware/grpclimit
 packages = $(modules:%=%/...)
-# Modules that are never released: what they compare with must not get into anybody's go.mod. make bench runs the
-# tests of benchmarks.
-separate = internal/test/benchmarks internal/test/routers
+# Modules that are never released: what they compare with, or build with, must not get into anybody's go.mod. make
+# bench runs the tests of benchmarks, make package those of deploy.
+separate = internal/test/benchmarks internal/test/routers deploy
 
 tool          = $$(GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod -n $(1))
 golangci-lint = $(call tool,golangci-lint)
@@ -104,6 +104,14 @@ tidy: ## tidy the go.mod of every module, with the library of the repository
 .PHONY: build
 build: ## the programs, stripped, in bin/
 	go build -trimpath -tags lambda.norpc -ldflags "-s -w" -o bin/ $(program)
+
+.PHONY: image
+image: ## the OCI image for amd64 and arm64, as a layout in bin/image; the same commit gives the same digest
+	GOWORK=off go run -C deploy ./image
+
+.PHONY: package
+package: ## the image, the chart of Kubernetes and the file of Docker Compose, tested; needs root, to run the image
+	cd deploy && GOWORK=off $(gotest) -vet=off -shuffle=on ./...
 
 .PHONY: tools
 tools: ## the tools that lint and benchmarks use, in bin/

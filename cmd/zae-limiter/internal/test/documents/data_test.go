@@ -64,8 +64,6 @@ func readYAML(t *testing.T, b doctest.Block) error {
 		return readEnvoy(b.Text) // TestEnvoy of the service runs it
 	case value["rate_limits"] != nil:
 		return readRates(b.Text) // TestEnvoySettlesLeases runs it
-	case value["kind"] == "Deployment":
-		return nil // of Kubernetes: cmd/zae-limiter/internal/cli runs its command
 	case value["Resources"] != nil:
 		var template customresource.Template
 		d := yaml.NewDecoder(strings.NewReader(b.Text))
@@ -80,7 +78,7 @@ func readYAML(t *testing.T, b doctest.Block) error {
 		}
 		return nil
 	}
-	return errors.New("the block is no scenario, no manifest, no template and no deployment: say here how its reader reads it")
+	return errors.New("the block is no scenario, no manifest and no template: say here how its reader reads it")
 }
 
 // rates are the rates of a route of Envoy.
