@@ -164,6 +164,7 @@ var mayImport = map[string][]string{
 	program + "loadtest/locust":         {"store"},
 	program + "loadtest/locust/perform": {".", "store", program + "drive/...", program + "loadtest/locust", program + "scenario"},
 	program + "manifest":                {"store", "dynamo/...", program + "limitarg", program + "yamlfile"},
+	program + "manage":                  {".", "store", "dynamo", "dynamo/audit", "dynamo/usage", "internal/plan", program + "limitarg", program + "manifest", program + "service/decide"},
 	program + "manifest/customresource": {"internal/calls", program + "manifest", "store", "dynamo/..."},
 	program + "deploy":                  {"store", program + "deploy/option"},
 	program + "deploy/option":           {"store"},
