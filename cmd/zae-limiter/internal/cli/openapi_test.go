@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 )
 
@@ -58,14 +59,21 @@ func openapi() (document map[string]any, problems []string, err error) {
 		operation := map[string]any{"operationId": route.Name, "summary": route.Summary, "description": route.About}
 		answers := map[string]any{}
 		if route.In != nil {
-			operation["requestBody"] = map[string]any{
-				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": m.of(route.In)}},
+			body := m.of
+			if route.IsAdmin {
+				body = m.body
 			}
+			operation["requestBody"] = map[string]any{
+				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": body(route.In)}},
+			}
+		}
+		if fields := headerFields(&route); len(fields) > 0 {
+			operation["parameters"] = fields
 		}
 		ok := map[string]any{"description": "the answer"}
 		answers["200"] = ok
 		form := map[string]any{"schema": map[string]any{"type": "object"}}
-		if route.Out != nil {
+		if route.Out != nil && route.Out != reflect.TypeFor[*manifest.Manifest]() {
 			form["schema"] = m.of(route.Out)
 		}
 		ok["content"] = map[string]any{"application/json": form}
@@ -81,7 +89,8 @@ func openapi() (document map[string]any, problems []string, err error) {
 		operation["responses"] = answers
 		paths[route.Path] = map[string]any{strings.ToLower(route.Method): operation}
 	}
-	for _, in := range []string{"decide.Call", "decide.Question", "decide.Part", "httpapi.Batch"} {
+	m.checkShortNames()
+	for _, in := range []string{"manage.LimitToSet", "decide.Call", "decide.Question", "decide.Part", "httpapi.Batch"} {
 		closeObjects(m.defs[in]) // other fields are refused
 	}
 	document = map[string]any{
@@ -92,6 +101,40 @@ func openapi() (document map[string]any, problems []string, err error) {
 		"security":   []any{map[string]any{}, map[string]any{"token": []any{}}},
 	}
 	return unpackaged(document).(map[string]any), m.bad, nil
+}
+
+// body is the schema of the body of a call of administration, which takes no other fields.
+func (m *schemaMaker) body(t reflect.Type) map[string]any {
+	schema := m.object(m.properties(t))
+	schema["additionalProperties"] = false
+	return schema
+}
+
+// headerFields are the fields of the header that an operation takes.
+func headerFields(route *httpapi.Route) (fields []any) {
+	field := func(name, about string) {
+		fields = append(fields, map[string]any{"name": name, "in": "header", "description": about, "schema": map[string]any{"type": "string"}})
+	}
+	if route.IsKeyed {
+		field("Idempotency-Key", "key with which the change happens once: up to 64 letters, digits, \".\", \"_\", \":\" and \"-\"")
+	}
+	if route.IsConditional {
+		field("If-Match", "tag that ETag told when the level was read, which must still be its tag")
+		field("If-None-Match", "*: the level must have nothing")
+	}
+	return fields
+}
+
+// checkShortNames reports types that have one name without their packages.
+func (m *schemaMaker) checkShortNames() {
+	seen := map[string]string{}
+	for name := range m.defs {
+		short := name[strings.LastIndex(name, ".")+1:]
+		if other := seen[short]; other != "" {
+			m.bad = append(m.bad, name+" and "+other+" have one name in the document")
+		}
+		seen[short] = name
+	}
 }
 
 // unpackaged names the schemas without their packages, as generated clients are to name the types.

@@ -53,7 +53,8 @@ type options struct {
 	oidc        oidcFlags
 	issuer      *access.Issuer // nil without --oidc-issuer
 	isOpen      bool
-	adminOpen   bool // other machines reach the admin address
+	httpOpen    bool // other machines reach the address of calls
+	adminOpen   bool // and the admin address
 	policy      decide.Policy
 	fallback    app.LimitsFlag
 	processes   int
@@ -246,11 +247,11 @@ func (o *options) Run(ctx context.Context) error {
 	metrics.Watch(l)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
-	return errors.Join(o.serve(ctx, l, registry, log), l.Close())
+	return errors.Join(o.serve(ctx, store, l, registry, log), l.Close())
 }
 
 // serve listens, and serves the decisions of a limiter.
-func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prometheus.Registry, log *slog.Logger) error {
+func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Limiter, registry *prometheus.Registry, log *slog.Logger) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
@@ -260,8 +261,8 @@ func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prome
 		patience = limiter.DefaultTimeout
 	}
 	to := server.Options{
-		API:   httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log}),
-		Guard: o.guard(), Open: o.isOpen, AdminExposed: o.adminOpen, Now: time.Now, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
+		API:   httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Admin: &httpapi.Admin{Store: store, Limiter: l, Now: o.app.Clock}}),
+		Guard: o.guard(), Open: o.isOpen, Exposed: o.httpOpen, AdminExposed: o.adminOpen, Now: time.Now, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
 	if o.rules != nil {
 		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log, Now: time.Now}
