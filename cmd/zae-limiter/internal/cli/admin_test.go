@@ -41,7 +41,6 @@ func words(line string) []string { return strings.Fields(line) }
 // operator is who makes the changes of both worlds.
 const operator = "ann@example.com"
 
-
 // besides are all verbs of administration, each beside its command, in the order in which one world
 // carries them out.
 func besides(t *testing.T) []besideStep {

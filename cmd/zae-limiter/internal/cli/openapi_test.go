@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"reflect"
@@ -165,4 +167,121 @@ func unpackaged(v any) any {
 		return all
 	}
 	return v
+}
+
+// apiPage is the page with all calls of the service.
+const apiPage = repository + "/docs/service-api.md"
+
+// The page of the calls is made of the description that the service serves.
+func TestReferenceOfTheService(t *testing.T) {
+	t.Parallel()
+	var document map[string]any
+	if err := json.Unmarshal(httpapi.Document, &document); err != nil {
+		t.Fatal(err)
+	}
+	want := apiReference(document)
+	if *update {
+		if err := os.WriteFile(apiPage, []byte(want), 0o644); err != nil { //nolint:gosec // a document of the repository
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(apiPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, string(got)); d != "" {
+		t.Errorf("%s is stale: run go test ./cmd/zae-limiter/internal/cli -run TestReference -update\n%s", apiPage, d)
+	}
+}
+
+// apiReference writes the page of the calls.
+func apiReference(document map[string]any) string {
+	var w strings.Builder
+	w.WriteString("# Calls of the service\n\n" +
+		"This page is for authors of clients. It is made of the [description in OpenAPI](service.md#the-calls) that the service serves, and has\n" +
+		"each call with the fields of its body and of its answer. [Decisions](service.md) and [administration](administration.md) have pages\n" +
+		"that say what the calls mean. A field that is *needed* cannot be left out.\n")
+	schemas := document["components"].(map[string]any)["schemas"].(map[string]any)
+	for i := range httpapi.Routes {
+		route := &httpapi.Routes[i]
+		operation := document["paths"].(map[string]any)[route.Path].(map[string]any)[strings.ToLower(route.Method)].(map[string]any)
+		w.WriteString("\n## " + route.Method + " " + route.Path + "\n\n" + operation["summary"].(string) + ". " + operation["description"].(string) + "\n")
+		roles := "caller, operator"
+		switch {
+		case route.IsAdmin && route.IsRead:
+			roles = "reader, operator"
+		case route.IsAdmin:
+			roles = "operator"
+		case route.IsRead:
+			roles = "reader, caller, operator"
+		}
+		w.WriteString("\n| | |\n|---|---|\n| roles | " + roles + " |\n")
+		fields, _ := operation["parameters"].([]any)
+		for _, f := range fields {
+			of := f.(map[string]any)
+			w.WriteString("| `" + of["name"].(string) + "` | " + of["description"].(string) + " |\n")
+		}
+		var codes []string
+		for code := range operation["responses"].(map[string]any) {
+			codes = append(codes, code)
+		}
+		slices.Sort(codes)
+		w.WriteString("| answers | " + strings.Join(codes, ", ") + " |\n")
+		if body, ok := operation["requestBody"].(map[string]any); ok {
+			fieldTable(&w, "field of the body", body, schemas)
+		}
+		fieldTable(&w, "field of the answer", operation["responses"].(map[string]any)["200"].(map[string]any), schemas)
+	}
+	return w.String()
+}
+
+// fieldTable writes the fields of a JSON object, if it has any that are known.
+func fieldTable(w *strings.Builder, title string, of, schemas map[string]any) {
+	schema := resolved(of["content"].(map[string]any)["application/json"].(map[string]any)["schema"], schemas)
+	properties, _ := schema["properties"].(map[string]any)
+	if len(properties) == 0 {
+		return
+	}
+	needed, _ := schema["required"].([]any)
+	w.WriteString("\n| " + title + " | type | is |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		property := properties[name].(map[string]any)
+		text, _ := property["description"].(string)
+		if strings.HasSuffix(title, "body") && slices.Contains(needed, any(name)) {
+			text = "needed: " + text
+		}
+		w.WriteString("| `" + name + "` | " + typeText(property) + " | " + strings.ReplaceAll(text, "|", "\\|") + " |\n")
+	}
+}
+
+// resolved is a schema, or the one that it refers to.
+func resolved(schema any, schemas map[string]any) map[string]any {
+	of := schema.(map[string]any)
+	if ref, ok := of["$ref"].(string); ok {
+		return schemas[ref[strings.LastIndex(ref, "/")+1:]].(map[string]any)
+	}
+	return of
+}
+
+// typeText names the type of a field.
+func typeText(schema map[string]any) string {
+	if ref, ok := schema["$ref"].(string); ok {
+		return ref[strings.LastIndex(ref, "/")+1:]
+	}
+	if choices, ok := schema["anyOf"].([]any); ok {
+		return typeText(choices[0].(map[string]any)) + " or null"
+	}
+	switch is, _ := schema["type"].(string); is {
+	case "array":
+		return "list of " + typeText(schema["items"].(map[string]any))
+	case "object":
+		if values, ok := schema["additionalProperties"].(map[string]any); ok {
+			return typeText(values) + " by name"
+		}
+		return is
+	case "":
+		return "any"
+	default:
+		return is
+	}
 }

@@ -223,7 +223,7 @@ func (q *TopQuery) note(found, left int, namespace string) string {
 	case found > 0:
 		return fmt.Sprintf("of no limit as much as %v%% is used", q.Above)
 	case q.Slots && q.Resource == "":
-		return fmt.Sprintf("nobody holds slots in namespace %s", namespace)
+		return "nobody holds slots in namespace " + namespace
 	case q.Slots:
 		return fmt.Sprintf("nobody holds slots of resource %s in namespace %s", q.Resource, namespace)
 	case q.Shadow:

@@ -1,7 +1,6 @@
 package manage
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +72,7 @@ func ParseRange(start, end string) (from, to time.Time, err error) {
 		to = last.AddDate(0, 0, 1)
 	}
 	if !from.Before(to) {
-		return from, to, &store.ValidationError{Field: "end", Value: end, Reason: fmt.Sprintf("it is before the start, %s", start)}
+		return from, to, &store.ValidationError{Field: "end", Value: end, Reason: "it is before the start, " + start}
 	}
 	return from, to, nil
 }

@@ -68,6 +68,7 @@ const about = `Serve decisions over HTTP to programs in any language, and to Env
   POST /v1/check         shows balances
   POST /v1/batch         decides up to 100 calls side by side
   POST /v1/leases/...    settle, release and extend leases
+  POST /v1/admin/...     show and change limits, as the commands do
   GET  /v1/openapi.json  describes the calls, in OpenAPI 3.1
 
 The service keeps no state: run as many as you like on one table. It takes limits from the
@@ -83,7 +84,8 @@ token on each line, with its roles after it, and a call has it as Authorization:
 --oidc-issuer takes the tokens of an OpenID provider, and --oidc-role says what they give.
 --tls-client-ca has the authorities of certificates of callers. Else the service listens at
 loopback addresses only, unless --allow-unauthenticated is given. Readers see balances,
-callers take tokens, and operators may do everything.
+limits and usage, callers take tokens, and operators may do everything. Audit events of
+changes have the name= of the token's line, or the subject of the provider's token.
 Traffic is encrypted with --tls-cert and --tls-key.
 
 GET /livez answers 200 as long as the process serves, and GET /readyz until it ends. With

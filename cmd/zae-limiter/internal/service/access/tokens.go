@@ -48,31 +48,40 @@ func ParseTokens(text string) (*Tokens, error) {
 		if t.index(sum) >= 0 {
 			return errors.New("repeats a token: give all of its roles on one line")
 		}
-		id := Identity{}
-		for _, word := range words[1:] {
-			if name, ok := strings.CutPrefix(word, nameWord); ok {
-				if id.Name != "" || !isName(name) {
-					return errors.New("has no valid name after the token: give name=NAME once, of up to 64 letters, digits and any of ._:@-")
-				}
-				id.Name = name
-				continue
-			}
-			g, err := ParseGrant(word)
-			if err != nil {
-				return errors.New("has no valid role after the token: give reader, caller or operator, with @NAMESPACE,... if not for all")
-			}
-			id.Grants = append(id.Grants, g)
-		}
-		if len(id.Grants) == 0 {
-			id.Grants = []Grant{{Role: Caller}}
-		}
-		if id.Name == "" {
-			id.Name = "token-" + hex.EncodeToString(sum[:4])
+		id, err := parseIdentity(words[1:], sum)
+		if err != nil {
+			return err
 		}
 		t.sums, t.ids = append(t.sums, sum), append(t.ids, id)
 		return nil
 	})
 	return t, err
+}
+
+// parseIdentity reads what a line gives to the bearer of the token before it, which has a sum.
+func parseIdentity(words []string, sum [sha256.Size]byte) (id Identity, err error) {
+	for _, word := range words {
+		if name, ok := strings.CutPrefix(word, nameWord); ok {
+			if id.Name != "" || !isName(name) {
+				return id, errors.New("has no valid name after the token: give name=NAME once, of up to 64 letters, digits and any of ._:@-")
+			}
+			id.Name = name
+			continue
+		}
+		g, err := ParseGrant(word)
+		if err != nil {
+			return id, errors.New("has no valid role after the token: give reader, caller or operator, with @NAMESPACE,... if not for all")
+		}
+		id.Grants = append(id.Grants, g)
+	}
+	if len(id.Grants) == 0 {
+		id.Grants = []Grant{{Role: Caller}}
+	}
+	if id.Name == "" {
+		const first = 4 // bytes, which tell tokens apart and help nobody to guess them
+		id.Name = "token-" + hex.EncodeToString(sum[:first])
+	}
+	return id, nil
 }
 
 // isName reports whether audit events can name the bearer of a token so.

@@ -49,9 +49,8 @@ type verb struct {
 
 	// maxBody is the largest body, in bytes.
 	maxBody int64
-	// new makes the body, and run answers it.
-	new func() any
-	run func(context.Context, *order, any) (any, error)
+	// begin makes an empty body, and returns what answers it.
+	begin func() (in any, run func(context.Context, *order) (any, error))
 }
 
 // An order is a call of administration under way.
@@ -77,8 +76,11 @@ func verbOf[In, Out any](path, summary, about string, run func(context.Context, 
 			Method: http.MethodPost, Path: admin + path, Name: nameOfOperation(path), Summary: summary, About: about,
 			In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](), IsAdmin: true,
 		},
-		maxBody: MaxBody, new: func() any { return new(In) },
-		run: func(ctx context.Context, o *order, in any) (any, error) { return run(ctx, o, in.(*In)) },
+		maxBody: MaxBody,
+		begin: func() (any, func(context.Context, *order) (any, error)) {
+			in := new(In)
+			return in, func(ctx context.Context, o *order) (any, error) { return run(ctx, o, in) }
+		},
 	}
 }
 
@@ -98,7 +100,7 @@ func (h *handler) serveAdmin(v *verb) http.HandlerFunc {
 			WriteProblem(w, problem(http.StatusNotFound, "this service has no administration"))
 			return
 		}
-		in := v.new()
+		in, run := v.begin()
 		o, p := h.order(r, v)
 		if p == nil {
 			p = h.read(w, r, v.maxBody, in)
@@ -111,7 +113,7 @@ func (h *handler) serveAdmin(v *verb) http.HandlerFunc {
 		if !v.IsRead {
 			ctx = context.WithoutCancel(ctx) // a change is completed, also if the client leaves
 		}
-		out, err := v.run(ctx, o, in)
+		out, err := run(ctx, o)
 		var text bytes.Buffer
 		if err == nil {
 			err = manage.Encode(&text, out)

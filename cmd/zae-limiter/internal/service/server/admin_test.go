@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestEveryRouteHasItsRoles(t *testing.T) {
 				case got != http.StatusUnauthorized && got != http.StatusForbidden:
 					continue
 				}
-				if fmt.Sprint(got) != want {
+				if strconv.Itoa(got) != want {
 					r.Errorf("%s with %q: %d, want %s", route.Path, token, got, want)
 				}
 			}
