@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manage"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/store"
 )

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manage"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // PrintLevel writes a level of configuration.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manage"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // Print writes a result in the form that the output flag names: v as JSON, or text for

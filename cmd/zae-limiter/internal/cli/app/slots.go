@@ -7,7 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manage"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // A setSlots command replaces the slots of a level, or removes them.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manage"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type applyOptions struct {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manage"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // An end is an instant, a date or a weekday in UTC, or a time from now.
