@@ -77,7 +77,15 @@ func (s *Store) Limits(ctx context.Context, k store.ConfigKey) (*store.Config, e
 //
 // [Store.Unconfigured] says which of the limits the next level lacks.
 func (s *Store) DeleteLimits(ctx context.Context, k store.ConfigKey) error {
+	return s.DeleteLimitsIf(ctx, k, nil)
+}
+
+// DeleteLimitsIf is [Store.DeleteLimits], if the level is as [Level].If has it.
+func (s *Store) DeleteLimitsIf(ctx context.Context, k store.ConfigKey, is func(*store.Config) error) error {
 	err := s.changeConfig(ctx, k, "delete limits of "+k.String(), func(old item) error {
+		if err := ask(is, old); err != nil {
+			return err
+		}
 		return s.sendLevels(ctx, "delete limits", s.levelDeletion(k, old))
 	})
 	if err != nil {

@@ -33,6 +33,10 @@ type Level struct {
 	Limits []store.Limit
 	// OnUnavailable is for the system level only.
 	OnUnavailable store.OnUnavailable
+	// If, unless it is nil, is asked about what the level has; nil is a level that has nothing. With an
+	// error, the level stays as it is. The change is made only if the level still has what If was asked
+	// about (ADR 068). A conflict repeats the question, so If must not block.
+	If func(*store.Config) error
 }
 
 // SetLevels sets levels as [Store.SetLimits] and [Store.SetSystem] set one, in
@@ -49,12 +53,12 @@ func (s *Store) SetLevels(ctx context.Context, levels []Level) []error {
 	for i, l := range levels {
 		jobs[i] = levelJob{
 			key: l.Key, check: func() error {
-				if err := l.check(); err != nil {
+				if err := l.Check(); err != nil {
 					return err
 				}
 				return s.allow(ctx, l.Limits)
 			},
-			write: func(old item) levelWrite { return s.levelSetting(l, old) },
+			is: l.If, write: func(old item) levelWrite { return s.levelSetting(l, old) },
 		}
 	}
 	return s.changeLevels(ctx, "set limits", jobs)
@@ -73,8 +77,8 @@ func (s *Store) DeleteLevels(ctx context.Context, keys []store.ConfigKey) []erro
 	return s.changeLevels(ctx, "delete limits", jobs)
 }
 
-// check reports why a level cannot be set.
-func (l *Level) check() error {
+// Check reports why a level cannot be set, as a [*store.ValidationError].
+func (l *Level) Check() error {
 	if err := checkLevel(l.Key); err != nil {
 		return err
 	}
@@ -95,6 +99,7 @@ func (l *Level) check() error {
 type levelJob struct {
 	key   store.ConfigKey
 	check func() error
+	is    func(*store.Config) error // see [Level.If]
 	write func(old item) levelWrite
 	index int
 }
@@ -155,6 +160,9 @@ func (s *Store) changeTogether(ctx context.Context, op string, batch []levelJob)
 		}
 		writes := make([]levelWrite, len(batch))
 		for i, job := range batch {
+			if err := ask(job.is, olds[keys[i]]); err != nil {
+				return err
+			}
 			writes[i] = job.write(olds[keys[i]])
 		}
 		err = s.sendLevels(ctx, op, writes...)
@@ -186,6 +194,21 @@ func (s *Store) spreadAll(ctx context.Context, batch []levelJob, errs []error) {
 		})
 	}
 	wait.Wait()
+}
+
+// ask asks about what a level has, see [Level.If].
+func ask(is func(*store.Config) error, old item) error {
+	if is == nil {
+		return nil
+	}
+	if old == nil {
+		return is(nil)
+	}
+	was, err := schema.DecodeConfig(old)
+	if err != nil {
+		return err
+	}
+	return is(was)
 }
 
 // A levelWrite is the change of one level: the write of its item with its event, and
@@ -237,20 +260,22 @@ func (s *Store) sendLevels(ctx context.Context, op string, changes ...levelWrite
 func (s *Store) levelSetting(l Level, old item) levelWrite {
 	c := &store.Config{Limits: l.Limits, OnUnavailable: l.OnUnavailable}
 	if len(l.Limits) == 0 {
-		return s.outageSetting(l.OnUnavailable, old)
+		return s.outageSetting(l, old)
 	}
 	return s.levelPut(l.Key, old, c, l.OnUnavailable != "", limitsSet(l.Key, c))
 }
 
 // outageSetting sets the behaviour when the store is unavailable, and nothing else of
-// the system level. It does not touch the limits, so it needs no condition on them.
-func (s *Store) outageSetting(on store.OnUnavailable, old item) levelWrite {
+// the system level. It does not touch the limits, so it needs no condition on them, unless the caller
+// has asked about them.
+func (s *Store) outageSetting(l Level, old item) levelWrite {
+	on := l.OnUnavailable
 	if schema.DecodeOutage(old) == on {
 		return levelWrite{}
 	}
-	to, update := schema.EncodeOutage(on), "SET on_unavailable = :on, config_version = if_not_exists(config_version, :one), "+
+	to, update := schema.EncodeOutage(on), "SET on_unavailable = :on, config_version = if_not_exists(config_version, :zero) + :one, "+
 		"GSI4PK = if_not_exists(GSI4PK, :pk), GSI4SK = if_not_exists(GSI4SK, :sk)"
-	values := item{":on": to[schema.OnUnavailable], ":one": schema.N(1), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns))}
+	values := item{":on": to[schema.OnUnavailable], ":zero": schema.N(0), ":one": schema.N(1), ":pk": schema.S(s.ns), ":sk": schema.S(schema.SystemPK(s.ns))}
 	if shares := to[schema.OutageShare]; shares != nil {
 		update, values[":shares"] = update+", outage_share = :shares", shares
 	} else {
@@ -259,10 +284,20 @@ func (s *Store) outageSetting(on store.OnUnavailable, old item) levelWrite {
 	system := store.ConfigKey{}
 	e := limitsSet(system, &store.Config{OnUnavailable: on})
 	delete(e.Details, "limits")
-	return levelWrite{event: e, write: types.TransactWriteItem{Update: &types.Update{
+	u := &types.Update{
 		TableName: s.conn.Table, Key: schema.ConfigKey(s.ns, system).Item(),
 		UpdateExpression: aws.String(update), ExpressionAttributeValues: values,
-	}}}
+	}
+	switch {
+	case l.If == nil:
+	case old == nil:
+		u.ConditionExpression = aws.String("attribute_not_exists(PK)")
+	default:
+		var seen item
+		u.ConditionExpression, u.ExpressionAttributeNames, seen = unchanged(old, false, schema.ConfigVersion)
+		maps.Copy(values, seen)
+	}
+	return levelWrite{event: e, write: types.TransactWriteItem{Update: u}}
 }
 
 // levelPut replaces a level's item by c and the settings of old that outlive its
@@ -278,10 +313,12 @@ func (s *Store) levelPut(k store.ConfigKey, old item, c *store.Config, whole boo
 	put := s.conn.PutNew(it)
 	if old != nil {
 		maps.Copy(it, policies(old, whole))
-		put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = unchanged(old, whole)
+		it[schema.ConfigVersion] = old[schema.ConfigVersion]
+		put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = unchanged(old, whole, schema.ConfigVersion)
 	}
 	w := levelWrite{registry: setting(k, old)}
 	if !reflect.DeepEqual(old, it) {
+		it[schema.ConfigVersion] = schema.NextConfigVersion(old)
 		w.write, w.event = types.TransactWriteItem{Put: put}, e
 	}
 	return w
@@ -298,7 +335,7 @@ func (s *Store) levelDeletion(k store.ConfigKey, old item) levelWrite {
 		w.registry.listed = nil // one transaction cannot list a resource and unlist another
 		return w
 	}
-	condition, names, values := unchanged(old, true)
+	condition, names, values := unchanged(old, true, schema.ConfigVersion)
 	return s.levelDelete(k, old, &types.Delete{
 		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	})

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"reflect"
@@ -68,6 +69,7 @@ func (s *Store) levelPolicy(k store.ConfigKey, p policy, old item) levelWrite {
 	if old == nil {
 		w.write.Put = s.conn.PutNew(whole)
 	} else {
+		whole[schema.ConfigVersion] = cmp.Or(old[schema.ConfigVersion], whole[schema.ConfigVersion])
 		w.write.Update = s.levelUpdate(schema.ConfigKey(s.ns, k), old, whole, nil, p.attrs...)
 	}
 	return w

@@ -167,7 +167,7 @@ func (s *Store) levelRaise(k store.ConfigKey, old item, r *Raise, limits []store
 		w.write.Put = s.conn.PutNew(whole)
 		return w
 	}
-	var pinned []string
+	pinned := []string{schema.ConfigVersion}
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(whole)), func(attr string) bool { return schema.IsLimitAttr(attr) && !reflect.DeepEqual(old[attr], whole[attr]) }) {
 		return levelWrite{registry: w.registry} // an earlier call, without the key, has raised them so
 	}
@@ -177,6 +177,7 @@ func (s *Store) levelRaise(k store.ConfigKey, old item, r *Raise, limits []store
 		}
 	}
 	slices.Sort(pinned)
+	whole[schema.ConfigVersion] = schema.NextConfigVersion(old)
 	w.write.Update = s.levelUpdate(schema.ConfigKey(s.ns, k), old, whole, pinned)
 	return w
 }

@@ -82,8 +82,16 @@ func (o Options) connect() (*conn.Conn, *audit.Trail, error) {
 // A store notifies its watchers ([store.ConfigWatcher]) of configuration changes made
 // through it. Changes by others are seen when caches expire.
 type Store struct {
+	*opened
+
+	audit  *audit.Trail
+	counts counts
+}
+
+// opened is what a store shares with those that [Store.As] makes of it: everything but the actor and
+// the counts.
+type opened struct {
 	conn  *conn.Conn
-	audit *audit.Trail
 	usage *usage.Snapshots
 	// ns is the opaque id that the namespace's name led to when the store was opened.
 	// Every key begins with it.
@@ -95,7 +103,6 @@ type Store struct {
 	isSpread bool
 
 	retention retention
-	counts    counts
 	gates     sync.Map // of each gate that the version record has passed, true
 
 	// The constant parts of bucket writes, by their operations.
@@ -131,7 +138,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{conn: c, audit: trail, name: o.Namespace, watchers: map[int]func(store.ConfigKey){}}
+	s := &Store{opened: &opened{conn: c, name: o.Namespace, watchers: map[int]func(store.ConfigKey){}}, audit: trail}
 	version, forward := schema.VersionKey(), schema.NamespaceKey(o.Namespace)
 	items, err := s.conn.BatchGet(ctx, "open table "+o.Table, []schema.Key{version, forward}, true)
 	if err != nil {
@@ -150,6 +157,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.ns, s.usage = n.ID, usage.New(c, n.ID, o.UsageTTL)
 	return s, nil
+}
+
+// As is the store for the changes of one actor: principal names it in their audit events, as
+// [Options].Principal does, and "" is the store's own. [Store.Stats] of the new store count from now. All
+// else is shared: the connection, the clock, what is remembered, and the watchers. As sends nothing, so a
+// server makes such a store for each call.
+func (s *Store) As(principal string) (*Store, error) {
+	if err := audit.CheckPrincipal(principal); err != nil {
+		return nil, err
+	}
+	return &Store{opened: s.opened, audit: s.audit.As(principal)}, nil
 }
 
 // Now is the instant by the server's clock, as far as the dates of answers tell. See

@@ -40,6 +40,15 @@ func New(c *conn.Conn, principal string) *Trail {
 	return t
 }
 
+// As is the trail of another actor; "" is the same one. principal must be valid: see [CheckPrincipal].
+func (t *Trail) As(principal string) *Trail {
+	of := *t
+	if principal != "" {
+		of.principal, of.caller = principal, nil
+	}
+	return &of
+}
+
 // eventIDs issues ULIDs, each greater than the one before, whatever the clock does.
 type eventIDs struct {
 	mu      sync.Mutex

@@ -93,7 +93,7 @@ const (
 
 // Names of the attributes of configuration items and registries.
 const (
-	ConfigVersion      = "config_version"       // N, the constant 1
+	ConfigVersion      = "config_version"       // N, how often limits were set; 1 of a peer
 	OnUnavailable      = "on_unavailable"       // S
 	OutageShare        = "outage_share"         // BOOL: true if it is "share", which a peer reads as "block"
 	AuditRetentionDays = "audit_retention_days" // N, at the system level

@@ -48,6 +48,14 @@ func EncodeConfig(ns string, k store.ConfigKey, c *store.Config) Item {
 	return item
 }
 
+// NextConfigVersion is the version of a level whose limits change; old is its item, nil if there is
+// none. A peer writes 1 and reads nothing of it. So the version of a level that we set says which
+// write made it (ADR 068).
+func NextConfigVersion(old Item) types.AttributeValue {
+	is, _ := integer(old[ConfigVersion])
+	return N(max(is, 0) + 1)
+}
+
 // putConfigLimit adds a limit to the item of a level.
 func putConfigLimit(item Item, l *store.Limit) {
 	prefix, seconds := configPrefix+l.Name+"_", SessionSeconds(l.Renews)

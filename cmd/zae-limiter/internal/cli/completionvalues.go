@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/scenario"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -155,7 +156,7 @@ var (
 		"ID":          stored(entities),
 		"NAME":        stored(namespaces),
 		"NEW-TABLE":   free,
-		"POLICY":      words(app.Cascades...),
+		"POLICY":      words(manage.CascadePolicies...),
 		"RESOURCE":    stored(resources),
 		"RESULT.json": file("json"),
 		"SCENARIO":    words(scenario.Names()...),

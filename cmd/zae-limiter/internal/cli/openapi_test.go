@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"reflect"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 )
 
@@ -58,14 +61,21 @@ func openapi() (document map[string]any, problems []string, err error) {
 		operation := map[string]any{"operationId": route.Name, "summary": route.Summary, "description": route.About}
 		answers := map[string]any{}
 		if route.In != nil {
-			operation["requestBody"] = map[string]any{
-				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": m.of(route.In)}},
+			body := m.of
+			if route.IsAdmin {
+				body = m.body
 			}
+			operation["requestBody"] = map[string]any{
+				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": body(route.In)}},
+			}
+		}
+		if fields := headerFields(&route); len(fields) > 0 {
+			operation["parameters"] = fields
 		}
 		ok := map[string]any{"description": "the answer"}
 		answers["200"] = ok
 		form := map[string]any{"schema": map[string]any{"type": "object"}}
-		if route.Out != nil {
+		if route.Out != nil && route.Out != reflect.TypeFor[*manifest.Manifest]() {
 			form["schema"] = m.of(route.Out)
 		}
 		ok["content"] = map[string]any{"application/json": form}
@@ -81,7 +91,8 @@ func openapi() (document map[string]any, problems []string, err error) {
 		operation["responses"] = answers
 		paths[route.Path] = map[string]any{strings.ToLower(route.Method): operation}
 	}
-	for _, in := range []string{"decide.Call", "decide.Question", "decide.Part", "httpapi.Batch"} {
+	m.checkShortNames()
+	for _, in := range []string{"manage.LimitToSet", "decide.Call", "decide.Question", "decide.Part", "httpapi.Batch"} {
 		closeObjects(m.defs[in]) // other fields are refused
 	}
 	document = map[string]any{
@@ -92,6 +103,40 @@ func openapi() (document map[string]any, problems []string, err error) {
 		"security":   []any{map[string]any{}, map[string]any{"token": []any{}}},
 	}
 	return unpackaged(document).(map[string]any), m.bad, nil
+}
+
+// body is the schema of the body of a call of administration, which takes no other fields.
+func (m *schemaMaker) body(t reflect.Type) map[string]any {
+	schema := m.object(m.properties(t))
+	schema["additionalProperties"] = false
+	return schema
+}
+
+// headerFields are the fields of the header that an operation takes.
+func headerFields(route *httpapi.Route) (fields []any) {
+	field := func(name, about string) {
+		fields = append(fields, map[string]any{"name": name, "in": "header", "description": about, "schema": map[string]any{"type": "string"}})
+	}
+	if route.IsKeyed {
+		field("Idempotency-Key", "key with which the change happens once: up to 64 letters, digits, \".\", \"_\", \":\" and \"-\"")
+	}
+	if route.IsConditional {
+		field("If-Match", "tag that ETag told when the level was read, which must still be its tag")
+		field("If-None-Match", "*: the level must have nothing")
+	}
+	return fields
+}
+
+// checkShortNames reports types that have one name without their packages.
+func (m *schemaMaker) checkShortNames() {
+	seen := map[string]string{}
+	for name := range m.defs {
+		short := name[strings.LastIndex(name, ".")+1:]
+		if other := seen[short]; other != "" {
+			m.bad = append(m.bad, name+" and "+other+" have one name in the document")
+		}
+		seen[short] = name
+	}
 }
 
 // unpackaged names the schemas without their packages, as generated clients are to name the types.
@@ -122,4 +167,121 @@ func unpackaged(v any) any {
 		return all
 	}
 	return v
+}
+
+// apiPage is the page with all calls of the service.
+const apiPage = repository + "/docs/service-api.md"
+
+// The page of the calls is made of the description that the service serves.
+func TestReferenceOfTheService(t *testing.T) {
+	t.Parallel()
+	var document map[string]any
+	if err := json.Unmarshal(httpapi.Document, &document); err != nil {
+		t.Fatal(err)
+	}
+	want := apiReference(document)
+	if *update {
+		if err := os.WriteFile(apiPage, []byte(want), 0o644); err != nil { //nolint:gosec // a document of the repository
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(apiPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, string(got)); d != "" {
+		t.Errorf("%s is stale: run go test ./cmd/zae-limiter/internal/cli -run TestReference -update\n%s", apiPage, d)
+	}
+}
+
+// apiReference writes the page of the calls.
+func apiReference(document map[string]any) string {
+	var w strings.Builder
+	w.WriteString("# Calls of the service\n\n" +
+		"This page is for authors of clients. It is made of the [description in OpenAPI](service.md#the-calls) that the service serves, and has\n" +
+		"each call with the fields of its body and of its answer. [Decisions](service.md) and [administration](administration.md) have pages\n" +
+		"that say what the calls mean. A field that is *needed* cannot be left out.\n")
+	schemas := document["components"].(map[string]any)["schemas"].(map[string]any)
+	for i := range httpapi.Routes {
+		route := &httpapi.Routes[i]
+		operation := document["paths"].(map[string]any)[route.Path].(map[string]any)[strings.ToLower(route.Method)].(map[string]any)
+		w.WriteString("\n## " + route.Method + " " + route.Path + "\n\n" + operation["summary"].(string) + ". " + operation["description"].(string) + "\n")
+		roles := "caller, operator"
+		switch {
+		case route.IsAdmin && route.IsRead:
+			roles = "reader, operator"
+		case route.IsAdmin:
+			roles = "operator"
+		case route.IsRead:
+			roles = "reader, caller, operator"
+		}
+		w.WriteString("\n| | |\n|---|---|\n| roles | " + roles + " |\n")
+		fields, _ := operation["parameters"].([]any)
+		for _, f := range fields {
+			of := f.(map[string]any)
+			w.WriteString("| `" + of["name"].(string) + "` | " + of["description"].(string) + " |\n")
+		}
+		var codes []string
+		for code := range operation["responses"].(map[string]any) {
+			codes = append(codes, code)
+		}
+		slices.Sort(codes)
+		w.WriteString("| answers | " + strings.Join(codes, ", ") + " |\n")
+		if body, ok := operation["requestBody"].(map[string]any); ok {
+			fieldTable(&w, "field of the body", body, schemas)
+		}
+		fieldTable(&w, "field of the answer", operation["responses"].(map[string]any)["200"].(map[string]any), schemas)
+	}
+	return w.String()
+}
+
+// fieldTable writes the fields of a JSON object, if it has any that are known.
+func fieldTable(w *strings.Builder, title string, of, schemas map[string]any) {
+	schema := resolved(of["content"].(map[string]any)["application/json"].(map[string]any)["schema"], schemas)
+	properties, _ := schema["properties"].(map[string]any)
+	if len(properties) == 0 {
+		return
+	}
+	needed, _ := schema["required"].([]any)
+	w.WriteString("\n| " + title + " | type | is |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		property := properties[name].(map[string]any)
+		text, _ := property["description"].(string)
+		if strings.HasSuffix(title, "body") && slices.Contains(needed, any(name)) {
+			text = "needed: " + text
+		}
+		w.WriteString("| `" + name + "` | " + typeText(property) + " | " + strings.ReplaceAll(text, "|", "\\|") + " |\n")
+	}
+}
+
+// resolved is a schema, or the one that it refers to.
+func resolved(schema any, schemas map[string]any) map[string]any {
+	of := schema.(map[string]any)
+	if ref, ok := of["$ref"].(string); ok {
+		return schemas[ref[strings.LastIndex(ref, "/")+1:]].(map[string]any)
+	}
+	return of
+}
+
+// typeText names the type of a field.
+func typeText(schema map[string]any) string {
+	if ref, ok := schema["$ref"].(string); ok {
+		return ref[strings.LastIndex(ref, "/")+1:]
+	}
+	if choices, ok := schema["anyOf"].([]any); ok {
+		return typeText(choices[0].(map[string]any)) + " or null"
+	}
+	switch is, _ := schema["type"].(string); is {
+	case "array":
+		return "list of " + typeText(schema["items"].(map[string]any))
+	case "object":
+		if values, ok := schema["additionalProperties"].(map[string]any); ok {
+			return typeText(values) + " by name"
+		}
+		return is
+	case "":
+		return "any"
+	default:
+		return is
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -126,7 +127,7 @@ func (m *schemaMaker) special(t reflect.Type) (schema map[string]any, ok bool) {
 		return map[string]any{"type": "string", "format": "date-time"}, true
 	case reflect.TypeFor[json.Number]():
 		return map[string]any{"type": "number"}, true
-	case reflect.TypeFor[json.RawMessage]():
+	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[jsontext.Value]():
 		return map[string]any{"type": "object"}, true
 	case reflect.TypeFor[compare.Number]():
 		return map[string]any{"type": []any{"number", "null"}}, true
@@ -237,7 +238,7 @@ func (m *schemaMaker) properties(t reflect.Type) []property {
 		switch {
 		case name == "-" || name == "" && !f.Anonymous && !f.IsExported():
 			continue
-		case name == "" && f.Anonymous:
+		case name == "" && (f.Anonymous || options == "embed"):
 			of := f.Type
 			mayLack := of.Kind() == reflect.Pointer
 			if mayLack {

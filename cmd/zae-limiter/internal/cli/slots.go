@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type slotsOptions struct{ bucketArgs }
@@ -29,58 +30,7 @@ func newSlots(a *app.App) *cobra.Command {
 			"The command takes nothing.",
 		Example: "  zae-limiter slots key-1 gpt-4\n" +
 			"  zae-limiter slots key-1 gpt-4 --output json",
-	}, &o.entity, &o.resource), slotsView{})
-}
-
-// slotsView is the result in JSON.
-type slotsView struct {
-	Entity   string     `json:"entity_id"`
-	Resource string     `json:"resource"`
-	Slots    []slotView `json:"slots"`          // the limits of the entity, and then those of its parent
-	Note     string     `json:"note,omitempty"` // why there are none
-}
-
-// slotView is a [limiter.SlotUse] in JSON.
-type slotView struct {
-	Entity   string        `json:"entity_id"`
-	Resource string        `json:"resource"`
-	Limit    string        `json:"limit_name"`
-	Slots    *int64        `json:"slots"` // how many there are; null if no level says so, and requests bring them
-	Level    limiter.Level `json:"level"`
-	Held     int64         `json:"held"`    // slots of all holders
-	Waiting  int64         `json:"waiting"` // slots that their callers wait for
-	Used     float64       `json:"used"`    // share that is held, 1 for all
-	Holders  []holderView  `json:"holders"` // processes, those that hold most first
-}
-
-// holderView is a [limiter.SlotHolder] in JSON.
-type holderView struct {
-	Process   string    `json:"process"`             // name that a process gives to itself, or of a lease
-	IsLease   bool      `json:"is_lease,omitempty"`  // it is a lease that was written down: nobody renews it
-	Held      int64     `json:"held"`                // slots that it has for requests, and keeps for the next ones
-	Waiting   int64     `json:"waiting"`             // slots that its callers wait for
-	RenewedAt time.Time `json:"renewed_at,omitzero"` // when the process last wrote that it is alive
-	LeaseEnd  time.Time `json:"lease_end_at"`        // how long it may hold the slots without writing again
-	Gone      bool      `json:"gone"`                // it did not, and whoever next wants slots takes them back
-}
-
-func slotViews(uses []limiter.SlotUse) []slotView {
-	views := make([]slotView, len(uses))
-	for i := range uses {
-		u := &uses[i]
-		v := slotView{
-			Entity: u.Entity, Resource: u.Resource, Limit: u.Limit.Name, Level: u.Level, Held: u.Held, Waiting: u.Waiting, Used: u.Used,
-			Holders: make([]holderView, len(u.Holders)),
-		}
-		if u.Limit.Slots > 0 {
-			v.Slots = &u.Limit.Slots
-		}
-		for j, h := range u.Holders {
-			v.Holders[j] = holderView{h.Process, h.IsLease, h.Held, h.Waiting, h.RenewedAt.UTC(), h.LeaseEnd.UTC(), h.Gone}
-		}
-		views[i] = v
-	}
-	return views
+	}, &o.entity, &o.resource), manage.Slots{})
 }
 
 // Run shows the holders.
@@ -89,17 +39,12 @@ func (o *slotsOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := l.Standing(ctx, o.entity, o.resource)
+	v, err := manage.GetSlots(ctx, l, o.entity, o.resource)
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	var uses []limiter.SlotUse
-	for side := s; side != nil; side = side.Parent {
-		uses = append(uses, side.Slots...)
-	}
-	v := slotsView{Entity: o.entity, Resource: o.resource, Slots: slotViews(uses)}
-	v.Note = o.app.Explain(len(uses) == 0, "no level has slots of %s for %s: set some with zae-limiter resource set-slots", o.resource, o.entity)
-	return o.app.Print(v, func(w *strings.Builder) { printHolders(w, uses, o.app.Clock()) })
+	o.app.Remark(v.Note)
+	return o.app.Print(v, func(w *strings.Builder) { printHolders(w, v.Uses(), o.app.Clock()) })
 }
 
 // printHolders writes a row for each holder, and one for a limit of which nobody holds any.

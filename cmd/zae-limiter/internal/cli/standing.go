@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type standingOptions struct{ bucketArgs }
@@ -29,41 +30,7 @@ func newStanding(a *app.App) *cobra.Command {
 			"chances of one request, use zae-limiter available, and for holders of slots zae-limiter slots.",
 		Example: "  zae-limiter standing key-1 gpt-4\n" +
 			"  zae-limiter standing key-1 gpt-4 --output json",
-	}, &o.entity, &o.resource), &standingView{})
-}
-
-// standingView is a standing in JSON.
-type standingView struct {
-	Entity        string                `json:"entity_id"`
-	Resource      string                `json:"resource"`
-	Level         limiter.Level         `json:"level"`
-	Disabled      bool                  `json:"disabled"`                 // an operator has switched the resource off for the entity
-	Bypassed      bool                  `json:"bypassed,omitempty"`       // an operator has lifted the limits: everything is admitted, and counted
-	DisabledBy    *limiter.Level        `json:"disabled_by,omitempty"`    // level that does one of both; none if only the bucket says so
-	SwitchEndsAt  *time.Time            `json:"switch_ends_at,omitempty"` // when that ends by itself
-	Shards        int                   `json:"shards"`
-	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty"`
-	Limits        []balanceView         `json:"limits"`
-	Slots         []slotView            `json:"slots,omitempty"` // how many requests run at a time, and who holds these slots
-	Parent        *standingView         `json:"parent"`          // standing of the parent that the entity cascades to; null without one
-}
-
-func standingViewOf(s *limiter.Standing, on limiter.OnUnavailable) *standingView {
-	if s == nil {
-		return nil
-	}
-	v := &standingView{
-		Entity: s.Entity, Resource: s.Resource, Level: s.Level, Disabled: s.Disabled, Bypassed: s.Bypassed, Shards: s.Shards, OnUnavailable: on,
-		Limits: balanceViews(s.Limits), Slots: slotViews(s.Slots), Parent: standingViewOf(s.Parent, on),
-	}
-	if s.Disabled || s.Bypassed {
-		v.DisabledBy = &s.DisabledBy
-	}
-	if !s.DisabledUntil.IsZero() {
-		until := s.DisabledUntil.UTC()
-		v.SwitchEndsAt = &until
-	}
-	return v
+	}, &o.entity, &o.resource), &manage.Standing{})
 }
 
 // Run shows the standing.
@@ -72,11 +39,12 @@ func (o *standingOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, on, err := o.look(ctx, l)
+	v, err := manage.GetStanding(ctx, l, o.entity, o.resource)
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	return o.app.Print(standingViewOf(s, on), func(w *strings.Builder) {
+	return o.app.Print(v, func(w *strings.Builder) {
+		s := v.Is()
 		var rows, slots [][]string
 		for side := s; side != nil; side = side.Parent {
 			slots = append(slots, slotRows(side.Slots)...)
@@ -93,19 +61,6 @@ func (o *standingOptions) Run(ctx context.Context) error {
 			w.WriteString("\n" + remark + "\n")
 		}
 	})
-}
-
-// look reads the standing, and what an outage does.
-func (o *standingOptions) look(ctx context.Context, l *limiter.Limiter) (*limiter.Standing, limiter.OnUnavailable, error) {
-	s, err := l.Standing(ctx, o.entity, o.resource)
-	if err != nil {
-		return nil, "", err
-	}
-	limits, err := l.Limits(ctx, o.entity, o.resource)
-	if err != nil {
-		return nil, "", err
-	}
-	return s, limits.OnUnavailable, nil
 }
 
 // remarks say what the balances of a standing do not.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -60,7 +60,7 @@ func newTop(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&o.shadow, "shadow", false, "show limits in shadow that would have refused requests")
 	cmd.Flags().Float64Var(&o.above, "above", 0, "show only limits of which at least this `percentage` is used")
 	cmd.Flags().IntVar(&o.most, "max", defaultTop, fmt.Sprintf("`number` of limits to show, up to %d", limiter.MaxTop))
-	return a.Prints(cmd, topView{})
+	return a.Prints(cmd, manage.Top{})
 }
 
 // Validate checks the resource and the numbers.
@@ -82,38 +82,33 @@ func (o *topOptions) Validate() error {
 	return store.CheckResource(o.resource[0])
 }
 
-// topView is the result in JSON.
-type topView struct {
-	Resource *string       `json:"resource"`
-	Limits   []balanceView `json:"limits"`          // the limits, the most used first; none with --slots
-	Slots    []slotView    `json:"slots,omitempty"` // with --slots, those that are held, the most used first
-	Note     string        `json:"note,omitempty"`  // why there are none
-}
-
 // Run shows the most used limits.
 func (o *topOptions) Run(ctx context.Context) error {
 	l, err := o.app.OpenLimiter(ctx)
 	if err != nil {
 		return err
 	}
-	view, of := topView{}, ""
+	q := manage.TopQuery{TopQuery: limiter.TopQuery{Most: o.most, WithoutParent: o.parents, Shadow: o.shadow}, Above: o.above, Slots: o.slots}
 	if !o.all {
-		view.Resource, of = &o.resource[0], o.resource[0]
+		q.Resource = o.resource[0]
 	}
-	q := limiter.TopQuery{Resource: of, Most: o.most, WithoutParent: o.parents, Shadow: o.shadow}
-	if o.slots {
-		uses, err := l.TopSlots(ctx, q)
-		return o.printSlots(view, of, uses, errors.Join(err, l.Close()))
-	}
-	top, err := l.Top(ctx, q)
+	v, err := manage.GetTop(ctx, l, q, o.app.Flags.Namespace)
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	none := len(top) == 0
-	if view.Note = o.explain(none && !o.shadow, of); none && o.shadow {
-		view.Note = o.app.Explain(true, "no limit in shadow would have refused anything")
+	o.app.Remark(v.Note)
+	if o.slots {
+		return o.app.Print(v, func(w *strings.Builder) { app.Table(w, slotHeader(), slotRows(v.Uses())) })
 	}
-	top = slices.DeleteFunc(top, func(b limiter.Balance) bool { return percent*b.Used < o.above })
+	return o.app.Print(v, func(w *strings.Builder) { o.text(w, v.Balances()) })
+}
+
+// text writes limits for people.
+func (o *topOptions) text(w *strings.Builder, top []limiter.Balance) {
+	header := balanceHeader()
+	if o.shadow {
+		header = append(header, "WOULD REFUSE", "LAST")
+	}
 	rows := make([][]string, len(top))
 	for i := range top {
 		rows[i] = balanceRow(&top[i])
@@ -121,40 +116,5 @@ func (o *topOptions) Run(ctx context.Context) error {
 			rows[i] = append(rows[i], limitarg.Grouped(top[i].Shadowed), top[i].ShadowedAt.Format(time.RFC3339))
 		}
 	}
-	header := balanceHeader()
-	if o.shadow {
-		header = append(header, "WOULD REFUSE", "LAST")
-	}
-	view.Limits = balanceViews(top)
-	if len(top) == 0 && view.Note == "" {
-		view.Note = o.app.Explain(true, "of no limit as much as %v%% is used", o.above)
-	}
-	return o.app.Print(view, func(w *strings.Builder) { app.Table(w, header, rows) })
-}
-
-// printSlots shows the most used slots, unless err says why there are none.
-func (o *topOptions) printSlots(view topView, resource string, uses []limiter.SlotUse, err error) error {
-	if err != nil {
-		return err
-	}
-	none := len(uses) == 0
-	uses = slices.DeleteFunc(uses, func(u limiter.SlotUse) bool { return percent*u.Used < o.above })
-	view.Limits, view.Slots = []balanceView{}, slotViews(uses)
-	switch {
-	case none && o.all:
-		view.Note = o.app.Explain(true, "nobody holds slots in namespace %s", o.app.Flags.Namespace)
-	case none:
-		view.Note = o.app.Explain(true, "nobody holds slots of resource %s in namespace %s", resource, o.app.Flags.Namespace)
-	case len(uses) == 0:
-		view.Note = o.app.Explain(true, "of no slots as much as %v%% is held", o.above)
-	}
-	return o.app.Print(view, func(w *strings.Builder) { app.Table(w, slotHeader(), slotRows(uses)) })
-}
-
-// explain says why there is no bucket, if there is none.
-func (o *topOptions) explain(none bool, resource string) string {
-	if o.all {
-		return o.app.Explain(none, "no entity of namespace %s has a bucket: nobody has acquired anything lately", o.app.Flags.Namespace)
-	}
-	return o.app.Explain(none, "no entity of namespace %s has a bucket of resource %s: it is spelled otherwise (see zae-limiter resource list), or nobody has acquired it lately", o.app.Flags.Namespace, resource)
+	app.Table(w, header, rows)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // Bounds of the time between two looks of the command watch.
@@ -149,7 +150,7 @@ type glance struct {
 // lookView is a look in JSON: the standing at an instant.
 type lookView struct {
 	At time.Time `json:"timestamp"`
-	standingView
+	manage.Standing
 }
 
 // outageView is a look in JSON that found the table out of reach.
@@ -164,7 +165,7 @@ func (g *glance) view() any {
 	if g.err != nil {
 		return outageView{g.at, "unavailable", g.err.Error()}
 	}
-	return lookView{g.at, *standingViewOf(g.standing, "")}
+	return lookView{g.at, *manage.StandingOf(g.standing, "")}
 }
 
 // show shows a look, and remembers its balances for the next one.

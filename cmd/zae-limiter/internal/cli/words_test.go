@@ -18,19 +18,19 @@ import (
 // the field in JSON. Fields with words of AWS, and actions of audit events, which other programs
 // write, too, may have further ones.
 var wordsOf = map[string][]string{
-	"app.DeletedLevel.next_level": {limiter.LevelSystem.String(), limiter.LevelNone.String()},
-	"app.TableView.billing":       {"PAY_PER_REQUEST", "PROVISIONED"},
-	"cli.exportView.architecture": {"arm64", "x86_64"},
-	"cli.outageView.error":        {"unavailable"},
-	"cli_test.logLine.level":      {"DEBUG", "INFO", "WARN", "ERROR"},
-	"compare.Row.side":            sides,
-	"health.Alarm.state":          {"OK", "ALARM", "INSUFFICIENT_DATA", "MISSING"},
-	"limits.changeView.level":     {"system", "resource", "entity"},
-	"limits.difference.level":     {"system", "resource", "entity"},
-	"namespace.orphan.state":      orphanStates,
-	"result.Side.name":            sides,
-	"usage.summaryView.window":    windows,
-	"usage.view.window":           windows,
+	"manage.DeletedLevel.next_level": {limiter.LevelSystem.String(), limiter.LevelNone.String()},
+	"app.TableView.billing":          {"PAY_PER_REQUEST", "PROVISIONED"},
+	"cli.exportView.architecture":    {"arm64", "x86_64"},
+	"cli.outageView.error":           {"unavailable"},
+	"cli_test.logLine.level":         {"DEBUG", "INFO", "WARN", "ERROR"},
+	"compare.Row.side":               sides,
+	"health.Alarm.state":             {"OK", "ALARM", "INSUFFICIENT_DATA", "MISSING"},
+	"manage.PlannedChange.level":     {"system", "resource", "entity"},
+	"limits.difference.level":        {"system", "resource", "entity"},
+	"namespace.orphan.state":         orphanStates,
+	"result.Side.name":               sides,
+	"manage.UsageSum.window":         windows,
+	"manage.Snapshot.window":         windows,
 }
 
 var (

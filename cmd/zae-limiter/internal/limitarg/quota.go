@@ -1,6 +1,8 @@
 package limitarg
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -138,4 +140,39 @@ func ParametersOf(l store.Limit) Parameters {
 		p.Varies, p.Zone = l.Varies.String(), l.Varies.Zone()
 	}
 	return p
+}
+
+// Limit is the limit of a name with these parameters. It reverses [ParametersOf]. The error is a
+// [*store.ValidationError] that names the parameter.
+func (p *Parameters) Limit(name string) (l store.Limit, err error) {
+	invalid := func(field, value string, reason error) (store.Limit, error) {
+		return store.Limit{}, &store.ValidationError{Field: field, Value: value, Reason: reason.Error()}
+	}
+	most := int64(store.MaxPeriod / time.Second)
+	if p.Seconds < 0 || p.Seconds > most {
+		return invalid("refill_period_seconds", strconv.FormatInt(p.Seconds, 10), fmt.Errorf("give from 1 to %d", most))
+	}
+	l = store.Limit{
+		Name: name, Capacity: p.Capacity, Amount: p.Amount, Period: time.Duration(p.Seconds) * time.Second, Soft: p.Soft,
+		Carries: store.Carry{Rollover: p.Rollover, Debt: p.Debt},
+	}
+	if p.Renews != "" {
+		if l.Renews, err = store.ParseRenewal(p.Renews, p.Zone); err != nil {
+			return invalid("renews", p.Renews, err)
+		}
+	}
+	if p.Varies != "" {
+		if l.Varies, err = store.ParseSchedule(p.Varies, p.Zone); err != nil {
+			return invalid("varies", p.Varies, err)
+		}
+	}
+	if p.Zone != "" && l.Renews == nil && l.Varies == nil {
+		return invalid("zone", p.Zone, errors.New("a limit that neither renews nor varies has none: leave it out"))
+	}
+	if p.Mode != "" {
+		if l, err = l.InMode(p.Mode); err != nil {
+			return invalid("mode", p.Mode, err)
+		}
+	}
+	return l, l.Validate()
 }

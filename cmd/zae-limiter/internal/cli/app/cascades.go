@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -19,9 +19,6 @@ type setCascade struct {
 	to      dynamo.Cascade
 	follows *Following
 }
-
-// Cascades are the words of the argument POLICY.
-var Cascades = []string{"on", "off", "clear"}
 
 // SetsCascade is the command that sets the cascade policy of a level of a kind: those of
 // entities or resources.
@@ -53,36 +50,19 @@ func (a *App) SetsCascade(of limiter.Level) *cobra.Command {
 	}
 	o.follows = a.Follows(cmd)
 	BindCause(cmd, &o.to.Cause)
-	return a.Prints(cmd, CascadeResult{})
+	return a.Prints(cmd, manage.CascadeResult{})
 }
 
 // Validate checks the level and reads the policy.
 func (o *setCascade) Validate() error {
-	switch o.word {
-	case "on":
-		o.to.Policy = store.Yes
-	case "off":
-		o.to.Policy = store.No
-	case "clear":
-		o.to.Policy = store.Inherit
-	default:
-		return Usagef("invalid argument POLICY %q: give %s", o.word, strings.Join(Cascades[:2], ", ")+" or "+Cascades[2])
+	var ok bool
+	if o.to.Policy, ok = manage.CascadePolicy(o.word); !ok {
+		return Usagef("invalid argument POLICY %q: give %s", o.word, strings.Join(manage.CascadePolicies[:2], ", ")+" or "+manage.CascadePolicies[2])
 	}
 	if err := o.to.Check(); err != nil {
 		return err
 	}
 	return o.levelCommand.Validate()
-}
-
-// A CascadeResult is the result of a change of a cascade policy in JSON.
-type CascadeResult struct {
-	Entity   string `json:"entity_id,omitempty"`
-	Resource string `json:"resource,omitempty"`
-	// Cascade is true or false as the level has it; null if the next level decides.
-	Cascade *bool `json:"cascade"`
-	// Buckets count those that follow.
-	Buckets  FollowingBuckets `json:"buckets"`
-	Repeated bool             `json:"repeated"` // an earlier call with the key set the policy, and this one only made the buckets follow
 }
 
 // Run changes the policy.
@@ -93,13 +73,13 @@ func (o *setCascade) Run(ctx context.Context) error {
 		store.No:      {"Let " + of + " not cascade", of + " does not cascade, whatever later levels say"},
 		store.Inherit: {"Clear the cascade policy of " + of, of + " has no cascade policy now: the next level decides"},
 	}[o.to.Policy]
-	buckets, done, err := o.follows.Make(ctx, o.key, words[0], func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
-		return s.SetCascade(ctx, o.key, o.to, progress)
-	})
+	s, how, err := o.follows.Ready(ctx, o.key, words[0])
 	if err != nil {
 		return err
 	}
-	return o.app.Print(CascadeResult{o.key.Entity, o.key.Resource, manifest.BoolOf(o.to.Policy), buckets, done.Repeated}, func(w *strings.Builder) {
-		buckets.Outcome(w, words[1], done.Repeated)
-	})
+	r, err := manage.SetCascade(ctx, s, o.key, o.to, how)
+	if err != nil {
+		return err
+	}
+	return o.app.Print(r, func(w *strings.Builder) { o.follows.Outcome(w, r.Buckets, words[1], r.Repeated) })
 }

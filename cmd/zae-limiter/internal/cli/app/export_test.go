@@ -16,6 +16,3 @@ func Kinds() []string {
 
 // Plain is the part of [Strict] that reads values.
 var Plain = plain
-
-// ParseUntil reads the flag --until.
-var ParseUntil = parseUntil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -22,24 +23,24 @@ const Reach = "\n\nBuckets that exist follow before the command returns. If ther
 type Following struct {
 	app     *App
 	confirm *Confirmation
+	dryRun  bool
 }
 
 // Follows adds to a command what it needs for a change that buckets follow.
 func (a *App) Follows(cmd *cobra.Command) *Following {
-	f := &Following{a, a.Confirmation(cmd)}
+	f := &Following{app: a, confirm: a.Confirmation(cmd)}
+	bindDryRun(cmd, &f.dryRun)
 	a.BindPrincipal(cmd)
 	return f
 }
 
-// FollowingBuckets count the buckets that follow a change.
-type FollowingBuckets struct {
-	Reached int `json:"reached"` // buckets that follow
-	Changed int `json:"changed"` // of those reached, how many were different
-}
-
 // Outcome writes for people what a change has done, and the counts. An earlier call with the key of
 // the change may have made it.
-func (n FollowingBuckets) Outcome(w *strings.Builder, done string, repeated bool) {
+func (f *Following) Outcome(w *strings.Builder, n manage.FollowingBuckets, done string, repeated bool) {
+	if f.dryRun {
+		fmt.Fprintf(w, "dry run, nothing was changed: without --dry-run, %s\nbuckets that would follow: %d\n", done, n.Reached)
+		return
+	}
 	if repeated {
 		done = "set before with this key; nothing was changed now but buckets, which follow what holds by now"
 	}
@@ -47,30 +48,31 @@ func (n FollowingBuckets) Outcome(w *strings.Builder, done string, repeated bool
 	fmt.Fprintf(w, "buckets that follow: %d, of which %d were different\n", n.Reached, n.Changed)
 }
 
-// Make makes a change that the buckets below a level follow. what is the beginning of the
-// question. An earlier call with the key of the change may have made it: see [dynamo.Switched].
-func (f *Following) Make(ctx context.Context, k store.ConfigKey, what string, change func(context.Context, *dynamo.Store, func(dynamo.Switched)) (dynamo.Switched, error)) (b FollowingBuckets, done dynamo.Switched, err error) {
+// Ready opens the store for a change that the buckets below a level follow, and asks if they are many.
+// what is the beginning of the question.
+func (f *Following) Ready(ctx context.Context, k store.ConfigKey, what string) (*dynamo.Store, manage.Follow, error) {
+	how := manage.Follow{DryRun: f.dryRun}
 	s, err := f.app.Store(ctx)
-	if err != nil {
-		return b, done, err
+	if err != nil || f.dryRun {
+		return s, how, err
 	}
 	n, err := s.CountBuckets(ctx, k)
 	if err != nil {
-		return b, done, err
+		return nil, how, err
 	}
 	if n > fewBuckets {
 		if err := f.confirm.Validate(); err != nil {
-			return b, done, &UsageError{fmt.Errorf("%d buckets follow: %w", n, err)}
+			return nil, how, &UsageError{fmt.Errorf("%d buckets follow: %w", n, err)}
 		}
 		if err := f.confirm.Ask(ctx, fmt.Sprintf("%s, so that %d buckets follow?", what, n)); err != nil {
-			return b, done, err
+			return nil, how, err
 		}
 	}
-	done, err = change(ctx, s, func(sofar dynamo.Switched) {
+	how.Progress = func(sofar dynamo.Switched) {
 		const every = 100
 		if f.app.Terminal && sofar.Reached%every == 0 {
 			f.app.Notef("%d of %d buckets", sofar.Reached, max(n, sofar.Reached))
 		}
-	})
-	return FollowingBuckets{done.Reached, done.Changed}, done, err
+	}
+	return s, how, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -62,7 +63,7 @@ func (l *levelCommand) Validate() error {
 type setLimits struct {
 	levelCommand
 	limits        LimitsFlag
-	keep          bool
+	keep, dryRun  bool
 	onUnavailable limiter.OnUnavailable
 }
 
@@ -77,8 +78,9 @@ func (a *App) SetsLimits(of limiter.Level, cmd *cobra.Command, more string) *cob
 	} else {
 		cmd.Flags().BoolVar(&o.keep, "keep-defaults", false, "also set the limits of the next level that --limit does not name;\nwithout them here, they hold no longer")
 	}
+	bindDryRun(cmd, &o.dryRun)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, Level{})
+	return a.Prints(cmd, manage.Level{})
 }
 
 // Validate checks the level and that something is to be set.
@@ -98,7 +100,9 @@ func (o *setLimits) Validate() error {
 
 // Run sets the given values.
 func (o *setLimits) Run(ctx context.Context) error {
-	return o.app.setLimits(ctx, dynamo.Level{Key: o.key, Limits: o.limits.Limits, OnUnavailable: o.onUnavailable}, o.keep)
+	return o.app.setLimits(ctx, manage.Setting{
+		Level: dynamo.Level{Key: o.key, Limits: o.limits.Limits, OnUnavailable: o.onUnavailable}, Keep: o.keep, DryRun: o.dryRun,
+	})
 }
 
 type getLimits struct{ levelCommand }
@@ -106,23 +110,35 @@ type getLimits struct{ levelCommand }
 // GetsLimits is a command that shows the limits of a level of a kind.
 func (a *App) GetsLimits(of limiter.Level, cmd *cobra.Command) *cobra.Command {
 	o := &getLimits{levelCommand{app: a, of: of}}
-	return a.Prints(o.command(o, cmd), Level{})
+	return a.Prints(o.command(o, cmd), manage.Level{})
 }
 
 // Run shows the limits.
-func (o *getLimits) Run(ctx context.Context) error { return o.app.getLimits(ctx, o.key) }
+func (o *getLimits) Run(ctx context.Context) error {
+	store, err := o.app.Store(ctx)
+	if err != nil {
+		return err
+	}
+	level, err := manage.GetLimits(ctx, store, o.key)
+	if err != nil {
+		return err
+	}
+	return o.app.PrintLevel(level)
+}
 
 type deleteLimits struct {
 	levelCommand
 	confirm *Confirmation
+	dryRun  bool
 }
 
 // DeletesLimits is a command that deletes the limits of a level of a kind.
 func (a *App) DeletesLimits(of limiter.Level, cmd *cobra.Command) *cobra.Command {
 	o := &deleteLimits{levelCommand: levelCommand{app: a, of: of}}
 	o.confirm = a.Confirmation(o.command(o, cmd))
+	bindDryRun(cmd, &o.dryRun)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, DeletedLevel{})
+	return a.Prints(cmd, manage.DeletedLevel{})
 }
 
 // Validate checks the level and that there is someone to ask.
@@ -130,10 +146,18 @@ func (o *deleteLimits) Validate() error {
 	if err := o.levelCommand.Validate(); err != nil {
 		return err
 	}
+	if o.dryRun {
+		return nil
+	}
 	return o.confirm.Validate()
+}
+
+// bindDryRun adds the flag that shows a change instead of making it.
+func bindDryRun(cmd *cobra.Command, to *bool) {
+	cmd.Flags().BoolVar(to, "dry-run", false, "show what would change, and change nothing")
 }
 
 // Run deletes the limits.
 func (o *deleteLimits) Run(ctx context.Context) error {
-	return o.app.deleteLimits(ctx, o.confirm, o.key)
+	return o.app.deleteLimits(ctx, o.confirm, manage.Deletion{Key: o.key, DryRun: o.dryRun})
 }

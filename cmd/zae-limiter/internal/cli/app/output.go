@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	stdjson "encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -13,10 +12,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/rivo/uniseg"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // Print writes a result in the form that the output flag names: v as JSON, or text for
@@ -24,7 +22,7 @@ import (
 func (a *App) Print(v any, text func(*strings.Builder)) error {
 	var b strings.Builder
 	if a.Flags.JSON() {
-		if err := json.MarshalWrite(&b, v, asJSON()); err != nil {
+		if err := manage.Encode(&b, v); err != nil {
 			return fmt.Errorf("encode the result: %w", err)
 		}
 		b.WriteByte('\n')
@@ -35,13 +33,6 @@ func (a *App) Print(v any, text func(*strings.Builder)) error {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil
-}
-
-// asJSON is how results become JSON: as encoding/json does, but an empty list is [] and never
-// null.
-func asJSON() json.Options {
-	return json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false),
-		json.WithMarshalers(json.MarshalFunc(func(n stdjson.Number) ([]byte, error) { return []byte(n), nil })))
 }
 
 // Shown is a result as it is written: each character that a terminal would obey instead of
@@ -122,8 +113,15 @@ func (a *App) Explain(empty bool, format string, args ...any) (note string) {
 		return ""
 	}
 	note = fmt.Sprintf(format, args...)
-	a.Notef("%s", note)
+	a.Remark(note)
 	return note
+}
+
+// Remark tells a person the note of a result, unless it is "".
+func (a *App) Remark(note string) {
+	if note != "" {
+		a.Notef("%s", note)
+	}
 }
 
 // Table writes rows in columns under a header. An empty cell becomes "-".

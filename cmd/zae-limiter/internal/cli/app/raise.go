@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
@@ -45,14 +46,7 @@ func (a *App) Raises(of limiter.Level) *cobra.Command {
 	bindUntil(cmd, &o.until)
 	BindCause(cmd, &o.to.Cause)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, RaiseResult{})
-}
-
-// A RaiseResult is a level after a raise in JSON.
-type RaiseResult struct {
-	Level
-
-	Repeated bool `json:"repeated"` // an earlier call with the key raised the limits, and this one only made the buckets follow
+	return a.Prints(cmd, manage.RaiseResult{})
 }
 
 // Validate checks the level and reads the end.
@@ -67,8 +61,8 @@ func (o *raise) Validate() (err error) {
 		return Required("until", "friday")
 	}
 	o.to.Limits = o.factors
-	o.to.Until, err = parseUntil(o.until, o.app.Clock())
-	return err
+	o.to.Until, err = manage.ParseUntil(o.until, o.app.Clock())
+	return OfFlag(err)
 }
 
 // Run raises the limits, and shows the level.
@@ -77,19 +71,14 @@ func (o *raise) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := store.RaiseLimits(ctx, o.key, o.to)
+	r, err := manage.Raise(ctx, store, o.key, o.to)
 	if err != nil {
 		return err
 	}
-	set, err := store.Limits(ctx, o.key)
-	if err != nil {
-		return err
-	}
-	level, text := shownLevel(o.key, set, bucketsOf(o.key, store), nil)
-	return o.app.Print(RaiseResult{level, done.Repeated}, func(w *strings.Builder) {
-		if done.Repeated {
+	return o.app.Print(r, func(w *strings.Builder) {
+		if r.Repeated {
 			w.WriteString("raised before with this key; nothing was changed now\n")
 		}
-		text(w)
+		levelText(w, &r.Level)
 	})
 }

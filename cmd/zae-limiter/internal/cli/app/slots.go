@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // A setSlots command replaces the slots of a level, or removes them.
@@ -47,7 +48,7 @@ func (a *App) SetsSlots(of limiter.Level) *cobra.Command {
 	cmd.Flags().BoolVar(&o.none, "none", false, "remove the slots of the level; the next level then holds")
 	BindReason(cmd, &o.reason)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, Level{})
+	return a.Prints(cmd, manage.Level{})
 }
 
 // Validate checks the level, and that something is to be set.
@@ -67,15 +68,9 @@ func (o *setSlots) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := store.SetSlots(ctx, o.key, o.slots, o.reason); err != nil {
-		return err
-	}
-	set, err := levelOf(ctx, store, o.key)
+	set, err := manage.SetSlots(ctx, store, o.key, o.slots, o.reason)
 	if err != nil {
 		return err
 	}
-	if set == nil {
-		set = &limiter.Config{}
-	}
-	return o.app.PrintLevel(o.key, set, nil, nil)
+	return o.app.PrintLevel(set)
 }

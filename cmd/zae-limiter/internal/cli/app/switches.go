@@ -3,14 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -71,7 +70,7 @@ func (a *App) setsSwitch(of limiter.Level, p store.Policy, cmd *cobra.Command) *
 	}
 	o.follows = a.Follows(cmd)
 	BindCause(cmd, &o.to.Cause)
-	return a.Prints(cmd, SwitchResult{})
+	return a.Prints(cmd, manage.SwitchResult{})
 }
 
 // BindReason adds the flag that says why an operator changes something.
@@ -93,86 +92,26 @@ func (o *setSwitch) Validate() (err error) {
 	if err := o.to.Check(); err != nil || o.until == "" {
 		return err
 	}
-	o.to.Until, err = parseUntil(o.until, o.app.Clock())
-	return err
+	o.to.Until, err = manage.ParseUntil(o.until, o.app.Clock())
+	return OfFlag(err)
 }
 
-// bindUntil adds the flag --until, which [parseUntil] reads.
+// bindUntil adds the flag --until, which [manage.ParseUntil] reads.
 func bindUntil(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "until", "", "when that ends by itself: a `time` like 2026-01-02T15:04:05Z, a\ndate or a weekday, which begin at midnight in UTC, or how long\nfrom now, 2h or 3d for instance")
 }
 
-// parseUntil reads the flag --until: an instant, a date, a weekday or a duration.
-func parseUntil(s string, now time.Time) (time.Time, error) {
-	const day = 24 * time.Hour
-	t, _, err := parseTime("until", s)
-	if err != nil {
-		t = weekdayAfter(s, now)
-	}
-	if t.IsZero() {
-		d, err := time.ParseDuration(s)
-		if days, ok := strings.CutSuffix(s, "d"); ok {
-			var n int
-			n, err = strconv.Atoi(days)
-			d = time.Duration(n) * day
-		}
-		if err != nil {
-			return t, fmt.Errorf("invalid --until %q: give a time like 2006-01-02T15:04:05Z, a date, a weekday like friday, or a duration like 2h or 3d", s)
-		}
-		t = now.Add(d)
-	}
-	if !t.After(now) {
-		return t, fmt.Errorf("invalid --until %q: it is over already: give a time in the future", s)
-	}
-	return t.Truncate(time.Millisecond), nil
-}
-
-// weekdayAfter is the next midnight in UTC with which a weekday begins; zero if s is none.
-func weekdayAfter(s string, now time.Time) time.Time {
-	const week, shortest = 7, 3
-	midnight := now.UTC().Truncate(24 * time.Hour)
-	for i := 1; i <= week; i++ {
-		t := midnight.AddDate(0, 0, i)
-		if name := strings.ToLower(t.Weekday().String()); name == strings.ToLower(s) || name[:shortest] == strings.ToLower(s) {
-			return t
-		}
-	}
-	return time.Time{}
-}
-
-// A SwitchResult is the result of a change of a switch in JSON.
-type SwitchResult struct {
-	Entity   string `json:"entity_id,omitempty"`
-	Resource string `json:"resource,omitempty"`
-	// Disabled is true or false as the level has it; null if the next level decides.
-	Disabled *bool      `json:"disabled"`
-	Bypassed bool       `json:"bypassed,omitempty"` // the level admits everything, and only counts it
-	EndsAt   *time.Time `json:"switch_ends_at"`     // when that ends by itself; null if it does not
-	// Buckets count those that follow.
-	Buckets  FollowingBuckets `json:"buckets"`
-	Repeated bool             `json:"repeated"` // an earlier call with the key set the switch, and this one only made the buckets follow
-}
-
 // Run changes the switch.
 func (o *setSwitch) Run(ctx context.Context) error {
-	buckets, done, err := o.follows.Make(ctx, o.key, o.change(), func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
-		return s.SetSwitch(ctx, o.key, o.to, progress)
-	})
+	s, how, err := o.follows.Ready(ctx, o.key, o.change())
 	if err != nil {
 		return err
 	}
-	r := SwitchResult{Entity: o.key.Entity, Resource: o.key.Resource, Buckets: buckets, Repeated: done.Repeated}
-	r.Disabled, r.Bypassed, _ = SwitchOf(store.Switch{Policy: o.to.Policy})
-	until := o.to.Until
-	if done.Repeated {
-		until = done.Until
+	r, err := manage.SetSwitch(ctx, s, o.key, o.to, how)
+	if err != nil {
+		return err
 	}
-	if until = until.UTC(); !until.IsZero() {
-		r.EndsAt = &until
-	}
-	return o.app.Print(r, func(w *strings.Builder) {
-		buckets.Outcome(w, o.outcome(), r.Repeated)
-	})
+	return o.app.Print(r, func(w *strings.Builder) { o.follows.Outcome(w, r.Buckets, o.outcome(), r.Repeated) })
 }
 
 // change is what is about to happen, as the beginning of a question.
@@ -201,13 +140,4 @@ func (o *setSwitch) end() string {
 		return ""
 	}
 	return " until " + o.to.Until.UTC().Format(time.RFC3339)
-}
-
-// SwitchOf is the switch of a level in JSON. A level that is bypassed is not disabled.
-func SwitchOf(s store.Switch) (disabled *bool, bypassed bool, until *time.Time) {
-	if s.Policy != store.Inherit && s.Until != 0 {
-		t := time.UnixMilli(s.Until).UTC()
-		until = &t
-	}
-	return manifest.BoolOf(s.Policy), s.Policy == store.Bypass, until
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 )
 
@@ -39,7 +40,7 @@ func newList(a *app.App) *cobra.Command {
 	o.action.bind(cmd)
 	f.IntVar(&o.query.Limit, "max", defaultLimit, "maximum `number` of events, up to 10000")
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
-	return a.Prints(cmd, pageView{})
+	return a.Prints(cmd, manage.Events{})
 }
 
 // Validate checks that exactly one subject is given.
@@ -58,27 +59,19 @@ func (o *listOptions) Validate() (err error) {
 	return err
 }
 
-// pageView is the result in JSON.
-type pageView struct {
-	Events []view  `json:"events"` // the events, the newest first
-	Cursor *string `json:"cursor"`
-	Note   string  `json:"note,omitempty"` // why there are none
-}
-
 // Run lists the events.
 func (o *listOptions) Run(ctx context.Context) error {
 	page, err := o.read(ctx)
 	if err != nil {
 		return err
 	}
-	views := make([]view, len(page.Events))
+	v := manage.EventsOf(page, o.query)
 	rows := make([][]string, len(page.Events))
 	for i, e := range page.Events {
-		views[i] = viewOf(&e)
-		rows[i] = []string{views[i].timestamp(), e.Action, e.Principal, e.Resource, pairs(e.Details)}
+		rows[i] = []string{timestamp(e.Time), e.Action, e.Principal, e.Resource, pairs(e.Details)}
 	}
-	note := o.action.none(o.app, len(page.Events) == 0 && page.Cursor == "", "the table has no such event: nothing was changed, the subject is spelled otherwise, or the events have expired; docs/audit.md says how to read an archive of expired events")
-	return o.app.Print(pageView{views, orNull(page.Cursor), note}, func(w *strings.Builder) {
+	o.app.Remark(v.Note)
+	return o.app.Print(v, func(w *strings.Builder) {
 		app.Table(w, []string{"TIME", "ACTION", "PRINCIPAL", "RESOURCE", "DETAILS"}, rows)
 		if page.Cursor != "" {
 			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", page.Cursor)
@@ -101,36 +94,9 @@ func (o *listOptions) read(ctx context.Context) (audit.Page, error) {
 	return store.AuditEvents(ctx, o.query)
 }
 
-// view is an event in JSON.
-type view struct {
-	ID        string         `json:"event_id"`
-	Time      *time.Time     `json:"timestamp"`
-	Action    string         `json:"action"`
-	Entity    string         `json:"entity_id"`
-	Principal *string        `json:"principal"`
-	Resource  *string        `json:"resource"`
-	Details   map[string]any `json:"details"` // what was changed, by kind of event
-	Expires   *time.Time     `json:"expires_at"`
-}
-
-func viewOf(e *audit.Event) view {
-	return view{
-		ID: e.ID, Time: orNull(e.Time), Action: e.Action, Entity: e.Entity,
-		Principal: orNull(e.Principal), Resource: orNull(e.Resource), Details: e.Details, Expires: orNull(e.Expires),
-	}
-}
-
-// orNull is nil for an unknown value.
-func orNull[T comparable](v T) *T {
-	if v == *new(T) {
-		return nil
-	}
-	return &v
-}
-
-func (v view) timestamp() string {
-	if v.Time == nil {
+func timestamp(t time.Time) string {
+	if t.IsZero() {
 		return ""
 	}
-	return v.Time.Format(time.RFC3339)
+	return t.Format(time.RFC3339)
 }

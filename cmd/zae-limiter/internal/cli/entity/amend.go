@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -37,7 +38,7 @@ func (c *amendCommand) command(r app.Runner, cmd *cobra.Command) *cobra.Command 
 	app.BindCause(cmd, &c.cause)
 	f.BoolVar(&c.dryRun, "dry-run", false, "show what would change, and change nothing")
 	c.app.BindPrincipal(cmd)
-	return c.app.Prints(cmd, amendedView{})
+	return c.app.Prints(cmd, manage.Amendment{})
 }
 
 // Validate checks the names and the cause.
@@ -54,19 +55,8 @@ func (c *amendCommand) Validate() error {
 	return c.cause.Check()
 }
 
-// amendedView is the result in JSON.
-type amendedView struct {
-	Entity   string           `json:"entity_id"`
-	Resource string           `json:"resource"`
-	Amounts  map[string]int64 `json:"amounts"` // the tokens that each limit has more, by name
-	Shards   int              `json:"shards"`
-	Repeated bool             `json:"repeated"` // an earlier call with the key did this, and this one nothing
-	DryRun   bool             `json:"dry_run"`  // nothing was changed
-}
-
 // print shows a result.
-func (c *amendCommand) print(done dynamo.Amended, verb string) error {
-	v := amendedView{c.entity, c.resource, done.Amounts, done.Shards, done.Repeated, c.dryRun}
+func (c *amendCommand) print(v manage.Amendment, verb string) error {
 	return c.app.Print(v, func(w *strings.Builder) {
 		switch {
 		case v.Repeated:
@@ -130,7 +120,7 @@ func (o *resetOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.ResetBucket(ctx, dynamo.Reset{Entity: o.entity, Resource: o.resource, Limits: o.limits, Cause: o.cause, DryRun: o.dryRun})
+	done, err := manage.Reset(ctx, s, dynamo.Reset{Entity: o.entity, Resource: o.resource, Limits: o.limits, Cause: o.cause, DryRun: o.dryRun})
 	if err != nil {
 		return err
 	}
@@ -178,7 +168,7 @@ func (o *topUpOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.TopUpBucket(ctx, dynamo.TopUp{Entity: o.entity, Resource: o.resource, Amounts: o.amounts, Cause: o.cause, DryRun: o.dryRun})
+	done, err := manage.TopUp(ctx, s, dynamo.TopUp{Entity: o.entity, Resource: o.resource, Amounts: o.amounts, Cause: o.cause, DryRun: o.dryRun})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -20,17 +21,11 @@ func newChildren(a *app.App) *cobra.Command {
 	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "children ID",
 		Short: "List the children of an entity",
-	}, &o.id), childrenView{})
+	}, &o.id), manage.Children{})
 }
 
 // Validate checks the ID.
 func (o *childrenOptions) Validate() error { return store.CheckEntity(o.id) }
-
-// childrenView is the result in JSON.
-type childrenView struct {
-	Children []view `json:"children"`       // the entities whose parent it is
-	Note     string `json:"note,omitempty"` // why there are none
-}
 
 // Run lists the children.
 func (o *childrenOptions) Run(ctx context.Context) error {
@@ -38,18 +33,16 @@ func (o *childrenOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	children, err := store.Children(ctx, o.id)
+	v, err := manage.ListChildren(ctx, store, o.id)
 	if err != nil {
 		return err
 	}
-	views := make([]view, len(children))
-	rows := make([][]string, len(children))
-	for i, e := range children {
-		views[i] = viewOf(e)
+	rows := make([][]string, len(v.Children))
+	for i, e := range v.Children {
 		rows[i] = []string{e.ID, e.Name, yesNo(e.Cascade)}
 	}
-	note := o.app.Explain(len(views) == 0, "no entity of namespace %s has the parent %s", o.app.Flags.Namespace, o.id)
-	return o.app.Print(childrenView{views, note}, func(w *strings.Builder) {
+	o.app.Remark(v.Note)
+	return o.app.Print(v, func(w *strings.Builder) {
 		app.Table(w, []string{"ID", "NAME", "CASCADE"}, rows)
 	})
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -35,7 +37,7 @@ func newCreate(a *app.App) *cobra.Command {
 	f.BoolVar(&o.entity.Cascade, "cascade", false, "acquire from the parent too")
 	f.Var((*metadata)(&o.entity.Metadata), "metadata", "`key=value` to keep with the entity, separated by commas or\nin repeated flags")
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, view{})
+	return a.Prints(cmd, manage.Entity{})
 }
 
 // Validate checks the entity.
@@ -64,10 +66,9 @@ func (o *createOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	created, err := store.CreateEntity(ctx, o.entity)
+	v, err := manage.CreateEntity(ctx, store, o.entity)
 	if err != nil {
 		return err
 	}
-	v := viewOf(created)
-	return o.app.Print(v, v.text)
+	return o.app.Print(v, func(w *strings.Builder) { text(w, &v) })
 }

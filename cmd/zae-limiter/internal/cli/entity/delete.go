@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -27,7 +28,7 @@ func newDelete(a *app.App) *cobra.Command {
 	}, &o.id)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, deletedView{})
+	return a.Prints(cmd, manage.DeletedEntity{})
 }
 
 // Validate checks the ID.
@@ -36,12 +37,6 @@ func (o *deleteOptions) Validate() error {
 		return err
 	}
 	return o.confirm.Validate()
-}
-
-// deletedView is the result in JSON.
-type deletedView struct {
-	ID    string `json:"entity_id"`
-	Items int    `json:"items_deleted"`
 }
 
 // Run deletes the entity.
@@ -53,11 +48,11 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	items, err := store.DeleteEntity(ctx, o.id)
+	v, err := manage.DeleteEntity(ctx, store, o.id)
 	if err != nil {
 		return err
 	}
-	return o.app.Print(deletedView{o.id, items}, func(w *strings.Builder) {
-		fmt.Fprintf(w, "entity %s deleted, %d items\n", o.id, items)
+	return o.app.Print(v, func(w *strings.Builder) {
+		fmt.Fprintf(w, "entity %s deleted, %d items\n", o.id, v.Items)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // New is the command entity.
@@ -33,35 +34,17 @@ func New(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// view is an entity in JSON.
-type view struct {
-	ID       string            `json:"entity_id"`
-	Name     string            `json:"name"` // name for people
-	Parent   *string           `json:"parent_id"`
-	Cascade  bool              `json:"cascade"`  // an acquire takes from the parent, too
-	Metadata map[string]string `json:"metadata"` // what was given with the entity
-	Created  time.Time         `json:"created_at"`
-}
-
-func viewOf(e *limiter.Entity) view {
-	v := view{ID: e.ID, Name: e.Name, Cascade: e.Cascade, Metadata: e.Metadata, Created: e.Created}
-	if e.Parent != "" {
-		v.Parent = &e.Parent
-	}
-	return v
-}
-
 // text writes an entity for people.
-func (v view) text(w *strings.Builder) {
+func text(w *strings.Builder, v *manage.Entity) {
 	metadata := make([]string, 0, len(v.Metadata))
 	for _, k := range slices.Sorted(maps.Keys(v.Metadata)) {
 		metadata = append(metadata, k+"="+v.Metadata[k])
 	}
-	app.Fields(w, "ID", v.ID, "Name", v.Name, "Parent", v.parent(), "Cascade", yesNo(v.Cascade),
+	app.Fields(w, "ID", v.ID, "Name", v.Name, "Parent", parent(v), "Cascade", yesNo(v.Cascade),
 		"Created", v.Created.Format(time.RFC3339), "Metadata", strings.Join(metadata, " "))
 }
 
-func (v view) parent() string {
+func parent(v *manage.Entity) string {
 	if v.Parent == nil {
 		return ""
 	}

@@ -2,10 +2,12 @@ package entity
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -20,7 +22,7 @@ func newGet(a *app.App) *cobra.Command {
 		Use:     "get ID",
 		Aliases: []string{"show"},
 		Short:   "Show an entity",
-	}, &o.id), view{})
+	}, &o.id), manage.Entity{})
 }
 
 // Validate checks the ID.
@@ -32,10 +34,9 @@ func (o *getOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e, err := store.Entity(ctx, o.id)
+	v, err := manage.GetEntity(ctx, store, o.id)
 	if err != nil {
 		return err
 	}
-	v := viewOf(e)
-	return o.app.Print(v, v.text)
+	return o.app.Print(v, func(w *strings.Builder) { text(w, &v) })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
@@ -32,7 +33,7 @@ func newList(a *app.App) *cobra.Command {
 	f.IntVar(&o.query.Limit, "max", dynamo.DefaultEntities, fmt.Sprintf("`number` of entities to list, up to %d", dynamo.MaxEntities))
 	f.Var(app.Named(&o.query.Prefix), "prefix", "only entities whose IDs begin with this `text`")
 	f.StringVar(&o.query.Cursor, "cursor", "", "continue after a page, with the `cursor` that ended it")
-	return a.Prints(cmd, pageView{})
+	return a.Prints(cmd, manage.Entities{})
 }
 
 // Validate checks the number.
@@ -43,49 +44,26 @@ func (o *listOptions) Validate() error {
 	return nil
 }
 
-// pageView is the result in JSON.
-type pageView struct {
-	Entities []view  `json:"entities"` // the entities by ID
-	Cursor   *string `json:"cursor"`
-	Note     string  `json:"note,omitempty"` // why there are none
-}
-
 // Run lists the entities.
 func (o *listOptions) Run(ctx context.Context) error {
 	store, err := o.app.Store(ctx)
 	if err != nil {
 		return err
 	}
-	page, err := store.Entities(ctx, o.query)
+	v, err := manage.ListEntities(ctx, store, o.query)
 	if err != nil {
 		return err
 	}
-	views := make([]view, len(page.Entities))
-	rows := make([][]string, len(page.Entities))
-	for i, e := range page.Entities {
-		views[i] = viewOf(e)
-		rows[i] = []string{e.ID, e.Name, e.Parent, yesNo(e.Cascade), e.Created.Format(time.RFC3339)}
+	rows := make([][]string, len(v.Entities))
+	for i := range v.Entities {
+		e := &v.Entities[i]
+		rows[i] = []string{e.ID, e.Name, parent(e), yesNo(e.Cascade), e.Created.Format(time.RFC3339)}
 	}
-	var next *string
-	if page.Next != "" {
-		next = &page.Next
-	}
-	note := o.app.Explain(len(views) == 0, "no entity%s was created in namespace %s; entities need not be created to have limits or to acquire: see zae-limiter top RESOURCE", o.which(), o.app.Flags.Namespace)
-	return o.app.Print(pageView{views, next, note}, func(w *strings.Builder) {
+	o.app.Remark(v.Note)
+	return o.app.Print(v, func(w *strings.Builder) {
 		app.Table(w, []string{"ID", "NAME", "PARENT", "CASCADE", "CREATED"}, rows)
-		if next != nil {
-			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", *next)
+		if v.Cursor != nil {
+			fmt.Fprintf(w, "\nThere is more: --cursor %s\n", *v.Cursor)
 		}
 	})
-}
-
-// which says of which entities a list is.
-func (o *listOptions) which() string {
-	switch {
-	case o.query.Cursor != "":
-		return " after the cursor"
-	case o.query.Prefix != "":
-		return " whose ID begins with " + o.query.Prefix
-	}
-	return ""
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 type setParentOptions struct {
@@ -35,7 +35,7 @@ func newSetParent(a *app.App) *cobra.Command {
 	f.BoolVar(&o.none, "none", false, "leave the entity without a parent")
 	o.follows = a.Follows(cmd)
 	app.BindCause(cmd, &o.to.Cause)
-	return a.Prints(cmd, parentView{})
+	return a.Prints(cmd, manage.Parent{})
 }
 
 // Validate checks the names.
@@ -49,30 +49,19 @@ func (o *setParentOptions) Validate() error {
 	return o.to.Check(o.id)
 }
 
-// parentView is the result in JSON.
-type parentView struct {
-	ID       string               `json:"entity_id"`
-	Parent   *string              `json:"parent_id"`
-	Buckets  app.FollowingBuckets `json:"buckets"`  // those that follow
-	Repeated bool                 `json:"repeated"` // an earlier call with the key moved the entity, and this one only made the buckets follow
-}
-
 // Run moves the entity.
 func (o *setParentOptions) Run(ctx context.Context) error {
-	v, question, outcome := parentView{ID: o.id}, "Leave "+o.id+" without a parent", o.id+" has no parent now"
+	question, outcome := "Leave "+o.id+" without a parent", o.id+" has no parent now"
 	if !o.none {
-		v.Parent = &o.to.Parent
 		question, outcome = "Move "+o.id+" to "+o.to.Parent, o.id+" has the parent "+o.to.Parent+" now"
 	}
-	all := store.ConfigKey{Entity: o.id, Resource: store.DefaultResource}
-	buckets, done, err := o.follows.Make(ctx, all, question, func(ctx context.Context, s *dynamo.Store, progress func(dynamo.Switched)) (dynamo.Switched, error) {
-		return s.SetParent(ctx, o.id, o.to, progress)
-	})
+	s, how, err := o.follows.Ready(ctx, manage.LevelOfAll(o.id), question)
 	if err != nil {
 		return err
 	}
-	v.Buckets, v.Repeated = buckets, done.Repeated
-	return o.app.Print(v, func(w *strings.Builder) {
-		v.Buckets.Outcome(w, outcome, done.Repeated)
-	})
+	v, err := manage.SetParent(ctx, s, o.id, o.to, how)
+	if err != nil {
+		return err
+	}
+	return o.app.Print(v, func(w *strings.Builder) { o.follows.Outcome(w, v.Buckets, outcome, v.Repeated) })
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type applyOptions struct {
@@ -32,7 +32,7 @@ func newApply(a *app.App) *cobra.Command {
 	bindPrune(cmd, &o.prune)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, resultView{})
+	return a.Prints(cmd, manage.Applied{})
 }
 
 // Validate checks the flags.
@@ -59,7 +59,7 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := viewOf(p, o.app.Clock())
+	v := manage.PlanOf(p, o.app.Clock())
 	if err := o.show(&v); err != nil {
 		return err
 	}
@@ -73,18 +73,17 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if r == nil {
 		return err
 	}
-	applied := resultOf(r, o.app.Clock())
-	applied.Unconfigured = app.UnconfiguredOf(r.Unconfigured)
-	return errors.Join(o.app.Print(applied, func(w *strings.Builder) { applied.text(w) }), err, errIncomplete(len(r.Failures()), len(r.Outcomes)))
+	applied := manage.AppliedOf(r, o.app.Clock())
+	return errors.Join(o.app.Print(applied, func(w *strings.Builder) { appliedText(w, &applied) }), err, errIncomplete(len(r.Failures()), len(r.Outcomes)))
 }
 
 // show writes the plan, unless the result is to be JSON.
-func (o *applyOptions) show(v *planView) error {
+func (o *applyOptions) show(v *manage.Plan) error {
 	if o.app.Flags.JSON() {
 		return nil
 	}
 	var b strings.Builder
-	v.text(&b)
+	planText(&b, v)
 	if _, err := io.WriteString(o.app.Stdout, b.String()); err != nil {
 		return fmt.Errorf("show the plan: %w", err)
 	}
@@ -98,37 +97,17 @@ func (o *applyOptions) progress(done, all int) {
 	}
 }
 
-// resultView is the result of an apply or an import in JSON.
-type resultView struct {
-	Manifest  string       `json:"manifest"` // name of the manifest
-	Namespace string       `json:"namespace"`
-	Counts    counts       `json:"counts"`   // of what was done
-	Failures  []changeView `json:"failures"` // the changes that failed
-
-	Unconfigured []app.Unconfigured `json:"unconfigured,omitempty"` // limits that do not hold since the apply, because another level holds
-}
-
-func resultOf(r *manifest.Result, now time.Time) resultView {
-	v := resultView{Manifest: r.Name, Namespace: r.Namespace, Counts: countsOf(r.Count), Failures: []changeView{}}
-	for _, o := range r.Failures() {
-		c := changeOf(&o.Change, now)
-		c.Message = o.Err.Error()
-		v.Failures = append(v.Failures, c)
-	}
-	return v
-}
-
-func (v *resultView) text(w *strings.Builder) {
+func appliedText(w *strings.Builder, v *manage.Applied) {
 	fmt.Fprintf(w, "applied: %d created, %d updated, %d deleted", v.Counts.Create, v.Counts.Update, v.Counts.Delete)
 	if v.Counts.Adopt > 0 {
 		fmt.Fprintf(w, ", %d adopted", v.Counts.Adopt)
 	}
 	w.WriteByte('\n')
-	v.failures(w)
+	failures(w, v)
 }
 
-func (v *resultView) failures(w *strings.Builder) {
+func failures(w *strings.Builder, v *manage.Applied) {
 	for _, f := range v.Failures {
-		fmt.Fprintf(w, "failed: %s %s: %s\n", f.Action, f.levelRow, f.Message)
+		fmt.Fprintf(w, "failed: %s %s: %s\n", f.Action, f.Row(), f.Message)
 	}
 }

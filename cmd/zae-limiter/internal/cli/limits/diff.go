@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type diffOptions struct {
@@ -79,14 +80,14 @@ func (o *diffOptions) Run(ctx context.Context) error {
 
 // differenceOf compares the declared parts of a level with what the table holds.
 func differenceOf(c *manifest.Change, now time.Time) difference {
-	v := changeOf(c, now)
-	d := difference{Level: v.Level, Target: v.Target, Removed: []string{}, Added: []string{}, Drift: c.Drift, Note: v.Note, name: v.levelRow}
+	v := manage.ChangeOf(c, now)
+	d := difference{Level: v.Level, Target: v.Target, Removed: []string{}, Added: []string{}, Drift: c.Drift, Note: v.Note, name: v.Row()}
 	if c.Entity != nil && c.After == nil {
 		return d // no apply deletes an entity
 	}
-	before, after := v.Before.parts(), v.After.parts()
+	before, after := parts(v.Before), parts(v.After)
 	for _, part := range before {
-		isLimit := part != onUnavailable(v.Before) && !slices.Contains(v.Before.policies(), part)
+		isLimit := part != onUnavailable(v.Before) && !slices.Contains(policies(v.Before), part)
 		undeclared := v.After != nil && (isLimit && len(v.After.Limits) == 0 || part == onUnavailable(v.Before) && v.After.OnUnavailable == "")
 		if !slices.Contains(after, part) && !undeclared {
 			d.Removed = append(d.Removed, part)
@@ -102,21 +103,21 @@ func differenceOf(c *manifest.Change, now time.Time) difference {
 
 // parts are the limits of a level, its behaviour in an outage, its policies, and the parent of an
 // entity.
-func (l *levelView) parts() []string {
+func parts(l *manage.PlannedLevel) []string {
 	if l == nil {
 		return nil
 	}
-	var parts []string
+	var all []string
 	for _, limit := range l.Limits {
-		parts = append(parts, limit.Limit)
+		all = append(all, limit.Limit)
 	}
 	if on := onUnavailable(l); on != "" {
-		parts = append(parts, on)
+		all = append(all, on)
 	}
-	return append(parts, l.policies()...)
+	return append(all, policies(l)...)
 }
 
-func onUnavailable(l *levelView) string {
+func onUnavailable(l *manage.PlannedLevel) string {
 	if l.OnUnavailable == "" {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -52,7 +53,7 @@ func (o *exportOptions) Run(ctx context.Context) error {
 		return err
 	}
 	for _, level := range skipped {
-		o.app.Logger().WarnContext(ctx, "level not exported as it is", "level", levelName(level.Key), "reason", level.Reason)
+		o.app.Logger().WarnContext(ctx, "level not exported as it is", "level", manage.LevelName(level.Key), "reason", level.Reason)
 	}
 	text, err := of.YAML()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type importOptions struct {
@@ -26,7 +27,7 @@ func newImport(a *app.App) *cobra.Command {
 	})
 	o.bind(cmd)
 	cmd.Flags().BoolVar(&o.takeOver, "take-over", false, "take levels from other manifests, too")
-	return a.Prints(cmd, resultView{})
+	return a.Prints(cmd, manage.Applied{})
 }
 
 // Run imports.
@@ -39,9 +40,9 @@ func (o *importOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := resultOf(r, o.app.Clock())
+	v := manage.AppliedOf(r, o.app.Clock())
 	return errors.Join(o.app.Print(v, func(w *strings.Builder) {
 		fmt.Fprintf(w, "imported: %d\n", v.Counts.Adopt)
-		v.failures(w)
+		failures(w, &v)
 	}), errIncomplete(len(v.Failures), len(r.Outcomes)))
 }

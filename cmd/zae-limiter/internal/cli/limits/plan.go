@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type planOptions struct {
@@ -27,7 +28,7 @@ func newPlan(a *app.App) *cobra.Command {
 	o.bind(cmd)
 	bindPrune(cmd, &o.prune)
 	bindDetailed(a, cmd, &o.detailed)
-	return a.Prints(cmd, planView{})
+	return a.Prints(cmd, manage.Plan{})
 }
 
 // mend says what to do about limits that do not hold.
@@ -58,8 +59,8 @@ func (o *planOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := viewOf(p, o.app.Clock())
-	if err := o.app.Print(v, func(w *strings.Builder) { v.text(w) }); err != nil {
+	v := manage.PlanOf(p, o.app.Clock())
+	if err := o.app.Print(v, func(w *strings.Builder) { planText(w, &v) }); err != nil {
 		return err
 	}
 	o.app.WarnUnconfigured(p.Unconfigured, mend)

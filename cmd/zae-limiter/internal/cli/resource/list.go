@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type listOptions struct{ app *app.App }
@@ -16,13 +17,7 @@ func newList(a *app.App) *cobra.Command {
 	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "list",
 		Short: "List the resources that have default limits",
-	}), listView{})
-}
-
-// listView is the result in JSON.
-type listView struct {
-	Resources []string `json:"resources"`      // names of the resources
-	Note      string   `json:"note,omitempty"` // why there are none
+	}), manage.Resources{})
 }
 
 // Run lists the resources.
@@ -31,16 +26,16 @@ func (o *listOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names, err := store.ResourcesWithDefaults(ctx)
+	v, err := manage.ListResources(ctx, store)
 	if err != nil {
 		return err
 	}
-	rows := make([][]string, len(names))
-	for i, name := range names {
+	rows := make([][]string, len(v.Resources))
+	for i, name := range v.Resources {
 		rows[i] = []string{name}
 	}
-	note := o.app.Explain(len(names) == 0, "no resource of namespace %s has default limits: set some with zae-limiter resource set-defaults", o.app.Flags.Namespace)
-	return o.app.Print(listView{append([]string{}, names...), note}, func(w *strings.Builder) {
+	o.app.Remark(v.Note)
+	return o.app.Print(v, func(w *strings.Builder) {
 		app.Table(w, []string{"RESOURCE"}, rows)
 	})
 }

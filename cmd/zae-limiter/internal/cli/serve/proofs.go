@@ -96,7 +96,7 @@ func (o *options) checkAddrs() error {
 		isGuarded          bool
 		isExposed          *bool
 	}{
-		{"http", o.http, server.Exposed, hasTokens || o.certs.ClientCA != "", new(bool)},
+		{"http", o.http, server.Exposed, hasTokens || o.certs.ClientCA != "", &o.httpOpen},
 		{"grpc", o.grpc, server.Exposed, hasTokens || o.certs.ClientCA != "", new(bool)},
 		{"admin", o.admin, server.AdminExposed, hasTokens, &o.adminOpen},
 	} {

@@ -52,7 +52,8 @@ type options struct {
 	oidc        oidcFlags
 	issuer      *access.Issuer // nil without --oidc-issuer
 	isOpen      bool
-	adminOpen   bool // other machines reach the admin address
+	httpOpen    bool // other machines reach the address of calls
+	adminOpen   bool // and the admin address
 	policy      decide.Policy
 	fallback    app.LimitsFlag
 	processes   int
@@ -66,6 +67,7 @@ const about = `Serve decisions over HTTP to programs in any language, and to Env
   POST /v1/check         shows balances
   POST /v1/batch         decides up to 100 calls side by side
   POST /v1/leases/...    settle, release and extend leases
+  POST /v1/admin/...     show and change limits, as the commands do
   GET  /v1/openapi.json  describes the calls, in OpenAPI 3.1
 
 The service keeps no state: run as many as you like on one table. It takes limits from the
@@ -83,7 +85,8 @@ token on each line, with its roles after it, and a call has it as Authorization:
 --oidc-issuer takes the tokens of an OpenID provider, and --oidc-role says what they give.
 --tls-client-ca has the authorities of certificates of callers. Else the service listens at
 loopback addresses only, unless --allow-unauthenticated is given. Readers see balances,
-callers take tokens, and operators may do everything.
+limits and usage, callers take tokens, and operators may do everything. Audit events of
+changes have the name= of the token's line, or the subject of the provider's token.
 Traffic is encrypted with --tls-cert and --tls-key.
 
 GET /livez answers 200 as long as the process serves, and GET /readyz until it ends. With
@@ -232,11 +235,11 @@ func (o *options) Run(ctx context.Context) error {
 	metrics.Watch(l)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
-	return errors.Join(o.serve(ctx, l, registry, log), l.Close())
+	return errors.Join(o.serve(ctx, store, l, registry, log), l.Close())
 }
 
 // serve listens, and serves the decisions of a limiter.
-func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prometheus.Registry, log *slog.Logger) error {
+func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Limiter, registry *prometheus.Registry, log *slog.Logger) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
@@ -246,8 +249,8 @@ func (o *options) serve(ctx context.Context, l *limiter.Limiter, registry *prome
 		patience = limiter.DefaultTimeout
 	}
 	to := server.Options{
-		API:   httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log}),
-		Guard: o.guard(), Open: o.isOpen, AdminExposed: o.adminOpen, Now: time.Now, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
+		API:   httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Admin: &httpapi.Admin{Store: store, Limiter: l, Now: o.app.Clock}}),
+		Guard: o.guard(), Open: o.isOpen, Exposed: o.httpOpen, AdminExposed: o.adminOpen, Now: time.Now, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
 	if o.rules != nil {
 		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log, Now: time.Now}

@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo/usage"
 )
 
@@ -36,7 +36,7 @@ func newList(a *app.App) *cobra.Command {
 	flags.IntVar(&o.query.Limit, "max", usage.DefaultLimit, fmt.Sprintf("maximum `number` of windows, up to %d", usage.MaxLimit))
 	flags.StringVar(&o.query.Cursor, "cursor", "", "`place` to continue from, as printed after the previous list")
 	flags.BoolVarP(&o.plot, "plot", "p", false, "draw a chart of each limit: bars for each entity of one window, or\nthe sums of several windows")
-	return a.Prints(cmd, pageView{})
+	return a.Prints(cmd, manage.Usage{})
 }
 
 // Validate checks the flags.
@@ -53,30 +53,22 @@ func (o *listOptions) Validate() error {
 	return nil
 }
 
-// pageView is the result in JSON.
-type pageView struct {
-	Snapshots []view  `json:"snapshots"` // the snapshots, the newest first
-	Cursor    *string `json:"cursor"`
-	Note      string  `json:"note,omitempty"` // why there are none
-}
-
 // Run lists the snapshots.
 func (o *listOptions) Run(ctx context.Context) error {
-	page, note, err := ask(ctx, o.app, o.query, (*usage.Snapshots).Read, func(p usage.Page) bool { return len(p.Snapshots) == 0 })
+	table, err := o.app.Store(ctx)
 	if err != nil {
 		return err
 	}
-	v := pageView{Snapshots: make([]view, len(page.Snapshots)), Note: note}
-	for i := range page.Snapshots {
-		v.Snapshots[i] = viewOf(&page.Snapshots[i])
+	v, err := manage.ListUsage(ctx, table, o.query)
+	if err != nil {
+		return err
 	}
-	if page.Next != "" {
-		v.Cursor = &page.Next
-	}
+	o.app.Remark(v.Note)
+	page := v.Page()
 	err = o.app.Print(v, func(w *strings.Builder) {
 		switch {
 		case o.plot:
-			plot(w, o.app.Columns(), &o.query, &page)
+			plot(w, o.app.Columns(), &o.query, page)
 		case o.app.Flags.Output == outputCSV:
 			listCSV(w, page.Snapshots)
 		default:
@@ -89,28 +81,6 @@ func (o *listOptions) Run(ctx context.Context) error {
 	// Standard error, since a program may read the results.
 	o.app.Notef("There is more: repeat the command with --cursor %s", page.Next)
 	return nil
-}
-
-// view is a snapshot in JSON.
-type view struct {
-	Entity   string                 `json:"entity_id"`
-	Resource string                 `json:"resource"`
-	Window   string                 `json:"window"`
-	Start    time.Time              `json:"start_at"`
-	End      time.Time              `json:"end_at"`
-	Events   int64                  `json:"events"` // acquires that were counted
-	Tokens   map[string]json.Number `json:"tokens"` // tokens that were consumed, by limit
-}
-
-func viewOf(u *usage.Snapshot) view {
-	v := view{
-		Entity: u.Entity, Resource: u.Resource, Window: u.Window.String(), Start: u.Start, End: u.End(),
-		Events: u.Events, Tokens: make(map[string]json.Number, len(u.Tokens)),
-	}
-	for _, a := range u.Tokens {
-		v.Tokens[a.Limit] = number(a.Milli)
-	}
-	return v
 }
 
 func listTable(w *strings.Builder, snapshots []usage.Snapshot) {
@@ -140,7 +110,7 @@ func listCSV(w *strings.Builder, snapshots []usage.Snapshot) {
 			strconv.FormatInt(u.Events, 10),
 		}
 		for _, a := range u.Tokens {
-			rows = append(rows, append(slices.Clip(row), a.Limit, tokens(a.Milli)))
+			rows = append(rows, append(slices.Clip(row), a.Limit, manage.Tokens(a.Milli)))
 		}
 		if len(u.Tokens) == 0 {
 			rows = append(rows, append(row, "", ""))

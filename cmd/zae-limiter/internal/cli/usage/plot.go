@@ -139,6 +139,7 @@ func plotLine(w *strings.Builder, columns int, q *usage.Query, limit string, sta
 
 // float is an amount of millitokens in tokens, for drawing.
 func float(amount *big.Int) float64 {
+	const milli = 1000
 	used, _ := new(big.Float).SetInt(amount).Float64()
 	return used / milli
 }

@@ -17,11 +17,11 @@ type Role string
 
 // The roles.
 const (
-	// Reader sees balances, metrics and the state of files.
+	// Reader sees balances, configuration, usage, audit events, metrics and the state of files.
 	Reader Role = "reader"
 	// Caller takes, settles and sees balances.
 	Caller Role = "caller"
-	// Operator does all of that, and takes profiles.
+	// Operator does all of that, changes configuration and balances, and takes profiles.
 	Operator Role = "operator"
 )
 
@@ -32,7 +32,8 @@ type Action int
 const (
 	Decide  Action = iota // take or return tokens
 	Look                  // see balances of an entity
-	Observe               // see metrics, and the state of files
+	Observe               // see metrics, the state of files, and what administration shows
+	Manage                // change configuration, entities and balances
 	Profile               // take profiles of the process
 )
 
@@ -41,6 +42,7 @@ var may = map[Action][]Role{
 	Decide:  {Caller, Operator},
 	Look:    {Reader, Caller, Operator},
 	Observe: {Reader, Operator},
+	Manage:  {Operator},
 	Profile: {Operator},
 }
 
@@ -71,11 +73,15 @@ func ParseGrant(text string) (Grant, error) {
 }
 
 // An Identity is what a proof gives its bearer.
-type Identity []Grant
+type Identity struct {
+	// Name is who the bearer is, in audit events; "" if the proof has no name that events can have.
+	Name   string
+	Grants []Grant
+}
 
 // may reports whether it may do something in a namespace.
-func (id Identity) may(do Action, namespace string) bool {
-	return slices.ContainsFunc(id, func(g Grant) bool {
+func (id *Identity) may(do Action, namespace string) bool {
+	return slices.ContainsFunc(id.Grants, func(g Grant) bool {
 		return slices.Contains(may[do], g.Role) && (len(g.Namespaces) == 0 || slices.Contains(g.Namespaces, namespace))
 	})
 }
@@ -86,6 +92,8 @@ var (
 	ErrUnproven = errors.New("give a token of the service: Authorization: Bearer TOKEN")
 	// ErrForbidden says that the roles of the bearer do not suffice.
 	ErrForbidden = errors.New("the token has no role for this, or not in the namespace of the service")
+	// ErrNameless says that audit events could not say who makes a change.
+	ErrNameless = errors.New("the token has no subject of 1 to 255 printable characters, so audit events could not name who makes the change: give one with the claim sub")
 	// ErrUndecided says that the keys of the issuer cannot be had now.
 	ErrUndecided = errors.New("the token cannot be verified now: the issuer does not answer")
 )
@@ -112,24 +120,26 @@ type Guard struct {
 	Issuer *Issuer
 }
 
-// Admit judges a request by its field Authorization. The error is [ErrUnproven], [ErrForbidden] or
-// [ErrUndecided], and has nothing of the field.
-func (g *Guard) Admit(ctx context.Context, field string, do Action) error {
+// Admit judges a request by its field Authorization, and says who makes it; "" without a guard. The error is
+// [ErrUnproven], [ErrForbidden], [ErrNameless] or [ErrUndecided], and has nothing of the field.
+func (g *Guard) Admit(ctx context.Context, field string, do Action) (who string, err error) {
 	if g == nil {
-		return nil
+		return "", nil
 	}
 	scheme, token, _ := strings.Cut(field, " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return ErrUnproven
+		return "", ErrUnproven
 	}
 	id, err := g.who(ctx, token)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return "", err
+	case !id.may(do, g.Namespace):
+		return "", ErrForbidden
+	case do == Manage && id.Name == "":
+		return "", ErrNameless
 	}
-	if !id.may(do, g.Namespace) {
-		return ErrForbidden
-	}
-	return nil
+	return id.Name, nil
 }
 
 // who finds what a token gives.
@@ -140,7 +150,7 @@ func (g *Guard) who(ctx context.Context, token string) (Identity, error) {
 		}
 	}
 	if g.Issuer == nil {
-		return nil, ErrUnproven
+		return Identity{}, ErrUnproven
 	}
 	return g.Issuer.identify(ctx, token)
 }

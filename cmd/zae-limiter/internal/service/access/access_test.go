@@ -21,6 +21,9 @@ func TestParseTokens(t *testing.T) {
 		"0123456789abcdef caller@UPPER CASE":   "no valid role",
 		"0123456789secret\n0123456789secret":   "line 2 has no valid token, or more: it repeats",
 		"\n\n0123456789abcdefsecret\xc3\xa9\n": "line 3",
+		"0123456789abcdef name=":               "no valid name",
+		"0123456789abcdef name=a\u00e9secret":  "no valid name",
+		"0123456789abcdef name=a name=secret":  "no valid name",
 	} {
 		_, err := access.ParseTokens(text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "UPPER") {
@@ -44,19 +47,19 @@ func TestRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	guard := &access.Guard{Namespace: "shop", Tokens: func() *access.Tokens { return tokens }}
-	for token, may := range map[string]string{"bare": "DL", "read": "LO", "call": "DL", "both": "LO", "main": "DLOP", "bank": ""} {
-		for letter, do := range map[string]access.Action{"D": access.Decide, "L": access.Look, "O": access.Observe, "P": access.Profile} {
+	for token, may := range map[string]string{"bare": "DL", "read": "LO", "call": "DL", "both": "LO", "main": "DLOPM", "bank": ""} {
+		for letter, do := range map[string]access.Action{"D": access.Decide, "L": access.Look, "O": access.Observe, "P": access.Profile, "M": access.Manage} {
 			want := error(nil)
 			if !strings.Contains(may, letter) {
 				want = access.ErrForbidden
 			}
-			if err := guard.Admit(t.Context(), "bearer "+token+"-0123456789abc", do); !errors.Is(err, want) || want == nil && err != nil {
+			if _, err := guard.Admit(t.Context(), "bearer "+token+"-0123456789abc", do); !errors.Is(err, want) || want == nil && err != nil {
 				t.Errorf("%s, %s: %v, want %v", token, letter, err, want)
 			}
 		}
 	}
 	for _, field := range []string{"", "Bearer", "Bearer ", "Basic bare-0123456789abc", "bare-0123456789abc", "Bearer bare-0123456789ab", "Bearer bare-0123456789abcd"} {
-		if err := guard.Admit(t.Context(), field, access.Look); !errors.Is(err, access.ErrUnproven) {
+		if _, err := guard.Admit(t.Context(), field, access.Look); !errors.Is(err, access.ErrUnproven) {
 			t.Errorf("%q: %v", field, err)
 		}
 	}
@@ -76,5 +79,26 @@ func TestNewIssuer(t *testing.T) {
 		if _, err := access.NewIssuer(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Who has a token of a file is told by the file, or by the beginning of the token's sum.
+func TestNamesOfTokens(t *testing.T) {
+	t.Parallel()
+	tokens, err := access.ParseTokens("main-0123456789abc operator name=on-call_2@example.com\nbare-0123456789abc operator\nbare-0123456789abd operator\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := &access.Guard{Namespace: "shop", Tokens: func() *access.Tokens { return tokens }}
+	var names []string
+	for _, token := range []string{"main-0123456789abc", "bare-0123456789abc", "bare-0123456789abd"} {
+		name, err := guard.Admit(t.Context(), "Bearer "+token, access.Manage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if names[0] != "on-call_2@example.com" || !strings.HasPrefix(names[1], "token-") || names[1] == names[2] {
+		t.Errorf("the names are %q", names)
 	}
 }

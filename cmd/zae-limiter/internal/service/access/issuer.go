@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
@@ -240,7 +242,7 @@ func (i *Issuer) keys(ctx context.Context, from string) (*oidc.StaticKeySet, err
 // identify finds what a token gives.
 func (i *Issuer) identify(ctx context.Context, token string) (Identity, error) {
 	if len(token) > maxJWT || strings.Count(token, ".") != 2 {
-		return nil, ErrUnproven
+		return Identity{}, ErrUnproven
 	}
 	sum, now := sha256.Sum256([]byte(token)), i.o.Now()
 	if id, ok := i.known.find(sum, now); ok {
@@ -248,20 +250,29 @@ func (i *Issuer) identify(ctx context.Context, token string) (Identity, error) {
 	}
 	verified, err := i.verify(ctx, token)
 	if err != nil {
-		return nil, err
+		return Identity{}, err
 	}
 	var claims map[string]any
 	if err := verified.Claims(&claims); err != nil {
-		return nil, ErrUnproven
+		return Identity{}, ErrUnproven
 	}
-	id := Identity{}
+	id := Identity{Name: subject(verified.Subject)}
 	for _, value := range values(claims, i.o.Claim) {
 		if g, ok := i.o.Roles[value]; ok {
-			id = append(id, g)
+			id.Grants = append(id.Grants, g)
 		}
 	}
 	i.known.add(sum, id, now, verified.Expiry.Add(skew))
 	return id, nil
+}
+
+// subject is the name of who has a token in audit events; "" if it cannot be one.
+func subject(name string) string {
+	const longest = 255 // of OpenID Connect
+	if len(name) > longest || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return name
 }
 
 // verify verifies a token by the keys, and by new ones if they have changed.

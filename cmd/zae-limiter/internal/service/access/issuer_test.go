@@ -170,9 +170,30 @@ func bubble(t *testing.T, f func(*provider)) {
 
 func wants(t *testing.T, g *access.Guard, what, token string, do access.Action, want error) {
 	t.Helper()
-	if err := g.Admit(t.Context(), "Bearer "+token, do); !errors.Is(err, want) || want == nil && err != nil {
+	if _, err := g.Admit(t.Context(), "Bearer "+token, do); !errors.Is(err, want) || want == nil && err != nil {
 		t.Errorf("%s: %v, want %v", what, err, want)
 	}
+}
+
+// A change is by the subject of a token. A token without one that events can have makes none.
+func TestSubjects(t *testing.T) {
+	bubble(t, func(p *provider) {
+		k := newEC(p.T, "a")
+		p.publish(k)
+		g, _ := p.guard(p.options())
+		for subject, want := range map[string]error{
+			"someone": nil, "https://id.example/Zoë": nil, "": access.ErrNameless, "a\nb": access.ErrNameless, strings.Repeat("x", 256): access.ErrNameless,
+		} {
+			token := k.sign(p.T, map[string]any{"sub": subject, "groups": []string{"ops"}})
+			for range 2 { // verified, and then known
+				name, err := g.Admit(p.Context(), "Bearer "+token, access.Manage)
+				if !errors.Is(err, want) || err == nil && (want != nil || name != subject) {
+					p.Errorf("%q: %q, %v", subject, name, err)
+				}
+			}
+			wants(p.T, g, "look as "+subject, token, access.Observe, nil)
+		}
+	})
 }
 
 // Only a token of the issuer, for this service, of this time and with a good signature is one.
@@ -349,7 +370,7 @@ func BenchmarkAdmit(b *testing.B) {
 	field := "Bearer " + k.sign(t, nil)
 	b.Run("known", func(b *testing.B) {
 		for b.Loop() {
-			if err := g.Admit(b.Context(), field, access.Decide); err != nil {
+			if _, err := g.Admit(b.Context(), field, access.Decide); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -360,7 +381,7 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 	b.Run("verified", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			if err := g.Admit(b.Context(), fields[i%len(fields)], access.Decide); err != nil {
+			if _, err := g.Admit(b.Context(), fields[i%len(fields)], access.Decide); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -3,6 +3,7 @@ package access
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,9 @@ import (
 
 // minToken is the length of the shortest token: 16 characters of a random text resist guesses.
 const minToken = 16
+
+// nameWord begins the name of who has a token.
+const nameWord = "name="
 
 // Tokens are the bearer tokens of a file.
 type Tokens struct {
@@ -30,7 +34,8 @@ func TokenSource(file string) hot.Source[*Tokens] {
 }
 
 // ParseTokens reads a token from each line, and its roles after it, each as [ParseGrant] reads it. A
-// token without roles is that of a caller. Empty lines and those that begin with # count for
+// token without roles is that of a caller. name=NAME is who has the token, in audit events; without it, that
+// is token- and the beginning of the token's sum. Empty lines and those that begin with # count for
 // nothing. An error names the line, and never its text.
 func ParseTokens(text string) (*Tokens, error) {
 	t := &Tokens{}
@@ -43,21 +48,48 @@ func ParseTokens(text string) (*Tokens, error) {
 		if t.index(sum) >= 0 {
 			return errors.New("repeats a token: give all of its roles on one line")
 		}
-		id := Identity{}
-		for _, word := range words[1:] {
-			g, err := ParseGrant(word)
-			if err != nil {
-				return errors.New("has no valid role after the token: give reader, caller or operator, with @NAMESPACE,... if not for all")
-			}
-			id = append(id, g)
-		}
-		if len(id) == 0 {
-			id = Identity{{Role: Caller}}
+		id, err := parseIdentity(words[1:], sum)
+		if err != nil {
+			return err
 		}
 		t.sums, t.ids = append(t.sums, sum), append(t.ids, id)
 		return nil
 	})
 	return t, err
+}
+
+// parseIdentity reads what a line gives to the bearer of the token before it, which has a sum.
+func parseIdentity(words []string, sum [sha256.Size]byte) (id Identity, err error) {
+	for _, word := range words {
+		if name, ok := strings.CutPrefix(word, nameWord); ok {
+			if id.Name != "" || !isName(name) {
+				return id, errors.New("has no valid name after the token: give name=NAME once, of up to 64 letters, digits and any of ._:@-")
+			}
+			id.Name = name
+			continue
+		}
+		g, err := ParseGrant(word)
+		if err != nil {
+			return id, errors.New("has no valid role after the token: give reader, caller or operator, with @NAMESPACE,... if not for all")
+		}
+		id.Grants = append(id.Grants, g)
+	}
+	if len(id.Grants) == 0 {
+		id.Grants = []Grant{{Role: Caller}}
+	}
+	if id.Name == "" {
+		const first = 4 // bytes, which tell tokens apart and help nobody to guess them
+		id.Name = "token-" + hex.EncodeToString(sum[:first])
+	}
+	return id, nil
+}
+
+// isName reports whether audit events can name the bearer of a token so.
+func isName(name string) bool {
+	const marks, longest = "._:@-", 64
+	return name != "" && len(name) <= longest && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(marks, r)
+	})
 }
 
 // ParseSecrets reads secrets of a kind, one on each line, with so many characters at least. Empty lines
@@ -101,7 +133,7 @@ func checkSecret(secret string, least int) error {
 func (t *Tokens) find(token string) (Identity, bool) {
 	at := t.index(sha256.Sum256([]byte(token)))
 	if at < 0 {
-		return nil, false
+		return Identity{}, false
 	}
 	return t.ids[at], true
 }

@@ -34,6 +34,8 @@ const (
 type Options struct {
 	Limiter decide.Limiter
 	Policy  decide.Policy
+	// Admin serves administration; nil is none.
+	Admin *Admin
 	// Logger gets the errors that clients are not told. It must not get names of entities:
 	// server.Logger has none.
 	Logger *slog.Logger
@@ -74,7 +76,13 @@ func New(o Options) http.Handler {
 		"/v1/leases/settle": h.settle, "/v1/leases/release": h.release, "/v1/leases/extend": h.extend,
 	}
 	mux := http.NewServeMux()
+	for i := range verbs {
+		mux.HandleFunc(verbs[i].Path, only(verbs[i].Method, h.serveAdmin(&verbs[i])))
+	}
 	for _, route := range Routes {
+		if route.IsAdmin {
+			continue
+		}
 		mux.HandleFunc(route.Path, only(route.Method, serves[route.Path]))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

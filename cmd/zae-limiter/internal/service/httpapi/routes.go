@@ -18,6 +18,11 @@ type Route struct {
 	Problems []int
 	// IsRead says that the operation takes nothing: readers may call it.
 	IsRead bool
+	// IsAdmin says that the operation is one of administration: callers may not call it.
+	IsAdmin bool
+	// IsKeyed says that the change happens once with the field Idempotency-Key, and IsConditional that it
+	// takes If-Match and If-None-Match.
+	IsKeyed, IsConditional bool
 }
 
 // Codes of problems of every operation that has a body.
@@ -31,7 +36,19 @@ var (
 )
 
 // Routes are all operations.
-var Routes = []Route{
+var Routes = append(decisions, administration()...)
+
+// administration are the routes of the verbs.
+func administration() []Route {
+	routes := make([]Route, len(verbs))
+	for i := range verbs {
+		routes[i] = verbs[i].Route
+	}
+	return routes
+}
+
+// decisions are all operations but those of administration.
+var decisions = []Route{
 	{
 		Method: http.MethodPost, Path: "/v1/acquire", Name: "acquire",
 		Summary: "Take tokens, or learn the exact wait",

@@ -24,16 +24,24 @@ const (
 	AdminExposed = "give --token-file or --oidc-issuer, listen at 127.0.0.1, or give --allow-unauthenticated"
 )
 
-// actions has what the paths of callers do that take nothing.
+// actions has what the paths of callers do, unless they take tokens.
 var actions = func() map[string]access.Action {
 	all := map[string]access.Action{}
 	for _, route := range httpapi.Routes {
-		if route.IsRead {
+		switch {
+		case route.IsAdmin && route.IsRead:
+			all[route.Path] = access.Observe
+		case route.IsAdmin:
+			all[route.Path] = access.Manage
+		case route.IsRead:
 			all[route.Path] = access.Look
 		}
 	}
 	return all
 }()
+
+// Unmanaged is why nobody administers a service without tokens that other machines reach.
+const Unmanaged = "administration needs a token with a role: start the service with --token-file or --oidc-issuer, or listen at 127.0.0.1"
 
 // guarded serves only those who may call.
 func (s *Server) guarded(next http.Handler) http.Handler {
@@ -42,8 +50,13 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			refuseHost(w)
 			return
 		}
-		if s.admits(w, r, actions[r.URL.Path]) {
-			next.ServeHTTP(w, r)
+		do := actions[r.URL.Path]
+		if s.o.Guard == nil && (do == access.Observe || do == access.Manage) && (s.o.Exposed || !isLoopback(r.Host)) {
+			refuse(w, http.StatusForbidden, Unmanaged) // a certificate, or a network policy, proves a caller only
+			return
+		}
+		if who, ok := s.admits(w, r, do); ok {
+			next.ServeHTTP(w, r.WithContext(httpapi.WithPrincipal(r.Context(), who)))
 		}
 	})
 }
@@ -59,8 +72,10 @@ func (s *Server) forOperators(do access.Action, next http.Handler) http.Handler 
 				refuseHost(w)
 				return
 			}
-		case !s.admits(w, r, do):
-			return
+		default:
+			if _, ok := s.admits(w, r, do); !ok {
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -72,13 +87,13 @@ func refuseHost(w http.ResponseWriter) {
 	refuse(w, http.StatusForbidden, "the host is not a name of this machine: without tokens, only 127.0.0.1, [::1] and localhost are served")
 }
 
-// admits reports whether a request may do something. If not, it answers.
-func (s *Server) admits(w http.ResponseWriter, r *http.Request, do access.Action) bool {
-	err := s.o.Guard.Admit(r.Context(), r.Header.Get("Authorization"), do)
+// admits reports whether a request may do something, and who makes it. If not, it answers.
+func (s *Server) admits(w http.ResponseWriter, r *http.Request, do access.Action) (who string, ok bool) {
+	who, err := s.o.Guard.Admit(r.Context(), r.Header.Get("Authorization"), do)
 	switch {
 	case err == nil:
-		return true
-	case errors.Is(err, access.ErrForbidden):
+		return who, true
+	case errors.Is(err, access.ErrForbidden), errors.Is(err, access.ErrNameless):
 		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
 		refuse(w, http.StatusForbidden, err.Error())
 	case errors.Is(err, access.ErrUndecided):
@@ -88,7 +103,7 @@ func (s *Server) admits(w http.ResponseWriter, r *http.Request, do access.Action
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(w, http.StatusUnauthorized, err.Error())
 	}
-	return false
+	return "", false
 }
 
 // admitsGRPC judges a call of gRPC. A browser cannot call: it has no access to the frames of HTTP/2.
@@ -98,7 +113,7 @@ func (s *Server) admitsGRPC(ctx context.Context) error {
 	if all := md.Get("authorization"); len(all) == 1 {
 		field = all[0]
 	}
-	err := s.o.Guard.Admit(ctx, field, access.Decide)
+	_, err := s.o.Guard.Admit(ctx, field, access.Decide)
 	switch {
 	case err == nil:
 		return nil

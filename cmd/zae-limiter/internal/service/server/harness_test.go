@@ -50,7 +50,10 @@ func serve(t *testing.T, o server.Options, f func(*running)) {
 			o.DrainTime = time.Second
 		}
 		if o.API == nil {
-			o.API = httpapi.New(httpapi.Options{Limiter: r.limits, Policy: decide.Policy{MaxWait: time.Minute}, Logger: o.Logger})
+			o.API = httpapi.New(httpapi.Options{
+				Limiter: r.limits, Policy: decide.Policy{MaxWait: time.Minute}, Logger: o.Logger,
+				Admin: &httpapi.Admin{Store: r.limits.Store, Limiter: r.limits.Limiter, Now: time.Now},
+			})
 		}
 		s := server.New(o)
 		go func() { r.ended <- s.Serve(ctx, server.Listeners{HTTP: r.calls, GRPC: r.grpc, Admin: r.admin}) }()

@@ -56,6 +56,8 @@ type Options struct {
 	Guard *access.Guard
 	// Open lets everybody call who reaches the listeners if Guard is nil.
 	Open bool
+	// Exposed says that other machines reach the address of calls over HTTP.
+	Exposed bool
 	// AdminExposed says that other machines reach the admin address: it asks for proofs, too.
 	AdminExposed bool
 	// Registry has the metrics.

@@ -136,6 +136,8 @@ func configuration(w *world) {
 	w.stored("DeleteLimits", "of an entity", func() error { return s.DeleteLimits(ctx, all) })
 	w.stored("DeleteLimits", "of a resource", func() error { return s.DeleteLimits(ctx, resource) })
 	w.stored("DeleteLimits", "of the system", func() error { return s.DeleteLimits(ctx, store.ConfigKey{}) })
+	w.Must(s.SetLimits(ctx, all, limits))
+	w.stored("DeleteLimitsIf", always, func() error { return s.DeleteLimitsIf(ctx, all, func(*store.Config) error { return nil }) })
 	w.stored("SetAuditRetention", always, func() error { return s.SetAuditRetention(ctx, 7) })
 	w.stored("AuditRetention", always, func() error { return errOf(s.AuditRetention(ctx)) })
 	w.stored("AuditEvents", always, func() error { return errOf(s.AuditEvents(ctx, audit.Query{Entity: "user"})) })

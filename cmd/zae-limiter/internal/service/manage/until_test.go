@@ -1,10 +1,10 @@
-package app_test
+package manage_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // An end is an instant, a date or a weekday in UTC, or a time from now.
@@ -24,7 +24,7 @@ func TestParseUntil(t *testing.T) {
 		"xd":                        "",
 		"fri day":                   "",
 	} {
-		got, err := app.ParseUntil(s, now)
+		got, err := manage.ParseUntil(s, now)
 		if (err != nil) != (want == "") || err == nil && got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("%q is %v, %v, want %q", s, got, err, want)
 		}
