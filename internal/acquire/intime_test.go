@@ -356,7 +356,8 @@ func TestASettlementThatWasNotSentMayBeRepeated(t *testing.T) {
 			w.System(hourly)
 			w.Take(w.Limiter, ask("user", "rph", 1))
 			h := faults.NewTap(w.Meter)
-			l := w.NewLimiter(w.OpenOn(h), limiter.Options{Timeout: 400 * time.Millisecond}) // no time to send a write again
+			// It has no time to send a write again.
+			l := w.NewLimiter(w.OpenOn(h), limiter.Options{Timeout: 400 * time.Millisecond})
 			leases := w.leases(l, 8) // 2 tokens each, and 1 by adjustment
 			settle := func() {
 				var all sync.WaitGroup
