@@ -167,7 +167,8 @@ var softCases = []interopCase{
 		if theirs := b.level(limiter.ConfigKey{Resource: "gpt-4"}); schema.Plain(ours["l_rpd_soft"]) != schema.Plain(theirs["l_rpd_soft"]) || ours["l_rpd_soft"] == nil || ours["l_rpm_soft"] != nil {
 			b.Errorf("%v and %v", ours["l_rpd_soft"], theirs["l_rpd_soft"])
 		}
-	}}, {"a limit in shadow, a bucket that Python makes", func(b *both) { b.shadowed("Python") }},
+	}},
+	{"a limit in shadow, a bucket that Python makes", func(b *both) { b.shadowed("Python") }},
 	{"a limit in shadow, a bucket that Go makes", func(b *both) { b.shadowed("Go") }},
 	{"a level in shadow that Python sets anew", func(b *both) {
 		b.shadow()
