@@ -165,11 +165,7 @@ auth: {tokenSecret: {name: ""}, allowUnauthenticated: true}
 fullnameOverride: envoy-ai-gateway-ratelimit
 auth: {tokenSecret: {name: ""}, allowUnauthenticated: true}
 networkPolicy: {enabled: true, callers: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: envoy-gateway-system}}}]}
-envoy:
-  rules:
-    domains:
-      ai-gateway-quota:
-        - {entries: [backend_name, model_name_override], entity: "{backend_name}", resource: "{model_name_override}", charge: {tpm: hits}}
+envoy: {xds: {address: "ai-gateway-controller.envoy-ai-gateway-system:18002", node: envoy-ai-gateway-ratelimit}}
 service: {name: envoy-ai-gateway-ratelimit}
 `,
 	"envoyproxy/ratelimit": `
@@ -464,6 +460,15 @@ func TestTheValuesOfTheChart(t *testing.T) {
 	if service.Name != "envoy-ai-gateway-ratelimit" || service.Spec.Ports[1].Port != 8081 {
 		t.Errorf("the AI gateway finds %s at %+v", service.Name, service.Spec.Ports)
 	}
+	if len(gateway.objects["ConfigMap"]) > 0 || flagOf(gateway.service, "xds-node") != "envoy-ai-gateway-ratelimit" || flagOf(gateway.service, "ratelimit-xds") == "" {
+		t.Error("its rules do not come from its controller")
+	}
+	policy, _ := gateway.objects["NetworkPolicy"][0].(*networking.NetworkPolicy)
+	if !slices.ContainsFunc(policy.Spec.Egress, func(r networking.NetworkPolicyEgressRule) bool {
+		return len(r.Ports) == 1 && r.Ports[0].Port.IntValue() == 18002
+	}) {
+		t.Error("the policy keeps the service from the controller")
+	}
 	if got := flagOf(install(t, cases["share"], "zae-limiter").service, "processes"); got != "3" {
 		t.Errorf("three pods share for %q processes", got)
 	}
@@ -498,6 +503,9 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"{auth: {oidc: {audience: limits}}}", "auth.oidc.audience, auth.oidc.claim and auth.oidc.roles need auth.oidc.issuer"},
 		{"{tls: {clientCA: true}}", "tls.clientCA needs tls.secret"},
 		{"{envoy: {rules: {domains: {}}, ratelimitConfig: {a.yaml: {}}}}", "give envoy.rules or envoy.ratelimitConfig, not both"},
+		{"{envoy: {rules: {domains: {}}, xds: {address: 'a:1'}}}", "give one of the three"},
+		{"{envoy: {xds: {address: controller}}}", "at '/envoy/xds/address': 'controller' does not match pattern"},
+		{"{envoy: {xds: {address: 'a:1', node: ''}}}", "at '/envoy/xds/node'"},
 		{"{autoscaling: {enabled: true, minReplicas: 11}}", "autoscaling.minReplicas is above autoscaling.maxReplicas"},
 		{"{autoscaling: {enabled: true}, onUnavailable: share}", "onUnavailable share divides each limit by the number of pods"},
 		{"{autoscaling: {enabled: true}, resources: {requests: null}}", "autoscaling needs resources.requests.cpu"},

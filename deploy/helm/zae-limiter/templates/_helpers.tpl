@@ -44,6 +44,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Whether Envoy is served: "true", or nothing. */}}
 {{- define "zae-limiter.envoy" -}}
+{{- if or .Values.envoy.rules .Values.envoy.ratelimitConfig .Values.envoy.xds.address -}}true{{- end -}}
+{{- end -}}
+
+{{/* Whether its rules are files: "true", or nothing. */}}
+{{- define "zae-limiter.envoyFiles" -}}
 {{- if or .Values.envoy.rules .Values.envoy.ratelimitConfig -}}true{{- end -}}
 {{- end -}}
 
@@ -93,6 +98,9 @@ capabilities:
 {{- end -}}
 {{- if and .envoy.rules .envoy.ratelimitConfig -}}
 {{- fail "give envoy.rules or envoy.ratelimitConfig, not both" -}}
+{{- end -}}
+{{- if and .envoy.xds.address (or .envoy.rules .envoy.ratelimitConfig) -}}
+{{- fail "envoy.xds.address takes the place of envoy.rules and envoy.ratelimitConfig: give one of the three" -}}
 {{- end -}}
 {{- if and .autoscaling.enabled (gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
 {{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas: give fewer, or more" -}}
