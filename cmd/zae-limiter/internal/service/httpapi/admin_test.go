@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -103,6 +104,31 @@ func TestOneOfManyOperatorsWins(t *testing.T) {
 		events, err := s.limits.Store.AuditEvents(s.Context(), audit.Query{Entity: "key-1", Limit: 100})
 		if err != nil || len(events.Events) != 4 {
 			s.Errorf("%d events, %v", len(events.Events), err)
+		}
+	})
+}
+
+// A change is completed, also if its client has left. A read is not.
+func TestAChangeOutlivesItsClient(t *testing.T) {
+	inOffice(t, func(s *service) {
+		const set, list = "entity/set-limits", "entity/list"
+		send := func(path, body string) int {
+			ctx, cancel := context.WithCancel(s.Context())
+			cancel()
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/admin/"+path, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			got := httptest.NewRecorder()
+			s.handler.ServeHTTP(got, r)
+			return got.Code
+		}
+		if code := send(set, `{"entity_id":"key-1","resource":"gpt-4","limits":[{"limit":"rpm:7"}]}`); code != http.StatusOK {
+			s.Errorf("the change: %d", code)
+		}
+		if got := s.must("entity/get-limits", `{"entity_id":"key-1","resource":"gpt-4"}`); len(got.Limits) != 1 {
+			s.Errorf("the level is %s", got.Body)
+		}
+		if code := send(list, "{}"); code == http.StatusOK {
+			s.Error("a read went on without its client")
 		}
 	})
 }
