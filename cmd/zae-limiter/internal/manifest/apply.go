@@ -19,7 +19,7 @@ import (
 const (
 	holdTime   = 2 * time.Minute
 	renewAfter = 20 * time.Second
-	finishTime = 5 * time.Second
+	finishTime = 20 * time.Second // for the record of 10,000 levels, over a slow connection
 )
 
 // planAttempts is how often an apply plans again because the manifest's record changed.
