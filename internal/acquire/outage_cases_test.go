@@ -281,49 +281,6 @@ func TestAWriteWithoutAnAnswerIsNoOutage(t *testing.T) {
 	})
 }
 
-// A call that the cut met gets its share, and what it took is debited once: if its write landed although no
-// answer came, the write is returned. An item whose writes are sent once keeps that instead of the debt.
-func TestACallThatTheCutMet(t *testing.T) {
-	for name, tt := range map[string]struct {
-		cut           faults.Hook
-		others        int // limits of the item besides
-		want, returns int64
-	}{
-		"the write landed":              {faults.After(func(*faults.Call, error) error { return errCut }), 0, 36, 1},
-		"it did not land":               {faults.Fail(errCut), 0, 36, 0},
-		"it landed, and was sent once":  {faults.After(func(*faults.Call, error) error { return errCut }), 16, 36, 0},
-		"it was sent once, and is lost": {faults.Fail(errCut), 16, 16, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inSevered(t, 1, limiter.Options{}, func(s *severed) {
-				c := &outageCase{severed: s, own: s.all[0]}
-				limits := []limiter.Limit{limiter.PerDay("rph", 100)}
-				for i := range tt.others {
-					limits = append(limits, limiter.PerDay(fmt.Sprint("other", i), 100))
-				}
-				c.System(limits...)
-				c.Take(c.own, ask("user", "rph", 10))
-				c.away.Set(tt.cut)
-				c.take(ask("user", "rph", 20))
-				time.Sleep(time.Minute)
-				c.find()
-				time.Sleep(time.Second)
-				c.Take(c.own, ask("user", "rph", 6))
-				driverOf(c.own).Settle()
-				if got := c.consumedOf("user", "rph"); got != tt.want {
-					c.Errorf("%d are counted, want %d", got, tt.want)
-				}
-				if got := c.Balance("user", "rph"); got != 100-tt.want {
-					c.Errorf("the balance is %d, want %d", got, 100-tt.want)
-				}
-				if got := c.own.Stats().Reclaimed; int64(got) != tt.returns {
-					c.Errorf("%d writes were returned, want %d", got, tt.returns)
-				}
-			})
-		})
-	}
-}
-
 // The log has a line for the beginning and one for the end.
 func TestAnOutageIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
