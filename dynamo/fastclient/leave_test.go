@@ -262,19 +262,7 @@ func leaveOwnWrite(t *testing.T, way, held string) {
 		}
 		engine.ServeHTTP(w, r)
 	})).started()
-	s, err := dynamo.Open(t.Context(), dynamo.Options{API: fastclient.New(clientConfig(desk.URL)), Table: table})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range []limiter.Entity{{ID: "project"}, {ID: "key-1", Parent: "project", Cascade: true}} {
-		if _, err := s.CreateEntity(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	limits := []limiter.Limit{limiter.PerDay("rpd", 10)}
-	if err := s.SetLimits(t.Context(), limiter.ConfigKey{Resource: "gpt-4"}, limits); err != nil {
-		t.Fatal(err)
-	}
+	s := openFamily(t, desk.URL)
 	l, err := limiter.New(s, limiter.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -316,4 +304,23 @@ func leaveOwnWrite(t *testing.T, way, held string) {
 	if err != nil || len(status) != 2 || status[0].Available != 7 || status[1].Available != 7 {
 		t.Errorf("after three of ten: %+v, %v", status, err)
 	}
+}
+
+// openFamily opens the table of a server, and configures ten a day for an entity and its parent.
+func openFamily(t *testing.T, url string) *dynamo.Store {
+	t.Helper()
+	s, err := dynamo.Open(t.Context(), dynamo.Options{API: fastclient.New(clientConfig(url)), Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []limiter.Entity{{ID: "project"}, {ID: "key-1", Parent: "project", Cascade: true}} {
+		if _, err := s.CreateEntity(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limits := []limiter.Limit{limiter.PerDay("rpd", 10)}
+	if err := s.SetLimits(t.Context(), limiter.ConfigKey{Resource: "gpt-4"}, limits); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
