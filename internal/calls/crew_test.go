@@ -166,3 +166,37 @@ func TestGroup(t *testing.T) {
 		}
 	})
 }
+
+// An attempt has an eighth of the time of a call, and no less than half a second, unless the call has less. It
+// ends as its crew is closed.
+func TestTheTimeOfAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for of, want := range map[time.Duration]time.Duration{
+			8 * time.Second: time.Second, 2 * time.Second: 500 * time.Millisecond, 400 * time.Millisecond: 400 * time.Millisecond,
+		} {
+			c := calls.NewCrew(of, false)
+			l := c.NewLeavable(t.Context())
+			c.Limit(&l)
+			first, stop := c.First(c.Detach(t.Context()))
+			defer stop()
+			plain, stopPlain := c.First(t.Context())
+			defer stopPlain()
+			for name, ctx := range map[string]context.Context{"a request that the caller carries": &l, "another one": first} {
+				end, _ := ctx.Deadline()
+				if got := time.Until(end); got != want {
+					t.Errorf("of %v: %s has %v, want %v", of, name, got, want)
+				}
+			}
+			if end, _ := plain.Deadline(); time.Until(end) != max(want, 500*time.Millisecond) {
+				t.Errorf("of %v: one of a caller has %v", of, time.Until(end))
+			}
+			if end, _ := l.Detached.Deadline(); time.Until(end) != of {
+				t.Errorf("of %v: the call has %v", of, time.Until(end))
+			}
+			c.Close(0, errWork)
+			if l.Err() == nil || first.Err() == nil {
+				t.Errorf("of %v: an attempt goes on after its crew was closed", of)
+			}
+		}
+	})
+}
