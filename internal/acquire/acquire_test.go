@@ -3,6 +3,7 @@ package acquire_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -23,6 +24,15 @@ func (w *world) family(limits ...limiter.Limit) {
 	w.Helper()
 	w.System(limits...)
 	w.Entities(limiter.Entity{ID: "project"}, child("key", "project"))
+}
+
+// sentOnce are a limit and so many others that no write to the bucket is sent again.
+func sentOnce(l limiter.Limit) []limiter.Limit {
+	limits := []limiter.Limit{l}
+	for i := range 16 {
+		limits = append(limits, limiter.PerDay(fmt.Sprint("other", i), 100))
+	}
+	return limits
 }
 
 // holds checks balances in whole tokens, given as entity, limit, tokens.

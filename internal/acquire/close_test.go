@@ -245,7 +245,7 @@ func TestCloseCutsOff(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
 	inFarWorld(t, limiter.Options{}, func(w *far) {
-		w.family(hourly)
+		w.family(sentOnce(hourly)...) // so that a write hangs for all its time
 		late := &lag{wait: map[string]time.Duration{}}
 		l, err := limiter.New(w.OpenOn(late.on(w.Meter)), limiter.Options{Timeout: timeout, InFlight: 1})
 		w.Must(err)

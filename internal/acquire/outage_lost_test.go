@@ -3,7 +3,6 @@ package acquire_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -19,22 +18,20 @@ import (
 func TestACallThatTheCutMet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cut           faults.Hook
-		others        int // limits of the item besides
+		once          bool // the writes to the item are sent once
 		want, returns int64
 	}{
-		"the write landed":              {faults.After(func(*faults.Call, error) error { return errCut }), 0, 36, 1},
-		"it did not land":               {faults.Fail(errCut), 0, 36, 0},
-		"it landed, and was sent once":  {faults.After(func(*faults.Call, error) error { return errCut }), 16, 36, 0},
-		"it was sent once, and is lost": {faults.Fail(errCut), 16, 16, 0},
+		"the write landed":              {faults.After(func(*faults.Call, error) error { return errCut }), false, 36, 1},
+		"it did not land":               {faults.Fail(errCut), false, 36, 0},
+		"it landed, and was sent once":  {faults.After(func(*faults.Call, error) error { return errCut }), true, 36, 0},
+		"it was sent once, and is lost": {faults.Fail(errCut), true, 16, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inSevered(t, 1, limiter.Options{}, func(s *severed) {
 				c := &outageCase{severed: s, own: s.all[0]}
-				limits := []limiter.Limit{limiter.PerDay("rph", 100)}
-				for i := range tt.others {
-					limits = append(limits, limiter.PerDay(fmt.Sprint("other", i), 100))
+				if c.System(limiter.PerDay("rph", 100)); tt.once {
+					c.System(sentOnce(limiter.PerDay("rph", 100))...)
 				}
-				c.System(limits...)
 				c.Take(c.own, ask("user", "rph", 10))
 				c.away.Set(tt.cut)
 				c.take(ask("user", "rph", 20))
@@ -62,13 +59,13 @@ func TestACallThatTheCutMet(t *testing.T) {
 func TestWhatBecomesOfALostWrite(t *testing.T) {
 	lost := faults.After(func(*faults.Call, error) error { return errCut })
 	for name, tt := range map[string]struct {
-		cut    func(*outageCase) faults.Hook
-		others int  // limits of the item besides
-		keeps  bool // the tokens
+		cut   func(*outageCase) faults.Hook
+		once  bool // the writes to the item are sent once
+		keeps bool // the tokens
 	}{
-		"no answer comes": {func(*outageCase) faults.Hook { return lost }, 0, false},
-		"it is sent once": {func(*outageCase) faults.Hook { return lost }, 16, true},
-		"it is not sent":  {func(*outageCase) faults.Hook { return faults.Fail(errNoRoute) }, 16, false},
+		"no answer comes": {func(*outageCase) faults.Hook { return lost }, false, false},
+		"it is sent once": {func(*outageCase) faults.Hook { return lost }, true, true},
+		"it is not sent":  {func(*outageCase) faults.Hook { return faults.Fail(errNoRoute) }, true, false},
 		"the item is gone": {func(c *outageCase) faults.Hook {
 			return func(ctx context.Context, q *faults.Call, next faults.Next) error {
 				err := next(ctx)
@@ -79,16 +76,14 @@ func TestWhatBecomesOfALostWrite(t *testing.T) {
 				}
 				return err
 			}
-		}, 0, true},
+		}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inSevered(t, 1, limiter.Options{}, func(s *severed) {
 				c := &outageCase{severed: s, own: s.all[0]}
-				limits := []limiter.Limit{limiter.PerDay("rph", 100)}
-				for i := range tt.others {
-					limits = append(limits, limiter.PerDay(fmt.Sprint("other", i), 100))
+				if c.System(limiter.PerDay("rph", 100)); tt.once {
+					c.System(sentOnce(limiter.PerDay("rph", 100))...)
 				}
-				c.System(limits...)
 				c.Take(c.own, ask("user", "rph", 10))
 				c.away.Set(tt.cut(c))
 				_, err := c.own.Acquire(c.Context(), ask("user", "rph", 20))

@@ -184,7 +184,7 @@ func TestATokenIsRefused(t *testing.T) {
 			"longer":            {w.Limiter, text + "A", limiter.ErrTokenInvalid},
 			"none":              {w.Limiter, "", limiter.ErrTokenInvalid},
 			"long":              {w.Limiter, strings.Repeat("A", 1<<20), limiter.ErrTokenInvalid},
-			"a newer version":   {w.Limiter, "Aw" + text[2:], limiter.ErrTokenVersion},
+			"a newer version":   {w.Limiter, "BA" + text[2:], limiter.ErrTokenVersion},
 			"another key":       {w.NewLimiter(w.OpenOn(w.API), withKeys(other)), text, limiter.ErrTokenKey},
 			"no key":            {w.NewLimiter(w.OpenOn(w.API), limiter.Options{}), text, limiter.ErrTokenKey},
 			"another namespace": {w.NewLimiter(elsewhere, withKeys(tokenKey)), text, limiter.ErrTokenNamespace},

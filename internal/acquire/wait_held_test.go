@@ -3,7 +3,6 @@ package acquire_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -34,11 +33,7 @@ func inHold(t *testing.T, then func(w *world, l *limiter.Limiter, leave func(), 
 	t.Parallel()
 	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, slowedDown)), limiter.Options{InFlight: -1})
-		limits := []limiter.Limit{limiter.PerMinute("tpm", 60)}
-		for i := range 16 { // more than an item has whose writes are sent again: each has all the time
-			limits = append(limits, limiter.PerMinute(fmt.Sprint("other", i), 60))
-		}
-		w.System(limits...)
+		w.System(sentOnce(limiter.PerMinute("tpm", 60))...) // so that each write has all the time
 		w.Take(l, ask("user", "tpm", 60))
 		begun := time.Now()
 		var all sync.WaitGroup

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -68,7 +67,7 @@ func (e *unansweredError) Unwrap() error { return e.error }
 // Unanswered marks the error of a write to a bucket, if the write may have been applied, and what it took
 // will not be returned. A store that throttled it has not applied it, and one to which there was no connection has not had it.
 func Unanswered(err error) error {
-	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrThrottled) || errors.Is(err, calls.ErrUnsent) {
+	if !isLost(err) {
 		return err
 	}
 	return &unansweredError{err}

@@ -46,8 +46,11 @@ func (p *Process) BeginWrite(acct *memory.Account, seen *store.Image, use memory
 
 // IsLost reports whether the answer to the write was lost, and it may be sent again.
 func (w *Write) IsLost(err error) bool {
-	return err != nil && !w.Sequence.IsNone() && errors.Is(err, store.ErrUnavailable) &&
-		!errors.Is(err, store.ErrThrottled) && !errors.Is(err, calls.ErrUnsent)
+	return !w.Sequence.IsNone() && isLost(err)
+}
+
+func isLost(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrThrottled) && !errors.Is(err, calls.ErrUnsent)
 }
 
 // Send sends a write until its outcome is known, see [Write.Insist].
@@ -90,6 +93,9 @@ func (w *Write) Insist(ctx context.Context, p *Process, out store.Outcome, err e
 // lostAnswer is the error of a write of which an answer was lost. Whatever the last answer says of the
 // last attempt, it does not say that nothing was applied.
 func lostAnswer(last error) error {
+	if isLost(last) {
+		return fmt.Errorf("an answer was lost, and the write may have been applied; the last one: %w", last)
+	}
 	return fmt.Errorf("%w: an answer was lost, and the write may have been applied; the last one: %v", store.ErrUnavailable, last) //nolint:errorlint // it proves nothing
 }
 
