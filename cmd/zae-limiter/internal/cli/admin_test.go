@@ -187,8 +187,8 @@ func (w *besideWorld) command(s *besideStep) any {
 
 // isChange reports whether the call of a path makes a change.
 func isChange(path string) bool {
-	i := slices.IndexFunc(httpapi.Routes, func(r httpapi.Route) bool { return r.Path == "/v1/admin/"+path })
-	return i >= 0 && !httpapi.Routes[i].IsRead
+	i := slices.IndexFunc(httpapi.Routes(), func(r httpapi.Route) bool { return r.Path == "/v1/admin/"+path })
+	return i >= 0 && !httpapi.Routes()[i].IsRead
 }
 
 // document is the value of a JSON text, without what is random.
@@ -278,8 +278,8 @@ func TestAdministrationIsThatOfTheCommands(t *testing.T) {
 			t.Errorf("%v (-command +call):\n%s", steps[i].command, d)
 		}
 	}
-	for i := range httpapi.Routes {
-		r := &httpapi.Routes[i]
+	for i := range httpapi.Routes() {
+		r := &httpapi.Routes()[i]
 		if r.IsAdmin && !slices.ContainsFunc(steps, func(s besideStep) bool { return "/v1/admin/"+s.path == r.Path && s.code == 0 }) {
 			t.Errorf("%s has no step", r.Path)
 		}

@@ -57,7 +57,7 @@ func openapi() (document map[string]any, problems []string, err error) {
 	}
 	failure := map[string]any{"schema": m.of(reflect.TypeFor[httpapi.Problem]())}
 	paths := map[string]any{}
-	for _, route := range httpapi.Routes {
+	for _, route := range httpapi.Routes() {
 		operation := map[string]any{"operationId": route.Name, "summary": route.Summary, "description": route.About}
 		answers := map[string]any{}
 		if route.In != nil {
@@ -198,12 +198,12 @@ func TestReferenceOfTheService(t *testing.T) {
 func apiReference(document map[string]any) string {
 	var w strings.Builder
 	w.WriteString("# Calls of the service\n\n" +
-		"This page is for authors of clients. It is made of the [description in OpenAPI](service.md#the-calls) that the service serves, and has\n" +
-		"each call with the fields of its body and of its answer. [Decisions](service.md) and [administration](administration.md) have pages\n" +
+		"This page is for authors of clients. It is made of the [description in OpenAPI](service.md#the-calls) that the service serves. Each call\n" +
+		"has the fields of its body and of its answer. [Decisions](service.md) and [administration](administration.md) have pages\n" +
 		"that say what the calls mean. A field that is *needed* cannot be left out.\n")
 	schemas := document["components"].(map[string]any)["schemas"].(map[string]any)
-	for i := range httpapi.Routes {
-		route := &httpapi.Routes[i]
+	for i := range httpapi.Routes() {
+		route := &httpapi.Routes()[i]
 		operation := document["paths"].(map[string]any)[route.Path].(map[string]any)[strings.ToLower(route.Method)].(map[string]any)
 		w.WriteString("\n## " + route.Method + " " + route.Path + "\n\n" + operation["summary"].(string) + ". " + operation["description"].(string) + "\n")
 		roles := "caller, operator"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/manifest"
@@ -22,99 +23,101 @@ var (
 )
 
 // verbs are all calls of administration.
-var verbs = slices.Concat(
-	reads(
-		verbOf("entity/get", "Show an entity", "The entity must have been created.", func(ctx context.Context, o *order, in *entityNamed) (manage.Entity, error) {
-			return manage.GetEntity(ctx, o.store, in.Entity)
-		}),
-		verbOf("entity/list", "List the entities that were created", "They are in the order of their IDs.", listEntities),
-		verbOf("entity/children", "List the children of an entity", "Those are the entities whose parent it is.", func(ctx context.Context, o *order, in *entityNamed) (manage.Children, error) {
-			return manage.ListChildren(ctx, o.store, in.Entity)
-		}),
-		verbOf("entity/list-resources", "List the resources that an entity uses, or has its own limits for", "A resource without a bucket has no shards.",
-			func(ctx context.Context, o *order, in *entityNamed) (manage.EntityResources, error) {
-				return manage.ListEntityResources(ctx, o.store, in.Entity)
+var verbs = sync.OnceValue(func() []verb {
+	return slices.Concat(
+		reads(
+			verbOf("entity/get", "Show an entity", "The entity must have been created.", func(ctx context.Context, o *order, in *entityNamed) (manage.Entity, error) {
+				return manage.GetEntity(ctx, o.store, in.Entity)
 			}),
-		verbOf("entity/get-limits", "Show an entity's own limits for a resource", aboutTag, getLimits[ofEntity]),
-		verbOf("resource/get-defaults", "Show the default limits of a resource", aboutTag, getLimits[ofResource]),
-		verbOf("system/get-defaults", "Show the default limits of all resources, and what an outage does", aboutTag, getLimits[ofSystem]),
-		verbOf("resource/list", "List the resources that have default limits", "They are in the order of their names.", func(ctx context.Context, o *order, _ *nothing) (manage.Resources, error) {
-			return manage.ListResources(ctx, o.store)
-		}),
-		verbOf("standing", "Show every limit of an entity: where it comes from, and what is left", "The parent that the entity cascades to is beside it.",
-			func(ctx context.Context, o *order, in *bucketNamed) (*manage.Standing, error) {
-				if err := in.check(); err != nil {
-					return nil, err
+			verbOf("entity/list", "List the entities that were created", "They are in the order of their IDs.", listEntities),
+			verbOf("entity/children", "List the children of an entity", "Those are the entities whose parent it is.", func(ctx context.Context, o *order, in *entityNamed) (manage.Children, error) {
+				return manage.ListChildren(ctx, o.store, in.Entity)
+			}),
+			verbOf("entity/list-resources", "List the resources that an entity uses, or has its own limits for", "A resource without a bucket has no shards.",
+				func(ctx context.Context, o *order, in *entityNamed) (manage.EntityResources, error) {
+					return manage.ListEntityResources(ctx, o.store, in.Entity)
+				}),
+			verbOf("entity/get-limits", "Show an entity's own limits for a resource", aboutTag, getLimits[ofEntity]),
+			verbOf("resource/get-defaults", "Show the default limits of a resource", aboutTag, getLimits[ofResource]),
+			verbOf("system/get-defaults", "Show the default limits of all resources, and what an outage does", aboutTag, getLimits[ofSystem]),
+			verbOf("resource/list", "List the resources that have default limits", "They are in the order of their names.", func(ctx context.Context, o *order, _ *nothing) (manage.Resources, error) {
+				return manage.ListResources(ctx, o.store)
+			}),
+			verbOf("standing", "Show every limit of an entity: where it comes from, and what is left", "The parent that the entity cascades to is beside it.",
+				func(ctx context.Context, o *order, in *bucketNamed) (*manage.Standing, error) {
+					if err := in.check(); err != nil {
+						return nil, err
+					}
+					return manage.GetStanding(ctx, o.Limiter, in.Entity, in.Resource)
+				}),
+			verbOf("slots", "Show which processes hold the slots of an entity", "The slots of the parent that the entity cascades to are there, too.",
+				func(ctx context.Context, o *order, in *bucketNamed) (manage.Slots, error) {
+					if err := in.check(); err != nil {
+						return manage.Slots{}, err
+					}
+					return manage.GetSlots(ctx, o.Limiter, in.Entity, in.Resource)
+				}),
+			verbOf("top", "Show the entities that are nearest to their limits", "The call reads every bucket of the resource.", showTop),
+			verbOf("usage/list", "List what was consumed in each window", "The newest window is the first.", listUsage),
+			verbOf("usage/summary", "Add up what was consumed", "An average is for one window.", func(ctx context.Context, o *order, in *usageToSum) (manage.UsageSum, error) {
+				q, err := in.query()
+				if err != nil {
+					return manage.UsageSum{}, err
 				}
-				return manage.GetStanding(ctx, o.Limiter, in.Entity, in.Resource)
+				return manage.SumUsage(ctx, o.store, q)
 			}),
-		verbOf("slots", "Show which processes hold the slots of an entity", "The slots of the parent that the entity cascades to are there, too.",
-			func(ctx context.Context, o *order, in *bucketNamed) (manage.Slots, error) {
-				if err := in.check(); err != nil {
-					return manage.Slots{}, err
+			verbOf("audit/list", "List changes of an entity, a resource or the system", "The newest event is the first.", func(ctx context.Context, o *order, in *eventsToList) (manage.Events, error) {
+				q, err := in.query()
+				if err != nil {
+					return manage.Events{}, err
 				}
-				return manage.GetSlots(ctx, o.Limiter, in.Entity, in.Resource)
+				return manage.ListEvents(ctx, o.store, q)
 			}),
-		verbOf("top", "Show the entities that are nearest to their limits", "The call reads every bucket of the resource.", showTop),
-		verbOf("usage/list", "List what was consumed in each window", "The newest window is the first.", listUsage),
-		verbOf("usage/summary", "Add up what was consumed", "An average is for one window.", func(ctx context.Context, o *order, in *usageToSum) (manage.UsageSum, error) {
-			q, err := in.query()
-			if err != nil {
-				return manage.UsageSum{}, err
-			}
-			return manage.SumUsage(ctx, o.store, q)
-		}),
-		verbOf("audit/list", "List changes of an entity, a resource or the system", "The newest event is the first.", func(ctx context.Context, o *order, in *eventsToList) (manage.Events, error) {
-			q, err := in.query()
-			if err != nil {
-				return manage.Events{}, err
-			}
-			return manage.ListEvents(ctx, o.store, q)
-		}),
-		verbOf("limits/export", "Write the limits of the namespace as a manifest", "A plan of the result has no changes. What a manifest cannot say is missing, and in the log.", exportLimits),
-		manifests(verbOf("limits/plan", "Show what an apply of a manifest would change", "The call reads the levels as they are now.", planLimits)),
-	),
-	conditional(
-		verbOf("entity/set-limits", "Replace an entity's own limits for a resource", aboutLevels, setLimits[ofEntity]),
-		verbOf("resource/set-defaults", "Replace the default limits of a resource", aboutLevels, setLimits[ofResource]),
-		verbOf("system/set-defaults", "Replace the default limits of all resources, what to do in an outage, or both", "What is not given stays as it is. "+aboutIf, setSystem),
-		verbOf("entity/delete-limits", "Delete an entity's own limits for a resource", "The next level then applies. "+aboutIf, deleteLimits[ofEntity]),
-		verbOf("resource/delete-defaults", "Delete the default limits of a resource", "The system's then apply. "+aboutIf, deleteLimits[ofResource]),
-		verbOf("system/delete-defaults", "Delete the default limits of all resources, and what to do in an outage", aboutIf, deleteLimits[ofSystem]),
-	),
-	keyed(
-		verbOf("entity/disable", "Refuse all requests of an entity", aboutKey, setSwitch[ofEntity](store.Yes)),
-		verbOf("entity/enable", "Serve an entity, whatever later levels disable", aboutKey, setSwitch[ofEntity](store.No)),
-		verbOf("entity/bypass", "Serve all requests of an entity, and only count them", aboutKey, setSwitch[ofEntity](store.Bypass)),
-		verbOf("entity/clear", "Undo disable, enable and bypass of an entity", "The next level then decides. "+aboutKey, clearSwitch[ofEntity]),
-		verbOf("resource/disable", "Refuse all requests of a resource", aboutKey, setSwitch[ofResource](store.Yes)),
-		verbOf("resource/enable", "Serve a resource, whatever later levels disable", aboutKey, setSwitch[ofResource](store.No)),
-		verbOf("resource/bypass", "Serve all requests of a resource, and only count them", aboutKey, setSwitch[ofResource](store.Bypass)),
-		verbOf("resource/clear", "Undo disable, enable and bypass of a resource", "The next level then decides. "+aboutKey, clearSwitch[ofResource]),
-		verbOf("entity/raise", "Multiply limits of an entity until a time", aboutKey, raise[ofEntity]),
-		verbOf("resource/raise", "Multiply limits of a resource until a time", aboutKey, raise[ofResource]),
-		verbOf("entity/set-cascade", "Set whether an entity takes from its parent, too", aboutKey, setCascade[ofEntity]),
-		verbOf("resource/set-cascade", "Set whether requests for a resource take from the parents, too", aboutKey, setCascade[ofResource]),
-		verbOf("entity/set-parent", "Move an entity to another parent, or to none", aboutKey, setParent),
-		verbOf("entity/reset", "Make the limits of an entity's bucket full", aboutKey, reset),
-		verbOf("entity/top-up", "Add tokens to limits of an entity's bucket", aboutKey, topUp),
-	),
-	writes(
-		verbOf("entity/create", "Create an entity", "It needs a record only to have a parent.", func(ctx context.Context, o *order, in *entityToMake) (manage.Entity, error) {
-			if in.Cascade && in.Parent == "" {
-				return manage.Entity{}, invalid("cascade", true, "the entity has nowhere to cascade to: give parent_id, too")
-			}
-			return manage.CreateEntity(ctx, o.store, store.Entity{ID: in.Entity, Name: in.Name, Parent: in.Parent, Cascade: in.Cascade, Metadata: in.Metadata})
-		}),
-		verbOf("entity/delete", "Delete an entity with its limits, buckets and usage", "Its audit events stay. The call cannot be undone.", func(ctx context.Context, o *order, in *entityNamed) (manage.DeletedEntity, error) {
-			return manage.DeleteEntity(ctx, o.store, in.Entity)
-		}),
-		verbOf("entity/set-slots", "Set how many requests of an entity run at a time", aboutSlots, setSlots[ofEntity]),
-		verbOf("resource/set-slots", "Set how many requests of each entity for a resource run at a time", aboutSlots, setSlots[ofResource]),
-		verbOf("system/set-slots", "Set how many requests of each entity for each resource run at a time", aboutSlots, setSlots[ofSystem]),
-		manifests(verbOf("limits/apply", "Make the limits of the namespace as a manifest declares them", "Some levels may fail: failures has them. The same call again completes it.", applyLimits)),
-	),
-)
+			verbOf("limits/export", "Write the limits of the namespace as a manifest", "A plan of the result has no changes. What a manifest cannot say is missing, and in the log.", exportLimits),
+			manifests(verbOf("limits/plan", "Show what an apply of a manifest would change", "The call reads the levels as they are now.", planLimits)),
+		),
+		conditional(
+			verbOf("entity/set-limits", "Replace an entity's own limits for a resource", aboutLevels, setLimits[ofEntity]),
+			verbOf("resource/set-defaults", "Replace the default limits of a resource", aboutLevels, setLimits[ofResource]),
+			verbOf("system/set-defaults", "Replace the default limits of all resources, what to do in an outage, or both", "What is not given stays as it is. "+aboutIf, setSystem),
+			verbOf("entity/delete-limits", "Delete an entity's own limits for a resource", "The next level then applies. "+aboutIf, deleteLimits[ofEntity]),
+			verbOf("resource/delete-defaults", "Delete the default limits of a resource", "The system's then apply. "+aboutIf, deleteLimits[ofResource]),
+			verbOf("system/delete-defaults", "Delete the default limits of all resources, and what to do in an outage", aboutIf, deleteLimits[ofSystem]),
+		),
+		keyed(
+			verbOf("entity/disable", "Refuse all requests of an entity", aboutKey, setSwitch[ofEntity](store.Yes)),
+			verbOf("entity/enable", "Serve an entity, whatever later levels disable", aboutKey, setSwitch[ofEntity](store.No)),
+			verbOf("entity/bypass", "Serve all requests of an entity, and only count them", aboutKey, setSwitch[ofEntity](store.Bypass)),
+			verbOf("entity/clear", "Undo disable, enable and bypass of an entity", "The next level then decides. "+aboutKey, clearSwitch[ofEntity]),
+			verbOf("resource/disable", "Refuse all requests of a resource", aboutKey, setSwitch[ofResource](store.Yes)),
+			verbOf("resource/enable", "Serve a resource, whatever later levels disable", aboutKey, setSwitch[ofResource](store.No)),
+			verbOf("resource/bypass", "Serve all requests of a resource, and only count them", aboutKey, setSwitch[ofResource](store.Bypass)),
+			verbOf("resource/clear", "Undo disable, enable and bypass of a resource", "The next level then decides. "+aboutKey, clearSwitch[ofResource]),
+			verbOf("entity/raise", "Multiply limits of an entity until a time", aboutKey, raise[ofEntity]),
+			verbOf("resource/raise", "Multiply limits of a resource until a time", aboutKey, raise[ofResource]),
+			verbOf("entity/set-cascade", "Set whether an entity takes from its parent, too", aboutKey, setCascade[ofEntity]),
+			verbOf("resource/set-cascade", "Set whether requests for a resource take from the parents, too", aboutKey, setCascade[ofResource]),
+			verbOf("entity/set-parent", "Move an entity to another parent, or to none", aboutKey, setParent),
+			verbOf("entity/reset", "Make the limits of an entity's bucket full", aboutKey, reset),
+			verbOf("entity/top-up", "Add tokens to limits of an entity's bucket", aboutKey, topUp),
+		),
+		writes(
+			verbOf("entity/create", "Create an entity", "It needs a record only to have a parent.", func(ctx context.Context, o *order, in *entityToMake) (manage.Entity, error) {
+				if in.Cascade && in.Parent == "" {
+					return manage.Entity{}, invalid("cascade", true, "the entity has nowhere to cascade to: give parent_id, too")
+				}
+				return manage.CreateEntity(ctx, o.store, store.Entity{ID: in.Entity, Name: in.Name, Parent: in.Parent, Cascade: in.Cascade, Metadata: in.Metadata})
+			}),
+			verbOf("entity/delete", "Delete an entity with its limits, buckets and usage", "Its audit events stay. The call cannot be undone.", func(ctx context.Context, o *order, in *entityNamed) (manage.DeletedEntity, error) {
+				return manage.DeleteEntity(ctx, o.store, in.Entity)
+			}),
+			verbOf("entity/set-slots", "Set how many requests of an entity run at a time", aboutSlots, setSlots[ofEntity]),
+			verbOf("resource/set-slots", "Set how many requests of each entity for a resource run at a time", aboutSlots, setSlots[ofResource]),
+			verbOf("system/set-slots", "Set how many requests of each entity for each resource run at a time", aboutSlots, setSlots[ofSystem]),
+			manifests(verbOf("limits/apply", "Make the limits of the namespace as a manifest declares them", "Some levels may fail: failures has them. The same call again completes it.", applyLimits)),
+		),
+	)
+})
 
 // Texts that several verbs have.
 const (

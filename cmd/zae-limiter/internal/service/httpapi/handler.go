@@ -76,10 +76,11 @@ func New(o Options) http.Handler {
 		"/v1/leases/settle": h.settle, "/v1/leases/release": h.release, "/v1/leases/extend": h.extend,
 	}
 	mux := http.NewServeMux()
-	for i := range verbs {
-		mux.HandleFunc(verbs[i].Path, only(verbs[i].Method, h.serveAdmin(&verbs[i])))
+	for i := range verbs() {
+		v := &verbs()[i]
+		mux.HandleFunc(v.Path, only(v.Method, h.serveAdmin(v)))
 	}
-	for _, route := range Routes {
+	for _, route := range Routes() {
 		if route.IsAdmin {
 			continue
 		}

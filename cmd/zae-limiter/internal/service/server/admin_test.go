@@ -20,8 +20,8 @@ import (
 func TestEveryRouteHasItsRoles(t *testing.T) {
 	const tokens = "read-0123456789ab reader\ncall-0123456789ab caller\nmain-0123456789ab operator\nelse-0123456789ab operator@bank reader@bank\nboth-0123456789ab reader@shop caller@bank\n"
 	serve(t, server.Options{Guard: guard(t, tokens), Exposed: true}, func(r *running) {
-		for i := range httpapi.Routes {
-			route := &httpapi.Routes[i]
+		for i := range httpapi.Routes() {
+			route := &httpapi.Routes()[i]
 			may := []string{"call", "main"} // decides
 			switch {
 			case route.IsAdmin && route.IsRead:

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -25,9 +26,9 @@ const (
 )
 
 // actions has what the paths of callers do, unless they take tokens.
-var actions = func() map[string]access.Action {
+var actions = sync.OnceValue(func() map[string]access.Action {
 	all := map[string]access.Action{}
-	for _, route := range httpapi.Routes {
+	for _, route := range httpapi.Routes() {
 		switch {
 		case route.IsAdmin && route.IsRead:
 			all[route.Path] = access.Observe
@@ -38,7 +39,7 @@ var actions = func() map[string]access.Action {
 		}
 	}
 	return all
-}()
+})
 
 // Unmanaged is why nobody administers a service without tokens that other machines reach.
 const Unmanaged = "administration needs a token with a role: start the service with --token-file or --oidc-issuer, or listen at 127.0.0.1"
@@ -50,7 +51,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			refuseHost(w)
 			return
 		}
-		do := actions[r.URL.Path]
+		do := actions()[r.URL.Path]
 		if s.o.Guard == nil && (do == access.Observe || do == access.Manage) && (s.o.Exposed || !isLoopback(r.Host)) {
 			refuse(w, http.StatusForbidden, Unmanaged) // a certificate, or a network policy, proves a caller only
 			return

@@ -244,7 +244,7 @@ func say(w http.ResponseWriter, code int, word string) {
 // counted counts the calls of a handler. Paths that are none count together.
 func (s *Server) counted(next http.Handler) http.Handler {
 	known := map[string]bool{}
-	for _, route := range httpapi.Routes {
+	for _, route := range httpapi.Routes() {
 		known[route.Path] = true
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
