@@ -110,7 +110,7 @@ image: ## the OCI image for amd64 and arm64, as a layout in bin/image; the same 
 	GOWORK=off go run -C deploy ./image
 
 .PHONY: package
-package: ## the image, the chart of Kubernetes and the file of Docker Compose, tested; needs root, to run the image
+package: ## the image, the chart of Kubernetes and the file of Docker Compose, tested; root runs the image confined
 	cd deploy && GOWORK=off $(gotest) -vet=off -shuffle=on ./...
 
 .PHONY: tools
