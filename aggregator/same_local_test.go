@@ -31,7 +31,7 @@ import (
 // attribute. The records are read from each engine's stream and processed in the same
 // batches.
 //
-// Values that cannot be equal are renamed first. IDs of namespaces, of audit events and of
+// Values that cannot be equal are renamed first. IDs of namespaces, of audit events, of processes and of
 // lives of entities are random. A sequence number is replaced by its item and the number of
 // its write. Records carry the time of the story instead of the engine's. Within a step of
 // the story they are sorted by key, since two items of one transaction have no order. Both
@@ -263,11 +263,15 @@ func (s *story) dump(from scanner) map[string]schema.Item {
 // partition is the end of the spread index keys of a bucket.
 var partition = regexp.MustCompile(`(/RESOURCE#[^#]+|/NAMESPACE)#\d+$`)
 
-// rename replaces parts of all strings of an item.
+// rename replaces parts of all strings of an item, and leaves out what has the random names of processes.
 func rename(it schema.Item, named *strings.Replacer) schema.Item {
 	out := make(schema.Item, len(it))
 	for attr, v := range it {
 		switch v := v.(type) {
+		case *types.AttributeValueMemberN:
+			if !strings.HasPrefix(attr, schema.PositionAttr("")) { // which of them a write removes depends on the names
+				out[attr] = v
+			}
 		case *types.AttributeValueMemberS:
 			text := v.Value
 			if attr == schema.GSI2PK || attr == schema.GSI4PK { // the partition depends on the namespace's random ID

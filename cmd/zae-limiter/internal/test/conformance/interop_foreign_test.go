@@ -39,24 +39,24 @@ func meters(limits ...string) []string {
 	return attrs
 }
 
-// isDiary reports whether an attribute of a bucket item belongs to the diary. Our takes write
-// it to all items, also to those with a peer's features: the peer ignores it.
-func isDiary(attr string) bool {
+// isOurs reports whether an attribute of a bucket item belongs to the diary, or to writes that may be sent again. Our
+// takes write it to all items, also to those with a peer's features: the peer ignores it.
+func isOurs(attr string) bool {
 	switch attr {
-	case schema.OpenHour, schema.ClosedHour, schema.DiaryText, schema.Acquires:
+	case schema.OpenHour, schema.ClosedHour, schema.DiaryText, schema.Acquires, schema.PositionCount:
 		return true
 	}
-	return strings.HasPrefix(attr, schema.OpenedAttr("")) || strings.HasPrefix(attr, schema.GainedAttr(""))
+	return slices.ContainsFunc([]string{schema.OpenedAttr(""), schema.GainedAttr(""), schema.PositionAttr("")}, func(prefix string) bool { return strings.HasPrefix(attr, prefix) })
 }
 
 // keeps checks that nothing of user's bucket for gpt-4 has changed, except the attributes
-// in moved and the diary.
+// in moved and those of ours.
 func (b *both) keeps(before schema.Item, moved ...string) {
 	b.Helper()
 	after := b.item("user", "gpt-4")
 	same := func(it schema.Item) schema.Item {
 		it = maps.Clone(it)
-		maps.DeleteFunc(it, func(attr string, _ types.AttributeValue) bool { return isDiary(attr) || slices.Contains(moved, attr) })
+		maps.DeleteFunc(it, func(attr string, _ types.AttributeValue) bool { return isOurs(attr) || slices.Contains(moved, attr) })
 		return it
 	}
 	if diff := cmp.Diff(same(before), same(after), cmpopts.IgnoreTypes(document.NoSerde{})); diff != "" {
