@@ -16,6 +16,9 @@ func describeSequence(w *expression.Write, s *store.Sequence, idle []store.Posit
 		w.Require(p.Last().Equals(p.Number(letter, is.Number)))
 	}
 	more := int64(-len(idle))
+	if len(idle) > 0 {
+		more += store.PositionRound
+	}
 	if !s.IsNone() {
 		last, number := w.Position(0, s.Position).Last(), w.Number(":q", s.Number)
 		w.Set(last, number)
@@ -25,9 +28,9 @@ func describeSequence(w *expression.Write, s *store.Sequence, idle []store.Posit
 			w.Require(last.Absent())
 			w.Require(expression.PositionCount.AbsentOrBelow(w.Number(":qc", int64(s.Cap))))
 		case s.Below != s.Number:
-			w.Require(last.AbsentOrBelow(w.Number(":qb", s.Below)))
+			w.Require(last.Below(w.Number(":qb", s.Below)))
 		default:
-			w.Require(last.AbsentOrBelow(number))
+			w.Require(last.Below(number))
 		}
 		if turn == nil || turn.Seen.Hour == 0 {
 			w.Require(isMadeAt(w, seen.CreatedAt))

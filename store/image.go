@@ -43,10 +43,11 @@ type Image struct {
 	// the item has no diary. Diary is what the next [Turn] has to keep, nil if nothing.
 	Diary *Diary
 	Hour  int32
-	// Tight is by how many less than [MostPositions] the item may have, because of its size: they cost no unit,
-	// and leave the diary some hours. Positions are those that it has by name, see [Sequence].
-	Tight     int32
-	Positions []Position
+	// PositionCap is what the item's count of positions must be below for one more, see [Sequence]. Its
+	// remainder by [PositionRound] is the most positions: [MostPositions], or less because of the item's size, so
+	// that they cost no unit, and leave the diary some hours. Positions are those that it has, by name.
+	PositionCap int32
+	Positions   []Position
 	// Features are those of a peer that the item uses. An item that is not
 	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
 	// limiter leaves it alone.

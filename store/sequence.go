@@ -2,7 +2,7 @@ package store
 
 // A Sequence lets a write be sent again after its answer was lost: it is applied once (ADR 060). The
 // write then also requires that the item was made when Seen was, and that the number at the position is
-// below Below, or that there is none. It leaves Number there.
+// below Below, or that there is none if Cap says so. It leaves Number there.
 //
 //	process   number 7 ── applied, answer lost ── number 7 again ──▶ refused; the image has 7: it was applied
 //
@@ -14,8 +14,9 @@ type Sequence struct {
 	// Below is Number, or the least number of an earlier write of which nobody knows what became. Such a
 	// write is refused if this one was applied, and the other way round.
 	Below int64
-	// Cap, if not 0, says that the item does not have the position yet. It must then have fewer
-	// positions than that, so that they never make it cost another unit.
+	// Cap, if not 0, says that the item does not have the position yet. The count of positions must then be below it
+	// ([Image.PositionCap]), so that they never make the item cost another unit. 0 says that it has the position:
+	// the write is refused if that was removed.
 	Cap int
 }
 
@@ -24,6 +25,11 @@ func (s *Sequence) IsNone() bool { return s.Position == "" }
 
 // MostPositions is the most positions of an item.
 const MostPositions = 24
+
+// PositionRound is what a write that removes positions adds to their count, less the removed ones. So no write
+// for which a position is new is applied on both sides of a removal: whoever removes positions may have a
+// clock that is far ahead, and take away one whose write is under way.
+const PositionRound = 1000
 
 // A Position is the last number that a process left at one of its positions of an item.
 type Position struct {

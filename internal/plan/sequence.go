@@ -24,7 +24,7 @@ const (
 // FateOf decides what became of a write, by an answer. lost says that it was sent before, and that the
 // answer to that was lost.
 //
-// A deleted item tells nothing, nor does another one in its place: the balance with the debit may
+// A removed position tells nothing. A deleted item does not, nor does another one in its place: the balance with the debit may
 // have gone to the shard that survived a merge.
 func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, lost bool) Fate {
 	switch {
@@ -38,6 +38,8 @@ func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, lost bool) 
 	switch last := out.Image.NumberAt(s.Position); {
 	case last == s.Number:
 		return Landed
+	case last == 0 && (s.Cap == 0 || s.Cap/store.PositionRound != int(out.Image.PositionCap)/store.PositionRound):
+		return Unknown // the position was removed: by a process whose clock is far ahead
 	case last > s.Number:
 		return Unknown
 	case last >= s.Below: // an earlier write was applied instead, and this one never will be
@@ -57,10 +59,10 @@ func SequenceAt(img *store.Image, position string, number, below int64) store.Se
 	case len(img.Limits) > mostSequenced:
 		return store.Sequence{}
 	case img.NumberAt(position) != 0:
-	case len(img.Positions) >= store.MostPositions-int(img.Tight):
+	case len(img.Positions) >= int(img.PositionCap)%store.PositionRound:
 		return store.Sequence{}
 	default:
-		q.Cap = store.MostPositions - int(img.Tight)
+		q.Cap = int(img.PositionCap)
 	}
 	return q
 }

@@ -25,7 +25,7 @@ func TestFateOf(t *testing.T) {
 		"applied before":                    {store.Outcome{Image: at(9)}, true, plan.Landed},
 		"refused at once":                   {store.Outcome{Image: at(6)}, false, plan.Refused},
 		"refused, a copy is under way":      {store.Outcome{Image: at(6)}, true, plan.Open},
-		"refused, no number":                {store.Outcome{Image: seen}, true, plan.Open},
+		"refused, the position was removed": {store.Outcome{Image: seen}, true, plan.Unknown},
 		"the lost one before it landed":     {store.Outcome{Image: at(7)}, true, plan.Refused},
 		"another lost one landed":           {store.Outcome{Image: at(8)}, true, plan.Refused},
 		"a later write":                     {store.Outcome{Image: at(10)}, true, plan.Unknown},
@@ -37,13 +37,21 @@ func TestFateOf(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
+	first := *seq // at its position
+	first.Cap = 2*store.PositionRound + 20
+	for round, want := range map[int32]plan.Fate{2: plan.Open, 3: plan.Unknown} {
+		img := &store.Image{CreatedAt: 1, PositionCap: round*store.PositionRound + 7}
+		if got := plan.FateOf(&first, seen, store.Outcome{Image: img}, true); got != want {
+			t.Errorf("the first one, %d rounds of removals: %d, want %d", round, got, want)
+		}
+	}
 }
 
 // A write has a sequence if the item has its position, or room for it.
 func TestSequenceAt(t *testing.T) {
 	t.Parallel()
 	with := func(n, tight int) *store.Image {
-		img := &store.Image{Tight: int32(tight)}
+		img := &store.Image{PositionCap: int32(3*store.PositionRound + store.MostPositions - tight)}
 		for i := range n {
 			img.Positions = append(img.Positions, store.Position{Name: "p" + strconv.Itoa(i), Number: 1})
 		}
@@ -55,9 +63,9 @@ func TestSequenceAt(t *testing.T) {
 		most int // positions that the item must have less than
 	}{
 		"it has it":               {with(24, 24), false, 0},
-		"there is room":           {with(0, 3), false, 21},
-		"there is room for one":   {&store.Image{Tight: 23}, false, 1},
-		"there is none":           {&store.Image{Tight: 24}, true, 0},
+		"there is room":           {with(0, 3), false, 3021},
+		"there is room for one":   {with(0, 23), false, 3001},
+		"there is none":           {with(0, 24), true, 0},
 		"too many limits to name": {&store.Image{Limits: make([]store.LimitState, 17)}, true, 0},
 	} {
 		position := "p9"

@@ -258,7 +258,7 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 	if img.Hour != 0 {
 		img.Diary = s.keep(&img, known)
 	}
-	img.Positions, img.Tight = s.positions.positions(known), s.tight()
+	img.Positions, img.PositionCap = s.positions.positions(known), s.positionCap()
 	img.InStep = s.inStep == img.RefilledAt && s.inStep != 0
 	if !img.Disabled { // a peer removes the switch alone, without its end
 		img.Bypassed, img.MarkedUntil = s.bypass != 0, s.bypass

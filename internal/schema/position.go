@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"unique"
@@ -28,15 +29,22 @@ const (
 
 // A positionScan is the positions of a bucket item.
 type positionScan struct {
-	few  [4]store.Position
-	used int
-	more []store.Position // those beyond the typical number
+	few   [4]store.Position
+	used  int
+	more  []store.Position // those beyond the typical number
+	count int64            // of the item, with its rounds of removals
 }
 
-// read reads an attribute; false if it is none of a position. A number that cannot be read is of no
+// read reads an attribute; false if it is none of positions. A number that cannot be read is of no
 // process of this library, and stays.
 func (s *positionScan) read(attr string, v Scalar) bool {
 	name, ok := strings.CutPrefix(attr, positionPrefix)
+	if attr == PositionCount {
+		if s.count, ok = v.integer(); !ok {
+			s.count = -1
+		}
+		return true
+	}
 	if !ok {
 		return false
 	}
@@ -70,8 +78,14 @@ func (s *positionScan) positions(known *store.Image) []store.Position {
 	return all
 }
 
-// tight is by how many less than the most positions the item may have.
-func (s *BucketScan) tight() int32 {
+// positionCap is [store.Image.PositionCap]; 0 if the count cannot be read, or has no end.
+func (s *BucketScan) positionCap() int32 {
+	const rounds = math.MaxInt32/store.PositionRound - 1
 	has := s.positions.used + len(s.positions.more)
-	return int32(max(0, store.MostPositions-has-max(0, diary.Spare(s.diary.bytes, s.diary.text)-countSize)/positionSize)) //nolint:gosec // at most MostPositions
+	most := min(store.MostPositions, has+max(0, diary.Spare(s.diary.bytes, s.diary.text)-countSize)/positionSize)
+	round := s.positions.count / store.PositionRound
+	if s.positions.count < 0 || round > rounds {
+		return 0
+	}
+	return int32(round*store.PositionRound + int64(most)) //nolint:gosec // see above
 }

@@ -27,15 +27,21 @@ func TestRoomForPositions(t *testing.T) {
 			t.Fatal(err)
 		}
 		// 16 bytes are for counts that grow, 40 for the diary, 4 for the count of positions.
-		want := max(0, store.MostPositions-max(0, (1024-(bytes+16-1)%1024-1-40-4)/19))
-		if int(img.Tight) != want {
-			t.Errorf("%d bytes: %d positions less, want %d", bytes, img.Tight, want)
+		want := min(store.MostPositions, max(0, (1024-(bytes+16-1)%1024-1-40-4)/19))
+		if int(img.PositionCap) != want {
+			t.Errorf("%d bytes: %d positions, want %d", bytes, img.PositionCap, want)
 		}
 	}
 	it := item(700, "bbbbbbbb0", "aaaaaaaa1", "aaaaaaaa0", "cccccccc0", "dddddddd0", "eeeeeeee0")
-	it[schema.PositionAttr("zzzzzzzz0")] = schema.S("?")
+	it[schema.PositionAttr("zzzzzzzz0")], it[schema.PositionCount] = schema.S("?"), n("3006")
 	img, err := schema.DecodeBucket(it)
-	if err != nil || len(img.Positions) != 6 || img.Positions[0].Name != "aaaaaaaa0" || img.NumberAt("eeeeeeee0") != 1_800_000_000_000 || img.NumberAt("zzzzzzzz0") != 0 {
+	if err != nil || len(img.Positions) != 6 || img.Positions[0].Name != "aaaaaaaa0" || img.NumberAt("eeeeeeee0") != 1_800_000_000_000 || img.NumberAt("zzzzzzzz0") != 0 || img.PositionCap/store.PositionRound != 3 {
 		t.Errorf("positions %v, %v", img, err)
+	}
+	for _, count := range []string{"-1001", "2147484000", "1e30"} {
+		it[schema.PositionCount] = n(count)
+		if img, err := schema.DecodeBucket(it); err != nil || img.PositionCap != 0 {
+			t.Errorf("a count of %s: %v, %v", count, img, err)
+		}
 	}
 }

@@ -100,8 +100,10 @@ var sequenceTests = func() (tests []test) {
 			{of("b0", 5, 1), nil, false, 7},
 			{of("b0", 5, 2), []store.Position{{Name: "aaaaaaaa0", Number: 6}}, false, 7},
 			{of("b0", 5, 2), idle, true, 0},
-			{firstAt(9, 2), nil, true, 9},
-			{of("c0", 9, 2), nil, false, 9},
+			{firstAt(7, 24), nil, false, 0}, // a copy from before the removal
+			{numbered(8), nil, false, 0},    // whose position was removed
+			{firstAt(9, store.PositionRound+2), nil, true, 9},
+			{of("c0", 9, store.PositionRound+2), nil, false, 9},
 		} {
 			out, err := refill(k, img, s.seq, s.idle)
 			k.numberedRight(strconv.Itoa(i), &s, out, err)

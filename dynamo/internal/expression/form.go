@@ -17,6 +17,7 @@ const (
 	add
 	equal
 	atMost
+	below
 	atLeast
 	between
 	exists
@@ -39,6 +40,7 @@ var templates = [formCount]string{
 	add:           "# :",
 	equal:         "#=:",
 	atMost:        "# <= :",
+	below:         "# < :",
 	atLeast:       "# >= :",
 	between:       "# BETWEEN : AND :",
 	exists:        "attribute_exists(#)",
@@ -82,6 +84,9 @@ func (a Attr) Equals(v Value) Condition { return condition(equal, a, v) }
 
 // AtMost requires that an attribute is at most a value.
 func (a Attr) AtMost(v Value) Condition { return condition(atMost, a, v) }
+
+// Below requires that an attribute is less than a value.
+func (a Attr) Below(v Value) Condition { return condition(below, a, v) }
 
 // AtLeast requires that an attribute is at least a value.
 func (a Attr) AtLeast(v Value) Condition { return condition(atLeast, a, v) }
