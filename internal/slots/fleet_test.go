@@ -93,7 +93,7 @@ func TestAFleetOnABadNetwork(t *testing.T) {
 			lost, removed = lost+p.Lost.Load(), removed+p.Removed.Load()
 		}
 		t.Logf("most held %d of %d, %d slots lost, %d entries removed", h.most, h.cap, lost, removed)
-		if lost == 0 || removed == 0 {
+		if removed == 0 { // lost may be 0: those that hang need not hold slots
 			t.Error("no process has died")
 		}
 		h.stayed()
