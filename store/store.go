@@ -16,9 +16,10 @@ import (
 // [ErrConflict] (nothing was applied), [ErrAccessDenied] or [ErrNotFound].
 //
 // A store never repeats a bucket write whose answer was lost, because the write may
-// have landed. Its caller may repeat one that has a [Sequence]. A store may repeat a joint write, which it sends under a token and which is
-// applied once. If a joint write was lost and its repetition turned away, the error is
-// ErrUnavailable, since the lost attempt may still land.
+// have landed. Its caller may repeat one that has a [Sequence]. A store may repeat a joint
+// write, which it sends under a token and which is applied once. If a joint write was lost
+// and its repetition turned away, the error is ErrUnavailable, since the lost attempt may
+// still land.
 //
 // Package storetest holds the suite that every implementation passes.
 type Store interface {

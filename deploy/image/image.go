@@ -28,7 +28,7 @@ import (
 // nobody is the user and the group of the process: no other of the machine has the number.
 const nobody = 65532
 
-// What the image has.
+// Paths in the image.
 const (
 	binaryPath = "/zae-limiter"
 	sbomPath   = "/zae-limiter.cdx.json"

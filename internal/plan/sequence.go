@@ -24,8 +24,8 @@ const (
 // FateOf decides what became of a write, by an answer. lost says that it was sent before, and that the
 // answer to that was lost.
 //
-// A removed position tells nothing. A deleted item does not, nor does another one in its place: the balance with the debit may
-// have gone to the shard that survived a merge.
+// A removed position tells nothing. Nor does a deleted item, or another one in its place: the balance with
+// the debit may have gone to the shard that survived a merge.
 func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, lost bool) Fate {
 	switch {
 	case out.Applied:

@@ -15,9 +15,10 @@ import (
 )
 
 // BucketWrite is the option of every write to a single bucket item. Such a write is not
-// idempotent: repeated after its answer was lost, it debits twice, unless it has a [store.Sequence]. Its
-// caller knows that, and repeats it. So it is retried here only after an error that proves that nothing was applied, and soon, because a caller
-// waits for a decision.
+// idempotent: repeated after its answer was lost, it debits twice, unless it has a
+// [store.Sequence]. Its caller knows that, and repeats it. So it is retried here only after
+// an error that proves that nothing was applied, and soon, because a caller waits for a
+// decision.
 //
 // Throttling proves it, too, but goes to the caller at once. The same item leads to the
 // same full partition, which every retry keeps full, while another shard of the bucket

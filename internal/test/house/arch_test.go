@@ -133,12 +133,11 @@ var mayImport = map[string][]string{
 	help + "faults":    {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 	help + "testbed":   {".", "internal/calls", "internal/process", "internal/upkeep", "store", "dynamo", "dynamolite", help + "faults"},
 	help + "pipes":     {},
-	help + "routers":   {}, // tests only; a module of its own
+	help + "routers":   {}, // tests only; a module of its own, like deploy, which builds the program by its command
 	help + "house":     {},
 	help + "histories": {"pgregory.net/rapid"},
-
-	"examples": {".", "dynamo", "dynamolite"},
-	"deploy":   {}, // a module of its own, which builds the program by its command
+	"examples":         {".", "dynamo", "dynamolite"},
+	"deploy":           {},
 
 	// The program. Files and spellings:
 	program + "yamlfile": {"store"},

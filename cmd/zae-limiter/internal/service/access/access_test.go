@@ -82,7 +82,7 @@ func TestNewIssuer(t *testing.T) {
 	}
 }
 
-// Who has a token of a file is told by the file, or by the beginning of the token's sum.
+// The file of tokens names their holders. A token without a name has the beginning of its sum.
 func TestNamesOfTokens(t *testing.T) {
 	t.Parallel()
 	tokens, err := access.ParseTokens("main-0123456789abc operator name=on-call_2@example.com\nbare-0123456789abc operator\nbare-0123456789abd operator\n")

@@ -33,7 +33,7 @@ type Source[T any] struct {
 // A Value is what files say, or what somebody sends. A change replaces it, unless it is not valid.
 //
 // A file that is being written may be valid and not whole. So files count only if two readings in
-// turn have found them alike. What is sent is whole.
+// turn have found them alike. A message is whole.
 type Value[T any] struct {
 	source Source[T] // of files
 	now    func() time.Time

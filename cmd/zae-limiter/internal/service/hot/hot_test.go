@@ -139,7 +139,7 @@ func TestReadYAML(t *testing.T) {
 	}
 }
 
-// What is sent is in use at once, unless it is not valid. Before the first, there is nothing to use. A sender
+// A message is in use at once, unless it is not valid. Before the first, there is nothing to use. A sender
 // that cannot be reached is told, and hides no earlier mistake.
 func TestReceive(t *testing.T) {
 	t.Parallel()

@@ -221,7 +221,7 @@ func TestAKeyMakesAChangeOnce(t *testing.T) {
 	})
 }
 
-// What makes no sense is refused with its field and a remedy, and changes nothing.
+// A call that makes no sense is refused with its field and a remedy, and changes nothing.
 func TestHostileAdministration(t *testing.T) {
 	inOffice(t, func(s *service) {
 		for _, c := range []struct{ path, body, field string }{

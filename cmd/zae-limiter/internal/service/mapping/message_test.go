@@ -45,8 +45,8 @@ func golden(tb testing.TB, name string) []*ratelimit.RateLimitConfig {
 	return messages(tb, string(text))
 }
 
-// What the translators of Envoy Gateway and of the AI gateway make of policies has the limits of the
-// policies, for the descriptors that their proxies then send.
+// The messages that Envoy Gateway and the AI gateway make of policies have the limits of the policies, for the
+// descriptors that their proxies then send.
 func TestWhatGatewaysSend(t *testing.T) {
 	t.Parallel()
 	const route = "httproute/default/shop/rule/0/match/0/www_example_com"
@@ -134,7 +134,7 @@ descriptors:
 // same reports whether rules are alike.
 func same(a, b *mapping.Rules) bool { return reflect.DeepEqual(a, b) }
 
-// What is wrong with a message is found, with the resource, the domain and the field.
+// A mistake of a message is found, with the resource, the domain and the field.
 func TestMistakesOfMessages(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"key": "k", "descriptors": [`, 40) + strings.Repeat("]}", 40)

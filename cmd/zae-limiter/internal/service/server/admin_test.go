@@ -72,8 +72,8 @@ func TestChangesAreByTheBearer(t *testing.T) {
 	})
 }
 
-// Without tokens, whoever works on this machine administers its service. Nobody else does, whatever lets
-// them call.
+// A service without tokens is administered by everybody on its machine. Nobody else administers it, whatever
+// lets them call.
 func TestAdministrationWithoutTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		server.Options
