@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -286,10 +287,9 @@ func TestWhatCannotBeEvaluatedIsLeftAsItIs(t *testing.T) {
 func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 	inTownship(t, func(w *township) {
 		fixture.SetLimits(w.T, w.Store, store.ConfigKey{}, perHour(1000))
-		made := false
+		var made atomic.Bool
 		w.api.Set(faults.Before(func(c *faults.Call) error {
-			if c.Op == "Query" && !made { // from the configuration before the change
-				made = true
+			if c.Op == "Query" && made.CompareAndSwap(false, true) { // from the configuration before the change
 				return nil
 			}
 			if c.Op == "Query" {
@@ -298,7 +298,7 @@ func TestABucketMadeMeanwhileIsReached(t *testing.T) {
 			return nil
 		}))
 		fixture.SetLimits(w.T, w.Store, theEntity, perHour(10))
-		if got := w.stands("gpt-4"); !strings.Contains(got, "rph 10/10+10") || !made {
+		if got := w.stands("gpt-4"); !strings.Contains(got, "rph 10/10+10") || !made.Load() {
 			t.Errorf("the bucket is %q", got)
 		}
 	})

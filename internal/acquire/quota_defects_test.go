@@ -3,6 +3,7 @@ package acquire_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,17 +98,17 @@ func TestQuotasWithoutThePeersDefects(t *testing.T) {
 			for i := range buckets {
 				w.Serve(w.Limiter, ask(fmt.Sprint("user-", i), "rph", 1))
 			}
-			asked := 0
+			var asked atomic.Int64 // the shares of an index are read side by side
 			pages := w.OpenOn(faults.Wrap(w.API, faults.Before(func(c *faults.Call) error {
 				if in, ok := c.Input.(*dynamodb.QueryInput); ok && in.IndexName != nil {
 					in.Limit = aws.Int32(1)
-					asked++
+					asked.Add(1)
 				}
 				return nil
 			})))
 			done, err := pages.SetSwitch(w.Context(), limiter.ConfigKey{Resource: "gpt-4"}, dynamo.Switch{Policy: store.Yes}, nil)
-			if err != nil || done.Reached != buckets || asked <= buckets {
-				w.Errorf("reached %+v on %d pages, %v", done, asked, err)
+			if err != nil || done.Reached != buckets || asked.Load() <= buckets {
+				w.Errorf("reached %+v on %d pages, %v", done, asked.Load(), err)
 			}
 		})
 	})
