@@ -1,5 +1,5 @@
 # make help lists the targets. Everything needs Go; conformance, golden, permissions and
-# pictures also need java, mvn, python3, python3.13, npm, systemd and prometheus.
+# pictures also need java, mvn, python3, python3.13, npm, chromium, systemd and prometheus.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c

@@ -71,7 +71,7 @@ const about = `Serve decisions over HTTP to programs in any language, and to Env
   POST /v1/leases/...    settle, release and extend leases
   POST /v1/admin/...     show and change limits, as the commands do
   GET  /v1/openapi.json  describes the calls, in OpenAPI 3.1
-  GET  /ui/              shows pages for people: who is near a limit, who was refused, edits
+  GET  /ui/              has pages for people: balances, refusals, edits
 
 The service keeps no state: run as many as you like on one table. It takes limits from the
 configuration, or from --fallback where no level configures any.
@@ -335,7 +335,7 @@ type servingView struct {
 
 // write writes it for people.
 func (v servingView) write(w *strings.Builder) {
-	fmt.Fprintf(w, "Serving decisions at %s. GET /v1/openapi.json describes the calls, and %s%s shows pages for people.\n", v.Endpoint, v.Endpoint, page.Root)
+	fmt.Fprintf(w, "Serving decisions at %s. GET /v1/openapi.json describes the calls.\nPages for people are at %s%s\n", v.Endpoint, v.Endpoint, page.Root)
 	if v.GRPC != "" {
 		fmt.Fprintf(w, "Serving Envoy at %s\n", v.GRPC)
 	}

@@ -194,7 +194,10 @@ func isOne(k store.ConfigKey, fields []string) func(*store.Config) error {
 		}
 	}
 	return func(was *store.Config) error {
-		if was != nil && (slices.Contains(tags, "*") || slices.Contains(tags, manage.LevelOf(k, was).Tag())) {
+		if was == nil {
+			return errMoved
+		}
+		if l := manage.LevelOf(k, was); slices.Contains(tags, "*") || slices.Contains(tags, l.Tag()) {
 			return nil
 		}
 		return errMoved

@@ -119,13 +119,11 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, p)
 		return
 	}
-	h.write(r.Context(), w, c.Entity, c.Resource, h.decided(h.follow(r), c))
+	h.write(r.Context(), w, c.Entity, c.Resource, h.decided(h.Refusals.Follow(r.Context(), r.Header.Get(requestID)), c))
 }
 
-// follow is the context of a call, whose refusal gets an ID. The client may have given one to the call.
-func (h *handler) follow(r *http.Request) context.Context {
-	return h.Refusals.Follow(r.Context(), r.Header.Get("X-Request-Id"))
-}
+// requestID is the field with the ID that a client gives to a request.
+const requestID = "X-Request-Id"
 
 // check asks for balances.
 func (h *handler) check(w http.ResponseWriter, r *http.Request) {
@@ -160,8 +158,9 @@ func (h *handler) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	results := make([]Result, len(in.Calls))
 	var all sync.WaitGroup
+	ctx, id := r.Context(), r.Header.Get(requestID)
 	for i := range in.Calls {
-		all.Go(func() { results[i] = h.result(h.follow(r), in.Calls[i]) })
+		all.Go(func() { results[i] = h.result(h.Refusals.Follow(ctx, id), in.Calls[i]) })
 	}
 	all.Wait()
 	send(w, http.StatusOK, "application/json", BatchAnswer{results})

@@ -55,10 +55,11 @@ func LevelOf(k store.ConfigKey, c *store.Config) Level {
 }
 
 // Tag is the entity tag of a level: another one if anything else is configured there.
-func (l Level) Tag() string {
-	l.Buckets, l.Unconfigured, l.DryRun = nil, nil, false
+func (l *Level) Tag() string {
+	is := *l
+	is.Buckets, is.Unconfigured, is.DryRun = nil, nil, false
 	sum := sha256.New()
-	if err := Encode(sum, l); err != nil {
+	if err := Encode(sum, is); err != nil {
 		panic(err) // the type has nothing that cannot be encoded
 	}
 	const bytes = 12

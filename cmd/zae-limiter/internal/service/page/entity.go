@@ -119,7 +119,7 @@ func (h *handler) look(ctx context.Context, e *entity) error {
 
 // remarkOf says what no balance of an entity says; "" for nothing.
 func remarkOf(s *manage.Standing) string {
-	text := ""
+	var text string
 	switch {
 	case s.Disabled:
 		text = s.Entity + " is disabled: every request is refused"

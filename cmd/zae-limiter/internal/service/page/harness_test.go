@@ -196,4 +196,3 @@ func (o *office) wants(text string, wanted ...string) {
 		}
 	}
 }
-

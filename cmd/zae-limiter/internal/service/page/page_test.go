@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -196,9 +197,7 @@ func TestFormsOfOthers(t *testing.T) {
 		good, _ := o.previewed("do", "set-limits", "limits", "rpm:7")
 		with := func(field, value string) url.Values {
 			form := url.Values{}
-			for name, values := range good {
-				form[name] = values
-			}
+			maps.Copy(form, good)
 			if form.Set(field, value); value == "" {
 				form.Del(field)
 			}
@@ -292,8 +291,15 @@ func TestEdits(t *testing.T) {
 		o.wants(text, "<del>rpm:30/min</del>")
 		done(apply)
 		for _, fields := range [][]string{
-			{"do", "set-limits", "limits", "rpm"}, {"do", "set-limits", "limits", ""}, {"do", "top-up", "limit", "rpm", "amount", "x", "reason", "r"}, {"do", "top-up", "limit", "rpm", "amount", "0", "reason", "r"},
-			{"do", "disable"}, {"do", "disable", "reason", "r", "until", "yesterday"}, {"do", "delete"}, {"do", "set-limits", "limits", "rpm:1", "entity", "a b"}, {"do", "reset", "reason", strings.Repeat("x", 300)},
+			{"do", "set-limits", "limits", "rpm"},
+			{"do", "set-limits", "limits", ""},
+			{"do", "top-up", "limit", "rpm", "amount", "x", "reason", "r"},
+			{"do", "top-up", "limit", "rpm", "amount", "0", "reason", "r"},
+			{"do", "disable"},
+			{"do", "disable", "reason", "r", "until", "yesterday"},
+			{"do", "delete"},
+			{"do", "set-limits", "limits", "rpm:1", "entity", "a b"},
+			{"do", "reset", "reason", strings.Repeat("x", 300)},
 		} {
 			form := formOf(o.must("/ui/entity?id=key-1&resource=gpt-4"), "/ui/preview")
 			for i := 0; i < len(fields); i += 2 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -101,13 +102,13 @@ func TestQueriesOfRefusals(t *testing.T) {
 			most int
 			want string
 		}{
-			"all":                 {refusals.Query{}, 100, "lone child child parent"},
+			"all":                 {refusals.Query{}, 100, "lone,child,child,parent"},
 			"the last":            {refusals.Query{}, 1, "lone"},
 			"refusal":             {refusals.Query{ID: first}, 100, "lone"},
 			"request":             {refusals.Query{ID: "of-lone"}, 100, "lone"},
 			"unknown":             {refusals.Query{ID: "x"}, 100, ""},
 			"entity":              {refusals.Query{Entity: "lone"}, 100, "lone"},
-			"a parent":            {refusals.Query{Entity: "parent", Limit: "rpm"}, 100, "child child parent"},
+			"a parent":            {refusals.Query{Entity: "parent", Limit: "rpm"}, 100, "child,child,parent"},
 			"limit":               {refusals.Query{Limit: "tpm"}, 100, ""},
 			"another resource":    {refusals.Query{Entity: "lone", Resource: "api"}, 100, ""},
 			"entity and resource": {refusals.Query{Entity: "lone", Resource: "gpt-4", Limit: "rpm"}, 100, "lone"},
@@ -116,7 +117,7 @@ func TestQueriesOfRefusals(t *testing.T) {
 			for _, r := range log.Last(c.q, c.most) {
 				got = append(got, r.Entity)
 			}
-			if strings.Join(got, " ") != c.want {
+			if strings.Join(got, ",") != c.want {
 				t.Errorf("%s: %q, want %q", name, got, c.want)
 			}
 		}
@@ -134,7 +135,7 @@ func TestTheLogIsBounded(t *testing.T) {
 		all.Go(func() {
 			for i := c; i < len(seen); i += callers {
 				ctx := log.Follow(t.Context(), "")
-				log.EndCall(ctx, refused(fmt.Sprint(i), 2))
+				log.EndCall(ctx, refused(strconv.Itoa(i), 2))
 				seen[i] = log.IDOf(ctx)
 				log.Last(refusals.Query{}, 1)
 			}
@@ -150,7 +151,7 @@ func TestTheLogIsBounded(t *testing.T) {
 		t.Fatalf("%d IDs, %d found", len(given), len(found))
 	}
 	for _, r := range found {
-		if i, ok := given[r.ID]; !ok || r.Entity != fmt.Sprint(i) || len(r.Limits) != 2 || r.Limits[0].Entity != r.Entity {
+		if i, ok := given[r.ID]; !ok || r.Entity != strconv.Itoa(i) || len(r.Limits) != 2 || r.Limits[0].Entity != r.Entity {
 			t.Fatalf("%+v", r)
 		}
 	}
