@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -106,12 +107,12 @@ type topKey struct {
 	shadow   bool
 }
 
-// A topAnswer is one that visitors share. Whoever holds the lock reads it.
+// A topAnswer is one that visitors share. Whoever holds the turn reads it. It is a channel, because the others
+// wait no longer than for their visitors.
 type topAnswer struct {
-	sync.Mutex
-
-	top manage.Top
-	at  time.Time
+	turn chan struct{}
+	top  manage.Top
+	at   time.Time
 }
 
 // tops are the last answers.
@@ -129,12 +130,16 @@ func (t *tops) get(ctx context.Context, k topKey, read func(context.Context, top
 		if len(t.all) >= maxTops || t.all == nil {
 			t.all = map[topKey]*topAnswer{}
 		}
-		a = &topAnswer{}
+		a = &topAnswer{turn: make(chan struct{}, 1)}
 		t.all[k] = a
 	}
 	t.mu.Unlock()
-	a.Lock()
-	defer a.Unlock()
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return manage.Top{}, time.Time{}, fmt.Errorf("%w: the limits are still being read: %w", limiter.ErrUnavailable, ctx.Err())
+	}
 	if !a.at.IsZero() && t.now().Sub(a.at) < topsAge {
 		return a.top, a.at, nil
 	}
