@@ -37,7 +37,8 @@ var (
 	sliceTime = flag.Duration("service.time", 5*time.Second, "how long each side is called in a round")
 	rounds    = flag.Int("service.rounds", 5, "how many rounds there are; the sides are called in turn")
 	clients   = flag.Int("service.clients", 64, "how many calls are under way at the same time")
-	profile   = flag.String("service.profile", "", "file for a profile of the processor of the first round of calls over gRPC")
+	only      = flag.String("service.only", "", "a part of the names of the sides that are called; the default is all")
+	profile   = flag.String("service.profile", "", "file for a profile of our service's processor in the first round of the first side")
 )
 
 const (
@@ -93,6 +94,7 @@ func TestServicesSideBySide(t *testing.T) {
 		{name: "envoyproxy/ratelimit, refused", pids: theirs.PIDs, call: one(theirs.Addr, "empty", 1), decisions: 1},
 		{name: "zae-limiter, HTTP in batches", pids: []int{ours.pid}, call: batchBy(ours.http), decisions: batch},
 	}
+	sides = slices.DeleteFunc(sides, func(s *side) bool { return !strings.Contains(s.name, *only) })
 	for _, s := range sides { // entities that are new cost more
 		s.run(t, 2*time.Second)
 	}
