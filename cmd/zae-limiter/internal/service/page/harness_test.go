@@ -32,6 +32,8 @@ type office struct {
 	log     *refusals.Log
 	pages   http.Handler
 	jar     map[string]string // cookies of the browser
+	// beforeCall is called between the look at a version and the call of an edit.
+	beforeCall func()
 }
 
 // tokens are those of the service; %s is its namespace.
@@ -57,7 +59,13 @@ func newOffice(t *testing.T, tokens string, limits ...limiter.Limit) *office {
 	o.limiter = o.limits.NewLimiter(limiter.Options{Observer: o.log})
 	log := slog.New(slog.DiscardHandler)
 	to := page.Options{Store: o.limits.Store, Limiter: o.limiter, Refusals: o.log, Now: time.Now, Logger: log}
-	to.API = httpapi.New(httpapi.Options{Limiter: o.limiter, Policy: decide.Policy{}, Logger: log, Admin: &httpapi.Admin{Store: o.limits.Store, Limiter: o.limiter, Now: time.Now}})
+	api := httpapi.New(httpapi.Options{Limiter: o.limiter, Policy: decide.Policy{}, Logger: log, Admin: &httpapi.Admin{Store: o.limits.Store, Limiter: o.limiter, Now: time.Now}})
+	to.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o.beforeCall != nil {
+			o.beforeCall()
+		}
+		api.ServeHTTP(w, r)
+	})
 	if tokens != "" {
 		namespace, _ := o.limits.Store.Namespace()
 		known, err := access.ParseTokens(fmt.Sprintf(tokens, namespace))
