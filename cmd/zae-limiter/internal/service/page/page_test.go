@@ -52,7 +52,7 @@ func TestThePageOfAnEntity(t *testing.T) {
 				o.Fatal(err)
 			}
 		}
-		if err := o.limits.Store.SetLimits(ctx, store.ConfigKey{Entity: "key-1", Resource: "gpt-4"}, []store.Limit{limiter.PerMinute("rpm", 60), limiter.PerMinute("own", 5)}); err != nil {
+		if err := o.limits.Store.SetLimits(ctx, store.ConfigKey{Entity: "key-1", Resource: "gpt-4"}, []store.Limit{limiter.PerMinute("rpm", 60), limiter.PerMinute("own", 5), limiter.PerMinute("dark", 5, limiter.InShadow(0))}); err != nil {
 			o.Fatal(err)
 		}
 		if err := o.take("key-1", "rpm", 8); err != nil {
@@ -65,7 +65,10 @@ func TestThePageOfAnEntity(t *testing.T) {
 		}
 		text := o.must("/ui/entity?id=key-1&resource=gpt-4")
 		o.wants(text, "52 of 60", "2 of 10", "<td>parent</td>", "no such limit", "<td>own</td>", "the entity, for gpt-4", "<code>rpm:60/min</code>", "entity_created", "limits_set",
-			exceeded.RetryAfter().String(), "asked for 4, had 2 of 10", "request req-key-1", "Tokens of rpm, hourly", "<desc>8 tokens in 48 windows", "Preview setting them", `value="own:5/min, rpm:60/min"`)
+			exceeded.RetryAfter().String(), "asked for 4, had 2 of 10", "request req-key-1", "Tokens of rpm, hourly", "<desc>8 tokens in 48 windows", "Preview setting them", `value="dark:5/min:shadow, own:5/min, rpm:60/min"`, `<span class="mode">shadow</span>`, "<td>none</td>")
+		if strings.Contains(text, "enforce") {
+			o.Error("a limit that is enforced has a mark")
+		}
 		if got := o.must("/ui/entity?id=key-1"); !strings.Contains(got, "Balances for gpt-4") {
 			o.Error("no resource is chosen")
 		}
@@ -272,7 +275,7 @@ func TestEdits(t *testing.T) {
 		done(apply)
 		apply, text = o.previewed("do", "top-up", "limit", "rpm", "amount", "3", "reason", "they <b>asked</b>")
 		o.wants(text, "rpm gets 3", "they &lt;b&gt;asked")
-		o.wants(done(apply), "bucket_topped_up", "they \\u003cb")
+		o.wants(done(apply), "bucket_topped_up", "they &lt;b&gt;asked")
 		apply, text = o.previewed("do", "disable", "reason", "abuse", "until", "2h")
 		o.wants(text, "ends by itself at", "buckets that follow: 1")
 		o.wants(done(apply), "Standing changes", "disabled", "abuse", "every request is refused")

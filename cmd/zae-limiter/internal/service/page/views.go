@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"math"
@@ -98,9 +97,12 @@ func rowOf(own, parent *limiter.Balance) row {
 	if own == nil {
 		is = parent
 	}
-	r.Limit, r.Rate, r.Mode, r.Resets, r.Shadowed = is.Limit.Name, limitarg.Rate(is.Limit), is.Limit.ModeText(), is.ResetsAt, is.Shadowed
-	if is.Limit.Soft {
+	r.Limit, r.Rate, r.Resets, r.Shadowed = is.Limit.Name, limitarg.Rate(is.Limit), is.ResetsAt, is.Shadowed
+	switch {
+	case is.Limit.Soft:
 		r.Mode = "soft"
+	case is.Limit.Mode != limiter.Enforce:
+		r.Mode = is.Limit.ModeText()
 	}
 	return r
 }
@@ -215,11 +217,11 @@ func eventsOf(all []manage.Event) []event {
 func detailsOf(details map[string]any) string {
 	parts := make([]string, 0, len(details))
 	for name, value := range details {
-		text, err := json.Marshal(value)
-		if err != nil {
-			text = fmt.Append(nil, value)
+		var text strings.Builder
+		if err := manage.Encode(&text, value); err != nil {
+			fmt.Fprint(&text, value)
 		}
-		parts = append(parts, name+": "+string(text))
+		parts = append(parts, name+": "+text.String())
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ", ")
@@ -240,7 +242,7 @@ type windowRow struct {
 // diagramsOf are charts of snapshots, which are the newest first, one for each limit. Windows without a
 // snapshot were not used.
 func diagramsOf(w usage.Window, first time.Time, windows int, snapshots []usage.Snapshot) (all []diagram) {
-	step, form, every := time.Hour, "02 Jan 15:04", 6
+	step, form, every := time.Hour, "02 Jan 15:04", 12
 	if w == usage.Daily {
 		step, form, every = 24*time.Hour, "02 Jan", 5
 	}
