@@ -82,6 +82,8 @@ type Rules struct {
 	domains map[string]*rules
 	count   int
 	leases  bool // a rule asks for leases, or settles them
+	// metadata is the size of the metadata of all descriptors, in bytes and values.
+	metadata int
 }
 
 // The rules of a domain are a list, or the tree of a file of envoyproxy/ratelimit.

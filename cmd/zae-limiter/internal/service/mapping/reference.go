@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 )
@@ -201,6 +203,11 @@ func (r *reader) descriptor(p place, above *node) (at pattern, to *node) {
 
 // metadata reads what a proxy gets as it is: anything that JSON can say.
 func (r *reader) metadata(p place) (values map[string]any) {
+	if !r.isSmall(p.Node) {
+		r.Find(p, "metadata of all descriptors is larger than 1 MB, with what aliases repeat: repeat less")
+		r.Stopped = true
+		return nil
+	}
 	var read map[string]any
 	err := p.Node.Decode(&read)
 	text, invalid := json.Marshal(read)
@@ -211,6 +218,20 @@ func (r *reader) metadata(p place) (values map[string]any) {
 		r.Find(p, "give names with values of JSON: %v", err)
 	}
 	return values
+}
+
+// isSmall reports whether metadata is small enough to be decoded, together with what was read before. Without
+// aliases it always is: a file has no more bytes.
+func (r *reader) isSmall(n *yaml.Node) bool {
+	for left := []*yaml.Node{n}; len(left) > 0 && r.rules.metadata <= MaxBytes; {
+		last := len(left) - 1
+		if n, left = left[last], left[:last]; n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		r.rules.metadata += len(n.Value) + len(n.Content)
+		left = append(left, n.Content...)
+	}
+	return r.rules.metadata <= MaxBytes
 }
 
 func (r *reader) limit(p place) *reference {

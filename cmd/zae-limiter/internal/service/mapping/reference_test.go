@@ -1,6 +1,7 @@
 package mapping_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,6 +38,29 @@ func TestMistakesOfTheReference(t *testing.T) {
 	one := []byte("domain: d")
 	if _, err := mapping.ParseReference(hot.Files{"a.yaml": one, "b.yaml": one}); err == nil || !strings.Contains(err.Error(), "b.yaml:1:9: domain: the domain is in a.yaml, too") {
 		t.Error(err)
+	}
+}
+
+// Metadata is bounded before aliases are followed: a short file could stand for far more than there is memory.
+func TestMetadataIsBounded(t *testing.T) {
+	t.Parallel()
+	const text = "domain: d\nx-long: &long %s\nx-itself: &itself [*itself, *itself]\ndescriptors: [%s]"
+	of := func(metadata string) string {
+		return "{key: k, rate_limit: {unit: day, requests_per_unit: 1}, metadata: " + metadata + "}"
+	}
+	long := strings.Repeat("x", 100_000)
+	for descriptors, isValid := range map[string]bool{
+		of("{a: *long, b: [*long, *long]}"):                         true,
+		of("{a: [" + strings.Repeat("*long, ", 11) + "]}"):          false,
+		of("{a: &b {c: *long, d: *long}, b: [*b, *b, *b, *b, *b]}"): false,
+		of("{a: *itself}"): false,
+		of("&m {a: [*long, *long]}") + strings.Replace(", "+of("*m"), "k,", "l,", 1):                             true,
+		of("&m {a: [*long, *long, *long, *long, *long, *long]}") + strings.Replace(", "+of("*m"), "k,", "l,", 1): false,
+	} {
+		_, err := mapping.ParseReference(hot.Files{"a.yaml": fmt.Appendf(nil, text, long, descriptors)})
+		if isValid != (err == nil) || err != nil && !strings.Contains(err.Error(), "metadata of all descriptors is larger than 1 MB") {
+			t.Errorf("%s: %v", descriptors, err)
+		}
 	}
 }
 
