@@ -55,7 +55,8 @@ func FuzzCall(f *testing.F) {
 		{Domain: "gateway", Descriptors: []*common.RateLimitDescriptor{tokens("a", "sk-no-lease.sk-of-anybody", 1<<63), done("a", "")}},
 		{Domain: "plain", Descriptors: []*common.RateLimitDescriptor{descriptor("tenant", "a", "user", "b"), with(0, descriptor("tenant", "a", "model", "\x00")), descriptor("budget", "x")}},
 		{Domain: "gateway", HitsAddend: 1 << 31, Descriptors: []*common.RateLimitDescriptor{limited, descriptor("backend", "first"), descriptor("burst", "x"), descriptor("blocked", "x")}},
-		{Domain: "gateway"}, {Descriptors: []*common.RateLimitDescriptor{{}}},
+		{Domain: "gateway"},
+		{Descriptors: []*common.RateLimitDescriptor{{}}},
 	} {
 		text, err := proto.Marshal(c)
 		if err != nil {

@@ -32,7 +32,7 @@ func TestGrpcurl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := func(of string, fence string) string {
+	first := func(of, fence string) string {
 		_, of, _ = strings.Cut(of, "```"+fence+"\n")
 		block, _, _ := strings.Cut(of, "```")
 		return block

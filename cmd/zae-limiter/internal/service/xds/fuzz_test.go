@@ -38,7 +38,8 @@ func FuzzResponse(f *testing.F) {
 		{TypeUrl: typeURL, VersionInfo: strings.Repeat("ü", 99), Resources: of(&ratelimit.RateLimitConfig{Name: "\x00", Descriptors: make([]*ratelimit.RateLimitDescriptor, 200)})},
 		{TypeUrl: typeURL, Resources: []*anypb.Any{{TypeUrl: typeURL, Value: []byte("\xff")}}},
 		{TypeUrl: typeURL, Resources: []*anypb.Any{{TypeUrl: "x"}}},
-		{TypeUrl: "x"}, {TypeUrl: typeURL},
+		{TypeUrl: "x"},
+		{TypeUrl: typeURL},
 	} {
 		text, err := proto.Marshal(r)
 		if err != nil {
