@@ -23,10 +23,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
-// fuzzed is a service for a fuzz target, with keys of leases.
-func fuzzed(t *testing.T, parsed *mapping.Rules) *service {
+// daily are limits that stay as they are while a test runs.
+var daily = []limiter.Limit{limiter.PerDay("rpm", 60), limiter.PerDay("tpm", 1000)}
+
+// fuzzed is a service for a fuzz target, with keys of leases, whose limits are those of every resource.
+func fuzzed(t *testing.T, parsed *mapping.Rules, limits ...limiter.Limit) *service {
 	t.Helper()
-	s := &service{T: t, limits: limitertest.New(t, limiter.PerDay("rpm", 60), limiter.PerDay("tpm", 1000)), registry: prometheus.NewRegistry()}
+	s := &service{T: t, limits: limitertest.New(t, limits...), registry: prometheus.NewRegistry()}
 	s.Service = envoy.New(envoy.Options{
 		Limiter: s.limits.NewLimiter(limiter.Options{TokenKeys: [][]byte{[]byte(strings.Repeat("key", 12))}}),
 		Rules:   func() *mapping.Rules { return parsed }, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
@@ -75,7 +78,7 @@ func FuzzCall(f *testing.F) {
 			parsed = theirs
 		}
 		sent := proto.CloneOf(in)
-		out, err := fuzzed(t, parsed).ShouldRateLimit(t.Context(), in)
+		out, err := fuzzed(t, parsed, daily...).ShouldRateLimit(t.Context(), in)
 		if !proto.Equal(sent, in) {
 			t.Errorf("the call was changed: %v", in)
 		}
@@ -131,7 +134,7 @@ func FuzzLease(f *testing.F) {
 		if !utf8.ValidString(text) {
 			return // gRPC refuses it
 		}
-		s := fuzzed(t, parsed)
+		s := fuzzed(t, parsed, daily...)
 		estimate, used = estimate%1000, used%(1<<40)
 		got := s.reserve("a", estimate)
 		lease := got.lease()

@@ -91,7 +91,7 @@ const maxPath = 1 << 20
 func check(t *testing.T, rules *mapping.Rules, domain string, d mapping.Descriptor) {
 	t.Helper()
 	ask, ok := rules.Map(domain, &d)
-	if !ok {
+	if !ok || ask.Unlimited && ask.Entity == "" && len(ask.Amounts) == 0 {
 		return
 	}
 	if err := errors.Join(store.CheckEntity(ask.Entity), store.CheckResource(ask.Resource)); err != nil {
