@@ -210,6 +210,7 @@ func (o *options) Run(ctx context.Context) error {
 	if err := level.UnmarshalText([]byte(o.level)); err != nil {
 		return err
 	}
+	defer collectLess(o.app)()
 	log := server.Logger(o.app.Stderr, level)
 	api, err := o.app.ExistingAPI(ctx)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,7 +38,8 @@ var (
 	sliceTime = flag.Duration("service.time", 5*time.Second, "how long each side is called in a round")
 	rounds    = flag.Int("service.rounds", 5, "how many rounds there are; the sides are called in turn")
 	clients   = flag.Int("service.clients", 64, "how many calls are under way at the same time")
-	profile   = flag.String("service.profile", "", "file for a profile of the processor of the first round of calls over gRPC")
+	only      = flag.String("service.only", "", "a part of the names of the sides that are called; the default is all")
+	profile   = flag.String("service.profile", "", "file for a profile of our service's processor in the first round of the first side")
 )
 
 const (
@@ -91,8 +93,11 @@ func TestServicesSideBySide(t *testing.T) {
 		{name: "envoyproxy/ratelimit, gRPC", pids: theirs.PIDs, call: one(theirs.Addr, "tenant", tenants), decisions: 1},
 		{name: "zae-limiter, refused", pids: []int{ours.pid}, call: one(ours.grpc, "empty", 1), decisions: 1},
 		{name: "envoyproxy/ratelimit, refused", pids: theirs.PIDs, call: one(theirs.Addr, "empty", 1), decisions: 1},
+		{name: "zae-limiter, through Envoy", pids: []int{ours.pid}, call: throughEnvoy(t, ours.grpc), decisions: 1},
+		{name: "envoyproxy/ratelimit, through Envoy", pids: theirs.PIDs, call: throughEnvoy(t, theirs.Addr), decisions: 1},
 		{name: "zae-limiter, HTTP in batches", pids: []int{ours.pid}, call: batchBy(ours.http), decisions: batch},
 	}
+	sides = slices.DeleteFunc(sides, func(s *side) bool { return !strings.Contains(s.name, *only) })
 	for _, s := range sides { // entities that are new cost more
 		s.run(t, 2*time.Second)
 	}
@@ -181,6 +186,76 @@ func decideBy(t *testing.T, addr string, request func() *rls.RateLimitRequest) f
 	return func(ctx context.Context, client int) error {
 		_, err := stubs[client%connections].ShouldRateLimit(ctx, request())
 		return err
+	}
+}
+
+// behind is a configuration of Envoy that asks a service about each request before it goes to an application.
+const behind = `
+static_resources:
+  listeners:
+    - address: {socket_address: {address: 127.0.0.1, port_value: %s}}
+      filter_chains:
+        - filters:
+            - name: envoy.filters.network.http_connection_manager
+              typed_config:
+                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: in
+                route_config:
+                  virtual_hosts:
+                    - name: all
+                      domains: ["*"]
+                      rate_limits: [{actions: [{request_headers: {header_name: x-tenant, descriptor_key: tenant}}]}]
+                      routes: [{match: {prefix: /}, route: {cluster: app}}]
+                http_filters:
+                  - name: envoy.filters.http.ratelimit
+                    typed_config:
+                      "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+                      domain: gateway
+                      timeout: 30s
+                      failure_mode_deny: true
+                      rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: limits}}}
+                  - name: envoy.filters.http.router
+                    typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+  clusters:
+    - name: limits
+      connect_timeout: 1s
+      typed_extension_protocol_options:
+        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+          "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+          explicit_http_config: {http2_protocol_options: {}}
+      load_assignment:
+        cluster_name: limits
+        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %s}}}}]}]
+    - name: app
+      connect_timeout: 1s
+      load_assignment:
+        cluster_name: app
+        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %s}}}}]}]
+`
+
+// throughEnvoy makes requests to an Envoy of its own, which asks the service at an address.
+func throughEnvoy(t *testing.T, addr string) func(context.Context, int) error {
+	t.Helper()
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(app.Close)
+	portOf := func(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+	url := peers.StartEnvoy(t, func(port string) string { return fmt.Sprintf(behind, port, portOf(addr), portOf(app.URL)) })
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	return func(ctx context.Context, _ int) error {
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		q.Header.Set("X-Tenant", strconv.Itoa(rand.IntN(tenants))) //nolint:gosec // a load
+		a, err := client.Do(q)
+		if err != nil {
+			return err
+		}
+		defer a.Body.Close()
+		if a.StatusCode != http.StatusNoContent {
+			return fmt.Errorf("Envoy answered %s", a.Status)
+		}
+		return nil
 	}
 }
 
