@@ -161,3 +161,20 @@ func TestTheSchemaOfACall(t *testing.T) {
 		}
 	}
 }
+
+// A problem quotes at most 64 characters of what a client has sent, whatever stands in them.
+func TestQuotationsAreCut(t *testing.T) {
+	inOffice(t, func(s *service) {
+		for tokens, want := range map[string]string{
+			strings.Repeat("x", 64):       `"` + strings.Repeat("x", 64) + `"`,
+			strings.Repeat("x", 65):       `"` + strings.Repeat("x", 50) + `…"`,
+			strings.Repeat("\\u00e9", 65): `"` + strings.Repeat("é", 50) + `…"`,
+			strings.Repeat(`\"`, 65):      `"` + strings.Repeat(`\"`, 50) + `…"`,
+		} {
+			got := s.admin("resource/set-defaults", `{"resource":"gpt-4","limits":[{"limit":"rpm:`+tokens+`"}]}`)
+			if got.Code != http.StatusBadRequest || !strings.Contains(got.Detail, "rate "+want+": give a whole number") {
+				s.Errorf("%s: %d %s", tokens, got.Code, got.Detail)
+			}
+		}
+	})
+}
