@@ -136,6 +136,21 @@ var modeTests = []limiterTest{
 		u.holds("user-1", one("rph", 1))
 		u.counts("user-1", 34, 0)
 	}},
+	{"what only counted moves no balance either when it is settled by the write that fills the bucket", Virtual, func(u *user) {
+		for _, mode := range []limiter.Limit{limiter.PerHour("rph", 10, limiter.InShadow(0)), limiter.PerHour("rph", 10, limiter.SwitchedOff())} {
+			for entity, used := range map[string]int64{"more": 50, "less": 12} {
+				entity += mode.Mode.String()
+				u.system(mode, limiter.PerMinute("rpm", 60))
+				u.InvalidateConfig()
+				lease := u.acquire(entity, map[string]int64{"rph": 20, "rpm": 0})
+				time.Sleep(time.Second)
+				u.must(lease.Settle("rph", used))
+				u.must(lease.Settle("rpm", 3))
+				u.must(lease.Commit(u.Context()))
+				u.holds(entity, map[string]int64{"rph": 10, "rpm": 57})
+			}
+		}
+	}},
 	{"a limit in shadow of a parent refuses no child", Virtual, func(u *user) {
 		u.family()
 		u.must(u.SetLimits(u.Context(), store.ConfigKey{Entity: "project", Resource: "gpt-4"}, []store.Limit{limiter.PerHour("rph", 10, limiter.InShadow(0))}))
