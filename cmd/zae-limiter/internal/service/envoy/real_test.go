@@ -61,11 +61,11 @@ type mesh struct {
 func newMesh(t *testing.T, patience string, replicas int) *mesh {
 	t.Helper()
 	blocks := examples(t, "envoy.md")
-	return meshOf(t, patience, replicas, blocks[0], blocks[1])
+	return meshOf(t, (*mesh).newReplica, patience, replicas, blocks[0], blocks[1])
 }
 
 // meshOf starts a mesh with replicas of a service that have rules, and a configuration of Envoy.
-func meshOf(t *testing.T, patience string, replicas int, rulesText, config string) *mesh {
+func meshOf(t *testing.T, newReplica func(*mesh) *replica, patience string, replicas int, rulesText, config string) *mesh {
 	t.Helper()
 	m := &mesh{T: t, limits: limitertest.New(t, limiter.PerHour("rpm", 5), limiter.PerHour("bytes", 1000), limiter.PerHour("tpm", 100))}
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func meshOf(t *testing.T, patience string, replicas int, rulesText, config strin
 	}
 	m.rules = func() *mapping.Rules { return rules }
 	for range replicas {
-		r := m.newReplica()
+		r := newReplica(m)
 		r.start(t)
 		t.Cleanup(func() { r.end(t) })
 		m.replicas = append(m.replicas, r)

@@ -63,7 +63,7 @@ func (m *mesh) settled(outcome string, want int) {
 func TestEnvoySettlesLeases(t *testing.T) {
 	t.Parallel()
 	blocks := examples(t, "envoy-tokens.md")
-	m := meshOf(t, "30s", 1, blocks[0], reserving(t, blocks[1]))
+	m := meshOf(t, (*mesh).newReplica, "30s", 1, blocks[0], reserving(t, blocks[1]))
 	m.ready()
 
 	// The count of the response replaces the estimate, and may lead into debt.

@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,7 +38,8 @@ var (
 	sliceTime = flag.Duration("service.time", 5*time.Second, "how long each side is called in a round")
 	rounds    = flag.Int("service.rounds", 5, "how many rounds there are; the sides are called in turn")
 	clients   = flag.Int("service.clients", 64, "how many calls are under way at the same time")
-	profile   = flag.String("service.profile", "", "file for a profile of the processor of the first round of calls over gRPC")
+	only      = flag.String("service.only", "", "a part of the names of the sides that are called; the default is all")
+	profile   = flag.String("service.profile", "", "how the names of files begin with profiles of the processor, of our sides in the first round: their numbers follow")
 )
 
 const (
@@ -58,6 +60,7 @@ descriptors:
 // A side is a service with what its calls took.
 type side struct {
 	name string
+	of   *service // nil if it is not ours
 	pids []int
 	call func(ctx context.Context, n int) error // makes the call of a client
 	// decisions are how many each call asks for.
@@ -79,7 +82,7 @@ func TestServicesSideBySide(t *testing.T) {
 	if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs := serve(t, file), peers.StartRatelimit(t, limits)
+	ours, inMemory, theirs := serve(t, file, false), serve(t, file, true), peers.StartRatelimit(t, limits)
 	one := func(addr, key string, different int) func(context.Context, int) error {
 		return decideBy(t, addr, func() *rls.RateLimitRequest {
 			entry := &common.RateLimitDescriptor_Entry{Key: key, Value: strconv.Itoa(rand.IntN(different))} //nolint:gosec // a load
@@ -87,19 +90,28 @@ func TestServicesSideBySide(t *testing.T) {
 		})
 	}
 	sides := []*side{
-		{name: "zae-limiter, gRPC", pids: []int{ours.pid}, call: one(ours.grpc, "tenant", tenants), decisions: 1},
 		{name: "envoyproxy/ratelimit, gRPC", pids: theirs.PIDs, call: one(theirs.Addr, "tenant", tenants), decisions: 1},
-		{name: "zae-limiter, refused", pids: []int{ours.pid}, call: one(ours.grpc, "empty", 1), decisions: 1},
 		{name: "envoyproxy/ratelimit, refused", pids: theirs.PIDs, call: one(theirs.Addr, "empty", 1), decisions: 1},
-		{name: "zae-limiter, HTTP in batches", pids: []int{ours.pid}, call: batchBy(ours.http), decisions: batch},
+		{name: "envoyproxy/ratelimit, through Envoy", pids: theirs.PIDs, call: throughEnvoy(t, theirs.Addr), decisions: 1},
 	}
+	for name, of := range map[string]*service{"zae-limiter": ours, "zae-limiter in memory": inMemory} {
+		pids := []int{of.pid}
+		sides = append(sides,
+			&side{name: name + ", gRPC", of: of, pids: pids, call: one(of.grpc, "tenant", tenants), decisions: 1},
+			&side{name: name + ", refused", of: of, pids: pids, call: one(of.grpc, "empty", 1), decisions: 1},
+			&side{name: name + ", through Envoy", of: of, pids: pids, call: throughEnvoy(t, of.grpc), decisions: 1},
+			&side{name: name + ", HTTP in batches", of: of, pids: pids, call: batchBy(of.http), decisions: batch},
+		)
+	}
+	slices.SortFunc(sides, func(a, b *side) int { return strings.Compare(a.name, b.name) })
+	sides = slices.DeleteFunc(sides, func(s *side) bool { return !strings.Contains(s.name, *only) })
 	for _, s := range sides { // entities that are new cost more
 		s.run(t, 2*time.Second)
 	}
 	for round := range *rounds {
 		for i, s := range sides {
-			if round == 0 && i == 0 && *profile != "" {
-				go ours.profile(t)
+			if round == 0 && s.of != nil && *profile != "" {
+				go s.of.profile(t, fmt.Sprint(*profile, ".", i))
 			}
 			s.all = append(s.all, s.run(t, *sliceTime))
 		}
@@ -121,11 +133,15 @@ type service struct {
 	http, grpc, admin string
 }
 
-// serve builds the program, and starts the service on a table of its own.
-func serve(t *testing.T, limits string) *service {
+// serve builds the program, and starts the service on a table of its own: in a directory, or in memory.
+func serve(t *testing.T, limits string, inMemory bool) *service {
 	t.Helper()
 	program, data := filepath.Join(t.TempDir(), "zae-limiter"), filepath.Join(t.TempDir(), "data")
-	for _, args := range [][]string{{"go", "build", "-o", program, "../../.."}, {program, "table", "create", "--local", data}} {
+	commands := [][]string{{"go", "build", "-o", program, "../../.."}, {program, "table", "create", "--local", data}}
+	if inMemory {
+		data, commands = ":memory:", commands[:1]
+	}
+	for _, args := range commands {
 		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
@@ -149,7 +165,7 @@ func serve(t *testing.T, limits string) *service {
 }
 
 // profile writes a profile of the processor.
-func (s *service) profile(t *testing.T) {
+func (s *service) profile(t *testing.T, file string) {
 	t.Helper()
 	a, err := http.Get(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", s.admin, int(sliceTime.Seconds())-1)) //nolint:noctx // it ends
 	if err != nil {
@@ -159,7 +175,7 @@ func (s *service) profile(t *testing.T) {
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
 	if err == nil {
-		err = os.WriteFile(*profile, text, 0o600)
+		err = os.WriteFile(file, text, 0o600)
 	}
 	if err != nil {
 		t.Error(err)
@@ -181,6 +197,76 @@ func decideBy(t *testing.T, addr string, request func() *rls.RateLimitRequest) f
 	return func(ctx context.Context, client int) error {
 		_, err := stubs[client%connections].ShouldRateLimit(ctx, request())
 		return err
+	}
+}
+
+// behind is a configuration of Envoy that asks a service about each request before it goes to an application.
+const behind = `
+static_resources:
+  listeners:
+    - address: {socket_address: {address: 127.0.0.1, port_value: %s}}
+      filter_chains:
+        - filters:
+            - name: envoy.filters.network.http_connection_manager
+              typed_config:
+                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: in
+                route_config:
+                  virtual_hosts:
+                    - name: all
+                      domains: ["*"]
+                      rate_limits: [{actions: [{request_headers: {header_name: x-tenant, descriptor_key: tenant}}]}]
+                      routes: [{match: {prefix: /}, route: {cluster: app}}]
+                http_filters:
+                  - name: envoy.filters.http.ratelimit
+                    typed_config:
+                      "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+                      domain: gateway
+                      timeout: 30s
+                      failure_mode_deny: true
+                      rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: limits}}}
+                  - name: envoy.filters.http.router
+                    typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+  clusters:
+    - name: limits
+      connect_timeout: 1s
+      typed_extension_protocol_options:
+        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+          "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+          explicit_http_config: {http2_protocol_options: {}}
+      load_assignment:
+        cluster_name: limits
+        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %s}}}}]}]
+    - name: app
+      connect_timeout: 1s
+      load_assignment:
+        cluster_name: app
+        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %s}}}}]}]
+`
+
+// throughEnvoy makes requests to an Envoy of its own, which asks the service at an address.
+func throughEnvoy(t *testing.T, addr string) func(context.Context, int) error {
+	t.Helper()
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(app.Close)
+	portOf := func(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+	url := peers.StartEnvoy(t, func(port string) string { return fmt.Sprintf(behind, port, portOf(addr), portOf(app.URL)) })
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	return func(ctx context.Context, _ int) error {
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		q.Header.Set("X-Tenant", strconv.Itoa(rand.IntN(tenants))) //nolint:gosec // a load
+		a, err := client.Do(q)
+		if err != nil {
+			return err
+		}
+		defer a.Body.Close()
+		if a.StatusCode != http.StatusNoContent {
+			return fmt.Errorf("Envoy answered %s", a.Status)
+		}
+		return nil
 	}
 }
 
