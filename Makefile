@@ -1,5 +1,5 @@
 # make help lists the targets. Everything needs Go; conformance, golden, permissions and
-# pictures also need java, mvn, python3, python3.13, npm, chromium, systemd and prometheus.
+# pictures also need java, mvn, python3, python3.13, npm, chromium, systemd, prometheus and redis.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c
@@ -132,7 +132,7 @@ empty =
 one_of = '^($(subst $(empty) $(empty),|,$(strip $(1))))$$'
 
 .PHONY: conformance
-conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, Envoy, linters of templates, IAM Simulate, LocalStack, Prometheus and the OpenTelemetry collector
+conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, Envoy, linters of templates, IAM Simulate, LocalStack, Prometheus, the OpenTelemetry collector, grpcurl and envoyproxy/ratelimit
 	internal/test/peers/install
 	$(gotest) -race -vet=off -count=1 -tags conformance -run $(call one_of,$(tagged_tests)) $(tagged_packages)
 

@@ -232,7 +232,7 @@ func (t *Taken) takeMore(lots []lot, more []store.Amount, now int64) {
 	if len(more) == 0 {
 		return
 	}
-	only, more := t.parts[0].counted.Split(more)
+	only, more := t.divide(more, lots[0].image)
 	for _, a := range plan.Present(lots[0].image, only) {
 		lots[0].counted = plan.Join(lots[0].counted, a)
 	}

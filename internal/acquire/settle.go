@@ -38,18 +38,17 @@ type Settler struct {
 func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int64) error {
 	more, deltas := t.due(target)
 	if len(more) > 0 {
-		first := &t.parts[0]
-		only, debits := first.counted.Split(more)
-		deltas[0] = append(deltas[0], only...)
+		only, debits := t.divide(more, t.parts[0].image)
+		for _, a := range only {
+			j := t.counting(a.Limit)
+			deltas[j] = append(deltas[j], a)
+		}
 		var portions []plan.Portion
 		if len(debits) > 0 {
-			portions = s.allotDebits(ctx, first.image, debits)
+			portions = s.allotDebits(ctx, t.parts[0].image, debits)
 		}
 		for _, p := range portions {
-			j := t.find(p.Image, t.parts[0].counted)
-			if j == len(t.parts) {
-				j = t.find(p.Image, plan.Counted{})
-			}
+			j := t.paying(p)
 			if j == len(t.parts) {
 				t.add(p.Image)
 				deltas = append(deltas, nil)

@@ -208,6 +208,53 @@ func (t *Taken) due(target func(*Entry) int64) (more []store.Amount, deltas [][]
 	return more, deltas
 }
 
+// divide divides what is to be taken besides into amounts that count only, and those of a balance. An
+// amount counts only if all did that were taken of its limit. If none was taken, that is so of a limit
+// which an image has as off (ADR 062).
+func (t *Taken) divide(more []store.Amount, img *store.Image) (only, debits []store.Amount) {
+	for _, a := range more {
+		i := slices.IndexFunc(t.Entries, func(e Entry) bool { return e.Limit == a.Limit })
+		s, _ := img.Limit(a.Limit)
+		counts, pays := t.parts[0].counted.All || s.Mode() == store.Off, false
+		for j := range t.parts {
+			if p := &t.parts[j]; p.written[i] > 0 {
+				counts, pays = true, pays || !p.counted.Has(a.Limit)
+			}
+		}
+		if counts && !pays {
+			a.Until = store.NoBalance
+			only = append(only, a)
+		} else {
+			debits = append(debits, a)
+		}
+	}
+	return only, debits
+}
+
+// counting is the number of a part of whose amounts of a limit none moves a balance. The first part
+// becomes one if none is, as nothing was taken of the limit.
+func (t *Taken) counting(limit string) int {
+	j := slices.IndexFunc(t.parts, func(p part) bool { return p.counted.Has(limit) })
+	if j < 0 {
+		j = 0
+		t.parts[0].counted.Limits = append(slices.Clone(t.parts[0].counted.Limits), limit)
+	}
+	return j
+}
+
+// paying is the number of the part of a portion's shard, in the periods of its quotas, of which the
+// balances pay for the portion; the number of parts if there is none.
+func (t *Taken) paying(of plan.Portion) int {
+	j := slices.IndexFunc(t.parts, func(p part) bool {
+		return p.image.Shard == of.Image.Shard && plan.AreOfSamePeriods(p.image, of.Image) &&
+			!slices.ContainsFunc(of.Amounts, func(a store.Amount) bool { return p.counted.Has(a.Limit) })
+	})
+	if j < 0 {
+		return len(t.parts)
+	}
+	return j
+}
+
 // IsSettled reports whether the store has debited exactly the target of each entry.
 func (t *Taken) IsSettled(target func(*Entry) int64) bool {
 	for i := range t.Entries {

@@ -250,7 +250,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	begin(&ch, img, s, next.Renewal, now)
 	uses := ch.Debit
 	counted := uses > 0 && isCounted(amounts, s.Name)
-	if !counted && !d.Settling && Counts(mode, s.Tokens+min(delta, capacity-s.Tokens), uses) {
+	if ch.Counts = counted; !counted && !d.Settling && Counts(mode, s.Tokens+min(delta, capacity-s.Tokens), uses) {
 		counted = true
 		count(&ch, mode)
 	}

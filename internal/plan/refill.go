@@ -58,6 +58,8 @@ func AsFull(r *store.Refill, now int64) {
 		ch.Earned = l.Capacity + min(0, ch.Debit) // a credit finds no room
 		if ch.Counts {
 			ch.Earned += ch.Debit
+		} else {
+			ch.Earned += max(0, ch.Debit-l.Capacity+floorOf(s.Mode(), l)) // what is beyond the largest debt is not owed
 		}
 		ch.AtLeast, ch.AtMost = leastFull(l, since, now), math.MaxInt64
 		ch.Params = s.Params

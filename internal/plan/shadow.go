@@ -141,7 +141,7 @@ func CountedBy(r *store.Refill) (c Counted) {
 	}
 	c.All = r.Bypass.Until != 0
 	for i := range r.Changes {
-		if r.Changes[i].Counts {
+		if r.Changes[i].Counts && !c.All {
 			c.Limits = append(c.Limits, r.Changes[i].Limit)
 		}
 	}

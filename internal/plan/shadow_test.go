@@ -40,8 +40,8 @@ func TestACrowdInShadow(t *testing.T) {
 }
 
 // What a limit in a mode would refuse, or what one that is off is asked for, moves no balance: on the
-// image that a process remembers, by a take at the stamp of a full bucket, and by a repair that adds
-// the limit.
+// image that a process remembers, by a take at the stamp of a full bucket, by a repair that adds the
+// limit, and by a settlement of a full bucket, which owes no more than any other.
 func TestAmountsThatCountOnly(t *testing.T) {
 	t.Parallel()
 	for mode, counted := range map[store.Mode]int64{store.Shadow: 11_000, store.Off: 1_000} {
@@ -53,6 +53,15 @@ func TestAmountsThatCountOnly(t *testing.T) {
 		d := &plan.Debit{Bucket: full.Bucket, Amounts: rpmOf(minutely.Params().Capacity + 1), Stamp: plan.StampRule{Leave: true, Luck: 1}}
 		if take := d.TakeAtStamp(full, true, now); take == nil || !take.Debits[0].Counts {
 			t.Errorf("%v: a full bucket is not counted at its stamp: %+v", mode, take)
+		}
+		d = &plan.Debit{Bucket: full.Bucket, Amounts: plan.AllCounted(rpmOf(50_000)), Settling: true}
+		if r, _, _ := d.Refill(full, now, 7); r.FullSince == 0 || r.Changes[0].Earned-r.Changes[0].Debit != minutely.Params().Capacity {
+			t.Errorf("%v: a full bucket settles what counted only by %+v", mode, r)
+		}
+		d = &plan.Debit{Bucket: full.Bucket, Amounts: rpmOf(200_000), Settling: true}
+		least := map[store.Mode]int64{store.Shadow: -minutely.Params().Capacity, store.Off: minutely.Params().Capacity - 200_000}[mode]
+		if r, _, _ := d.Refill(full, now, 7); r.FullSince == 0 || r.Changes[0].Earned-r.Changes[0].Debit != least {
+			t.Errorf("%v: a full bucket settles a large debt by %+v, want %d", mode, r.Changes[0], least)
 		}
 		limit := minutely
 		limit.Mode = mode

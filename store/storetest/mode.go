@@ -136,6 +136,41 @@ var modeTests = []limiterTest{
 		u.holds("user-1", one("rph", 1))
 		u.counts("user-1", 34, 0)
 	}},
+	{"what only counted moves no balance either when it is settled by the write that fills the bucket", Virtual, func(u *user) {
+		for _, mode := range []limiter.Limit{limiter.PerHour("rph", 10, limiter.InShadow(0)), limiter.PerHour("rph", 10, limiter.SwitchedOff())} {
+			for entity, used := range map[string]int64{"more": 50, "less": 12} {
+				entity += mode.Mode.String()
+				u.system(mode, limiter.PerMinute("rpm", 60))
+				u.InvalidateConfig()
+				lease := u.acquire(entity, map[string]int64{"rph": 20, "rpm": 0})
+				time.Sleep(time.Second)
+				u.must(lease.Settle("rph", used))
+				u.must(lease.Settle("rpm", 3))
+				u.must(lease.Commit(u.Context()))
+				u.holds(entity, map[string]int64{"rph": 10, "rpm": 57})
+			}
+		}
+	}},
+	{"a lease settles as it took: what an extension counted only, and what a limit that is off was asked for later, moves no balance", Virtual, func(u *user) {
+		u.system(limiter.PerHour("rph", 10, limiter.InShadow(0)), limiter.PerHour("tph", 10, limiter.SwitchedOff()))
+		u.acquire("user-1", one("rph", 4))
+		asked := map[string]int64{"rph": 0, "tph": 0}
+		open := u.acquire("user-1", asked)
+		u.must(open.Take(u.Context(), one("rph", 20)))
+		u.must(open.Settle("rph", 30))
+		u.must(open.Settle("tph", 30))
+		u.must(open.Release(u.Context(), one("rph", 5)))
+		u.holds("user-1", map[string]int64{"rph": 6, "tph": 10})
+		u.must(open.Settle("rph", 3))
+		u.must(open.Settle("tph", 1))
+		u.must(open.Commit(u.Context()))
+		u.holds("user-1", map[string]int64{"rph": 6, "tph": 10})
+		both := u.acquire("user-1", one("rph", 2))
+		u.must(both.Take(u.Context(), one("rph", 20)))
+		u.must(both.Settle("rph", 25)) // the balance pays for one part of it, and so for the rest
+		u.must(both.Commit(u.Context()))
+		u.holds("user-1", map[string]int64{"rph": 1, "tph": 10})
+	}},
 	{"a limit in shadow of a parent refuses no child", Virtual, func(u *user) {
 		u.family()
 		u.must(u.SetLimits(u.Context(), store.ConfigKey{Entity: "project", Resource: "gpt-4"}, []store.Limit{limiter.PerHour("rph", 10, limiter.InShadow(0))}))

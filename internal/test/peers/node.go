@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -26,4 +27,22 @@ func RunNode(tb testing.TB, module string, input []byte) []byte {
 		tb.Fatalf("peers: %s: %v\n%s", module, err, &errs)
 	}
 	return out.Bytes()
+}
+
+// CompileTypeScript checks a module in TypeScript, as strictly as the compiler can, and returns the file of the
+// module in ECMAScript that it makes of it. The module knows Node.js.
+func CompileTypeScript(tb testing.TB, module string) string {
+	tb.Helper()
+	folder := tb.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "client.mts"), []byte(module), 0o600); err != nil {
+		tb.Fatalf("peers: %v", err)
+	}
+	types := filepath.Join(require(tb, "node", "node_modules"), "@types")
+	cmd := exec.CommandContext(tb.Context(), "node", require(tb, "node", "node_modules", "typescript", "bin", "tsc"), //nolint:gosec // the compiler of the peers
+		"--strict", "--target", "es2022", "--module", "nodenext", "--typeRoots", types, "--types", "node", "client.mts")
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("peers: TypeScript: %v\n%s", err, out)
+	}
+	return filepath.Join(folder, "client.mjs")
 }

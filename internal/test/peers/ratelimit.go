@@ -18,13 +18,17 @@ type Service struct {
 	PIDs []int  // of all its processes
 }
 
-// StartRatelimit starts envoyproxy/ratelimit with a Redis server of its own, and the text of a file of limits.
+// StartRatelimit starts envoyproxy/ratelimit with a Redis server of its own, and the texts of files of limits.
 // Redis keeps nothing on disk. Both end with the test.
-func StartRatelimit(tb testing.TB, limits string) Service {
+func StartRatelimit(tb testing.TB, limits ...string) Service {
 	tb.Helper()
 	folder := tb.TempDir()
 	config := filepath.Join(folder, "config")
-	if err := errors.Join(os.Mkdir(config, 0o700), os.WriteFile(filepath.Join(config, "limits.yaml"), []byte(limits), 0o600)); err != nil {
+	err := os.Mkdir(config, 0o700)
+	for i, text := range limits {
+		err = errors.Join(err, os.WriteFile(filepath.Join(config, "limits-"+strconv.Itoa(i)+".yaml"), []byte(text), 0o600))
+	}
+	if err != nil {
 		tb.Fatalf("peers: %v", err)
 	}
 	var redisAt string

@@ -102,7 +102,8 @@ func (c *checker) allOrNothing(k *call) {
 			c.violate(promise, k.start, &id, "%s: %s was credited %d that was never debited", k, key.name, -p.least)
 		}
 		// Of a caller that waits, a try whose return was lost leaves its debit.
-		if again := k.kind == waiting && c.excused(k, key.bucketKey, p.at); p.most > asked && !again {
+		// So does a copy of a lost write, until the process sees it and returns it.
+		if again := (k.kind == waiting || p.taken <= asked) && c.excused(k, key.bucketKey, p.at); p.most > asked && !again {
 			c.violate(promise, k.start, &id, "%s: %s was debited %d, asked for were %d", k, key.name, p.most, asked)
 		}
 		c.settledRight(k, key, p)

@@ -58,6 +58,7 @@ type checker struct {
 	waived  map[bucketID]int64  // expiries that the item's debts do not violate
 	byCall  map[*call][]*write  // including refused writes
 	settled map[*call][]*call
+	decided map[decision]decided
 	// byClient has the calls that write.
 	byClient map[*client][]*call
 }
@@ -67,7 +68,7 @@ func read(p *play) *checker {
 	c := &checker{
 		world: p.w, play: p,
 		buckets: map[bucketID][]*write{}, whole: map[bucketKey][]*write{}, alive: map[bucketID]*state{}, heirs: map[lived]*write{}, waived: map[bucketID]int64{},
-		sharded: map[bucketKey]bool{}, byClient: map[*client][]*call{}, byCall: map[*call][]*write{}, settled: map[*call][]*call{},
+		sharded: map[bucketKey]bool{}, byClient: map[*client][]*call{}, byCall: map[*call][]*write{}, settled: map[*call][]*call{}, decided: map[decision]decided{},
 	}
 	for _, r := range c.log {
 		if r.call != nil {
@@ -77,6 +78,7 @@ func read(p *play) *checker {
 			c.buckets[r.id] = append(c.buckets[r.id], r)
 			c.whole[r.id.whole()] = append(c.whole[r.id.whole()], r)
 			r.noteBypass()
+			c.noteModes(r)
 			c.legal(r)
 			c.tends(r)
 			c.outlasts(r)
@@ -115,6 +117,7 @@ func check(p *play) {
 		case acquiring, extending:
 			if k.with == nil {
 				c.refusedForAReason(k)
+				c.toldOfModes(k)
 			}
 		case waiting:
 			c.waited(k)

@@ -30,7 +30,8 @@
 // he has its answer, also from another process after his own has died.
 //
 // In some seeds, some limits are soft, and edits make them so or hard. In some seeds, some
-// requests name several resources.
+// limits are in shadow or off, maybe for a part of the entities, and edits change that. In some
+// seeds, some requests name several resources.
 //
 // In some seeds one or two real aggregators follow the engine's stream, each over a link
 // and with a clock like any client's. They get the records shard by shard, in batches of
@@ -74,6 +75,9 @@
 //   - A reset makes a balance its share, and a top-up adds what it says, once for each key.
 //   - A soft limit counts exactly and refuses nobody. It is one by a stamp on the item, which
 //     follows configuration.
+//   - A limit in shadow refuses nobody. It debits what it held for, notes the rest, and owes one
+//     capacity at most. One that is off only counts. What only counted moves no balance later,
+//     either. Enforcement begins without a debt.
 //   - A refused request leaves no debit, and a granted one leaves the whole debit (all or
 //     nothing; cancellation is a rollback).
 //   - A refusal has a reason in the content of all shards together. If the client did not
@@ -107,8 +111,8 @@
 // seed and prints its trace. -sim.followers=N sets the number of aggregators in each seed,
 // and -sim.tailed makes them processes. -sim.dated gives answers dates in each seed,
 // -sim.quotas has quotas in each, -sim.carries quotas that carry, -sim.sessions sessions,
-// -sim.varied timetables, -sim.granted resets and top-ups, -sim.soft soft limits, and
-// -sim.joint requests of several resources. -sim.stepped sets clocks in each, and
+// -sim.varied timetables, -sim.granted resets and top-ups, -sim.soft soft limits,
+// -sim.modes limits in shadow and off, and -sim.joint requests of several resources. -sim.stepped sets clocks in each, and
 // -sim.patient makes the callers of each patient. One season is played for every 20 seeds.
 // Deliberately broken stores prove that each check can fail.
 package sim

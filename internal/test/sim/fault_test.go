@@ -65,6 +65,8 @@ type odds struct {
 	joint bool
 	// soft: some limits are soft, and edits make them so or hard.
 	soft bool
+	// modes: some limits are in shadow or off, maybe for a part of the entities, and edits change that.
+	modes bool
 }
 
 // beforeEdge is how long before an edge a run with quotas begins: callers begin 10 s before it.
@@ -80,8 +82,8 @@ const (
 )
 
 func (o odds) String() string {
-	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t soft %t carries %t sessions %t joint %t",
-		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted, o.soft, o.carries, o.sessions, o.joint)
+	return fmt.Sprintf("throttled %.3f conflict %.3f unreachable %.3f lost before %.3f after %.3f hangs %.3f crash %.4f slow %.3f skew %v clock %d operator %t hot %t aggregated %t crowds %t followers %d tailed %t merged %t dated %t stepped %t patient %t lone %t quotas %v varied %v granted %t soft %t carries %t sessions %t joint %t modes %t",
+		o.throttled, o.conflict, o.unreachable, o.lostBefore, o.lostAfter, o.hangs, o.crash, o.slow, o.skew, o.wandering, o.operator, o.hot, o.aggregated, o.crowds, o.followers, o.tailed, o.merged, o.dated, o.stepped, o.patient, o.lone, o.quotas, o.varied, o.granted, o.soft, o.carries, o.sessions, o.joint, o.modes)
 }
 
 // faulty reports whether requests can fail.
@@ -133,6 +135,7 @@ func drawOdds(d dice) odds {
 	o.granted = chance(d.stream("granted"), 0.3)
 	o.soft = chance(d.stream("soft"), 0.3)
 	o.joint = chance(d.stream("joint"), 0.3)
+	o.modes = chance(d.stream("modes"), 0.3)
 	if chance(d.stream("sessions"), 0.1) {
 		o = o.seated()
 	}

@@ -86,8 +86,10 @@ type level struct {
 	// many as there are. topped is what it may hold more in this period. full is what a shard holds
 	// from the next edge on. resets counts what operators did.
 	granted, topped, full, resets int64
-	soft                          int64 // the stamp of a soft limit; 0 of a hard one
-	opened                        int64 // when the session began that the balance is of; 0 if it is no session
+	soft                          int64  // the stamp of a soft limit, or of one in a mode; 0 of a hard one
+	mode                          string // "shadow", "off", or "" of a limit that is enforced
+	noted                         int64  // what it would have refused in shadow
+	opened                        int64  // when the session began that the balance is of; 0 if it is no session
 	varies                        *timetable
 	// Of a part of a limit: its number, among how many, and the parameters of the whole outside of
 	// entries.
@@ -121,11 +123,17 @@ func levelOf(l limiter.Limit) (as level) {
 	if l.Soft {
 		as.soft = 1
 	}
+	if l.Mode != limiter.Enforce {
+		as.soft, as.mode = 1, l.Mode.String()
+	}
 	return as
 }
 
-// isSoft reports whether a limit is soft, even if its stamp has passed.
+// isSoft reports whether a limit is soft or in a mode, even if its stamp has passed.
 func (l level) isSoft() bool { return l.soft != 0 }
+
+// isAs reports whether a limit is soft, and in a mode, as another one is.
+func (l level) isAs(o level) bool { return l.isSoft() == o.isSoft() && l.mode == o.mode }
 
 // of is shard number's part of a limit divided among n shards. It has every n-th millitoken
 // of the capacity, counted from its own number; a longer period divides the rate.
@@ -222,7 +230,10 @@ func readState(it item) *state {
 				s.half = append(s.half, name+"."+want)
 			}
 		}
-		l := level{tk: f["tk"], tc: f["tc"], soft: f["soft"], params: params{f["cp"], f["ra"], f["rp"]}}
+		l := level{tk: f["tk"], tc: f["tc"], soft: f["soft"], mode: text(it["b_"+name+"_mode"]), noted: f["wr"], params: params{f["cp"], f["ra"], f["rp"]}}
+		if l.mode != "" && l.soft == 0 || l.mode != "shadow" && l.noted != 0 {
+			s.half = append(s.half, name+".mode")
+		}
 		if code := text(it["b_"+name+"_sched"]); code != "" {
 			if l.varies = timetableOf(code, text(it["sched_tz"])); l.varies == nil {
 				s.half = append(s.half, name+".sched")
@@ -348,6 +359,9 @@ func change(a, b *state) string {
 		}
 		if is.soft != was.soft {
 			fmt.Fprintf(&s, " soft until %d", is.soft)
+		}
+		if is.mode != was.mode || is.noted != was.noted {
+			fmt.Fprintf(&s, " in %q, would have refused %d", is.mode, is.noted)
 		}
 	}
 	return s.String()

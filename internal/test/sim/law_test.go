@@ -48,13 +48,13 @@ func (l level) balance(rf, now int64) int64 {
 }
 
 // carried is what a limit holds at an instant under other parameters. What was consumed of a quota
-// in its period is consumed of the quota that replaces it.
+// in its period is consumed of the quota that replaces it. What a mode forgives is forgiven.
 func (l level) carried(rf, now int64, next level) int64 {
 	held := l.balance(rf, now)
 	if l.renews != nil && next.renews != nil {
 		held += next.full - l.full
 	}
-	return min(held, next.in(now).cp)
+	return l.forgiven(min(held, next.in(now).cp), next, now)
 }
 
 // trueMS is an instant of the run in milliseconds since the epoch.
@@ -106,6 +106,7 @@ func (c *checker) legal(r *write) {
 	}
 	c.legalCount(r, bad)
 	c.legalStamps(r, bad)
+	c.legalModes(r, bad)
 	if c.legalMarks(r, bad); r.call != nil && r.call.marks {
 		return
 	}
@@ -142,6 +143,9 @@ func (c *checker) legal(r *write) {
 		is, has := b.share(r.id, name)
 		switch {
 		case !has: // removed completely
+		case !had && is.mode != "" && !counted:
+			is.tc -= was.tc
+			legalOpeningInMode(name, is, bad)
 		case !had:
 			if is.tc -= was.tc; counted { // it may have been there before
 				is.tc = is.cp - is.tk
@@ -159,6 +163,8 @@ func (c *checker) legal(r *write) {
 			legalHidden(was, is, a.rf, b.rf, cost, bad)
 		case a.rf != b.rf && is.tk == was.tk && is.tc == was.tc && is.sameParams(was) && !r.client.hasSeen(r, name):
 			// A refill of a bucket that was full knows nothing of a limit that was added meanwhile.
+		case c.concernsMode(r, name, was, is):
+			c.legalInMode(r, name, was, is, bad)
 		case a.rf == b.rf && was.opened == is.opened && (was.opened != noSession || was.tk == is.tk):
 			legalMove(name, was, is, b.rf, latest, r.enforces(is), bad)
 		default:
@@ -182,6 +188,10 @@ func (c *checker) legalNew(r *write, bad func(string, ...any)) {
 		l, _ := r.after.level(name)
 		if l = l.of(0, 1).in(r.after.rf); r.after.bypass != 0 && name != hidden {
 			l.tc = 0 // it only counts
+		}
+		if l.mode != "" {
+			legalOpeningInMode(name, l, bad)
+			continue
 		}
 		legalOpening(name, l, bad)
 	}
@@ -242,12 +252,7 @@ func legalMove(name string, was, is level, stamp, latest int64, enforced bool, b
 func legalRefill(name string, was, is level, from, to int64, enforced bool, bad func(string, ...any)) {
 	debit := is.tc - was.tc
 	want := was.carried(from, to, is) - debit
-	if topped := was.toppedAt(from, to); is.renews != nil && is.topped != topped {
-		bad("%s may hold %d above its share at %d, must be %d", name, is.topped, to, topped)
-	}
-	if opens := was.opens(from, to, debit, is); is.opened != opens {
-		bad("the balance of %s is of the session of %d at %d, must be of that of %d", name, is.opened, to, opens)
-	}
+	legalRenewal(name, was, is, from, to, debit, bad)
 	switch {
 	case is.tk != want && debit >= 0:
 		bad("%s: %d at %d is %d at %d after a debit of %d, must be %d", name, was.tk, from, is.tk, to, debit, want)
@@ -255,6 +260,17 @@ func legalRefill(name string, was, is level, from, to int64, enforced bool, bad 
 		bad("%s: %d at %d is %d at %d after a credit of %d, must be at most %d", name, was.tk, from, is.tk, to, -debit, want)
 	case debit > 0 && is.tk < 0 && enforced:
 		bad("%s was debited %d with %d there", name, debit, want+debit)
+	}
+}
+
+// legalRenewal: a quota may hold above its share what it carried and what it was topped up by. A
+// session begins with a debit.
+func legalRenewal(name string, was, is level, from, to, debit int64, bad func(string, ...any)) {
+	if topped := was.toppedAt(from, to); is.renews != nil && is.topped != topped {
+		bad("%s may hold %d above its share at %d, must be %d", name, is.topped, to, topped)
+	}
+	if opens := was.opens(from, to, debit, is); is.opened != opens {
+		bad("the balance of %s is of the session of %d at %d, must be of that of %d", name, is.opened, to, opens)
 	}
 }
 

@@ -36,7 +36,7 @@ func (p *play) versions(key bucketKey) []version {
 		configs[ch.key], switches[ch.key] = ch.limits, ch.switched
 		v := version{from: ch.from, to: ch.to, limits: map[string]level{}}
 		for _, l := range inForce(configs, key.entity, key.resource) {
-			v.limits[l.Name] = levelOf(l)
+			v.limits[l.Name] = levelOf(inModeOf(key.entity, l))
 		}
 		for _, k := range levelsOf(key) {
 			if s := switches[k]; s != "" {

@@ -71,13 +71,13 @@ func (p *play) live(c *client, id bucketID) {
 		s, used := p.w.stateFor(k, b)
 		want := map[string]level{}
 		for _, l := range p.configured(b.entity, b.resource) {
-			want[l.Name] = levelOf(l)
+			want[l.Name] = levelOf(inModeOf(b.entity, l))
 		}
 		if s == nil || len(want) == 0 || !used {
 			continue // not in use: a parent need not have the requested limit
 		}
 		for _, name := range names(s, &state{levels: want}) {
-			if is := s.levels[name]; (!is.sameParams(want[name]) || is.isSoft() != want[name].isSoft()) && name != hidden {
+			if is := s.levels[name]; (!is.sameParams(want[name]) || !is.isAs(want[name])) && name != hidden {
 				p.w.violate("P7", p.w.now(), &b, "%s: a time to live after the last change %s is %+v, configured is %+v", k.name, name, is, want[name])
 			}
 		}

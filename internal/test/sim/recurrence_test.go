@@ -150,8 +150,8 @@ func (w *world) beforeAnEdge(r *rand.Rand) {
 	time.Sleep(time.Until(time.UnixMilli(edge)) - max(w.odds.quotas, w.odds.varied))
 }
 
-// renewing makes quotas of some limits, gives some of the others a timetable, and makes some
-// soft.
+// renewing makes quotas of some limits, gives some of the others a timetable, makes some soft,
+// and puts some into a mode.
 func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 	likely := map[string]float64{"daily": 0.9, "rpm": 0.3, "tpm": 0.5}
 	for i, l := range limits {
@@ -167,14 +167,20 @@ func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 			limits[i].Varies = pick(r, w.timetables...).varies
 		}
 		limits[i].Soft = w.odds.soft && chance(r, 0.35)
+		if w.odds.modes && !limits[i].Soft {
+			limits[i].Mode = pick(r, limiter.Enforce, limiter.Enforce, limiter.Shadow, limiter.Shadow, limiter.Off)
+		}
+		if limits[i].Mode != limiter.Enforce {
+			limits[i].Percent = pick(r, 0, 0, 25, 60)
+		}
 	}
 	return limits
 }
 
-// hard makes limits hard.
+// hard makes limits hard, and has them enforced.
 func hard(limits []limiter.Limit) []limiter.Limit {
 	for i := range limits {
-		limits[i].Soft = false
+		limits[i].Soft, limits[i].Mode, limits[i].Percent = false, limiter.Enforce, 0
 	}
 	return limits
 }

@@ -21,7 +21,7 @@ func (c *checker) refusedForAReason(k *call) {
 		for _, st := range e.Statuses {
 			least, most, known := c.largest(k, st)
 			wrong := st.RetryAfter == limiter.Never && st.Requested*1000 <= least || st.RetryAfter != limiter.Never && st.Requested*1000 > most
-			if known && wrong && !st.Limit.Soft && !c.comparedNothing(k) && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
+			if known && wrong && st.Limit.Refuses() && !c.comparedNothing(k) && !c.changing(k, st) && (st.Exceeded || !c.differed(k, st)) {
 				c.violate("P4", k.end, nil, "%s: %s of %s: wait %v for %d of %d", k, st.Limit.Name, st.Entity, st.RetryAfter, st.Requested, st.Limit.Capacity)
 			}
 		}

@@ -171,7 +171,7 @@ func (s *season) granted(c *checker, k *call, keys []bucketKey, payers []string,
 		}
 		if !slices.ContainsFunc(s.known(k, key), func(v version) bool {
 			for name := range sums {
-				if l, ok := v.limits[name]; !ok || !l.sameParams(at.levels[name]) || l.isSoft() != at.levels[name].isSoft() {
+				if l, ok := v.limits[name]; !ok || !l.sameParams(at.levels[name]) || !l.isAs(at.levels[name]) {
 					return false
 				}
 			}
@@ -241,7 +241,7 @@ func (w *write) changesParams() bool {
 	return slices.ContainsFunc(names(w.before, w.after), func(name string) bool {
 		was, had := w.before.level(name)
 		is, has := w.after.level(name)
-		return had != has || had && (!was.sameParams(is) || was.isSoft() != is.isSoft())
+		return had != has || had && (!was.sameParams(is) || !was.isAs(is))
 	})
 }
 
@@ -253,7 +253,7 @@ func (s *state) follows(v version) bool {
 		if name == hidden {
 			continue
 		}
-		if want, ok := v.limits[name]; !ok || !want.sameParams(l) || want.isSoft() != l.isSoft() {
+		if want, ok := v.limits[name]; !ok || !want.sameParams(l) || !want.isAs(l) {
 			return false
 		}
 		n++

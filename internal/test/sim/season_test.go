@@ -74,6 +74,7 @@ func seasonOdds(seed uint64) odds {
 		o.varied = seasonLasts / 2
 	}
 	o.soft = chance(dice(seed).stream("soft"), 0.3)
+	o.modes = chance(dice(seed).stream("modes"), 0.3)
 	return o
 }
 
@@ -243,9 +244,9 @@ func (s *season) operate(end time.Duration) {
 	}
 }
 
-// hasPeers reports whether some operators are peers. How these edit quotas, timetables and
-// soft limits is not played.
-func (s *season) hasPeers() bool { return len(s.w.edges) == 0 && !s.w.odds.soft }
+// hasPeers reports whether some operators are peers. How these edit quotas, timetables, soft
+// limits and limits in a mode is not played.
+func (s *season) hasPeers() bool { return len(s.w.edges) == 0 && !s.w.odds.soft && !s.w.odds.modes }
 
 // draw draws limits for a level: not always all limits of its resource.
 func (s *season) draw(k limiter.ConfigKey, r *rand.Rand) []limiter.Limit {
@@ -357,7 +358,7 @@ func (o operator) flip(k limiter.ConfigKey, byPeer bool) {
 		var lasts time.Duration
 		// A peer's edits drop the ends of switches, or leave them to its own.
 		if r := o.w.dice.stream("end", o.name); (next == "off" || next == "bypass") && !o.hasPeers() && chance(r, 0.5) {
-			lasts = span(r, 5*time.Second, 2*time.Minute)
+			lasts = span(r, 30*time.Second, 2*time.Minute) // longer than others need to carry on
 		}
 		o.turn(k, next, lasts)
 		return

@@ -25,6 +25,7 @@ var (
 	sitting   = flag.Bool("sim.sessions", false, "have quotas that are sessions in every seed")
 	joining   = flag.Bool("sim.joint", false, "have requests of several resources in every seed")
 	softening = flag.Bool("sim.soft", false, "have soft limits in every seed")
+	moding    = flag.Bool("sim.modes", false, "have limits in shadow, and limits that are off, in every seed")
 	tailing   = flag.Bool("sim.tailed", false, "have all aggregators be processes of their own")
 )
 
@@ -38,6 +39,7 @@ type result struct {
 	renewed    int // quotas that began a period
 	late       int // credits that came after the end of their period
 	owed       int // debits of soft limits below zero
+	shadowed   int // requests that a limit in shadow would have refused
 	begun      int64
 }
 
@@ -70,6 +72,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			}
 			res.renewed += r.renews()
 			res.owed += r.owes()
+			res.shadowed += r.shadows()
 			if r.isLate() {
 				res.late++
 			}
@@ -78,7 +81,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 			res.trace = p.w.trace() + p.books()
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -sim.carries=%t -sim.sessions=%t -sim.joint=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft, o.carries, o.sessions, o.joint)
+		fmt.Fprintf(&b, "seed %d: %v, ttl %v, %s\nreplay: go test ./internal/test/sim -run TestSim -sim.seed=%d -sim.followers=%d -sim.tailed=%t -sim.dated=%t -sim.stepped=%t -sim.patient=%t -sim.quotas=%t -sim.varied=%t -sim.granted=%t -sim.soft=%t -sim.carries=%t -sim.sessions=%t -sim.joint=%t -sim.modes=%t -v\n", seed, o, p.ttl, res.stats, seed, o.followers, o.tailed, o.dated, o.stepped, o.patient, o.quotas != 0, o.varied != 0, o.granted, o.soft, o.carries, o.sessions, o.joint, o.modes)
 		const most = 5
 		for i, v := range res.violations {
 			if i == most {
@@ -106,7 +109,7 @@ func oddsOf(seed uint64) odds {
 	if *varying {
 		o.varied = beforeEdge
 	}
-	o.joint = o.joint || *joining
+	o.joint, o.modes = o.joint || *joining, o.modes || *moding
 	o.granted, o.soft = o.granted || *granting, o.soft || *softening
 	return o
 }

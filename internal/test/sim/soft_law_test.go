@@ -82,7 +82,7 @@ func (c *checker) wasSoft(key bucketKey, name string, soft bool, from, to time.D
 // onlyCounts reports whether a limit was soft for a call at an instant of it: by all
 // configuration that it may rest on, and on each shard of the bucket.
 func (c *checker) onlyCounts(k *call, key bucketKey, name string, at time.Duration) bool {
-	if !c.odds.soft || c.comparedNothing(k) || c.wasSoft(key, name, false, k.start-c.knows(k.client), k.end) {
+	if !c.odds.soft && !c.odds.modes || c.comparedNothing(k) || c.wasSoft(key, name, false, k.start-c.knows(k.client), k.end) {
 		return false
 	}
 	for i := range mostShards {

@@ -101,6 +101,26 @@ func TestServeDrainsUnderLoad(t *testing.T) {
 	}
 }
 
+// A service in memory needs no table: it begins with an empty one, in the default namespace only.
+func TestServeInMemory(t *testing.T) {
+	t.Parallel()
+	args := []string{"serve", "--local", ":memory:", "--http", "127.0.0.1:0", "--output", "json", "--drain-wait", "0s", "--fallback", "rpd:1/day"}
+	for range 2 { // nothing stays
+		b := startServing(cli.Options{Getenv: func(string) string { return "" }, Args: args})
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			if _, code, err := acquireBy(b.url); code != want || err != nil {
+				t.Errorf("%d, %v, want %d", code, err, want)
+			}
+		}
+		if code, stderr := b.end(); code != 0 {
+			t.Errorf("exit code %d: %s", code, stderr)
+		}
+	}
+	if code, _, stderr := run(t.Context(), strings.NewReader(""), append(args, "--namespace", "tenant")...); code == 0 || !strings.Contains(stderr, "tenant") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 // isReady reports whether a service says that it takes calls.
 func isReady(url string) bool {
 	a, err := http.Get(url + "/readyz") //nolint:noctx // the service ends

@@ -28,6 +28,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/metrics/promlimit"
 )
 
@@ -74,7 +75,8 @@ const about = `Serve decisions over HTTP to programs in any language, and to Env
   GET  /ui/              has pages for people: balances, refusals, edits
 
 The service keeps no state: run as many as you like on one table. It takes limits from the
-configuration, or from --fallback where no level configures any.
+configuration, or from --fallback where no level configures any. With --local :memory:, no
+table is needed: limits and balances are in memory, and end with the service.
 
 With --grpc, it answers the rate limit service of Envoy, version 3. The rules of --config say
 what a descriptor means. Files that change are read again while the service runs; if they are
@@ -108,6 +110,7 @@ func New(a *app.App) *cobra.Command {
 		Short: "Serve decisions over HTTP to programs in any language, and to Envoy",
 		Long:  about,
 		Example: "  zae-limiter serve --local ./limits\n" +
+			"  zae-limiter serve --local :memory: --fallback rpm:60/min\n" +
 			"  zae-limiter serve --http 0.0.0.0:8080 --token-file tokens --admin 127.0.0.1:8070\n" +
 			"  zae-limiter serve --grpc 127.0.0.1:8081 --config rules.yaml\n" +
 			"  curl http://127.0.0.1:8080/v1/acquire -H 'Content-Type: application/json' \\\n" +
@@ -215,7 +218,7 @@ func (o *options) Run(ctx context.Context) error {
 	}
 	defer collectLess(o.app)()
 	log := server.Logger(o.app.Stderr, level)
-	api, err := o.app.ExistingAPI(ctx)
+	api, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -241,6 +244,18 @@ func (o *options) Run(ctx context.Context) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
 	return errors.Join(o.serve(ctx, store, l, refused, registry, log), l.Close())
+}
+
+// open connects to the database, which begins with an empty table if it is in memory.
+func (o *options) open(ctx context.Context) (dynamo.API, error) {
+	if o.app.Flags.Local != app.Memory {
+		return o.app.ExistingAPI(ctx)
+	}
+	db, err := o.app.Engine(dynamolite.Options{Now: o.app.Now})
+	if err != nil {
+		return nil, err
+	}
+	return db, dynamo.CreateTable(ctx, db, dynamo.TableOptions{Name: o.app.Flags.Table})
 }
 
 // serve listens, and serves the decisions of a limiter.

@@ -36,6 +36,7 @@ type provider struct {
 	asked  int               // for keys
 	isAway bool
 	says   string // in place of its keys, if not ""
+	about  string // in place of its configuration, if not ""
 }
 
 func newProvider(t *testing.T) *provider {
@@ -69,6 +70,8 @@ func (p *provider) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case p.isAway:
 		return nil, errors.New("no route to host")
+	case r.URL.Path == "/.well-known/openid-configuration" && p.about != "":
+		_, _ = w.WriteString(p.about)
 	case r.URL.Path == "/.well-known/openid-configuration":
 		p.send(w, map[string]any{"issuer": issuerURL, "jwks_uri": issuerURL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256", "ES256", "HS256", "none"}})
 	case p.says != "":
@@ -146,11 +149,7 @@ func (k *key) sign(t *testing.T, changes map[string]any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.alg, Key: k.private}, (&jose.SignerOptions{}).WithHeader("kid", k.id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(text)
+	signed, err := k.signer(t).Sign(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +158,16 @@ func (k *key) sign(t *testing.T, changes map[string]any) string {
 		t.Fatal(err)
 	}
 	return token
+}
+
+// signer signs what is given.
+func (k *key) signer(t *testing.T) jose.Signer {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.alg, Key: k.private}, (&jose.SignerOptions{}).WithHeader("kid", k.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
 }
 
 // bubble runs f with the time of a bubble.

@@ -114,6 +114,8 @@ func (a *ask) outcome() string {
 	switch {
 	case !a.isMapped:
 		return "unmapped"
+	case a.Unlimited:
+		return "unlimited"
 	case a.isBlocked():
 		return a.named("over_limit")
 	case g.failed:
@@ -143,14 +145,21 @@ func (a *ask) named(outcome string) string {
 	return outcome
 }
 
-// status is what the proxy is told of a descriptor. Of several limits, it is told the tightest.
+// status is what the proxy is told of a descriptor. Of several limits, it is told the tightest. A limit of a
+// file of envoyproxy/ratelimit has the name that it has there.
 func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 	out := &rls.RateLimitResponse_DescriptorStatus{Code: ok}
-	if a.isBlocked() && a.Mode == mapping.Take {
-		out.Code = overLimit
+	switch {
+	case a.Unlimited:
+		out.LimitRemaining = math.MaxUint32
 		return out
-	}
-	if a.in == nil {
+	case a.isBlocked():
+		out.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: a.Name, Unit: unitOf(a.override.Period)}
+		if a.Mode == mapping.Take {
+			out.Code = overLimit
+		}
+		return out
+	case a.in == nil:
 		return out
 	}
 	if a.in.disabled && a.Mode == mapping.Take {
@@ -168,8 +177,14 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 		under := s.Limit.Renews.Period(s.ResetsAt.UnixMilli() - 1)
 		amount, period = s.Limit.Capacity, time.Duration(under.End-under.Start)*time.Millisecond
 	}
-	out.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: s.Limit.Name, RequestsPerUnit: saturated(amount), Unit: unitOf(period)}
-	out.LimitRemaining = saturated(s.Available)
+	name, left := s.Limit.Name, s.Available
+	if a.Counts {
+		if name = a.Name; s.Exceeded {
+			left = 0 // a refusal takes it
+		}
+	}
+	out.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: saturated(amount), Unit: unitOf(period)}
+	out.LimitRemaining = saturated(left)
 	out.DurationUntilReset = resetOf(s)
 	return out
 }

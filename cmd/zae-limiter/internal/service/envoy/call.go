@@ -86,7 +86,7 @@ func (s *Service) read(in *rls.RateLimitRequest, rules *mapping.Rules) (*call, e
 		}
 	}
 	for _, a := range c.asks {
-		if a.isMapped = a.isMapped && !replaced[a.Name]; a.isMapped && !a.isBlocked() {
+		if a.isMapped = a.isMapped && !replaced[a.Name]; a.isMapped && !a.isBlocked() && !a.Unlimited {
 			c.add(a, a.fallback(&s.o.Policy))
 		}
 	}

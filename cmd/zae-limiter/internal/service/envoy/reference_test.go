@@ -12,6 +12,7 @@ import (
 	kind "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
@@ -32,6 +33,8 @@ descriptors:
     rate_limit: {unlimited: true}
   - key: burst
     rate_limit: {unit: second, requests_per_unit: 5, replaces: [{name: base}]}
+  - key: open
+    rate_limit: {unlimited: true, replaces: [{name: base}]}
   - key: shadow
     shadow_mode: true
     rate_limit: {unit: day, requests_per_unit: 1}
@@ -148,6 +151,32 @@ func TestReplacesAndOverridesOfTheReference(t *testing.T) {
 		limited.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: kind.RateLimitUnit_DAY}
 		if first, second := s.call(limited), s.call(limited); !first.isOK() || second.isOK() {
 			s.Errorf("%v %v", first, second)
+		}
+	})
+}
+
+// A descriptor without a limit replaces limits, too. The proxy is told that there is no end, and the names that limits
+// have in the file. Of what is refused, nothing is left.
+func TestWhatAProxyIsToldOfTheReference(t *testing.T) {
+	inReference(t, func(s *service) {
+		for range 12 {
+			got := s.call(descriptor("tenant", "a"), descriptor("open", "x"))
+			if !got.isOK() || got.Statuses[0].CurrentLimit != nil || got.Statuses[1].CurrentLimit != nil || got.Statuses[1].LimitRemaining != math.MaxUint32 {
+				s.Fatalf("%v", got)
+			}
+		}
+		if n := s.counted("gateway", "unlimited"); n != 12 {
+			s.Errorf("%d descriptors without a limit are counted", n)
+		}
+		got := s.call(with(4, descriptor("tenant", "a")), with(7, descriptor("tenant", "a")), descriptor("blocked", "x"))
+		for i, want := range []*rls.RateLimitResponse_RateLimit{
+			{Name: "base", RequestsPerUnit: 10, Unit: rls.RateLimitResponse_RateLimit_MINUTE},
+			{Name: "base", RequestsPerUnit: 10, Unit: rls.RateLimitResponse_RateLimit_MINUTE},
+			{Unit: rls.RateLimitResponse_RateLimit_DAY},
+		} {
+			if st := got.Statuses[i]; !proto.Equal(st.CurrentLimit, want) || st.LimitRemaining != []uint32{6, 0, 0}[i] || (st.Code == rls.RateLimitResponse_OK) != (i == 0) {
+				s.Errorf("status %d: %v, want %v", i, st, want)
+			}
 		}
 	})
 }

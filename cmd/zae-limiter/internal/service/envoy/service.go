@@ -48,7 +48,7 @@ type Service struct {
 func New(o Options, registry prometheus.Registerer) *Service {
 	s := &Service{o: o, descriptors: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "zae_limiter_service_descriptors_total",
-		Help: "Descriptors by domain and outcome: ok, over_limit, undecided, shadow_ok, shadow_over_limit, charged, settled, no_lease, returned, disabled, failed, unmapped.",
+		Help: "Descriptors by domain and outcome: ok, over_limit, undecided, shadow_ok, shadow_over_limit, charged, settled, no_lease, returned, disabled, failed, unlimited, unmapped.",
 	}, []string{"domain", "outcome"})}
 	registry.MustRegister(s.descriptors)
 	return s

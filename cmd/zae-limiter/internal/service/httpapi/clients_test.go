@@ -13,11 +13,12 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
+	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
 // client is a client of the page.
-var client = regexp.MustCompile("(?s)```(python|js|java)\n(.*?)```")
+var client = regexp.MustCompile("(?s)```(python|ts|java)\n(.*?)```")
 
 // The clients of the page take tokens, wait as long as the service says, and give up where no wait
 // helps. Each takes the same limit, which holds one token and gets another one each second.
@@ -34,11 +35,13 @@ func TestClients(t *testing.T) {
 	limits := limitertest.New(t, limiter.PerSecond("rpm", 1))
 	server := httptest.NewServer(handlerOf(limits, decide.Policy{}))
 	defer server.Close()
-	runs := map[string][2]string{"python": {"python3", "client.py"}, "js": {"node", "client.mjs"}, "java": {"java", "Client.java"}}
+	runs := map[string][2]string{"python": {"python3", "client.py"}, "ts": {"node", ""}, "java": {"java", "Client.java"}}
 	for _, m := range found {
 		run := func(program string) (string, error) {
 			by, file := runs[m[1]][0], filepath.Join(t.TempDir(), runs[m[1]][1])
-			if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+			if m[1] == "ts" {
+				file = peers.CompileTypeScript(t, program)
+			} else if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			c := exec.CommandContext(t.Context(), by, file)

@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
-	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
 // A body that is no call is refused, and takes nothing. The answer names the field.
@@ -43,7 +41,8 @@ func TestWhatIsNoCall(t *testing.T) {
 			`{} {}`:                   "",
 			"{\"entity_id\":\"\xff\"": "",
 			strings.Repeat("[", 9000): "",
-			`{"` + strings.Repeat("x", 9000) + `":1}`: strings.Repeat("x", 100) + "…",
+			`{"` + strings.Repeat("x", 9000) + `":1}`:             strings.Repeat("x", 64) + "…",
+			`{"consume":{"` + strings.Repeat("x", 64) + `":"1"}}`: "consume." + strings.Repeat("x", 64),
 		} {
 			got := s.post("/v1/acquire", body)
 			if got.Code != http.StatusBadRequest || got.Problem.Field != field || got.Problem.Detail == "" || got.Body.Len() > 2000 {
@@ -163,19 +162,19 @@ func TestTheSchemaOfACall(t *testing.T) {
 	}
 }
 
-// FuzzCall sends any body: the service answers, and with no error of its own.
-func FuzzCall(f *testing.F) {
-	for _, seed := range []string{`{"entity_id":"key-1","resource":"gpt-4","consume":{"rpm":1},"wait_ms":0}`, `{"calls":[{}]}`, `[`, "\xff"} {
-		f.Add(uint8(0), seed)
-	}
-	f.Add(uint8(1), `{"calls":[{"entity_id":"key-1","resource":"gpt-4","consume":{"rpm":1}},7]}`)
-	f.Add(uint8(2), `{"entity_id":"key-1","resource":"gpt-4"}`)
-	f.Fuzz(func(t *testing.T, which uint8, body string) {
-		s := &service{T: t, limits: limitertest.New(t, limiter.PerMinute("rpm", 7))}
-		s.handler = handlerOf(s.limits, decide.Policy{})
-		path := []string{"/v1/acquire", "/v1/batch", "/v1/check"}[which%3]
-		if got := s.post(path, body); got.Code >= http.StatusInternalServerError {
-			t.Errorf("%d: %s", got.Code, got.Body)
+// A problem quotes at most 64 characters of what a client has sent, whatever stands in them.
+func TestQuotationsAreCut(t *testing.T) {
+	inOffice(t, func(s *service) {
+		for tokens, want := range map[string]string{
+			strings.Repeat("x", 64):       `"` + strings.Repeat("x", 64) + `"`,
+			strings.Repeat("x", 65):       `"` + strings.Repeat("x", 50) + `…"`,
+			strings.Repeat("\\u00e9", 65): `"` + strings.Repeat("é", 50) + `…"`,
+			strings.Repeat(`\"`, 65):      `"` + strings.Repeat(`\"`, 50) + `…"`,
+		} {
+			got := s.admin("resource/set-defaults", `{"resource":"gpt-4","limits":[{"limit":"rpm:`+tokens+`"}]}`)
+			if got.Code != http.StatusBadRequest || !strings.Contains(got.Detail, "rate "+want+": give a whole number") {
+				s.Errorf("%s: %d %s", tokens, got.Code, got.Detail)
+			}
 		}
 	})
 }

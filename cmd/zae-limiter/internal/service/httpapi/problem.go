@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,10 +41,14 @@ type Problem struct {
 	*decide.Decision // of a refusal
 }
 
-// problem is a problem whose status code says it all.
+// problem is a problem whose status code says it all. A detail quotes what a client has sent, which may be anything,
+// a lease too: each quotation is cut where no name of a limit is as long.
 func problem(code int, detail string) *Problem {
-	return &Problem{Type: typeBlank, Title: http.StatusText(code), Status: code, Detail: detail}
+	return &Problem{Type: typeBlank, Title: http.StatusText(code), Status: code, Detail: longQuotes.ReplaceAllString(detail, `$1…"`)}
 }
+
+// longQuotes are texts in quotes of more than 64 characters, of which 50 stay.
+var longQuotes = regexp.MustCompile(`("(?:[^"\\]|\\.){50})(?:[^"\\]|\\.){14}(?:[^"\\]|\\.)+"`)
 
 // WriteProblem answers with a problem.
 func WriteProblem(w http.ResponseWriter, p *Problem) { send(w, p.Status, problemType, p) }

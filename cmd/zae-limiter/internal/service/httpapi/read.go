@@ -78,16 +78,19 @@ func decode(text []byte, into any) *Problem {
 	return p
 }
 
-// nameOf is how a problem names a field.
+// nameOf is how a problem names a field. A client has chosen the names: each is cut where no valid one is as long,
+// so that none is a lease, and so are all of them together.
 func nameOf(at jsontext.Pointer) string {
-	const longest = 100 // a client has chosen the name
+	const longest, longestOfAll = 64, 100
+	cut := func(name string, most int) string {
+		if len(name) > most {
+			return strings.ToValidUTF8(name[:most], "") + "…"
+		}
+		return name
+	}
 	var names []string
 	for name := range at.Tokens() {
-		names = append(names, name)
+		names = append(names, cut(name, longest))
 	}
-	name := strings.Join(names, ".")
-	if len(name) > longest {
-		return strings.ToValidUTF8(name[:longest], "") + "…"
-	}
-	return name
+	return cut(strings.Join(names, "."), longestOfAll)
 }

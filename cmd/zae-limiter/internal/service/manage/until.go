@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -22,9 +23,12 @@ func ParseUntil(s string, now time.Time) (time.Time, error) {
 	if t.IsZero() {
 		d, err := time.ParseDuration(s)
 		if days, ok := strings.CutSuffix(s, "d"); ok {
-			var n int
-			n, err = strconv.Atoi(days)
-			d = time.Duration(n) * day
+			const most = math.MaxInt64 / uint64(day)
+			var n uint64
+			if n, err = strconv.ParseUint(days, 10, 64); n > most {
+				err = strconv.ErrRange
+			}
+			d = time.Duration(n) * day //nolint:gosec // it is at most that many
 		}
 		if err != nil {
 			return invalid("give a time like 2006-01-02T15:04:05Z, a date, a weekday like friday, or a duration like 2h or 3d")

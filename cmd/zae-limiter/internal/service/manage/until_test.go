@@ -22,6 +22,10 @@ func TestParseUntil(t *testing.T) {
 		"0s":                        "",
 		"-1h":                       "",
 		"xd":                        "",
+		"106751d":                   "2319-03-08T12:00:00Z",
+		"106752d":                   "",
+		"213504d":                   "", // an overflow made it 25 minutes
+		"-106752d":                  "",
 		"fri day":                   "",
 	} {
 		got, err := manage.ParseUntil(s, now)

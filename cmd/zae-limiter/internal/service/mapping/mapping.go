@@ -62,6 +62,8 @@ type Ask struct {
 	// Counts says that the descriptor is decided alone, and that a refusal takes too, if there was
 	// anything left: into a debt of at most one capacity. Files of envoyproxy/ratelimit mean that.
 	Counts bool
+	// Unlimited says that the descriptor takes nothing, and that there is no end to what it may take.
+	Unlimited bool
 	// Limit holds where no level configures limits; nil if the rule has none.
 	Limit *limiter.Limit
 	// Name is the name of the limit in such a file. Replaces has the names of limits that do not hold in
@@ -82,6 +84,8 @@ type Rules struct {
 	domains map[string]*rules
 	count   int
 	leases  bool // a rule asks for leases, or settles them
+	// metadata is the size of the metadata of all descriptors, in bytes and values.
+	metadata int
 }
 
 // The rules of a domain are a list, or the tree of a file of envoyproxy/ratelimit.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 )
@@ -35,10 +37,12 @@ const maxNodes = 20_000
 // A node is a place in the tree of a domain: what the entries so far lead to.
 type node struct {
 	below map[pattern]*node
-	// prefixes are the patterns below whose value ends in *, as the file has them.
-	prefixes []pattern
-	limit    *reference
-	path     []string // the patterns that lead here
+	// wildcards are the patterns below whose value has a *, as the file has them.
+	wildcards []pattern
+	limit     *reference
+	path      []string // the patterns that lead here
+	// shares is the value with a * whose values share a limit; "" if each has its own.
+	shares string
 }
 
 // A reference is a limit of a file.
@@ -61,17 +65,24 @@ var units = map[string]time.Duration{
 const day = 24 * time.Hour
 
 // ask maps a descriptor of a domain. The entity is named by all its entries: each combination of
-// values has a limit of its own.
+// values has a limit of its own, unless values share one.
 func (n *node) ask(domain string, d *Descriptor) (Ask, bool) {
-	a := Ask{Counts: true, Amounts: map[string]int64{requests: d.Hits}}
+	a, entries := Ask{Counts: true, Amounts: map[string]int64{requests: d.Hits}}, d.Entries
 	if !d.IsLimited {
-		for _, e := range d.Entries {
+		for i, e := range d.Entries {
 			if n = n.next(e); n == nil {
 				return Ask{}, false
 			}
+			if n.shares != "" {
+				entries = slices.Clone(entries)
+				entries[i].Value = n.shares
+			}
 		}
-		if n.limit == nil || n.limit.unlimited {
+		switch {
+		case n.limit == nil:
 			return Ask{}, false
+		case n.limit.unlimited:
+			return Ask{Unlimited: true, Replaces: n.limit.replaces}, true
 		}
 		a.Limit, a.Name, a.Replaces, a.Keys = &n.limit.limit, n.limit.name, n.limit.replaces, n.limit.keys
 		a.Quota, a.Metadata = n.limit.quota, n.limit.metadata
@@ -82,7 +93,7 @@ func (n *node) ask(domain string, d *Descriptor) (Ask, bool) {
 	if d.Returns {
 		a.Mode = Return
 	}
-	a.Entity = nameOf(d.Entries)
+	a.Entity = nameOf(entries)
 	a.Resource = template{{domain, isText}}.name(nil, resourceName)
 	return a, true
 }
@@ -105,17 +116,32 @@ func nameOf(entries []Entry) string {
 	return t.name(entries, valid)
 }
 
-// next is the node of the next entry: of its value, of the first prefix that fits, or of any value.
+// next is the node of the next entry: of its value, of the first wildcard that fits, or of any value.
 func (n *node) next(e Entry) *node {
 	if next, ok := n.below[pattern{key: e.Key, value: e.Value}]; ok && e.Value != "" {
 		return next
 	}
-	for _, p := range n.prefixes {
-		if p.key == e.Key && strings.HasPrefix(e.Value, strings.TrimSuffix(p.value, "*")) {
+	for _, p := range n.wildcards {
+		if p.key == e.Key && isLike(e.Value, p.value) {
 			return n.below[p]
 		}
 	}
 	return n.below[pattern{key: e.Key, any: true}]
+}
+
+// isLike reports whether a value is like one with wildcards: each * stands for any text.
+func isLike(value, wildcard string) bool {
+	first, rest, _ := strings.Cut(wildcard, "*")
+	value, ok := strings.CutPrefix(value, first)
+	for ok {
+		next, more, isMore := strings.Cut(rest, "*")
+		if !isMore {
+			return strings.HasSuffix(value, rest)
+		}
+		_, value, ok = strings.Cut(value, next)
+		rest = more
+	}
+	return false
 }
 
 // ParseReference reads files of envoyproxy/ratelimit. Each has one domain.
@@ -165,8 +191,8 @@ func (r *reader) descriptors(p place, to *node) {
 			r.Find(item, "the key and the value are there twice: keep one")
 		}
 		to.below[at] = next
-		if strings.HasSuffix(at.value, "*") {
-			to.prefixes = append(to.prefixes, at)
+		if strings.Contains(at.value, "*") {
+			to.wildcards = append(to.wildcards, at)
 		}
 	})
 }
@@ -178,15 +204,20 @@ func (r *reader) descriptor(p place, above *node) (at pattern, to *node) {
 	text := func(into *string) func(place) {
 		return func(p place) { *into, _ = r.Text(p) }
 	}
-	ignored := func(p place) { r.Bool(p) } // of metrics
+	ignored, isShared := func(p place) { r.Bool(p) }, false // of metrics
 	r.Fields(p, map[string]func(place){
 		"key": text(&at.key), "value": text(&at.value), "shadow_mode": func(p place) { with.shadow = r.Bool(p) },
 		"quota_mode": func(p place) { with.quota = r.Bool(p) }, "metadata": func(p place) { with.metadata = r.metadata(p) },
 		"rate_limit": func(p place) { to.limit = r.limit(p) }, "descriptors": func(p place) { below = p },
-		"detailed_metric": ignored, "value_to_metric": ignored,
+		"detailed_metric": ignored, "value_to_metric": ignored, "share_threshold": func(p place) { isShared = r.Bool(p) },
 	})
 	if p.IsMapping() && at.key == "" {
 		r.Find(p, "key is missing: give the key of an entry")
+	}
+	if isShared {
+		if to.shares = at.value; !strings.Contains(at.value, "*") {
+			r.Find(p.Below("share_threshold"), "only values with a * share a limit: leave it out")
+		}
 	}
 	at.any = at.value == ""
 	if to.path = append(slices.Clip(to.path), at.String()); below.Node != nil {
@@ -201,6 +232,11 @@ func (r *reader) descriptor(p place, above *node) (at pattern, to *node) {
 
 // metadata reads what a proxy gets as it is: anything that JSON can say.
 func (r *reader) metadata(p place) (values map[string]any) {
+	if !r.isSmall(p.Node) {
+		r.Find(p, "metadata of all descriptors is larger than 1 MB, with what aliases repeat: repeat less")
+		r.Stopped = true
+		return nil
+	}
 	var read map[string]any
 	err := p.Node.Decode(&read)
 	text, invalid := json.Marshal(read)
@@ -211,6 +247,20 @@ func (r *reader) metadata(p place) (values map[string]any) {
 		r.Find(p, "give names with values of JSON: %v", err)
 	}
 	return values
+}
+
+// isSmall reports whether metadata is small enough to be decoded, together with what was read before. Without
+// aliases it always is: a file has no more bytes.
+func (r *reader) isSmall(n *yaml.Node) bool {
+	for left := []*yaml.Node{n}; len(left) > 0 && r.rules.metadata <= MaxBytes; {
+		last := len(left) - 1
+		if n, left = left[last], left[:last]; n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		r.rules.metadata += len(n.Value) + len(n.Content)
+		left = append(left, n.Content...)
+	}
+	return r.rules.metadata <= MaxBytes
 }
 
 func (r *reader) limit(p place) *reference {

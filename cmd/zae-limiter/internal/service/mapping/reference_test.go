@@ -1,6 +1,7 @@
 package mapping_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,7 +19,8 @@ func TestMistakesOfTheReference(t *testing.T) {
 		"domain: d\nlimits: []":                "2:1: limits: unknown key: use descriptors, domain",
 		"domain: d\ndescriptors: [{value: x}]": "2:15: descriptors[0]: key is missing",
 		"domain: d\ndescriptors: [{key: a, quota_mode: 1}]":                                           "descriptors[0].quota_mode: give true or false",
-		"domain: d\ndescriptors: [{key: a, share_threshold: true}]":                                   "descriptors[0].share_threshold: unknown key",
+		"domain: d\ndescriptors: [{key: a, share_threshold: true}]":                                   "descriptors[0].share_threshold: only values with a * share a limit",
+		"domain: d\ndescriptors: [{key: a, share: true}]":                                             "descriptors[0].share: unknown key",
 		"domain: d\ndescriptors: [{key: a, metadata: [1]}]":                                           "descriptors[0].metadata: give names with values of JSON",
 		"domain: d\ndescriptors: [{key: a, metadata: {x: .inf}}]":                                     "descriptors[0].metadata: give names with values of JSON",
 		"domain: d\ndescriptors: [{key: a}, {key: a}]":                                                "descriptors[1]: the key and the value are there twice",
@@ -37,6 +39,72 @@ func TestMistakesOfTheReference(t *testing.T) {
 	one := []byte("domain: d")
 	if _, err := mapping.ParseReference(hot.Files{"a.yaml": one, "b.yaml": one}); err == nil || !strings.Contains(err.Error(), "b.yaml:1:9: domain: the domain is in a.yaml, too") {
 		t.Error(err)
+	}
+}
+
+// Metadata is bounded before aliases are followed: a short file could stand for far more than there is memory.
+func TestMetadataIsBounded(t *testing.T) {
+	t.Parallel()
+	const text = "domain: d\nx-long: &long %s\nx-itself: &itself [*itself, *itself]\ndescriptors: [%s]"
+	of := func(metadata string) string {
+		return "{key: k, rate_limit: {unit: day, requests_per_unit: 1}, metadata: " + metadata + "}"
+	}
+	long := strings.Repeat("x", 100_000)
+	for descriptors, isValid := range map[string]bool{
+		of("{a: *long, b: [*long, *long]}"):                         true,
+		of("{a: [" + strings.Repeat("*long, ", 11) + "]}"):          false,
+		of("{a: &b {c: *long, d: *long}, b: [*b, *b, *b, *b, *b]}"): false,
+		of("{a: *itself}"): false,
+		of("&m {a: [*long, *long]}") + strings.Replace(", "+of("*m"), "k,", "l,", 1):                             true,
+		of("&m {a: [*long, *long, *long, *long, *long, *long]}") + strings.Replace(", "+of("*m"), "k,", "l,", 1): false,
+	} {
+		_, err := mapping.ParseReference(hot.Files{"a.yaml": fmt.Appendf(nil, text, long, descriptors)})
+		if isValid != (err == nil) || err != nil && !strings.Contains(err.Error(), "metadata of all descriptors is larger than 1 MB") {
+			t.Errorf("%s: %v", descriptors, err)
+		}
+	}
+}
+
+// A * stands for any text, also within a value. Values that share a limit have one entity, whatever else the
+// descriptor has.
+func TestWildcards(t *testing.T) {
+	t.Parallel()
+	rules, err := mapping.ParseReference(hot.Files{"a.yaml": []byte(`
+domain: d
+descriptors:
+  - {key: k, value: a*b*c, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: k, value: "*", share_threshold: true, rate_limit: {unit: day, requests_per_unit: 2}, descriptors: [{key: l, rate_limit: {unit: day, requests_per_unit: 3}}]}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		entries []mapping.Entry
+		amount  int64
+		entity  string
+	}{
+		{entries("k", "abc"), 1, "k:abc"},
+		{entries("k", "a*b*c"), 1, ""},
+		{entries("k", "axbxbyc"), 1, "k:axbxbyc"},
+		{entries("k", "abcb"), 2, ""},
+		{entries("k", "acb"), 2, ""},
+		{entries("k", ""), 2, ""},
+		{entries("k", "x", "l", "y"), 3, ""},
+	} {
+		ask, ok := rules.Map("d", &mapping.Descriptor{Entries: tt.entries})
+		if !ok || ask.Limit.Amount != tt.amount || tt.entity != "" && ask.Entity != tt.entity {
+			t.Errorf("%v: %+v", tt.entries, ask)
+		}
+	}
+	entity := func(pairs ...string) string {
+		ask, _ := rules.Map("d", &mapping.Descriptor{Entries: entries(pairs...)})
+		return ask.Entity
+	}
+	if entity("k", "x") != entity("k", "y") || entity("k", "x") != entity("k", "*") || entity("k", "x", "l", "y") != entity("k", "z", "l", "y") {
+		t.Error("values that share a limit have several")
+	}
+	if entity("k", "x", "l", "y") == entity("k", "x", "l", "z") || entity("k", "abc") == entity("k", "abbc") || entity("k", "x") == entity("k", "x", "l", "*") {
+		t.Error("others share one")
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 )
 
@@ -36,7 +38,7 @@ func (s *Server) makeGRPC() {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(headerTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace, MaxConnectionIdle: idleTime}),
-		grpc.UnaryInterceptor(s.intercept), grpc.InTapHandle(s.tap), grpc.NumStreamWorkers(streamWorkers),
+		grpc.UnaryInterceptor(s.intercept), grpc.StreamInterceptor(s.interceptStream), grpc.InTapHandle(s.tap), grpc.NumStreamWorkers(streamWorkers),
 	}
 	if s.o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.o.TLS.Clone())))
@@ -45,6 +47,7 @@ func (s *Server) makeGRPC() {
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	if s.o.Register != nil {
 		s.o.Register(s.grpc)
+		reflection.Register(s.grpc)
 		s.methods = map[string]bool{}
 		for name, info := range s.grpc.GetServiceInfo() {
 			for _, m := range info.Methods {
@@ -101,4 +104,47 @@ func (s *Server) intercept(ctx context.Context, in any, info *grpc.UnaryServerIn
 		return nil, err
 	}
 	return next(ctx, in)
+}
+
+// interceptStream is the same for streams: those of health, and of reflection, which describes the services. Their
+// clients end them when they like, so a drain does.
+func (s *Server) interceptStream(srv any, in grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	ctx, cancel := context.WithCancel(in.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-s.ending:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if !strings.HasPrefix(info.FullMethod, healthMethods) {
+		defer func() { s.calls.WithLabelValues(info.FullMethod, status.Code(err).String()).Inc() }()
+		if err := s.admitsGRPC(ctx); err != nil {
+			return err
+		}
+	}
+	return next(srv, &stream{in, ctx})
+}
+
+// A stream ends with a context of its own.
+type stream struct {
+	grpc.ServerStream
+
+	ctx context.Context //nolint:containedctx // that of the stream, which its handler asks for
+}
+
+// Context is the context of the stream.
+func (s *stream) Context() context.Context { return s.ctx }
+
+// RecvMsg receives a message, unless the stream ends before.
+func (s *stream) RecvMsg(into any) error {
+	got := make(chan error, 1)
+	go func() { got <- s.ServerStream.RecvMsg(into) }() // until the stream has ended
+	select {
+	case err := <-got:
+		return err
+	case <-s.ctx.Done():
+		return status.Error(codes.Unavailable, "the service ends: ask another replica")
+	}
 }

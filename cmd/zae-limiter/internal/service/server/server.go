@@ -93,11 +93,12 @@ type Server struct {
 	methods  map[string]bool // of gRPC
 	grpc     *grpc.Server
 	health   *health.Server
+	ending   chan struct{} // closed when the wait of a drain is over, for streams
 }
 
 // New makes a server. It starts nothing.
 func New(o Options) *Server {
-	s := &Server{o: o, calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+	s := &Server{o: o, ending: make(chan struct{}), calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "zae_limiter_service_calls_total", Help: "Calls of the service by path and status code. A batch is one.",
 	}, []string{"path", "code"})}
 	o.Registry.MustRegister(s.calls)
@@ -164,6 +165,7 @@ func (s *Server) drain(ctx context.Context, api *http.Server) error {
 	s.health.Shutdown()
 	s.o.Logger.InfoContext(ctx, "draining", "wait_seconds", s.o.DrainWait.Seconds())
 	time.Sleep(s.o.DrainWait)
+	close(s.ending)
 	ctx, cancel := context.WithTimeout(ctx, s.o.DrainTime)
 	defer cancel()
 	ended := make(chan struct{})

@@ -39,7 +39,7 @@ var (
 	rounds    = flag.Int("service.rounds", 5, "how many rounds there are; the sides are called in turn")
 	clients   = flag.Int("service.clients", 64, "how many calls are under way at the same time")
 	only      = flag.String("service.only", "", "a part of the names of the sides that are called; the default is all")
-	profile   = flag.String("service.profile", "", "file for a profile of our service's processor in the first round of the first side")
+	profile   = flag.String("service.profile", "", "how the names of files begin with profiles of the processor, of our sides in the first round: their numbers follow")
 )
 
 const (
@@ -60,6 +60,7 @@ descriptors:
 // A side is a service with what its calls took.
 type side struct {
 	name string
+	of   *service // nil if it is not ours
 	pids []int
 	call func(ctx context.Context, n int) error // makes the call of a client
 	// decisions are how many each call asks for.
@@ -81,7 +82,7 @@ func TestServicesSideBySide(t *testing.T) {
 	if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs := serve(t, file), peers.StartRatelimit(t, limits)
+	ours, inMemory, theirs := serve(t, file, false), serve(t, file, true), peers.StartRatelimit(t, limits)
 	one := func(addr, key string, different int) func(context.Context, int) error {
 		return decideBy(t, addr, func() *rls.RateLimitRequest {
 			entry := &common.RateLimitDescriptor_Entry{Key: key, Value: strconv.Itoa(rand.IntN(different))} //nolint:gosec // a load
@@ -89,22 +90,28 @@ func TestServicesSideBySide(t *testing.T) {
 		})
 	}
 	sides := []*side{
-		{name: "zae-limiter, gRPC", pids: []int{ours.pid}, call: one(ours.grpc, "tenant", tenants), decisions: 1},
 		{name: "envoyproxy/ratelimit, gRPC", pids: theirs.PIDs, call: one(theirs.Addr, "tenant", tenants), decisions: 1},
-		{name: "zae-limiter, refused", pids: []int{ours.pid}, call: one(ours.grpc, "empty", 1), decisions: 1},
 		{name: "envoyproxy/ratelimit, refused", pids: theirs.PIDs, call: one(theirs.Addr, "empty", 1), decisions: 1},
-		{name: "zae-limiter, through Envoy", pids: []int{ours.pid}, call: throughEnvoy(t, ours.grpc), decisions: 1},
 		{name: "envoyproxy/ratelimit, through Envoy", pids: theirs.PIDs, call: throughEnvoy(t, theirs.Addr), decisions: 1},
-		{name: "zae-limiter, HTTP in batches", pids: []int{ours.pid}, call: batchBy(ours.http), decisions: batch},
 	}
+	for name, of := range map[string]*service{"zae-limiter": ours, "zae-limiter in memory": inMemory} {
+		pids := []int{of.pid}
+		sides = append(sides,
+			&side{name: name + ", gRPC", of: of, pids: pids, call: one(of.grpc, "tenant", tenants), decisions: 1},
+			&side{name: name + ", refused", of: of, pids: pids, call: one(of.grpc, "empty", 1), decisions: 1},
+			&side{name: name + ", through Envoy", of: of, pids: pids, call: throughEnvoy(t, of.grpc), decisions: 1},
+			&side{name: name + ", HTTP in batches", of: of, pids: pids, call: batchBy(of.http), decisions: batch},
+		)
+	}
+	slices.SortFunc(sides, func(a, b *side) int { return strings.Compare(a.name, b.name) })
 	sides = slices.DeleteFunc(sides, func(s *side) bool { return !strings.Contains(s.name, *only) })
 	for _, s := range sides { // entities that are new cost more
 		s.run(t, 2*time.Second)
 	}
 	for round := range *rounds {
 		for i, s := range sides {
-			if round == 0 && i == 0 && *profile != "" {
-				go ours.profile(t)
+			if round == 0 && s.of != nil && *profile != "" {
+				go s.of.profile(t, fmt.Sprint(*profile, ".", i))
 			}
 			s.all = append(s.all, s.run(t, *sliceTime))
 		}
@@ -126,11 +133,15 @@ type service struct {
 	http, grpc, admin string
 }
 
-// serve builds the program, and starts the service on a table of its own.
-func serve(t *testing.T, limits string) *service {
+// serve builds the program, and starts the service on a table of its own: in a directory, or in memory.
+func serve(t *testing.T, limits string, inMemory bool) *service {
 	t.Helper()
 	program, data := filepath.Join(t.TempDir(), "zae-limiter"), filepath.Join(t.TempDir(), "data")
-	for _, args := range [][]string{{"go", "build", "-o", program, "../../.."}, {program, "table", "create", "--local", data}} {
+	commands := [][]string{{"go", "build", "-o", program, "../../.."}, {program, "table", "create", "--local", data}}
+	if inMemory {
+		data, commands = ":memory:", commands[:1]
+	}
+	for _, args := range commands {
 		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
@@ -154,7 +165,7 @@ func serve(t *testing.T, limits string) *service {
 }
 
 // profile writes a profile of the processor.
-func (s *service) profile(t *testing.T) {
+func (s *service) profile(t *testing.T, file string) {
 	t.Helper()
 	a, err := http.Get(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", s.admin, int(sliceTime.Seconds())-1)) //nolint:noctx // it ends
 	if err != nil {
@@ -164,7 +175,7 @@ func (s *service) profile(t *testing.T) {
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
 	if err == nil {
-		err = os.WriteFile(*profile, text, 0o600)
+		err = os.WriteFile(file, text, 0o600)
 	}
 	if err != nil {
 		t.Error(err)
