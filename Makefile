@@ -1,5 +1,5 @@
 # make help lists the targets. Everything needs Go; conformance, golden, permissions and
-# pictures also need java, mvn, python3, python3.13, npm, systemd, prometheus and redis.
+# pictures also need java, mvn, python3, python3.13, npm, chromium, systemd, prometheus and redis.
 
 SHELL = bash
 .SHELLFLAGS = -eo pipefail -c

@@ -232,7 +232,7 @@ func TestNamesAreEscaped(t *testing.T) {
 		Groups: []chart.Group{{Label: name, Bars: []chart.Bar{{Value: 1, Text: name}}}},
 	}
 	for what, svg := range map[string]template.HTML{
-		"lines": l.SVG(), "bars": bars.SVG(), "columns": chart.Columns(name, []chart.Column{{Label: name, Mark: name, High: 1}}),
+		"lines": l.SVG(), "bars": bars.SVG(), "columns": chart.Columns(name, name, []chart.Column{{Label: name, Mark: name, High: 1}}),
 		"spark": chart.Spark(name, []chart.Column{{Label: name, High: 1}}),
 	} {
 		d := read(t, svg)
@@ -310,7 +310,7 @@ func TestBars(t *testing.T) {
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	of := []chart.Column{{Label: "first", High: 1000, Hot: 500}, {Label: "second", Mark: "2 s", High: 1}, {}}
-	svg := string(chart.Columns("Waits", of))
+	svg := string(chart.Columns("Waits", "", of))
 	for _, want := range []string{
 		`<rect class="all" x="62.00" y="8.00" width="169.20" height="120.00"/>`, `<rect class="hot" x="62.00" y="68.00" width="169.20" height="60.00"/>`,
 		`<rect class="all" x="250.00" y="127.00" width="169.20" height="1.00"/>`, `<text class="middle" x="344" y="143">2 s</text>`,
@@ -323,13 +323,13 @@ func TestColumns(t *testing.T) {
 	if d := read(t, template.HTML(svg)); d.rects != 3 || !slices.Equal(d.titles, []string{"Waits", "first", "second"}) {
 		t.Errorf("%+v", d)
 	}
-	read(t, chart.Columns("none", nil))
+	read(t, chart.Columns("none", "", nil))
 	for _, n := range []int{1, 8, 120} { // the first and the last mark stand at the edges
 		of := make([]chart.Column, n)
 		for i := range of {
 			of[i] = chart.Column{Mark: "30 Nov 2026 09:15:27", High: 1e15}
 		}
-		read(t, chart.Columns("marks", of))
+		read(t, chart.Columns("marks", "", of))
 	}
 }
 

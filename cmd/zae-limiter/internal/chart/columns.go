@@ -13,11 +13,12 @@ type Column struct {
 	High, Hot int64
 }
 
-// Columns draws columns from left to right over a scale. Its classes are all and hot.
-func Columns(title string, columns []Column) template.HTML {
+// Columns draws columns from left to right over a scale. Its classes are all and hot. text says in words what
+// the chart shows; "" is no more than the title.
+func Columns(title, text string, columns []Column) template.HTML {
 	const high, top, base, gap, below, ticks = 150, 8, 128, 6, 15, 4
 	s := &svg{}
-	s.open(width, high, title, "")
+	s.open(width, high, title, text)
 	y := Axis{}.over([]float64{float64(highest(columns))}, base, top, ticks)
 	var grid strings.Builder
 	for _, t := range y.ticks {

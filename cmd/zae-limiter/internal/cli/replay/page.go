@@ -88,7 +88,7 @@ func timeline(slots []replay.Slot) template.HTML {
 			columns[i].Mark = slots[i].Start.Format(clockOf(slots))
 		}
 	}
-	return chart.Columns("events over time, and those refused", columns)
+	return chart.Columns("events over time, and those refused", "", columns)
 }
 
 // clockOf is how the instants of slots are written that follow one another.
@@ -131,7 +131,7 @@ func waits(w *replay.Waits) template.HTML {
 			Mark:  "≤ " + wait(b.UpToMS), High: b.Refused, Hot: b.Refused,
 		}
 	}
-	return chart.Columns("waits of refused events", columns)
+	return chart.Columns("waits of refused events", "", columns)
 }
 
 // headroom draws how much of the capacity admitted events left.
@@ -144,5 +144,5 @@ func headroom(h replay.Headroom) template.HTML {
 			Mark:  fmt.Sprintf("%d %%", i*tenth), High: n,
 		}
 	}
-	return chart.Columns("what admitted events left of the capacity", columns)
+	return chart.Columns("what admitted events left of the capacity", "", columns)
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/page"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
@@ -70,6 +72,7 @@ const about = `Serve decisions over HTTP to programs in any language, and to Env
   POST /v1/leases/...    settle, release and extend leases
   POST /v1/admin/...     show and change limits, as the commands do
   GET  /v1/openapi.json  describes the calls, in OpenAPI 3.1
+  GET  /ui/              has pages for people: balances, refusals, edits
 
 The service keeps no state: run as many as you like on one table. It takes limits from the
 configuration, or from --fallback where no level configures any. With --local :memory:, no
@@ -230,8 +233,9 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	refused := refusals.New(o.app.Clock)
 	l, err := limiter.New(store, limiter.Options{
-		Logger: log, Timeout: o.app.Patience(), Observer: metrics, TokenKeys: o.keys, Share: limiter.ShareOptions{Processes: o.processes},
+		Logger: log, Timeout: o.app.Patience(), Observer: limiter.Observers{metrics, refused}, TokenKeys: o.keys, Share: limiter.ShareOptions{Processes: o.processes},
 	})
 	if err != nil {
 		return err
@@ -239,7 +243,7 @@ func (o *options) Run(ctx context.Context) error {
 	metrics.Watch(l)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
-	return errors.Join(o.serve(ctx, store, l, registry, log), l.Close())
+	return errors.Join(o.serve(ctx, store, l, refused, registry, log), l.Close())
 }
 
 // open connects to the database, which begins with an empty table if it is in memory.
@@ -255,7 +259,7 @@ func (o *options) open(ctx context.Context) (dynamo.API, error) {
 }
 
 // serve listens, and serves the decisions of a limiter.
-func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Limiter, registry *prometheus.Registry, log *slog.Logger) error {
+func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Limiter, refused *refusals.Log, registry *prometheus.Registry, log *slog.Logger) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
@@ -264,9 +268,12 @@ func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Lim
 	if patience == 0 {
 		patience = limiter.DefaultTimeout
 	}
+	api := httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Refusals: refused, Admin: &httpapi.Admin{Store: store, Limiter: l, Now: o.app.Clock}})
+	guard := o.guard()
 	to := server.Options{
-		API:   httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Admin: &httpapi.Admin{Store: store, Limiter: l, Now: o.app.Clock}}),
-		Guard: o.guard(), Open: o.isOpen, Exposed: o.httpOpen, AdminExposed: o.adminOpen, Now: time.Now, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
+		API:   api,
+		Pages: page.New(page.Options{Store: store, Limiter: l, API: api, Refusals: refused, Guard: guard, Now: o.app.Clock, Logger: log}),
+		Guard: guard, Open: o.isOpen, Exposed: o.httpOpen, AdminExposed: o.adminOpen, Now: time.Now, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
 	if o.rules != nil {
 		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log, Now: time.Now}
@@ -344,7 +351,7 @@ type servingView struct {
 
 // write writes it for people.
 func (v servingView) write(w *strings.Builder) {
-	fmt.Fprintf(w, "Serving decisions at %s. GET /v1/openapi.json describes the calls.\n", v.Endpoint)
+	fmt.Fprintf(w, "Serving decisions at %s. GET /v1/openapi.json describes the calls.\nPages for people are at %s%s\n", v.Endpoint, v.Endpoint, page.Root)
 	if v.GRPC != "" {
 		fmt.Fprintf(w, "Serving Envoy at %s\n", v.GRPC)
 	}

@@ -3,8 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -196,22 +194,22 @@ func isOne(k store.ConfigKey, fields []string) func(*store.Config) error {
 		}
 	}
 	return func(was *store.Config) error {
-		if was != nil && (slices.Contains(tags, "*") || slices.Contains(tags, tagOf(manage.LevelOf(k, was)))) {
+		if was == nil {
+			return errMoved
+		}
+		if l := manage.LevelOf(k, was); slices.Contains(tags, "*") || slices.Contains(tags, l.Tag()) {
 			return nil
 		}
 		return errMoved
 	}
 }
 
-// tagOf is the entity tag of a level: another one if anything else is configured there.
-func tagOf(l manage.Level) string {
-	l.Buckets, l.Unconfigured, l.DryRun = nil, nil, false
-	sum := sha256.New()
-	if err := manage.Encode(sum, l); err != nil {
-		panic(err) // the type has nothing that cannot be encoded
+// ProblemOf is what an operator is told of an error.
+func ProblemOf(err error) *Problem {
+	if p := adminProblem(err); p != nil {
+		return p
 	}
-	const bytes = 12
-	return `"` + hex.EncodeToString(sum.Sum(nil)[:bytes]) + `"`
+	return problemOf(err)
 }
 
 // refuseAdmin answers a call that has failed.

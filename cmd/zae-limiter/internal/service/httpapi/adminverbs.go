@@ -177,7 +177,7 @@ func getLimits[L leveled](ctx context.Context, o *order, in *at[L, nothing]) (ma
 	}
 	l, err := manage.GetLimits(ctx, o.store, k)
 	if err == nil {
-		o.tag = tagOf(l)
+		o.tag = l.Tag()
 	}
 	return l, err
 }
@@ -206,7 +206,7 @@ func (o *order) set(ctx context.Context, k store.ConfigKey, limits []manage.Limi
 	}
 	l, _, err := manage.SetLimits(ctx, o.store, to)
 	if err == nil && !to.DryRun {
-		o.tag = tagOf(l)
+		o.tag = l.Tag()
 	}
 	return l, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
 	"github.com/zeroae/zae-limiter-go/middleware/httplimit"
 )
 
@@ -36,6 +37,8 @@ type Options struct {
 	Policy  decide.Policy
 	// Admin serves administration; nil is none.
 	Admin *Admin
+	// Refusals has observed Limiter, and gives refusals their IDs; nil gives none.
+	Refusals *refusals.Log
 	// Logger gets the errors that clients are not told. It must not get names of entities:
 	// server.Logger has none.
 	Logger *slog.Logger
@@ -116,8 +119,11 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, p)
 		return
 	}
-	h.write(r.Context(), w, c.Entity, c.Resource, h.decided(r.Context(), c))
+	h.write(r.Context(), w, c.Entity, c.Resource, h.decided(h.Refusals.Follow(r.Context(), r.Header.Get(requestID)), c))
 }
+
+// requestID is the field with the ID that a client gives to a request.
+const requestID = "X-Request-Id"
 
 // check asks for balances.
 func (h *handler) check(w http.ResponseWriter, r *http.Request) {
@@ -152,9 +158,9 @@ func (h *handler) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	results := make([]Result, len(in.Calls))
 	var all sync.WaitGroup
-	ctx := r.Context()
+	ctx, id := r.Context(), r.Header.Get(requestID)
 	for i := range in.Calls {
-		all.Go(func() { results[i] = h.result(ctx, in.Calls[i]) })
+		all.Go(func() { results[i] = h.result(h.Refusals.Follow(ctx, id), in.Calls[i]) })
 	}
 	all.Wait()
 	send(w, http.StatusOK, "application/json", BatchAnswer{results})
@@ -269,6 +275,7 @@ func (h *handler) failed(ctx context.Context, call string, err error) *answer {
 		return &answer{code: httplimit.StatusClientGone, problem: problem(httplimit.StatusClientGone, "the client has left")}
 	}
 	p := problemOf(err)
+	p.Instance = h.Refusals.IDOf(ctx)
 	a := &answer{code: p.Status, problem: p}
 	switch {
 	case exceeded != nil || errors.As(err, &exceeded):

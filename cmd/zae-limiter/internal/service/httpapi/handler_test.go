@@ -2,6 +2,8 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
 )
 
 var anHour = decide.Policy{MaxWait: time.Hour}
@@ -225,4 +229,45 @@ func TestAClientThatHasGone(t *testing.T) {
 			s.Errorf("%d left, want 6", left)
 		}
 	}, limiter.PerMinute("rpm", 7))
+}
+
+// The problem of a refusal has the ID by which the process remembers it. So has each call of a batch. Other
+// answers have none.
+func TestARefusalHasAnID(t *testing.T) {
+	inBubble(t, decide.Policy{}, func(s *service) {
+		log := refusals.New(time.Now)
+		s.handler = httpapi.New(httpapi.Options{Limiter: s.limits.NewLimiter(limiter.Options{Observer: log}), Logger: slog.New(slog.DiscardHandler), Refusals: log})
+		idOf := func(text []byte) (id string) {
+			s.Helper()
+			var p struct{ Instance string }
+			if err := json.Unmarshal(text, &p); err != nil {
+				s.Fatal(err)
+			}
+			return p.Instance
+		}
+		if got := s.acquire(2); got.Code != http.StatusOK || idOf(got.Body.Bytes()) != "" {
+			s.Errorf("%d %s", got.Code, got.Body)
+		}
+		const call = `{"entity_id":"key-1","resource":"gpt-4","consume":{"rpm":2}}`
+		got := s.post("/v1/acquire", call, "X-Request-Id", "req-7")
+		found := log.Last(refusals.Query{ID: idOf(got.Body.Bytes())}, 10)
+		if got.Code != http.StatusTooManyRequests || len(found) != 1 || found[0].Request != "req-7" || found[0].Entity != "key-1" {
+			s.Errorf("%d %s: %+v", got.Code, got.Body, found)
+		}
+		if got := s.acquire(2, `,"dry_run":true`); idOf(got.Body.Bytes()) != "" {
+			s.Errorf("a dry run: %s", got.Body)
+		}
+		if got := s.acquire(-1); idOf(got.Body.Bytes()) != "" {
+			s.Errorf("no call: %s", got.Body)
+		}
+		var batch struct {
+			Results []struct{ Failure struct{ Instance string } }
+		}
+		if err := json.Unmarshal(s.post("/v1/batch", `{"calls":[`+call+`,`+call+`]}`, "X-Request-Id", "req-8").Body.Bytes(), &batch); err != nil {
+			s.Fatal(err)
+		}
+		if a, b := batch.Results[0].Failure.Instance, batch.Results[1].Failure.Instance; a == "" || b == "" || a == b || len(log.Last(refusals.Query{ID: "req-8"}, 10)) != 2 {
+			s.Errorf("%q and %q", a, b)
+		}
+	}, limiter.PerMinute("rpm", 3))
 }

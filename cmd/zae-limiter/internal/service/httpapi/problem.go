@@ -31,6 +31,8 @@ type Problem struct {
 	Status int `json:"status"`
 	// Detail says what is wrong, and what to do.
 	Detail string `json:"detail"`
+	// Instance is the ID of a refusal. The page of the service tells of it, see docs/page.md.
+	Instance string `json:"instance,omitempty"`
 	// Field is the field of the call that is not valid.
 	Field string `json:"field,omitempty"`
 	// Violated has the names of the limits that refused.

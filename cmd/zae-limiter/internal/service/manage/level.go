@@ -1,6 +1,8 @@
 package manage
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -50,6 +52,18 @@ func LevelOf(k store.ConfigKey, c *store.Config) Level {
 	}
 	l.Disabled, l.Bypassed, l.SwitchEndsAt = SwitchOf(c.Disabled)
 	return l
+}
+
+// Tag is the entity tag of a level: another one if anything else is configured there.
+func (l *Level) Tag() string {
+	is := *l
+	is.Buckets, is.Unconfigured, is.DryRun = nil, nil, false
+	sum := sha256.New()
+	if err := Encode(sum, is); err != nil {
+		panic(err) // the type has nothing that cannot be encoded
+	}
+	const bytes = 12
+	return `"` + hex.EncodeToString(sum.Sum(nil)[:bytes]) + `"`
 }
 
 // A Limit is a limit in JSON. Its field Limit has the form that the flag --limit accepts.

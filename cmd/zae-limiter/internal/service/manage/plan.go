@@ -102,6 +102,22 @@ func ChangeOf(c *manifest.Change, now time.Time) PlannedChange {
 	return v
 }
 
+// EditOf is an edit of the limits of a level, made now. The level has what was stored, nil for nothing, and
+// gets limits; without any, they are deleted.
+func EditOf(k store.ConfigKey, was *store.Config, limits []store.Limit, now time.Time) PlannedChange {
+	c := manifest.Change{Action: manifest.Update, Key: k, Before: was}
+	switch {
+	case was == nil:
+		c.Action = manifest.Create
+	case len(limits) == 0:
+		c.Action = manifest.Delete
+	}
+	if len(limits) > 0 {
+		c.After = &manifest.Level{Limits: limits}
+	}
+	return ChangeOf(&c, now)
+}
+
 // beforeOf is what a level has of what a change concerns.
 func beforeOf(c *manifest.Change) *PlannedLevel {
 	v := &PlannedLevel{Limits: LimitsOf(c.Before.Limits), OnUnavailable: c.Before.OnUnavailable, Unsupported: c.Before.Features.String()}

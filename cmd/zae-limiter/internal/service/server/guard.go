@@ -52,13 +52,31 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			return
 		}
 		do := actions()[r.URL.Path]
-		if s.o.Guard == nil && (do == access.Observe || do == access.Manage) && (s.o.Exposed || !isLoopback(r.Host)) {
-			refuse(w, http.StatusForbidden, Unmanaged) // a certificate, or a network policy, proves a caller only
+		if (do == access.Observe || do == access.Manage) && s.isUnmanaged(r) {
+			refuse(w, http.StatusForbidden, Unmanaged)
 			return
 		}
 		if who, ok := s.admits(w, r, do); ok {
 			next.ServeHTTP(w, r.WithContext(httpapi.WithPrincipal(r.Context(), who)))
 		}
+	})
+}
+
+// isUnmanaged reports whether a request is from another machine, or for a name that leads to this one, and
+// nobody can prove to be an operator: a certificate, or a network policy, proves a caller only.
+func (s *Server) isUnmanaged(r *http.Request) bool {
+	return s.o.Guard == nil && (s.o.Exposed || !isLoopback(r.Host))
+}
+
+// onlyHere serves the pages. With tokens, they judge their visitors themselves. Without, every visitor is an
+// operator, and must be on this machine.
+func (s *Server) onlyHere(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.isUnmanaged(r) {
+			refuse(w, http.StatusForbidden, Unmanaged)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/access"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/page"
 )
 
 // Bounds of connections.
@@ -42,6 +44,8 @@ const (
 type Options struct {
 	// API serves the calls over HTTP.
 	API http.Handler
+	// Pages serves the pages for people below [page.Root], at the address of calls; nil is none.
+	Pages http.Handler
 	// Register registers the services of gRPC.
 	Register func(grpc.ServiceRegistrar)
 	// TLS encrypts both listeners of callers; nil is not at all.
@@ -196,6 +200,9 @@ func (s *Server) server(h http.Handler) *http.Server {
 func (s *Server) ofCallers() http.Handler {
 	mux := s.probes()
 	mux.Handle("/", s.counted(s.guarded(s.bounded(s.o.API))))
+	if s.o.Pages != nil {
+		mux.Handle(page.Root, s.counted(page.Secured(s.onlyHere(s.bounded(s.o.Pages)))))
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() || s.isAged(r) {
 			w.Header().Set("Connection", "close") // the client's next call may go to another replica
@@ -251,7 +258,10 @@ func (s *Server) counted(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
-		if !known[path] {
+		switch {
+		case strings.HasPrefix(path, page.Root):
+			path = page.Root
+		case !known[path]:
 			path = other
 		}
 		labels := prometheus.Labels{"path": path}

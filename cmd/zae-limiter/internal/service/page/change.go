@@ -1,0 +1,352 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
+	"github.com/zeroae/zae-limiter-go/store"
+)
+
+// editNames are the edits, each the word of a call of administration below entity, with what it does.
+var editNames = map[string]string{
+	"set-limits": "Set limits", "delete-limits": "Delete limits", "top-up": "Top up", "reset": "Fill the limits",
+	"disable": "Disable", "enable": "Enable", "bypass": "Bypass", "clear": "Undo disable, enable and bypass",
+}
+
+// nothing is the version of a level that has nothing.
+const nothing = "none"
+
+// An edit is a change that an operator asks for, as the forms have it.
+type edit struct {
+	Do, Entity, Resource string
+	All                  bool   // it is about every resource of the entity
+	Limits               string // to set
+	Limit, Amount        string // to add
+	Reason, Until        string
+	// Version is the tag of the level when the operator saw the preview, and Key makes the change once.
+	Version, Key string
+}
+
+// editOf reads an edit from a form.
+func editOf(f url.Values) edit {
+	text := func(name string) string { return strings.TrimSpace(f.Get(name)) }
+	return edit{
+		Do: text("do"), Entity: text("entity"), Resource: text("resource"), All: text("all") != "", Limits: text("limits"), Limit: text("limit"), Amount: text("amount"),
+		Reason: text("reason"), Until: text("until"), Version: text("version"), Key: text("key"),
+	}
+}
+
+// isOfLimits reports whether an edit sets or deletes limits: those calls take a version, and the others a key.
+func (e *edit) isOfLimits() bool { return e.Do == "set-limits" || e.Do == "delete-limits" }
+
+// isOfBucket reports whether an edit changes balances, and no level.
+func (e *edit) isOfBucket() bool { return e.Do == "top-up" || e.Do == "reset" }
+
+// level is the level that an edit changes, or whose limits the operator saw.
+func (e *edit) level() store.ConfigKey {
+	if e.All && !e.isOfBucket() {
+		return manage.LevelOfAll(e.Entity)
+	}
+	return store.ConfigKey{Entity: e.Entity, Resource: e.Resource}
+}
+
+// check refuses what no call can be made of. The calls check the rest.
+func (e *edit) check() error {
+	invalid := func(field, value, reason string) error {
+		return &store.ValidationError{Field: field, Value: value, Reason: reason}
+	}
+	if err := store.CheckEntity(e.Entity); err != nil {
+		return err
+	}
+	if err := store.CheckResource(e.Resource); err != nil {
+		return err
+	}
+	switch {
+	case editNames[e.Do] == "":
+		return invalid("do", e.Do, "there is no such edit")
+	case !e.isOfLimits() && e.Reason == "":
+		return invalid("reason", "", "say why, for the audit event")
+	}
+	return nil
+}
+
+// limits are those to set.
+func (e *edit) limits() ([]store.Limit, error) {
+	if e.Do != "set-limits" {
+		return nil, nil
+	}
+	var all limitarg.Limits
+	if err := all.Set(strings.ReplaceAll(e.Limits, ", ", ",")); err != nil {
+		return nil, &store.ValidationError{Field: "limits", Value: e.Limits, Reason: err.Error()}
+	}
+	return all, nil
+}
+
+// body is the body of the call.
+func (e *edit) body(dryRun bool) (map[string]any, error) {
+	k := e.level()
+	body := map[string]any{"entity_id": k.Entity, "dry_run": dryRun}
+	if k.Resource != store.DefaultResource {
+		body["resource"] = k.Resource
+	}
+	if !e.isOfLimits() {
+		body["reason"] = e.Reason
+	}
+	switch e.Do {
+	case "set-limits":
+		limits, err := e.limits()
+		if err != nil {
+			return nil, err
+		}
+		set := make([]map[string]string, len(limits))
+		for i, l := range limits {
+			set[i] = map[string]string{"limit": limitarg.Format(l)}
+		}
+		body["limits"] = set
+	case "top-up":
+		n, err := strconv.ParseInt(e.Amount, 10, 64)
+		if err != nil {
+			return nil, &store.ValidationError{Field: "amount", Value: e.Amount, Reason: "give a whole number of tokens"}
+		}
+		body["amounts"] = map[string]int64{e.Limit: n}
+	case "disable", "enable", "bypass":
+		if e.Until != "" {
+			body["until"] = e.Until
+		}
+	}
+	return body, nil
+}
+
+// An answer is that of a call in the process.
+type answer struct {
+	code   int
+	header http.Header
+	bytes.Buffer
+}
+
+// Header has the fields.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader keeps the code.
+func (a *answer) WriteHeader(code int) { a.code = code }
+
+// call makes the call of an edit, as who visits.
+func (h *handler) call(ctx context.Context, v visitor, e *edit, dryRun bool) (*answer, error) {
+	body, err := e.body(dryRun)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(httpapi.WithPrincipal(ctx, v.Name), http.MethodPost, "/v1/admin/entity/"+e.Do, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	switch {
+	case !e.isOfLimits():
+		r.Header.Set("Idempotency-Key", e.Key)
+	case e.Version == nothing:
+		r.Header.Set("If-None-Match", "*")
+	default:
+		r.Header.Set("If-Match", e.Version)
+	}
+	a := &answer{code: http.StatusOK, header: http.Header{}}
+	h.API.ServeHTTP(a, r)
+	return a, nil
+}
+
+// version is what a level has now: its tag, or nothing.
+func (h *handler) version(ctx context.Context, k store.ConfigKey) (version string, was *manage.Level, err error) {
+	l, err := manage.GetLimits(ctx, h.Store, k)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nothing, nil, nil
+	case err != nil:
+		return "", nil, err
+	}
+	return l.Tag(), &l, nil
+}
+
+// A preview is what an edit would change.
+type preview struct {
+	edit
+
+	Name  string
+	Diff  []diffRow
+	Notes []string
+	Facts []string
+}
+
+// A diffRow is a limit before an edit and after it; "" is none.
+type diffRow struct{ Name, Before, After string }
+
+// preview shows an edit, and changes nothing.
+func (h *handler) preview(w http.ResponseWriter, r *http.Request, v visitor) {
+	p := preview{edit: editOf(r.PostForm)}
+	p.Name, p.Key = editNames[p.Do], rand.Text()
+	if err := p.check(); err != nil {
+		h.fail(w, r, v, err)
+		return
+	}
+	version, was, err := h.version(r.Context(), p.level())
+	if err != nil {
+		h.fail(w, r, v, err)
+		return
+	}
+	p.Version = version
+	a, err := h.call(r.Context(), v, &p.edit, true)
+	if err != nil {
+		h.fail(w, r, v, err)
+		return
+	}
+	if a.code != http.StatusOK {
+		h.refuse(w, r, v, &p.edit, a)
+		return
+	}
+	if err := p.fill(was, a, h.Now()); err != nil {
+		h.fail(w, r, v, err)
+		return
+	}
+	h.render(w, r, http.StatusOK, "preview.html", frame{Title: p.Name, Visitor: v, Body: &p})
+}
+
+// fill says what would change, from the level and the answer of a dry run.
+func (p *preview) fill(was *manage.Level, a *answer, now time.Time) error {
+	var would struct {
+		Unconfigured []manage.Unconfigured
+		Buckets      struct{ Reached int }
+		Amounts      map[string]int64
+		Ends         *time.Time `json:"switch_ends_at"`
+	}
+	if err := json.Unmarshal(a.Bytes(), &would); err != nil {
+		return err
+	}
+	if p.isOfLimits() {
+		limits, err := p.limits()
+		if err != nil {
+			return err
+		}
+		var stored *store.Config
+		if was != nil {
+			stored = was.Stored()
+		}
+		c := manage.EditOf(p.level(), stored, limits, now)
+		p.Diff = diffOf(&c)
+		if c.Note != "" {
+			p.Notes = strings.Split(c.Note, "; ")
+		}
+		for _, u := range would.Unconfigured {
+			p.Notes = append(p.Notes, "no longer in force: "+strings.Join(u.Limits, ", ")+" of the level "+manage.LevelName(store.ConfigKey(u.From)))
+		}
+		return nil
+	}
+	for name, n := range would.Amounts {
+		p.Facts = append(p.Facts, name+" gets "+grouped(n))
+	}
+	slices.Sort(p.Facts)
+	if !p.isOfBucket() {
+		p.Facts = append(p.Facts, "buckets that follow: "+grouped(int64(would.Buckets.Reached)))
+	}
+	if would.Ends != nil {
+		p.Facts = append(p.Facts, "ends by itself at "+instant(*would.Ends))
+	}
+	return nil
+}
+
+// diffOf is a planned change, limit by limit.
+func diffOf(c *manage.PlannedChange) []diffRow {
+	rows := map[string]*diffRow{}
+	add := func(l *manage.PlannedLevel, set func(*diffRow, string)) {
+		if l == nil {
+			return
+		}
+		for _, limit := range l.Limits {
+			if rows[limit.Name] == nil {
+				rows[limit.Name] = &diffRow{Name: limit.Name}
+			}
+			set(rows[limit.Name], limit.Limit)
+		}
+	}
+	add(c.Before, func(d *diffRow, text string) { d.Before = text })
+	add(c.After, func(d *diffRow, text string) { d.After = text })
+	all := make([]diffRow, 0, len(rows))
+	for _, d := range rows {
+		all = append(all, *d)
+	}
+	slices.SortFunc(all, func(a, b diffRow) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// apply makes an edit that the operator has seen, if the level still is as it was then. Of limits, the write
+// itself requires that. Of the others, the level is read just before, and the key makes the change once.
+func (h *handler) apply(w http.ResponseWriter, r *http.Request, v visitor) {
+	e := editOf(r.PostForm)
+	err := e.check()
+	if err == nil && (e.Version == "" || e.Key == "") {
+		err = &store.ValidationError{Field: "version", Reason: "preview the edit first"}
+	}
+	if err != nil {
+		h.fail(w, r, v, err)
+		return
+	}
+	now, _, err := h.version(r.Context(), e.level())
+	switch {
+	case err != nil:
+		h.fail(w, r, v, err)
+		return
+	case now != e.Version:
+		h.moved(w, r, v, &e)
+		return
+	}
+	a, err := h.call(r.Context(), v, &e, false)
+	switch {
+	case err != nil:
+		h.fail(w, r, v, err)
+	case a.code == http.StatusOK:
+		http.Redirect(w, r, e.address()+"&done="+e.Do, http.StatusSeeOther)
+	default:
+		h.refuse(w, r, v, &e, a)
+	}
+}
+
+// address is that of the page of the entity.
+func (e *edit) address() string {
+	return Root + "entity?" + url.Values{"id": {e.Entity}, "resource": {e.Resource}}.Encode()
+}
+
+// moved says that somebody else was first.
+func (h *handler) moved(w http.ResponseWriter, r *http.Request, v visitor, e *edit) {
+	h.say(w, r, v, http.StatusConflict, notice{
+		Text: "Somebody has changed the level since the preview, and nothing was changed now: look at the entity again, and make a new preview.",
+		Back: e.address(), BackText: "The entity as it is now",
+	})
+}
+
+// refuse says why a call was refused.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, v visitor, e *edit, a *answer) {
+	var p httpapi.Problem
+	if err := json.Unmarshal(a.Bytes(), &p); err != nil {
+		h.fail(w, r, v, err)
+		return
+	}
+	if p.Field == "If-Match" {
+		h.moved(w, r, v, e)
+		return
+	}
+	h.say(w, r, v, a.code, notice{Text: p.Detail, Back: e.address(), BackText: "Back to the entity"})
+}
