@@ -118,3 +118,14 @@ func TestForgivingAShareThatIsClosed(t *testing.T) {
 		t.Errorf("the hold has %+v", got)
 	}
 }
+
+// An image that was seen after the loss, by an answer that came late, is earned on from its own instant:
+// what the limit had earned until then is in it.
+func TestAShareBeginsWithAnImageSeenAfterTheLoss(t *testing.T) {
+	t.Parallel()
+	const later = begun + 10_000
+	seen := image(&store.Limit{Name: "n", Capacity: 100, Amount: 1, Period: time.Second}, 7)
+	seen.At.Now, seen.Image.RefilledAt = later, later
+	b, s := shareOf(1, begun, seen)
+	holdsOf(t, b, s, 7, later)
+}
