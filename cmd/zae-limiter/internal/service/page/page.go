@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -53,10 +54,14 @@ var (
 	templates embed.FS
 	//go:embed static
 	static embed.FS
-	pages  = template.Must(template.New("").Funcs(template.FuncMap{
+)
+
+// pages are the templates, parsed when a page is first made.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
 		"wait": wait, "percent": percentOf, "grouped": grouped, "instant": instant, "clip": clip,
 	}).ParseFS(templates, "templates/*.html"))
-)
+})
 
 // New is the handler of all paths below [Root].
 func New(o Options) http.Handler {
@@ -111,7 +116,7 @@ func (h *handler) render(w http.ResponseWriter, r *http.Request, code int, name 
 	f.Now = h.Now().UTC()
 	f.Namespace, _ = h.Store.Namespace()
 	var text bytes.Buffer
-	if err := pages.ExecuteTemplate(&text, name, f); err != nil {
+	if err := pages().ExecuteTemplate(&text, name, f); err != nil {
 		h.Logger.ErrorContext(r.Context(), "page failed", "error", err)
 		http.Error(w, "the page cannot be made: the log of the service has the error", http.StatusInternalServerError)
 		return
