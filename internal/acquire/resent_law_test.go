@@ -141,6 +141,11 @@ func (n *lossy) run(t *testing.T, calls int, harm func(*lossy)) {
 		}
 		wg.Wait()
 		n.late.Wait()
+		// Of fifteen attempts within the time of a call, one arrives, unless four in ten are lost.
+		var unknown int64
+		if n.part > 0.1 {
+			unknown = 1 + n.granted.Load()/10_000
+		}
 		n.part = 0
 		for i := range n.all { // what became of the last ones shows in the next image
 			w.Serve(n.all[i].Load(), ask("user", "rpd", 1))
@@ -150,7 +155,7 @@ func (n *lossy) run(t *testing.T, calls int, harm func(*lossy)) {
 		got, want := n.gone.Load()+limit.Consumed/1000, 1+int64(len(n.all))+n.granted.Load()-n.returned.Load()
 		// What is unknown, or was to be returned by a process that is gone, may have been debited.
 		most := want + n.unknown.Load() + 4*n.restarts.Load()
-		if got < want || got > most || !n.keeps && n.unknown.Load() > 0 || n.refused.Load() > 0 {
+		if got < want || got > most || !n.keeps && n.unknown.Load() > unknown || n.refused.Load() > 0 {
 			w.Errorf("%d are debited, want %d to %d; %d granted, %d unknown, %d refused, %d answers lost",
 				got, want, most, n.granted.Load(), n.unknown.Load(), n.refused.Load(), n.lost.Load())
 		}
