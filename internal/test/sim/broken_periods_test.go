@@ -2,7 +2,6 @@ package sim_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -19,20 +18,13 @@ func TestSimWithQuotas(t *testing.T) {
 	t.Parallel()
 	const seeds = 12
 	var renewed, late atomic.Int64
-	t.Run("seeds", func(t *testing.T) {
-		for s := uint64(1); s <= seeds; s++ {
-			t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-				t.Parallel()
-				o := drawOdds(dice(s))
-				o.quotas = beforeEdge
-				res := simulate(t, s, o, breakage{})
-				if len(res.violations) > 0 {
-					t.Error(res.report)
-				}
-				renewed.Add(int64(res.renewed))
-				late.Add(int64(res.late))
-			})
-		}
+	playSeeds(t, seeds, func(s uint64) odds {
+		o := drawOdds(dice(s))
+		o.quotas = beforeEdge
+		return o
+	}, func(res result) {
+		renewed.Add(int64(res.renewed))
+		late.Add(int64(res.late))
 	})
 	if renewed.Load() < 5*seeds || late.Load() < seeds/2 {
 		t.Errorf("in %d seeds, quotas were renewed %d times, and %d credits came after the end of their period", seeds, renewed.Load(), late.Load())

@@ -3,7 +3,6 @@ package sim_test
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"reflect"
@@ -294,19 +293,12 @@ func TestLongSimWithDates(t *testing.T) {
 	t.Parallel()
 	const seeds = 24
 	var healed atomic.Int64
-	t.Run("seeds", func(t *testing.T) {
-		for s := uint64(1); s <= seeds; s++ {
-			t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-				t.Parallel()
-				o := drawOdds(dice(s))
-				o.dated = true
-				res := simulate(t, s, o, breakage{})
-				if len(res.violations) > 0 {
-					t.Error(res.report)
-				}
-				healed.Add(int64(res.healed))
-			})
-		}
+	playSeeds(t, seeds, func(s uint64) odds {
+		o := drawOdds(dice(s))
+		o.dated = true
+		return o
+	}, func(res result) {
+		healed.Add(int64(res.healed))
 	})
 	if n := healed.Load(); n < seeds {
 		t.Errorf("%d stamps were moved back in %d seeds", n, seeds)

@@ -76,8 +76,8 @@
 //   - A soft limit counts exactly and refuses nobody. It is one by a stamp on the item, which
 //     follows configuration.
 //   - A limit in shadow refuses nobody. It debits what it held for, notes the rest, and owes one
-//     capacity at most. One that is off only counts. What only counted moves no balance later,
-//     either. Enforcement begins without a debt.
+//     capacity at most. One that is off only counts. An amount that only counted moves no
+//     balance later, either. Enforcement begins without a debt.
 //   - A refused request leaves no debit, and a granted one leaves the whole debit (all or
 //     nothing; cancellation is a rollback).
 //   - A refusal has a reason in the content of all shards together. If the client did not

@@ -48,7 +48,7 @@ func (l level) balance(rf, now int64) int64 {
 }
 
 // carried is what a limit holds at an instant under other parameters. What was consumed of a quota
-// in its period is consumed of the quota that replaces it. What a mode forgives is forgiven.
+// in its period is consumed of the quota that replaces it. A debt that a mode forgives stays forgiven.
 func (l level) carried(rf, now int64, next level) int64 {
 	held := l.balance(rf, now)
 	if l.renews != nil && next.renews != nil {

@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -82,8 +81,8 @@ func (c *checker) noteModes(r *write) {
 }
 
 // legalModes: a limit gets into a mode, and out of it, only by configuration that was in force within
-// the time to live. A shard that is born or merged has its sibling's. What a limit would have refused
-// in shadow is noted as long as it is in shadow, and a merge adds that, as far as it had seen it.
+// the time to live. A shard that is born or merged has its sibling's. The item notes the amounts that a
+// limit in shadow would have refused. A merge adds the notes that it has seen.
 func (c *checker) legalModes(r *write, bad func(string, ...any)) {
 	if !c.odds.modes {
 		return
@@ -146,8 +145,8 @@ func legalOpeningInMode(name string, l level, bad func(string, ...any)) {
 
 // legalInMode: of a limit in shadow, a request is debited whole if the limit held it in what the client
 // had seen, and else counts only and is noted. Of one that is off, it counts only. No request leads the
-// balance below one capacity. What counted only moves no balance when it is settled or returned,
-// whatever the mode is by then.
+// balance below one capacity. An amount that counted only moves no balance when it is settled or
+// returned, whatever the mode is by then.
 func (c *checker) legalInMode(r *write, name string, was, is level, bad func(string, ...any)) {
 	a, b := r.before, r.after
 	debit, noted, had := is.tc-was.tc, is.noted-was.noted, was.tk
@@ -399,19 +398,12 @@ func TestSimWithModes(t *testing.T) {
 	t.Parallel()
 	const seeds = 12
 	var shadowed atomic.Int64
-	t.Run("seeds", func(t *testing.T) {
-		for s := uint64(1); s <= seeds; s++ {
-			t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-				t.Parallel()
-				o := oddsOf(s)
-				o.modes = true
-				res := simulate(t, s, o, breakage{})
-				if len(res.violations) > 0 {
-					t.Error(res.report)
-				}
-				shadowed.Add(int64(res.shadowed))
-			})
-		}
+	playSeeds(t, seeds, func(s uint64) odds {
+		o := oddsOf(s)
+		o.modes = true
+		return o
+	}, func(res result) {
+		shadowed.Add(int64(res.shadowed))
 	})
 	if n := shadowed.Load(); n < 5*seeds {
 		t.Errorf("in %d seeds, limits in shadow would have refused %d times", seeds, n)

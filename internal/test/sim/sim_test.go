@@ -143,23 +143,33 @@ func TestSim(t *testing.T) {
 	}
 }
 
+// playSeeds plays the first seeds side by side, each with the odds that it gets, and checks the promises.
+// It returns once seen was told of all results.
+func playSeeds(t *testing.T, seeds uint64, oddsAt func(seed uint64) odds, seen func(result)) {
+	t.Helper()
+	t.Run("seeds", func(t *testing.T) {
+		for s := uint64(1); s <= seeds; s++ {
+			t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
+				t.Parallel()
+				res := simulate(t, s, oddsAt(s), breakage{})
+				if len(res.violations) > 0 {
+					t.Error(res.report)
+				}
+				seen(res)
+			})
+		}
+	})
+}
+
 // TestSimOfOneProcess plays a few seeds with one process. Its callers carry writes, also in pairs.
 func TestSimOfOneProcess(t *testing.T) {
 	t.Parallel()
 	const seeds = 24
 	var begun atomic.Int64
-	t.Run("seeds", func(t *testing.T) {
-		for s := uint64(1); s <= seeds; s++ {
-			t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-				t.Parallel()
-				o := drawOdds(dice(s)).alone()
-				res := simulate(t, s, o, breakage{})
-				if len(res.violations) > 0 {
-					t.Error(res.report)
-				}
-				begun.Add(res.begun)
-			})
-		}
+	playSeeds(t, seeds, func(s uint64) odds {
+		return drawOdds(dice(s)).alone()
+	}, func(res result) {
+		begun.Add(res.begun)
 	})
 	if n := begun.Load(); n < seeds {
 		t.Errorf("callers carried %d takes in pairs in %d seeds", n, seeds)
@@ -171,16 +181,11 @@ func TestSimOfOneProcess(t *testing.T) {
 func TestSimWithAggregators(t *testing.T) {
 	t.Parallel()
 	const seeds = 6
-	for s := uint64(1); s <= seeds; s++ {
-		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-			t.Parallel()
-			o := drawOdds(dice(s))
-			o.followers, o.tailed = max(o.followers, 1+int(s%2)), s%3 == 0
-			if res := simulate(t, s, o, breakage{}); len(res.violations) > 0 {
-				t.Error(res.report)
-			}
-		})
-	}
+	playSeeds(t, seeds, func(s uint64) odds {
+		o := drawOdds(dice(s))
+		o.followers, o.tailed = max(o.followers, 1+int(s%2)), s%3 == 0
+		return o
+	}, func(result) {})
 }
 
 // TestSameSeedSameTrace: a seed is a history. The two sides of a request that go out at the

@@ -3,7 +3,6 @@ package sim_test
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -112,19 +111,12 @@ func TestSimWithSoftLimits(t *testing.T) {
 	t.Parallel()
 	const seeds = 12
 	var owed atomic.Int64
-	t.Run("seeds", func(t *testing.T) {
-		for s := uint64(1); s <= seeds; s++ {
-			t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-				t.Parallel()
-				o := oddsOf(s)
-				o.soft = true
-				res := simulate(t, s, o, breakage{})
-				if len(res.violations) > 0 {
-					t.Error(res.report)
-				}
-				owed.Add(int64(res.owed))
-			})
-		}
+	playSeeds(t, seeds, func(s uint64) odds {
+		o := oddsOf(s)
+		o.soft = true
+		return o
+	}, func(res result) {
+		owed.Add(int64(res.owed))
 	})
 	if n := owed.Load(); n < 5*seeds {
 		t.Errorf("in %d seeds, soft limits were debited below zero %d times", seeds, n)

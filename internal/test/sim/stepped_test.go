@@ -90,16 +90,11 @@ func (r *readings) copy() []reading {
 func TestSimWithSteps(t *testing.T) {
 	t.Parallel()
 	const seeds = 12
-	for s := uint64(1); s <= seeds; s++ {
-		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-			t.Parallel()
-			o := drawOdds(dice(s))
-			o.stepped, o.dated, o.skew = true, s%2 == 0, time.Second
-			if res := simulate(t, s, o, breakage{}); len(res.violations) > 0 {
-				t.Error(res.report)
-			}
-		})
-	}
+	playSeeds(t, seeds, func(s uint64) odds {
+		o := drawOdds(dice(s))
+		o.stepped, o.dated, o.skew = true, s%2 == 0, time.Second
+		return o
+	}, func(result) {})
 }
 
 // credulous follows the local clock, whatever it is set to.

@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -179,14 +178,9 @@ func (l level) span(i interval) (capacity, earned, pieces int64) {
 func TestSimWithTimetables(t *testing.T) {
 	t.Parallel()
 	const seeds = 12
-	for s := uint64(1); s <= seeds; s++ {
-		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-			t.Parallel()
-			o := oddsOf(s)
-			o.varied = beforeEdge
-			if res := simulate(t, s, o, breakage{}); len(res.violations) > 0 {
-				t.Error(res.report)
-			}
-		})
-	}
+	playSeeds(t, seeds, func(s uint64) odds {
+		o := oddsOf(s)
+		o.varied = beforeEdge
+		return o
+	}, func(result) {})
 }
