@@ -74,33 +74,12 @@ func TestEnvoyBesideARollingRestart(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, "30s", 3)
 	m.ready()
-	const tenants, clients = 40, 8
-	var calls, admitted atomic.Int64
-	var all sync.WaitGroup
-	stop := make(chan struct{})
-	for client := range clients {
-		all.Go(func() {
-			for n := client; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				switch a := m.post(fmt.Sprintf("tenant-%d", n%tenants), ""); a.code {
-				case http.StatusOK:
-					admitted.Add(1)
-				case http.StatusTooManyRequests:
-				default:
-					t.Errorf("call %d failed: %d %.200q", calls.Load(), a.code, a.body)
-				}
-				calls.Add(1)
-			}
-		})
-	}
+	const tenants = 40
+	l := m.load(tenants)
 	for _, r := range m.replicas {
-		before := calls.Load()
+		before := l.calls.Load()
 		r.end(t)
-		if calls.Load() == before {
+		if l.calls.Load() == before {
 			t.Error("there was no load")
 		}
 		r.start(t)
@@ -110,12 +89,55 @@ func TestEnvoyBesideARollingRestart(t *testing.T) {
 			}
 		}
 	}
-	close(stop)
-	all.Wait()
-	if n := admitted.Load(); n != tenants*5 {
-		t.Errorf("%d of %d calls were admitted, want %d", n, calls.Load(), tenants*5)
+	l.end()
+	if n := l.admitted.Load(); n != tenants*5 || l.failed.Load() > 0 {
+		t.Errorf("%d of %d calls were admitted, want %d, and %d failed", n, l.calls.Load(), tenants*5, l.failed.Load())
 	}
-	t.Logf("%d calls", calls.Load())
+	t.Logf("%d calls", l.calls.Load())
+}
+
+// loadClients is how many clients a load has.
+const loadClients = 8
+
+// A load is that of clients that ask for each tenant in turn.
+type load struct {
+	calls, admitted, failed atomic.Int64
+	last                    atomic.Int64 // the number of the last call that was admitted
+	all                     sync.WaitGroup
+	stop                    chan struct{}
+}
+
+// load begins a load.
+func (m *mesh) load(tenants int) *load {
+	l := &load{stop: make(chan struct{})}
+	for client := range loadClients {
+		l.all.Go(func() {
+			for n := client; ; n++ {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				switch a := m.post(fmt.Sprintf("tenant-%d", n%tenants), ""); a.code {
+				case http.StatusOK:
+					l.admitted.Add(1)
+					l.last.Store(l.calls.Load())
+				case http.StatusTooManyRequests:
+				default:
+					l.failed.Add(1)
+					m.Logf("call %d failed: %d %.200q", l.calls.Load(), a.code, a.body)
+				}
+				l.calls.Add(1)
+			}
+		})
+	}
+	return l
+}
+
+// end ends the load.
+func (l *load) end() {
+	close(l.stop)
+	l.all.Wait()
 }
 
 // endpoints are the endpoints of a cluster of Envoy.
