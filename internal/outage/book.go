@@ -309,7 +309,7 @@ func (h *Hold) Forgive(now int64) {
 		if i, found := h.share.find(a.Limit); found {
 			l := &h.share.limits[i]
 			l.taken -= a.Milli
-			if !h.share.counts && a.Until != store.NoBalance {
+			if a.Until != store.NoBalance {
 				l.unused.tokens -= a.Milli
 			}
 		}
