@@ -100,8 +100,8 @@ func TestALostLeaseOfAForgottenItemStaysLost(t *testing.T) {
 	})
 }
 
-// An extension whose answer is lost may be repeated, and so may one of an older token. One of a lease that
-// has ended is lost.
+// An extension whose answer is lost may be repeated, and so may one of an older token. An older extension that
+// comes late ends nothing earlier. One of a lease that has ended is lost.
 func TestAnExtensionIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,6 +119,9 @@ func TestAnExtensionIsRepeated(t *testing.T) {
 		for range 2 {
 			h.Must(p.Extend(h.Context(), h.key, first, later))
 		}
+		older := first
+		older.Until += time.Minute.Milliseconds()
+		h.Must(p.Extend(h.Context(), h.key, first, older))
 		if is := h.entry(); is == nil || is.Until != later.Until || is.Seq != later.Seq || is.Held != 1 {
 			t.Errorf("the entry is %+v, want %+v", is, later)
 		}
