@@ -107,8 +107,8 @@ type topKey struct {
 	shadow   bool
 }
 
-// A topAnswer is one that visitors share. Whoever holds the turn reads it. It is a channel, because the others
-// wait no longer than for their visitors.
+// A topAnswer is one that visitors share. The visitor that holds the turn reads it. The turn is a channel, so the
+// others can give up when their requests end.
 type topAnswer struct {
 	turn chan struct{}
 	top  manage.Top

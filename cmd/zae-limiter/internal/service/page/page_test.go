@@ -81,7 +81,7 @@ func TestThePageOfAnEntity(t *testing.T) {
 	}, limiter.PerMinute("rpm", 10))
 }
 
-// Who was refused, and why, can be found by the ID of the refusal or the request.
+// The page finds a refusal by its ID or by that of the request, and says which limit refused.
 func TestThePageOfRefusals(t *testing.T) {
 	inOffice(t, func(o *office) {
 		ctx := o.log.Follow(o.Context(), "abc-1")
@@ -103,7 +103,7 @@ func TestThePageOfRefusals(t *testing.T) {
 	}, limiter.PerMinute("rpm", 10))
 }
 
-// Roles suffice for their pages. Nobody of another namespace sees any.
+// Each role sees its pages. A role of another namespace sees none.
 func TestRolesOfThePages(t *testing.T) {
 	inGuardedOffice(t, func(o *office) {
 		const good, forbidden, unproven = http.StatusOK, http.StatusForbidden, http.StatusUnauthorized
@@ -368,7 +368,7 @@ func TestARaceOfVersions(t *testing.T) {
 	}, limiter.PerMinute("rpm", 10))
 }
 
-// Who changes the limits between the look at the version and the write is noticed by the write.
+// The write notices a change that is made between the look at the version and the write.
 func TestAChangeJustBeforeTheWrite(t *testing.T) {
 	inOffice(t, func(o *office) {
 		own := store.ConfigKey{Entity: "key-1", Resource: "gpt-4"}

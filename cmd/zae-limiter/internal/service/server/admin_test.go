@@ -72,8 +72,7 @@ func TestChangesAreByTheBearer(t *testing.T) {
 	})
 }
 
-// A service without tokens is administered by everybody on its machine. Nobody else administers it, whatever
-// lets them call.
+// Everybody on its machine administers a service without tokens. Others do not, even if they may call.
 func TestAdministrationWithoutTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		server.Options

@@ -116,7 +116,7 @@ func decoded(t *testing.T, text string) (value any) {
 }
 
 // startGRPC starts a service on a port of its own, and returns its address. A token is what its callers need; ""
-// is none. What it takes of bytes comes back in hours, so that nothing depends on how long the test takes.
+// is none. Its limits come back in hours, so that nothing depends on how long the test takes.
 func startGRPC(t *testing.T, rules *mapping.Rules, token string) string {
 	t.Helper()
 	limits, registry := limitertest.New(t, limiter.PerMinute("rpm", 5), limiter.PerDay("bytes", 10)), prometheus.NewRegistry()
