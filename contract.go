@@ -262,3 +262,7 @@ func with(l Limit, opts []LimitOption) Limit {
 // slots of a request come back as its lease is committed or rolled back, and within about 20
 // seconds if its process dies (ADR 055).
 func Slots(name string, n int64) SlotLimit { return SlotLimit{Name: name, Slots: n} }
+
+// Returning makes a percentage, from 0 to 100, of what a lease took of the limit go back if the process that
+// holds the lease is lost. See [Limit.Returns].
+func Returning(percent int) LimitOption { return func(l *Limit) { l.Returns = percent } }

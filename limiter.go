@@ -193,6 +193,12 @@ type Stats struct {
 	// write is lost, its tokens count as taken. Reclaimed counts writes that turned out to have landed
 	// for nobody, and whose tokens were returned.
 	Resent, SentOnce, Reclaimed uint64
+	// LostReturned are the tokens of lost processes that writes of this limiter gave back to limits with
+	// [Limit.Returns]. Unreserved counts acquires of such limits that stay debited even so, because
+	// their bucket item had no room, or several shards served them. TakenForLost counts buckets of which
+	// this limiter itself was taken for lost while it had leases: it debits again what those use.
+	LostReturned             int64
+	Unreserved, TakenForLost uint64
 	// SlotsLost counts slots that this limiter could not renew in time, so that others may have
 	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of
 	// a limit it has set free.
@@ -204,13 +210,14 @@ func (l *Limiter) Stats() Stats {
 	config, c := l.driver.Config.Stats(), &l.driver.Counts
 	lost, removed := l.driver.SlotCounts()
 	away, _ := l.driver.Outage.IsAway()
-	of := &l.driver.Outage.Counts
+	of, book := &l.driver.Outage.Counts, l.driver.Ledger
 	return Stats{
 		Config:  CacheStats{Hits: config.Hits, Misses: config.Misses, Size: config.Size, TTL: l.driver.Config.TTL()},
 		Buckets: l.driver.Buckets(), Waiting: l.waiting.Size(), LocallyRefused: c.Refused.Load(), Carried: c.Carried.Load(), Gathered: c.Gathered.Load(),
 		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
 		Outages: of.Outages.Load(), SharesAdmitted: of.Admitted.Load(), SharesRefused: of.Refused.Load(), Away: away,
 		DegradedSpent: of.Spent.Load() / milli, DegradedLost: of.Lost.Load() / milli,
+		LostReturned: int64(book.Returned.Load() / milli), Unreserved: book.Unreserved.Load(), TakenForLost: book.Removed.Load(), //nolint:gosec // far below
 		Healed: c.Healed.Load(), Resent: c.Resent.Load(), SentOnce: c.SentOnce.Load(), Reclaimed: c.Reclaimed.Load(), SlotsLost: lost, HoldersRemoved: removed,
 	}
 }

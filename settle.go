@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/acquire"
 	"github.com/zeroae/zae-limiter-go/internal/process"
@@ -137,10 +138,26 @@ func (l *Lease) closeIfEven(how *ending) (was leaseState, isClosed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was = l.state
-	if was == leaseOpen && l.isEvenLocked(how) {
+	if was == leaseOpen && l.isEvenLocked(how) && (!l.hasReservedLocked() || !l.limiter.driver.IsClosed()) {
 		l.state = leaseClosed
+		l.freeLocked()
 	}
 	return was, l.state == leaseClosed
+}
+
+// hasReservedLocked reports whether any of the lease goes back if this process is lost (ADR 071). If so, the item must
+// learn of its end.
+func (l *Lease) hasReservedLocked() bool {
+	return slices.ContainsFunc(l.sides, (*acquire.Taken).HasReserved)
+}
+
+// freeLocked ends what the lease has reserved, without a write of its own.
+func (l *Lease) freeLocked() {
+	for i := range l.sides {
+		if l.sides[i].HasReserved() {
+			l.limiter.driver.Settler.Free(l.sides[i])
+		}
+	}
 }
 
 // isEvenLocked reports whether the written amounts are the target.
@@ -266,7 +283,7 @@ func (l *Lease) write(ctx context.Context, how *ending) error {
 		return l.writeLate(ctx, how)
 	}
 	errs := make([]error, len(l.sides))
-	l.limiter.driver.AtOnce(len(l.sides), func(i int) { errs[i] = l.limiter.driver.Settler.Settle(ctx, l.sides[i], how.target) })
+	l.limiter.driver.AtOnce(len(l.sides), func(i int) { errs[i] = l.limiter.driver.Settler.Settle(ctx, l.sides[i], how.target, true) })
 	return errors.Join(errs...)
 }
 

@@ -195,7 +195,7 @@ func (l *Lease) release(ctx context.Context, tokens map[string]int64) error {
 		}
 		errs := make([]error, len(l.sides))
 		d.AtOnce(len(l.sides), func(i int) {
-			errs[i] = d.Settler.Settle(bound, l.sides[i], func(e *acquire.Entry) int64 { return e.Due })
+			errs[i] = d.Settler.Settle(bound, l.sides[i], func(e *acquire.Entry) int64 { return e.Due }, false)
 		})
 		l.rouse()
 		return struct{}{}, errors.Join(errs...)

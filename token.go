@@ -102,6 +102,9 @@ func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observ
 	if err != nil {
 		return "", err
 	}
+	if err := l.endReservations(ctx, what); err != nil {
+		return "", err
+	}
 	if err := l.writeSlotsDown(ctx, what, form); err != nil {
 		return "", err
 	}
@@ -110,6 +113,35 @@ func (l *Lease) handOver(ctx context.Context, within time.Duration, seen *observ
 	}
 	state, l.handedOver = leaseClosed, true
 	return l.limiter.tokenKeys.Sign(form), nil
+}
+
+// endReservations lets nothing of the lease go back any more if this process is lost (ADR 071): another one is to
+// settle it. The caller settles the lease.
+func (l *Lease) endReservations(ctx context.Context, what string) error {
+	var sides []*acquire.Taken
+	for i := range l.parts() {
+		for _, side := range l.part(i).sides {
+			if side.HasReserved() {
+				sides = append(sides, side)
+			}
+		}
+	}
+	if len(sides) == 0 {
+		return nil
+	}
+	d := l.limiter.driver
+	if !d.Begin() {
+		return fmt.Errorf("%s: %w", what, ErrClosed)
+	}
+	defer d.End()
+	bound, cancel := context.WithTimeout(ctx, d.Time())
+	defer cancel()
+	errs := make([]error, len(sides))
+	d.AtOnce(len(sides), func(i int) { errs[i] = d.Settler.HandOver(bound, sides[i]) })
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 // writeSlotsDown lets the slots of a lease end with its token, and not with this process. It extends those of

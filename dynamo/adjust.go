@@ -10,7 +10,7 @@ import (
 // Adjust moves balances of an existing bucket, in one update:
 //
 //	SET    q of a sequence
-//	ADD    tk, tc of every delta, wcu
+//	ADD    tk, tc of every delta, wcu; o of the process, which must be there
 //	if     of a debited limit, tk is below where it would have overflowed by now, and
 //	       sufficient if Covered, and cp, ra, rp are as seen; of a credited one, cp is
 //	       as seen, and tk leaves room for the credit below it; if the credit reaches
@@ -35,7 +35,7 @@ func (s *Store) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, err
 	w.seen = a.Seen
 	describeAdjust(&w.Write, a)
 	turn.describe(&w.Write, nil)
-	describeSequence(&w.Write, &a.Sequence, nil, a.Seen, turn)
+	describeTally(&w.Write, tally{sequence: &a.Sequence, reserve: a.Reserve}, a.Seen, turn)
 	return w.send(ctx, "adjust", &s.adjusts)
 }
 

@@ -24,13 +24,14 @@ import (
 //	       q of a sequence
 //	REMOVE disabled, disabled_until; bypass; vu, ttl, removed limits whole; soft of limits that
 //	       become hard, and mode, wr, wl of those that leave it; tu of quotas that get another share; rsched, sched, gc, tu, co, rsa, ws,
-//	       wa of limits that follow no such calendar any more; q of idle positions
-//	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator
+//	       wa of limits that follow no such calendar any more; q of idle positions, o of lost processes
+//	ADD    tk earned − debit, tc + debit, wcu alike; dn; tu and rn by an operator; o of the process; qn
 //	if     rf, vu and shard_count as seen; disabled as seen, or disabled_until if it enables;
 //	       bypass as seen, if the refill changes or keeps it;
 //	       tk of every limit within the bounds that keep what it earned whole
 //	       and its balance below the capacity; soft limits are soft; ws of a credit as seen;
-//	       q of a sequence is absent or below, and created as seen; q of idle positions as seen
+//	       q of a sequence is absent or below, and created as seen; q of idle positions as seen,
+//	       and so o of lost processes; o of the process is there, or is new
 //
 // A refill that changes parameters or the owner has further conditions: cp, ra, rp of
 // every limit and the owner are as seen. A peer changes those without moving rf. A doubling
@@ -64,14 +65,14 @@ func (s *Store) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	w.seen = r.Seen
 	describeRefill(&w.Write, r)
 	turn.describe(&w.Write, r.Changes)
-	describeSequence(&w.Write, &r.Sequence, r.Idle, r.Seen, turn)
+	describeTally(&w.Write, tally{&r.Sequence, r.Idle, r.Reserve, r.Lost}, r.Seen, turn)
 	return w.send(ctx, "refill", s.refillCache(r))
 }
 
 // refillCache returns the cache for the shape of a refill. A refill that changes
-// parameters or the number of shards, expects a disabled item, or removes positions, is rare and has none.
+// parameters or the number of shards, expects a disabled item, or removes positions or reservations, is rare and has none.
 func (s *Store) refillCache(r *store.Refill) *expression.Cache {
-	if isRepair(r) || r.Writes.Kind != store.KeepParams || r.ShardCount != 0 || r.Seen.Disabled || len(r.Idle) > 0 {
+	if isRepair(r) || r.Writes.Kind != store.KeepParams || r.ShardCount != 0 || r.Seen.Disabled || len(r.Idle)+len(r.Lost) > 0 {
 		return nil
 	}
 	return &s.refills

@@ -15,7 +15,8 @@ import (
 //
 //	SET    q of a sequence
 //	ADD    tk −a, tc +a of every limit with an amount, wcu; dn; of a limit in a mode that only
-//	       counts the amount, tc +a alone, and wr +a, wl of one that would have refused it
+//	       counts the amount, tc +a alone, and wr +a, wl of one that would have refused it;
+//	       o of the process, and qn
 //	if     tk ≥ a of each, less what it earned since the stamp and may take ahead, and
 //	       below where it would have overflowed by now; of a soft limit, the stamp is
 //	       after now instead of tk ≥ a, and in shadow tk ≥ a − cp;
@@ -23,7 +24,8 @@ import (
 //	       amount 0 exist;
 //	       rf is not before Since, if given, or is Stamp; wcu holds a token; not expired,
 //	       not disabled; vu is as seen, or, on an item with a peer's features, not lapsed;
-//	       q of a sequence is absent or below, and created as seen
+//	       q of a sequence is absent or below, and created as seen; o of the process is there, or
+//	       is new, and qn leaves room for it
 //
 // Of a bypassed bucket it only counts:
 //
@@ -45,7 +47,7 @@ func (s *Store) Take(ctx context.Context, t *store.Take) (store.Outcome, error) 
 	w.seen = t.Seen
 	describeTake(&w.Write, t)
 	turn.describe(&w.Write, nil)
-	describeSequence(&w.Write, &t.Sequence, nil, t.Seen, turn)
+	describeTally(&w.Write, tally{sequence: &t.Sequence, reserve: t.Reserve}, t.Seen, turn)
 	return w.send(ctx, "take", &s.takes)
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -67,6 +68,10 @@ type Limit struct {
 	// depends on their names alone, see [Limit.Of].
 	Mode    Mode // ADR 062
 	Percent int
+	// Returns is the percentage, from 0 to 100, of what a lease took that goes back if the process which holds
+	// the lease is lost: killed, or cut off for 15 minutes. By default it is 0: what was taken stays debited. It
+	// holds for what is taken from then on.
+	Returns int // ADR 071
 	// Carries says what a quota of a calendar takes from a period into the next one; by default
 	// nothing.
 	Carries Carry // ADR 053
@@ -105,7 +110,21 @@ func (l Limit) String() string {
 	if l.Mode != Enforce {
 		text += ", " + l.ModeText()
 	}
+	if l.Returns != 0 {
+		text += fmt.Sprintf(", returns %d%% of what is lost", l.Returns)
+	}
 	return text + l.Carries.words()
+}
+
+// MaxReturns is all of what a lost process took, as the percentage of [Limit.Returns].
+const MaxReturns = 100
+
+// validateReturns reports a percentage that is none.
+func (l Limit) validateReturns(field func(name string) string) error {
+	if l.Returns < 0 || l.Returns > MaxReturns {
+		return &ValidationError{Field: field("returns"), Value: strconv.Itoa(l.Returns), Reason: "give the percentage that goes back, from 1 to 100, or 0 to keep all"}
+	}
+	return nil
 }
 
 // words says what is carried, after a comma.
@@ -179,8 +198,8 @@ func (l Limit) Validate() error {
 			Field: field("refill amount"), Value: fmt.Sprintf("%d every %v", l.Amount, l.Period),
 			Reason: "a quota renews as a whole: give no refill",
 		}
-	case l.validateMode(field) != nil:
-		return l.validateMode(field)
+	case cmp.Or(l.validateMode(field), l.validateReturns(field)) != nil:
+		return cmp.Or(l.validateMode(field), l.validateReturns(field))
 	case l.Renews != nil && l.Varies != nil && l.validateVaried(field) != nil:
 		return l.validateVaried(field)
 	case l.Carries != (Carry{}):

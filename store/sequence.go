@@ -23,7 +23,7 @@ type Sequence struct {
 // IsNone reports whether the write must not be sent again.
 func (s *Sequence) IsNone() bool { return s.Position == "" }
 
-// MostPositions is the most positions of an item.
+// MostPositions is the most positions of an item, with what its reservations count as.
 const MostPositions = 24
 
 // PositionRound is what a write that removes positions adds to their count, less the removed ones. So no write

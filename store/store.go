@@ -165,6 +165,7 @@ type Take struct {
 	// Turn, if not nil, also turns to another hour.
 	Turn     *Turn
 	Sequence Sequence // needs Seen
+	Reserve  []ReserveAdd // ADR 071; needs Seen
 	// Stamp, if not 0, is a stamp since which each limit has earned its debit's Earned,
 	// and the hidden write limit has earned Earned. While the item has that stamp, each
 	// balance needs to suffice only together with that amount, and AtMostAtStamp bounds it.
@@ -249,6 +250,10 @@ type Refill struct {
 	// Idle are positions that the write removes, if they still have these numbers: their processes are
 	// gone, or write nothing.
 	Idle []Position
+	// Reserve is what the write reserves (ADR 071). Lost are reservations that it removes, if they are
+	// still as seen: what goes back is a part of its changes.
+	Reserve []ReserveAdd
+	Lost    []Reservation
 }
 
 // A Change is what a [Refill] does to one limit. The balance changes by Earned less
@@ -340,6 +345,10 @@ type Create struct {
 	// Disabled, Bypassed and MarkedUntil are as in [Image]. A shard has those of its sibling.
 	Disabled, Bypassed bool
 	MarkedUntil        int64
+	// Reserved are the reservations with which the item is made, and Position, if it has a name, a
+	// position at which their process says that it is there.
+	Reserved []Reservation
+	Position Position
 }
 
 // Stamp is the stamp of the item.
@@ -421,6 +430,7 @@ type Adjust struct {
 	Before   int64
 	Turn     *Turn // as in [Take]
 	Sequence Sequence
+	Reserve  []ReserveAdd // ADR 071
 }
 
 // A Delta is what an [Adjust] does to one limit.

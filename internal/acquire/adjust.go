@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/lane"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
@@ -101,12 +102,24 @@ func (s *Settler) adjustShard(ctx context.Context, acct *account, img *store.Ima
 				return nil, false, err
 			}
 		}
+		after, paid, err := s.payOwed(ctx, acct, img, nil)
+		switch {
+		case err != nil && !errors.Is(err, store.ErrConflict):
+			return nil, false, err
+		case err != nil:
+			continue
+		case after == nil:
+			return nil, true, nil
+		}
+		if img = after; !paid {
+			continue
+		}
 		debit := &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: plan.Present(img, deltas)}
 		m := s.Moment()
 		if spare {
 			debit.Amounts, over = plan.SplitOff(debit.Amounts, img, m.Now)
 		}
-		out, err := s.settle(ctx, acct, debit, img, m)
+		out, err := s.settle(ctx, acct, debit, img, m, settling{})
 		switch {
 		case errors.Is(err, store.ErrConflict):
 		case err != nil:
@@ -123,20 +136,25 @@ func (s *Settler) adjustShard(ctx context.Context, acct *account, img *store.Ima
 }
 
 // settle carries out a settlement on the image seen.
-func (s *Settler) settle(ctx context.Context, acct *account, debit *plan.Debit, img *store.Image, m memory.Moment) (store.Outcome, error) {
-	if len(debit.Amounts) == 0 {
+func (s *Settler) settle(ctx context.Context, acct *account, debit *plan.Debit, img *store.Image, m memory.Moment, also settling) (store.Outcome, error) {
+	if len(debit.Amounts) == 0 && !also.renews {
 		return store.Outcome{Applied: true, Image: img}, nil
 	}
 	refills := debit.Overflows(img, m.Now) || debit.Owes(img)
 	w := s.BeginWrite(&acct.Account, img, memory.StampUse{Moves: refills}, m)
+	var adds []store.ReserveAdd
+	if c := s.Carry(&w, ledger.Take{}, also.own, nil); c != nil {
+		adds = c.Adds
+	}
 	var write func(context.Context) (store.Outcome, error)
 	if refills {
 		refill, _, _ := debit.Refill(img, m.Now, s.Multiplier)
 		plan.NumberRefill(refill, w.Sequence, m.Now)
+		refill.Reserve = adds
 		write = func(ctx context.Context) (store.Outcome, error) { return s.Store.Refill(ctx, refill) }
 	} else {
 		adjust := debit.Adjustment(img, m.Now)
-		adjust.Sequence = w.Sequence
+		adjust.Sequence, adjust.Reserve = w.Sequence, adds
 		write = func(ctx context.Context) (store.Outcome, error) { return s.Store.Adjust(ctx, adjust) }
 	}
 	out, err := w.Send(ctx, s.Process, write)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -40,6 +41,7 @@ type Outcome struct {
 	until    time.Duration  // when the item has earned what was taken ahead, by the uptime
 	short    bool           // the shard cannot serve the amounts, others may
 	counted  plan.Counted   // the amounts of which the debit moved no balance
+	entry    *ledger.Entry  // in which the debit reserved what goes back of it; nil if nothing does
 }
 
 // lastImage is the last image of the item that a claim was routed to, if it is young enough

@@ -100,7 +100,7 @@ func New(p *process.Process, o Options) *Driver {
 		s.places = cmp.Or(o.InFlight, DefaultInFlight)
 	}
 	keep, inspector := upkeep.New(p), &Inspector{p, accounts}
-	settler := &Settler{s, keep, accounts}
+	settler := &Settler{s, keep, accounts, keeper{wake: make(chan struct{}, 1)}}
 	d := &Driver{
 		Process: p, Upkeep: keep, accounts: accounts, Inspector: inspector,
 		Settler: settler,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
@@ -51,6 +52,8 @@ type pursuit struct {
 	sight  sight         // how img was seen
 	met    time.Duration // when it answered, by [memory.Clock.Uptime]
 	lacked bool          // the last write was refused because it was for more than img held, and not for its stamp
+
+	entry *ledger.Entry // in which the last write reserved what it took; nil if nothing goes back
 
 	// Its configuration:
 	sure *plan.Wanted // the wanted bucket, by a consistent read that began after img was received
@@ -306,7 +309,23 @@ func useOf(next *plan.Step) memory.StampUse {
 func (p *pursuit) begin(next *plan.Step) process.Write {
 	w := p.wr.BeginWrite(&p.c.acct.Account, next.Seen(), useOf(next), p.Moment)
 	next.Number(w.Sequence, p.Now)
+	p.reserve(&w, next)
 	return w
+}
+
+// reserve makes the write of a step reserve what goes back of it if this process is lost.
+func (p *pursuit) reserve(w *process.Write, next *plan.Step) {
+	var take ledger.Take
+	if next.Kind != plan.Repair {
+		if take.Returns = p.c.Terms.Returns(next.Counted()); len(take.Returns) > 0 {
+			take.After = next.After()
+		}
+	}
+	c := p.wr.Carry(w, take, nil, next.Lost())
+	if c != nil {
+		next.Reserve(c.Adds, c.Spent)
+	}
+	p.entry = c.Entry()
 }
 
 // send sends the write of a step, until its outcome is known.
@@ -328,11 +347,15 @@ func (wr *writer) writeStep(ctx context.Context, next *plan.Step) (store.Outcome
 // close records the outcome of the write of a step, and returns its error. If the write may be applied for
 // nobody, what it takes is returned once an image shows it.
 func (p *pursuit) close(ctx context.Context, w *process.Write, next *plan.Step, out store.Outcome, err error) error {
-	if !p.wr.EndWrite(ctx, w, out, err) {
+	isOpen := p.wr.EndWrite(ctx, w, out, err)
+	if err == nil && out.Applied {
+		p.wr.Ledger.NoteReturned(next.Lost())
+	}
+	if !isOpen {
 		return process.Unanswered(err)
 	}
-	wr, landed := p.wr, &Claim{Bucket: p.c.Bucket, acct: p.c.acct, Terms: plan.Terms{Amounts: p.c.Terms.Amounts}}
-	landed.Granted, landed.counted, landed.image = next.Kind != plan.Repair, next.Counted(), next.After()
+	wr, landed := p.wr, &Claim{Bucket: p.c.Bucket, acct: p.c.acct, Terms: plan.Terms{Amounts: p.c.Terms.Amounts, Target: p.c.Terms.Target}}
+	landed.Granted, landed.counted, landed.image, landed.entry = next.Kind != plan.Repair, next.Counted(), next.After(), p.entry
 	ctx = context.WithoutCancel(ctx)
 	if wr.ReturnLost(w, func() { wr.settler.Refund(ctx, landed) }) {
 		return err
@@ -361,7 +384,9 @@ func (p *pursuit) wrote(out store.Outcome, err error, counted plan.Counted, debi
 	if !out.Applied || !debits {
 		return false, nil
 	}
-	p.c.Granted, p.c.counted = true, counted
+	if p.c.Granted, p.c.counted, p.c.entry = true, counted, p.entry; p.entry != nil {
+		p.wr.settler.keep()
+	}
 	p.end()
 	p.c.earned(p.img, p.Moment, p.ahead())
 	return true, nil
@@ -454,8 +479,28 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	plan.DebitNew(n, c.Terms.Amounts)
+	made := p.reserveNew(n)
 	out, err := wr.Send(ctx, &c.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return wr.Store.Create(ctx, n) })
+	wr.Ledger.End(made, err == nil && out.Applied, true, wr.Uptime())
 	return p.wrote(out, err, plan.CountedIn(n, c.Terms.Amounts), true)
+}
+
+// reserveNew makes a new item with what goes back of the claim.
+func (p *pursuit) reserveNew(n *store.Create) *ledger.Carried {
+	p.entry = nil
+	returns := p.c.Terms.Returns(plan.CountedIn(n, p.c.Terms.Amounts))
+	if len(returns) == 0 {
+		return nil
+	}
+	img := plan.ImageOf(n)
+	made := p.wr.Ledger.Made(img, ledger.Take{After: img, Returns: returns}, p.Now)
+	if made != nil {
+		p.entry, n.Position = made.Entry(), p.wr.FirstPosition(p.Now)
+		for i := range made.Adds {
+			n.Reserved = append(n.Reserved, made.Adds[i].Reservation)
+		}
+	}
+	return made
 }
 
 // prepare reads at the same time all that a bucket is made from: its configuration,

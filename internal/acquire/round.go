@@ -27,7 +27,7 @@ func allot(callers []*ticket, images []*store.Image, held []int, now int64, draw
 	r.left = slices.Clone(plan.Together(images, sumOf(callers), now))
 	for _, t := range callers {
 		c := t.Claim
-		c.portions, c.counted = nil, plan.Counted{}
+		c.portions, c.counted, c.entry = nil, plan.Counted{}, nil
 		if len(c.Terms.Amounts) == 0 {
 			r.idle = append(r.idle, t)
 			continue
@@ -177,7 +177,7 @@ func (g *gathering) debitEach(ctx context.Context, admitted []*ticket, m memory.
 			after[slices.IndexFunc(after, func(img *store.Image) bool { return img.Shard == cr.p.img.Shard })] = cr.p.img
 			for _, t := range cr.callers {
 				t.Claim.tookFrom(cr.p.img)
-				t.Claim.counted = cr.p.c.counted
+				t.Claim.counted, t.Claim.entry = cr.p.c.counted, cr.p.c.entry
 				t.Claim.countOn(cr.p.img.Shard, cr.p.c.counted)
 			}
 		case errs[i] != nil && !process.IsTurnedAway(errs[i]):
@@ -245,6 +245,11 @@ func (g *gathering) debitAll(ctx context.Context, admitted []*ticket, begins *pl
 		return nil, nil
 	}
 	wr.Counts.Gathered.Add(1)
+	for _, t := range admitted {
+		if len(t.Claim.Terms.Returns(t.Claim.counted)) > 0 {
+			wr.Ledger.Unreserved.Add(1)
+		}
+	}
 	all := slices.Clone(g.images)
 	for n, r := range refills {
 		front.acct.EaseBrake(r.Shard)

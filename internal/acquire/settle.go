@@ -30,12 +30,14 @@ type Settler struct {
 
 	upkeep   *upkeep.Driver
 	accounts *accounts
+	keeper   keeper
 }
 
 // Settle makes the store debit exactly the target of each entry. It returns tokens to
 // the shards from which they were taken. If more is to be taken, it debits whichever
 // shards hold it. If an error says that nothing was applied, Settle may be called again.
-func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int64) error {
+// closes says that the lease ends by that, and then reserves nothing any more.
+func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int64, closes bool) error {
 	more, deltas := t.due(target)
 	if len(more) > 0 {
 		only, debits := t.divide(more, t.parts[0].image)
@@ -56,6 +58,7 @@ func (s *Settler) Settle(ctx context.Context, t *Taken, target func(*Entry) int6
 			deltas[j] = append(deltas[j], p.Amounts...)
 		}
 	}
+	s.freeDue(t, deltas, closes)
 	return s.settleParts(ctx, t, deltas)
 }
 
@@ -140,7 +143,7 @@ func (s *Settler) returned(c *Claim) func(context.Context) error {
 	t := &Taken{}
 	t.Init(s.Uptime(), c)
 	return func(ctx context.Context) error {
-		err := s.Settle(ctx, t, func(*Entry) int64 { return 0 })
+		err := s.Settle(ctx, t, func(*Entry) int64 { return 0 }, true)
 		if process.IsTurnedAway(err) {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -52,6 +53,9 @@ type part struct {
 	image   *store.Image // the shard as last written or seen
 	written []int64      // for each entry, the amount debited in the store, in millitokens
 	counted plan.Counted // of which limits it moved no balance: settling those moves none, either
+	// entry is where reserved goes back if this process is lost (ADR 071); nil if nothing does. reserved is by limit.
+	entry    *ledger.Entry
+	reserved []store.Amount
 	// held is what a lease that was written down says of the part, see [Restore]; otherwise nil.
 	// The image then says no more than which shard it is of.
 	held []store.Amount
@@ -92,8 +96,12 @@ func (t *Taken) Absorb(c *Claim) {
 		if len(c.portions) > 0 {
 			counted = plan.CountedOf(portions[i].Amounts)
 		}
-		p := t.of(portions[i].Image, counted)
+		p := t.of(portions[i].Image, counted, c.entry)
 		p.image = portions[i].Image
+		if c.entry != nil {
+			of := plan.Terms{Target: c.Terms.Target, Amounts: portions[i].Amounts}
+			p.reserved = addTo(p.reserved, of.Returns(counted))
+		}
 		for k := range t.Entries {
 			p.written[k] += plan.AmountOf(portions[i].Amounts, t.Entries[k].Limit)
 		}
@@ -101,21 +109,21 @@ func (t *Taken) Absorb(c *Claim) {
 }
 
 // of returns the part of a shard, and makes it if nothing was taken of the shard yet.
-func (t *Taken) of(img *store.Image, counted plan.Counted) *part {
-	i := t.find(img, counted)
+func (t *Taken) of(img *store.Image, counted plan.Counted, entry *ledger.Entry) *part {
+	i := t.find(img, counted, entry)
 	if i == len(t.parts) {
 		t.add(img)
-		t.parts[i].counted = counted
+		t.parts[i].counted, t.parts[i].entry = counted, entry
 	}
 	return &t.parts[i]
 }
 
 // find returns the number of the part of a shard, in the periods of its quotas; the number of
 // parts if there is none. An amount of another period is another part: it must not be
-// returned to this one. So is one of no balance.
-func (t *Taken) find(img *store.Image, counted plan.Counted) int {
+// returned to this one. So is one of no balance, and one of another entry.
+func (t *Taken) find(img *store.Image, counted plan.Counted, entry *ledger.Entry) int {
 	for i := range t.parts {
-		if p := t.parts[i].image; p.Shard == img.Shard && t.parts[i].counted.Equals(counted) && plan.AreOfSamePeriods(p, img) {
+		if p := t.parts[i].image; p.Shard == img.Shard && t.parts[i].entry == entry && t.parts[i].counted.Equals(counted) && plan.AreOfSamePeriods(p, img) {
 			return i
 		}
 	}

@@ -51,7 +51,7 @@ func (a *Account) isAsWantedLocked(w *plan.Wanted, limits []store.Limit, m Momen
 	}
 	for i := range a.count {
 		img := a.imageLocked(i, m.Up, age)
-		if img == nil || !plan.IsPlain(img, m.Now) || img.ShardCount != a.count || w.DiffersWith(limits, img, m.Now) {
+		if img == nil || !plan.IsPlain(img, m.Now) || plan.HasLost(img, m.Now) || img.ShardCount != a.count || w.DiffersWith(limits, img, m.Now) {
 			return false
 		}
 	}

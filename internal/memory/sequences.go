@@ -23,19 +23,25 @@ const mostLost = 64
 
 // Sequences are the numbers of the writes of one process.
 type Sequences struct {
-	names [positions]string
-	last  atomic.Int64
+	Process string // begins all names
+	names   [positions]string
+	last    atomic.Int64
 }
 
 // NewSequences returns the numbers of a process that begins. No other one has its positions.
 func NewSequences() *Sequences {
 	id := make([]byte, 5) // 8 characters
 	_, _ = rand.Read(id)  // it never fails
-	s := &Sequences{}
+	s := &Sequences{Process: strings.ToLower(base32.StdEncoding.EncodeToString(id))}
 	for i := range s.names {
-		s.names[i] = strings.ToLower(base32.StdEncoding.EncodeToString(id)) + strconv.Itoa(i)
+		s.names[i] = s.Process + strconv.Itoa(i)
 	}
 	return s
+}
+
+// First is a position of an item that the process makes, with a number. It says that the process is there.
+func (s *Sequences) First(now int64) store.Position {
+	return store.Position{Name: s.names[0], Number: s.next(now)}
 }
 
 // next is a number above all before it. It is the time, which tells when a position was last used.

@@ -36,7 +36,7 @@ func Admit[T any](crowd []T, amounts func(T) []store.Amount, img *store.Image, p
 		s := &img.Limits[i]
 		held[i] = s.Tokens
 		if img.IsEvaluable() {
-			held[i] = ShareOf(img, s).Balance(s.Tokens, img.RefilledAt, now)
+			held[i] = ShareOf(img, s).Balance(s.Tokens+returnsNow(img, s.Name, now), img.RefilledAt, now)
 		}
 	}
 	least := make([]int64, len(held)) // what the write must leave, unless it serves one caller

@@ -128,6 +128,9 @@ func AfterRefill(r *store.Refill) *store.Image {
 	if r.Bypass.Change && !img.Disabled {
 		img.Bypassed, img.MarkedUntil = r.Bypass.Until != 0, r.Bypass.Until
 	}
+	if len(r.Lost) > 0 {
+		img.Reserved = slices.DeleteFunc(slices.Clone(img.Reserved), func(is store.Reservation) bool { return slices.Contains(r.Lost, is) })
+	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
 	}

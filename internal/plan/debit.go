@@ -108,7 +108,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 // servedAsIs reports whether the item would admit a plain take.
 func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
 	switch {
-	case img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.Writes.Tokens < WriteCost:
+	case img.ExpiresAt != 0 && img.ExpiresAt <= now/store.Milli || img.Writes.Tokens < WriteCost || HasLost(img, now):
 		return false
 	case img.IsBypassed(now):
 		return true
@@ -149,13 +149,13 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 	repair := d.repairs(img, now)
 	at := d.stamp(img, repair, now)
 	bypass := d.bypass(img, repair, now)
-	amounts := d.Amounts
+	lost, amounts, returns := d.reclaims(img, at)
 	if bypass.Until != 0 {
 		amounts = AllCounted(amounts)
 	}
 	r = &store.Refill{
 		Bucket: img.Bucket, Seen: img, Turn: TurnOf(img, now),
-		RefilledAt: at, Bypass: bypass,
+		RefilledAt: at, Bypass: bypass, Lost: lost,
 		Changes: make([]store.Change, 0, len(img.Limits)+1),
 	}
 	r.Writes, wait = WritesChange(img, at, d.Settling || d.Pressing)
@@ -186,6 +186,7 @@ func (d *Debit) Refill(img *store.Image, now, multiplier int64) (r *store.Refill
 		r.Turn = nil // a limit that comes back is still in the diary; the next write turns
 	}
 	r.Expiry, r.Validity = RefillExpiry(r, expires, now, multiplier), validityOf(r)
+	countInRefill(r, returns)
 	AsFull(r, now)
 	return r, 0, short && !d.Settling
 }

@@ -58,13 +58,14 @@ func (t *Terms) AreUnknownTo(shards []*store.Image) bool {
 }
 
 // Holding returns the holding of a limit that an acquire would find on one shard. It
-// is as on the item, repaired to the wanted parameters, or new and full.
+// is as on the item, with what goes back of lost processes, repaired to the wanted parameters, or new and full.
 func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, params store.Params, ok bool) {
 	var w *store.Limit
 	if t.Target != nil {
 		w = t.Target.Find(limit)
 	}
 	s, ok := img.Limit(limit)
+	s.Tokens += returnsNow(img, limit, now)
 	bypassed := t.bypasses(img, now)
 	switch {
 	case ok && w == nil:

@@ -12,7 +12,7 @@ import (
 func AreMergeable(images []*store.Image, now int64) bool {
 	first := images[0]
 	for i, img := range images {
-		if img.Shard != i || img.ShardCount != len(images) || !WasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
+		if isReserved := i >= len(images)/2 && hasReserved(img); isReserved || img.Shard != i || img.ShardCount != len(images) || !WasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
 			img.Owner() != first.Owner() || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
 			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool {
 				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && s.Mode() == o.Mode() && s.Granted().Shards == 0 && o.Granted().Shards == 0 &&
@@ -23,6 +23,11 @@ func AreMergeable(images []*store.Image, now int64) bool {
 		}
 	}
 	return len(images) > 1
+}
+
+// hasReserved reports whether somebody has reserved anything of a shard. It goes with the shard, so a merge waits for it.
+func hasReserved(img *store.Image) bool {
+	return slices.ContainsFunc(img.Reserved, func(r store.Reservation) bool { return r.Milli > 0 })
 }
 
 // isGranted reports whether a shard's part of a quota is another one than its share, until the

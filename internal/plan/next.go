@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
@@ -56,6 +57,23 @@ func (s *Step) Number(q store.Sequence, now int64) {
 		return
 	}
 	NumberRefill(s.Refill, q, now)
+}
+
+// Reserve makes the write of a step change reservations. A refill also removes those that are spent.
+func (s *Step) Reserve(adds []store.ReserveAdd, spent []store.Reservation) {
+	if s.Take != nil {
+		s.Take.Reserve = adds
+		return
+	}
+	s.Refill.Reserve, s.Refill.Lost = adds, append(slices.Clip(s.Refill.Lost), spent...)
+}
+
+// Lost are the reservations that the write of a step removes.
+func (s *Step) Lost() []store.Reservation {
+	if s.Refill == nil {
+		return nil
+	}
+	return s.Refill.Lost
 }
 
 // A Situation is what is known of an item at an instant, and what is to be debited.

@@ -27,10 +27,10 @@ import (
 // locked by the stamp: another one may have renewed it, or topped it up. So a bucket with a
 // quota is left alone. So is one whose schedule has changed since the stamp: another capacity
 // may have held on the way. And so is one that is bypassed, whose balances a write does not
-// debit.
+// debit. A refill that gives back what a lost process took is locked, too.
 func AsFull(r *store.Refill, now int64) {
 	img := r.Seen
-	if isAskedToTrim(img, now) || hasQuota(img) || countSoft(img) > store.MaxSoftTake || r.Bypass.Change || changesAny(img, r.RefilledAt) || r.Owner != nil {
+	if isAskedToTrim(img, now) || hasQuota(img) || countSoft(img) > store.MaxSoftTake || r.Bypass.Change || changesAny(img, r.RefilledAt) || r.Owner != nil || len(r.Lost) > 0 {
 		return
 	}
 	took, full := int64(0), true

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -59,7 +58,7 @@ func SequenceAt(img *store.Image, position string, number, below int64) store.Se
 	case len(img.Limits) > mostSequenced:
 		return store.Sequence{}
 	case img.NumberAt(position) != 0:
-	case len(img.Positions) >= int(img.PositionCap)%store.PositionRound:
+	case img.Places() >= int(img.PositionCap)%store.PositionRound:
 		return store.Sequence{}
 	default:
 		q.Cap = int(img.PositionCap)
@@ -75,9 +74,9 @@ func NumberRefill(r *store.Refill, q store.Sequence, now int64) {
 // idlePositions returns positions at which nobody has written for longer than any write is under way.
 // The position own is none of them.
 func idlePositions(img *store.Image, own string, now int64) (idle []store.Position) {
-	const age, most = 15 * time.Minute, 8
+	const most = 8
 	for _, p := range img.Positions {
-		if p.Number < now-age.Milliseconds() && p.Name != own && len(idle) < most {
+		if p.Number < now-LostAfter.Milliseconds() && p.Name != own && len(idle) < most {
 			idle = append(idle, p)
 		}
 	}

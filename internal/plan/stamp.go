@@ -46,7 +46,7 @@ func (r StampRule) moves(img *store.Image, age, now int64) bool {
 // A balance that overflows would first have to be cut. The take then decides as of an
 // instant up to Lateness ago, and requires a stamp no older than that.
 func (d *Debit) TakeAtStamp(img *store.Image, fresh bool, now int64) *store.Take {
-	if !d.Stamp.Leave && !d.Stamp.Late || !img.IsEvaluable() || !IsPlain(img, now) || img.Bypassed || !takesSoftly(img, d.Amounts, now) {
+	if !d.Stamp.Leave && !d.Stamp.Late || !img.IsEvaluable() || !IsPlain(img, now) || img.Bypassed || HasLost(img, now) || !takesSoftly(img, d.Amounts, now) {
 		return nil
 	}
 	age, t := now-img.RefilledAt, d.Take(img, now)

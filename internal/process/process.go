@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -105,6 +106,9 @@ type Process struct {
 	// a write. It must be set before the first write.
 	OnHotPartition func(ctx context.Context, acct *memory.Account, b store.Bucket)
 
+	// Ledger is what this process gets back if it is lost.
+	Ledger *ledger.Book
+
 	sequences *memory.Sequences
 	unwatch   func()
 	closes    atomic.Bool
@@ -144,6 +148,7 @@ func New(s store.Store, o Options) (*Process, error) {
 		Memory: o.Memory, Multiplier: int64(o.TTLMultiplier), Logger: o.Logger, Rand: o.Rand,
 		sequences: memory.NewSequences(), unwatch: func() {}, closed: make(chan struct{}),
 	}
+	p.Ledger = ledger.New(p.sequences.Process)
 	p.Store = newHealer(s, newObserved(s, o.Observer, p.Uptime), p)
 	p.Lister, _ = s.(store.BucketLister)
 	p.SlotLister, _ = s.(store.SlotLister)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calls"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -27,12 +28,13 @@ import (
 type Write struct {
 	Sequence store.Sequence // of the write; none if the item has no room, and then it is sent once
 
-	acct *memory.Account
-	seen *store.Image
-	at   memory.Moment
-	sent memory.SentWrite
-	lost bool // an answer was lost
-	mute bool // so was its outcome: no image will tell
+	acct    *memory.Account
+	seen    *store.Image
+	at      memory.Moment
+	sent    memory.SentWrite
+	carried *ledger.Carried // of reservations; nil if there are none
+	lost    bool            // an answer was lost
+	mute    bool            // so was its outcome: no image will tell
 }
 
 // BeginWrite begins a write that was worked out from an image at an instant.
@@ -43,6 +45,17 @@ func (p *Process) BeginWrite(acct *memory.Account, seen *store.Image, use memory
 	}
 	return Write{Sequence: q, acct: acct, seen: seen, at: at, sent: acct.BeginWrite(seen.Shard, use, at.Up)}
 }
+
+// Carry works out what the write adds to reservations, of which it removes lost ones: what it takes, and what leases
+// no longer hold, own besides (ADR 071). It is nil if the write adds nothing. [Process.EndWrite] records whether that landed.
+func (p *Process) Carry(w *Write, take ledger.Take, own *ledger.Freed, lost []store.Reservation) *ledger.Carried {
+	q := &w.Sequence
+	w.carried = p.Ledger.Carry(w.seen, take, own, !q.IsNone(), q.Cap != 0, lost, w.at.Now)
+	return w.carried
+}
+
+// FirstPosition is a position of an item that this process makes.
+func (p *Process) FirstPosition(now int64) store.Position { return p.sequences.First(now) }
 
 // IsLost reports whether the answer to the write was lost, and it may be sent again.
 func (w *Write) IsLost(err error) bool {
@@ -121,6 +134,7 @@ func (p *Process) EndWrite(ctx context.Context, w *Write, out store.Outcome, err
 	if !isOpen {
 		w.acct.EndSequence(p.sequences, &w.Sequence, w.seen, out.Applied, nil)
 	}
+	p.Ledger.End(w.carried, err == nil && out.Applied, !w.Sequence.IsNone(), p.Uptime())
 	p.Record(ctx, w.acct, w.seen.Bucket, w.sent, w.at, out, err)
 	return isOpen
 }
@@ -128,5 +142,12 @@ func (p *Process) EndWrite(ctx context.Context, w *Write, out store.Outcome, err
 // ReturnLost lets back return what an open write took, once an image shows that it was applied. nil
 // leaves it taken. So do too many other ones of the shard, and then it reports false.
 func (p *Process) ReturnLost(w *Write, back func()) bool {
+	if c := w.carried; c != nil && back != nil {
+		undo := back
+		back = func() {
+			p.Ledger.Landed(c, p.Uptime())
+			undo()
+		}
+	}
 	return w.acct.EndSequence(p.sequences, &w.Sequence, w.seen, false, back)
 }

@@ -61,18 +61,19 @@ const (
 	FieldConsumed    = "tc" // N, millitokens
 	FieldSched       = "sched"
 	FieldRSched      = "rsched"
-	FieldSoft        = "soft" // N, ms: metered, not enforced, until then
-	FieldResetAfter  = "rsa"  // N, s
-	FieldWindowStart = "ws"   // N, ms
-	FieldApplied     = "wa"   // N, ms
-	FieldWindowCount = "wtc"  // N, millitokens
-	FieldGrantCount  = "gc"   // N
-	FieldToppedUp    = "tu"   // N, millitokens
-	FieldResets      = "rn"   // N
-	FieldCarry       = "co"   // S, see [EncodeCarry]; unknown to the peer
-	FieldMode        = "mode" // S, the mode of a limit with FieldSoft, also of configuration; unknown to the peer
-	FieldShadowed    = "wr"   // N, millitokens: what a limit in shadow would have refused; unknown to the peer
-	FieldShadowedAt  = "wl"   // N, ms: when it did so last; unknown to the peer
+	FieldSoft        = "soft"    // N, ms: metered, not enforced, until then
+	FieldResetAfter  = "rsa"     // N, s
+	FieldWindowStart = "ws"      // N, ms
+	FieldApplied     = "wa"      // N, ms
+	FieldWindowCount = "wtc"     // N, millitokens
+	FieldGrantCount  = "gc"      // N
+	FieldToppedUp    = "tu"      // N, millitokens
+	FieldResets      = "rn"      // N
+	FieldCarry       = "co"      // S, see [EncodeCarry]; unknown to the peer
+	FieldMode        = "mode"    // S, the mode of a limit with FieldSoft, also of configuration; unknown to the peer
+	FieldReturns     = "returns" // N, per cent, of configuration only; unknown to the peer
+	FieldShadowed    = "wr"      // N, millitokens: what a limit in shadow would have refused; unknown to the peer
+	FieldShadowedAt  = "wl"      // N, ms: when it did so last; unknown to the peer
 )
 
 // LimitFields are all fields that a limit may have on a bucket item. Removing the limit

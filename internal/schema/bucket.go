@@ -139,6 +139,7 @@ type BucketScan struct {
 	diary diaryScan
 	// positions are those at which processes number their writes.
 	positions positionScan
+	reserved  []store.Reservation
 	// bypass is the item's stamp, 0 if it has none. inStep is the stamp at which it was in step.
 	bypass, inStep int64
 	// renews is when limits renew that do not say it themselves, and varies when they have other
@@ -161,7 +162,7 @@ func (s *BucketScan) Read(attr string, v Scalar) {
 		}
 		return
 	}
-	if s.readKept(attr, v) || s.positions.read(attr, v) {
+	if s.readKept(attr, v) || s.positions.read(attr, v) || s.readReservation(attr, v) {
 		return
 	}
 	switch attr {
@@ -259,6 +260,7 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 		img.Diary = s.keep(&img, known)
 	}
 	img.Positions, img.PositionCap = s.positions.positions(known), s.positionCap()
+	img.Reserved = s.reservations()
 	img.InStep = s.inStep == img.RefilledAt && s.inStep != 0
 	if !img.Disabled { // a peer removes the switch alone, without its end
 		img.Bypassed, img.MarkedUntil = s.bypass != 0, s.bypass

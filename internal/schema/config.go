@@ -70,6 +70,9 @@ func putConfigLimit(item Item, l *store.Limit) {
 	if l.Mode != store.Enforce {
 		item[prefix+FieldMode] = S(l.ModeText())
 	}
+	if l.Returns != 0 {
+		item[prefix+FieldReturns] = N(int64(l.Returns))
+	}
 	if l.Renews != nil {
 		if code, zone := EncodeRenewal(l.Renews); code != "" {
 			item[prefix+FieldRSched], item[SchedTZ] = S(code), S(zone)
@@ -271,6 +274,10 @@ func (l *configScan) decode(field string, v types.AttributeValue) (ok bool) {
 		l.Soft = isBool && b.Value
 	case FieldMode:
 		l.mode = str(v)
+	case FieldReturns:
+		n, ok := integer(v)
+		l.Returns = int(n)
+		return ok && 0 <= n && n <= store.MaxReturns
 	}
 	return true
 }

@@ -17,7 +17,7 @@ const positionPrefix = "q_"
 // PositionAttr is the attribute with the last number at a position.
 func PositionAttr(name string) string { return positionPrefix + name }
 
-// PositionCount is N, how many positions an item has. It bounds them, also if many processes come at
+// PositionCount is N, how many positions an item has, with what its reservations count as. It bounds them, also if many processes come at
 // once: an expression cannot ask for the size of an item.
 const PositionCount = "qn"
 
@@ -82,6 +82,9 @@ func (s *positionScan) positions(known *store.Image) []store.Position {
 func (s *BucketScan) positionCap() int32 {
 	const rounds = math.MaxInt32/store.PositionRound - 1
 	has := s.positions.used + len(s.positions.more)
+	for i := range s.reserved {
+		has += s.reserved[i].Places()
+	}
 	most := min(store.MostPositions, has+max(0, diary.Spare(s.diary.bytes, s.diary.text)-countSize)/positionSize)
 	round := s.positions.count / store.PositionRound
 	if s.positions.count < 0 || round > rounds {

@@ -72,6 +72,7 @@ const (
 	diaryOpened = 128
 	diaryGained = 129
 	position    = 130
+	reservation = 131
 	numberShift = 8
 )
 
@@ -177,6 +178,12 @@ type Position struct{ subject }
 
 // Last is the last number of a write there.
 func (p Position) Last() Attr { return p.attr(position) }
+
+// A Reservation is what a process has reserved on the item, which a [Write] has declared.
+type Reservation struct{ subject }
+
+// Milli is the reserved amount.
+func (r Reservation) Milli() Attr { return r.attr(reservation) }
 
 // A subject is a limit or shard by its number in the write.
 type subject struct {

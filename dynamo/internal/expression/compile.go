@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type Shape struct {
 func compile(key string) (*Shape, error) {
 	c := compiler{
 		rest: key, names: make(map[string]string), limits: make(map[int]string), positions: make(map[int]string),
+		reservations: make(map[int]store.Reservation),
 		sets: clause{separator: ","}, removes: clause{separator: ","}, adds: clause{separator: ","},
 	}
 	for i := range c.conditions {
@@ -72,6 +74,7 @@ type compiler struct {
 	rest                string // of the key
 	names               map[string]string
 	limits, positions   map[int]string // names by number
+	reservations        map[int]store.Reservation
 	named               []string       // limits that are not hidden
 	sets, removes, adds clause
 	conditions          [second + 1]clause
@@ -105,6 +108,10 @@ func (c *compiler) operation() error {
 		i, name := c.number(), c.text()
 		c.positions[i] = name
 		return checkPosition(name)
+	case declareReservation:
+		i, of := c.number(), store.Reservation{Entry: c.text(), Limit: c.text()}
+		c.reservations[i] = of
+		return cmp.Or(checkEntry(of.Entry), store.CheckLimitName(of.Limit))
 	case declareWriteLimit:
 		c.limits[c.number()] = schema.WCU
 	case set, copied, gained, gainedUntil:
@@ -126,6 +133,15 @@ func checkPosition(name string) error {
 		return nil
 	}
 	return &store.ValidationError{Field: "position", Value: name, Reason: "give 2 to 17 lower-case letters and digits"}
+}
+
+// checkEntry validates the name of an entry.
+func checkEntry(name string) error {
+	const longest = 32
+	if len(name) > store.ProcessLength && len(name) <= longest && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == "" {
+		return nil
+	}
+	return &store.ValidationError{Field: "entry", Value: name, Reason: "give 9 to 32 lower-case letters and digits"}
 }
 
 // expand reads the operands of an operation and puts them into its template.
@@ -175,6 +191,9 @@ func (c *compiler) attr() string {
 		alias, name = "#o"+ordinal(i), schema.OpenedAttr(c.limits[i])
 	case position:
 		alias, name = "#q"+ordinal(i), schema.PositionAttr(c.positions[i])
+	case reservation:
+		of := c.reservations[i]
+		alias, name = "#e"+ordinal(i), schema.ReservationAttr(of.Entry, of.Limit)
 	case diaryGained:
 		alias, name = "#g"+ordinal(i), schema.GainedAttr(c.limits[i])
 	default:

@@ -9,6 +9,7 @@ const (
 	declareLimit form = iota
 	declareWriteLimit
 	declarePosition
+	declareReservation
 	set
 	copied
 	gained

@@ -56,6 +56,14 @@ func (w *Write) Position(i int, name string) Position {
 	return Position{subject{w, i}}
 }
 
+// Reservation declares the reservation of an entry with number i. Numbers are unique among the
+// reservations of a write.
+func (w *Write) Reservation(i int, entry, limit string) Reservation {
+	var room [operationRoom]byte
+	w.key.add(appendText(appendText(appendNumber(appendForm(room[:0], declareReservation, always), i), entry), limit))
+	return Reservation{subject{w, i}}
+}
+
 // Set sets an attribute to a value.
 func (w *Write) Set(a Attr, v Value) {
 	w.record(always, operation{set, [maxAttrs]Attr{a}, [2]Value{v}})
