@@ -326,7 +326,7 @@ func appendStatus(statuses []Status, c *acquire.Claim, a store.Amount, behind in
 		Entity: c.Entity, Resource: c.Resource, Limit: limitOf(plan.InForce(params, now), a.Limit),
 		Available: floorDiv(held+behind, milli), Requested: a.Milli / milli,
 	}
-	st.Limit.Soft, st.Limit.Mode, st.Bypassed = parts[0].Soft, parts[0].Mode, parts[0].Bypassed
+	st.Limit.Soft, st.Limit.Mode, st.Limit.Returns, st.Bypassed = parts[0].Soft, parts[0].Mode, parts[0].Returns, parts[0].Bypassed
 	if st.Limit.Mode == Shadow && !st.Bypassed && a.Milli > 0 {
 		st.WouldRefuse = c.Counts(a.Limit) || !c.Granted && held < a.Milli
 	}

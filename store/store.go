@@ -164,7 +164,7 @@ type Take struct {
 	Seen *Image
 	// Turn, if not nil, also turns to another hour.
 	Turn     *Turn
-	Sequence Sequence // needs Seen
+	Sequence Sequence     // needs Seen
 	Reserve  []ReserveAdd // ADR 071; needs Seen
 	// Stamp, if not 0, is a stamp since which each limit has earned its debit's Earned,
 	// and the hidden write limit has earned Earned. While the item has that stamp, each

@@ -19,6 +19,7 @@ type Holding struct {
 	Soft       bool
 	Mode       store.Mode
 	Bypassed   bool // so is the bucket
+	Returns    int  // per cent, as configured
 }
 
 // mustSuffice reports whether the balance decides.
@@ -39,7 +40,7 @@ func (t *Terms) Holdings(parts []Holding, limit string, shards []*store.Image, n
 		if w := t.Target.Find(limit); w != nil {
 			params = w.Params()
 			part := Share(params, 0, 1, now)
-			parts = append(parts, Holding{part, part.Capacity, now, w.Soft, w.Mode, t.bypasses(nil, now)})
+			parts = append(parts, Holding{part, part.Capacity, now, w.Soft, w.Mode, t.bypasses(nil, now), w.Returns})
 		}
 	}
 	return params, parts
@@ -69,15 +70,15 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 	bypassed := t.bypasses(img, now)
 	switch {
 	case ok && w == nil:
-		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, s.IsSoft() && s.Mode() == store.Enforce, s.Mode(), bypassed}, s.Params, true
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, s.IsSoft() && s.Mode() == store.Enforce, s.Mode(), bypassed, 0}, s.Params, true
 	case ok && w.Params() == s.Params:
-		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, w.Soft, w.Mode, bypassed}, s.Params, true
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, w.Soft, w.Mode, bypassed, w.Returns}, s.Params, true
 	case ok:
 		part, capacity, delta, _ := edited(img, &s, w.Params(), now) // as the write that repairs it
-		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt), w.Soft, w.Mode, bypassed}, w.Params(), true
+		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt), w.Soft, w.Mode, bypassed, w.Returns}, w.Params(), true
 	case w != nil:
 		part := Share(w.Params(), img.Shard, img.ShardCount, now)
-		return Holding{part, part.Capacity, now, w.Soft, w.Mode, bypassed}, w.Params(), true
+		return Holding{part, part.Capacity, now, w.Soft, w.Mode, bypassed, w.Returns}, w.Params(), true
 	}
 	return Holding{}, store.Params{}, false
 }

@@ -140,6 +140,9 @@ func LimitsDetail(limits []store.Limit) types.AttributeValue {
 		if l.Mode != store.Enforce {
 			of[FieldMode] = S(l.ModeText())
 		}
+		if l.Returns != 0 {
+			of[FieldReturns] = N(int64(l.Returns))
+		}
 		if l.Carries.Rollover != 0 {
 			of["rollover"] = N(l.Carries.Rollover)
 		}

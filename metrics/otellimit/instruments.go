@@ -118,6 +118,18 @@ var (
 		"zae_limiter.writes.reclaimed", "counter", "{write}",
 		"Writes that had landed although no answer came, and whose tokens were returned.", nil,
 	}
+	lostReturned = &instrument{
+		"zae_limiter.lost_returned.tokens", "counter", "{token}",
+		"Tokens of lost processes that writes of these limiters gave back to limits which return them.", nil,
+	}
+	unreserved = &instrument{
+		"zae_limiter.acquires.unreserved", "counter", "{acquire}",
+		"Acquires of limits that return what is lost, of which nothing would go back: the bucket item has no room, or several shards served them.", nil,
+	}
+	takenForLost = &instrument{
+		"zae_limiter.buckets.taken_for_lost", "counter", "{bucket}",
+		"Buckets of which these limiters were taken for lost while they had leases, because they could not write for 15 minutes.", nil,
+	}
 	braked = &instrument{
 		"zae_limiter.requests.braked", "counter", "{request}",
 		"Requests that these limiters did not send because the table had just throttled the only shards that could serve them.", nil,
@@ -166,7 +178,7 @@ var (
 // all are the metrics in the order of the documentation.
 var all = []*instrument{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting,
-	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost, outages, away, degradedSpent, resent, sentOnce, reclaimed,
+	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost, outages, away, degradedSpent, resent, sentOnce, reclaimed, lostReturned, unreserved, takenForLost,
 }
 
 // instruments are the metrics of one observer.
@@ -247,14 +259,16 @@ func counted(m metric.Meter, limiters *labels.Limiters) error {
 	return errors.Join(err, errHealed, errBraked, errLost, countedOutages(m, observe), countedLost(m, observe))
 }
 
-// countedLost makes the instruments of lost answers.
+// countedLost makes the instruments of lost answers, and of what lost processes took.
 func countedLost(m metric.Meter, observe func(func(labels.Counts) int64) metric.Int64Callback) error {
 	counter := func(is *instrument, value func(labels.Counts) int64) error {
 		_, err := m.Int64ObservableCounter(is.Name, metric.WithUnit(is.Unit), metric.WithDescription(is.Help), metric.WithInt64Callback(observe(value)))
 		return err
 	}
 	return errors.Join(counter(resent, func(c labels.Counts) int64 { return c.Resent }),
-		counter(sentOnce, func(c labels.Counts) int64 { return c.SentOnce }), counter(reclaimed, func(c labels.Counts) int64 { return c.Reclaimed }))
+		counter(sentOnce, func(c labels.Counts) int64 { return c.SentOnce }), counter(reclaimed, func(c labels.Counts) int64 { return c.Reclaimed }),
+		counter(lostReturned, func(c labels.Counts) int64 { return c.LostReturned }), counter(unreserved, func(c labels.Counts) int64 { return c.Unreserved }),
+		counter(takenForLost, func(c labels.Counts) int64 { return c.TakenForLost }))
 }
 
 // countedOutages makes the instruments of outages.

@@ -43,7 +43,7 @@ var families = []*family{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, settlements, callErrors, callDuration,
 	shards, operations, operationErrors, operationDuration, requests, units, capacity, rate,
 	waiting, healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost,
-	outages, away, degradedSpent, resent, sentOnce, reclaimed,
+	outages, away, degradedSpent, resent, sentOnce, reclaimed, lostReturned, unreserved, takenForLost,
 }
 
 var (
@@ -138,6 +138,18 @@ var (
 	reclaimed = &family{
 		Name: prefix + "writes_reclaimed_total", Type: "counter",
 		Help: "Writes that had landed although no answer came, and whose tokens were returned.",
+	}
+	lostReturned = &family{
+		Name: prefix + "lost_returned_tokens_total", Type: "counter", Unit: "tokens",
+		Help: "Tokens of lost processes that writes of these limiters gave back to limits which return them.",
+	}
+	unreserved = &family{
+		Name: prefix + "acquires_unreserved_total", Type: "counter",
+		Help: "Acquires of limits that return what is lost, of which nothing would go back: the bucket item has no room, or several shards served them.",
+	}
+	takenForLost = &family{
+		Name: prefix + "buckets_taken_for_lost_total", Type: "counter",
+		Help: "Buckets of which these limiters were taken for lost while they had leases, because they could not write for 15 minutes.",
 	}
 	braked = &family{
 		Name: prefix + "requests_braked_total", Type: "counter",

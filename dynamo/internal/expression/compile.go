@@ -26,7 +26,7 @@ func compile(key string) (*Shape, error) {
 	c := compiler{
 		rest: key, names: make(map[string]string), limits: make(map[int]string), positions: make(map[int]string),
 		reservations: make(map[int]store.Reservation),
-		sets: clause{separator: ","}, removes: clause{separator: ","}, adds: clause{separator: ","},
+		sets:         clause{separator: ","}, removes: clause{separator: ","}, adds: clause{separator: ","},
 	}
 	for i := range c.conditions {
 		c.conditions[i].separator = " AND "
@@ -75,7 +75,7 @@ type compiler struct {
 	names               map[string]string
 	limits, positions   map[int]string // names by number
 	reservations        map[int]store.Reservation
-	named               []string       // limits that are not hidden
+	named               []string // limits that are not hidden
 	sets, removes, adds clause
 	conditions          [second + 1]clause
 }

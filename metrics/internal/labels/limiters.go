@@ -40,6 +40,9 @@ func (l *Limiters) Sum() (sum Counts, ok bool) {
 		sum.Resent += int64(s.Resent)       //nolint:gosec // as above
 		sum.SentOnce += int64(s.SentOnce)   //nolint:gosec // as above
 		sum.Reclaimed += int64(s.Reclaimed) //nolint:gosec // as above
+		sum.LostReturned += s.LostReturned
+		sum.Unreserved += int64(s.Unreserved)     //nolint:gosec // as above
+		sum.TakenForLost += int64(s.TakenForLost) //nolint:gosec // as above
 		sum.DegradedSpent += s.DegradedSpent
 		if s.Away {
 			sum.Away++
@@ -58,6 +61,8 @@ type Counts struct {
 	DegradedSpent  int64 // tokens
 	// Writes of which an answer was lost, or might be.
 	Resent, SentOnce, Reclaimed int64
+	// What lost processes took, in tokens, acquires and buckets.
+	LostReturned, Unreserved, TakenForLost int64
 }
 
 // A SlotCount is how many slots of a limit requests hold and wait for.

@@ -26,7 +26,7 @@ var units = []struct {
 	{"sec", []string{"s", "second", "seconds"}, time.Second},
 }
 
-const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; each can end in ;cron xfactor[@zone], a quota in :rollover=tokens and :debt, and each limit in :soft, :shadow or :off, of which the last two may have =percent%, shadow=80% for instance"
+const shape = "write name:rate[/period][:burst], rpm:100/min:150 for instance, or name:tokens@when[@zone] for a quota, rpd:1000@day for instance; each can end in ;cron xfactor[@zone], a quota in :rollover=tokens and :debt, and each limit in :soft, :shadow or :off, of which the last two may have =percent%, shadow=80% for instance, and in :returns=percent% of what a lost process took"
 
 // soft is the end of a limit that is soft.
 const soft = ":soft"
@@ -37,6 +37,9 @@ const (
 	rollover = ":rollover="
 )
 
+// returns is the end of a limit that gives back a part of what a lost process took.
+const returns = ":returns="
+
 // Parse reads a limit: name:rate[/period][:burst], or name:tokens@when[@zone]. The rate is
 // the number of tokens added every period. The period is a unit of sec, min, hour or day,
 // optionally with a number before it (5min); the default is one minute. The units s, m, h and
@@ -45,9 +48,21 @@ const (
 // [store.ParseRenewal] reads it; the zone defaults to UTC. After either, ";" begins the
 // entries of a schedule, as [store.ParseSchedule] reads them, and "@" its zone. A limit that
 // ends in ":soft" is soft, one that ends in a mode is in that (":shadow", or ":shadow=80%" of a part of
-// the entities, see [store.Limit.InMode]), and a quota that ends in ":rollover=tokens", or ":debt", carries that.
+// the entities, see [store.Limit.InMode]), and a quota that ends in ":rollover=tokens", or ":debt", carries that. One that ends in ":returns=50%"
+// gives back that part of what a lost process took, see [store.Limit.Returns].
 // The returned limit is valid.
 func Parse(s string) (store.Limit, error) {
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && strings.HasPrefix(s[i:], returns) {
+		return parseWith(s[:i], func(l *store.Limit) error {
+			digits, has := strings.CutSuffix(s[i+len(returns):], "%")
+			n, err := positive("returns", digits, store.MaxReturns)
+			if err == nil && !has {
+				err = fmt.Errorf("returns %q: give a percentage, returns=%d%% for instance", digits, n)
+			}
+			l.Returns = int(n)
+			return err
+		})
+	}
 	if is, mode, has := cutMode(s); has {
 		return parseWith(is, func(l *store.Limit) (err error) {
 			if *l, err = l.InMode(mode); err != nil {
@@ -201,6 +216,9 @@ func Format(l store.Limit) string {
 	if l.Mode != store.Enforce {
 		s += ":" + strings.Replace(l.ModeText(), " ", "=", 1)
 	}
+	if l.Returns != 0 {
+		s += returns + strconv.Itoa(l.Returns) + "%"
+	}
 	return s
 }
 
@@ -215,6 +233,10 @@ func Display(l store.Limit) string { return l.Name + ": " + Rate(l) }
 
 // Rate is [Display] without the name.
 func Rate(l store.Limit) string {
+	if percent := l.Returns; percent != 0 {
+		l.Returns = 0
+		return Rate(l) + ", returns " + strconv.Itoa(percent) + "%"
+	}
 	if l.Soft {
 		l.Soft = false
 		return Rate(l) + ", soft"

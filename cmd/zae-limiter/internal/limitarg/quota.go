@@ -125,11 +125,12 @@ type Parameters struct {
 	Mode     string `json:"mode,omitempty"` // "shadow" or "off", and a percentage of entities: "shadow 80%"
 	Rollover int64  `json:"rollover,omitempty"`
 	Debt     bool   `json:"carry_debt,omitempty"`
+	Returns  int    `json:"returns,omitempty"` // the percentage of what a lost process took that goes back
 }
 
 // ParametersOf are the parameters of a limit in JSON.
 func ParametersOf(l store.Limit) Parameters {
-	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second), Soft: l.Soft, Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
+	p := Parameters{Capacity: l.Capacity, Amount: l.Amount, Seconds: int64(l.Period / time.Second), Soft: l.Soft, Rollover: l.Carries.Rollover, Debt: l.Carries.Debt, Returns: l.Returns}
 	if l.Mode != store.Enforce {
 		p.Mode = l.ModeText()
 	}
@@ -154,7 +155,7 @@ func (p *Parameters) Limit(name string) (l store.Limit, err error) {
 	}
 	l = store.Limit{
 		Name: name, Capacity: p.Capacity, Amount: p.Amount, Period: time.Duration(p.Seconds) * time.Second, Soft: p.Soft,
-		Carries: store.Carry{Rollover: p.Rollover, Debt: p.Debt},
+		Carries: store.Carry{Rollover: p.Rollover, Debt: p.Debt}, Returns: p.Returns,
 	}
 	if p.Renews != "" {
 		if l.Renews, err = store.ParseRenewal(p.Renews, p.Zone); err != nil {

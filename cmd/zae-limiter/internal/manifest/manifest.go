@@ -95,6 +95,7 @@ type digested struct {
 	Varies           string `json:",omitempty"`
 	Soft             bool   `json:",omitempty"`
 	Mode             string `json:",omitempty"`
+	Returns          int    `json:",omitempty"`
 	Rollover         int64  `json:",omitempty"`
 	Debt             bool   `json:",omitempty"`
 }
@@ -102,7 +103,7 @@ type digested struct {
 func digestOf(limits []store.Limit) string {
 	all := make([]digested, len(limits))
 	for i, l := range limits {
-		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft, Mode: modeOf(&l), Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
+		all[i] = digested{Name: l.Name, Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Soft: l.Soft, Mode: modeOf(&l), Returns: l.Returns, Rollover: l.Carries.Rollover, Debt: l.Carries.Debt}
 		if l.Renews != nil {
 			all[i].Renews, all[i].Zone = l.Renews.String(), l.Renews.Zone()
 		}
@@ -175,6 +176,7 @@ type limitDocument struct {
 	Zone          string          `json:"zone,omitempty" yaml:"zone,omitempty"`
 	Soft          bool            `json:"soft,omitempty" yaml:"soft,omitempty"`
 	Mode          string          `json:"mode,omitempty" yaml:"mode,omitempty"`
+	Returns       int             `json:"returns,omitempty" yaml:"returns,omitempty"`
 	Rollover      int64           `json:"rollover,omitempty" yaml:"rollover,omitempty"`
 	CarryDebt     bool            `json:"carry_debt,omitempty" yaml:"carry_debt,omitempty"`
 }
@@ -225,13 +227,13 @@ func modeOf(l *store.Limit) string {
 
 func documentOf(l *store.Limit) limitDocument {
 	if l.Renews == nil {
-		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l)}
+		return limitDocument{Capacity: l.Capacity, RefillAmount: l.Amount, RefillPeriod: int64(l.Period / time.Second), Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l), Returns: l.Returns}
 	}
 	if session := l.Renews.Session(); session != 0 {
-		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l)}
+		return limitDocument{Capacity: l.Capacity, ResetAfter: session / 1000, Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l), Returns: l.Returns}
 	}
 	patterns, zone := l.Renews.Patterns(), l.Renews.Zone()
-	d := limitDocument{Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l), Rollover: l.Carries.Rollover, CarryDebt: l.Carries.Debt}
+	d := limitDocument{Schedule: entriesOf(l.Varies), Soft: l.Soft, Mode: modeOf(l), Returns: l.Returns, Rollover: l.Carries.Rollover, CarryDebt: l.Carries.Debt}
 	if len(patterns) == 0 || l.Carries != (store.Carry{}) { // in words, if the package would not know it
 		d.Quota, d.Renews, d.Zone = l.Capacity, l.Renews.String(), zone
 		return d

@@ -299,11 +299,12 @@ func (r *reader) quota(name string, p place) store.Limit {
 	var words, zone string
 	at, in := p, p
 	r.Fields(p, map[string]func(place){
-		"quota":  func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
-		"renews": func(p place) { at, words = p, r.text(p) },
-		"zone":   func(p place) { in, zone = p, r.text(p) },
-		"soft":   func(p place) { l.Soft = r.Bool(p) },
-		"mode":   func(p place) { r.mode(&l, p) },
+		"quota":   func(p place) { l.Capacity = r.number(p, store.MaxTokens) },
+		"renews":  func(p place) { at, words = p, r.text(p) },
+		"zone":    func(p place) { in, zone = p, r.text(p) },
+		"soft":    func(p place) { l.Soft = r.Bool(p) },
+		"mode":    func(p place) { r.mode(&l, p) },
+		"returns": func(p place) { l.Returns = int(r.number(p, store.MaxReturns)) },
 
 		"schedule":   func(p place) { l.Varies = r.schedule(p) },
 		"rollover":   func(p place) { l.Carries.Rollover = r.number(p, store.MaxTokens) },
@@ -333,6 +334,7 @@ func (r *reader) scheduled(name string, p place) store.Limit {
 		"schedule": func(p place) { l.Varies = r.schedule(p) },
 		"soft":     func(p place) { l.Soft = r.Bool(p) },
 		"mode":     func(p place) { r.mode(&l, p) },
+		"returns":  func(p place) { l.Returns = int(r.number(p, store.MaxReturns)) },
 		"refill_amount": func(p place) {
 			if n, ok := r.Number(p, 0, store.MaxTokens); ok && n > 0 {
 				r.Find(p, "a limit refills or resets: remove refill_amount, or reset_schedule")
@@ -398,6 +400,7 @@ func (r *reader) rated(name string, p place) store.Limit {
 		"schedule": func(p place) { l.Varies = r.schedule(p) },
 		"soft":     func(p place) { l.Soft = r.Bool(p) },
 		"mode":     func(p place) { r.mode(&l, p) },
+		"returns":  func(p place) { l.Returns = int(r.number(p, store.MaxReturns)) },
 	})
 	if !p.Has("rate") {
 		r.Find(p, "the rate is missing: give rate: 100/min, for instance")
@@ -447,6 +450,7 @@ func (r *reader) filled(name string, p place) store.Limit {
 		"schedule":      func(p place) { l.Varies = r.schedule(p) },
 		"soft":          func(p place) { l.Soft = r.Bool(p) },
 		"mode":          func(p place) { r.mode(&l, p) },
+		"returns":       func(p place) { l.Returns = int(r.number(p, store.MaxReturns)) },
 		"rate": func(place) {
 			r.Find(p, "give rate and burst, or capacity, refill_amount and refill_period, and not both: rate says how many tokens there are for each period")
 		},

@@ -92,6 +92,10 @@ func limitOf(m map[string]any) (l store.Limit, ok bool) {
 		}
 		fields++
 	}
+	if percent, has := m["returns"].(int64); has {
+		l.Returns = int(percent)
+		fields++
+	}
 	if most, has := m["rollover"].(int64); has {
 		l.Carries.Rollover = most
 		fields++

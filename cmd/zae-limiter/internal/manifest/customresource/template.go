@@ -124,6 +124,9 @@ func limitProperties(l *store.Limit) map[string]any {
 	if l.Mode != store.Enforce {
 		of["Mode"] = l.ModeText()
 	}
+	if l.Returns != 0 {
+		of["Returns"] = l.Returns
+	}
 	if l.Varies != nil {
 		of["Schedule"] = scheduleProperty(l.Varies)
 	}

@@ -28,6 +28,7 @@ type ParametersToSet struct {
 	Mode     string `json:"mode,omitempty"` // "shadow" or "off", and a percentage of entities: "shadow 80%"
 	Rollover int64  `json:"rollover,omitempty"`
 	Debt     bool   `json:"carry_debt,omitempty"`
+	Returns  int    `json:"returns,omitempty"` // the percentage of what a lost process took that goes back
 }
 
 // stored is the limit.

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // editNotes say what an edit does to limits: first to quotas, then to limits that follow a
-// schedule or are soft.
+// schedule, are soft, or return what lost processes took.
 func editNotes(before, after []store.Limit, now time.Time) []string {
 	notes := quotaNotes(before, after, now)
 	for i := range after {
@@ -19,7 +20,7 @@ func editNotes(before, after []store.Limit, now time.Time) []string {
 		if at := slices.IndexFunc(before, func(b store.Limit) bool { return b.Name == is.Name }); at >= 0 {
 			was = &before[at]
 		}
-		for _, note := range []string{scheduleNote(was, is, now), softNote(was, is)} {
+		for _, note := range []string{scheduleNote(was, is, now), softNote(was, is), returnsNote(was, is)} {
 			if note != "" {
 				notes = append(notes, note)
 			}
@@ -78,6 +79,14 @@ func modeNote(was, is *store.Limit) string {
 		return note + ": it refuses nobody"
 	}
 	return note + "; whoever is enforced from now on begins with its balance, and without a debt"
+}
+
+// returnsNote says what an edit does to what goes back of lost processes; "" if nothing.
+func returnsNote(was, is *store.Limit) string {
+	if was == nil || was.Returns == is.Returns {
+		return ""
+	}
+	return fmt.Sprintf("%s returns %d%% of what lost processes take from now on, and returned %d%%", is.Name, is.Returns, was.Returns)
 }
 
 // softNote says what an edit does that makes a limit soft or hard.
