@@ -48,7 +48,8 @@ type Image struct {
 	// that they cost no unit, and leave the diary some hours. Positions are those that it has, by name.
 	PositionCap int32
 	Positions   []Position
-	Reserved    []Reservation // by entry, then by limit
+	// Reserved are the reservations, by entry and then by limit; nil on nearly every item, which has none.
+	Reserved *[]Reservation
 	// Features are those of a peer that the item uses. An item that is not
 	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
 	// limiter leaves it alone.

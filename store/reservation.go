@@ -23,19 +23,27 @@ func (r *Reservation) Places() int {
 	return (others + len(r.Limit) + position - 1) / position
 }
 
+// Reservations are those of an item, by entry and then by limit.
+func (i *Image) Reservations() []Reservation {
+	if i.Reserved == nil {
+		return nil
+	}
+	return *i.Reserved
+}
+
 // Places is how many positions an item's positions and reservations count as.
 func (i *Image) Places() int {
 	n := len(i.Positions)
-	for k := range i.Reserved {
-		n += i.Reserved[k].Places()
+	for _, r := range i.Reservations() {
+		n += r.Places()
 	}
 	return n
 }
 
 // ReservedBy is what an entry has reserved of a limit. It is not ok if the item does not have it.
 func (i *Image) ReservedBy(entry, limit string) (milli int64, ok bool) {
-	for k := range i.Reserved {
-		if r := &i.Reserved[k]; r.Limit == limit && r.Entry == entry {
+	for _, r := range i.Reservations() {
+		if r.Limit == limit && r.Entry == entry {
 			return r.Milli, true
 		}
 	}

@@ -47,7 +47,7 @@ func (w *world) wants(left, reserved int64) {
 	w.Helper()
 	var sum int64
 	for _, img := range w.Images("key") {
-		for _, r := range img.Reserved {
+		for _, r := range img.Reservations() {
 			sum += r.Milli
 		}
 	}

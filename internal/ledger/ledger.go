@@ -153,10 +153,9 @@ func (b *Book) Carry(img *store.Image, take Take, own *Freed, hasSequence, newPo
 // spent are the reservations of this process on an item that no entry of the book has, and that are 0.
 func (b *Book) spent(img *store.Image) (spent []store.Reservation) {
 	p := b.items[img.Bucket]
-	for i := range img.Reserved {
-		r := &img.Reserved[i]
+	for _, r := range img.Reservations() {
 		if r.Process() == b.process && r.Milli <= 0 && !slices.ContainsFunc(p.entries, func(e *Entry) bool { return e.name == r.Entry }) {
-			spent = append(spent, *r)
+			spent = append(spent, r)
 		}
 	}
 	return spent
@@ -289,7 +288,7 @@ func (b *Book) isThere(e *Entry, img *store.Image) bool {
 }
 
 func hasEntry(img *store.Image, name string) bool {
-	return slices.ContainsFunc(img.Reserved, func(r store.Reservation) bool { return r.Entry == name })
+	return slices.ContainsFunc(img.Reservations(), func(r store.Reservation) bool { return r.Entry == name })
 }
 
 func (c *Carried) begin() {
@@ -442,3 +441,6 @@ func (b *Book) NoteReturned(lost []store.Reservation) {
 		b.Returned.Add(uint64(max(0, lost[i].Milli))) //nolint:gosec // not negative
 	}
 }
+
+// Process is the name of the process, with which its entries begin.
+func (b *Book) Process() string { return b.process }

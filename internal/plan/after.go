@@ -129,7 +129,8 @@ func AfterRefill(r *store.Refill) *store.Image {
 		img.Bypassed, img.MarkedUntil = r.Bypass.Until != 0, r.Bypass.Until
 	}
 	if len(r.Lost) > 0 {
-		img.Reserved = slices.DeleteFunc(slices.Clone(img.Reserved), func(is store.Reservation) bool { return slices.Contains(r.Lost, is) })
+		left := slices.DeleteFunc(slices.Clone(img.Reservations()), func(is store.Reservation) bool { return slices.Contains(r.Lost, is) })
+		img.Reserved = &left
 	}
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation

@@ -27,7 +27,7 @@ func AreMergeable(images []*store.Image, now int64) bool {
 
 // hasReserved reports whether somebody has reserved anything of a shard. It goes with the shard, so a merge waits for it.
 func hasReserved(img *store.Image) bool {
-	return slices.ContainsFunc(img.Reserved, func(r store.Reservation) bool { return r.Milli > 0 })
+	return slices.ContainsFunc(img.Reservations(), func(r store.Reservation) bool { return r.Milli > 0 })
 }
 
 // isGranted reports whether a shard's part of a quota is another one than its share, until the

@@ -43,8 +43,9 @@ func began(entry string) int64 {
 // them. It removes entries whole.
 func LostOn(img *store.Image, now int64) (lost []store.Reservation) {
 	const most = 8
-	for i := range img.Reserved {
-		r := &img.Reserved[i]
+	all := img.Reservations()
+	for i := range all {
+		r := &all[i]
 		switch isSame := len(lost) > 0 && lost[len(lost)-1].Entry == r.Entry; {
 		case isSame || len(lost) < most && !isSeen(img, r, now):
 			lost = append(lost, *r)
@@ -55,12 +56,7 @@ func LostOn(img *store.Image, now int64) (lost []store.Reservation) {
 
 // HasLost reports whether the item has any.
 func HasLost(img *store.Image, now int64) bool {
-	for i := range img.Reserved {
-		if r := &img.Reserved[i]; !isSeen(img, r, now) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(img.Reservations(), func(r store.Reservation) bool { return !isSeen(img, &r, now) })
 }
 
 // isSeen reports whether the process of a reservation has written to the item, or begun the entry,
@@ -130,7 +126,7 @@ func (d *Debit) reclaims(img *store.Image, now int64) (lost []store.Reservation,
 
 // returnsNow is what would go back to a limit of an item at an instant, in millitokens.
 func returnsNow(img *store.Image, limit string, now int64) int64 {
-	if len(img.Reserved) == 0 || !img.IsEvaluable() {
+	if img.Reserved == nil || !img.IsEvaluable() {
 		return 0
 	}
 	credits, _ := returned(img, LostOn(img, now), now)

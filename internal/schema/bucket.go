@@ -260,7 +260,9 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 		img.Diary = s.keep(&img, known)
 	}
 	img.Positions, img.PositionCap = s.positions.positions(known), s.positionCap()
-	img.Reserved = s.reservations()
+	if len(s.reserved) > 0 {
+		img.Reserved = s.reservations()
+	}
 	img.InStep = s.inStep == img.RefilledAt && s.inStep != 0
 	if !img.Disabled { // a peer removes the switch alone, without its end
 		img.Bypassed, img.MarkedUntil = s.bypass != 0, s.bypass

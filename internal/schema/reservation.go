@@ -31,11 +31,12 @@ func (s *BucketScan) readReservation(attr string, v Scalar) bool {
 }
 
 // reservations returns them by entry, then by limit.
-func (s *BucketScan) reservations() []store.Reservation {
-	slices.SortFunc(s.reserved, func(a, b store.Reservation) int {
+func (s *BucketScan) reservations() *[]store.Reservation {
+	all := s.reserved
+	slices.SortFunc(all, func(a, b store.Reservation) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Limit, b.Limit))
 	})
-	return s.reserved
+	return &all
 }
 
 // putReservations gives a new item reservations, and the position of their process.

@@ -46,7 +46,7 @@ func isForTests(folder string) bool {
 var standardOnly = []string{
 	".", "store", "internal/acquire", "internal/upkeep", "internal/process", "internal/config",
 	"internal/memory", "internal/plan", "internal/lane", "internal/calls", "internal/bucket",
-	"internal/calendar", "internal/slots", "internal/outage",
+	"internal/calendar", "internal/slots", "internal/outage", "internal/ledger",
 }
 
 // mayKnowTheTime lists the folders whose code may mention time.Now, Since and Until.

@@ -12,14 +12,15 @@ var mayImport = map[string][]string{
 	".": {"internal/acquire", "internal/calls", "internal/outage", "internal/plan", "internal/process", "internal/token", "internal/waiting", "store"},
 
 	// The drivers.
-	"internal/acquire": {"internal/calls", "internal/lane", "internal/memory", "internal/outage", "internal/plan", "internal/process", "internal/slots", "internal/token", "internal/upkeep", "internal/bucket", "store"},
+	"internal/acquire": {"internal/calls", "internal/lane", "internal/ledger", "internal/memory", "internal/outage", "internal/plan", "internal/process", "internal/slots", "internal/token", "internal/upkeep", "internal/bucket", "store"},
 	"internal/upkeep":  {"internal/memory", "internal/plan", "internal/process", "store"},
 
 	// The process: its store, configuration, clocks and goroutines.
-	"internal/process": {"internal/calls", "internal/config", "internal/memory", "internal/plan", "store"},
+	"internal/process": {"internal/calls", "internal/config", "internal/ledger", "internal/memory", "internal/plan", "store"},
 	"internal/config":  {"internal/calls", "internal/memory", "internal/plan", "store"},
 
 	// What a process admits while the store is away: no clock, no I/O.
+	"internal/ledger": {"internal/plan", "store"},
 	"internal/outage": {"internal/bucket", "internal/memory", "internal/plan", "store"},
 
 	// Memory does no I/O. The plan has no clock and no lock.
