@@ -160,7 +160,7 @@ func (s *Settler) settle(ctx context.Context, acct *account, debit *plan.Debit, 
 	out, err := w.Send(ctx, s.Process, write)
 	if s.EndWrite(ctx, &w, out, err) {
 		var undo func()
-		if err == nil { // it is planned again; otherwise it counts as written
+		if err == nil || also.repeats { // it is planned again; otherwise it counts as written
 			undo = s.undo(context.WithoutCancel(ctx), acct, img, debit.Amounts)
 		}
 		s.ReturnLost(&w, undo)

@@ -153,8 +153,9 @@ func (s *Settler) tell(ctx context.Context, b store.Bucket, renews bool, own *le
 
 // settling is what a settlement does besides.
 type settling struct {
-	own    *ledger.Freed // it tells this; nil if there is none
-	renews bool          // it writes even if no amount changes
+	own     *ledger.Freed // it tells this; nil if there is none
+	renews  bool          // it writes even if no amount changes
+	repeats bool          // it is a debit that is made again unless it is known to be applied; of two that were, one goes back
 }
 
 // payOwed debits an item of what it is owed: what went back of this process while it was taken for lost, and was used
@@ -170,9 +171,9 @@ func (s *Settler) payOwed(ctx context.Context, acct *account, img *store.Image, 
 		if amounts = plan.Present(img, amounts); len(amounts) == 0 {
 			continue
 		}
-		out, err := s.settle(ctx, acct, &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: amounts}, img, m, settling{})
+		out, err := s.settle(ctx, acct, &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: amounts}, img, m, settling{repeats: true})
 		if err != nil {
-			s.Ledger.Pay(d, !process.IsTurnedAway(err)) // an amount whose answer was lost counts as written
+			s.Ledger.Pay(d, false)
 			return img, false, err
 		}
 		if img, paid = out.Image, out.Applied; !paid {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,8 +186,9 @@ var reservedSteps = map[string]func(*reservedWalk) bool{
 			return false
 		}
 		if h.draw(5) == 0 {
-			lost := false
-			p.slot.Set(faults.On(faults.When(func(*faults.Call) bool { lost = !lost; return lost }, faults.LoseAnswer(&timeout{})), "UpdateItem"))
+			var sent atomic.Int64
+			every := func(*faults.Call) bool { return sent.Add(1)%2 == 1 }
+			p.slot.Set(faults.On(faults.When(every, faults.LoseAnswer(&timeout{})), "UpdateItem"))
 		}
 		n := int64(1 + h.draw(300))
 		lease, err := p.Acquire(h.w.Context(), ask(h.entity, "tpm", n))

@@ -55,6 +55,9 @@ func (b *Book) Owed(img *store.Image, own *Freed, now int64) *Debt {
 		return nil
 	}
 	d.Amounts, d.Counted = positive(d.Amounts), positive(d.Counted)
+	for i := range d.Amounts {
+		d.Amounts[i].Until = plan.PeriodEnd(img, d.Amounts[i].Limit)
+	}
 	for i := range d.Counted {
 		d.Counted[i].Until = store.NoBalance
 	}

@@ -21,6 +21,9 @@ func ImageOf(n *store.Create) *store.Image {
 	for i := range n.Limits {
 		img.Limits = append(img.Limits, stateOf(&n.Limits[i]))
 	}
+	if len(n.Reserved) > 0 {
+		img.Reserved, img.Positions = &n.Reserved, []store.Position{n.Position}
+	}
 	return img
 }
 

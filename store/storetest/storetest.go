@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	for name, tests := range map[string][]test{
 		"Take": takeTests, "Refill": refillTests, "Refill of a full bucket": fillTests, "Repair": repairTests,
 		"Create": createTests, "Adjust": adjustTests,
-		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Turn": turnTests, "Invalid": invalidTests, "Slots": slotTests, "Settlements": settlementTests, "Sequences": sequenceTests,
+		"Gather": gatherTests, "Bear": bearTests, "Merge": mergeTests, "Buckets": bucketsTests, "Load": loadTests, "Concurrent": concurrentTests, "Concurrent shards": shardTests, "Turn": turnTests, "Invalid": invalidTests, "Slots": slotTests, "Settlements": settlementTests, "Sequences": sequenceTests, "Reservations": reservationTests,
 		"Renewal": renewalTests, "As many limits as there may be": mostLimitsTests, "As many soft limits as there may be": mostSoftTests,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +108,9 @@ func imageOf(c *store.Create) *store.Image {
 	}
 	for _, l := range c.Limits {
 		img.Limits = append(img.Limits, state(l))
+	}
+	if len(c.Reserved) > 0 {
+		img.Reserved, img.Positions = &c.Reserved, []store.Position{c.Position}
 	}
 	return img
 }
