@@ -68,7 +68,7 @@ var costLimits = []store.Limit{
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		t.Log("\n" + checkCosts(t, newLiteTable(t), slices.Concat(costs, operatorCosts, slotCosts, tokenCosts), false))
+		t.Log("\n" + checkCosts(t, newLiteTable(t), slices.Concat(costs, operatorCosts, slotCosts, tokenCosts, returnCosts), false))
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memory"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/process"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -106,7 +105,7 @@ func (s *Settler) HandOver(ctx context.Context, t *Taken) error {
 // that this process is there.
 func (s *Settler) tell(ctx context.Context, b store.Bucket, renews bool, own *ledger.Freed) error {
 	acct := s.accounts.of(b.Entity, b.Resource)
-	img := acct.Image(b.Shard, s.Uptime(), memory.ImageAge)
+	img := acct.Image(b.Shard, s.Uptime(), plan.LostAfter) // a write each five minutes needs no read
 	for tries := range process.MaxTries {
 		if tries > 0 {
 			if err := s.Pause(ctx, nil, tries); err != nil {
