@@ -100,7 +100,8 @@ func New(p *process.Process, o Options) *Driver {
 		s.places = cmp.Or(o.InFlight, DefaultInFlight)
 	}
 	keep, inspector := upkeep.New(p), &Inspector{p, accounts}
-	settler := &Settler{s, keep, accounts, keeper{wake: make(chan struct{}, 1)}}
+	settler := &Settler{sharing: s, upkeep: keep, accounts: accounts, keeper: keeper{wake: make(chan struct{}, 1)}}
+	settler.keeper.watch = settler.watch
 	d := &Driver{
 		Process: p, Upkeep: keep, accounts: accounts, Inspector: inspector,
 		Settler: settler,

@@ -113,13 +113,9 @@ func (s *Settler) tell(ctx context.Context, b store.Bucket, renews bool, own *le
 			}
 		}
 		if img == nil {
-			loaded, err := s.Store.Load(ctx, &store.Load{Bucket: &b, Consistent: true})
-			if err != nil {
+			var err error
+			if img, err = s.read(ctx, b); img == nil {
 				return err
-			}
-			if img = loaded.Image; img == nil {
-				s.Ledger.Void(b)
-				return nil
 			}
 		}
 		after, paid, err := s.payOwed(ctx, acct, img, own)
@@ -148,6 +144,18 @@ func (s *Settler) tell(ctx context.Context, b store.Bucket, renews bool, own *le
 		}
 	}
 	return refusedTooOften(b, process.MaxTries)
+}
+
+// read reads an item. If it no longer exists, nothing is reserved of it.
+func (s *Settler) read(ctx context.Context, b store.Bucket) (*store.Image, error) {
+	loaded, err := s.Store.Load(ctx, &store.Load{Bucket: &b, Consistent: true})
+	if err != nil {
+		return nil, err
+	}
+	if loaded.Image == nil {
+		s.Ledger.Void(b)
+	}
+	return loaded.Image, nil
 }
 
 // settling is what a settlement does besides.
@@ -191,6 +199,7 @@ func (s *Settler) payOwed(ctx context.Context, acct *account, img *store.Image, 
 type keeper struct {
 	running atomic.Bool
 	wake    chan struct{} // has room for one
+	watch   func()        // is [Settler.watch], whose contexts are its own: it is no call's work
 }
 
 // rouse lets the keeper look what is due.
@@ -212,7 +221,7 @@ func (s *Settler) keep() {
 	}
 	s.Run(func() {
 		defer s.End()
-		s.watch()
+		s.keeper.watch()
 	})
 }
 

@@ -374,7 +374,7 @@ func (h *reservedWalk) end() {
 	}
 	time.Sleep(lostAge + time.Minute)
 	for range 3 { // a write removes some entries at most
-		lease, err := h.w.Limiter.Acquire(h.w.Context(), ask(h.entity, "tpm", 1))
+		lease, err := h.w.Acquire(h.w.Context(), ask(h.entity, "tpm", 1))
 		if errors.Is(err, limiter.ErrExceeded) {
 			break
 		}

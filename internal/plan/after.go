@@ -131,10 +131,7 @@ func AfterRefill(r *store.Refill) *store.Image {
 	if r.Bypass.Change && !img.Disabled {
 		img.Bypassed, img.MarkedUntil = r.Bypass.Until != 0, r.Bypass.Until
 	}
-	if len(r.Lost) > 0 {
-		left := slices.DeleteFunc(slices.Clone(img.Reservations()), func(is store.Reservation) bool { return slices.Contains(r.Lost, is) })
-		img.Reserved = &left
-	}
+	img.Reserved = reservedAfter(r)
 	if o := r.Owner; o != nil {
 		img.Cascade, img.Parent, img.ParentGeneration, img.Incarnation = o.Cascade, o.Parent, o.Generation, o.Incarnation
 	}
@@ -160,6 +157,15 @@ func AfterRefill(r *store.Refill) *store.Image {
 	}
 	slices.SortFunc(img.Limits, func(a, b store.LimitState) int { return cmp.Compare(a.Name, b.Name) })
 	return &img
+}
+
+// reservedAfter is what is left of the reservations of an item. What the refill reserves itself is not in it.
+func reservedAfter(r *store.Refill) *[]store.Reservation {
+	if len(r.Lost) == 0 {
+		return r.Seen.Reserved
+	}
+	left := slices.DeleteFunc(slices.Clone(r.Seen.Reservations()), func(is store.Reservation) bool { return slices.Contains(r.Lost, is) })
+	return &left
 }
 
 func addsOrRemoves(ch store.Change) bool {

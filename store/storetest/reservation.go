@@ -59,7 +59,8 @@ var reservationTests = func() (tests []test) {
 	histories := map[string][]entryStep{
 		"begins an entry once": {begun, {adds: adding(oneEntry, 300, true), left: begun.left}},
 		"adds to an entry, and lowers it": {
-			begun, {adds: adding(oneEntry, 200, false), applied: true, left: []store.Reservation{reserved(oneEntry, 500)}},
+			begun,
+			{adds: adding(oneEntry, 200, false), applied: true, left: []store.Reservation{reserved(oneEntry, 500)}},
 			{adds: adding(oneEntry, -500, false), applied: true, left: []store.Reservation{reserved(oneEntry, 0)}},
 		},
 		"is refused without the entry": {{adds: adding(oneEntry, -1, false)}},
