@@ -139,6 +139,7 @@
 //	SetCascade,
 //	a soft limit
 //
+// Takes, refills and adjustments change q, o and qn under the conditions of ADR 060 and ADR 071.
 // Refills set soft and bypass, too, under the conditions of ADR 050 and ADR 052. Attributes of
 // a bucket item that no line names (wtc) belong to peers. They are never written,
 // except that removing a limit removes all its attributes.
