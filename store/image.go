@@ -68,14 +68,16 @@ type Image struct {
 // IsEvaluable reports whether this version can evaluate all features of the item.
 func (i *Image) IsEvaluable() bool { return i.Features.Unsupported() == 0 }
 
-// Limit finds a limit's state by name.
+// Limit finds a limit's state by name. It has no parameters, all 0, if the image lacks it.
 func (i *Image) Limit(name string) (LimitState, bool) {
 	k := i.index(name)
 	if k < 0 {
-		return LimitState{}, false
+		return LimitState{Params: &noParams}, false
 	}
 	return i.Limits[k], true
 }
+
+var noParams Params
 
 // index is the position of a limit in the image, -1 if the image lacks it.
 func (i *Image) index(limit string) int {
@@ -101,7 +103,8 @@ type LimitState struct {
 	// Extra is what few limits have besides; nil, as on nearly every item, if there is nothing.
 	// A session always has it.
 	Extra *Extra
-	Params
+	// Params are nil only where an item lacks [Image.Writes], and never changed: images share them.
+	*Params
 }
 
 // An Extra is what few limits of bucket items have besides a balance and parameters. It is
