@@ -150,7 +150,7 @@ func (l *carryLedger) check(before, after []*store.Image, amounts []store.Amount
 	}
 	was, _ := before[0].Limit("a")
 	is, _ := after[0].Limit("a")
-	if was.Params != is.Params {
+	if *was.Params != *is.Params {
 		l.checkEdit(before[0], after[0], max(0, a.Milli), at)
 		return
 	}
