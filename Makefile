@@ -30,12 +30,14 @@ gotest = go test -timeout 60m
 
 # A long test is called TestLong…: it lets hours to weeks of virtual time pass, kills process after process, or
 # tries seed after seed until the simulation reports a defect that it has planted. make quick and make test leave
-# it to make long and to .ci/run.
-long = '^TestLong'
+# it to make long and to .ci/run. One called TestLongest… does many times what make race does already: it runs
+# without the race detector, in a fraction of the time.
+long    = '^TestLong'
+longest = '^TestLongest'
 # The packages that have one. The others need not be compiled for make long.
-long_packages = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' [a-z]*/ | sed 's,^,./,')))
-# Those whose long tests do many times what make race does already: they run without the race detector.
-plain_packages = ./internal/calendar/ ./internal/slots/ $(program)/internal/estimate/
+having = $(sort $(dir $(shell grep -r --include='*_test.go' '^func TestLong' [a-z]*/ | $(1) | sed 's,^\([^:]*\):.*,./\1,')))
+long_packages    = $(call having,grep -v ':func TestLongest')
+longest_packages = $(call having,grep ':func TestLongest')
 # The package whose largest cases make long adds. .ci/run has less than an hour: it leaves them out, and lets the
 # package, which takes longest, run beside the others.
 apart = ./internal/acquire/
@@ -78,9 +80,9 @@ race: ## the same under the race detector
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
-	$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(if $(CI),$(apart)) $(filter-out $(apart) $(plain_packages),$(long_packages))
-	$(gotest) -vet=off -shuffle=on -run $(long) $(plain_packages)
-	$(if $(CI),,$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(apart) -contest.large)
+	$(gotest) $(race) -vet=off -shuffle=on -run $(long) -skip $(longest) $(if $(CI),$(apart)) $(filter-out $(apart),$(long_packages))
+	$(gotest) -vet=off -shuffle=on -run $(longest) $(longest_packages)
+	$(if $(CI),,$(gotest) $(race) -vet=off -shuffle=on -run $(long) -skip $(longest) $(apart) -contest.large)
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
