@@ -95,9 +95,9 @@ format: ## rewrite the files as lint wants them
 tidy: ## tidy the go.mod of every module, with the library of the repository
 	GOWORK=off go mod tidy
 	@for m in $(filter-out .,$(modules)); do \
-		go mod edit -replace=$(library)=$(CURDIR) $$m/go.mod; \
+		go mod edit -replace=$(library)=$(CURDIR) -replace=$(library)/metrics/otellimit=$(CURDIR)/metrics/otellimit $$m/go.mod; \
 		GOWORK=off go mod tidy -C $$m; \
-		go mod edit -dropreplace=$(library) $$m/go.mod; \
+		go mod edit -dropreplace=$(library) -dropreplace=$(library)/metrics/otellimit $$m/go.mod; \
 	done
 	@for m in $(separate); do GOWORK=off go mod tidy -C $$m; done
 

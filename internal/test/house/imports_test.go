@@ -142,14 +142,15 @@ var mayImport = map[string][]string{
 	program + "service/decide":          {".", "store", program + "limitarg"},
 	program + "service/manage":          {".", "store", "dynamo", "dynamo/audit", "dynamo/usage", "internal/plan", program + "limitarg", program + "manifest", program + "service/decide"},
 	program + "service/refusals":        {"."},
-	program + "service/httpapi":         {".", "store", "dynamo", "dynamo/audit", "dynamo/usage", "middleware/httplimit", program + "manifest", program + "service/decide", program + "service/manage", program + "service/refusals"},
+	program + "service/httpapi":         {".", "store", "dynamo", "dynamo/audit", "dynamo/usage", "middleware/httplimit", program + "manifest", program + "service/decide", program + "service/manage", program + "service/refusals", program + "service/tracing"},
 	program + "service/page":            {".", "store", "dynamo", "dynamo/audit", "dynamo/usage", program + "chart", program + "limitarg", program + "service/access", program + "service/httpapi", program + "service/manage", program + "service/refusals"},
 	program + "service/hot":             {},
 	program + "service/access":          {"store", program + "service/hot", lru},
 	program + "service/mapping":         {".", "store", program + "service/hot", program + "yamlfile"},
-	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/hot", program + "service/httpapi", program + "service/mapping"},
+	program + "service/envoy":           {".", "middleware/httplimit", program + "service/decide", program + "service/hot", program + "service/httpapi", program + "service/mapping", program + "service/tracing"},
 	program + "service/xds":             {program + "service/hot", program + "service/mapping"},
-	program + "service/server":          {".", program + "service/access", program + "service/hot", program + "service/httpapi", program + "service/page"},
+	program + "service/tracing":         {".", "metrics/otellimit"},
+	program + "service/server":          {".", program + "service/access", program + "service/hot", program + "service/httpapi", program + "service/page", program + "service/tracing"},
 
 	// Its surface.
 	program + "cli":   {".", "store", "internal/...", "aggregator/...", "dynamo/...", "dynamolite", "metrics/promlimit", program + "...", sdk + "/..."},

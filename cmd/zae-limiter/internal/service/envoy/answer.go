@@ -69,6 +69,15 @@ func (c *call) refusal() (refusal *limiter.ExceededError, isDisabled bool) {
 	return cmp.Or(limit, quota, &limiter.ExceededError{}), isDisabled
 }
 
+// Outcome is what became of a call, and which limits refused it.
+func (c *call) Outcome() (result limiter.Result, refusing []string) {
+	if !c.isRefused() {
+		return limiter.Admitted, nil
+	}
+	refusal, _ := c.refusal()
+	return limiter.Refused, httpapi.Told(refusal).Violated
+}
+
 // fields are RateLimit-Policy and RateLimit, of the limits that the call takes of. If limits have
 // the same name, the first one is told, or the first one that refuses. A call that is admitted
 // is told nothing of quotas that are over.

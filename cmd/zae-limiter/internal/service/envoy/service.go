@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/tracing"
 )
 
 // MaxDescriptors is how many descriptors a call has at most.
@@ -66,6 +67,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, in *rls.RateLimitRequest)
 		return nil, err
 	}
 	s.count(c)
+	tracing.Decided(ctx, c)
 	return c.response(ctx), nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/tracing"
 	"github.com/zeroae/zae-limiter-go/middleware/httplimit"
 )
 
@@ -119,7 +120,9 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, p)
 		return
 	}
-	h.write(r.Context(), w, c.Entity, c.Resource, h.decided(h.Refusals.Follow(r.Context(), r.Header.Get(requestID)), c))
+	a := h.decided(h.Refusals.Follow(r.Context(), r.Header.Get(requestID)), c)
+	tracing.Decided(r.Context(), a)
+	h.write(r.Context(), w, c.Entity, c.Resource, a)
 }
 
 // requestID is the field with the ID that a client gives to a request.
@@ -186,6 +189,19 @@ type answer struct {
 	decision decide.Decision
 	problem  *Problem // nil if the code is 200
 	retry    string   // the field Retry-After; "" is none
+}
+
+// Outcome is what became of a call, as observers of a limiter are told, and which limits refused it.
+func (a *answer) Outcome() (result limiter.Result, refusing []string) {
+	switch {
+	case a.code == http.StatusTooManyRequests:
+		return limiter.Refused, a.problem.Violated
+	case a.problem != nil:
+		return limiter.Failed, nil
+	case a.decision.Degraded != "":
+		return limiter.Degraded, nil
+	}
+	return limiter.Admitted, nil
 }
 
 // decided answers a call.
