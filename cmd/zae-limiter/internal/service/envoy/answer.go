@@ -36,10 +36,7 @@ func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
 	}
 	out.OverallCode = overLimit
 	refusal, isDisabled := c.refusal()
-	p := httpapi.Disabled()
-	if !isDisabled {
-		p = httpapi.Told(refusal)
-	}
+	p := c.problem()
 	text, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // strings and numbers
@@ -50,6 +47,28 @@ func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
 		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, header("retry-after", strconv.FormatInt(seconds, 10)))
 	}
 	return out
+}
+
+// full are the slots that refuse a call; nil if none do.
+func (c *call) full() *limiter.SlotsError {
+	for g := range c.deciding() {
+		if g.full != nil {
+			return g.full
+		}
+	}
+	return nil
+}
+
+// problem is what the client is told of a refusal.
+func (c *call) problem() *httpapi.Problem {
+	refusal, isDisabled := c.refusal()
+	switch full := c.full(); {
+	case isDisabled:
+		return httpapi.Disabled()
+	case full != nil:
+		return httpapi.Full(full)
+	}
+	return httpapi.Told(refusal)
 }
 
 // refusal is why a call is over a limit. It has no statuses if the limit came in a descriptor. The
@@ -74,8 +93,7 @@ func (c *call) Outcome() (result limiter.Result, refusing []string) {
 	if !c.isRefused() {
 		return limiter.Admitted, nil
 	}
-	refusal, _ := c.refusal()
-	return limiter.Refused, httpapi.Told(refusal).Violated
+	return limiter.Refused, c.problem().Violated
 }
 
 // fields are RateLimit-Policy and RateLimit, of the limits that the call takes of. If limits have
@@ -141,7 +159,7 @@ func (a *ask) outcome() string {
 		return "undecided"
 	}
 	outcome := "ok"
-	if s := a.tightest(); s != nil && s.Exceeded {
+	if s := a.tightest(); g.full != nil && len(a.Slots) > 0 || s != nil && s.Exceeded {
 		outcome = "over_limit"
 	}
 	return a.named(outcome)
@@ -171,7 +189,7 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 	case a.in == nil:
 		return out
 	}
-	if a.in.disabled && a.Mode == mapping.Take {
+	if (a.in.disabled || a.in.full != nil && len(a.Slots) > 0) && a.Mode == mapping.Take {
 		out.Code = overLimit
 	}
 	s := a.tightest()

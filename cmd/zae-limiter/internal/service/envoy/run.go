@@ -113,7 +113,7 @@ func (s *Service) take(ctx context.Context, c *call) error {
 	return nil
 }
 
-func (g *group) isRefused() bool { return g.refusal != nil || g.disabled }
+func (g *group) isRefused() bool { return g.refusal != nil || g.full != nil || g.disabled }
 
 // isRefused reports whether the call is over a limit: of quotas, over all of them.
 func (c *call) isRefused() bool {
@@ -139,6 +139,8 @@ func (s *Service) ask(ctx context.Context, g *group) error {
 	switch {
 	case errors.As(err, &g.refusal):
 		g.statuses = g.refusal.Statuses
+		return nil
+	case errors.As(err, &g.full):
 		return nil
 	case errors.Is(err, limiter.ErrDisabled):
 		g.disabled = true

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -227,6 +228,9 @@ func (h *handler) decided(ctx context.Context, c *decide.Call) *answer {
 	} else if a.decision.Lease, err = lease.Token(ctx, time.Duration(c.Lease)*time.Millisecond); err != nil {
 		err = errors.Join(err, lease.Rollback(context.WithoutCancel(ctx)))
 	}
+	if errors.Is(err, limiter.ErrSlotsLost) { // before anybody was told of them
+		err = fmt.Errorf("%w: the slots were lost before the lease was written down", limiter.ErrUnavailable)
+	}
 	if err != nil {
 		return h.failed(ctx, "acquire", err)
 	}
@@ -286,7 +290,7 @@ func send(w http.ResponseWriter, code int, form string, body any) {
 
 // failed is the answer to a call that has failed, or was refused.
 func (h *handler) failed(ctx context.Context, call string, err error) *answer {
-	exceeded := (*limiter.ExceededError)(nil)
+	exceeded, full := (*limiter.ExceededError)(nil), (*limiter.SlotsError)(nil)
 	if ctx.Err() != nil && !errors.As(err, &exceeded) {
 		return &answer{code: httplimit.StatusClientGone, problem: problem(httplimit.StatusClientGone, "the client has left")}
 	}
@@ -299,6 +303,7 @@ func (h *handler) failed(ctx context.Context, call string, err error) *answer {
 		if seconds, ok := exceeded.RetryAfterSeconds(); ok {
 			a.retry = strconv.FormatInt(seconds, 10)
 		}
+	case errors.As(err, &full): // nobody knows the wait
 	case p.Status == http.StatusServiceUnavailable, p.Status == http.StatusTooManyRequests:
 		a.retry = strconv.FormatInt(int64(retryUnavailable/time.Second), 10)
 	}

@@ -18,7 +18,7 @@ var step = regexp.MustCompile("(?s)curl [^`]*?(/v1/[a-z/-]+)[^`]*?-d '(.*?)'|```
 // The calls of the page for users are answered as the page says.
 func TestThePageOfTheService(t *testing.T) {
 	inBubble(t, decide.Policy{Fallback: []limiter.Limit{limiter.PerMinute("rpm", 3)}}, func(s *service) {
-		s.follow("service.md", 2, 2, func(path, body string) []byte { return s.post(path, body).Body.Bytes() })
+		s.follow("service.md", 3, 2, func(path, body string) []byte { return s.post(path, body).Body.Bytes() })
 	})
 }
 
