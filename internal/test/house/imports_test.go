@@ -147,7 +147,7 @@ var mayImport = map[string][]string{
 	program + "service/hot":             {},
 	program + "service/access":          {"store", program + "service/hot", lru},
 	program + "service/mapping":         {".", "store", program + "service/hot", program + "yamlfile"},
-	program + "service/envoy":           {".", "store", "middleware/httplimit", program + "service/decide", program + "service/hot", program + "service/httpapi", program + "service/mapping", program + "service/tracing"},
+	program + "service/envoy":           {".", "store", "middleware/httplimit", program + "service/decide", program + "service/hot", program + "service/httpapi", program + "service/mapping", program + "service/refusals", program + "service/tracing"},
 	program + "service/xds":             {program + "service/hot", program + "service/mapping"},
 	program + "service/tracing":         {".", "metrics/otellimit"},
 	program + "service/server":          {".", program + "service/access", program + "service/hot", program + "service/httpapi", program + "service/page", program + "service/tracing"},

@@ -298,7 +298,7 @@ func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Lim
 		Guard: guard, Open: o.isOpen, Exposed: o.httpOpen, AdminExposed: o.adminOpen, Now: time.Now, Spans: spans, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
 	if o.rules != nil {
-		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log, Now: time.Now}
+		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Refusals: refused, Logger: log, Now: time.Now}
 		if o.from.counts() {
 			of.Known = envoy.NewKnown(o.rules.State, registry)
 		}

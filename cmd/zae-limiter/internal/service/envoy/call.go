@@ -60,6 +60,7 @@ type group struct {
 	statuses []limiter.Status
 	refusal  *limiter.ExceededError // by tokens; nil if it was admitted
 	full     *limiter.SlotsError    // by slots
+	id       string                 // of the refusal; "" if nobody remembers it
 	disabled bool                   // an operator has disabled the bucket
 	failed   bool                   // nobody knows whether a shadow would be admitted
 	settled  bool                   // a lease was settled, now or before

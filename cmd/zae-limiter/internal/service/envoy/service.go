@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/tracing"
 )
 
@@ -29,6 +30,8 @@ type Options struct {
 	Policy  decide.Policy
 	// Rules returns the rules in force; nil if there are none yet.
 	Rules func() *mapping.Rules
+	// Refusals has observed Limiter, and gives refusals their IDs; nil gives none.
+	Refusals *refusals.Log
 	// Known counts under the names of envoyproxy/ratelimit, too; nil does not.
 	Known *Known
 	// Now is the clock of the times of calls.
