@@ -231,9 +231,8 @@ func (o *options) Run(ctx context.Context) error {
 		return err
 	}
 	flags := &o.app.Flags
-	store, err := dynamo.Open(ctx, dynamo.Options{
-		API: api, Table: flags.Table, Namespace: flags.Namespace, Now: o.app.Now, Logger: log, Timeout: o.app.Patience(),
-	})
+	of := dynamo.Options{API: api, Table: flags.Table, Namespace: flags.Namespace, Now: o.app.Now, Logger: log, Timeout: o.app.Patience()}
+	store, err := dynamo.Open(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -259,7 +258,7 @@ func (o *options) Run(ctx context.Context) error {
 	metrics.Watch(l)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
-	err = errors.Join(o.serve(ctx, store, l, refused, spans, registry, log), l.Close())
+	err = errors.Join(o.serve(ctx, &httpapi.Admin{Store: store, Limiter: l, Now: o.app.Clock, Table: of}, refused, spans, registry, log), l.Close())
 	ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTime)
 	defer cancel()
 	if lost := spans.Close(ended); lost != nil {
@@ -281,7 +280,7 @@ func (o *options) open(ctx context.Context) (dynamo.API, error) {
 }
 
 // serve listens, and serves the decisions of a limiter.
-func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Limiter, refused *refusals.Log, spans *tracing.Spans, registry *prometheus.Registry, log *slog.Logger) error {
+func (o *options) serve(ctx context.Context, admin *httpapi.Admin, refused *refusals.Log, spans *tracing.Spans, registry *prometheus.Registry, log *slog.Logger) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
@@ -290,11 +289,12 @@ func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Lim
 	if patience == 0 {
 		patience = limiter.DefaultTimeout
 	}
-	api := httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Refusals: refused, Admin: &httpapi.Admin{Store: store, Limiter: l, Now: o.app.Clock}})
+	l := admin.Limiter
+	api := httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Refusals: refused, Admin: admin})
 	guard := o.guard()
 	to := server.Options{
 		API:   api,
-		Pages: page.New(page.Options{Store: store, Limiter: l, API: api, Refusals: refused, Guard: guard, Now: o.app.Clock, Logger: log}),
+		Pages: page.New(page.Options{Store: admin.Store, Limiter: l, API: api, Refusals: refused, Guard: guard, Now: o.app.Clock, Logger: log}),
 		Guard: guard, Open: o.isOpen, Exposed: o.httpOpen, AdminExposed: o.adminOpen, Now: time.Now, Spans: spans, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
 	if o.rules != nil {

@@ -25,7 +25,7 @@ func TestThePageOfTheService(t *testing.T) {
 // So are those of the page for operators.
 func TestThePageOfAdministration(t *testing.T) {
 	inOffice(t, func(s *service) {
-		s.follow("administration.md", 3, 1, func(path, body string) []byte {
+		s.follow("administration.md", 4, 1, func(path, body string) []byte {
 			return s.must(strings.TrimPrefix(path, "/v1/admin/"), body).Body.Bytes()
 		})
 	})

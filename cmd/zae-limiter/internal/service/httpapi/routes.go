@@ -21,6 +21,8 @@ type Route struct {
 	IsRead bool
 	// IsAdmin says that the operation is one of administration: callers may not call it.
 	IsAdmin bool
+	// IsTable says that such an operation concerns the whole table: it needs a role for all namespaces.
+	IsTable bool
 	// IsKeyed says that the change happens once with the field Idempotency-Key, and IsConditional that it
 	// takes If-Match and If-None-Match.
 	IsKeyed, IsConditional bool
