@@ -157,6 +157,11 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 	go test -count=1 -tags conformance -run '^TestTheJudgeAgrees$$' $(program)/internal/test/permissions -update
 	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' $(program)/internal/test/permissions -update
 
+.PHONY: screenshots
+screenshots: ## take the pictures of the service's pages in docs/pictures again, in Chromium
+	internal/test/peers/install
+	go test -count=1 -tags conformance -run '^TestPicturesOfThePages$$' $(program)/internal/service/page -pictures $(CURDIR)/docs/pictures
+
 .PHONY: pictures
 pictures: ## draw docs/pictures again from what commands print
 	internal/test/peers/install
