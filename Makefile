@@ -97,9 +97,9 @@ format: ## rewrite the files as lint wants them
 tidy: ## tidy the go.mod of every module, with the library of the repository
 	GOWORK=off go mod tidy
 	@for m in $(filter-out .,$(modules)); do \
-		go mod edit -replace=$(library)=$(CURDIR) $$m/go.mod; \
+		go mod edit -replace=$(library)=$(CURDIR) -replace=$(library)/metrics/otellimit=$(CURDIR)/metrics/otellimit $$m/go.mod; \
 		GOWORK=off go mod tidy -C $$m; \
-		go mod edit -dropreplace=$(library) $$m/go.mod; \
+		go mod edit -dropreplace=$(library) -dropreplace=$(library)/metrics/otellimit $$m/go.mod; \
 	done
 	@for m in $(separate); do GOWORK=off go mod tidy -C $$m; done
 
@@ -158,6 +158,11 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 	go test -count=1 -run '^TestScripts$$' $(program)/internal/cli -update.permissions
 	go test -count=1 -tags conformance -run '^TestTheJudgeAgrees$$' $(program)/internal/test/permissions -update
 	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' $(program)/internal/test/permissions -update
+
+.PHONY: screenshots
+screenshots: ## take the pictures of the service's pages in docs/pictures again, in Chromium
+	internal/test/peers/install
+	go test -count=1 -tags conformance -run '^TestPicturesOfThePages$$' $(program)/internal/service/page -pictures $(CURDIR)/docs/pictures
 
 .PHONY: pictures
 pictures: ## draw docs/pictures again from what commands print
