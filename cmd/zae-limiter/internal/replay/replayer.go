@@ -173,7 +173,7 @@ func (a *account) note(now int64, amounts []int64, admitted, byOwn, byParent boo
 			a.shadow(now)
 		case m.short:
 			m.refused++
-			ms, ok := m.rule.held.Wait(m.tokens, m.at, now, tokens*store.Milli)
+			ms, ok := m.wait(&m.rule.held, now, tokens*store.Milli)
 			m.rule.refuse(a, now, ms, ok)
 			if ok {
 				a.longest = max(a.longest, ms)
