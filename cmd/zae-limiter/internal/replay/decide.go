@@ -17,31 +17,36 @@ type account struct {
 	entity, resource string
 }
 
-// A balance is what an account has of a limit.
+// A balance is what an account has of a limit. The zero value is of one that was never used.
 type balance struct {
 	tokens int64 // millitokens
 	as     int64 // the instant up to which they have accrued
 	opened int64 // when the last session began, if the limit is one
+	used   bool
 }
 
-// full is the balance of an account that was never used.
-func full(l *bucket.Limit) balance { return balance{tokens: l.Capacity - l.Rollover} }
-
-// of is the limit with the session of the balance.
-func (b *balance) of(l *bucket.Limit) bucket.Limit {
-	is := *l
+// of is the limit with the session of the balance, what it had last and when. An account begins
+// full with its first use, and has carried nothing.
+func (b *balance) of(l *bucket.Limit, now int64) (is bucket.Limit, tokens, as int64) {
+	if !b.used {
+		is = l.At(now)
+		return *l, is.Capacity - is.Rollover, now
+	}
+	is = *l
 	is.Opened = b.opened
-	return is
+	return is, b.tokens, b.as
 }
 
 // at is the balance at an instant.
 func (b *balance) at(l *bucket.Limit, now int64) int64 {
-	return b.of(l).Balance(b.tokens, b.as, now)
+	is, tokens, as := b.of(l, now)
+	return is.Balance(tokens, as, now)
 }
 
 // wait is how long a need waits for the balance; not ok if it never has that.
 func (b *balance) wait(l *bucket.Limit, now, need int64) (ms int64, ok bool) {
-	return b.of(l).Wait(b.tokens, b.as, now, need)
+	is, tokens, as := b.of(l, now)
+	return is.Wait(tokens, as, now, need)
 }
 
 // set sets the balance that a debit leaves. The first debit after a session begins the next one.
@@ -49,15 +54,15 @@ func (b *balance) set(l *bucket.Limit, tokens, now int64) {
 	if l.Renewal != nil && l.Renewal.Session() != 0 {
 		b.opened = l.Renewal.Window(b.opened, now).Start
 	}
-	b.tokens, b.as = tokens, now
+	b.tokens, b.as, b.used = tokens, now, true
 }
 
 // A meter is one limit of an account: its balance, and what it refused.
 type meter struct {
 	rule *rule
 	balance
-	now      int64 // the balance in millitokens at the event under way
-	lowest   int64 // the lowest balance after an admitted event
+	now      int64   // the balance in millitokens at the event under way, and after it
+	lowest   float64 // the lowest share of the capacity that an admitted event left
 	refused  int64
 	place    int  // of the account among those of the rule
 	short    bool // the event under way is refused by this limit
@@ -72,7 +77,7 @@ func newAccount(entity, resource string, number int, held []*rule) *account {
 		a.meters = make([]meter, 0, len(held))
 	}
 	for _, r := range held {
-		a.meters = append(a.meters, meter{rule: r, mode: r.limit.Of(entity).Mode, place: r.accounts, balance: full(&r.held), lowest: r.held.Capacity - r.held.Rollover})
+		a.meters = append(a.meters, meter{rule: r, mode: r.limit.Of(entity).Mode, place: r.accounts, lowest: 1})
 		r.accounts++
 	}
 	return a
@@ -104,7 +109,8 @@ func (a *account) take(now int64, amounts []int64) {
 	for i := range a.meters {
 		m := &a.meters[i]
 		if need := amounts[m.rule.cost] * store.Milli; need > 0 && m.mode != store.Off && !m.would {
-			m.set(&m.rule.held, m.now-need, now)
+			m.now -= need
+			m.set(&m.rule.held, m.now, now)
 		}
 	}
 }

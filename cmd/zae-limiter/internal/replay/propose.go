@@ -313,9 +313,7 @@ func (s *search) begin() {
 	t.value, t.refused = s.next(), 0
 	l := s.with(t.value)
 	t.held = arithmetic(&l)
-	for i := range t.balances {
-		t.balances[i] = full(&t.held)
-	}
+	clear(t.balances)
 }
 
 // decide decides an event on the bucket at a place.

@@ -179,8 +179,9 @@ func (a *account) note(now int64, amounts []int64, admitted, byOwn, byParent boo
 				a.longest = max(a.longest, ms)
 			}
 		case admitted:
-			m.lowest = min(m.lowest, m.tokens)
-			m.rule.admit(tokens, m.tokens, m.rule.held.Capacity)
+			left := share(m.now, m.rule.held.At(now).Capacity)
+			m.lowest = min(m.lowest, left)
+			m.rule.admit(tokens, left)
 		}
 	}
 }

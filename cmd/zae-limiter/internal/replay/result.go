@@ -194,7 +194,7 @@ func (a *account) result() BucketResult {
 	}
 	for i := range a.meters {
 		m := &a.meters[i]
-		b.Limits = append(b.Limits, Met{m.rule.limit.Name, m.refused, m.shadowed, share(m.lowest, m.rule.held.Capacity)})
+		b.Limits = append(b.Limits, Met{m.rule.limit.Name, m.refused, m.shadowed, m.lowest})
 	}
 	if a.timeline != nil {
 		first, last := time.UnixMilli(a.first).UTC(), time.UnixMilli(a.last).UTC()

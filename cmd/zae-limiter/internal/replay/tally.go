@@ -75,10 +75,10 @@ func (t *tally) refuse(a *account, now, wait int64, ok bool) {
 	}
 }
 
-// admit counts tokens that were taken, and the balance left.
-func (t *tally) admit(tokens, left, capacity int64) {
+// admit counts tokens that were taken, and the share of the capacity that is left.
+func (t *tally) admit(tokens int64, left float64) {
 	t.taken += tokens
-	t.left[max(0, int(float64(left)/float64(capacity)*percent))]++
+	t.left[max(0, int(left*percent))]++
 }
 
 // usage is what became of the events of a bucket.
