@@ -26,7 +26,7 @@ type balance struct {
 }
 
 // of is the limit with the session of the balance, what it had last and when. An account begins
-// full with its first use, and has carried nothing.
+// full with the first event that it serves, and has carried nothing.
 func (b *balance) of(l *bucket.Limit, now int64) (is bucket.Limit, tokens, as int64) {
 	if !b.used {
 		is = l.At(now)
@@ -108,9 +108,14 @@ func (a *account) take(now int64, amounts []int64) {
 	}
 	for i := range a.meters {
 		m := &a.meters[i]
-		if need := amounts[m.rule.cost] * store.Milli; need > 0 && m.mode != store.Off && !m.would {
-			m.now -= need
-			m.set(&m.rule.held, m.now, now)
+		need := amounts[m.rule.cost] * store.Milli
+		if need == 0 || m.mode == store.Off || m.would {
+			if !m.used {
+				m.tokens, m.as, m.used = m.now, now, true // no session begins
+			}
+			continue
 		}
+		m.now -= need
+		m.set(&m.rule.held, m.now, now)
 	}
 }

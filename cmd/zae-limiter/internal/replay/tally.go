@@ -15,13 +15,15 @@ const (
 
 // A tally is what one rule did.
 type tally struct {
-	accounts int   // buckets for which the rule holds
-	events   int64 // events that asked for tokens of the limit
-	asked    int64 // tokens
-	taken    int64 // tokens
-	refused  int64 // events for which the limit had too few tokens
-	shadowed int64 // events that a limit in shadow would have refused
-	never    int64 // those of them that cost more than the capacity
+	accounts int      // buckets for which the rule holds
+	events   int64    // events that asked for tokens of the limit
+	asked    int64    // tokens
+	taken    int64    // tokens
+	refused  int64    // events for which the limit had too few tokens
+	shadowed int64    // events that a limit in shadow would have refused
+	bounds   Bounds   // of hours
+	verdicts Verdicts // of hours
+	never    int64    // those of them that cost more than the capacity
 
 	waits    *hdrhistogram.Histogram    // of the refused events that would be served later, in ms; nil before the first
 	bars     [len(waitBounds) + 1]int64 // the same waits, by the first bound that they do not exceed
