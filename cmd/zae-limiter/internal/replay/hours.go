@@ -167,7 +167,7 @@ func (h *Hours) judge(b *BucketResult, r *rule, sums []Sum, own []Verdict, shado
 
 // met counts the hours of a bucket that asked for tokens of a limit, on its rule, too.
 func (p *passage) met(r *rule, mode store.Mode) Met {
-	met := Met{Name: r.limit.Name, Bounds: &Bounds{AtLeast: up(p.atLeast)}}
+	met := Met{Name: r.limit.Name, IsShadow: mode == store.Shadow, Bounds: &Bounds{AtLeast: up(p.atLeast)}}
 	for i, is := range p.verdicts {
 		tokens := p.sums[i].Amounts[p.cost]
 		if tokens == 0 {

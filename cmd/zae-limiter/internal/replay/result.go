@@ -120,6 +120,7 @@ type Met struct {
 	WouldRefuse int64    `json:"would_refuse,omitempty"`    // events that the limit would have refused if it were not in shadow
 	Lowest      *float64 `json:"lowest_headroom,omitempty"` // after an admitted event, as a share of the capacity; absent for hours
 	Asked       int64    `json:"asked,omitempty"`           // of hours: tokens
+	IsShadow    bool     `json:"in_shadow,omitempty"`       // of hours: the limit is in shadow for the entity, and would have refused what is here
 	*Bounds
 }
 
