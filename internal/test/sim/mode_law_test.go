@@ -95,7 +95,7 @@ func (c *checker) legalModes(r *write, bad func(string, ...any)) {
 		case name == hidden || r.client == nil:
 		case r.merges():
 			gone, _ := r.other.before.level(name)
-			if is.mode != was.mode || is.mode != gone.mode || is.noted > was.noted+gone.noted || is.noted < was.noted {
+			if is.mode != was.mode || is.mode != gone.mode || is.noted != was.noted+gone.noted {
 				bad("%s in %q and %q, which would have refused %d and %d, is merged in %q with %d", name, was.mode, gone.mode, was.noted, gone.noted, is.mode, is.noted)
 			}
 		case a == nil && r.other != nil:
