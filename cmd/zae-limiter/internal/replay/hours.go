@@ -65,7 +65,7 @@ type Sum struct {
 // Hours tell what limits would have done to what buckets consumed by the hour. They are not safe for
 // concurrent use.
 //
-// A sum does not tell when its requests came. So an answer is a bound. Each limit of a bucket is looked at
+// A sum does not tell when its requests came. So an answer is a bound (ADR 073). Each limit of a bucket is looked at
 // on two ways through its hours, with the arithmetic of the limiter:
 //
 //   - The most that any order of the requests can have been admitted: they take what is there as soon as it
