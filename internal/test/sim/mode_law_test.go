@@ -69,6 +69,9 @@ func (c *checker) noteModes(r *write) {
 	if !c.odds.modes || r.call == nil || r.after == nil || r.other != nil || !r.call.kind.takes() {
 		return
 	}
+	if r.call.of != nil && !r.call.admitted() {
+		return // the lease was not extended: what this took was returned
+	}
 	for _, name := range names(r.after, nil) {
 		was, had := r.before.share(r.id, name)
 		is, _ := r.after.share(r.id, name)
