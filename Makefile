@@ -30,12 +30,14 @@ gotest = go test -timeout 60m
 
 # A long test is called TestLong…: it lets hours to weeks of virtual time pass, kills process after process, or
 # tries seed after seed until the simulation reports a defect that it has planted. make quick and make test leave
-# it to make long and to .ci/run.
-long = '^TestLong'
+# it to make long and to .ci/run. One called TestLongest… does many times what make race does already: it runs
+# without the race detector, in a fraction of the time.
+long    = '^TestLong'
+longest = '^TestLongest'
 # The packages that have one. The others need not be compiled for make long.
-long_packages = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' [a-z]*/ | sed 's,^,./,')))
-# Those whose long tests do many times what make race does already: they run without the race detector.
-plain_packages = ./internal/calendar/ ./internal/slots/ $(program)/internal/estimate/
+having = $(sort $(dir $(shell grep -r --include='*_test.go' '^func TestLong' [a-z]*/ | $(1) | sed 's,^\([^:]*\):.*,./\1,')))
+long_packages    = $(call having,grep -v ':func TestLongest')
+longest_packages = $(call having,grep ':func TestLongest')
 # The package whose largest cases make long adds. .ci/run has less than an hour: it leaves them out, and lets the
 # package, which takes longest, run beside the others.
 apart = ./internal/acquire/
@@ -78,9 +80,9 @@ race: ## the same under the race detector
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
-	$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(if $(CI),$(apart)) $(filter-out $(apart) $(plain_packages),$(long_packages))
-	$(gotest) -vet=off -shuffle=on -run $(long) $(plain_packages)
-	$(if $(CI),,$(gotest) $(race) -vet=off -shuffle=on -run $(long) $(apart) -contest.large)
+	$(gotest) $(race) -vet=off -shuffle=on -run $(long) -skip $(longest) $(if $(CI),$(apart)) $(filter-out $(apart),$(long_packages))
+	$(gotest) -vet=off -shuffle=on -run $(longest) $(longest_packages)
+	$(if $(CI),,$(gotest) $(race) -vet=off -shuffle=on -run $(long) -skip $(longest) $(apart) -contest.large)
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
@@ -95,9 +97,9 @@ format: ## rewrite the files as lint wants them
 tidy: ## tidy the go.mod of every module, with the library of the repository
 	GOWORK=off go mod tidy
 	@for m in $(filter-out .,$(modules)); do \
-		go mod edit -replace=$(library)=$(CURDIR) $$m/go.mod; \
+		go mod edit -replace=$(library)=$(CURDIR) -replace=$(library)/metrics/otellimit=$(CURDIR)/metrics/otellimit $$m/go.mod; \
 		GOWORK=off go mod tidy -C $$m; \
-		go mod edit -dropreplace=$(library) $$m/go.mod; \
+		go mod edit -dropreplace=$(library) -dropreplace=$(library)/metrics/otellimit $$m/go.mod; \
 	done
 	@for m in $(separate); do GOWORK=off go mod tidy -C $$m; done
 
@@ -156,6 +158,11 @@ permissions: ## record again what calls and commands ask of IAM, judge it, and w
 	go test -count=1 -run '^TestScripts$$' $(program)/internal/cli -update.permissions
 	go test -count=1 -tags conformance -run '^TestTheJudgeAgrees$$' $(program)/internal/test/permissions -update
 	go test -count=1 -run '^TestTheDocumentIsUpToDate$$' $(program)/internal/test/permissions -update
+
+.PHONY: screenshots
+screenshots: ## take the pictures of the service's pages in docs/pictures again, in Chromium
+	internal/test/peers/install
+	go test -count=1 -tags conformance -run '^TestPicturesOfThePages$$' $(program)/internal/service/page -pictures $(CURDIR)/docs/pictures
 
 .PHONY: pictures
 pictures: ## draw docs/pictures again from what commands print

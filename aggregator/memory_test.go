@@ -28,7 +28,7 @@ func written(batch, records int, ns string, now time.Time) []stream.Record {
 			Bucket:     limiter.Bucket{Entity: fmt.Sprint("user-", n), Resource: "gpt-4"},
 			RefilledAt: now.Add(-time.Second).UnixMilli(), ShardCount: 1,
 			Limits: []store.LimitState{{
-				Name: "rps", Params: store.Params{Capacity: 600_000, Amount: 600_000, Period: 1000}, Tokens: 200_000, Consumed: 400_000,
+				Name: "rps", Params: &store.Params{Capacity: 600_000, Amount: 600_000, Period: 1000}, Tokens: 200_000, Consumed: 400_000,
 			}},
 		}
 		all[i] = stream.Record{ID: strconv.Itoa(n), Sequence: strconv.Itoa(1_000_000 + n), At: now, Namespace: ns, New: img}

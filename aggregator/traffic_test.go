@@ -36,7 +36,7 @@ func counting(t *testing.T, o aggregator.Options) *aggregator.Aggregator {
 func item(entity string, shard, shards int, writes int64) *store.Image {
 	return &store.Image{
 		Bucket: limiter.Bucket{Entity: entity, Resource: "gpt-4", Shard: shard}, ShardCount: shards, RefilledAt: time.Now().UnixMilli(),
-		Writes: store.LimitState{Name: store.WriteLimit, Tokens: 500_000, Consumed: writes * store.Milli, Params: store.Params{Capacity: 1_000_000, Amount: 1_000_000, Period: 1000}},
+		Writes: store.LimitState{Name: store.WriteLimit, Tokens: 500_000, Consumed: writes * store.Milli, Params: &store.Params{Capacity: 1_000_000, Amount: 1_000_000, Period: 1000}},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -198,8 +199,8 @@ func (one *watched) wasQuiet(images []*store.Image, now time.Time) bool {
 		return false
 	}
 	for i, img := range images {
-		wrote := img.Writes.Consumed - one.counts[i]
-		if img.Shard != i || wrote < 0 || wrote*quietPart*img.Writes.Period >= img.Writes.Amount*took {
+		wrote, writes := img.Writes.Consumed-one.counts[i], plan.WritesOf(img)
+		if img.Shard != i || wrote < 0 || wrote*quietPart*writes.Period >= writes.Amount*took {
 			return false
 		}
 	}

@@ -168,6 +168,14 @@ networkPolicy: {enabled: true, callers: [{namespaceSelector: {matchLabels: {kube
 envoy: {xds: {address: "ai-gateway-controller.envoy-ai-gateway-system:18002", node: envoy-ai-gateway-ratelimit}}
 service: {name: envoy-ai-gateway-ratelimit}
 `,
+	"Envoy Gateway": `
+auth: {tokenSecret: {name: ""}, allowUnauthenticated: true}
+tls: {secret: envoy-rate-limit, clientCA: true}
+networkPolicy: {enabled: true, callers: [{podSelector: {}}]}
+envoy: {xds: {address: "envoy-gateway:18001", node: envoy-ratelimit, tls: {secret: envoy-rate-limit, clientCertificate: true, serverName: envoy-gateway}}}
+`,
+	"xDS with authorities alone":          `{envoy: {xds: {address: "rules.example.com:443", tls: {secret: authorities}}}}`,
+	"xDS with authorities of the machine": `{envoy: {xds: {address: "rules.internal:443", tls: {serverName: rules.example.com}}}}`,
 	"envoyproxy/ratelimit": `
 envoy:
   ratelimitConfig:
@@ -469,9 +477,37 @@ func TestTheValuesOfTheChart(t *testing.T) {
 	}) {
 		t.Error("the policy keeps the service from the controller")
 	}
+	secured := install(t, cases["Envoy Gateway"], "zae-limiter").service
+	for name, file := range map[string]string{"ca": "ca.crt", "cert": "tls.crt", "key": "tls.key"} {
+		if got := flagOf(secured, "xds-tls-"+name); got != "/etc/zae-limiter/xds/"+file || secretAt(secured, path.Dir(got)) != "envoy-rate-limit" {
+			t.Errorf("--xds-tls-%s is %q, of the Secret %q", name, got, secretAt(secured, path.Dir(got)))
+		}
+	}
+	if got := flagOf(secured, "xds-tls-name"); got != "envoy-gateway" {
+		t.Errorf("the server is to be %q", got)
+	}
+	if d := install(t, cases["xDS with authorities alone"], "zae-limiter").service; flagOf(d, "xds-tls-ca") == "" || flagOf(d, "xds-tls-cert")+flagOf(d, "xds-tls-name") != "" {
+		t.Errorf("authorities alone: %q", d.Spec.Template.Spec.Containers[0].Args)
+	}
+	if d := install(t, cases["xDS with authorities of the machine"], "zae-limiter").service; flagOf(d, "xds-tls-name") == "" || flagOf(d, "xds-tls-ca") != "" || secretAt(d, "/etc/zae-limiter/xds") != "" {
+		t.Errorf("authorities of the machine: %q", d.Spec.Template.Spec.Containers[0].Args)
+	}
 	if got := flagOf(install(t, cases["share"], "zae-limiter").service, "processes"); got != "3" {
 		t.Errorf("three pods share for %q processes", got)
 	}
+}
+
+// secretAt is the name of the Secret that is mounted at a folder; "" if none is.
+func secretAt(d *apps.Deployment, folder string) string {
+	pod := &d.Spec.Template.Spec
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		for _, volume := range pod.Volumes {
+			if mount.MountPath == folder && volume.Name == mount.Name && volume.Secret != nil {
+				return volume.Secret.SecretName
+			}
+		}
+	}
+	return ""
 }
 
 // Values that are not valid are refused, and the message names the value and what to do.
@@ -506,6 +542,10 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"{envoy: {rules: {domains: {}}, xds: {address: 'a:1'}}}", "give one of the three"},
 		{"{envoy: {xds: {address: controller}}}", "at '/envoy/xds/address': 'controller' does not match pattern"},
 		{"{envoy: {xds: {address: 'a:1', node: ''}}}", "at '/envoy/xds/node'"},
+		{"{envoy: {xds: {tls: {secret: a}}}}", "envoy.xds.tls needs envoy.xds.address"},
+		{"{envoy: {xds: {address: 'a:1', tls: {clientCertificate: true}}}}", "envoy.xds.tls.clientCertificate needs envoy.xds.tls.secret"},
+		{"{envoy: {xds: {address: 'a:1', tls: {secret: A}}}}", "at '/envoy/xds/tls/secret'"},
+		{"{envoy: {xds: {address: 'a:1', tls: {ca: a}}}}", "at '/envoy/xds/tls': additional properties 'ca' not allowed"},
 		{"{autoscaling: {enabled: true, minReplicas: 11}}", "autoscaling.minReplicas is above autoscaling.maxReplicas"},
 		{"{autoscaling: {enabled: true}, onUnavailable: share}", "onUnavailable share divides each limit by the number of pods"},
 		{"{autoscaling: {enabled: true}, resources: {requests: null}}", "autoscaling needs resources.requests.cpu"},

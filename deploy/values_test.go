@@ -77,8 +77,8 @@ func TestTheValuesOfThePage(t *testing.T) {
 		checkReferences(t, install(t, values, "zae-limiter"))
 		count++
 	}
-	if count != 2 {
-		t.Errorf("the page has %d blocks of values, want 2", count)
+	if count != 3 {
+		t.Errorf("the page has %d blocks of values, want 3", count)
 	}
 }
 

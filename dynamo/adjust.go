@@ -71,7 +71,7 @@ func describeAdjust(w *expression.Write, a *store.Adjust) {
 			credits = true
 			describeCredit(w, l, d, a.Seen)
 		case a.Seen.IsEvaluable():
-			p := newParameters(l, &seen.Params)
+			p := newParameters(l, seen.Params)
 			p.require(w, l)
 		default:
 			w.Require(l.Capacity().Exists())

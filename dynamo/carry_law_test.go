@@ -150,7 +150,7 @@ func (l *carryLedger) check(before, after []*store.Image, amounts []store.Amount
 	}
 	was, _ := before[0].Limit("a")
 	is, _ := after[0].Limit("a")
-	if was.Params != is.Params {
+	if *was.Params != *is.Params {
 		l.checkEdit(before[0], after[0], max(0, a.Milli), at)
 		return
 	}
@@ -200,7 +200,7 @@ func (l *carryLedger) checkEdit(was, img *store.Image, took, at int64) {
 	s, _ := img.Limit("a")
 	share := func(p store.Params) int64 { return plan.Share(p, img.Shard, img.ShardCount, at).Capacity }
 	had, has := heldOf([]*store.Image{was}, at), heldOf([]*store.Image{img}, at)
-	if gets := share(s.Params) - share(old.Params); has != had+gets-took {
+	if gets := share(*s.Params) - share(*old.Params); has != had+gets-took {
 		l.Fatalf("an edit from %+v to %+v gives %d, and %d less %d became %d", old.Params, s.Params, gets, had, took, has)
 	}
 }

@@ -108,7 +108,7 @@ func (r random) image(names []string) *store.Image {
 	}
 	i.RenewsByDefault = r.IntN(4) == 0
 	for _, name := range names {
-		i.Limits = append(i.Limits, store.LimitState{Name: name, Params: r.params(), Tokens: r.number()})
+		i.Limits = append(i.Limits, store.LimitState{Name: name, Params: new(r.params()), Tokens: r.number()})
 	}
 	return i
 }
@@ -176,7 +176,7 @@ func (r random) refill() *store.Refill {
 		if r.IntN(4) == 0 { // as many others as fit
 			for i := range 32 {
 				name := "y" + strconv.Itoa(i)
-				f.Seen.Limits = append(f.Seen.Limits, store.LimitState{Name: name})
+				f.Seen.Limits = append(f.Seen.Limits, store.LimitState{Name: name, Params: &store.Params{}})
 				f.Changes = append(f.Changes, store.Change{Limit: name, Kind: store.RemoveLimit})
 			}
 		}

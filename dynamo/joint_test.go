@@ -66,7 +66,7 @@ func split(img *store.Image) *store.Birth {
 	return &store.Birth{
 		Create: store.Create{
 			Bucket: b, Now: img.RefilledAt, ShardCount: 2,
-			Writes: store.NewLimit{NamedParams: store.NamedParams{Limit: schema.WCU, Params: img.Writes.Params}},
+			Writes: store.NewLimit{NamedParams: store.NamedParams{Limit: schema.WCU, Params: *img.Writes.Params}},
 		},
 		Donor: donor, Sibling: 0,
 	}

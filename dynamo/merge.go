@@ -101,7 +101,7 @@ func describeRetirement(w *expression.Write, p *store.Pair) {
 	for i := range img.Limits {
 		seen := &img.Limits[i]
 		l := w.Limit(i, seen.Name)
-		params := newParameters(l, &seen.Params)
+		params := newParameters(l, seen.Params)
 		params.require(w, l)
 		w.Require(l.Tokens().Between(l.Number('l', p.AtLeast[i]), l.Number('h', seen.Tokens)))
 		switch noted := seen.Observed().Shadowed; {

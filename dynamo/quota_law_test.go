@@ -76,7 +76,7 @@ func lack(img *store.Image, s *store.LimitState) int64 {
 
 // capacity is a shard's share of a quota, and what it was topped up by.
 func capacity(img *store.Image, s *store.LimitState) int64 {
-	share := plan.Share(s.Params, img.Shard, img.ShardCount, img.RefilledAt).Capacity
+	share := plan.Share(*s.Params, img.Shard, img.ShardCount, img.RefilledAt).Capacity
 	return share + s.Granted().TopUp
 }
 
@@ -466,12 +466,12 @@ func (l *ledger) peer() bool {
 		passes = passes || plan.ShareOf(img, s).Changes(img.RefilledAt, at)
 		value := ":" + s.Name
 		set = strings.Replace(set, " ADD", ", "+schema.LimitAttr(s.Name, schema.FieldTokens)+" = "+value+" ADD", 1)
-		values[value] = schema.N(min(s.Tokens, plan.Share(s.Params, img.Shard, img.ShardCount, at).Capacity+s.Granted().TopUp))
+		values[value] = schema.N(min(s.Tokens, plan.Share(*s.Params, img.Shard, img.ShardCount, at).Capacity+s.Granted().TopUp))
 	}
 	if img != l.last(img.Shard) || !passes {
 		return false
 	}
-	if until := store.ValidUntil(at, img.Limits, func(s *store.LimitState) (store.Params, int64) { return s.Params, s.Opened() }); until != 0 {
+	if until := store.ValidUntil(at, img.Limits, func(s *store.LimitState) (store.Params, int64) { return *s.Params, s.Opened() }); until != 0 {
 		values[":vu"] = schema.N(until)
 	}
 	l.patch(img.Bucket, set, values)

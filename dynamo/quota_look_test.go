@@ -61,7 +61,7 @@ func (l *ledger) uncut(img *store.Image, limit string, before []*store.Image) (u
 		if plan.ShareOf(was, &old).InStep && (img.InStep || is.Varies == nil) {
 			continue
 		}
-		amount := func(at int64) int64 { return plan.Share(old.Params, was.Shard, was.ShardCount, at).Renewed }
+		amount := func(at int64) int64 { return plan.Share(*old.Params, was.Shard, was.ShardCount, at).Renewed }
 		uncut += max(0, amount(was.RefilledAt)-amount(max(was.RefilledAt, img.RefilledAt)))
 	}
 	return uncut

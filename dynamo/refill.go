@@ -137,7 +137,7 @@ func describeRefill(w *expression.Write, r *store.Refill) {
 			requireCalendar(w, l, r.Seen, c)
 		case repairs && c.Kind != store.AddLimit:
 			seen, _ := r.Seen.Limit(c.Limit)
-			p := seenParameters(l, &seen.Params)
+			p := seenParameters(l, seen.Params)
 			p.require(w, l)
 		}
 	}

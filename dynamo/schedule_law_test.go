@@ -124,7 +124,7 @@ func (v *rota) wrote(amounts []store.Amount, loses bool) bool {
 			continue
 		}
 		at[i] = max(v.now, img.RefilledAt)
-		next := store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) (store.Params, int64) { return s.Params, s.Opened() })
+		next := store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) (store.Params, int64) { return *s.Params, s.Opened() })
 		if img.HasValidUntil != (next != 0) || img.ValidUntil > next || next != 0 && img.ValidUntil <= img.RefilledAt {
 			v.Fatalf("an item of %d is valid until %d, and changes at %d", img.RefilledAt, img.ValidUntil, next)
 		}
@@ -198,7 +198,7 @@ func gainedBy(refills ...*store.Refill) (amounts []store.Amount) {
 			was, _ := r.Seen.Limit(ch.Limit)
 			if ch.Kind == store.SetParams && was.Renewal != nil && ch.Params.Renewal != nil {
 				share := func(p store.Params) int64 { return plan.Share(p, r.Shard, r.Seen.ShardCount, r.RefilledAt).Renewed }
-				gains[ch.Limit] += max(0, share(ch.Params)-share(was.Params))
+				gains[ch.Limit] += max(0, share(ch.Params)-share(*was.Params))
 			}
 		}
 	}

@@ -385,14 +385,14 @@ func (b *sessionBook) see() {
 		b.Fatal(images, err)
 	}
 	img := images[0]
-	var was store.LimitState
+	was := store.LimitState{Params: &store.Params{}}
 	if len(b.known) > 0 {
 		was, _ = b.last().Limit("a")
 	}
 	is, _ := img.Limit("a")
 	if n := len(b.known); n > 0 && was.Varies != nil && was.Renewal != nil && is.Opened() == was.Opened() && !b.last().InStep {
 		before := b.last() // out of step, it keeps what another one loses
-		amount := func(at int64) int64 { return plan.Share(was.Params, 0, 1, at).Renewed }
+		amount := func(at int64) int64 { return plan.Share(*was.Params, 0, 1, at).Renewed }
 		b.net -= max(0, amount(before.RefilledAt)-amount(max(before.RefilledAt, img.RefilledAt)))
 	}
 	if is.Renewal != was.Renewal && (is.Renewal == nil || was.Renewal == nil || plan.IsSession(is.Renewal) != plan.IsSession(was.Renewal)) {

@@ -533,7 +533,7 @@ func (b *shardedBook) peer() bool {
 		values[":ws"], values[":one"] = schema.N(now), schema.N(1)
 		b.patch(img.Bucket, "SET b_a_ws = :ws, "+update+" ADD b_wcu_tc :one", values)
 	}
-	share := plan.Share(s.Params, img.Shard, img.ShardCount, now).Capacity
+	share := plan.Share(*s.Params, img.Shard, img.ShardCount, now).Capacity
 	until := now + s.Renewal.Session()
 	if s.Varies != nil {
 		until = min(until, s.Varies.Piece(now).End)

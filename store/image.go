@@ -32,6 +32,12 @@ type Image struct {
 	// RenewsByDefault and VariesByDefault say that limits of the item renew, or follow a schedule,
 	// which do not say so themselves. Only a peer writes that.
 	RenewsByDefault, VariesByDefault bool
+	// Features are those of a peer that the item uses. An item that is not
+	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
+	// limiter leaves it alone.
+	Features Features
+	// Cascade says that an acquire on this bucket also acquires from Parent.
+	Cascade bool
 	// Disabled and Bypassed are what an operator's switch has made of the item, one of them at
 	// most. Disabled: no tokens may be acquired until MarkedUntil, 0 for ever. Bypassed:
 	// MarkedUntil is a stamp (ADR 052). Until then amounts are counted, whatever the balances,
@@ -48,13 +54,8 @@ type Image struct {
 	// that they cost no unit, and leave the diary some hours. Positions are those that it has, by name.
 	PositionCap int32
 	Positions   []Position
-	// Features are those of a peer that the item uses. An item that is not
-	// [Image.IsEvaluable] may be debited while its parameters are valid. Otherwise the
-	// limiter leaves it alone.
-	Features Features
-	// Cascade says that an acquire on this bucket also acquires from Parent.
-	Cascade bool
-	Parent  string // "" if none
+	// Parent is the entity's parent, "" if none.
+	Parent string
 	// ParentGeneration and Incarnation identify the entity's record from which the
 	// item's owner was copied.
 	ParentGeneration int64
@@ -68,14 +69,16 @@ type Image struct {
 // IsEvaluable reports whether this version can evaluate all features of the item.
 func (i *Image) IsEvaluable() bool { return i.Features.Unsupported() == 0 }
 
-// Limit finds a limit's state by name.
+// Limit finds a limit's state by name. It has no parameters, all 0, if the image lacks it.
 func (i *Image) Limit(name string) (LimitState, bool) {
 	k := i.index(name)
 	if k < 0 {
-		return LimitState{}, false
+		return LimitState{Params: &noParams}, false
 	}
 	return i.Limits[k], true
 }
+
+var noParams Params
 
 // index is the position of a limit in the image, -1 if the image lacks it.
 func (i *Image) index(limit string) int {
@@ -101,7 +104,8 @@ type LimitState struct {
 	// Extra is what few limits have besides; nil, as on nearly every item, if there is nothing.
 	// A session always has it.
 	Extra *Extra
-	Params
+	// Params are nil only where an item lacks [Image.Writes], and never changed: images share them.
+	*Params
 }
 
 // An Extra is what few limits of bucket items have besides a balance and parameters. It is

@@ -59,7 +59,7 @@ func (d *Driver) ClampSeen(req *Request, percent int64) (consume, over map[strin
 	return d.cut(req, percent, func(name string, most func(store.Params)) {
 		for i := range seen {
 			if l, ok := seen[i].Image.Limit(name); ok {
-				most(l.Params)
+				most(*l.Params)
 			}
 		}
 	})

@@ -506,7 +506,7 @@ func (c *Claim) newBucket(now, multiplier int64) *store.Create {
 	var life int64
 	for _, limit := range c.Terms.Target.Limits {
 		p := limit.Params()
-		life = max(life, plan.LifeOf(&store.LimitState{Params: p}, 0, 1, now, multiplier))
+		life = max(life, plan.LifeOf(&store.LimitState{Params: &p}, 0, 1, now, multiplier))
 		n.Limits = append(n.Limits, store.NewLimit{
 			NamedParams: store.NamedParams{Limit: limit.Name, Params: p},
 			Tokens:      plan.InForce(p, now).Capacity,

@@ -71,7 +71,7 @@ func (*timeout) Temporary() bool { return true }
 func TestLostAnswersHarmNobody(t *testing.T) { lostAnswers(t, 18_000) }
 
 // The same, many times.
-func TestLongLostAnswersHarmNobody(t *testing.T) { lostAnswers(t, 2_000_000) }
+func TestLongestLostAnswersHarmNobody(t *testing.T) { lostAnswers(t, 2_000_000) }
 
 func lostAnswers(t *testing.T, calls int) {
 	t.Helper()

@@ -127,13 +127,13 @@ func around(rng *rand.Rand, changes []int64) int64 {
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	for i, zone := range zoneNames(t) {
-		if i%16 == 0 { // all zones: TestLongOracle
+		if i%16 == 0 { // all zones: TestLongestOracle
 			compareWithOracle(t, zone, uint64(i), 4)
 		}
 	}
 }
 
-func TestLongOracle(t *testing.T) {
+func TestLongestOracle(t *testing.T) {
 	t.Parallel()
 	inEveryZone(t, compareWithOracle, 4**times)
 }
@@ -190,7 +190,7 @@ func TestOracleOfYears(t *testing.T) {
 }
 
 // Edges are many years apart: a leap day, and dates that must be a weekday.
-func TestLongOracleOfYears(t *testing.T) {
+func TestLongestOracleOfYears(t *testing.T) {
 	t.Parallel()
 	compareFar(t, "0 0 29 2 *", "America/New_York", time.Date(2097, 3, 1, 0, 0, 0, 0, time.UTC), 8)
 	compareFar(t, "0 */6 29 2 *", "Africa/Casablanca", time.Date(2099, 3, 1, 0, 0, 0, 0, time.UTC), 8)
@@ -220,7 +220,7 @@ func TestScheduleOracle(t *testing.T) {
 	}
 }
 
-func TestLongScheduleOracle(t *testing.T) {
+func TestLongestScheduleOracle(t *testing.T) {
 	t.Parallel()
 	inEveryZone(t, compareSchedules, 4**times)
 }
@@ -340,7 +340,7 @@ func TestOneEdgeForEachDate(t *testing.T) {
 	}
 }
 
-func TestLongOneEdgeForEachDate(t *testing.T) {
+func TestLongestOneEdgeForEachDate(t *testing.T) {
 	t.Parallel()
 	inEveryZone(t, checkDaily, 13*365**times)
 }

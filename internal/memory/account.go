@@ -20,14 +20,14 @@ import (
 type Account struct {
 	mu        sync.Mutex
 	first     shard         // shard 0
-	count     int           // the number of shards, 0 if none was seen
-	countedAt time.Duration // when an image last confirmed it
-	newest    *store.Image  // the last image seen of any shard
-	seenAt    time.Duration // when that was
+	countedAt time.Duration // when an image last confirmed the number of shards
 	// wants is what the bucket is to be, by the last read; nil if there was none. Buckets
 	// that are to be the same share it.
 	wants *plan.Wanted
 	rare  *rare // nil until something in it is set
+
+	count int   // the number of shards, 0 if none was seen
+	last  int32 // the shard of which an image was seen last
 
 	uneven    bool // images disagree about the count: a doubling is half done, or the count has just changed
 	partial   bool // one of several shards was repaired, and the others are to be checked
@@ -168,17 +168,25 @@ func (a *Account) Images(up, age time.Duration) (images []*store.Image, all bool
 func (a *Account) Owner(up, age time.Duration) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.newest == nil || up-a.seenAt > age {
+	newest, at := a.newestLocked()
+	if newest == nil || up-at > age {
 		return ""
 	}
-	return plan.CascadeOf(a.newest)
+	return plan.CascadeOf(newest)
 }
 
 // Last is the last image seen of any shard, nil if there is none.
 func (a *Account) Last() *store.Image {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.newest
+	newest, _ := a.newestLocked()
+	return newest
+}
+
+// newestLocked is the last image seen of any shard, nil if there is none, and when that was.
+func (a *Account) newestLocked() (*store.Image, time.Duration) {
+	s := a.knownLocked(int(a.last))
+	return s.img, s.seen.Up
 }
 
 // Remember keeps an image and what it says about the number of shards. Shard 0 has the
@@ -193,7 +201,7 @@ func (a *Account) Remember(img *store.Image, m Moment) {
 		return
 	}
 	s.img, s.seen = img, m
-	a.newest, a.seenAt = img, m.Up
+	a.last = int32(img.Shard) //nolint:gosec // few
 	known := a.count
 	if img.Shard == 0 || img.ShardCount >= a.count {
 		a.count, a.countedAt = img.ShardCount, m.Up
@@ -230,9 +238,6 @@ func (a *Account) Forget(i int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s := a.knownLocked(i); s != nil {
-		if a.newest == s.img {
-			a.newest = nil
-		}
 		s.img = nil
 	}
 }
@@ -347,5 +352,6 @@ func (a *Account) Disabling(at Moment, age time.Duration, epoch uint64) store.Di
 func (a *Account) IsKnown(up, age time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.newest != nil && up-a.seenAt <= age
+	newest, at := a.newestLocked()
+	return newest != nil && up-at <= age
 }

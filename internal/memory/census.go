@@ -99,17 +99,17 @@ func (a *Account) EndWrite(w SentWrite, out store.Outcome, err error, m Moment, 
 	if err != nil || out.Image == nil {
 		return
 	}
-	c.delay = (m.Up - w.at).Milliseconds() / 2
+	c.delay = int32((m.Up - w.at).Milliseconds() / 2) //nolint:gosec // no call takes weeks
 	if out.Applied {
 		c.losses = 0
 	}
 	c.noteStamp(w.StampUse, out, m)
 	count := out.Image.Writes.Consumed / plan.WriteCost
-	if c.census.note(w, count, out.Applied, c.sending) > 0 {
+	if c.census.note(w, count, out.Applied, int32(c.sending)) > 0 {
 		c.othersAt = m.Up
 	}
 	if c.isShared(m.Up, a.count) {
-		c.jitter = drawJitter(draw)
+		c.jitter = float32(drawJitter(draw))
 	}
 	c.measure(count, m.Up)
 }

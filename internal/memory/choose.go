@@ -86,7 +86,7 @@ func (a *Account) isShortLocked(terms *plan.Terms, i, n int, m Moment, trust tim
 	img := a.imageLocked(i, m.Up, trust)
 	like := img
 	if like == nil {
-		like = a.newest
+		like, _ = a.newestLocked()
 	}
 	if like == nil || terms.Target == nil || terms.Target.Differs(like, m.Now) {
 		return false
@@ -99,7 +99,7 @@ func (a *Account) isShortLocked(terms *plan.Terms, i, n int, m Moment, trust tim
 		if !ok || amount.Milli <= 0 || !plan.MustSuffice(like, &s) {
 			continue
 		}
-		part := plan.Share(s.Params, i, n, m.Now)
+		part := plan.Share(*s.Params, i, n, m.Now)
 		part.Opened = s.Opened()
 		if amount.Milli > part.Capacity || img != nil && !part.Admits(s.Tokens, img.RefilledAt, m.Now, amount.Milli) {
 			return true

@@ -39,14 +39,14 @@ type contention struct {
 	// Instants are by [Clock.Uptime].
 	movedAt      time.Duration // when others were last found to move the stamp; 0 if they do not
 	othersAt     time.Duration // when the item was last found to be shared; 0 if never
-	load         float64       // writes a second that the item took lately, by its own count
 	sentAt       time.Duration // when this process last sent a write
-	jitter       float64       // scales the pause after that write: from 0.5 to 1.5
-	delay        int64         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
-	refusedMoves int32         // moves of the stamp that others' debits refused lately, times two, less the moves that were applied
+	load         float32       // writes a second that the item took lately, by its own count
+	jitter       float32       // scales the pause after that write: from 0.5 to 1.5
+	delay        int32         // half of the time that the last answer took, in milliseconds: about how old a write is when it takes effect
 	losses       int32         // how often others took what this process asked for, since a write of it was applied
-	sending      int32         // writes of this process under way
-	moving       int32         // how many of them move the stamp
+	refusedMoves int16         // moves of the stamp that others' debits refused lately, times two, less the moves that were applied
+	sending      int16         // writes of this process under way
+	moving       int16         // how many of them move the stamp
 
 	census census
 	// The current count of the item's writes. A new count replaces it after countPeriod:
@@ -154,7 +154,7 @@ func (c *contention) measure(count int64, up time.Duration) {
 		return
 	}
 	if took >= countPeriod {
-		c.load = float64(count-c.counted) / took.Seconds()
+		c.load = float32(float64(count-c.counted) / took.Seconds())
 		c.countedAt, c.counted = up, count
 	}
 }
@@ -191,7 +191,7 @@ func (a *Account) Pace(shard int, up, by time.Duration) plan.Pace {
 	if !c.isShared(up, a.count) {
 		return plan.Pace{Part: 1}
 	}
-	p := plan.Pace{Part: min(max(LeastPart, int64(c.load*shareMillis/store.Milli)), mostPart), Delay: c.delay}
+	p := plan.Pace{Part: min(max(LeastPart, int64(c.load*shareMillis/store.Milli)), mostPart), Delay: int64(c.delay)}
 	if p.Ahead = a.aheadLocked(up, by).Milliseconds(); p.Ahead > 0 {
 		p.Turn = turnMillis
 	}
@@ -291,7 +291,7 @@ func (a *Account) StampRule(shard int, up time.Duration, draw func(int64) int64)
 	shared := c.isShared(up, a.count)
 	r := plan.StampRule{Leave: shared || c.sending > 0, Late: c.isLate(up), Moving: c.moving > 0, Shared: shared, SeenAt: s.seen.Now}
 	if shared {
-		r.Others, r.Luck = c.load, float64(draw(store.Milli))/store.Milli
+		r.Others, r.Luck = float64(c.load), float64(draw(store.Milli))/store.Milli
 	}
 	return r
 }

@@ -37,14 +37,14 @@ func scarcityPause(part bucket.Limit, balance, ask int64) float64 {
 // shorter time.
 func (s *shard) pause(amounts []store.Amount, ahead bool) float64 {
 	k := &s.contention
-	pause := longestPauseMillis * min(1, max(0, (k.load-easyWritesPerSecond)/(fullWritesPerSecond-easyWritesPerSecond)))
+	pause := longestPauseMillis * min(1, max(0, (float64(k.load)-easyWritesPerSecond)/(fullWritesPerSecond-easyWritesPerSecond)))
 	for _, a := range amounts {
 		if l, ok := s.img.Limit(a.Limit); ok && a.Milli > 0 && !ahead && plan.MustSuffice(s.img, &l) {
 			part := plan.ShareOf(s.img, &l)
-			pause = max(pause, scarcityPause(part.At(s.seen.Now), part.Balance(l.Tokens, s.img.RefilledAt, s.seen.Now+k.delay), a.Milli))
+			pause = max(pause, scarcityPause(part.At(s.seen.Now), part.Balance(l.Tokens, s.img.RefilledAt, s.seen.Now+int64(k.delay)), a.Milli))
 		}
 	}
-	return pause * k.jitter * farDelayMillis / float64(farDelayMillis+k.delay)
+	return pause * float64(k.jitter) * farDelayMillis / float64(farDelayMillis+k.delay)
 }
 
 // PauseLeft is how long a claim on a shard must still wait before it is sent. Its caller waits
@@ -136,7 +136,7 @@ func (a *Account) poolLocked(amount store.Amount, up time.Duration) pool {
 		}
 		if l, ok := img.Limit(amount.Limit); ok && plan.MustSuffice(img, &l) {
 			part, seen := plan.ShareOf(img, &l), a.knownLocked(i).seen.Now
-			p.limit = plan.Share(l.Params, 0, 1, seen).At(seen)
+			p.limit = plan.Share(*l.Params, 0, 1, seen).At(seen)
 			p.held += max(0, part.Balance(l.Tokens, img.RefilledAt, seen))
 			p.plenty += max(amount.Milli, plentyOf(part.At(seen), amount.Milli))
 		}

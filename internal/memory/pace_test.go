@@ -31,7 +31,7 @@ func holding(tokens ...int64) *memory.Account {
 	for i, n := range tokens {
 		acct.Remember(&store.Image{
 			Bucket: store.Bucket{Entity: "user", Resource: "gpt-4", Shard: i}, ShardCount: len(tokens), RefilledAt: start.Now,
-			Limits: []store.LimitState{{Name: "rpm", Params: rpm, Tokens: n * milli}},
+			Limits: []store.LimitState{{Name: "rpm", Params: new(rpm), Tokens: n * milli}},
 		}, start)
 	}
 	return acct

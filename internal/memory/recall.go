@@ -40,7 +40,8 @@ func (a *Account) Recall(images []*store.Image, w *plan.Wanted, limits []store.L
 	for i := range a.count {
 		images = append(images, a.knownLocked(i).img)
 	}
-	return images, short, plan.CascadeOf(a.newest), true
+	newest, _ := a.newestLocked()
+	return images, short, plan.CascadeOf(newest), true
 }
 
 // isAsWantedLocked reports whether there is an image of every shard, as young as age,

@@ -16,7 +16,8 @@ type Seen struct {
 func (a *Account) LastSeen() (seen []Seen, parent string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.newest == nil {
+	newest, _ := a.newestLocked()
+	if newest == nil {
 		return nil, ""
 	}
 	for i := range max(1, a.count) {
@@ -24,28 +25,30 @@ func (a *Account) LastSeen() (seen []Seen, parent string) {
 			seen = append(seen, Seen{s.img, s.seen})
 		}
 	}
-	return seen, plan.CascadeOf(a.newest)
+	return seen, plan.CascadeOf(newest)
 }
 
 // WasShared reports whether other processes wrote to the bucket when this one saw it last.
 func (a *Account) WasShared() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.isSharedLocked(a.seenAt)
+	_, at := a.newestLocked()
+	return a.isSharedLocked(at)
 }
 
 // WasDisabled is what was known last of whether an item is disabled, however long ago that was.
 func (a *Account) WasDisabled(now int64) store.Disabling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if img := a.newest; img != nil && img.Disabled && (img.MarkedUntil == 0 || img.MarkedUntil > now) {
+	img, at := a.newestLocked()
+	if img != nil && img.Disabled && (img.MarkedUntil == 0 || img.MarkedUntil > now) {
 		return store.Disabling{Disabled: true, Until: img.MarkedUntil, Level: store.SwitchLevels}
 	}
 	if a.rare == nil || a.rare.disabled == nil {
 		return store.Disabling{}
 	}
 	d := a.rare.disabled
-	if a.newest != nil && d.at < a.seenAt || d.until != 0 && d.until <= now {
+	if img != nil && d.at < at || d.until != 0 && d.until <= now {
 		return store.Disabling{}
 	}
 	return store.Disabling{Disabled: true, Until: d.until, Level: store.SwitchLevels}

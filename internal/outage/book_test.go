@@ -18,7 +18,7 @@ var key = memory.Key{Entity: "user", Resource: "api"}
 // image is a bucket of one limit that holds so many tokens when the store is lost.
 func image(limit *store.Limit, tokens int64) memory.Seen {
 	img := &store.Image{Bucket: store.Bucket{Entity: key.Entity, Resource: key.Resource}, RefilledAt: begun, ShardCount: 1}
-	img.Limits = []store.LimitState{{Name: limit.Name, Params: limit.Params(), Tokens: tokens * store.Milli}}
+	img.Limits = []store.LimitState{{Name: limit.Name, Params: new(limit.Params()), Tokens: tokens * store.Milli}}
 	return memory.Seen{Image: img, At: memory.Moment{Now: begun}}
 }
 

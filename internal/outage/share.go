@@ -88,9 +88,9 @@ func newShare(k memory.Key, n int, seen []memory.Seen, since int64) *Share {
 			of := &shard.Image.Limits[i]
 			k, found := s.find(of.Name)
 			if !found {
-				part := plan.Share(of.Params, n-1, n, since)
+				part := plan.Share(*of.Params, n-1, n, since)
 				part.Opened = of.Opened()
-				s.limits = slices.Insert(s.limits, k, limit{name: of.Name, params: of.Params, soft: of.IsSoft(), mode: of.Mode(), kept: state{Limit: part, at: since}})
+				s.limits = slices.Insert(s.limits, k, limit{name: of.Name, params: *of.Params, soft: of.IsSoft(), mode: of.Mode(), kept: state{Limit: part, at: since}})
 			}
 			at := shard.At.Now
 			if of.Renewal != nil {

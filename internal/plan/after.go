@@ -48,7 +48,7 @@ func DebitNew(n *store.Create, amounts []store.Amount) {
 }
 
 func stateOf(l *store.NewLimit) store.LimitState {
-	s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+	s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: new(l.Params)}
 	s.SetExtra(store.Extra{Granted: store.Granted{TopUp: l.TopUp}, Opened: l.Opened, SoftUntil: l.SoftUntil, Observed: l.Observed})
 	return s
 }
@@ -66,7 +66,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)
 		if Renewed(i, s, now) {
-			carried := store.Granted{TopUp: max(0, s.Tokens-Share(s.Params, i.Shard, i.ShardCount, now).Renewed)}
+			carried := store.Granted{TopUp: max(0, s.Tokens-Share(*s.Params, i.Shard, i.ShardCount, now).Renewed)}
 			s.SetExtra(store.Extra{Granted: carried, Opened: (*Beginning)(nil).opened(i, s, s.Renewal, AmountOf(amounts, s.Name), now), SoftUntil: s.SoftUntil(), Observed: s.Observed()})
 		}
 		for _, a := range amounts {
@@ -172,7 +172,7 @@ func afterChange(ch *store.Change, s store.LimitState, set bool, at int64) store
 	}
 	extra.TopUp += ch.TopUp
 	if ch.Kind == store.AddLimit || ch.Kind == store.SetParams {
-		s.Params, extra.SoftUntil = ch.Params, ch.SoftUntil
+		s.Params, extra.SoftUntil = new(ch.Params), ch.SoftUntil
 		if extra.Mode = ch.Mode; ch.Mode == store.Enforce {
 			extra.Observed = store.Observed{}
 		}

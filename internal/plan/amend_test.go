@@ -77,7 +77,7 @@ func TestAResetWithinAPeriodLeavesTakesFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	img, _ := byDay(t, "x1", 130_000)
-	img.Limits[0].Params = store.Params{Capacity: 100_000, Period: 1000, Renewal: month}
+	img.Limits[0].Params = &store.Params{Capacity: 100_000, Period: 1000, Renewal: month}
 	img.ValidUntil = month.Next(img.RefilledAt)
 	am := &plan.Amendment{Resets: true, Amounts: []store.Amount{{Limit: "rph"}}}
 	r, _, is := given(t, am, img, nil, img.RefilledAt+1)
@@ -106,7 +106,7 @@ func TestAResetAfterAPeriodGoesByTheEdit(t *testing.T) {
 		"a smaller rate":  {store.Limit{Name: "rph", Capacity: 40, Amount: 10, Period: time.Hour}, 40_000, 0},
 	} {
 		img, _ := byDay(t, "x1", 30_000)
-		img.Limits[0].Params = store.Params{Capacity: 100_000, Period: 1000, Renewal: month}
+		img.Limits[0].Params = &store.Params{Capacity: 100_000, Period: 1000, Renewal: month}
 		img.ValidUntil = month.Next(img.RefilledAt)
 		am := &plan.Amendment{Resets: true, Amounts: []store.Amount{{Limit: "rph"}}}
 		r, tokens, is := given(t, am, img, &plan.Wanted{Limits: []store.Limit{c.wanted}}, img.ValidUntil)

@@ -21,7 +21,7 @@ func renewingBy(t *testing.T, words string) *store.Renewal {
 // aDay is the only shard at noon of a bucket with 100 tokens a day. It holds some, and was topped up.
 func aDay(t *testing.T, carries store.Carry, tokens, topUp int64) (img *store.Image, noon int64) {
 	t.Helper()
-	s := store.LimitState{Name: "day", Tokens: tokens, Params: store.Limit{Name: "day", Capacity: 100, Renews: renewingBy(t, "day"), Carries: carries}.Params()}
+	s := store.LimitState{Name: "day", Tokens: tokens, Params: new(store.Limit{Name: "day", Capacity: 100, Renews: renewingBy(t, "day"), Carries: carries}.Params())}
 	s.SetExtra(store.Extra{Granted: store.Granted{TopUp: topUp}})
 	img, noon = noonImage(0, 1, s)
 	img.HasValidUntil, img.ValidUntil = true, s.Renewal.Next(noon)

@@ -96,7 +96,7 @@ func (d *Debit) Take(img *store.Image, now int64) *store.Take {
 				debit.AtLeast = floorOf(mode, ShareOf(img, &s)) + a.Milli
 			}
 			if debit.AtMost = CeilingOf(img, &s, now); img.IsEvaluable() {
-				debit.Params = s.Params
+				debit.Params = *s.Params
 				debit.Ahead = AheadOf(ShareOf(img, &s), a.Milli, now, d.Ahead)
 			}
 		}
@@ -205,7 +205,7 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 		old.Capacity = old.Renewed + carried
 		after.SetExtra(store.Extra{Granted: store.Granted{TopUp: carried}})
 	}
-	after.Params = next
+	after.Params = &next
 	if IsSession(next.Renewal) && !IsSession(s.Renewal) {
 		after.SetExtra(store.Extra{Granted: after.Granted(), Opened: now}) // a session that replaces another limit begins with what that has left
 	}
@@ -213,7 +213,7 @@ func edited(img *store.Image, s *store.LimitState, next store.Params, now int64)
 	part.InStep = isInStep(img, s, &next, now)
 	if s.Renewal != nil && next.Renewal != nil {
 		more := part.Renewed - old.Renewed
-		if isVaried(&s.Params) && !isInStep(img, s, &s.Params, now) {
+		if isVaried(s.Params) && !isInStep(img, s, s.Params, now) {
 			more = min(more, 0) // what was cut before would come back
 		}
 		return part, part.Capacity, delta + more, clamped
@@ -232,7 +232,7 @@ func (d *Debit) stampOf(s *store.LimitState, kind store.ChangeKind, now int64) i
 // change is what the refill does to a limit of the item, with the amounts of the debit.
 func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Amount, repair *Wanted, now int64) store.Change {
 	ch := store.Change{Limit: s.Name, Debit: AmountOf(amounts, s.Name)}
-	next, soft, mode := s.Params, s.IsSoft(), s.Mode()
+	next, soft, mode := *s.Params, s.IsSoft(), s.Mode()
 	switch l, kind := repair.kindOf(s); kind {
 	case store.RemoveLimit:
 		ch.Kind = kind

@@ -14,7 +14,7 @@ func noonImage(shard, count int, limits ...store.LimitState) (img *store.Image, 
 	noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC).UnixMilli()
 	return &store.Image{
 		Bucket: store.Bucket{Entity: "user", Resource: "gpt-4", Shard: shard}, ShardCount: count, RefilledAt: noon,
-		Writes: store.LimitState{Name: store.WriteLimit, Tokens: plan.WriteParams.Capacity, Params: plan.WriteParams},
+		Writes: store.LimitState{Name: store.WriteLimit, Tokens: plan.WriteParams.Capacity, Params: new(plan.WriteParams)},
 		Limits: limits,
 	}, noon
 }
@@ -28,7 +28,7 @@ func hourly(t *testing.T, name string, amount, tokens int64, varies string) stor
 	}
 	return store.LimitState{
 		Name: name, Tokens: tokens * store.Milli,
-		Params: store.Params{Capacity: 100 * store.Milli, Amount: amount * store.Milli, Period: time.Hour.Milliseconds(), Varies: s},
+		Params: &store.Params{Capacity: 100 * store.Milli, Amount: amount * store.Milli, Period: time.Hour.Milliseconds(), Varies: s},
 	}
 }
 

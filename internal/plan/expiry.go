@@ -69,7 +69,7 @@ func LifeOf(s *store.LimitState, shard, count int, now, multiplier int64) int64 
 	case s.Renewal != nil && s.Carries.Rollover != 0:
 		return most // made anew, it would be without what it carries
 	case s.Renewal != nil:
-		part := Share(s.Params, shard, count, now)
+		part := Share(*s.Params, shard, count, now)
 		ms, pays := part.Wait(s.Tokens, now, now, part.Renewed)
 		if !pays {
 			return most
@@ -77,7 +77,7 @@ func LifeOf(s *store.LimitState, shard, count int, now, multiplier int64) int64 
 		return min(most, max(s.Renewal.Next(s.Renewal.Next(now))-now, ms)+week)
 	}
 	var debt, fill int64
-	for part := range Share(s.Params, shard, count, now).Pieces() {
+	for part := range Share(*s.Params, shard, count, now).Pieces() {
 		ms, pays := part.Wait(s.Tokens, 0, 0, min(1, part.Capacity))
 		if s.Tokens < 0 && !pays {
 			return most
@@ -86,7 +86,7 @@ func LifeOf(s *store.LimitState, shard, count int, now, multiplier int64) int64 
 			debt = max(debt, ms)
 		}
 	}
-	for whole := range Share(s.Params, 0, 1, now).Pieces() {
+	for whole := range Share(*s.Params, 0, 1, now).Pieces() {
 		ms, fills := whole.Wait(0, 0, 0, whole.Capacity)
 		if !fills || ms > most/max(1, multiplier) {
 			return most

@@ -18,7 +18,7 @@ func TestHealingWithinAPeriodLeavesTheBalance(t *testing.T) {
 	}
 	now := time.Date(2040, 3, 2, 10, 0, 0, 0, time.UTC).UnixMilli()
 	limit := store.Limit{Name: "rpd", Capacity: 1, Renews: day}
-	img := &store.Image{ShardCount: 1, RefilledAt: now + 60_000_000, Limits: []store.LimitState{{Name: "rpd", Tokens: 1001, Params: limit.Params()}}}
+	img := &store.Image{ShardCount: 1, RefilledAt: now + 60_000_000, Limits: []store.LimitState{{Name: "rpd", Tokens: 1001, Params: new(limit.Params())}}}
 	img.ValidUntil, img.HasValidUntil = day.Next(now), true
 	img.RefilledAt = min(img.RefilledAt, img.ValidUntil-1)
 	if r := plan.Healed(img, now, 7); r.Changes[0].Earned != 0 {

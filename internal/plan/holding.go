@@ -68,9 +68,9 @@ func (t *Terms) Holding(img *store.Image, limit string, now int64) (h Holding, p
 	bypassed := t.bypasses(img, now)
 	switch {
 	case ok && w == nil:
-		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, s.IsSoft() && s.Mode() == store.Enforce, s.Mode(), bypassed}, s.Params, true
-	case ok && w.Params() == s.Params:
-		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, w.Soft, w.Mode, bypassed}, s.Params, true
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, s.IsSoft() && s.Mode() == store.Enforce, s.Mode(), bypassed}, *s.Params, true
+	case ok && w.Params() == *s.Params:
+		return Holding{ShareOf(img, &s), s.Tokens, img.RefilledAt, w.Soft, w.Mode, bypassed}, *s.Params, true
 	case ok:
 		part, capacity, delta, _ := edited(img, &s, w.Params(), now) // as the write that repairs it
 		return Holding{part, min(s.Tokens+delta, capacity), max(now, img.RefilledAt), w.Soft, w.Mode, bypassed}, w.Params(), true

@@ -103,10 +103,11 @@ func IsFrozen(i *store.Image, now int64) bool { return i.RefilledAt-now > WriteP
 // WritesLeft is the balance of the hidden write limit. If the item is frozen, the
 // balance is unknown and counts as full.
 func WritesLeft(i *store.Image, now int64) int64 {
-	if w := WritesOf(i); !IsFrozen(i, now) {
-		return w.Balance(i.Writes.Tokens, i.RefilledAt, now)
+	w := WritesOf(i)
+	if IsFrozen(i, now) {
+		return w.Capacity
 	}
-	return i.Writes.Capacity
+	return w.Balance(i.Writes.Tokens, i.RefilledAt, now)
 }
 
 // IsWide reports whether an item has more limits than one write can carry; only a peer

@@ -15,7 +15,7 @@ func AreMergeable(images []*store.Image, now int64) bool {
 		if img.Shard != i || img.ShardCount != len(images) || !WasPlain(img, now) || IsOverfull(img) || IsAhead(img, now) ||
 			img.Owner() != first.Owner() || (img.ExpiresAt == 0) != (first.ExpiresAt == 0) ||
 			!slices.EqualFunc(img.Limits, first.Limits, func(s, o store.LimitState) bool {
-				return s.Name == o.Name && s.Params == o.Params && s.IsSoft() == o.IsSoft() && s.Mode() == o.Mode() && s.Granted().Shards == 0 && o.Granted().Shards == 0 &&
+				return s.Name == o.Name && *s.Params == *o.Params && s.IsSoft() == o.IsSoft() && s.Mode() == o.Mode() && s.Granted().Shards == 0 && o.Granted().Shards == 0 &&
 					s.Told() == (store.Told{}) && o.Told() == (store.Told{}) &&
 					(s.Opened() == o.Opened() || Renewed(img, &s, now) && Renewed(first, &o, now))
 			}) {

@@ -20,8 +20,8 @@ func wanted(limits ...store.Limit) *plan.Wanted { return &plan.Wanted{Limits: li
 func item(tokens, stamp int64, change func(*store.Image)) *store.Image {
 	img := &store.Image{
 		Bucket: store.Bucket{Entity: "user", Resource: "gpt-4"}, ShardCount: 1, RefilledAt: stamp,
-		Writes: store.LimitState{Name: store.WriteLimit, Params: plan.WriteParams, Tokens: plan.WriteParams.Capacity},
-		Limits: []store.LimitState{{Name: "rpm", Params: minutely.Params(), Tokens: tokens}},
+		Writes: store.LimitState{Name: store.WriteLimit, Params: new(plan.WriteParams), Tokens: plan.WriteParams.Capacity},
+		Limits: []store.LimitState{{Name: "rpm", Params: new(minutely.Params()), Tokens: tokens}},
 	}
 	if change != nil {
 		change(img)
@@ -95,7 +95,7 @@ func daily(t *testing.T) func(*store.Image) {
 		t.Fatal(err)
 	}
 	return func(i *store.Image) {
-		i.Limits[0].Params = store.Limit{Capacity: 10, Renews: renews}.Params()
+		i.Limits[0].Params = new(store.Limit{Capacity: 10, Renews: renews}.Params())
 	}
 }
 

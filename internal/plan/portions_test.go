@@ -20,8 +20,8 @@ func TestATopUpIsDividedByShares(t *testing.T) {
 	images := make([]*store.Image, 2)
 	for i := range images {
 		images[i] = &store.Image{
-			Bucket: store.Bucket{Entity: "user", Resource: "gpt-4", Shard: i}, ShardCount: 2, RefilledAt: now, Writes: store.LimitState{Params: plan.WriteParams},
-			Limits: []store.LimitState{{Name: "rpm", Params: store.Params{Capacity: 100 * store.Milli, Period: 1000, Renewal: month}}},
+			Bucket: store.Bucket{Entity: "user", Resource: "gpt-4", Shard: i}, ShardCount: 2, RefilledAt: now, Writes: store.LimitState{Params: new(plan.WriteParams)},
+			Limits: []store.LimitState{{Name: "rpm", Params: &store.Params{Capacity: 100 * store.Milli, Period: 1000, Renewal: month}}},
 		}
 	}
 	images[0].Limits[0].SetExtra(store.Extra{Granted: store.Granted{Shards: 1}})

@@ -62,7 +62,7 @@ func AsFull(r *store.Refill, now int64) {
 			ch.Earned += max(0, ch.Debit-l.Capacity+floorOf(s.Mode(), l)) // what is beyond the largest debt is not owed
 		}
 		ch.AtLeast, ch.AtMost = leastFull(l, since, now), math.MaxInt64
-		ch.Params = s.Params
+		ch.Params = *s.Params
 	})
 }
 
@@ -77,7 +77,7 @@ func eachChange(r *store.Refill, f func(*store.Change, *store.LimitState, bucket
 	img := r.Seen
 	f(&r.Writes, &img.Writes, WritesOf(img))
 	for i := range r.Changes {
-		s := &store.LimitState{}
+		s := &store.LimitState{Params: &store.Params{}}
 		if i < len(img.Limits) {
 			s = &img.Limits[i]
 		}

@@ -31,7 +31,7 @@ func TestARefillHoldsOnItsOwnImage(t *testing.T) {
 		for _, name := range []string{"rpm", "tpm"} {
 			old := limit(name)
 			whole := old.Params().Capacity
-			img.Limits = append(img.Limits, store.LimitState{Name: name, Params: old.Params(), Tokens: rapid.Int64Range(-2*whole, 2*whole).Draw(t, name)})
+			img.Limits = append(img.Limits, store.LimitState{Name: name, Params: new(old.Params()), Tokens: rapid.Int64Range(-2*whole, 2*whole).Draw(t, name)})
 			if asked := rapid.Int64Range(-whole, whole).Draw(t, name+" debit"); d.Settling || asked > 0 {
 				d.Amounts = append(d.Amounts, store.Amount{Limit: name, Milli: asked})
 			}
@@ -61,7 +61,7 @@ func TestARefillHoldsOnItsOwnImage(t *testing.T) {
 			if want := min(capacity, held-plan.AmountOf(d.Amounts, s.Name)); left.Tokens != want {
 				t.Errorf("%s: %d are left, want %d", s.Name, left.Tokens, want)
 			}
-			if d.Repair != nil && left.Params != repair.Limits[i].Params() {
+			if d.Repair != nil && *left.Params != repair.Limits[i].Params() {
 				t.Errorf("%s: not repaired", s.Name)
 			}
 			if !d.Settling && plan.AmountOf(d.Amounts, s.Name) > 0 && left.Tokens < 0 {

@@ -20,8 +20,8 @@ func byDay(t *testing.T, factor string, tokens int64) (img *store.Image, nine in
 	const hour = 3_600_000
 	return &store.Image{
 		Bucket: store.Bucket{Entity: "user", Resource: "gpt-4"}, ShardCount: 1, RefilledAt: day - hour, HasValidUntil: true, ValidUntil: day + 100*hour,
-		Writes: store.LimitState{Name: store.WriteLimit, Tokens: plan.WriteParams.Capacity, Params: plan.WriteParams},
-		Limits: []store.LimitState{{Name: "rph", Tokens: tokens, Params: store.Params{Capacity: 100_000, Amount: 10_000, Period: hour, Varies: s}}},
+		Writes: store.LimitState{Name: store.WriteLimit, Tokens: plan.WriteParams.Capacity, Params: new(plan.WriteParams)},
+		Limits: []store.LimitState{{Name: "rph", Tokens: tokens, Params: &store.Params{Capacity: 100_000, Amount: 10_000, Period: hour, Varies: s}}},
 	}, day
 }
 
@@ -86,7 +86,7 @@ func TestAStampManyChangesOldIsMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	img, now := byDay(t, "x0.5", -90_000_000)
-	img.Limits[0].Varies = s
+	img.Limits[0].Params = &store.Params{Capacity: 100_000, Amount: 10_000, Period: time.Hour.Milliseconds(), Varies: s}
 	limit := store.Limit{Name: "rph", Capacity: 100, Amount: 10, Period: time.Hour, Varies: s}
 	for age, want := range map[int64]plan.Kind{500 * 60_000: plan.Refuse, 600 * 60_000: plan.Repair} {
 		img.RefilledAt, img.ValidUntil = now-age, now-age+60_000

@@ -117,7 +117,7 @@ func Together(shards []*store.Image, amounts []store.Amount, now int64) []*store
 			if opened > 0 {
 				s.Tokens = tokens - (amount - ShareOf(img, s).Renewed) // a change since the stamp gives that
 				s.SetExtra(store.Extra{Opened: opened, SoftUntil: s.SoftUntil(), Observed: s.Observed()})
-				is.InStep = is.InStep || isVaried(&s.Params) // as the write that begins it leaves the item
+				is.InStep = is.InStep || isVaried(s.Params) // as the write that begins it leaves the item
 			}
 		}
 		whole[i] = &is
@@ -233,7 +233,7 @@ func (d *Debit) Loosely(img *store.Image, now, multiplier int64) *store.Refill {
 	}
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		ch := store.Change{Limit: s.Name, Debit: AmountOf(d.Amounts, s.Name), Params: s.Params, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
+		ch := store.Change{Limit: s.Name, Debit: AmountOf(d.Amounts, s.Name), Params: *s.Params, AtLeast: math.MinInt64, AtMost: math.MaxInt64}
 		if s.IsSoft() {
 			ch.SoftUntil = d.stampOf(s, store.KeepParams, now)
 		}

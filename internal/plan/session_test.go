@@ -34,7 +34,7 @@ func sessionShards(t *testing.T, opened []int64, told store.Told) (shards []*sto
 		t.Fatal(err)
 	}
 	for i, at := range opened {
-		s := store.LimitState{Name: "sess", Tokens: 1000, Params: store.Limit{Name: "sess", Capacity: 40, Renews: r}.Params()}
+		s := store.LimitState{Name: "sess", Tokens: 1000, Params: new(store.Limit{Name: "sess", Capacity: 40, Renews: r}.Params())}
 		s.SetExtra(store.Extra{Opened: at, Told: told})
 		img := &store.Image{Bucket: store.Bucket{Entity: "e", Resource: "r", Shard: i}, ShardCount: len(opened), RefilledAt: max(at, 1), Limits: []store.LimitState{s}}
 		img.HasValidUntil, img.ValidUntil = true, at+sessionLength

@@ -42,8 +42,14 @@ func CeilingOf(i *store.Image, s *store.LimitState, now int64) int64 {
 	return l.Capacity - min(l.Capacity, l.Earned(i.RefilledAt, now))
 }
 
-// WritesOf is the hidden write limit of an image. It is not divided among shards.
-func WritesOf(i *store.Image) bucket.Limit { return Share(i.Writes.Params, 0, 1, i.RefilledAt) }
+// WritesOf is the hidden write limit of an image. It is not divided among shards. An item that lacks
+// it has none.
+func WritesOf(i *store.Image) bucket.Limit {
+	if i.Writes.Params == nil {
+		return bucket.Limit{}
+	}
+	return Share(*i.Writes.Params, 0, 1, i.RefilledAt)
+}
 
 // ShareOf is the image's share of a limit, as it is at the image's stamp. Of a quota, it is
 // the share that the item was given for the period of its stamp, and its share of the next
@@ -52,14 +58,14 @@ func ShareOf(i *store.Image, s *store.LimitState) bucket.Limit { return shareAt(
 
 // shareAt is the image's share of a limit as it is at an instant.
 func shareAt(i *store.Image, s *store.LimitState, at int64) bucket.Limit {
-	l := Share(s.Params, i.Shard, i.ShardCount, at)
+	l := Share(*s.Params, i.Shard, i.ShardCount, at)
 	if s.Renewal == nil {
 		return l
 	}
 	l.Opened = s.Opened()
 	granted := s.Granted()
 	if granted.Shards != 0 {
-		l.Capacity = Share(s.Params, i.Shard, granted.Shards, at).Capacity
+		l.Capacity = Share(*s.Params, i.Shard, granted.Shards, at).Capacity
 	}
 	l.Capacity += granted.TopUp
 	if s.Varies != nil {

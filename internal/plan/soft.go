@@ -44,7 +44,7 @@ func countSoft(img *store.Image) (n int) {
 
 // isAs reports whether an item has a limit as it is to be.
 func isAs(s *store.LimitState, l *store.Limit) bool {
-	return s.Params == l.Params() && s.IsSoft() != l.Refuses() && s.Mode() == l.Mode
+	return *s.Params == l.Params() && s.IsSoft() != l.Refuses() && s.Mode() == l.Mode
 }
 
 // IsSoft reports whether an item has a limit as soft.

@@ -54,7 +54,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 	var life int64
 	for i := range img.Limits {
 		s := &img.Limits[i]
-		most, topUp := Share(s.Params, born, count, at).Capacity, int64(0)
+		most, topUp := Share(*s.Params, born, count, at).Capacity, int64(0)
 		if !replaces {
 			topUp = movedTopUp(s)
 		}
@@ -66,7 +66,7 @@ func Split(img *store.Image, born, count int, loose bool, now, multiplier int64)
 			donor.Changes = append(donor.Changes, narrow(img, s, count, given, topUp, loose))
 		}
 		b.Limits = append(b.Limits, store.NewLimit{
-			NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given, SoftUntil: s.SoftUntil(), Observed: store.Observed{Mode: s.Mode()},
+			NamedParams: store.NamedParams{Limit: s.Name, Params: *s.Params}, Tokens: given, SoftUntil: s.SoftUntil(), Observed: store.Observed{Mode: s.Mode()},
 			Opened: cmp.Or(closedAt(img, s, at), s.Opened()), TopUp: topUp,
 		})
 		life = max(life, LifeOf(&store.LimitState{Tokens: given, Params: s.Params}, born, count, now, multiplier))
@@ -88,7 +88,7 @@ func renewedAny(img *store.Image, now int64) bool {
 }
 
 // followed are the parameters of a limit's state, and when its session began.
-func followed(s *store.LimitState) (p store.Params, opened int64) { return s.Params, s.Opened() }
+func followed(s *store.LimitState) (p store.Params, opened int64) { return *s.Params, s.Opened() }
 
 // narrow is the change of a shard's limit that gives away given tokens and cuts the
 // limit to the share of another count. A grant that the item has of its own count is for the share
@@ -98,11 +98,11 @@ func narrow(img *store.Image, s *store.LimitState, count int, given, topUp int64
 	capacity := narrowed(img, s, count, img.RefilledAt)
 	divides := s.Granted().Shards == 0 && isGranted(s) && count != img.ShardCount && !loose
 	if divides {
-		capacity = Share(s.Params, img.Shard, count, img.RefilledAt).Capacity + s.Granted().TopUp - topUp
+		capacity = Share(*s.Params, img.Shard, count, img.RefilledAt).Capacity + s.Granted().TopUp - topUp
 	}
 	trimmed := max(0, s.Tokens-given-capacity)
 	ch := store.Change{
-		Limit: s.Name, Params: s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed,
+		Limit: s.Name, Params: *s.Params, Earned: -given - trimmed, AtLeast: math.MinInt64, AtMost: capacity + given + trimmed,
 		Renews: s.Renewal != nil && !isGranted(s), SoftUntil: s.SoftUntil(),
 	}
 	if given > 0 {
@@ -122,7 +122,7 @@ func narrowed(img *store.Image, s *store.LimitState, count int, now int64) int64
 	if isGranted(s) && !renewed {
 		return ShareOf(img, s).Capacity
 	}
-	part := Share(s.Params, img.Shard, count, now)
+	part := Share(*s.Params, img.Shard, count, now)
 	if renewed {
 		part.Capacity += min(part.Rollover, carriedInto(img, s, now))
 	}
@@ -134,7 +134,7 @@ func give(img *store.Image, s *store.LimitState, at, given int64) store.Change {
 	part := ShareOf(img, s)
 	earned, clamped := part.Refill(s.Tokens, img.RefilledAt, at)
 	ch := store.Change{
-		Limit: s.Name, Params: s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned,
+		Limit: s.Name, Params: *s.Params, Earned: earned - given, AtLeast: math.MinInt64, AtMost: part.At(at).Capacity - earned,
 		Renews: isGranted(s) && Renewed(img, s, at), Opened: closedAt(img, s, at), SoftUntil: s.SoftUntil(),
 	}
 	begin(&ch, img, s, s.Renewal, at)
@@ -163,7 +163,7 @@ func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 			Opened: closedAt(img, s, r.RefilledAt),
 		}
 		if Renewed(img, s, r.RefilledAt) {
-			grant(&ch, most-Share(s.Params, img.Shard, count, r.RefilledAt).Capacity)
+			grant(&ch, most-Share(*s.Params, img.Shard, count, r.RefilledAt).Capacity)
 		}
 		r.Changes = append(r.Changes, ch)
 	}

@@ -14,7 +14,7 @@ func validityOf(r *store.Refill) store.Validity {
 		s, _ := r.Seen.Limit(ch.Limit)
 		switch ch.Kind {
 		case store.KeepParams:
-			p = s.Params
+			p = *s.Params
 		case store.SetParams, store.AddLimit:
 			p = ch.Params
 		case store.RemoveLimit:
@@ -43,7 +43,7 @@ func isVaried(p *store.Params) bool { return p.Renewal != nil && p.Varies != nil
 // balance that has followed all changes of its amount in its period: it is that of an item in
 // step, begins its period then, or has had one amount until then.
 func isInStep(img *store.Image, s *store.LimitState, next *store.Params, at int64) bool {
-	return isVaried(next) && (!isVaried(&s.Params) || Renewed(img, s, at) || ShareOf(img, s).InStep)
+	return isVaried(next) && (!isVaried(s.Params) || Renewed(img, s, at) || ShareOf(img, s).InStep)
 }
 
 // staysInStep reports whether a refill leaves in step all quotas that vary, of an item like that
@@ -53,7 +53,7 @@ func staysInStep(img *store.Image, r *store.Refill) (stays bool) {
 	for i := range r.Changes {
 		ch := &r.Changes[i]
 		s, _ := img.Limit(ch.Limit)
-		next := &s.Params
+		next := s.Params
 		if ch.Kind == store.SetParams || ch.Kind == store.AddLimit {
 			next = &ch.Params
 		}

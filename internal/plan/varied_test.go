@@ -16,7 +16,7 @@ func TestOnlyAnItemInStepGetsTheDifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := store.LimitState{Name: "day", Tokens: 20_000, Params: store.Limit{Name: "day", Capacity: 100, Renews: renewingBy(t, "day"), Varies: half}.Params()}
+	s := store.LimitState{Name: "day", Tokens: 20_000, Params: new(store.Limit{Name: "day", Capacity: 100, Renews: renewingBy(t, "day"), Varies: half}.Params())}
 	for inStep, want := range map[bool]int64{true: 70_000, false: 20_000} {
 		img, noon := noonImage(0, 1, s)
 		img.HasValidUntil, img.ValidUntil, img.InStep = true, noon+time.Hour.Milliseconds(), inStep

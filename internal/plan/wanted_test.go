@@ -41,4 +41,6 @@ func TestWhatDiffers(t *testing.T) {
 	}
 }
 
-func tpmState() store.LimitState { return store.LimitState{Name: "tpm", Params: minutely.Params()} }
+func tpmState() store.LimitState {
+	return store.LimitState{Name: "tpm", Params: new(minutely.Params())}
+}

@@ -28,7 +28,8 @@ const (
 
 type limitScan struct {
 	store.LimitState
-	seen uint16
+	store.Params // which the image shares with others
+	seen         uint16
 	// renews is when the limit renews, and varies when it has other parameters, as the item
 	// has it for the limit alone; "" if it has nothing.
 	renews, varies string
@@ -271,6 +272,7 @@ func (s *BucketScan) Image(known *store.Image) (*store.Image, error) {
 		img.Limits = make([]store.LimitState, len(limits))
 		for i := range limits {
 			img.Limits[i] = limits[i].LimitState
+			img.Limits[i].Params = shared(&limits[i].Params)
 		}
 	}
 	return &img, nil
@@ -417,7 +419,7 @@ func (s *BucketScan) gather(img *store.Image, limits []limitScan) (exist []limit
 			return nil, LimitAttr(l.Name, FieldPeriod), "it is missing"
 		case l.Name == WCU:
 			img.Writes = l.LimitState
-			img.Writes.Name = WCU
+			img.Writes.Name, img.Writes.Params = WCU, shared(&l.Params)
 			continue
 		}
 		if !s.decodeRenewal(l) || !l.decodeCarry() {

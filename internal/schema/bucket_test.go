@@ -171,11 +171,13 @@ func TestDecodeBucket(t *testing.T) {
 		"reset schedule": {schema.Item{schema.RSched: schema.S("1m0h0")}, func(i *store.Image) {
 			i.Features, i.RenewsByDefault = store.Quota, true
 		}},
-		"own reset":                 {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
-		"session":                   {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
-		"schedule and reset":        {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("2s500")}, func(i *store.Image) { i.Features = store.Scheduled | store.Quota }},
-		"left-over window":          {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
-		"no rate":                   {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) { i.Limits[0].Amount = 0 }},
+		"own reset":          {schema.Item{"b_rpm_rsched": schema.S("1m0h0")}, func(i *store.Image) { i.Features = store.Quota }},
+		"session":            {schema.Item{"b_rpm_rsa": n("10")}, func(i *store.Image) { i.Features = store.Quota }},
+		"schedule and reset": {schema.Item{"b_rpm_rsa": n("10"), "b_tpm_sched": schema.S("2s500")}, func(i *store.Image) { i.Features = store.Scheduled | store.Quota }},
+		"left-over window":   {schema.Item{"b_rpm_ws": n("10"), "b_rpm_wa": n("10")}, func(*store.Image) {}},
+		"no rate": {schema.Item{"b_rpm_ra": n("0")}, func(i *store.Image) {
+			i.Limits[0].Params = &store.Params{Capacity: i.Limits[0].Capacity, Period: i.Limits[0].Period}
+		}},
 		"balance without capacity":  {schema.Item{"b_rpm_cp": nil}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
 		"capacity without balance":  {schema.Item{"b_rpm_tk": nil, "b_rpm_ra": n("?")}, func(i *store.Image) { i.Limits = i.Limits[1:] }},
 		"no limits":                 {schema.Item{"b_rpm_cp": nil, "b_tpm_tk": nil}, func(i *store.Image) { i.Limits = nil }},
@@ -219,7 +221,7 @@ func addLimit(name string, tokens, consumed, capacity, amount, period int64) fun
 	return func(i *store.Image) {
 		i.Limits = append([]store.LimitState{{
 			Name: name, Tokens: tokens, Consumed: consumed,
-			Params: store.Params{Capacity: capacity, Amount: amount, Period: period},
+			Params: &store.Params{Capacity: capacity, Amount: amount, Period: period},
 		}}, i.Limits...)
 	}
 }

@@ -140,7 +140,7 @@ func creates(t *rapid.T) *store.Create {
 // image is the expected result of decoding the item that c creates.
 func image(c *store.Create) *store.Image {
 	state := func(l store.NewLimit) store.LimitState {
-		s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+		s := store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: new(l.Params)}
 		s.SetExtra(store.Extra{SoftUntil: l.SoftUntil})
 		return s
 	}

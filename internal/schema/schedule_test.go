@@ -90,7 +90,7 @@ func TestANewScheduleIsWrittenAsThePeerWritesIt(t *testing.T) {
 		t.Errorf("(-peer +ours):\n%s", diff)
 	}
 	img, err := schema.DecodeBucket(peers)
-	if err != nil || store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) (store.Params, int64) { return s.Params, s.Opened() }) != img.ValidUntil {
+	if err != nil || store.ValidUntil(img.RefilledAt, img.Limits, func(s *store.LimitState) (store.Params, int64) { return *s.Params, s.Opened() }) != img.ValidUntil {
 		t.Error(img, err)
 	}
 }

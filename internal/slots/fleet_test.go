@@ -118,7 +118,7 @@ func (h *house) full() {
 }
 
 // 10⁵ processes die, in whatever they do, and no slot stays away.
-func TestLongNoCrashLeaksASlot(t *testing.T) {
+func TestLongestNoCrashLeaksASlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { crash(t, 100_000) })
 }

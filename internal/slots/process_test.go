@@ -177,7 +177,7 @@ func (c *child) end() []span {
 
 // P14 with processes, of which some are killed and some are stopped, on a network that loses
 // answers.
-func TestLongProcessesThatAreKilledAndStopped(t *testing.T) {
+func TestLongestProcessesThatAreKilledAndStopped(t *testing.T) {
 	t.Parallel()
 	db := testbed.NewEngine(t, dynamolite.Options{})
 	testbed.CreateTable(t, db, dynamo.TableOptions{})

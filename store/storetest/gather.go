@@ -66,7 +66,7 @@ var gatherTests = []test{
 			earn(i, "rpm", 20*milli)
 			debit(i, "rpm", 3*milli)
 			i.ExpiresAt = k.now/milli + 7
-			i.Limits = append(i.Limits[:1:1], store.LimitState{Name: "rps", Tokens: 9, Params: rpm}, i.Limits[1])
+			i.Limits = append(i.Limits[:1:1], store.LimitState{Name: "rps", Tokens: 9, Params: new(rpm)}, i.Limits[1])
 		}))
 	}},
 	{"refills a single shard", func(k *kit) {

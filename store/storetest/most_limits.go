@@ -49,7 +49,7 @@ func onEach(img *store.Image, change func(i int, s *store.LimitState) store.Chan
 
 // debitsOne debits a millitoken of each limit, within bounds.
 func debitsOne(_ int, s *store.LimitState) store.Change {
-	return store.Change{Debit: 1, Earned: 9, AtLeast: 1, AtMost: s.Capacity, Params: s.Params}
+	return store.Change{Debit: 1, Earned: 9, AtLeast: 1, AtMost: s.Capacity, Params: *s.Params}
 }
 
 // debited is an image after each limit has lost the given amount of its balance, one
@@ -71,7 +71,7 @@ func wideTake(name string, limits int, change func(*store.Take)) test {
 		img := k.newWide(0, 1)
 		t := &store.Take{Bucket: img.Bucket, Now: k.now, ShardCount: 1, Since: img.RefilledAt}
 		for _, s := range img.Limits[:limits] {
-			t.Debits = append(t.Debits, store.Debit{Amount: store.Amount{Limit: s.Name, Milli: 1}, AtMost: s.Capacity, Params: s.Params})
+			t.Debits = append(t.Debits, store.Debit{Amount: store.Amount{Limit: s.Name, Milli: 1}, AtMost: s.Capacity, Params: *s.Params})
 		}
 		change(t)
 		out, err := k.Take(k.Context(), t)
@@ -171,7 +171,7 @@ var mostLimitsTests = []test{
 	}},
 	wideRefill("refill of a full bucket", func(_ *kit, seen *store.Image) *store.Refill {
 		r := refill(seen, onEach(seen, func(_ int, s *store.LimitState) store.Change {
-			return store.Change{Earned: s.Capacity, Debit: 1, Params: s.Params}
+			return store.Change{Earned: s.Capacity, Debit: 1, Params: *s.Params}
 		})...)
 		r.FullSince, r.Expiry = seen.RefilledAt+1, store.Expiry{Change: true, At: seen.ExpiresAt + 1}
 		r.Writes = fill(seen, 0).Writes
@@ -200,7 +200,7 @@ var mostLimitsTests = []test{
 				return ch
 			})...))
 			r.Validity = store.Validity{Change: true, Until: k.now + 7}
-			if img = k.mustApply(k.Refill(k.Context(), r)); img.Limits[store.MaxLimits-1].Params != next {
+			if img = k.mustApply(k.Refill(k.Context(), r)); *img.Limits[store.MaxLimits-1].Params != next {
 				k.Errorf("%+v, want %+v", img.Limits[store.MaxLimits-1].Params, next)
 			}
 		}
@@ -247,7 +247,7 @@ var mostLimitsTests = []test{
 	{"bear, loosely, from a donor", func(k *kit) {
 		img := k.newWide(0, 1)
 		r := refill(img, onEach(img, func(_ int, s *store.LimitState) store.Change {
-			return store.Change{Earned: -25 * milli, AtLeast: 25 * milli, AtMost: s.Capacity, Params: s.Params}
+			return store.Change{Earned: -25 * milli, AtLeast: 25 * milli, AtMost: s.Capacity, Params: *s.Params}
 		})...)
 		r.Loose, r.ShardCount = true, 2
 		b := &store.Birth{Create: *k.wide(1, 2), Donor: r, Sibling: 0}
@@ -324,13 +324,13 @@ func wideReplacement(name string, replaced int) test {
 			i.Limits, i.ExpiresAt, i.ShardCount = i.Limits[replaced:], r.Expiry.At, 2
 			for k := range i.Limits {
 				l := &i.Limits[k]
-				l.Tokens, l.Consumed, l.Params = l.Tokens+8, l.Consumed+1, r.Changes[replaced+k].Params
+				l.Tokens, l.Consumed, l.Params = l.Tokens+8, l.Consumed+1, new(r.Changes[replaced+k].Params)
 			}
 			i.Cascade, i.Parent, i.ParentGeneration, i.Incarnation = true, r.Owner.Parent, r.Owner.Generation, r.Owner.Incarnation
 		})
 		for _, l := range wideLimits("b", replaced) {
 			r.Changes = append(r.Changes, store.Change{Limit: l.Limit, Kind: store.AddLimit, Params: l.Params, Earned: l.Tokens, Debit: 1})
-			want.Limits = append(want.Limits, store.LimitState{Name: l.Limit, Tokens: l.Tokens - 1, Consumed: 1, Params: l.Params})
+			want.Limits = append(want.Limits, store.LimitState{Name: l.Limit, Tokens: l.Tokens - 1, Consumed: 1, Params: new(l.Params)})
 		}
 		out, err := k.Refill(k.Context(), r)
 		k.applied(out, err, want)

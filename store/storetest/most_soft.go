@@ -22,7 +22,7 @@ func wideSoftTake(name string, limits, soft int, change func(*store.Take)) test 
 		img := k.newWideSoft()
 		t := &store.Take{Bucket: img.Bucket, Now: k.now, ShardCount: 1, Since: img.RefilledAt, Seen: img}
 		for i, s := range img.Limits[:limits] {
-			d := store.Debit{Amount: store.Amount{Limit: s.Name, Milli: 1}, AtMost: s.Capacity, Params: s.Params}
+			d := store.Debit{Amount: store.Amount{Limit: s.Name, Milli: 1}, AtMost: s.Capacity, Params: *s.Params}
 			if d.Soft = i < soft; d.Soft {
 				d.Milli = 2 * s.Capacity
 			}
@@ -40,7 +40,7 @@ func wideSoftTake(name string, limits, soft int, change func(*store.Take)) test 
 
 func softly(_ int, s *store.LimitState) store.Change {
 	return store.Change{
-		Debit: 2 * s.Capacity, Earned: 9, AtLeast: math.MinInt64, AtMost: s.Capacity, Params: s.Params, SoftUntil: s.SoftUntil() + 1,
+		Debit: 2 * s.Capacity, Earned: 9, AtLeast: math.MinInt64, AtMost: s.Capacity, Params: *s.Params, SoftUntil: s.SoftUntil() + 1,
 	}
 }
 
@@ -98,7 +98,7 @@ var mostSoftTests = []test{
 		}
 		seen := k.mustApply(k.Create(k.Context(), c))
 		r := refill(seen, onEach(seen, func(_ int, s *store.LimitState) store.Change {
-			return store.Change{Earned: s.Capacity, Debit: 1, Params: s.Params, SoftUntil: s.SoftUntil()}
+			return store.Change{Earned: s.Capacity, Debit: 1, Params: *s.Params, SoftUntil: s.SoftUntil()}
 		})...)
 		r.FullSince, r.Expiry = seen.RefilledAt+1, store.Expiry{Change: true, At: seen.ExpiresAt + 1}
 		r.Writes = fill(seen, 0).Writes
@@ -121,7 +121,7 @@ var mostSoftTests = []test{
 		seen := k.newWideSoft()
 		after := k.mustApply(k.Refill(k.Context(), restamped(refill(seen, onEach(seen, func(i int, s *store.LimitState) store.Change {
 			ch := debitsOne(i, s)
-			ch.Kind, ch.Params = store.SetParams, s.Params
+			ch.Kind, ch.Params = store.SetParams, *s.Params
 			return ch
 		})...))))
 		for _, s := range after.Limits {
@@ -133,7 +133,7 @@ var mostSoftTests = []test{
 	{"a write that found a limit soft does not land on a hard one", func(k *kit) {
 		seen := k.newWideSoft()
 		hard := k.mustApply(k.Refill(k.Context(), refill(seen, store.Change{
-			Limit: seen.Limits[0].Name, Kind: store.SetParams, Params: seen.Limits[0].Params, AtLeast: math.MinInt64, AtMost: math.MaxInt64,
+			Limit: seen.Limits[0].Name, Kind: store.SetParams, Params: *seen.Limits[0].Params, AtLeast: math.MinInt64, AtMost: math.MaxInt64,
 		})))
 		d := store.Debit{Amount: store.Amount{Limit: seen.Limits[0].Name, Milli: 2 * milli}, AtMost: math.MaxInt64, Soft: true}
 		out, err := k.Take(k.Context(), &store.Take{Bucket: seen.Bucket, Now: k.now, Debits: []store.Debit{d}, Seen: seen})

@@ -85,7 +85,7 @@ func loosely(changes ...store.Change) func(*store.Image) *store.Refill {
 		r.Loose = true
 		for i := range r.Changes {
 			s, _ := seen.Limit(r.Changes[i].Limit)
-			r.Changes[i].Params = s.Params
+			r.Changes[i].Params = *s.Params
 		}
 		return r
 	}

@@ -36,7 +36,7 @@ func (k *kit) edit(img *store.Image, p store.Params) *store.Image {
 	out, err := k.Refill(k.Context(), r)
 	k.applied(out, err, with(img, func(i *store.Image) {
 		refilled(i)
-		i.Limits[0].Params = p
+		i.Limits[0].Params = new(p)
 		i.ValidUntil, i.HasValidUntil = r.Validity.Until, r.Validity.Until != 0
 	}))
 	return out.Image
@@ -100,18 +100,18 @@ var renewalTests = []test{
 		day, month := k.quotaOf("day"), k.quotaOf("month")
 		r := refill(img, store.Change{Limit: "rpm", Kind: store.SetParams, Params: day, AtMost: rpm.Capacity}, store.Change{Limit: "tpm", Kind: store.SetParams, Params: month, AtMost: tpm.Capacity})
 		out, err := k.Refill(k.Context(), r)
-		k.applied(out, err, with(img, func(i *store.Image) { refilled(i); i.Limits[0].Params, i.Limits[1].Params = day, month }))
+		k.applied(out, err, with(img, func(i *store.Image) { refilled(i); i.Limits[0].Params, i.Limits[1].Params = new(day), new(month) }))
 	}},
 	{"adds and removes a quota", func(k *kit) {
 		img := k.create(k.newBucket())
 		day := k.quotaOf("day")
 		img = k.mustApply(k.Refill(k.Context(), refill(img, store.Change{Limit: "rpd", Kind: store.AddLimit, Params: day, Earned: 9})))
-		if s, _ := img.Limit("rpd"); s.Params != day || s.Tokens != 9 {
+		if s, _ := img.Limit("rpd"); *s.Params != day || s.Tokens != 9 {
 			k.Errorf("added %+v", s)
 		}
 		img = k.mustApply(k.Refill(k.Context(), refill(img, store.Change{Limit: "rpd", Kind: store.RemoveLimit})))
 		img = k.mustApply(k.Refill(k.Context(), refill(img, store.Change{Limit: "rpd", Kind: store.AddLimit, Params: rpm, Earned: 9})))
-		if s, _ := img.Limit("rpd"); s.Params != rpm {
+		if s, _ := img.Limit("rpd"); *s.Params != rpm {
 			k.Errorf("added again as a rate: %+v", s)
 		}
 	}},
@@ -138,7 +138,7 @@ var renewalTests = []test{
 		img := k.newQuota()
 		quota := img.Limits[0].Params
 		b := k.halves(img)
-		b.Limits[0].Params, b.ValidUntil, b.Donor.Changes[0].Renews = quota, img.ValidUntil, true
+		b.Limits[0].Params, b.ValidUntil, b.Donor.Changes[0].Renews = *quota, img.ValidUntil, true
 		k.bears(b, gave(img, 25*milli, 2))
 		shards, err := k.Buckets(k.Context(), theBucket.Entity, theBucket.Resource, 2)
 		if err != nil {

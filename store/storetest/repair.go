@@ -11,7 +11,7 @@ var repairTests = []test{
 		Limit: "rpm", Kind: store.SetParams, Params: tpm, Earned: 5, Debit: milli, AtLeast: milli, AtMost: tpm.Capacity,
 	}), func(i *store.Image) {
 		refilled(i)
-		i.Limits[0].Params = tpm
+		i.Limits[0].Params = new(tpm)
 		earn(i, "rpm", 5)
 		debit(i, "rpm", milli)
 	}),
@@ -21,7 +21,7 @@ var repairTests = []test{
 	afterRefill("adds a limit", nil, refills(store.Change{Limit: "rps", Kind: store.AddLimit, Params: rpm, Earned: 90, Debit: 7}),
 		func(i *store.Image) {
 			refilled(i)
-			i.Limits = append(i.Limits[:1:1], store.LimitState{Name: "rps", Tokens: 83, Consumed: 7, Params: rpm}, i.Limits[1])
+			i.Limits = append(i.Limits[:1:1], store.LimitState{Name: "rps", Tokens: 83, Consumed: 7, Params: new(rpm)}, i.Limits[1])
 		}),
 	afterRefill("refused: adds a limit that is there", nil, refills(store.Change{Limit: "rpm", Kind: store.AddLimit, Params: rpm, Earned: 90}), nil),
 	afterRefill("removes a limit", nil, refills(store.Change{Limit: "rpm", Kind: store.RemoveLimit}, keep("tpm", 0, milli)),
@@ -38,7 +38,7 @@ var repairTests = []test{
 		out, err = k.Refill(k.Context(), refill(img, store.Change{Limit: "rpm", Kind: store.AddLimit, Params: tpm, Earned: 9}))
 		k.applied(out, err, with(img, func(i *store.Image) {
 			refilled(i)
-			i.Limits = []store.LimitState{{Name: "rpm", Tokens: 9, Params: tpm}, i.Limits[0]}
+			i.Limits = []store.LimitState{{Name: "rpm", Tokens: 9, Params: new(tpm)}, i.Limits[0]}
 		}))
 	}},
 	{"sets and leaves the number of shards", func(k *kit) {

@@ -97,7 +97,7 @@ func (k *kit) newBucket() *store.Create {
 // imageOf is the item that a create makes.
 func imageOf(c *store.Create) *store.Image {
 	state := func(l store.NewLimit) store.LimitState {
-		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: l.Params}
+		return store.LimitState{Name: l.Limit, Tokens: l.Tokens, Consumed: l.Consumed, Params: new(l.Params)}
 	}
 	img := &store.Image{
 		Bucket: c.Bucket, ShardCount: c.ShardCount, RefilledAt: c.Stamp(), CreatedAt: c.Now, ExpiresAt: c.ExpiresAt, Hour: int32(c.Now / 3_600_000), //nolint:gosec // hours fit

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -15,11 +16,13 @@ import (
 type Collector struct {
 	// Endpoint is its URL for OTLP over HTTP, on loopback.
 	Endpoint string
-	server   *server
+	// GRPC is its URL for OTLP over gRPC.
+	GRPC   string
+	server *server
 }
 
-// collectorConfig has the address in the place of %q.
-const collectorConfig = `receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
+// collectorConfig has the addresses for HTTP and gRPC in the places of %q.
+const collectorConfig = `receivers: {otlp: {protocols: {http: {endpoint: %q}, grpc: {endpoint: %q}}}}
 exporters: {debug: {verbosity: detailed, sampling_initial: 100000}}
 service:
   telemetry: {metrics: {level: none}}
@@ -33,11 +36,14 @@ service:
 func OpenTelemetryCollector(tb testing.TB) *Collector {
 	tb.Helper()
 	binary, folder := require(tb, "otelcol", "otelcol"), tb.TempDir()
-	c := &Collector{}
-	var err error
+	port, err := freePort(tb.Context())
+	if err != nil {
+		tb.Fatalf("peers: %v", err)
+	}
+	c := &Collector{GRPC: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	c.server, err = launch(tb, "otelcol", func(port string) []string {
 		config := filepath.Join(folder, "collector.yaml")
-		if err := os.WriteFile(config, fmt.Appendf(nil, collectorConfig, "127.0.0.1:"+port), 0o600); err != nil {
+		if err := os.WriteFile(config, fmt.Appendf(nil, collectorConfig, "127.0.0.1:"+port, strings.TrimPrefix(c.GRPC, "http://")), 0o600); err != nil {
 			tb.Fatalf("peers: %v", err)
 		}
 		return []string{binary, "--config=file:" + config}

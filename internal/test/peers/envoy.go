@@ -12,26 +12,38 @@ import (
 	"testing"
 )
 
-// StartEnvoy starts Envoy with a configuration for a port of loopback, and returns the URL of that
-// port once Envoy listens there. It ends with the test.
-func StartEnvoy(tb testing.TB, config func(port string) string) (endpoint string) {
+// An Envoy is a running Envoy.
+type Envoy struct {
+	// Endpoint is the URL of the port of its configuration.
+	Endpoint string
+	server   *server
+}
+
+// Kill ends Envoy by kill -9, and waits for its end.
+func (e *Envoy) Kill() { e.server.stop() }
+
+// StartEnvoy starts Envoy with a configuration for a port of loopback. It listens there when StartEnvoy
+// returns, and ends with the test.
+func StartEnvoy(tb testing.TB, config func(port string) string) *Envoy {
 	tb.Helper()
+	e := &Envoy{}
 	binary, folder := require(tb, "envoy", "bin", "envoy"), tb.TempDir()
-	server, err := launch(tb, "envoy", func(port string) []string {
+	var err error
+	e.server, err = launch(tb, "envoy", func(port string) []string {
 		file := filepath.Join(folder, "envoy.yaml")
 		if err := os.WriteFile(file, []byte(config(port)), 0o600); err != nil {
 			tb.Fatalf("peers: %v", err)
 		}
 		return []string{binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning"}
 	}, func(ctx context.Context, at string) error {
-		endpoint = at
+		e.Endpoint = at
 		return dial(ctx, strings.TrimPrefix(at, "http://"))
 	})
 	if err != nil {
 		tb.Fatalf("peers: start Envoy: %v", err)
 	}
-	tb.Cleanup(func() { server.tell(tb) })
-	return endpoint
+	tb.Cleanup(func() { e.server.tell(tb) })
+	return e
 }
 
 // ValidateEnvoy reports why Envoy does not take a configuration.

@@ -42,7 +42,7 @@ func halved(img *store.Image) *store.Birth {
 	b := &store.Birth{
 		Create: store.Create{
 			Bucket: img.Bucket, Now: img.RefilledAt, ShardCount: count, ExpiresAt: img.ExpiresAt,
-			Writes: store.NewLimit{NamedParams: store.NamedParams{Limit: hidden, Params: writes}, Tokens: writes.Capacity - 1000, Consumed: 1000},
+			Writes: store.NewLimit{NamedParams: store.NamedParams{Limit: hidden, Params: *writes}, Tokens: writes.Capacity - 1000, Consumed: 1000},
 			Owner:  store.Owner{Cascade: img.Cascade, Parent: img.Parent, Generation: img.ParentGeneration, Incarnation: img.Incarnation},
 		},
 		Donor: donor, Sibling: img.Shard,
@@ -53,12 +53,12 @@ func halved(img *store.Image) *store.Birth {
 		most := whole.of(img.Shard, count).cp
 		given := max(0, min(s.Tokens/2, whole.of(b.Shard, count).cp))
 		lost := max(0, s.Tokens-given-most)
-		ch := store.Change{Limit: s.Name, Params: s.Params, Earned: -given - lost, AtLeast: math.MinInt64, AtMost: most + given + lost}
+		ch := store.Change{Limit: s.Name, Params: *s.Params, Earned: -given - lost, AtLeast: math.MinInt64, AtMost: most + given + lost}
 		if given > 0 {
 			ch.AtLeast = given + lost
 		}
 		donor.Changes = append(donor.Changes, ch)
-		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: s.Params}, Tokens: given})
+		b.Limits = append(b.Limits, store.NewLimit{NamedParams: store.NamedParams{Limit: s.Name, Params: *s.Params}, Tokens: given})
 	}
 	return b
 }

@@ -80,7 +80,7 @@ func (s looseOverEdges) Bear(ctx context.Context, b *store.Birth) (store.Joint, 
 		return s.Store.Bear(ctx, b)
 	}
 	loose, donor := *b, *b.Donor
-	donor.Loose, donor.RefilledAt, donor.Validity = true, now, store.Validity{Change: true, Until: store.ValidUntil(now, donor.Seen.Limits, func(l *store.LimitState) (store.Params, int64) { return l.Params, l.Opened() })}
+	donor.Loose, donor.RefilledAt, donor.Validity = true, now, store.Validity{Change: true, Until: store.ValidUntil(now, donor.Seen.Limits, func(l *store.LimitState) (store.Params, int64) { return *l.Params, l.Opened() })}
 	loose.Donor, loose.Now, loose.ValidUntil = &donor, now, donor.Validity.Until
 	return s.Store.Bear(ctx, &loose)
 }

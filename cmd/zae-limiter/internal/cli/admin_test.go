@@ -153,28 +153,66 @@ func besides(t *testing.T) []besideStep {
 		of("audit list --entity key-1 --max 1000", "audit/list", `{"entity_id":"key-1","max":1000}`),
 		of("audit list --resource gpt-4 --action limits_set", "audit/list", `{"resource":"gpt-4","action":"limits_set"}`),
 		of("audit list --system", "audit/list", `{"system":true}`),
+
+		of("table show", "table/show", `{}`),
+		of("table enable-stream", "table/enable-stream", `{}`),
+		of("table enable-stream", "table/enable-stream", `{}`),
+		of("backup list", "backup/list", `{}`),
+		of("backup create before-upgrade", "backup/create", `{"backup_name":"before-upgrade"}`),
+		of("backup list", "backup/list", `{}`),
+		of("backup delete "+anARN+" --yes", "backup/delete", `{"backup_arn":"`+anARN+`"}`),
+		refused("backup delete "+anARN+" --yes", "backup/delete", `{"backup_arn":"`+anARN+`"}`, http.StatusNotFound),
+		refused("backup delete nothing --yes", "backup/delete", `{"backup_arn":"nothing"}`, http.StatusBadRequest),
+		of("namespace register team-a team-b", "namespace/register", `{"namespaces":["team-a","team-b"]}`),
+		of("namespace list", "namespace/list", `{}`),
+		of("namespace orphans", "namespace/orphans", `{}`),
+		of("namespace show team-a", "namespace/show", `{"namespace":"team-a"}`),
+		refused("namespace show nobody", "namespace/show", `{"namespace":"nobody"}`, http.StatusNotFound),
+		of("namespace delete team-a --yes", "namespace/delete", `{"namespace":"team-a"}`),
+		of("namespace orphans", "namespace/orphans", `{}`),
+		of("namespace recover "+theID+" --as team-c", "namespace/recover", `{"namespace_id":"`+theID+`","as":"team-c"}`),
+		refused("namespace purge "+theID+" --yes", "namespace/purge", `{"namespace_id":"`+theID+`"}`, http.StatusConflict),
+		of("namespace delete team-c --yes", "namespace/delete", `{"namespace":"team-c"}`),
+		of("namespace purge "+theID+" --yes --force", "namespace/purge", `{"namespace_id":"`+theID+`","force":true}`),
+		of("namespace list", "namespace/list", `{}`),
+		{command: words("audit list --namespace-name team-a")},
+		{command: words("audit list --namespace-name team-c")},
 		of("audit list --entity key-1 --action unheard_of", "audit/list", `{"entity_id":"key-1","action":"unheard_of"}`),
 	}
 }
+
+// The ID of the namespace that was deleted last, in each world its own, and the ARN of the only backup.
+const (
+	theID = "THE-ID"
+	anARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/zae-limiter/backup/0"
+)
 
 // A besideWorld is a table that commands or calls change.
 type besideWorld struct {
 	*testing.T
 
 	engine  *dynamolite.DB
+	vault   *vault
 	handler http.Handler // nil: commands do everything
+	id      string       // of the namespace that was deleted last
+}
+
+// api is the database of the world, with backups.
+func (w *besideWorld) api() dynamo.API {
+	return &managed{dynamo.NewMeter(w.engine), tables{w.engine}, w.vault, w.engine}
 }
 
 func (w *besideWorld) command(s *besideStep) any {
 	w.Helper()
-	args := append(slices.Clone(s.command), "--output", "json")
-	if isChange(s.path) {
+	args := words(strings.ReplaceAll(strings.Join(s.command, " "), theID, w.id))
+	args = append(args, "--output", "json")
+	if isChange(s.path) && !strings.HasPrefix(s.path, "table/") && !strings.HasPrefix(s.path, "backup/") { // those have no audit events
 		args = append(args, "--principal", operator)
 	}
 	var stdout, stderr bytes.Buffer
 	code := cli.Run(w.Context(), cli.Options{
 		Args: args, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" },
-		Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return w.engine, nil },
+		Connect: func(context.Context, app.Endpoint) (dynamo.API, error) { return w.api(), nil },
 	})
 	if (code == 0) != (s.code == 0) {
 		w.Fatalf("%v: exit code %d: %s", args, code, &stderr)
@@ -199,6 +237,10 @@ func (w *besideWorld) document(of any, text []byte) any {
 		w.Fatalf("%v: %v: %s", of, err, text)
 	}
 	if page, ok := v.(map[string]any); ok {
+		if id, ok := page["namespace_id"].(string); ok && len(page) == len([]string{"namespace", "namespace_id"}) { // deleted
+			w.id = id
+		}
+		withoutChance(page)
 		events, _ := page["events"].([]any)
 		for _, e := range events {
 			delete(e.(map[string]any), "event_id")
@@ -207,9 +249,25 @@ func (w *besideWorld) document(of any, text []byte) any {
 	return v
 }
 
+// withoutChance deletes the IDs of namespaces, which are random, and sizes, which depend on such IDs.
+func withoutChance(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "namespace_id")
+		delete(v, "bytes")
+		for _, inner := range v {
+			withoutChance(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			withoutChance(inner)
+		}
+	}
+}
+
 func (w *besideWorld) call(s *besideStep) any {
 	w.Helper()
-	r := httptest.NewRequestWithContext(httpapi.WithPrincipal(w.Context(), operator), http.MethodPost, "/v1/admin/"+s.path, strings.NewReader(s.body))
+	r := httptest.NewRequestWithContext(httpapi.WithPrincipal(w.Context(), operator), http.MethodPost, "/v1/admin/"+s.path, strings.NewReader(strings.ReplaceAll(s.body, theID, w.id)))
 	r.Header.Set("Content-Type", "application/json")
 	if s.key != "" {
 		r.Header.Set("Idempotency-Key", s.key)
@@ -237,7 +295,8 @@ func (w *besideWorld) call(s *besideStep) any {
 // serve opens the table for a service.
 func (w *besideWorld) serve() {
 	w.Helper()
-	s, err := dynamo.Open(w.Context(), dynamo.Options{API: w.engine, Table: "zae-limiter"})
+	of := dynamo.Options{API: w.api(), Table: "zae-limiter"}
+	s, err := dynamo.Open(w.Context(), of)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -247,7 +306,7 @@ func (w *besideWorld) serve() {
 	}
 	w.Cleanup(func() { _ = l.Close() })
 	log := slog.New(slog.DiscardHandler)
-	w.handler = httpapi.New(httpapi.Options{Limiter: l, Policy: decide.Policy{}, Logger: log, Admin: &httpapi.Admin{Store: s, Limiter: l, Now: time.Now}})
+	w.handler = httpapi.New(httpapi.Options{Limiter: l, Policy: decide.Policy{}, Logger: log, Admin: &httpapi.Admin{Store: s, Limiter: l, Now: time.Now, Table: of}})
 }
 
 // Each call of administration is answered with the document that its command prints, and does the same
@@ -259,6 +318,7 @@ func TestAdministrationIsThatOfTheCommands(t *testing.T) {
 	for world := range documents {
 		synctest.Test(t, func(t *testing.T) {
 			w := &besideWorld{T: t, engine: dynamolite.New(dynamolite.Options{})}
+			w.vault = newVault(w.engine, time.Now)
 			defer w.engine.Close()
 			for i := range steps {
 				s := &steps[i]

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 )
@@ -47,12 +48,12 @@ type permission struct {
 
 // checkView is the result in JSON.
 type checkView struct {
-	Compatible  bool           `json:"compatible"` // there is no problem
-	Client      string         `json:"client_version"`
-	Problems    []finding      `json:"problems"`    // why the program does not work with the table
-	Warnings    []finding      `json:"warnings"`    // what does not work, or works worse
-	Permissions []permission   `json:"permissions"` // one trial for each action of IAM
-	Table       *app.TableView `json:"table"`
+	Compatible  bool              `json:"compatible"` // there is no problem
+	Client      string            `json:"client_version"`
+	Problems    []finding         `json:"problems"`    // why the program does not work with the table
+	Warnings    []finding         `json:"warnings"`    // what does not work, or works worse
+	Permissions []permission      `json:"permissions"` // one trial for each action of IAM
+	Table       *manage.TableView `json:"table"`
 }
 
 // Run checks the table.
@@ -74,7 +75,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 
 func checkViewOf(r *admin.Report) *checkView {
 	v := &checkView{
-		Compatible: len(r.Problems) == 0, Client: dynamo.ClientVersion, Table: app.TableViewOf(r.Description),
+		Compatible: len(r.Problems) == 0, Client: dynamo.ClientVersion, Table: manage.TableViewOf(r.Description),
 		Problems: findings(r.Problems), Warnings: findings(r.Warnings),
 	}
 	for i := range r.Permissions {
@@ -103,7 +104,7 @@ func (v *checkView) text(w *strings.Builder) {
 		result = "not compatible"
 	}
 	app.Fields(w, "Table", v.Table.Name, "Result", result, "Client version", v.Client)
-	v.Table.Versions.Text(w)
+	app.WriteVersions(w, v.Table.Versions)
 	allowed := 0
 	for _, p := range v.Permissions {
 		if p.Allowed {

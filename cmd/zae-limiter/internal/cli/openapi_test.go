@@ -215,6 +215,9 @@ func apiReference(document map[string]any) string {
 		case route.IsRead:
 			roles = "reader, caller, operator"
 		}
+		if route.IsTable {
+			roles += ", for all namespaces"
+		}
 		w.WriteString("\n| | |\n|---|---|\n| roles | " + roles + " |\n")
 		fields, _ := operation["parameters"].([]any)
 		for _, f := range fields {

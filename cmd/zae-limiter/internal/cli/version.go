@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
@@ -109,11 +110,11 @@ type versionsOptions struct {
 
 // tableVersionView is the version of the program and those of a table in JSON.
 type tableVersionView struct {
-	Version string            `json:"version"`
-	Peer    string            `json:"peer_version"`
-	Zones   zonesView         `json:"time_zones"` // the time zone data that the program uses
-	Table   *app.VersionsView `json:"versions"`
-	Status  string            `json:"status"`
+	Version string               `json:"version"`
+	Peer    string               `json:"peer_version"`
+	Zones   zonesView            `json:"time_zones"` // the time zone data that the program uses
+	Table   *manage.VersionsView `json:"versions"`
+	Status  string               `json:"status"`
 }
 
 // Run reads the table's version record.
@@ -126,15 +127,15 @@ func (o *versionsOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var table *app.VersionsView
+	var table *manage.VersionsView
 	if ok {
-		table = (*app.VersionsView)(&found)
+		table = (*manage.VersionsView)(&found)
 	}
 	status := statusOf(found, ok)
 	zones := zonesOf(o.app.Getenv, systemZones())
 	err = o.app.Print(tableVersionView{o.program.module(), dynamo.ClientVersion, zones, table, status}, func(w *strings.Builder) {
 		o.program.text(w, zones)
-		table.Text(w)
+		app.WriteVersions(w, table)
 		app.Fields(w, "Status", status)
 	})
 	if err == nil && found.Check() != nil {

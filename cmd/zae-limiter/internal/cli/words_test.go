@@ -19,7 +19,7 @@ import (
 // write, too, may have further ones.
 var wordsOf = map[string][]string{
 	"manage.DeletedLevel.next_level": {limiter.LevelSystem.String(), limiter.LevelNone.String()},
-	"app.TableView.billing":          {"PAY_PER_REQUEST", "PROVISIONED"},
+	"manage.TableView.billing":       {"PAY_PER_REQUEST", "PROVISIONED"},
 	"cli.exportView.architecture":    {"arm64", "x86_64"},
 	"cli.outageView.error":           {"unavailable"},
 	"cli_test.logLine.level":         {"DEBUG", "INFO", "WARN", "ERROR"},
@@ -27,7 +27,7 @@ var wordsOf = map[string][]string{
 	"health.Alarm.state":             {"OK", "ALARM", "INSUFFICIENT_DATA", "MISSING"},
 	"manage.PlannedChange.level":     {"system", "resource", "entity"},
 	"limits.difference.level":        {"system", "resource", "entity"},
-	"namespace.orphan.state":         orphanStates,
+	"manage.Orphan.state":            orphanStates,
 	"result.Side.name":               sides,
 	"manage.UsageSum.window":         windows,
 	"manage.Snapshot.window":         windows,

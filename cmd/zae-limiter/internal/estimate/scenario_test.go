@@ -218,7 +218,7 @@ entities: {e: %s}
 load: {L: {from: e, calls: [{call: acquire, consume: {rpm: 1}}], rate: %s, poisson: true}}`, limiters, duration, rate, entities, load)
 }
 
-func TestLongACombinedLoadCostsWhatTheLedgerSays(t *testing.T) {
+func TestLongestACombinedLoadCostsWhatTheLedgerSays(t *testing.T) {
 	t.Parallel()
 	for name, text := range combined {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
 }
 
 // The same with fewer and more limits, and of buckets that are used often.
-func TestLongUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
+func TestLongestUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
 	t.Parallel()
 	comparePages(t, usedBucket{1, 1, 20, 1500}, usedBucket{1, 4, 20, 1500}, usedBucket{20, 2, 1, 1500})
 }

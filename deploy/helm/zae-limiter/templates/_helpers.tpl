@@ -102,6 +102,14 @@ capabilities:
 {{- if and .envoy.xds.address (or .envoy.rules .envoy.ratelimitConfig) -}}
 {{- fail "envoy.xds.address takes the place of envoy.rules and envoy.ratelimitConfig: give one of the three" -}}
 {{- end -}}
+{{- with .envoy.xds -}}
+{{- if and (not .address) (or .tls.secret .tls.clientCertificate .tls.serverName) -}}
+{{- fail "envoy.xds.tls needs envoy.xds.address: it is for the connection to the management server" -}}
+{{- end -}}
+{{- if and .tls.clientCertificate (not .tls.secret) -}}
+{{- fail "envoy.xds.tls.clientCertificate needs envoy.xds.tls.secret, which has the certificate" -}}
+{{- end -}}
+{{- end -}}
 {{- if and .autoscaling.enabled (gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
 {{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas: give fewer, or more" -}}
 {{- end -}}

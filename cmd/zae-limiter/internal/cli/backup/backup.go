@@ -2,15 +2,14 @@
 package backup
 
 import (
+	"errors"
 	"fmt"
-	"strings"
-	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // New is the command backup.
@@ -23,29 +22,10 @@ func New(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// view is a backup in JSON.
-type view struct {
-	ARN     string     `json:"backup_arn"`
-	Name    string     `json:"backup_name"`
-	Status  string     `json:"status"`
-	Created time.Time  `json:"created_at"`
-	Expires *time.Time `json:"expires_at,omitempty"`
-	Bytes   int64      `json:"bytes"`
-}
-
-func viewOf(b *admin.Backup) view {
-	v := view{ARN: b.ARN, Name: b.Name, Status: b.Status, Created: b.Created.UTC(), Bytes: b.Bytes}
-	if !b.Expires.IsZero() {
-		at := b.Expires.UTC()
-		v.Expires = &at
-	}
-	return v
-}
-
-// checkARN checks the ARN of a backup. AWS would answer a wrong one with an error of its own.
+// checkARN checks the ARN of a backup.
 func checkARN(name, arn string) error {
-	if !strings.HasPrefix(arn, "arn:") || strings.ContainsFunc(arn, unicode.IsSpace) {
-		return fmt.Errorf("invalid %s %q: give the ARN of a backup, as zae-limiter backup list shows it", name, arn)
+	if invalid, ok := errors.AsType[*store.ValidationError](manage.CheckBackupARN(arn)); ok {
+		return fmt.Errorf("invalid %s %q: %s", name, arn, invalid.Reason)
 	}
 	return nil
 }

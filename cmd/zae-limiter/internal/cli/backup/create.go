@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 )
 
@@ -22,7 +23,7 @@ func newCreate(a *app.App) *cobra.Command {
 		Use:     "create NAME",
 		Short:   "Make an on-demand backup of the table, and wait until it is available",
 		Example: "  zae-limiter backup create before-upgrade --table limits",
-	}, &o.name), view{})
+	}, &o.name), manage.Backup{})
 }
 
 // Validate checks the name.
@@ -34,11 +35,11 @@ func (o *createOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b, err := table.CreateBackup(ctx, o.name)
+	b, err := manage.CreateBackup(ctx, table, o.name)
 	if err != nil {
 		return err
 	}
-	return o.app.Print(viewOf(&b), func(w *strings.Builder) {
+	return o.app.Print(b, func(w *strings.Builder) {
 		fmt.Fprintf(w, "backup %s is %s: %s\n", b.Name, b.Status, b.ARN)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type deleteOptions struct {
@@ -24,16 +25,11 @@ func newDelete(a *app.App) *cobra.Command {
 		Short: "Delete an on-demand backup of the table",
 	}, &o.arn)
 	o.confirm = a.Confirmation(cmd)
-	return a.Prints(cmd, deletedView{})
+	return a.Prints(cmd, manage.DeletedBackup{})
 }
 
 // Validate checks the ARN, and that there is someone to ask.
 func (o *deleteOptions) Validate() error { return cmp.Or(checkARN("ARN", o.arn), o.confirm.Validate()) }
-
-// deletedView is the result in JSON.
-type deletedView struct {
-	ARN string `json:"backup_arn"`
-}
 
 // Run deletes the backup.
 func (o *deleteOptions) Run(ctx context.Context) error {
@@ -44,8 +40,9 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := table.DeleteBackup(ctx, o.arn); err != nil {
+	deleted, err := manage.DeleteBackup(ctx, table, o.arn)
+	if err != nil {
 		return err
 	}
-	return o.app.Print(deletedView{o.arn}, func(w *strings.Builder) { fmt.Fprintf(w, "backup %s deleted\n", o.arn) })
+	return o.app.Print(deleted, func(w *strings.Builder) { fmt.Fprintf(w, "backup %s deleted\n", o.arn) })
 }

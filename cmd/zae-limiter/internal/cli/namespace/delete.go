@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -30,7 +31,7 @@ func newDelete(a *app.App) *cobra.Command {
 	}, &o.name)
 	o.confirm = a.Confirmation(cmd)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, deletedView{})
+	return a.Prints(cmd, manage.DeletedNamespace{})
 }
 
 // Validate checks the name.
@@ -39,12 +40,6 @@ func (o *deleteOptions) Validate() error {
 		return err
 	}
 	return o.confirm.Validate()
-}
-
-// deletedView is the result in JSON.
-type deletedView struct {
-	Name string `json:"namespace"`
-	ID   string `json:"namespace_id"`
 }
 
 // Run deletes the namespace.
@@ -57,14 +52,11 @@ func (o *deleteOptions) Run(ctx context.Context) error {
 		return err
 	}
 	o.app.FindsNamespace = true
-	n, err := namespaces.Get(ctx, o.name)
+	n, err := manage.DeleteNamespace(ctx, namespaces, o.name)
 	if err != nil {
 		return err
 	}
-	if err := namespaces.Delete(ctx, o.name); err != nil {
-		return err
-	}
-	return o.app.Print(deletedView{o.name, n.ID}, func(w *strings.Builder) {
+	return o.app.Print(n, func(w *strings.Builder) {
 		fmt.Fprintf(w, "namespace %s deleted\n", o.name)
 		fmt.Fprintf(w, "until it is purged, zae-limiter namespace recover %s brings back what has not expired\n", n.ID)
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type listOptions struct{ app *app.App }
@@ -15,7 +16,7 @@ func newList(a *app.App) *cobra.Command {
 	return a.Prints(a.Command(o, &cobra.Command{
 		Use:   "list",
 		Short: "List the namespaces",
-	}), listView{})
+	}), manage.Namespaces{})
 }
 
 // Run lists the namespaces.
@@ -24,7 +25,7 @@ func (o *listOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := namespaces.List(ctx)
+	all, err := manage.ListNamespaces(ctx, namespaces)
 	if err != nil {
 		return err
 	}

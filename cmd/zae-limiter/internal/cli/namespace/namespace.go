@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 // New is the command namespace.
@@ -19,32 +19,11 @@ func New(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// view is a namespace in JSON.
-type view struct {
-	Name    string    `json:"namespace"`
-	ID      string    `json:"namespace_id"`
-	Created time.Time `json:"created_at"`
-}
-
-func viewsOf(namespaces []admin.Namespace) []view {
-	views := make([]view, len(namespaces))
-	for i, n := range namespaces {
-		views[i] = view(n)
-	}
-	return views
-}
-
-// listView are namespaces in JSON.
-type listView struct {
-	Namespaces []view `json:"namespaces"` // the namespaces by name
-}
-
 // printList writes namespaces.
-func printList(a *app.App, namespaces []admin.Namespace) error {
-	views := viewsOf(namespaces)
-	return a.Print(listView{views}, func(w *strings.Builder) {
-		rows := make([][]string, len(views))
-		for i, v := range views {
+func printList(a *app.App, all manage.Namespaces) error {
+	return a.Print(all, func(w *strings.Builder) {
+		rows := make([][]string, len(all.Namespaces))
+		for i, v := range all.Namespaces {
 			rows[i] = []string{v.Name, v.ID, v.Created.Format(time.RFC3339)}
 		}
 		app.Table(w, []string{"NAME", "ID", "CREATED"}, rows)

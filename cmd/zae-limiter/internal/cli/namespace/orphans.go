@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -24,30 +24,7 @@ func newOrphans(a *app.App) *cobra.Command {
 			"  deleted   it can be recovered or purged\n" +
 			"  stranded  the Python package did not finish its deletion; it can be recovered or purged\n" +
 			"  purging   a purge has begun, and can only be completed",
-	}), orphansView{})
-}
-
-// orphan is an orphaned namespace in JSON.
-type orphan struct {
-	Name    string            `json:"namespace"`
-	ID      string            `json:"namespace_id"`
-	State   admin.OrphanState `json:"state"`
-	Deleted *time.Time        `json:"deleted_at,omitempty"`
-}
-
-// orphanOf leaves out an unknown time.
-func orphanOf(o *admin.Orphan) orphan {
-	v := orphan{Name: o.Name, ID: o.ID, State: o.State}
-	if !o.Deleted.IsZero() {
-		v.Deleted = &o.Deleted
-	}
-	return v
-}
-
-// orphansView is the result in JSON.
-type orphansView struct {
-	Orphans []orphan `json:"orphans"`        // the namespaces without a name
-	Note    string   `json:"note,omitempty"` // why there are none
+	}), manage.Orphans{})
 }
 
 // Run lists the orphans.
@@ -56,18 +33,14 @@ func (o *orphansOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := namespaces.Orphans(ctx)
+	all, err := manage.ListOrphans(ctx, namespaces, o.app.Flags.Table)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
-	views := make([]orphan, len(all))
-	for i := range all {
-		views[i] = orphanOf(&all[i])
-	}
-	note := o.app.Explain(len(views) == 0 && err == nil, "every namespace of table %s has its name", o.app.Flags.Table)
-	return errors.Join(err, o.app.Print(orphansView{views, note}, func(w *strings.Builder) {
-		rows := make([][]string, len(views))
-		for i, v := range views {
+	o.app.Remark(all.Note)
+	return errors.Join(err, o.app.Print(all, func(w *strings.Builder) {
+		rows := make([][]string, len(all.Orphans))
+		for i, v := range all.Orphans {
 			deleted := ""
 			if v.Deleted != nil {
 				deleted = v.Deleted.Format(time.RFC3339)

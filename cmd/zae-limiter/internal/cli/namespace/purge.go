@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -43,21 +44,12 @@ func newPurge(a *app.App) *cobra.Command {
 	o.confirm = a.Confirmation(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "skip the check for recent refills, and its reads of all buckets")
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, purgedView{})
+	return a.Prints(cmd, manage.PurgedNamespace{})
 }
 
 // Validate checks the ID, and that there is someone to ask.
 func (o *purgeOptions) Validate() error {
 	return cmp.Or(schema.CheckNamespaceID(o.id), o.confirm.Validate())
-}
-
-// purgedView is the result in JSON.
-type purgedView struct {
-	orphan
-
-	Items   int64   `json:"items_deleted"`
-	Passes  int     `json:"passes"` // how often the table was read
-	Seconds float64 `json:"duration_seconds"`
 }
 
 // Run purges the namespace.
@@ -81,12 +73,12 @@ func (o *purgeOptions) Run(ctx context.Context) error {
 	if o.force {
 		options.Quiet = -1
 	}
-	done, err := namespaces.Purge(ctx, o.id, options)
+	done, err := manage.PurgeNamespace(ctx, namespaces, o.id, options)
 	if err != nil {
 		return err
 	}
-	return o.app.Print(purgedView{orphanOf(&done.Orphan), done.Items, done.Passes, done.Elapsed.Seconds()}, func(w *strings.Builder) {
-		fmt.Fprintf(w, "namespace %s (%s) purged: %s\n", done.ID, cmp.Or(done.Name, "purged before"), pace(done))
+	return o.app.Print(done, func(w *strings.Builder) {
+		fmt.Fprintf(w, "namespace %s (%s) purged: %s\n", done.ID, cmp.Or(done.Name, "purged before"), pace(done.Items, time.Duration(done.Seconds*float64(time.Second))))
 	})
 }
 
@@ -96,13 +88,13 @@ func (o *purgeOptions) tell(p admin.Purged) {
 		return
 	}
 	o.told = p.Elapsed
-	o.app.Notef("pass %d: %s", p.Passes, pace(p))
+	o.app.Notef("pass %d: %s", p.Passes, pace(p.Items, p.Elapsed))
 }
 
 // pace is the number of items, and the rate if there is one.
-func pace(p admin.Purged) string {
-	if p.Elapsed < tellEvery {
-		return fmt.Sprintf("%d items deleted", p.Items)
+func pace(items int64, elapsed time.Duration) string {
+	if elapsed < tellEvery {
+		return fmt.Sprintf("%d items deleted", items)
 	}
-	return fmt.Sprintf("%d items deleted in %s, %.0f a second", p.Items, p.Elapsed.Round(time.Second), float64(p.Items)/p.Elapsed.Seconds())
+	return fmt.Sprintf("%d items deleted in %s, %.0f a second", items, elapsed.Round(time.Second), float64(items)/elapsed.Seconds())
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type recoverOptions struct {
@@ -28,15 +27,12 @@ func newRecover(a *app.App) *cobra.Command {
 	}, &o.id)
 	cmd.Flags().StringVar(&o.as, "as", "", "new `name`, if the old one was registered again (default the old one)")
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, view{})
+	return a.Prints(cmd, manage.Namespace{})
 }
 
 // Validate checks the ID and the new name.
 func (o *recoverOptions) Validate() error {
-	if err := schema.CheckNamespaceID(o.id); err != nil || o.as == "" {
-		return err
-	}
-	return store.CheckNamespace(o.as)
+	return manage.CheckRecovery(o.id, o.as)
 }
 
 // Run recovers the namespace.
@@ -45,11 +41,11 @@ func (o *recoverOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := namespaces.Recover(ctx, o.id, o.as)
+	n, err := manage.RecoverNamespace(ctx, namespaces, o.id, o.as)
 	if err != nil {
 		return err
 	}
-	return o.app.Print(view(n), func(w *strings.Builder) {
+	return o.app.Print(n, func(w *strings.Builder) {
 		fmt.Fprintf(w, "namespace %s leads to %s again\n", n.Name, n.ID)
 	})
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
-	"github.com/zeroae/zae-limiter-go/dynamo/admin"
-	"github.com/zeroae/zae-limiter-go/store"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type registerOptions struct {
@@ -22,17 +21,12 @@ func newRegister(a *app.App) *cobra.Command {
 		Short: "Register namespaces; existing ones stay as they are",
 	}, &o.names)
 	a.BindPrincipal(cmd)
-	return a.Prints(cmd, listView{})
+	return a.Prints(cmd, manage.Namespaces{})
 }
 
 // Validate checks the names.
 func (o *registerOptions) Validate() error {
-	for _, name := range o.names {
-		if err := store.CheckNamespace(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return manage.CheckNamespaces(o.names)
 }
 
 // Run registers the namespaces.
@@ -41,11 +35,9 @@ func (o *registerOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	registered := make([]admin.Namespace, len(o.names))
-	for i, name := range o.names {
-		if registered[i], err = namespaces.Register(ctx, name); err != nil {
-			return err
-		}
+	registered, err := manage.RegisterNamespaces(ctx, namespaces, o.names)
+	if err != nil {
+		return err
 	}
 	return printList(o.app, registered)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -22,7 +23,7 @@ func newShow(a *app.App) *cobra.Command {
 		Use:     "show NAME",
 		Aliases: []string{"get"},
 		Short:   "Show a namespace",
-	}, &o.name), view{})
+	}, &o.name), manage.Namespace{})
 }
 
 // Validate checks the name.
@@ -35,11 +36,11 @@ func (o *showOptions) Run(ctx context.Context) error {
 		return err
 	}
 	o.app.FindsNamespace = true
-	n, err := namespaces.Get(ctx, o.name)
+	n, err := manage.GetNamespace(ctx, namespaces, o.name)
 	if err != nil {
 		return err
 	}
-	return o.app.Print(view(n), func(w *strings.Builder) {
+	return o.app.Print(n, func(w *strings.Builder) {
 		app.Fields(w, "Name", n.Name, "ID", n.ID, "Created", n.Created.Format(time.RFC3339))
 	})
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/page"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/tracing"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/metrics/promlimit"
@@ -38,6 +39,8 @@ const (
 	defaultDrainWait = 5 * time.Second
 	mostWait         = 10 * time.Minute
 	allPercent       = 100
+	// exportTime is how long the last spans may take to be exported after the end of the service.
+	exportTime = 5 * time.Second
 )
 
 type options struct {
@@ -62,6 +65,7 @@ type options struct {
 	processes   int
 	drainWait   time.Duration
 	level       string
+	spans       *tracing.Settings // nil exports none
 }
 
 const about = `Serve decisions over HTTP to programs in any language, and to Envoy, until interrupted:
@@ -97,7 +101,8 @@ Traffic is encrypted with --tls-cert and --tls-key.
 GET /livez answers 200 as long as the process serves, and GET /readyz until it ends. With
 --admin, both are at that address too, with the metrics of Prometheus at /metrics, the state
 of the rules at /config, and the profiles of Go at /debug/pprof. Where other machines reach
-that address, it needs tokens of readers, and of operators for the profiles.
+that address, it needs tokens of readers, and of operators for the profiles. If
+$OTEL_EXPORTER_OTLP_ENDPOINT names a collector, it gets a span of each call.
 
 When interrupted, the service is no longer ready, and still takes calls for --drain-wait. Then
 it ends the calls under way, which may take --max-wait and --timeout.`
@@ -146,6 +151,9 @@ func (o *options) Validate() (err error) {
 		return err
 	}
 	if err := o.readTLS(); err != nil {
+		return err
+	}
+	if o.spans, err = tracing.Read(o.app.Getenv); err != nil {
 		return err
 	}
 	if err := o.from.check(); err != nil {
@@ -223,9 +231,8 @@ func (o *options) Run(ctx context.Context) error {
 		return err
 	}
 	flags := &o.app.Flags
-	store, err := dynamo.Open(ctx, dynamo.Options{
-		API: api, Table: flags.Table, Namespace: flags.Namespace, Now: o.app.Now, Logger: log, Timeout: o.app.Patience(),
-	})
+	of := dynamo.Options{API: api, Table: flags.Table, Namespace: flags.Namespace, Now: o.app.Now, Logger: log, Timeout: o.app.Patience()}
+	store, err := dynamo.Open(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -233,9 +240,17 @@ func (o *options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	spans, err := o.spans.Open(ctx, log)
+	if err != nil {
+		return err
+	}
 	refused := refusals.New(o.app.Clock)
+	observers := limiter.Observers{metrics, refused}
+	if spans != nil {
+		observers = append(observers, spans.Observer)
+	}
 	l, err := limiter.New(store, limiter.Options{
-		Logger: log, Timeout: o.app.Patience(), Observer: limiter.Observers{metrics, refused}, TokenKeys: o.keys, Share: limiter.ShareOptions{Processes: o.processes},
+		Logger: log, Timeout: o.app.Patience(), Observer: observers, TokenKeys: o.keys, Share: limiter.ShareOptions{Processes: o.processes},
 	})
 	if err != nil {
 		return err
@@ -243,7 +258,13 @@ func (o *options) Run(ctx context.Context) error {
 	metrics.Watch(l)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
-	return errors.Join(o.serve(ctx, store, l, refused, registry, log), l.Close())
+	err = errors.Join(o.serve(ctx, &httpapi.Admin{Store: store, Limiter: l, Now: o.app.Clock, Table: of}, refused, spans, registry, log), l.Close())
+	ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTime)
+	defer cancel()
+	if lost := spans.Close(ended); lost != nil {
+		log.WarnContext(ctx, "spans were not exported", "error", lost) // no call has failed
+	}
+	return err
 }
 
 // open connects to the database, which begins with an empty table if it is in memory.
@@ -259,7 +280,7 @@ func (o *options) open(ctx context.Context) (dynamo.API, error) {
 }
 
 // serve listens, and serves the decisions of a limiter.
-func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Limiter, refused *refusals.Log, registry *prometheus.Registry, log *slog.Logger) error {
+func (o *options) serve(ctx context.Context, admin *httpapi.Admin, refused *refusals.Log, spans *tracing.Spans, registry *prometheus.Registry, log *slog.Logger) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
@@ -268,15 +289,16 @@ func (o *options) serve(ctx context.Context, store *dynamo.Store, l *limiter.Lim
 	if patience == 0 {
 		patience = limiter.DefaultTimeout
 	}
-	api := httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Refusals: refused, Admin: &httpapi.Admin{Store: store, Limiter: l, Now: o.app.Clock}})
+	l := admin.Limiter
+	api := httpapi.New(httpapi.Options{Limiter: l, Policy: o.policy, Logger: log, Refusals: refused, Admin: admin})
 	guard := o.guard()
 	to := server.Options{
 		API:   api,
-		Pages: page.New(page.Options{Store: store, Limiter: l, API: api, Refusals: refused, Guard: guard, Now: o.app.Clock, Logger: log}),
-		Guard: guard, Open: o.isOpen, Exposed: o.httpOpen, AdminExposed: o.adminOpen, Now: time.Now, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
+		Pages: page.New(page.Options{Store: admin.Store, Limiter: l, API: api, Refusals: refused, Guard: guard, Now: o.app.Clock, Logger: log}),
+		Guard: guard, Open: o.isOpen, Exposed: o.httpOpen, AdminExposed: o.adminOpen, Now: time.Now, Spans: spans, Registry: registry, Logger: log, DrainWait: o.drainWait, DrainTime: o.policy.MaxWait + 2*patience,
 	}
 	if o.rules != nil {
-		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Logger: log, Now: time.Now}
+		of := envoy.Options{Limiter: l, Policy: o.policy, Rules: o.rules.Get, Refusals: refused, Logger: log, Now: time.Now}
 		if o.from.counts() {
 			of.Known = envoy.NewKnown(o.rules.State, registry)
 		}

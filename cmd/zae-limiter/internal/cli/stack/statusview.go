@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/deploy/health"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 )
 
@@ -19,15 +20,15 @@ import (
 type statusView struct {
 	Name string `json:"table_name"`
 	*health.Report
-	Table health.Part[app.TableView] `json:"table"`
+	Table health.Part[manage.TableView] `json:"table"`
 
 	outputs bool // the text has the outputs
 }
 
 func statusViewOf(name string, r *health.Report) *statusView {
-	v := &statusView{Name: name, Report: r, Table: health.Part[app.TableView]{Problem: r.Table.Problem}}
+	v := &statusView{Name: name, Report: r, Table: health.Part[manage.TableView]{Problem: r.Table.Problem}}
 	if r.Table.Value != nil {
-		v.Table.Value = app.TableViewOf(r.Table.Value)
+		v.Table.Value = manage.TableViewOf(r.Table.Value)
 	}
 	return v
 }
@@ -115,7 +116,7 @@ func (v *statusView) table() []string {
 }
 
 // indexes groups the indexes by projection, and names what is not active.
-func indexes(all []app.IndexView) string {
+func indexes(all []manage.IndexView) string {
 	var words []string
 	for _, ix := range all {
 		word := ix.Name + " " + ix.Projection

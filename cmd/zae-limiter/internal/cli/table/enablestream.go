@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type enableStreamOptions struct{ app *app.App }
@@ -20,13 +21,7 @@ func newEnableStream(a *app.App) *cobra.Command {
 		Long: "Give the table a stream of old and new images, which zae-limiter aggregate follows, and wait\n" +
 			"until it is ready. The command refuses to replace a stream of another view.\n\n" +
 			"If a CloudFormation stack owns the table, enable the stream in its template as well.",
-	}), streamView{})
-}
-
-// streamView is the result in JSON.
-type streamView struct {
-	Stream  string `json:"stream_arn"`
-	Enabled bool   `json:"enabled"` // false if the table had the stream already
+	}), manage.EnabledStream{})
 }
 
 // Run enables the stream.
@@ -35,15 +30,15 @@ func (o *enableStreamOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	arn, enabled, err := table.EnableStream(ctx)
+	v, err := manage.EnableStream(ctx, table)
 	if err != nil {
 		return err
 	}
-	return o.app.Print(streamView{arn, enabled}, func(w *strings.Builder) {
-		if enabled {
-			fmt.Fprintf(w, "stream enabled: %s\n", arn)
+	return o.app.Print(v, func(w *strings.Builder) {
+		if v.Enabled {
+			fmt.Fprintf(w, "stream enabled: %s\n", v.Stream)
 		} else {
-			fmt.Fprintf(w, "the table has it already: %s\n", arn)
+			fmt.Fprintf(w, "the table has it already: %s\n", v.Stream)
 		}
 	})
 }

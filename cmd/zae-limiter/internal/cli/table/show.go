@@ -2,10 +2,12 @@ package table
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 )
 
 type showOptions struct{ app *app.App }
@@ -19,7 +21,7 @@ func newShow(a *app.App) *cobra.Command {
 		Long: "Show the table: its keys, indexes and their projections, size, billing, expiry, stream,\n" +
 			"point-in-time recovery, deletion protection and versions. AWS counts items and bytes about\n" +
 			"every six hours.",
-	}), &app.TableView{})
+	}), &manage.TableView{})
 }
 
 // Run shows the table.
@@ -28,10 +30,9 @@ func (o *showOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d, err := table.Describe(ctx)
+	v, err := manage.ShowTable(ctx, table)
 	if err != nil {
 		return err
 	}
-	v := app.TableViewOf(d)
-	return o.app.Print(v, v.Text)
+	return o.app.Print(v, func(w *strings.Builder) { app.WriteTable(w, v) })
 }

@@ -35,6 +35,8 @@ const (
 	Observe               // see metrics, the state of files, and what administration shows
 	Manage                // change configuration, entities and balances
 	Profile               // take profiles of the process
+	Survey                // see the table: its namespaces and backups
+	Own                   // change them
 )
 
 // may has the roles that may do an action.
@@ -44,7 +46,16 @@ var may = map[Action][]Role{
 	Observe: {Reader, Operator},
 	Manage:  {Operator},
 	Profile: {Operator},
+	Survey:  {Reader, Operator},
+	Own:     {Operator},
 }
+
+// isWhole reports whether an action is about the whole table: a role that counts for some namespaces only does
+// not suffice.
+func (a Action) isWhole() bool { return a == Survey || a == Own }
+
+// isChange reports whether an action is in audit events, which name who did it.
+func (a Action) isChange() bool { return a == Manage || a == Own }
 
 // A Grant gives a role.
 type Grant struct {
@@ -82,7 +93,7 @@ type Identity struct {
 // may reports whether it may do something in a namespace.
 func (id *Identity) may(do Action, namespace string) bool {
 	return slices.ContainsFunc(id.Grants, func(g Grant) bool {
-		return slices.Contains(may[do], g.Role) && (len(g.Namespaces) == 0 || slices.Contains(g.Namespaces, namespace))
+		return slices.Contains(may[do], g.Role) && (len(g.Namespaces) == 0 || !do.isWhole() && slices.Contains(g.Namespaces, namespace))
 	})
 }
 
@@ -91,7 +102,7 @@ var (
 	// ErrUnproven says that a request has no proof, or one that is not valid.
 	ErrUnproven = errors.New("give a token of the service: Authorization: Bearer TOKEN")
 	// ErrForbidden says that the roles of the bearer do not suffice.
-	ErrForbidden = errors.New("the token has no role for this, or not in the namespace of the service")
+	ErrForbidden = errors.New("the token has no role for this, or not in the namespace of the service; what concerns the whole table needs a role for all namespaces")
 	// ErrNameless says that audit events could not say who makes a change.
 	ErrNameless = errors.New("the token has no subject of 1 to 255 printable characters, so audit events could not name who makes the change: give one with the claim sub")
 	// ErrUndecided says that the keys of the issuer cannot be had now.
@@ -136,7 +147,7 @@ func (g *Guard) Admit(ctx context.Context, field string, do Action) (who string,
 		return "", err
 	case !id.may(do, g.Namespace):
 		return "", ErrForbidden
-	case do == Manage && id.Name == "":
+	case do.isChange() && id.Name == "":
 		return "", ErrNameless
 	}
 	return id.Name, nil

@@ -42,13 +42,14 @@ func TestRoles(t *testing.T) {
 		both-0123456789abc caller@bank reader
 		main-0123456789abc operator
 		bank-0123456789abc operator@bank
+		shop-0123456789abc operator@shop,bank
 	`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	guard := &access.Guard{Namespace: "shop", Tokens: func() *access.Tokens { return tokens }}
-	for token, may := range map[string]string{"bare": "DL", "read": "LO", "call": "DL", "both": "LO", "main": "DLOPM", "bank": ""} {
-		for letter, do := range map[string]access.Action{"D": access.Decide, "L": access.Look, "O": access.Observe, "P": access.Profile, "M": access.Manage} {
+	for token, may := range map[string]string{"bare": "DL", "read": "LOS", "call": "DL", "both": "LOS", "main": "DLOPMST", "bank": "", "shop": "DLOPM"} {
+		for letter, do := range map[string]access.Action{"D": access.Decide, "L": access.Look, "O": access.Observe, "P": access.Profile, "M": access.Manage, "S": access.Survey, "T": access.Own} {
 			want := error(nil)
 			if !strings.Contains(may, letter) {
 				want = access.ErrForbidden

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,8 +36,11 @@ type Call struct {
 	Wait int64 `json:"wait_ms,omitempty"`
 	// DryRun asks for the answer that the call would get now, and takes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
+	// Slots has the slots that the call holds of each limit of slots, by the limit's name, until its lease is
+	// settled or its time is over.
+	Slots map[string]int64 `json:"slots,omitempty"`
 	// Lease asks for a lease, which is expected to be settled within so many milliseconds; 0, the
-	// default, is none: what the call takes is final.
+	// default, is none: what the call takes is final. With slots, it is needed, and at least 30,000.
 	Lease int64 `json:"lease_ms,omitempty"`
 }
 
@@ -54,7 +58,9 @@ type Question struct {
 type Part struct {
 	Resource string `json:"resource"`
 	// Consume has the tokens asked of each limit, by the limit's name.
-	Consume map[string]int64 `json:"consume"`
+	Consume map[string]int64 `json:"consume,omitempty"`
+	// Slots has the slots that an acquire holds of this resource, as those of the call.
+	Slots map[string]int64 `json:"slots,omitempty"`
 }
 
 // A Policy is what the operator of a service decides for all calls.
@@ -74,6 +80,7 @@ type Policy struct {
 // [*limiter.ValidationError] that names a field of the call.
 func (p *Policy) Request(c *Call) (req limiter.Request, wait time.Duration, err error) {
 	req = p.request(&c.Question)
+	req.Slots = c.Slots
 	if c.Lease != 0 {
 		req.ClampPercent = p.ClampPercent
 	}
@@ -90,21 +97,38 @@ func (p *Policy) Request(c *Call) (req limiter.Request, wait time.Duration, err 
 		return req, 0, invalid("a dry run never waits: leave it out")
 	case c.Lease != 0 && c.DryRun:
 		return req, 0, invalidLease(c.Lease, "a dry run takes nothing, and has no lease: leave it out")
-	case c.Lease != 0:
-		if _, err := LeaseTime(c.Lease); err != nil {
+	case c.DryRun && c.holds():
+		return req, 0, noSlots("a dry run asks for tokens only: leave slots out. The calls of administration show who holds them")
+	case c.Lease != 0 || c.holds():
+		if _, err := LeaseTime(c.Lease, c.holds()); err != nil {
 			return req, 0, err
 		}
 	}
 	return req, time.Duration(c.Wait) * time.Millisecond, nil
 }
 
-// LeaseTime is within which time a lease is expected to be settled.
-func LeaseTime(ms int64) (time.Duration, error) {
-	if most := limiter.MaxTokenTime.Milliseconds(); ms < time.Second.Milliseconds() || ms > most {
-		return 0, invalidLease(ms, fmt.Sprintf("give from 1000 to %d", most))
+// LeaseTime is within which time a lease is expected to be settled. Slots are held until then at most.
+func LeaseTime(ms int64, hasSlots bool) (time.Duration, error) {
+	least, why := time.Second.Milliseconds(), ""
+	if hasSlots {
+		least, why = limiter.MinSlotsToken.Milliseconds(), "slots are held until the lease is settled, or for this time: "
+	}
+	if most := limiter.MaxTokenTime.Milliseconds(); ms < least || ms > most {
+		return 0, invalidLease(ms, fmt.Sprintf("%sgive from %d to %d", why, least, most))
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }
+
+// holds reports whether a call names slots.
+func (c *Call) holds() bool { return len(c.Slots) > 0 || HaveSlots(c.Also) }
+
+// HaveSlots reports whether parts of a call name slots.
+func HaveSlots(parts []Part) bool {
+	return slices.ContainsFunc(parts, func(p Part) bool { return len(p.Slots) > 0 })
+}
+
+// noSlots is the error of slots where there can be none.
+func noSlots(reason string) error { return &limiter.ValidationError{Field: "slots", Reason: reason} }
 
 func invalidLease(ms int64, reason string) error {
 	return &limiter.ValidationError{Field: "lease_ms", Value: strconv.FormatInt(ms, 10), Reason: reason}
@@ -116,7 +140,7 @@ func (p *Policy) request(q *Question) limiter.Request {
 		Entity: q.Entity, Resource: q.Resource, Consume: q.Consume, Fallback: p.Fallback, OnUnavailable: p.OnUnavailable,
 	}
 	for _, part := range q.Also {
-		req.Also = append(req.Also, limiter.Part{Resource: part.Resource, Consume: part.Consume, Fallback: p.Fallback})
+		req.Also = append(req.Also, limiter.Part{Resource: part.Resource, Consume: part.Consume, Fallback: p.Fallback, Slots: part.Slots})
 	}
 	return req
 }
@@ -124,6 +148,9 @@ func (p *Policy) request(q *Question) limiter.Request {
 // Look answers a question: the status of each limit that it names, or of all limits of its
 // resource if it names none.
 func (p *Policy) Look(ctx context.Context, l Limiter, q *Question) ([]limiter.Status, error) {
+	if HaveSlots(q.Also) {
+		return nil, noSlots("a check shows balances of tokens: leave slots out. The calls of administration show who holds them")
+	}
 	req := p.request(q)
 	if len(req.Consume) == 0 {
 		if len(req.Also) > 0 {

@@ -24,6 +24,9 @@ const (
 	overLimit = rls.RateLimitResponse_OVER_LIMIT
 )
 
+// refusalID is the field with the ID of a refusal, which the body has, too: as the instance of its problem.
+const refusalID = "x-refusal-id"
+
 // response is the answer to a call that was decided.
 func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
 	out := &rls.RateLimitResponse{OverallCode: ok}
@@ -35,38 +38,64 @@ func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
 		return out
 	}
 	out.OverallCode = overLimit
-	refusal, isDisabled := c.refusal()
-	p := httpapi.Disabled()
-	if !isDisabled {
-		p = httpapi.Told(refusal)
-	}
+	p := c.problem()
 	text, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // strings and numbers
 	}
 	// Without a body, Envoy drops the media type.
 	out.RawBody, out.ResponseHeadersToAdd = text, append(out.ResponseHeadersToAdd, header("content-type", "application/problem+json"))
-	if seconds, helps := refusal.RetryAfterSeconds(); helps && !isDisabled && len(refusal.Statuses) > 0 {
-		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, header("retry-after", strconv.FormatInt(seconds, 10)))
+	if p.Instance != "" {
+		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, header(refusalID, p.Instance))
+	}
+	if refusal := c.refusing().refusal; refusal != nil {
+		if seconds, helps := refusal.RetryAfterSeconds(); helps {
+			out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, header("retry-after", strconv.FormatInt(seconds, 10)))
+		}
 	}
 	return out
 }
 
-// refusal is why a call is over a limit. It has no statuses if the limit came in a descriptor. The
+// problem is what the client is told of a refusal.
+func (c *call) problem() (p *httpapi.Problem) {
+	switch by := c.refusing(); {
+	case by.disabled:
+		p = httpapi.Disabled()
+	case by.full != nil:
+		p = httpapi.Full(by.full)
+	default:
+		p = httpapi.Told(cmp.Or(by.refusal, &limiter.ExceededError{}))
+	}
+	p.Instance = c.refusing().id
+	return p
+}
+
+// refusing is the group that says why a call is over a limit. It is an empty one if the limit came in a descriptor. The
 // call waits for all limits, but for the first of its quotas only.
-func (c *call) refusal() (refusal *limiter.ExceededError, isDisabled bool) {
-	var limit, quota *limiter.ExceededError
+func (c *call) refusing() *group {
+	var disabled, full, limit, quota *group
 	for g := range c.deciding() {
-		isDisabled = isDisabled || g.disabled
 		switch {
+		case g.disabled:
+			disabled = cmp.Or(disabled, g)
+		case g.full != nil:
+			full = cmp.Or(full, g)
 		case g.refusal == nil:
-		case g.quota && (quota == nil || g.refusal.RetryAfter() < quota.RetryAfter()):
-			quota = g.refusal
-		case !g.quota && (limit == nil || g.refusal.RetryAfter() > limit.RetryAfter()):
-			limit = g.refusal
+		case g.quota && (quota == nil || g.refusal.RetryAfter() < quota.refusal.RetryAfter()):
+			quota = g
+		case !g.quota && (limit == nil || g.refusal.RetryAfter() > limit.refusal.RetryAfter()):
+			limit = g
 		}
 	}
-	return cmp.Or(limit, quota, &limiter.ExceededError{}), isDisabled
+	return cmp.Or(disabled, full, limit, quota, &group{})
+}
+
+// Outcome is what became of a call, and which limits refused it.
+func (c *call) Outcome() (result limiter.Result, refusing []string) {
+	if !c.isRefused() {
+		return limiter.Admitted, nil
+	}
+	return limiter.Refused, c.problem().Violated
 }
 
 // fields are RateLimit-Policy and RateLimit, of the limits that the call takes of. If limits have
@@ -132,7 +161,7 @@ func (a *ask) outcome() string {
 		return "undecided"
 	}
 	outcome := "ok"
-	if s := a.tightest(); s != nil && s.Exceeded {
+	if s := a.tightest(); g.full != nil && len(a.Slots) > 0 || s != nil && s.Exceeded {
 		outcome = "over_limit"
 	}
 	return a.named(outcome)
@@ -162,7 +191,7 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 	case a.in == nil:
 		return out
 	}
-	if a.in.disabled && a.Mode == mapping.Take {
+	if (a.in.disabled || a.in.full != nil && len(a.Slots) > 0) && a.Mode == mapping.Take {
 		out.Code = overLimit
 	}
 	s := a.tightest()

@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // A call has what its descriptors ask for.
@@ -57,7 +58,9 @@ type group struct {
 	isAsked  bool           // the limiter was asked
 	lease    *limiter.Lease // nil if it was refused, or not asked
 	statuses []limiter.Status
-	refusal  *limiter.ExceededError // nil if it was admitted
+	refusal  *limiter.ExceededError // by tokens; nil if it was admitted
+	full     *limiter.SlotsError    // by slots
+	id       string                 // of the refusal; "" if nobody remembers it
 	disabled bool                   // an operator has disabled the bucket
 	failed   bool                   // nobody knows whether a shadow would be admitted
 	settled  bool                   // a lease was settled, now or before
@@ -68,6 +71,7 @@ type part struct {
 	resource string
 	amounts  map[string]int64
 	fallback []limiter.Limit
+	slots    map[string]int64 // nil for none
 }
 
 // read maps the descriptors of a call.
@@ -195,10 +199,17 @@ func join(groups []*group, a *ask, fallback []limiter.Limit) (all []*group, in *
 			for limit, n := range a.Amounts {
 				p.amounts[limit] = min(p.amounts[limit]+n, limiter.MaxTokens)
 			}
+			if p.slots == nil {
+				p.slots = maps.Clone(a.Slots)
+				return groups, in
+			}
+			for limit, n := range a.Slots {
+				p.slots[limit] = min(p.slots[limit]+n, store.MaxSlots)
+			}
 			return groups, in
 		}
 	}
-	in.parts = append(in.parts, part{a.Resource, maps.Clone(a.Amounts), fallback})
+	in.parts = append(in.parts, part{a.Resource, maps.Clone(a.Amounts), fallback, maps.Clone(a.Slots)})
 	return groups, in
 }
 
@@ -211,10 +222,10 @@ func (g *group) request(p *decide.Policy, becomes func(int64) int64) limiter.Req
 			consume[limit] = becomes(n)
 		}
 		if i == 0 {
-			req.Resource, req.Consume, req.Fallback = part.resource, consume, part.fallback
+			req.Resource, req.Consume, req.Fallback, req.Slots = part.resource, consume, part.fallback, part.slots
 			continue
 		}
-		req.Also = append(req.Also, limiter.Part{Resource: part.resource, Consume: consume, Fallback: part.fallback})
+		req.Also = append(req.Also, limiter.Part{Resource: part.resource, Consume: consume, Fallback: part.fallback, Slots: part.slots})
 	}
 	return req
 }

@@ -18,7 +18,8 @@ import (
 const separator = "."
 
 // handOver writes the lease of a group down. One that cannot be written down, because it took from
-// too many shards, has no settlement: what it took is final, and the true count is charged beside it.
+// too many shards, has no settlement: what it took is final, and the true count is charged beside it. The
+// end of the call gives its slots back then.
 func (s *Service) handOver(ctx context.Context, g *group) {
 	token, err := g.lease.Token(ctx, g.within)
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *Service) settleLease(ctx context.Context, g *group) error {
 	rest := &group{entity: g.entity}
 	for _, p := range g.parts {
 		if left := settled(lease, &p); len(left) > 0 {
-			rest.parts = append(rest.parts, part{p.resource, left, p.fallback})
+			rest.parts = append(rest.parts, part{p.resource, left, p.fallback, nil})
 		}
 	}
 	if lease != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -49,11 +50,13 @@ func examples(tb testing.TB, name string) (blocks []string) {
 type mesh struct {
 	*testing.T
 
-	url      string
+	envoy    atomic.Pointer[peers.Envoy] // of its present life
+	start    func()                      // starts it
 	limits   *limitertest.Limits
 	rules    func() *mapping.Rules
 	replicas []*replica
 	served   atomic.Int64 // how many requests reached the application
+	servedTo sync.Map     // the same by tenant, as *atomic.Int64
 }
 
 // newMesh starts a mesh whose Envoy waits so long for an answer. Its limits come back in an hour, so that
@@ -70,6 +73,7 @@ func meshOf(t *testing.T, newReplica func(*mesh) *replica, patience string, repl
 	m := &mesh{T: t, limits: limitertest.New(t, limiter.PerHour("rpm", 5), limiter.PerHour("bytes", 1000), limiter.PerHour("tpm", 100))}
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.served.Add(1)
+		m.of(r.Header.Get("X-Tenant")).Add(1)
 		if used := r.Header.Get("X-Use"); used != "" {
 			w.Header().Set("X-Tokens-Used", used)
 		}
@@ -96,11 +100,20 @@ func meshOf(t *testing.T, newReplica func(*mesh) *replica, patience string, repl
 		m.replicas = append(m.replicas, r)
 	}
 	first := m.replicas[0].addr
-	m.url = peers.StartEnvoy(t, func(port string) string {
-		return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "10000", port, "9000", portOf(app.Listener.Addr()), "interval: 2s", "interval: 0.2s",
-			"{"+endpointOf("127.0.0.1:8081")+"}", endpoints(m.replicas), "8081", first[strings.LastIndexByte(first, ':')+1:]).Replace(config)
-	})
+	m.start = func() {
+		m.envoy.Store(peers.StartEnvoy(t, func(port string) string {
+			return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "10000", port, "9000", portOf(app.Listener.Addr()), "interval: 2s", "interval: 0.2s",
+				"{"+endpointOf("127.0.0.1:8081")+"}", endpoints(m.replicas), "8081", first[strings.LastIndexByte(first, ':')+1:]).Replace(config)
+		}))
+	}
+	m.start()
 	return m
+}
+
+// of is how many requests of a tenant reached the application.
+func (m *mesh) of(tenant string) *atomic.Int64 {
+	n, _ := m.servedTo.LoadOrStore(tenant, new(atomic.Int64))
+	return n.(*atomic.Int64)
 }
 
 func portOf(a net.Addr) string { return strconv.Itoa(a.(*net.TCPAddr).Port) }
@@ -115,9 +128,18 @@ type reply struct {
 // post sends a request of a tenant.
 func (m *mesh) post(tenant, body string, header ...string) reply {
 	m.Helper()
-	q, err := http.NewRequestWithContext(m.Context(), http.MethodPost, m.url, strings.NewReader(body))
+	a, err := m.send(tenant, body, header...)
 	if err != nil {
 		m.Fatal(err)
+	}
+	return a
+}
+
+// send sends a request of a tenant to an Envoy that may be gone.
+func (m *mesh) send(tenant, body string, header ...string) (to reply, err error) {
+	q, err := http.NewRequestWithContext(m.Context(), http.MethodPost, m.envoy.Load().Endpoint, strings.NewReader(body))
+	if err != nil {
+		return to, err
 	}
 	q.Header.Set("X-Tenant", tenant)
 	for i := 0; i < len(header); i += 2 {
@@ -125,14 +147,11 @@ func (m *mesh) post(tenant, body string, header ...string) reply {
 	}
 	a, err := http.DefaultClient.Do(q)
 	if err != nil {
-		m.Fatal(err)
+		return to, err
 	}
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
-	if err != nil {
-		m.Fatal(err)
-	}
-	return reply{a.StatusCode, a.Header, string(text)}
+	return reply{a.StatusCode, a.Header, string(text)}, err
 }
 
 // ready waits until Envoy has found the service healthy: before, it answers 503.
@@ -163,11 +182,14 @@ func TestEnvoy(t *testing.T) {
 		}
 	}
 	before := m.served.Load()
-	a := m.post("acme", "hello")
+	a := m.post("acme", "hello", "X-Request-Id", "of-the-client")
 	seconds, err := strconv.Atoi(strings.Join(a.header.Values("Retry-After"), ", "))
 	if a.code != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 720 || a.header.Get("Content-Type") != "application/problem+json" ||
 		a.header.Get("X-Envoy-Ratelimited") != "true" || !strings.Contains(a.body, `"violated-policies":["rpm"]`) || len(a.header.Values("RateLimit")) != 1 {
 		t.Errorf("%d %v %q", a.code, a.header, a.body)
+	}
+	if found := m.replicas[0].refused.Last(refusals.Query{ID: a.header.Get("X-Refusal-Id")}, 2); len(found) != 1 || found[0].Entity != "acme" || found[0].Request != "of-the-client" {
+		t.Errorf("the refusal %q: %+v", a.header.Get("X-Refusal-Id"), found)
 	}
 	if m.served.Load() != before {
 		t.Error("the application got a request that was refused")

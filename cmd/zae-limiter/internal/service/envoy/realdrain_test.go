@@ -18,6 +18,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/envoy"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/server"
 )
 
@@ -28,6 +29,7 @@ const drainWait = 2 * time.Second
 type replica struct {
 	addr     string
 	registry *prometheus.Registry // of its present life
+	refused  *refusals.Log        // of all its lives; nil if it is another process
 	serve    func(ctx context.Context, at net.Listener, registry *prometheus.Registry) error
 	stop     context.CancelFunc
 	ended    chan error
@@ -59,10 +61,11 @@ func (r *replica) end(t *testing.T) {
 
 // newReplica makes a replica with a limiter of its own, as another process has it.
 func (m *mesh) newReplica() *replica {
-	l := m.limits.NewLimiter(limiter.Options{TokenKeys: [][]byte{[]byte(strings.Repeat("key", 12))}})
-	return &replica{addr: "127.0.0.1:0", serve: func(ctx context.Context, at net.Listener, registry *prometheus.Registry) error {
+	refused := refusals.New(time.Now)
+	l := m.limits.NewLimiter(limiter.Options{Observer: refused, TokenKeys: [][]byte{[]byte(strings.Repeat("key", 12))}})
+	return &replica{addr: "127.0.0.1:0", refused: refused, serve: func(ctx context.Context, at net.Listener, registry *prometheus.Registry) error {
 		log := slog.New(slog.DiscardHandler)
-		service := envoy.New(envoy.Options{Limiter: l, Rules: m.rules, Logger: log, Now: time.Now}, registry)
+		service := envoy.New(envoy.Options{Limiter: l, Rules: m.rules, Refusals: refused, Logger: log, Now: time.Now}, registry)
 		s := server.New(server.Options{Register: service.Register, Registry: registry, Logger: log, DrainWait: drainWait, DrainTime: time.Minute})
 		return s.Serve(ctx, server.Listeners{GRPC: at})
 	}}
@@ -105,10 +108,11 @@ type load struct {
 	last                    atomic.Int64 // the number of the last call that was admitted
 	all                     sync.WaitGroup
 	stop                    chan struct{}
+	stopped                 sync.Once
 }
 
-// load begins a load.
-func (m *mesh) load(tenants int) *load {
+// load begins a load of requests with headers.
+func (m *mesh) load(tenants int, header ...string) *load {
 	l := &load{stop: make(chan struct{})}
 	for client := range loadClients {
 		l.all.Go(func() {
@@ -118,14 +122,15 @@ func (m *mesh) load(tenants int) *load {
 					return
 				default:
 				}
-				switch a := m.post(fmt.Sprintf("tenant-%d", n%tenants), ""); a.code {
-				case http.StatusOK:
+				switch a, err := m.send(fmt.Sprintf("tenant-%d", n%tenants), "", header...); {
+				case a.code == http.StatusOK && err == nil:
 					l.admitted.Add(1)
 					l.last.Store(l.calls.Load())
-				case http.StatusTooManyRequests:
+				case a.code == http.StatusTooManyRequests && err == nil:
 				default:
 					l.failed.Add(1)
-					m.Logf("call %d failed: %d %.200q", l.calls.Load(), a.code, a.body)
+					m.Logf("call %d failed: %d %.200q %v", l.calls.Load(), a.code, a.body, err)
+					time.Sleep(50 * time.Millisecond) // Envoy may not be back yet
 				}
 				l.calls.Add(1)
 			}
@@ -134,9 +139,9 @@ func (m *mesh) load(tenants int) *load {
 	return l
 }
 
-// end ends the load.
+// end ends the load, if it was not ended before.
 func (l *load) end() {
-	close(l.stop)
+	l.stopped.Do(func() { close(l.stop) })
 	l.all.Wait()
 }
 

@@ -84,7 +84,7 @@ func TestEnvoySettlesLeases(t *testing.T) {
 
 	// A client that hangs up in the stream.
 	ctx, hangUp := context.WithCancel(t.Context())
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, m.envoy.Load().Endpoint, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

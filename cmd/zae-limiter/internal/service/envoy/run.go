@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/zeroae/zae-limiter-go"
 )
 
@@ -113,7 +115,7 @@ func (s *Service) take(ctx context.Context, c *call) error {
 	return nil
 }
 
-func (g *group) isRefused() bool { return g.refusal != nil || g.disabled }
+func (g *group) isRefused() bool { return g.refusal != nil || g.full != nil || g.disabled }
 
 // isRefused reports whether the call is over a limit: of quotas, over all of them.
 func (c *call) isRefused() bool {
@@ -132,13 +134,29 @@ func (c *call) isRefused() bool {
 	return over > 0 && over == quotas
 }
 
-// ask asks for what a group takes. A refusal is no error.
+// requestID is the metadata in which a proxy sends the ID of a request, if it is told to: the field of HTTP has that name.
+const requestID = "x-request-id"
+
+// ask asks for what a group takes. A refusal is no error. Each group has an ID of its own, if it is refused.
 func (s *Service) ask(ctx context.Context, g *group) error {
 	g.isAsked = true
+	id := ""
+	if sent := metadata.ValueFromIncomingContext(ctx, requestID); len(sent) == 1 {
+		id = sent[0]
+	}
+	ctx = s.o.Refusals.Follow(ctx, id)
+	err := s.acquire(ctx, g)
+	g.id = s.o.Refusals.IDOf(ctx)
+	return err
+}
+
+func (s *Service) acquire(ctx context.Context, g *group) error {
 	lease, err := s.o.Limiter.Acquire(ctx, g.request(&s.o.Policy, func(n int64) int64 { return n }))
 	switch {
 	case errors.As(err, &g.refusal):
 		g.statuses = g.refusal.Statuses
+		return nil
+	case errors.As(err, &g.full):
 		return nil
 	case errors.Is(err, limiter.ErrDisabled):
 		g.disabled = true
@@ -152,7 +170,7 @@ func (s *Service) ask(ctx context.Context, g *group) error {
 
 // check refuses a group that asks whether there is anything left, where there is nothing: the
 // limiter admits an amount of 0 always. The statuses are then those of a request for one token, with
-// the wait for it.
+// the wait for it. The limiter has refused nothing, so the refusal is told here.
 func (s *Service) check(ctx context.Context, g *group) error {
 	if !isDry(g.statuses) {
 		return nil
@@ -162,6 +180,9 @@ func (s *Service) check(ctx context.Context, g *group) error {
 		return err
 	}
 	g.refusal, g.statuses = &limiter.ExceededError{Statuses: statuses}, statuses
+	s.o.Refusals.EndCall(ctx, limiter.CallResult{
+		Call: limiter.Call{Kind: limiter.CallAvailable, Entity: g.entity, Resource: g.parts[0].resource}, Result: limiter.Refused, Err: g.refusal, Statuses: statuses,
+	})
 	return nil
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/tracing"
 )
 
 // MaxDescriptors is how many descriptors a call has at most.
@@ -28,6 +30,8 @@ type Options struct {
 	Policy  decide.Policy
 	// Rules returns the rules in force; nil if there are none yet.
 	Rules func() *mapping.Rules
+	// Refusals has observed Limiter, and gives refusals their IDs; nil gives none.
+	Refusals *refusals.Log
 	// Known counts under the names of envoyproxy/ratelimit, too; nil does not.
 	Known *Known
 	// Now is the clock of the times of calls.
@@ -66,6 +70,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, in *rls.RateLimitRequest)
 		return nil, err
 	}
 	s.count(c)
+	tracing.Decided(ctx, c)
 	return c.response(ctx), nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -21,8 +22,8 @@ import (
 // has the words of the command, its body has the arguments and flags, and the answer is the document that
 // the command prints with --output json. Package manage does the work for both.
 
-// admin is how the paths of administration begin.
-const admin = "/v1/admin/"
+// adminPath is how the paths of administration begin.
+const adminPath = "/v1/admin/"
 
 // Admin is what administration needs.
 type Admin struct {
@@ -30,6 +31,9 @@ type Admin struct {
 	Limiter *limiter.Limiter
 	// Now is the clock of the machine.
 	Now func() time.Time
+	// Table says where the store is, for what concerns the whole table; without an API, nothing of that is
+	// served. Its principal is that of nobody in particular.
+	Table dynamo.Options
 }
 
 // whoKey is that of a context with who makes a call.
@@ -56,7 +60,8 @@ type order struct {
 	*Admin
 
 	store *dynamo.Store // as who makes the call
-	cause dynamo.Cause  // without its reason
+	who   string
+	cause dynamo.Cause // without its reason
 	is    func(store.ConfigKey) func(*store.Config) error
 	log   *slog.Logger
 	tag   string // the field ETag of the answer; "" is none
@@ -71,7 +76,7 @@ func (o *order) caused(reason string) dynamo.Cause {
 func verbOf[In, Out any](path, summary, about string, run func(context.Context, *order, *In) (Out, error)) verb {
 	return verb{
 		Route: Route{
-			Method: http.MethodPost, Path: admin + path, Name: nameOfOperation(path), Summary: summary, About: about,
+			Method: http.MethodPost, Path: adminPath + path, Name: nameOfOperation(path), Summary: summary, About: about,
 			In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](), IsAdmin: true,
 		},
 		maxBody: MaxBody,
@@ -136,7 +141,7 @@ func (h *handler) order(r *http.Request, v *verb) (*order, *Problem) {
 	if err != nil {
 		return nil, problem(http.StatusForbidden, "audit events cannot have the subject of the token: "+err.Error())
 	}
-	o := &order{Admin: h.Admin, store: s, log: h.Logger, is: func(store.ConfigKey) func(*store.Config) error { return nil }}
+	o := &order{Admin: h.Admin, store: s, who: who, log: h.Logger, is: func(store.ConfigKey) func(*store.Config) error { return nil }}
 	invalid := func(field, detail string) (*order, *Problem) {
 		p := problem(http.StatusBadRequest, detail)
 		p.Field = field
@@ -165,6 +170,30 @@ func (h *handler) order(r *http.Request, v *verb) (*order, *Problem) {
 		o.is = func(k store.ConfigKey) func(*store.Config) error { return isOne(k, matches) }
 	}
 	return o, nil
+}
+
+// errNoTable says that the service has no connection for administration of its table.
+var errNoTable = errors.New("this service has no administration of its table")
+
+// table is the table of the service.
+func (o *order) table() (*admin.Table, error) {
+	api, ok := o.Table.API.(admin.API)
+	if !ok {
+		return nil, errNoTable
+	}
+	return admin.New(admin.Options{API: api, Table: o.Table.Table, Now: o.Table.Now, Logger: o.Table.Logger})
+}
+
+// namespaces are those of the table, as who makes the call.
+func (o *order) namespaces() (*admin.Namespaces, error) {
+	if o.Table.API == nil {
+		return nil, errNoTable
+	}
+	of := o.Table
+	if o.who != "" {
+		of.Principal = o.who
+	}
+	return admin.NewNamespaces(of)
 }
 
 // unquoted is a key without the quotes of a structured field.
@@ -216,13 +245,13 @@ func ProblemOf(err error) *Problem {
 func (h *handler) refuseAdmin(ctx context.Context, w http.ResponseWriter, v *verb, err error) {
 	p := adminProblem(err)
 	if p == nil {
-		a := h.failed(ctx, strings.TrimPrefix(v.Path, admin), err)
+		a := h.failed(ctx, strings.TrimPrefix(v.Path, adminPath), err)
 		h.write(ctx, w, "", "", a)
 		return
 	}
 	if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
-		h.Logger.ErrorContext(ctx, "call failed", "call", strings.TrimPrefix(v.Path, admin), "code", p.Status, "error", err)
+		h.Logger.ErrorContext(ctx, "call failed", "call", strings.TrimPrefix(v.Path, adminPath), "code", p.Status, "error", err)
 	}
 	WriteProblem(w, p)
 }
@@ -255,7 +284,11 @@ func adminProblem(err error) *Problem {
 		return about(http.StatusBadRequest, adminField(err, invalid.Field), invalid.Error())
 	case errors.As(err, &missing):
 		return problem(http.StatusNotFound, missing.Error())
-	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrNestedCascade), errors.Is(err, errBlocked):
+	case errors.Is(err, errNoTable):
+		return problem(http.StatusNotFound, err.Error())
+	case errors.Is(err, admin.ErrNoBackups):
+		return problem(http.StatusUnprocessableEntity, err.Error())
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrNestedCascade), errors.Is(err, errBlocked), errors.Is(err, admin.ErrNamespaceInUse):
 		return problem(http.StatusConflict, err.Error())
 	case errors.Is(err, store.ErrUnsupported), errors.Is(err, store.ErrIncompatible):
 		return problem(http.StatusUnprocessableEntity, err.Error())
@@ -283,6 +316,10 @@ func adminField(err error, field string) string {
 		return "manifest"
 	case "limit name":
 		field = "limit_name"
+	case "namespace ID":
+		field = "namespace_id"
+	case "backup name", "backup ARN":
+		field = strings.ToLower(field)
 	}
 	field = strings.Replace(field, " of ", ".", 1) // slots of inflight
 	return place + strings.ReplaceAll(field, " ", "_")

@@ -16,7 +16,10 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/admin"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
+	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
 // inOffice runs f with a service that has administration, and no limits.
@@ -25,7 +28,9 @@ func inOffice(t *testing.T, f func(*service)) {
 	inBubble(t, decide.Policy{}, func(s *service) {
 		s.handler = httpapi.New(httpapi.Options{
 			Limiter: s.limits, Logger: slog.New(slog.DiscardHandler),
-			Admin: &httpapi.Admin{Store: s.limits.Store, Limiter: s.limits.Limiter, Now: time.Now},
+			Admin: &httpapi.Admin{
+				Store: s.limits.Store, Limiter: s.limits.Limiter, Now: time.Now, Table: dynamo.Options{API: s.limits.Engine, Table: testbed.Table},
+			},
 		})
 		f(s)
 	})
@@ -64,6 +69,53 @@ func (s *service) must(path, body string, header ...string) *admined {
 		s.Fatalf("%s: %d %s", path, got.Code, got.Body)
 	}
 	return got
+}
+
+// Calls about the whole table say what is wrong with them, and who made a change is in its audit event. The embedded engine has
+// no backups, and a service without a connection of its own has none of these calls.
+func TestCallsAboutTheTable(t *testing.T) {
+	inOffice(t, func(s *service) {
+		s.must("namespace/register", `{"namespaces":["team-a"]}`)
+		s.must("namespace/delete", `{"namespace":"team-a"}`)
+		of, err := admin.NewNamespaces(dynamo.Options{API: s.limits.Engine, Table: testbed.Table})
+		if err != nil {
+			s.Fatal(err)
+		}
+		page, err := of.AuditEvents(s.Context(), "team-a", audit.Query{})
+		if err != nil || len(page.Events) != 2 || page.Events[0].Principal != "ann" || page.Events[1].Principal != "ann" {
+			s.Errorf("%v %+v", err, page.Events)
+		}
+		for _, tt := range []struct {
+			path, body string
+			code       int
+			field      string
+		}{
+			{"namespace/register", `{"namespaces":[]}`, 400, "namespaces"},
+			{"namespace/register", `{"namespaces":["Team A"]}`, 400, "namespace"},
+			{"namespace/show", `{"namespace":""}`, 400, "namespace"},
+			{"namespace/show", `{"namespace":"team-a"}`, 404, ""},
+			{"namespace/delete", `{"namespace":"team-a"}`, 404, ""},
+			{"namespace/recover", `{"namespace_id":"a/b"}`, 400, "namespace_id"},
+			{"namespace/recover", `{"namespace_id":"AAAAAAAAAAA"}`, 404, ""},
+			{"namespace/purge", `{"namespace_id":"_"}`, 400, "namespace_id"},
+			{"backup/create", `{"backup_name":"a"}`, 400, "backup_name"},
+			{"backup/create", `{"backup_name":"before-upgrade"}`, 422, ""},
+			{"backup/list", `{}`, 422, ""},
+			{"backup/delete", `{"backup_arn":"backup"}`, 400, "backup_arn"},
+		} {
+			if got := s.admin(tt.path, tt.body); got.Code != tt.code || got.Field != tt.field {
+				s.Errorf("%s %s: %d %s", tt.path, tt.body, got.Code, got.Body)
+			}
+		}
+		s.handler = httpapi.New(httpapi.Options{
+			Limiter: s.limits, Logger: slog.New(slog.DiscardHandler), Admin: &httpapi.Admin{Store: s.limits.Store, Limiter: s.limits.Limiter, Now: time.Now},
+		})
+		for _, path := range []string{"namespace/list", "table/show"} {
+			if got := s.admin(path, `{}`); got.Code != http.StatusNotFound {
+				s.Errorf("%s: %d %s", path, got.Code, got.Body)
+			}
+		}
+	})
 }
 
 // Of operators who have read one version of a level, one changes it. The others are told to read it again,

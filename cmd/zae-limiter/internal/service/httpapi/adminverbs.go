@@ -25,6 +25,7 @@ var (
 // verbs are all calls of administration.
 var verbs = sync.OnceValue(func() []verb {
 	return slices.Concat(
+		ofTable(),
 		reads(
 			verbOf("entity/get", "Show an entity", "The entity must have been created.", func(ctx context.Context, o *order, in *entityNamed) (manage.Entity, error) {
 				return manage.GetEntity(ctx, o.store, in.Entity)

@@ -29,7 +29,8 @@ var samples = map[string]string{
 	"name": `"Key 1"`, "parent_id": `"team-1"`, "cascade": `true`, "metadata": `{"a":"b"}`, "none": `true`, "max": `5`, "prefix": `"k"`, "cursor": `"AA"`,
 	"limit_names": `["rpm"]`, "amounts": `{"rpm":3}`, "all_resources": `true`, "above": `50.5`, "without_parent": `true`, "shadow": `true`, "window": `"daily"`,
 	"start": `"2026-01-01"`, "end": `"2026-01-02T03:04:05Z"`, "now": `true`, "system": `true`, "action": `"limits_set"`, "manifest": `{"system":{"limits":{"rpm":{"capacity":7}}}}`,
-	"prune": `true`,
+	"prune": `true`, "namespace": `"team-a"`, "namespaces": `["team-a","team-b"]`, "namespace_id": `"AAAAAAAAAAA"`, "as": `"team-c"`, "force": `true`,
+	"backup_name": `"before-upgrade"`, "backup_arn": `"arn:aws:dynamodb:eu-west-1:123456789012:table/limits/backup/0"`,
 }
 
 // posts are the paths that take a body.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/tracing"
 	"github.com/zeroae/zae-limiter-go/middleware/httplimit"
 )
 
@@ -119,7 +121,9 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, p)
 		return
 	}
-	h.write(r.Context(), w, c.Entity, c.Resource, h.decided(h.Refusals.Follow(r.Context(), r.Header.Get(requestID)), c))
+	a := h.decided(h.Refusals.Follow(r.Context(), r.Header.Get(requestID)), c)
+	tracing.Decided(r.Context(), a)
+	h.write(r.Context(), w, c.Entity, c.Resource, a)
 }
 
 // requestID is the field with the ID that a client gives to a request.
@@ -188,6 +192,19 @@ type answer struct {
 	retry    string   // the field Retry-After; "" is none
 }
 
+// Outcome is what became of a call, as observers of a limiter are told, and which limits refused it.
+func (a *answer) Outcome() (result limiter.Result, refusing []string) {
+	switch {
+	case a.code == http.StatusTooManyRequests:
+		return limiter.Refused, a.problem.Violated
+	case a.problem != nil:
+		return limiter.Failed, nil
+	case a.decision.Degraded != "":
+		return limiter.Degraded, nil
+	}
+	return limiter.Admitted, nil
+}
+
 // decided answers a call.
 func (h *handler) decided(ctx context.Context, c *decide.Call) *answer {
 	req, wait, err := h.Policy.Request(c)
@@ -210,6 +227,9 @@ func (h *handler) decided(ctx context.Context, c *decide.Call) *answer {
 		err = lease.Commit(ctx)
 	} else if a.decision.Lease, err = lease.Token(ctx, time.Duration(c.Lease)*time.Millisecond); err != nil {
 		err = errors.Join(err, lease.Rollback(context.WithoutCancel(ctx)))
+	}
+	if errors.Is(err, limiter.ErrSlotsLost) { // before anybody was told of them
+		err = fmt.Errorf("%w: the slots were lost before the lease was written down", limiter.ErrUnavailable)
 	}
 	if err != nil {
 		return h.failed(ctx, "acquire", err)
@@ -270,7 +290,7 @@ func send(w http.ResponseWriter, code int, form string, body any) {
 
 // failed is the answer to a call that has failed, or was refused.
 func (h *handler) failed(ctx context.Context, call string, err error) *answer {
-	exceeded := (*limiter.ExceededError)(nil)
+	exceeded, full := (*limiter.ExceededError)(nil), (*limiter.SlotsError)(nil)
 	if ctx.Err() != nil && !errors.As(err, &exceeded) {
 		return &answer{code: httplimit.StatusClientGone, problem: problem(httplimit.StatusClientGone, "the client has left")}
 	}
@@ -283,6 +303,7 @@ func (h *handler) failed(ctx context.Context, call string, err error) *answer {
 		if seconds, ok := exceeded.RetryAfterSeconds(); ok {
 			a.retry = strconv.FormatInt(seconds, 10)
 		}
+	case errors.As(err, &full): // nobody knows the wait
 	case p.Status == http.StatusServiceUnavailable, p.Status == http.StatusTooManyRequests:
 		a.retry = strconv.FormatInt(int64(retryUnavailable/time.Second), 10)
 	}

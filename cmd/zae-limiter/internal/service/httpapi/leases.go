@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -19,7 +20,7 @@ type Settlement struct {
 	// Consume has the tokens that were used of limits of the call's own resource. Limits that are not
 	// there keep what the call took.
 	Consume map[string]int64 `json:"consume,omitempty"`
-	// Also has what was used of further resources of the call.
+	// Also has what was used of further resources of the call. Slots are not there: a settlement gives all back.
 	Also []decide.Part `json:"also,omitempty"`
 }
 
@@ -56,6 +57,9 @@ func (h *handler) settle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.end(r.Context(), w, "settle", in.Lease, func(lease *limiter.Lease) error {
+		if decide.HaveSlots(in.Also) {
+			return &limiter.ValidationError{Field: "also: slots", Reason: "the settlement gives all slots back: leave them out"}
+		}
 		for limit, used := range in.Consume {
 			if err := lease.Settle(limit, used); err != nil {
 				return err
@@ -131,10 +135,14 @@ func (h *handler) extended(ctx context.Context, in *Extension) (string, error) {
 	var within time.Duration
 	lease, err := h.Limiter.Resume(in.Lease)
 	if err == nil {
-		within, err = decide.LeaseTime(in.Within)
+		within, err = decide.LeaseTime(in.Within, false)
 	}
 	if err != nil {
 		return "", err
 	}
-	return lease.Token(ctx, within)
+	token, err := lease.Token(ctx, within)
+	if invalid, ok := errors.AsType[*limiter.ValidationError](err); ok && invalid.Field == "within" { // it has slots
+		_, err = decide.LeaseTime(in.Within, true)
+	}
+	return token, err
 }

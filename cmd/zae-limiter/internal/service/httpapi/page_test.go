@@ -18,14 +18,14 @@ var step = regexp.MustCompile("(?s)curl [^`]*?(/v1/[a-z/-]+)[^`]*?-d '(.*?)'|```
 // The calls of the page for users are answered as the page says.
 func TestThePageOfTheService(t *testing.T) {
 	inBubble(t, decide.Policy{Fallback: []limiter.Limit{limiter.PerMinute("rpm", 3)}}, func(s *service) {
-		s.follow("service.md", 2, 2, func(path, body string) []byte { return s.post(path, body).Body.Bytes() })
+		s.follow("service.md", 3, 2, func(path, body string) []byte { return s.post(path, body).Body.Bytes() })
 	})
 }
 
 // So are those of the page for operators.
 func TestThePageOfAdministration(t *testing.T) {
 	inOffice(t, func(s *service) {
-		s.follow("administration.md", 3, 1, func(path, body string) []byte {
+		s.follow("administration.md", 4, 1, func(path, body string) []byte {
 			return s.must(strings.TrimPrefix(path, "/v1/admin/"), body).Body.Bytes()
 		})
 	})

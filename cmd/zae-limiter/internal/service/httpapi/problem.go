@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -56,10 +57,14 @@ func WriteProblem(w http.ResponseWriter, p *Problem) { send(w, p.Status, problem
 // problemOf is what a caller is told of an error. It has names that the caller has given, and
 // nothing of the server.
 func problemOf(err error) *Problem {
-	invalid, unknown, exceeded := (*limiter.ValidationError)(nil), (*limiter.NotConfiguredError)(nil), (*limiter.ExceededError)(nil)
+	invalid, unknown, exceeded, full := (*limiter.ValidationError)(nil), (*limiter.NotConfiguredError)(nil), (*limiter.ExceededError)(nil), (*limiter.SlotsError)(nil)
 	switch {
 	case errors.As(err, &exceeded):
 		return refusal(exceeded)
+	case errors.As(err, &full):
+		p := Full(full)
+		p.Decision = &decide.Decision{Statuses: []decide.Status{}}
+		return p
 	case errors.Is(err, limiter.ErrExceeded):
 		return problem(http.StatusTooManyRequests, "too many calls wait for this limit: retry later, or do not wait")
 	case errors.As(err, &invalid):
@@ -67,16 +72,20 @@ func problemOf(err error) *Problem {
 		p.Field = fieldOf(invalid.Field)
 		return p
 	case errors.As(err, &unknown):
-		what := "limits"
+		what, remedy, field := "limits", "configure them, or start the service with --fallback", "consume"
 		if len(unknown.Limits) > 0 {
 			what = "limit " + strings.Join(unknown.Limits, " and ")
 		}
-		p := problem(http.StatusUnprocessableEntity, "no level of the configuration has the "+what+" of "+unknown.Resource+
-			" for this entity: configure them, or start the service with --fallback")
-		p.Field = "consume"
+		if unknown.Slots {
+			what, remedy, field = "slots "+strings.Join(unknown.Limits, " and "), "configure them with set-slots", "slots"
+		}
+		p := problem(http.StatusUnprocessableEntity, "no level of the configuration has the "+what+" of "+unknown.Resource+" for this entity: "+remedy)
+		p.Field = field
 		return p
 	case errors.Is(err, limiter.ErrSettled):
 		return problem(http.StatusConflict, err.Error())
+	case errors.Is(err, limiter.ErrSlotsLost):
+		return problem(http.StatusConflict, "the slots of the lease were given back, or their time was over, so it has no more time: its tokens can still be settled")
 	case errors.Is(err, limiter.ErrTokenExpired):
 		return problem(http.StatusGone, "the lease was made more than 7 days ago, and cannot be settled any more")
 	case errors.Is(err, limiter.ErrToken):
@@ -118,6 +127,15 @@ func Told(e *limiter.ExceededError) *Problem {
 	return p
 }
 
+// Full is the problem of a refusal by a limit of slots, for those who are limited. Nobody knows the wait.
+func Full(e *limiter.SlotsError) *Problem {
+	p := &Problem{Type: typeExceeded, Title: titleExceeded, Status: http.StatusTooManyRequests, Violated: []string{e.Limit}}
+	if p.Detail = "all slots of " + e.Limit + " are held: try again when a request has ended"; e.Slots > e.Of {
+		p.Detail = fmt.Sprintf("the request asks for %d slots of %s, and there are only %d: ask for fewer", e.Slots, e.Limit, e.Of)
+	}
+	return p
+}
+
 // Disabled is the problem of a call for a resource that is disabled.
 func Disabled() *Problem {
 	return problem(http.StatusForbidden, "an operator has disabled the resource for this entity")
@@ -129,9 +147,9 @@ func fieldOf(field string) string {
 	if inside, ok := strings.CutPrefix(field, "also: "); ok {
 		also, rest = "also.", inside
 	}
-	for _, verb := range [...]string{"consume ", "settle "} {
+	for verb, is := range map[string]string{"consume ": "consume.", "settle ": "consume.", "slots of ": "slots."} {
 		if name, ok := strings.CutPrefix(rest, verb); ok {
-			rest = "consume." + name
+			rest = is + name
 		}
 	}
 	switch rest {

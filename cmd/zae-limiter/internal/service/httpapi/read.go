@@ -32,7 +32,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, most int64, into 
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return problem(http.StatusUnsupportedMediaType, "send the body without a content coding")
 	}
-	if len(r.Header.Values("Idempotency-Key")) > 0 && !strings.HasPrefix(r.URL.Path, leases) && !strings.HasPrefix(r.URL.Path, admin) {
+	if len(r.Header.Values("Idempotency-Key")) > 0 && !strings.HasPrefix(r.URL.Path, leases) && !strings.HasPrefix(r.URL.Path, adminPath) {
 		p := problem(http.StatusBadRequest, "Idempotency-Key is not supported: leave it out, and take a call that is sent twice for two calls")
 		p.Field = "Idempotency-Key"
 		return p

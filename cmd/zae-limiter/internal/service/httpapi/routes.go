@@ -21,6 +21,8 @@ type Route struct {
 	IsRead bool
 	// IsAdmin says that the operation is one of administration: callers may not call it.
 	IsAdmin bool
+	// IsTable says that such an operation concerns the whole table: it needs a role for all namespaces.
+	IsTable bool
 	// IsKeyed says that the change happens once with the field Idempotency-Key, and IsConditional that it
 	// takes If-Match and If-None-Match.
 	IsKeyed, IsConditional bool
@@ -53,7 +55,7 @@ func decisions() []Route {
 			Summary: "Take tokens, or learn the exact wait",
 			About: "Takes all tokens that the call names, or none. With wait_ms, the call waits in the order of arrival, and is refused at once if the wait " +
 				"would be longer. With dry_run, it takes nothing, and is answered as it would be now. With lease_ms, the answer has a lease, " +
-				"to be settled or released once. Without it, the call is final. A call that is sent again takes again.",
+				"to be settled or released once, which may hold slots until then. Without it, the call is final. A call that is sent again takes again.",
 			In: reflect.TypeFor[decide.Call](), Out: reflect.TypeFor[decide.Decision](), Problems: append([]int{http.StatusTooManyRequests}, codesOfQuestions...),
 		},
 		{
@@ -78,12 +80,12 @@ func decisions() []Route {
 		},
 		{
 			Method: http.MethodPost, Path: leases + "release", Name: "release",
-			Summary: "End a lease that has used nothing", About: "Returns all that the lease took. It is a settlement with 0.",
+			Summary: "End a lease that has used nothing", About: "Returns all that the lease took, and its slots. It is a settlement with 0.",
 			In: reflect.TypeFor[Release](), Out: reflect.TypeFor[Settled](), Problems: codesOfLeases,
 		},
 		{
 			Method: http.MethodPost, Path: leases + "extend", Name: "extend",
-			Summary: "Give a lease more time", About: "Writes the lease down with a later deadline. Nothing is written to the table.",
+			Summary: "Give a lease more time", About: "Writes the lease down with a later deadline. Nothing is written to the table, unless it has slots.",
 			In: reflect.TypeFor[Extension](), Out: reflect.TypeFor[Extended](), Problems: codesOfLeases,
 		},
 		{

@@ -53,6 +53,9 @@ type Ask struct {
 	// token, and takes none.
 	Amounts map[string]int64
 
+	// Slots has the slots by limit that are held until the lease ends, or until Within. Hits are of
+	// tokens: a request without any runs, too.
+	Slots map[string]int64
 	// Within asks for a lease of what is taken, which is expected to be settled within that time; 0 is
 	// none.
 	Within time.Duration
@@ -102,6 +105,7 @@ type rule struct {
 	entries          []pattern
 	entity, resource template
 	amounts          []amount
+	slots            map[string]int64 // of what is taken with a lease
 	mode             Mode
 	within           time.Duration // of the lease; 0 is none
 }
@@ -155,7 +159,7 @@ func (r *rule) ask(d *Descriptor) Ask {
 	case r.mode == Settle:
 		a.Lease = d.Entries[r.leaseEntry()].Value
 	default:
-		a.Within = r.within
+		a.Within, a.Slots = r.within, r.slots
 	}
 	for _, take := range r.amounts {
 		switch {

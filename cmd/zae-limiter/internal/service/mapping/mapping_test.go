@@ -46,6 +46,7 @@ domains:
     - {entries: [lease], entity: x, resource: y, take: {tpm: hits}, lease: 1m}
     - {entries: [a, lease], entity: "{a}", resource: y, settle: {tpm: hits, calls: 2}}
     - {entries: [lease, a], entity: x, resource: y, settle: {}}
+    - {entries: [stream], entity: x, resource: y, take: {}, slots: {inflight: 2}, lease: 30s}
 `)
 	for name, tt := range map[string]struct {
 		d    mapping.Descriptor
@@ -58,6 +59,8 @@ domains:
 		"a key twice":      {mapping.Descriptor{Entries: entries("tenant", "a", "plan", "gold", "plan", "free"), Hits: 7}, mapping.Ask{Mode: mapping.Charge, Entity: "a", Resource: "gold", Amounts: map[string]int64{"tpm": 7}}},
 		"a shadow, with":   {mapping.Descriptor{Entries: entries("generic_key", "a=b", "r", "y"), Hits: 1}, mapping.Ask{Mode: mapping.Shadow, Entity: "everybody", Resource: "x/y", Amounts: map[string]int64{"rpm": 1}}},
 		"with a lease":     {mapping.Descriptor{Entries: entries("lease", ""), Hits: 5}, mapping.Ask{Entity: "x", Resource: "y", Amounts: map[string]int64{"tpm": 5}, Within: time.Minute}},
+		"slots alone":      {mapping.Descriptor{Entries: entries("stream", "")}, mapping.Ask{Entity: "x", Resource: "y", Amounts: map[string]int64{}, Slots: map[string]int64{"inflight": 2}, Within: 30 * time.Second}},
+		"slots return":     {mapping.Descriptor{Entries: entries("stream", ""), Hits: 5, Returns: true}, mapping.Ask{Mode: mapping.Return, Entity: "x", Resource: "y", Amounts: map[string]int64{}}},
 		"a lease returns":  {mapping.Descriptor{Entries: entries("lease", ""), Hits: 5, Returns: true}, mapping.Ask{Mode: mapping.Return, Entity: "x", Resource: "y", Amounts: map[string]int64{"tpm": 5}}},
 		"a settlement":     {mapping.Descriptor{Entries: entries("a", "b", "lease", "c"), Hits: 5}, mapping.Ask{Mode: mapping.Settle, Entity: "b", Resource: "y", Amounts: map[string]int64{"tpm": 5, "calls": 2}, Lease: "c"}},
 		"one of 0":         {mapping.Descriptor{Entries: entries("a", "b", "lease", "c")}, mapping.Ask{Mode: mapping.Settle, Entity: "b", Resource: "y", Amounts: map[string]int64{"tpm": 0, "calls": 2}, Lease: "c"}},
@@ -106,7 +109,7 @@ func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":          ":1:1: the file is empty",
 		"rules: []": ":1:1: rules: unknown key: use domains",
-		"domains: {d: [{entries: [a], " + good + ", cost: 1}]}":                                  "domains.d[0].cost: unknown key: use charge, entity, entries, lease, resource, settle, shadow, take",
+		"domains: {d: [{entries: [a], " + good + ", cost: 1}]}":                                  "domains.d[0].cost: unknown key: use charge, entity, entries, lease, resource, settle, shadow, slots, take",
 		"domains: {d: [{" + good + "}]}":                                                         "domains.d[0].entries: this key is missing: give the keys",
 		"domains: {d: [{entries: [], " + good + "}]}":                                            "domains.d[0].entries: give from 1 to 32 entries, not 0",
 		"domains: {d: [{entries: [a, a], " + good + "}]}":                                        "domains.d[0].entries[1]: the key is there twice for any value",
@@ -130,6 +133,12 @@ func TestMistakes(t *testing.T) {
 		"domains: {d: [{entries: [a], " + good + ", shadow: true, lease: 10m}]}":                 "domains.d[0].lease: only what take takes has a lease",
 		"domains: {d: [{entries: [a], " + good + ", lease: 10}]}":                                "domains.d[0].lease: give a string",
 		"domains: {d: [{entries: [a], " + good + ", lease: 0.5s}]}":                              "domains.d[0].lease: give within which time the lease is settled, from 1s to 144h0m0s",
+		"domains: {d: [{entries: [a], " + good + ", slots: {s: 1}}]}":                            "domains.d[0].slots: slots are held by a lease: give lease, too, 30s or more",
+		"domains: {d: [{entries: [a], " + good + ", slots: {s: 1}, lease: 29s}]}":                "domains.d[0].lease: slots are held until the lease is settled, or for this time: give 30s or more",
+		"domains: {d: [{entries: [a], " + good + ", slots: {}, lease: 30s}]}":                    "domains.d[0].slots: name from 1 to",
+		"domains: {d: [{entries: [a], " + good + ", slots: {s: 0}, lease: 30s}]}":                "domains.d[0].slots.s: give a whole number from 1 to",
+		"domains: {d: [{entries: [a], " + good + ", slots: {s t: 1}, lease: 30s}]}":              "domains.d[0].slots.s t:",
+		"domains: {d: [{entries: [lease], entity: x, resource: y, settle: {}, slots: {s: 1}}]}":  "domains.d[0].slots: slots are held by a lease",
 		"domains: {d: [{entries: [a], " + good + ", lease: 145h}]}":                              "give within which time",
 		"domains: {d: [{entries: [a, lease=x], entity: x, resource: y, settle: {}}]}":            "domains.d[0].entries: settle needs the entry lease, with any value",
 		"domains: {d: [{entries: [lease], entity: x, resource: y, settle: {}, take: {rpm: 1}}]}": "give one of take",

@@ -147,7 +147,12 @@ func (r *rule) covers(other *rule) bool {
 func (r *reader) rule(p place) (to rule) {
 	var entity, resource place
 	amounts := func(mode Mode, least int) func(place) {
-		return func(p place) { to.mode, to.amounts = mode, r.amounts(p, least) }
+		return func(at place) {
+			if mode == Take && p.Has("slots") {
+				least = 0 // slots alone
+			}
+			to.mode, to.amounts = mode, r.amounts(at, least)
+		}
 	}
 	isShadow := false
 	r.Fields(p, map[string]func(place){
@@ -158,6 +163,7 @@ func (r *reader) rule(p place) (to rule) {
 		"charge":   amounts(Charge, 1),
 		"settle":   amounts(Settle, 0),
 		"lease":    func(p place) { to.within = r.within(p) },
+		"slots":    func(p place) { to.slots = r.slots(p) },
 		"shadow":   func(p place) { isShadow = r.Bool(p) },
 	})
 	if !p.IsMapping() {
@@ -181,6 +187,7 @@ func (r *reader) rule(p place) (to rule) {
 	if p.Has("lease") && (isShadow || !p.Has("take")) {
 		r.Find(p.Below("lease"), "only what take takes has a lease, and not in shadow: leave it out")
 	}
+	r.checkSlots(p, to.within)
 	if p.Has("settle") && to.leaseEntry() < 0 {
 		r.Find(p.Below("entries"), "settle needs the entry %s, with any value", leaseKey)
 	}
@@ -262,6 +269,33 @@ func (r *reader) amounts(p place, least int) (amounts []amount) {
 		amounts = append(amounts, amount{limit: name, tokens: n})
 	})
 	return amounts
+}
+
+// slots reads the slots of a rule: numbers by limit.
+func (r *reader) slots(p place) map[string]int64 {
+	if p.IsMapping() && (p.Len() == 0 || p.Len() > limiter.MaxLimits) {
+		r.Find(p, "name from 1 to %d limits of slots, not %d", limiter.MaxLimits, p.Len())
+		return nil
+	}
+	slots := map[string]int64{}
+	r.Entries(p, func(name string, key, value place) {
+		if err := store.CheckLimitName(name); err != nil {
+			r.Invalid(key, err)
+		}
+		slots[name], _ = r.Number(value, 1, store.MaxSlots)
+	})
+	return slots
+}
+
+// checkSlots checks that a rule with slots has a lease that can hold them.
+func (r *reader) checkSlots(rule place, within time.Duration) {
+	switch {
+	case !rule.Has("slots"):
+	case !rule.Has("lease"):
+		r.Find(rule.Below("slots"), "slots are held by a lease: give lease, too, %v or more", limiter.MinSlotsToken)
+	case within < limiter.MinSlotsToken && within >= time.Second:
+		r.Find(rule.Below("lease"), "slots are held until the lease is settled, or for this time: give %v or more", limiter.MinSlotsToken)
+	}
 }
 
 // template reads the template of a name, and checks the text in it.

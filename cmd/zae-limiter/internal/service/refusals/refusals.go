@@ -119,7 +119,7 @@ func (*Log) EndOperation(context.Context, limiter.OperationResult) {}
 // EndCall remembers a refusal. Once the log is full, it allocates nothing: a refusal takes the place of the
 // oldest, and the memory of its limits.
 func (l *Log) EndCall(ctx context.Context, r limiter.CallResult) {
-	if r.Result != limiter.Refused {
+	if l == nil || r.Result != limiter.Refused {
 		return
 	}
 	t, _ := ctx.Value(ticketKey{}).(*ticket)

@@ -40,6 +40,7 @@ func (s *Server) makeGRPC() {
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace, MaxConnectionIdle: idleTime}),
 		grpc.UnaryInterceptor(s.intercept), grpc.StreamInterceptor(s.interceptStream), grpc.InTapHandle(s.tap), grpc.NumStreamWorkers(streamWorkers),
 	}
+	options = append(options, s.o.Spans.GRPC(func(method string) bool { return s.methods[method] && !strings.HasPrefix(method, healthMethods) })...)
 	if s.o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.o.TLS.Clone())))
 	}

@@ -30,6 +30,10 @@ var actions = sync.OnceValue(func() map[string]access.Action {
 	all := map[string]access.Action{}
 	for _, route := range httpapi.Routes() {
 		switch {
+		case route.IsTable && route.IsRead:
+			all[route.Path] = access.Survey
+		case route.IsTable:
+			all[route.Path] = access.Own
 		case route.IsAdmin && route.IsRead:
 			all[route.Path] = access.Observe
 		case route.IsAdmin:
@@ -52,7 +56,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			return
 		}
 		do := actions()[r.URL.Path]
-		if (do == access.Observe || do == access.Manage) && s.isUnmanaged(r) {
+		if do != access.Decide && do != access.Look && s.isUnmanaged(r) {
 			refuse(w, http.StatusForbidden, Unmanaged)
 			return
 		}

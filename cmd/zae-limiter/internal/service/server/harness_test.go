@@ -50,8 +50,12 @@ func serve(t *testing.T, o server.Options, f func(*running)) {
 			o.DrainTime = time.Second
 		}
 		if o.API == nil {
+			decides := decide.Limiter(r.limits)
+			if o.Spans != nil {
+				decides = r.limits.NewLimiter(limiter.Options{Observer: o.Spans.Observer})
+			}
 			o.API = httpapi.New(httpapi.Options{
-				Limiter: r.limits, Policy: decide.Policy{MaxWait: time.Minute}, Logger: o.Logger,
+				Limiter: decides, Policy: decide.Policy{MaxWait: time.Minute}, Logger: o.Logger,
 				Admin: &httpapi.Admin{Store: r.limits.Store, Limiter: r.limits.Limiter, Now: time.Now},
 			})
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/access"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/page"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/tracing"
 )
 
 // Bounds of connections.
@@ -64,6 +65,8 @@ type Options struct {
 	Exposed bool
 	// AdminExposed says that other machines reach the admin address: it asks for proofs, too.
 	AdminExposed bool
+	// Spans makes a span for each call; nil makes none.
+	Spans *tracing.Spans
 	// Registry has the metrics.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
@@ -199,9 +202,9 @@ func (s *Server) server(h http.Handler) *http.Server {
 // ofCallers serves calls and health.
 func (s *Server) ofCallers() http.Handler {
 	mux := s.probes()
-	mux.Handle("/", s.counted(s.guarded(s.bounded(s.o.API))))
+	mux.Handle("/", s.observed(s.guarded(s.bounded(s.o.API))))
 	if s.o.Pages != nil {
-		mux.Handle(page.Root, s.counted(page.Secured(s.onlyHere(s.bounded(s.o.Pages)))))
+		mux.Handle(page.Root, s.observed(page.Secured(s.onlyHere(s.bounded(s.o.Pages)))))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() || s.isAged(r) {
@@ -250,21 +253,23 @@ func say(w http.ResponseWriter, code int, word string) {
 	_, _ = w.Write([]byte(word + "\n")) // the client may have left
 }
 
-// counted counts the calls of a handler. Paths that are none count together.
-func (s *Server) counted(next http.Handler) http.Handler {
+// observed counts the calls of a handler, and makes a span for each. Paths that are none are one.
+func (s *Server) observed(next http.Handler) http.Handler {
 	known := map[string]bool{}
 	for _, route := range httpapi.Routes() {
 		known[route.Path] = true
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := r.URL.Path
-		switch {
+	pathOf := func(r *http.Request) string {
+		switch path := r.URL.Path; {
 		case strings.HasPrefix(path, page.Root):
-			path = page.Root
-		case !known[path]:
-			path = other
+			return page.Root
+		case known[path]:
+			return path
 		}
-		labels := prometheus.Labels{"path": path}
+		return other
+	}
+	return s.o.Spans.HTTP(pathOf, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		labels := prometheus.Labels{"path": pathOf(r)}
 		promhttp.InstrumentHandlerCounter(s.calls.MustCurryWith(labels), next).ServeHTTP(w, r)
-	})
+	}))
 }

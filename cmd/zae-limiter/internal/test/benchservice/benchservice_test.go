@@ -250,7 +250,7 @@ func throughEnvoy(t *testing.T, addr string) func(context.Context, int) error {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	t.Cleanup(app.Close)
 	portOf := func(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
-	url := peers.StartEnvoy(t, func(port string) string { return fmt.Sprintf(behind, port, portOf(addr), portOf(app.URL)) })
+	url := peers.StartEnvoy(t, func(port string) string { return fmt.Sprintf(behind, port, portOf(addr), portOf(app.URL)) }).Endpoint
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 	return func(ctx context.Context, _ int) error {
 		q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

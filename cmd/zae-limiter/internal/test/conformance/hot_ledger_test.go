@@ -55,7 +55,7 @@ func (b *both) shards(entity, resource string, count int) []*store.Image {
 	for _, img := range images {
 		l, _ := img.Limit("rpd")
 		first, _ := images[0].Limit("rpd")
-		if img.ShardCount != count || l.Params != first.Params || l.Tokens > l.Capacity/int64(count) || !img.IsEvaluable() {
+		if img.ShardCount != count || *l.Params != *first.Params || l.Tokens > l.Capacity/int64(count) || !img.IsEvaluable() {
 			b.Errorf("shard %d of %d holds %d of %v; features %q", img.Shard, img.ShardCount, l.Tokens, l.Params, img.Features)
 		}
 	}

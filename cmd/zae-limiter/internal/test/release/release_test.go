@@ -22,7 +22,7 @@ const (
 	version = "v0.9.9"
 )
 
-// A release publishes the library. Then the other modules require it and are published.
+// A release publishes the library. Then the other modules require it and are published, the program last.
 // From a proxy that has them, go install builds the program, and another program finds the
 // packages of the library and of its two other modules.
 func TestLongAReleaseCanBeInstalled(t *testing.T) {
@@ -32,10 +32,11 @@ func TestLongAReleaseCanBeInstalled(t *testing.T) {
 	e := newEnvironment(t, proxy)
 	e.refuses(t, tree)
 	publish(t, proxy, tree, ".")
-	e.run(t, tree, filepath.Join(tree, "tools", "release"), version)
-	others := []string{"cmd/zae-limiter", "metrics/otellimit", "middleware/grpclimit"}
-	for _, folder := range others {
-		publish(t, proxy, tree, folder)
+	for _, folders := range [][]string{{"metrics/otellimit", "middleware/grpclimit"}, {"cmd/zae-limiter"}} {
+		e.run(t, tree, filepath.Join(tree, "tools", "release"), version)
+		for _, folder := range folders {
+			publish(t, proxy, tree, folder)
+		}
 	}
 	e.run(t, tree, "go", "list", "-deps", "./cmd/zae-limiter") // in the workspace, too
 

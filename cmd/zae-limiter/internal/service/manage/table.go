@@ -1,15 +1,16 @@
-package app
+package manage
 
 import (
-	"fmt"
+	"context"
 	"strings"
 	"time"
+	"unicode"
 
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/dynamo/admin"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A TableView is a table in JSON, and as text.
+// A TableView is a table in JSON.
 type TableView struct {
 	Name     string      `json:"table_name"`
 	ARN      string      `json:"table_arn"`
@@ -88,43 +89,89 @@ func known(t time.Time) *time.Time {
 	return &t
 }
 
-// Text writes the view for people.
-func (v *TableView) Text(w *strings.Builder) {
-	Fields(w, "Name", v.Name, "ARN", v.ARN, "Status", v.Status, "Created", v.Created.Format(time.RFC3339),
-		"Key", strings.Join(v.Key, ", "), "Size", fmt.Sprintf("%s items, %s bytes (AWS counts about every six hours)", limitarg.Grouped(v.Items), limitarg.Grouped(v.Bytes)),
-		"Billing", v.billing(), "Expiry", strings.TrimSpace(v.TTL+" "+v.TTLBy), "Stream", v.Stream, "Recovery", v.recovery(),
-		"Deletion protection", map[bool]string{true: "on", false: "off"}[v.Protect], "CloudFormation stack", v.Stack)
-	v.Versions.Text(w)
-	w.WriteByte('\n')
-	rows := make([][]string, len(v.Indexes))
-	for i, ix := range v.Indexes {
-		rows[i] = []string{ix.Name, strings.Join(ix.Key, ", "), ix.Projection, ix.Status, limitarg.Grouped(ix.Items), limitarg.Grouped(ix.Bytes)}
+// ShowTable describes a table.
+func ShowTable(ctx context.Context, t *admin.Table) (*TableView, error) {
+	d, err := t.Describe(ctx)
+	if err != nil {
+		return nil, err
 	}
-	Table(w, []string{"INDEX", "KEY", "PROJECTION", "STATUS", "ITEMS", "BYTES"}, rows)
-	if v.Misfit != "" {
-		fmt.Fprintf(w, "\nthe table does not fit this client: %s\n", v.Misfit)
-	}
+	return TableViewOf(d), nil
 }
 
-func (v *TableView) billing() string {
-	if v.Read+v.Write == 0 {
-		return v.Billing
-	}
-	return fmt.Sprintf("%s, %d read units and %d write units a second", v.Billing, v.Read, v.Write)
+// An EnabledStream is the stream of a table in JSON.
+type EnabledStream struct {
+	Stream  string `json:"stream_arn"`
+	Enabled bool   `json:"enabled"` // false if the table had the stream already
 }
 
-func (v *TableView) recovery() string {
-	if v.Latest == nil || v.Earliest == nil {
-		return v.PITR
-	}
-	return fmt.Sprintf("%s, %s to %s", v.PITR, v.Earliest.Format(time.RFC3339), v.Latest.Format(time.RFC3339))
+// EnableStream gives a table its stream.
+func EnableStream(ctx context.Context, t *admin.Table) (EnabledStream, error) {
+	arn, enabled, err := t.EnableStream(ctx)
+	return EnabledStream{arn, enabled}, err
 }
 
-// Text writes the versions for people; nil is a table without a record.
-func (v *VersionsView) Text(w *strings.Builder) {
-	if v == nil {
-		Fields(w, "Versions", "")
-		return
+// A Backup is a backup of a table in JSON.
+type Backup struct {
+	ARN     string     `json:"backup_arn"`
+	Name    string     `json:"backup_name"`
+	Status  string     `json:"status"`
+	Created time.Time  `json:"created_at"`
+	Expires *time.Time `json:"expires_at,omitempty"`
+	Bytes   int64      `json:"bytes"`
+}
+
+func backupOf(b *admin.Backup) Backup {
+	return Backup{ARN: b.ARN, Name: b.Name, Status: b.Status, Created: b.Created.UTC(), Expires: known(b.Expires), Bytes: b.Bytes}
+}
+
+// Backups are those of a table in JSON.
+type Backups struct {
+	Backups []Backup `json:"backups"`        // the backups, the newest first
+	Note    string   `json:"note,omitempty"` // why there are none
+}
+
+// CreateBackup makes a backup of a table, and waits until it is available.
+func CreateBackup(ctx context.Context, t *admin.Table, name string) (Backup, error) {
+	if err := admin.CheckBackupName(name); err != nil {
+		return Backup{}, err
 	}
-	Fields(w, "Schema version", v.Schema, "Oldest client", v.ClientMin, "Aggregator version", v.Lambda)
+	b, err := t.CreateBackup(ctx, name)
+	return backupOf(&b), err
+}
+
+// ListBackups lists the backups of a table that has a name.
+func ListBackups(ctx context.Context, t *admin.Table, name string) (Backups, error) {
+	all, err := t.Backups(ctx)
+	if err != nil {
+		return Backups{}, err
+	}
+	v := Backups{Backups: make([]Backup, len(all))}
+	for i := range all {
+		v.Backups[i] = backupOf(&all[i])
+	}
+	if len(all) == 0 {
+		v.Note = "table " + name + " has no on-demand backup: make one with zae-limiter backup create"
+	}
+	return v, nil
+}
+
+// A DeletedBackup is the result of a deletion in JSON.
+type DeletedBackup struct {
+	ARN string `json:"backup_arn"`
+}
+
+// DeleteBackup deletes a backup.
+func DeleteBackup(ctx context.Context, t *admin.Table, arn string) (DeletedBackup, error) {
+	if err := CheckBackupARN(arn); err != nil {
+		return DeletedBackup{}, err
+	}
+	return DeletedBackup{arn}, t.DeleteBackup(ctx, arn)
+}
+
+// CheckBackupARN checks the ARN of a backup. AWS would answer a wrong one with an error of its own.
+func CheckBackupARN(arn string) error {
+	if !strings.HasPrefix(arn, "arn:") || strings.ContainsFunc(arn, unicode.IsSpace) {
+		return &store.ValidationError{Field: "backup ARN", Value: arn, Reason: "give the ARN of a backup, as zae-limiter backup list shows it"}
+	}
+	return nil
 }
