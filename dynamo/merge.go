@@ -16,8 +16,8 @@ import (
 //
 //	UPDATE  the survivor       what [Store.Refill] does, under the same condition
 //	DELETE  the retired shard  if rf, shard_count and cp, ra, rp of every limit are as seen, tk of
-//	                           each lies between its AtLeast and the balance seen, and it has
-//	                           the vu seen and no disabled
+//	                           each lies between its AtLeast and the balance seen, wr of those
+//	                           in shadow is as seen, and it has the vu seen and no disabled
 //
 // Refusals are in that order, pair by pair. Errors are as for [Store.Gather].
 func (s *Store) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, error) {
@@ -104,5 +104,12 @@ func describeRetirement(w *expression.Write, p *store.Pair) {
 		params := newParameters(l, seen.Params)
 		params.require(w, l)
 		w.Require(l.Tokens().Between(l.Number('l', p.AtLeast[i]), l.Number('h', seen.Tokens)))
+		switch noted := seen.Observed().Shadowed; {
+		case seen.Mode() != store.Shadow:
+		case noted == 0:
+			w.Require(l.Shadowed().Absent())
+		default: // a note moves no balance, so the balance does not tell of one that came meanwhile
+			w.Require(l.Shadowed().Equals(l.Number('w', noted)))
+		}
 	}
 }

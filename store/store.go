@@ -385,8 +385,8 @@ type Pair struct {
 	// number of shards.
 	Survivor *Refill
 	// Retired is the image of the deleted shard. The shard must still have the image's
-	// stamp, number of shards, parameters and ValidUntil. It must not be disabled, and must hold
-	// no more of any limit than the image.
+	// stamp, number of shards, parameters and ValidUntil. It must not be disabled, must hold
+	// no more of any limit than the image, and a limit in shadow must have noted no more.
 	Retired *Image
 	// AtLeast is the least that the retired shard must still hold of each limit of
 	// Retired, in order.

@@ -226,6 +226,35 @@ func totals(snapshots []usage.Snapshot) (sum usage.Summary) {
 	return sum
 }
 
+// each are the snapshots of a query, bucket by bucket, in the order of pages. It requires each bucket once, with
+// its windows in order of time.
+func each(t *testing.T, s *dynamo.Store, q usage.Query) []usage.Snapshot {
+	t.Helper()
+	all := []usage.Snapshot{}
+	seen := map[[2]string]bool{}
+	err := s.Usage().Each(t.Context(), q, func(windows []usage.Snapshot) error {
+		of := [2]string{windows[0].Entity, windows[0].Resource}
+		if seen[of] {
+			t.Fatalf("%v comes twice", of)
+		}
+		seen[of] = true
+		for i := range windows {
+			if i > 0 && !windows[i-1].Start.Before(windows[i].Start) || windows[i].Entity != of[0] || windows[i].Resource != of[1] {
+				t.Fatalf("%+v", windows)
+			}
+		}
+		all = append(all, windows...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b usage.Snapshot) int {
+		return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(b.Entity, a.Entity), cmp.Compare(b.Resource, a.Resource))
+	})
+	return all
+}
+
 // checkDiaries draws diaries and compares every query with the hours that were drawn.
 func checkDiaries(t *testing.T, s *dynamo.Store, api dynamo.API, seed uint64, limits ...int) {
 	t.Helper()
@@ -243,6 +272,9 @@ func checkDiaries(t *testing.T, s *dynamo.Store, api dynamo.API, seed uint64, li
 			if diff := gocmp.Diff(want, append([]usage.Snapshot{}, pages(t, s, q)...), sameNumbers); diff != "" {
 				t.Fatalf("seed %d: %+v (-want +got):\n%s", seed, q, diff)
 			}
+		}
+		if diff := gocmp.Diff(want, each(t, s, q), sameNumbers); diff != "" {
+			t.Fatalf("seed %d: each of %+v (-want +got):\n%s", seed, q, diff)
 		}
 		got, err := s.Usage().Sum(t.Context(), q)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
@@ -17,6 +18,10 @@ const blockShards = 1000
 
 // A named is an entity's use of a resource.
 type named struct{ entity, resource string }
+
+func (n named) compare(other named) int {
+	return cmp.Or(strings.Compare(n.entity, other.entity), strings.Compare(n.resource, other.resource))
+}
 
 // A reading reads the hours that a query asks for, from bucket items and pages.
 //
@@ -92,28 +97,17 @@ type hour struct {
 // on, and what the query does not ask for. older is the newest month before from that has
 // hours; zero if there is none.
 func (r *reading) walk(ctx context.Context, from, to time.Time, yield func(named, []hour)) (older time.Time, err error) {
-	within := func(month time.Time) bool { return !month.Before(from) && month.Before(to) && r.asks(month) }
 	visit := func(b *block) error {
-		months := map[time.Time][]string{} // with the resources that have pages
-		for month := range b.hours {
+		for month, resources := range r.monthsOf(b) {
 			switch {
-			case within(month):
-				months[month] = nil
-			case month.Before(from) && month.After(older) && r.asks(month):
-				older = month
-			}
-		}
-		for _, m := range r.months {
-			switch {
-			case within(m.month):
-				months[m.month] = m.resources
-			case m.month.Before(from) && m.month.After(older):
-				older = m.month
-			}
-		}
-		for month, resources := range months {
-			if err := r.join(ctx, b, month, resources, yield); err != nil {
-				return err
+			case month.Before(from):
+				if month.After(older) {
+					older = month
+				}
+			case month.Before(to):
+				if err := r.join(ctx, b, month, resources, yield); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -122,6 +116,21 @@ func (r *reading) walk(ctx context.Context, from, to time.Time, yield func(named
 		return older, visit(r.kept)
 	}
 	return older, r.blocks(ctx, visit)
+}
+
+// monthsOf are the months of which a block has hours that the query asks for, with the resources that
+// have pages.
+func (r *reading) monthsOf(b *block) map[time.Time][]string {
+	months := map[time.Time][]string{}
+	for month := range b.hours {
+		if r.asks(month) {
+			months[month] = nil
+		}
+	}
+	for _, m := range r.months {
+		months[m.month] = m.resources
+	}
+	return months
 }
 
 // join yields the hours of each entity and resource in a month: those of the block's items

@@ -108,6 +108,9 @@ func TestUsageOfBothKinds(t *testing.T) {
 		if err != nil || sum.Events != 9 || sum.Windows != 1 || sum.Entities != 1 {
 			t.Errorf("%+v, %v", sum, err)
 		}
+		if together := each(t, s, q); len(together) != 1 || together[0].Events != 7 || fmt.Sprint(together[0].Tokens) != "[{old 7} {rpm 9000}]" {
+			t.Errorf("%+v", together)
+		}
 	}
 }
 
@@ -291,12 +294,14 @@ func TestManyBucketsAreReadInBlocks(t *testing.T) {
 	s := fixture.OpenStore(t, meter)
 	_, ns := s.Namespace()
 	var texts []usage.Diary
+	items := map[string]bool{}
 	for i := range entities {
 		d := bucketOf(fmt.Sprintf("user-%d", i*i%7919), 4)
 		d.cut = 2
 		texts = append(texts, usage.Diary{Bucket: d.Bucket, Life: d.life, Text: textOf(d.hours[:2])})
 		if i%5 > 0 { // the others have pages only
 			fixture.Put(t, db, d.item(ns))
+			items[d.Entity] = true
 		}
 	}
 	distinct := map[string]bool{}
@@ -322,5 +327,19 @@ func TestManyBucketsAreReadInBlocks(t *testing.T) {
 	}
 	if events != sum.Events {
 		t.Errorf("%d acquires in snapshots, %d in their sum", events, sum.Events)
+	}
+	before = meter.Totals()
+	scope, err := s.Usage().ScopeOf(t.Context(), start.AddDate(0, 0, -7), start)
+	if err != nil || fmt.Sprint(scope.Resources) != "[gpt-4]" || scope.Items != len(items) || scope.Months != 1 {
+		t.Errorf("%+v, %v", scope, err)
+	}
+	listed := meter.Totals().Sub(before).Sum()
+	before = meter.Totals()
+	if n := len(each(t, s, usage.Query{Resource: "gpt-4", Window: usage.Monthly})); n != len(distinct) {
+		t.Errorf("%d buckets, want %d", n, len(distinct))
+	}
+	read := meter.Totals().Sub(before).Sum()
+	if foreseen := scope.ReadUnits(); read.RCU > 1.1*foreseen || read.RCU < 0.5*foreseen || listed.RCU > float64(len(items))/20*0.6+10 {
+		t.Errorf("a scope costs %.1f units, the reading %.1f, foreseen are %.1f", listed.RCU, read.RCU, foreseen)
 	}
 }

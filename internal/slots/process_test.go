@@ -188,6 +188,8 @@ func TestLongestProcessesThatAreKilledAndStopped(t *testing.T) {
 		all = append(all, startChild(t, server.URL))
 	}
 	time.Sleep(3 * time.Second)
+	const paused = time.Minute // TestLongNoCrashLeaksASlot, beside it, takes as long
+	stopped := time.Now()
 	for _, c := range all[:3] { // they hold slots, with some probability
 		c.stop = time.Now().UnixNano()
 		_ = c.cmd.Process.Signal(syscall.SIGSTOP)
@@ -199,7 +201,7 @@ func TestLongestProcessesThatAreKilledAndStopped(t *testing.T) {
 		c.died = time.Now().UnixNano()
 		all = append(all, startChild(t, server.URL))
 	}
-	time.Sleep(8 * time.Second) // longer than a lease in all
+	time.Sleep(paused - time.Since(stopped)) // four leases
 	for _, c := range all[:3] {
 		_ = c.cmd.Process.Signal(syscall.SIGCONT)
 	}

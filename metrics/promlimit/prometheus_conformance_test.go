@@ -111,7 +111,7 @@ func TestPrometheusScrapesAndQueries(t *testing.T) {
 
 // otherWork returns work on another resource that, together with the limiter's own, makes
 // series of every metric: errors, throttled writes, settlements, tokens that come back, leases
-// that are written down, and a slot that is held and refused.
+// that are written down, a slot that is held and refused, and what a limit in shadow would refuse.
 func otherWork(w *testbed.World, c *promlimit.Collector) (more func()) {
 	own := w.NewLimiter(w.Store, limiter.Options{Observer: c, TokenKeys: [][]byte{make([]byte, limiter.MinTokenKey)}})
 	c.Watch(own)
@@ -120,8 +120,11 @@ func otherWork(w *testbed.World, c *promlimit.Collector) (more func()) {
 	w.Lease(own, slot)
 	var busy faults.Slot
 	l := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, busy.Apply)), limiter.Options{Observer: c})
-	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "other"}, []limiter.Limit{limiter.PerDay("tpd", 1_000_000)}))
+	w.Must(w.Store.SetLimits(w.Context(), limiter.ConfigKey{Resource: "other"}, []limiter.Limit{
+		limiter.PerDay("tpd", 1_000_000), limiter.PerDay("tried", 1, limiter.InShadow(0)),
+	}))
 	req := ask("key", "tpd", 10)
+	req.Consume["tried"] = 2 // of 1
 	req.Resource = "other"
 	return func() {
 		if _, err := own.Acquire(w.Context(), slot); !errors.Is(err, limiter.ErrSlotsFull) {

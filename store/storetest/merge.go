@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -90,6 +91,25 @@ func (k *kit) giveTo(img *store.Image, tokens int64) *store.Image {
 	return k.mustApply(k.Adjust(k.Context(), &store.Adjust{Bucket: img.Bucket, Seen: img, Deltas: []store.Delta{credits(tokens)}}))
 }
 
+// shadowed makes shards whose rpm is in shadow.
+func (k *kit) shadowed(count int) (images []*store.Image) {
+	k.Helper()
+	for shard := range count {
+		c := k.newBucket()
+		c.Shard, c.ShardCount = shard, count
+		c.Limits[0].SoftUntil, c.Limits[0].Mode = k.now+30_000, store.Shadow
+		images = append(images, k.mustApply(k.Create(k.Context(), c)))
+	}
+	return images
+}
+
+// notes counts tokens of rpm that the limit would have refused.
+func (k *kit) notes(img *store.Image, tokens int64) *store.Image {
+	k.Helper()
+	d := store.Debit{Amount: store.Amount{Limit: "rpm", Milli: tokens}, AtMost: math.MaxInt64, Soft: true, Counts: true, Shadows: true, AtLeast: math.MinInt64}
+	return k.mustApply(k.Take(k.Context(), &store.Take{Bucket: img.Bucket, Now: k.now, Debits: []store.Debit{d}}))
+}
+
 var mergeTests = []test{
 	{"makes one shard of two: it holds what both held", func(k *kit) {
 		s := k.split(2)
@@ -149,6 +169,22 @@ var mergeTests = []test{
 		s := k.split(2)
 		met := k.giveTo(s[1], 1)
 		k.apart(joins(s[0], s[1]), []store.Refusal{notRefused, refusedBy(met)}, s[0], met)
+	}},
+	{"refused: a limit of the retired notes more in shadow than it had", func(k *kit) {
+		s := k.shadowed(2)
+		met := k.notes(s[1], 3*milli)
+		k.apart(joins(s[0], s[1]), []store.Refusal{notRefused, refusedBy(met)}, s[0], met)
+		again := k.notes(met, milli)
+		k.apart(joins(s[0], met), []store.Refusal{notRefused, refusedBy(again)}, s[0], again)
+	}},
+	{"takes over what the retired has noted in shadow", func(k *kit) {
+		s := k.shadowed(2)
+		met, stays := k.notes(s[1], 3*milli), k.notes(s[0], milli)
+		p := joins(stays, met)
+		p.Survivor.Changes[0].Shadowed = 3 * milli
+		k.merges([]*store.Pair{p}, with(joined(stays, met), func(i *store.Image) {
+			i.Limits[0].Extra.Shadowed += 3 * milli
+		}))
 	}},
 	{"refused: one of them", func(k *kit) {
 		for i, m := range encounters {

@@ -140,7 +140,7 @@ func (c *checker) legalGrant(r *write, bad func(string, ...any)) {
 		case g.resets:
 			taken, _ := c.moved(r.id, name, r.call.start-storeTimeout, r.at)
 			full := min(is.full, is.cp)
-			if is.varies != nil {
+			if is.varies != nil && is.renews == nil {
 				full = is.cp
 			}
 			if is.tk > full || is.tk < full-taken || is.topped != 0 {

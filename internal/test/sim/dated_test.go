@@ -279,6 +279,7 @@ func (c *checker) asHealed(l level, rf int64, shard int, from, to time.Duration)
 			continue
 		}
 		healed := l
+		healed.inStep = false
 		if healed.tk > 0 {
 			healed.tk = max(0, l.tk-l.earned(at, rf))
 		}

@@ -25,7 +25,8 @@
 // sessions; no bucket is doubled there.
 //
 // In some seeds, some limits follow timetables, by which they have other parameters at other
-// times. Such a run, too, begins shortly before a change. In some seeds, with any of these,
+// times. Such a run, too, begins shortly before a change. Where there are quotas, too, some of these
+// have timetables of their amounts, unless a clock is far ahead. In some seeds, with any of these,
 // an operator resets limits and tops them up. He gives a command again, with its key, until
 // he has its answer, also from another process after his own has died.
 //
@@ -66,7 +67,8 @@
 //   - Over every interval, capacity and rate cover what was admitted (never over). Each
 //     move of a stamp far ahead may cost one capacity more.
 //     The capacity of a limit with a timetable is the one in force at the beginning, and its rate is integrated.
-//   - In every period of a quota, the largest amount that held in it, with what operators gave
+//   - In every period of a quota, the largest amount that held in it (of one with a timetable and one
+//     shard, that of the admission's instant), with what operators gave
 //     and what the period before left, covers what was admitted, less what was returned. What
 //     is carried has a maximum, or is a debt. The stamp says of which period a balance is, so
 //     no clock matters. No take crosses the end of a period, and a credit returns to its period

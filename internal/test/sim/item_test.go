@@ -91,6 +91,8 @@ type level struct {
 	noted                         int64  // what it would have refused in shadow
 	opened                        int64  // when the session began that the balance is of; 0 if it is no session
 	varies                        *timetable
+	// inStep says that the balance of a quota with a timetable has followed all changes of its period.
+	inStep bool
 	// Of a part of a limit: its number, among how many, and the parameters of the whole outside of
 	// entries.
 	shard, among int
@@ -116,7 +118,7 @@ func (l level) sameParams(o level) bool {
 // a sign only.
 func levelOf(l limiter.Limit) (as level) {
 	if l.Renews != nil {
-		as = level{params: params{l.Capacity * 1000, 0, 1000}, renews: recurrenceBy(l.Renews), carry: carry{l.Carries.Rollover * 1000, l.Carries.Debt}}
+		as = level{params: params{l.Capacity * 1000, 0, 1000}, renews: recurrenceBy(l.Renews), carry: carry{l.Carries.Rollover * 1000, l.Carries.Debt}, varies: timetableBy(l.Varies)}
 	} else {
 		as = level{params: params{l.Capacity * 1000, l.Amount * 1000, l.Period.Milliseconds()}, varies: timetableBy(l.Varies)}
 	}
@@ -252,6 +254,7 @@ func readState(it item) *state {
 				s.half = append(s.half, name+".wa")
 			}
 		}
+		l.inStep = l.renews != nil && l.varies != nil && it["st"] != nil && number(it["st"]) == s.rf
 		s.levels[name] = l
 	}
 	if s.rf == noNumber {

@@ -13,6 +13,9 @@ func (l level) earned(a, b int64) (sum int64) {
 	if l.renewed(a, b) {
 		return plenty
 	}
+	if l.inStep && b > a {
+		return max(0, l.in(b).full-l.in(a).full)
+	}
 	for at := a; at < b; at = l.until(at) {
 		sum += l.in(at).accrued(at, min(b, l.until(at)))
 	}
@@ -38,6 +41,9 @@ func (l level) balance(rf, now int64) int64 {
 	if l.renewed(rf, now) {
 		return l.turned(rf, now)
 	}
+	if l.renews != nil && l.varies != nil {
+		return l.followed(rf, now)
+	}
 	p := l.in(rf)
 	tk := min(p.cp, l.tk+p.accrued(rf, min(now, l.until(rf))))
 	for at := l.until(rf); at <= now; at = l.until(at) {
@@ -47,12 +53,41 @@ func (l level) balance(rf, now int64) int64 {
 	return tk
 }
 
+// followed is what a quota with a timetable holds at a later instant of its period. Its balance follows the
+// changes of the amount: with what was consumed, it is the amount in force.
+//
+//	holds 7 of 10, which become 5    2 of 5
+//	holds 2 of 5, which become 10    7 of 10
+//
+// If it is out of step, somebody may have cut it, and it is only cut.
+func (l level) followed(rf, now int64) int64 {
+	was, is := l.in(rf), l.in(max(rf, now))
+	tk := min(l.tk, was.cp)
+	if l.inStep {
+		tk += is.full - was.full
+	}
+	return min(tk, is.cp)
+}
+
+// least is what a take under a stamp may leave at a later instant: more has been earned by then. Of a quota with
+// a timetable it is what there was at the stamp: a take decides by that, until a change.
+func (l level) least(stamp, latest int64) int64 {
+	if l.renews != nil && l.varies != nil {
+		latest = stamp
+	}
+	return l.balance(stamp, latest)
+}
+
 // carried is what a limit holds at an instant under other parameters. What was consumed of a quota
 // in its period is consumed of the quota that replaces it. A debt that a mode forgives stays forgiven.
 func (l level) carried(rf, now int64, next level) int64 {
 	held := l.balance(rf, now)
 	if l.renews != nil && next.renews != nil {
-		held += next.full - l.full
+		more := next.in(now).full - l.in(now).full
+		if l.varies != nil && !l.inStep && !l.renewed(rf, now) {
+			more = min(more, 0) // what was cut would come back
+		}
+		held += more
 	}
 	return l.forgiven(min(held, next.in(now).cp), next, now)
 }
@@ -238,7 +273,7 @@ func legalMove(name string, was, is level, stamp, latest int64, enforced bool, b
 		bad("%s got other parameters under the old stamp", name)
 	case debit >= 0 && moved != -debit:
 		bad("%s: %d consumed, the balance moved by %d", name, debit, moved)
-	case debit > 0 && is.balance(stamp, latest) < 0 && enforced:
+	case debit > 0 && is.least(stamp, latest) < 0 && enforced:
 		bad("%s was debited %d with %d there and %d earned", name, debit, was.tk, was.earned(stamp, latest))
 	case debit > 0 && is.renews != nil && is.tk < 0 && enforced:
 		bad("%s was debited %d with %d there, before its period ends", name, debit, was.tk)
@@ -268,6 +303,9 @@ func legalRefill(name string, was, is level, from, to int64, enforced bool, bad 
 func legalRenewal(name string, was, is level, from, to, debit int64, bad func(string, ...any)) {
 	if topped := was.toppedAt(from, to); is.renews != nil && is.topped != topped {
 		bad("%s may hold %d above its share at %d, must be %d", name, is.topped, to, topped)
+	}
+	if is.inStep && !was.inStep && was.varies != nil && was.renews != nil && !was.renewed(from, to) {
+		bad("%s has not followed all changes since %d, and is said to have at %d", name, from, to)
 	}
 	if opens := was.opens(from, to, debit, is); is.opened != opens {
 		bad("the balance of %s is of the session of %d at %d, must be of that of %d", name, is.opened, to, opens)

@@ -69,6 +69,9 @@ func (c *checker) noteModes(r *write) {
 	if !c.odds.modes || r.call == nil || r.after == nil || r.other != nil || !r.call.kind.takes() {
 		return
 	}
+	if r.call.of != nil && !r.call.admitted() {
+		return // the lease was not extended: what this took was returned
+	}
 	for _, name := range names(r.after, nil) {
 		was, had := r.before.share(r.id, name)
 		is, _ := r.after.share(r.id, name)
@@ -95,7 +98,7 @@ func (c *checker) legalModes(r *write, bad func(string, ...any)) {
 		case name == hidden || r.client == nil:
 		case r.merges():
 			gone, _ := r.other.before.level(name)
-			if is.mode != was.mode || is.mode != gone.mode || is.noted > was.noted+gone.noted || is.noted < was.noted {
+			if is.mode != was.mode || is.mode != gone.mode || is.noted != was.noted+gone.noted {
 				bad("%s in %q and %q, which would have refused %d and %d, is merged in %q with %d", name, was.mode, gone.mode, was.noted, gone.noted, is.mode, is.noted)
 			}
 		case a == nil && r.other != nil:

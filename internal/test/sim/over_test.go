@@ -28,6 +28,7 @@ type flow struct {
 	// Of a quota: the shard, and the ends of the periods that its balance was of, and is of.
 	shard      int
 	ended, end int64
+	stamp      int64 // of the item after the write
 }
 
 // lateness is how late a take's clock may effectively be. Several processes may use a full
@@ -110,7 +111,7 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 		latest = c.latestMS(r) // a take at the stamp counts what was earned since
 	}
 	switch {
-	case debit > 0 && had && !r.call.onlyTakes() && is.balance(r.after.rf, latest) < 0:
+	case debit > 0 && had && !r.call.onlyTakes() && is.least(r.after.rf, latest) < 0:
 		// It carried a settlement of others: no acquire takes more than the balance.
 	case debit > 0 && (r.call.kind.takes() || !had):
 		f.admitted = debit
@@ -123,7 +124,7 @@ func (c *checker) flowOf(r *write, was, is level, had bool) flow {
 	if had && r.isGrant() {
 		f.given = max(0, is.tk-was.carried(r.before.rf, r.after.rf, is))
 	}
-	f.shard, f.end = r.id.number(), is.end(r.after.rf)
+	f.shard, f.end, f.stamp = r.id.number(), is.end(r.after.rf), r.after.rf
 	if had && r.before != nil {
 		f.ended = was.end(r.before.rf)
 	}

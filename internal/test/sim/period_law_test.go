@@ -31,8 +31,8 @@ const edits = 100
 func (s *state) edge(at int64) (first int64) {
 	for _, l := range s.levels {
 		end := l.end(at)
-		if l.varies != nil {
-			end = l.varies.next(at)
+		if change := l.until(at); l.varies != nil && (end == 0 || change < end) {
+			end = change
 		}
 		if end != 0 && (first == 0 || end < first) {
 			first = end

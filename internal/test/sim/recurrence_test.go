@@ -163,6 +163,9 @@ func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 			} else if w.odds.carries {
 				limits[i].Carries = drawCarry(r, l.Capacity)
 			}
+			if t := w.dice.stream("varying quotas", l.Name); len(w.amounts()) > 0 && limits[i].Carries == (limiter.Carry{}) && chance(t, 0.6) {
+				limits[i].Varies = pick(t, w.amounts()...).varies
+			}
 		case len(w.timetables) > 0 && chance(r, 0.6):
 			limits[i].Varies = pick(r, w.timetables...).varies
 		}
@@ -175,6 +178,15 @@ func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 		}
 	}
 	return limits
+}
+
+// amounts are the timetables that a quota can have: those that set no rate. Where a clock is far ahead, quotas
+// have none: the wait beside a stamp that is far ahead is not played with them.
+func (w *world) amounts() []*timetable {
+	if w.odds.dated {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(w.timetables), func(t *timetable) bool { return t.per != 0 })
 }
 
 // hard makes limits hard, and has them enforced.

@@ -37,6 +37,7 @@ type result struct {
 	stats      string
 	healed     int // stamps that were moved back
 	renewed    int // quotas that began a period
+	followed   int // balances of quotas that followed a change of the amount
 	late       int // credits that came after the end of their period
 	owed       int // debits of soft limits below zero
 	shadowed   int // requests that a limit in shadow would have refused
@@ -71,6 +72,7 @@ func simulated(t *testing.T, seed uint64, o odds, broken breakage, traced bool) 
 				res.healed++
 			}
 			res.renewed += r.renews()
+			res.followed += r.follows()
 			res.owed += r.owes()
 			res.shadowed += r.shadows()
 			if r.isLate() {

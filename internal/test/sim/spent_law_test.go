@@ -41,8 +41,8 @@ func drawCarry(r *rand.Rand, amount int64) limiter.Carry {
 //	holds -3 of 10, carries debt    7 of 10
 //	holds 4 of 10, carries 2        12 of 10
 func (l level) turned(rf, now int64) int64 {
-	if l.opened != 0 {
-		return l.full
+	if l.opened != 0 || l.varies != nil { // none of these carries anything
+		return l.in(max(rf, now)).full
 	}
 	tk := min(l.tk, l.cp)
 	for end := l.renews.next(rf); end <= now; end = l.renews.next(end) {
@@ -61,7 +61,7 @@ func (l level) turned(rf, now int64) int64 {
 // period, and what it was topped up by.
 func (l level) toppedAt(rf, now int64) int64 {
 	if l.renewed(rf, now) {
-		return max(0, l.turned(rf, now)-l.full)
+		return max(0, l.turned(rf, now)-l.in(now).full)
 	}
 	return l.topped
 }
@@ -78,7 +78,10 @@ type taken struct {
 	settled     int64 // without being asked for
 	given       int64 // by operators
 	leaps       int64
-	acts        map[int]bool
+	// loose says that what was admitted may exceed the amount in force: shards or edits keep what was
+	// admitted under a larger one.
+	loose bool
+	acts  map[int]bool
 	// back is how often each shard came back to the quota, from a rate or another calendar.
 	back map[int]int64
 	// most is the most that is carried into the next period, and owes whether all debts are.
@@ -134,7 +137,8 @@ func (l ledger) carried(p period) (into int64) {
 //	of which the last is at most what the period before has left, and what is rolled over
 //
 // What is taken while the quota is soft counts on both sides, since it may come back. If an
-// operator changes the amount, the largest one counts. A limit that was a rate in the
+// operator changes the amount, the largest one counts. With a timetable, it is the amount in force at the
+// stamp of each admission, unless there were shards: what one owes, others do not know. A limit that was a rate in the
 // meantime, or renewed by another calendar, has earned by that. So it gives the amount once
 // more for each time that it became this quota again. As with rates, so does an act of an
 // operator that adds the limit, or deletes the bucket. A clock far ahead begins a period
@@ -152,11 +156,16 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 		if had[p] == nil {
 			had[p] = map[int]bool{}
 		}
-		sum.amount, sum.most = max(sum.amount, f.is.cp), max(sum.most, f.is.carry.most, f.was.carry.most)
+		sum.most = max(sum.most, f.is.carry.most, f.was.carry.most)
+		sum.loose = sum.loose || c.sharded[id.whole()] || !f.is.sameParams(f.was)
+		if sum.amount = max(sum.amount, f.is.amount()); f.is.varies != nil && !sum.loose {
+			sum.amount = f.is.of(0, 1).in(f.stamp).full
+		}
 		sum.owes = sum.owes && f.granted == 0 && f.is.carry.debt && f.was.carry.debt && !c.sharded[id.whole()] && !f.is.isSoft() && !f.was.isSoft()
 		switch {
+		case f.was.renews == f.is.renews && (f.is.varies == nil || sum.loose):
+			sum.amount = max(sum.amount, f.was.amount())
 		case f.was.renews == f.is.renews:
-			sum.amount = max(sum.amount, f.was.cp)
 		case had[p][f.shard]:
 			sum.back[f.shard]++
 		}

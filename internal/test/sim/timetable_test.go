@@ -103,7 +103,7 @@ func (t *timetable) next(at int64) int64 {
 func (t *timetable) entry(p params) params {
 	if t.permille != 0 {
 		scale := float64(t.permille) / 1000 // in floating point and cut off, as the peer does
-		p.cp, p.ra = max(1, int64(float64(p.cp)*scale)), max(1, int64(float64(p.ra)*scale))
+		p.cp, p.ra = max(1, int64(float64(p.cp)*scale)), max(min(1, p.ra), int64(float64(p.ra)*scale))
 	}
 	if t.capacity != 0 {
 		p.cp = t.capacity * 1000
@@ -143,6 +143,14 @@ func (l level) most() int64 {
 	return max(l.cp, l.varies.entry(l.params).cp)
 }
 
+// amount is the most that a whole quota gives in a period, apart from what it carries into it.
+func (l level) amount() int64 {
+	if l.varies == nil {
+		return l.cp
+	}
+	return l.most()
+}
+
 // isQuoted reports whether a status may say that a whole limit is so: it has the parameters
 // in force.
 func (l level) isQuoted(as limiter.Limit) bool {
@@ -153,7 +161,7 @@ func (l level) isQuoted(as limiter.Limit) bool {
 	says := func(p params) bool { // in whole tokens
 		return params{max(1, p.cp/1000) * 1000, p.ra / 1000 * 1000, p.rp} == is.params
 	}
-	return is.renews == nil && (says(l.params) || says(l.varies.entry(l.params)))
+	return is.renews == l.renews && (says(l.params) || says(l.varies.entry(l.params)))
 }
 
 // span is what a limit holds at most when an interval begins, and what it earns in all of it,

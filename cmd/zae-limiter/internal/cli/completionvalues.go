@@ -79,6 +79,7 @@ var (
 		"out":                  file(),
 		"page":                 free,
 		"parameters":           file("json"),
+		"past":                 file(),
 		"parent":               stored(entities),
 		"partition-limits":     words("aws", "off"),
 		"permission-boundary":  free,
@@ -136,11 +137,15 @@ var (
 
 	// flagsOf has those of a command that mean something else there.
 	flagsOf = map[string]completer{
-		"hold slots":      storedList("=", slotsInForce),
-		"replay date":     free, // columns of a log
-		"replay entity":   free,
-		"replay parent":   free,
-		"replay resource": free,
+		"hold slots":           storedList("=", slotsInForce),
+		"limits plan date":     free, // columns of a log
+		"limits plan entity":   free,
+		"limits plan parent":   free,
+		"limits plan resource": free,
+		"replay date":          free, // columns of a log
+		"replay entity":        free,
+		"replay parent":        free,
+		"replay resource":      free,
 	}
 
 	// argumentsNamed has the arguments by their names in usages.

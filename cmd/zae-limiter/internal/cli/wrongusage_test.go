@@ -55,7 +55,7 @@ var wrongUsage = map[string][]string{
 	"namespace delete":    {"", "a;b -y", "tenant"},
 	"namespace recover":   {"", "a;b", "id --as a;b"},
 	"namespace purge":     {"", "a;b -y", "id"},
-	"limits plan":         {"", "-f <>"},
+	"limits plan":         {"", "-f <>", "-f a --past <>", "-f a --entity key", "-f a --past usage --cost rpm=1", "-f a --past usage --past a.log", "-f a --start 2026-01-01", "-f a --past a.log --end 2026-01-01", "-f a --past usage --start 2999-01-01", "-f a --past usage --start monday", "-f a --past usage --top 0", "-f a --past a.log --cost rpm"},
 	"limits apply":        {"", "-f limits.yaml", "-f - ", "-f <> -y"},
 	"limits diff":         {"", "-f <>"},
 	"limits import":       {"", "-f <>"},

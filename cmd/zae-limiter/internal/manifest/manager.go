@@ -119,6 +119,39 @@ func (m *Manager) plan(ctx context.Context, of *Manifest, prune bool) (*Plan, *d
 	return p, own, nil
 }
 
+// After returns the limits of every level of the namespace as they are after an apply of a plan. It lists the
+// other levels through an index that lags behind, and reads them as [Manager.Export] does. A level that cannot be
+// read has none.
+func (m *Manager) After(ctx context.Context, p *Plan) (map[store.ConfigKey][]store.Limit, error) {
+	keys, err := m.store.ConfiguredLevels(ctx)
+	if err != nil {
+		return nil, err
+	}
+	planned := map[store.ConfigKey]bool{}
+	after := map[store.ConfigKey][]store.Limit{}
+	for _, c := range p.Changes {
+		planned[c.Key] = true
+		switch {
+		case c.Action == Delete || isRecord(c.Key):
+		case c.writes() && len(c.After.Limits) > 0:
+			after[c.Key] = c.After.Limits
+		case c.Before != nil:
+			after[c.Key] = c.Before.Limits
+		}
+	}
+	live, err := m.read(ctx, slices.DeleteFunc(slices.Compact(keys), func(k store.ConfigKey) bool { return planned[k] }))
+	if err != nil {
+		return nil, err
+	}
+	for k, found := range live {
+		if found.Config != nil {
+			after[k] = found.Config.Limits
+		}
+	}
+	maps.DeleteFunc(after, func(_ store.ConfigKey, limits []store.Limit) bool { return len(limits) == 0 })
+	return after, nil
+}
+
 // check reports why a manifest cannot be for the manager's store.
 func (m *Manager) check(of *Manifest) error {
 	if err := store.CheckManifest(of.Name); err != nil {

@@ -17,9 +17,9 @@ import (
 
 var costs = []string{"rpm", "tpm", "slow"}
 
-// each is a quota of tokens for each period of a calendar.
-func each(name string, tokens int64, words string) store.Limit {
-	r, err := limiter.ParseRenewal(words, "Europe/Berlin")
+// each is a quota of tokens for each period of a calendar in a zone, or for each session.
+func each(name string, tokens int64, words, zone string) store.Limit {
+	r, err := limiter.ParseRenewal(words, zone)
 	if err != nil {
 		panic(err) // a constant
 	}
@@ -42,12 +42,21 @@ func newSeason(seed uint64, events int) *season {
 	}
 	soft := limit("slow", 5, time.Hour) // it runs out, and refuses nothing
 	soft.Soft = true
+	carrying := each("slow", 1+dice.Int64N(4), "*/2 * * * *", "UTC")
+	carrying.Carries.Rollover = 1 + dice.Int64N(9)
+	varying := each("tpm", 3000+dice.Int64N(3000), "*/3 * * * *", "UTC")
+	schedule, err := limiter.ParseSchedule("*/2 * * * * x0.5", "UTC")
+	if err != nil {
+		panic(err) // a constant
+	}
+	varying.Varies = schedule
 	s := &season{parents: map[string]string{"a": "p", "b": "p"}, levels: replay.Levels{
 		{}:                {limit("rpm", 20, time.Second), limit("tpm", 2000, time.Minute)},
 		{Resource: "big"}: {limit("tpm", 5000, time.Second), soft, limit("rpm", 7, time.Second)},
-		{Entity: "b", Resource: store.DefaultResource}: {limit("rpm", 3, time.Second)},
+		{Entity: "b", Resource: store.DefaultResource}: {limit("rpm", 3, time.Second), carrying, varying},
 		{Entity: "p", Resource: "r"}:                   {limit("rpm", 30, time.Second)},
-		{Entity: "c", Resource: "big"}:                 {limit("tpm", 100, time.Second), limit("rpm", 9, time.Minute), each("slow", 1+dice.Int64N(4), "*/2 * * * *")},
+		{Entity: "c", Resource: "r"}:                   {limit("tpm", 3000, time.Second), each("rpm", 5+dice.Int64N(20), "session 20s", ""), each("slow", 1+dice.Int64N(9), "session 1m", "")},
+		{Entity: "c", Resource: "big"}:                 {limit("tpm", 100, time.Second), limit("rpm", 9, time.Minute), each("slow", 1+dice.Int64N(4), "*/2 * * * *", "Europe/Berlin")},
 	}}
 	at := int64(0)
 	for range events {

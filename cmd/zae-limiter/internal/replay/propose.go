@@ -263,11 +263,6 @@ type trial struct {
 	balances []balance // of each bucket of the rule
 }
 
-// A balance is that of one bucket under the value of a trial.
-type balance struct {
-	tokens, at int64
-}
-
 func (s *search) isDone() bool {
 	b := s.bounds
 	return b.meets == 0 && b.misses == store.MaxTokens || b.meets > 0 && b.meets-b.misses == 1
@@ -318,9 +313,7 @@ func (s *search) begin() {
 	t.value, t.refused = s.next(), 0
 	l := s.with(t.value)
 	t.held = arithmetic(&l)
-	for i := range t.balances {
-		t.balances[i] = balance{tokens: t.held.Capacity}
-	}
+	clear(t.balances)
 }
 
 // decide decides an event on the bucket at a place.
@@ -329,12 +322,12 @@ func (t *trial) decide(place int, now, need int64) {
 		return
 	}
 	b := &t.balances[place]
-	left := t.held.Balance(b.tokens, b.at, now) - need
+	left := b.at(&t.held, now) - need
 	if left < 0 {
 		t.refused++
 		return
 	}
-	b.tokens, b.at = left, now
+	b.set(&t.held, left, now)
 }
 
 func (s *search) end() {

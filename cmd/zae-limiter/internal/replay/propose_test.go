@@ -109,20 +109,21 @@ func TestAProposalIsTheSmallestValueThatMeetsTheTarget(t *testing.T) {
 // Of a quota, only the tokens are proposed. Its calendar stays.
 func TestAQuotaIsProposedAsAQuota(t *testing.T) {
 	t.Parallel()
-	for _, target := range []float64{0, 0.05, 0.3} {
-		events := bursts(rand.New(rand.NewPCG(1, 7)), 400, func() int64 { return 2 })
-		limit := each("rps", 20, "*/2 * * * *")
-		p, err := run(t, events, replay.Levels{{}: {limit}}, newSpool(t), "rps").Propose(t.Context(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(p.Limits) != 1 || len(p.Limits[0].Choices) != 1 || p.Limits[0].Choices[0].Change != replay.ChangeQuota {
-			t.Fatalf("%+v", p)
-		}
-		c := p.Limits[0].Choices[0]
-		checkChoice(t, events, limit, target, true, &c)
-		if c.Renews != limit.Renews.String() || c.Amount != 0 || p.Refused != c.Refused {
-			t.Errorf("at %v: %+v, and together %d are refused", target, c, p.Refused)
+	for _, limit := range []store.Limit{each("rps", 20, "*/2 * * * *", "Europe/Berlin"), each("rps", 20, "session 40s", "")} {
+		for _, target := range []float64{0, 0.05, 0.3} {
+			events := bursts(rand.New(rand.NewPCG(1, 7)), 400, func() int64 { return 2 })
+			p, err := run(t, events, replay.Levels{{}: {limit}}, newSpool(t), "rps").Propose(t.Context(), target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Limits) != 1 || len(p.Limits[0].Choices) != 1 || p.Limits[0].Choices[0].Change != replay.ChangeQuota {
+				t.Fatalf("%+v", p)
+			}
+			c := p.Limits[0].Choices[0]
+			checkChoice(t, events, limit, target, true, &c)
+			if c.Renews != limit.Renews.String() || c.Amount != 0 || p.Refused != c.Refused {
+				t.Errorf("at %v: %+v, and together %d are refused", target, c, p.Refused)
+			}
 		}
 	}
 }

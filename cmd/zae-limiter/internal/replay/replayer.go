@@ -21,12 +21,34 @@ type Options struct {
 	Spool *Spool
 }
 
-func (o Options) withDefaults() Options {
+// checked are the options with their defaults.
+func (o Options) checked() (Options, error) {
 	const top = 20
 	if o.Top == 0 {
 		o.Top = top
 	}
-	return o
+	if o.Top < 0 {
+		return o, &store.ValidationError{Field: "top", Value: strconv.Itoa(o.Top), Reason: "give 1 or more buckets"}
+	}
+	return o, o.Levels.validate(o.Costs)
+}
+
+// checkAmounts checks the amounts of an event.
+func checkAmounts(amounts []int64, costs []string) error {
+	if len(amounts) != len(costs) {
+		return &store.ValidationError{
+			Field: "amounts", Value: strconv.Itoa(len(amounts)), Reason: fmt.Sprintf("give an amount for each of the %d limits with a cost", len(costs)),
+		}
+	}
+	for i, tokens := range amounts {
+		if tokens < 0 || tokens > store.MaxTokens {
+			return &store.ValidationError{
+				Field: "amount of " + costs[i], Value: strconv.FormatInt(tokens, 10),
+				Reason: fmt.Sprintf("give from 0 to %d tokens", int64(store.MaxTokens)),
+			}
+		}
+	}
+	return nil
 }
 
 // A Replayer decides events in the order in which it is given them. It is not safe for
@@ -54,11 +76,8 @@ type counts struct {
 // New returns a replayer whose buckets are full. It fails with a
 // [store.ValidationError] if a limit is invalid, or has no cost.
 func New(o Options) (*Replayer, error) {
-	o = o.withDefaults()
-	if o.Top < 0 {
-		return nil, &store.ValidationError{Field: "top", Value: strconv.Itoa(o.Top), Reason: "give 1 or more buckets"}
-	}
-	if err := o.Levels.validate(o.Costs); err != nil {
+	o, err := o.checked()
+	if err != nil {
 		return nil, err
 	}
 	return &Replayer{
@@ -72,7 +91,7 @@ func New(o Options) (*Replayer, error) {
 // [store.ValidationError] if an amount is negative or too large, and if the event has
 // too few or too many amounts.
 func (r *Replayer) Add(e *Event) (admitted bool, err error) {
-	if err := r.check(e); err != nil {
+	if err := checkAmounts(e.Amounts, r.options.Costs); err != nil {
 		return false, err
 	}
 	now := r.clock(e.At)
@@ -92,23 +111,6 @@ func (r *Replayer) Add(e *Event) (admitted bool, err error) {
 	own.note(now, e.Amounts, admitted, byOwn, byParent)
 	parent.note(now, e.Amounts, admitted, byParent, false)
 	return admitted, nil
-}
-
-func (r *Replayer) check(e *Event) error {
-	if len(e.Amounts) != len(r.options.Costs) {
-		return &store.ValidationError{
-			Field: "amounts", Value: strconv.Itoa(len(e.Amounts)), Reason: fmt.Sprintf("give an amount for each of the %d limits with a cost", len(r.options.Costs)),
-		}
-	}
-	for i, tokens := range e.Amounts {
-		if tokens < 0 || tokens > store.MaxTokens {
-			return &store.ValidationError{
-				Field: "amount of " + r.options.Costs[i], Value: strconv.FormatInt(tokens, 10),
-				Reason: fmt.Sprintf("give from 0 to %d tokens", int64(store.MaxTokens)),
-			}
-		}
-	}
-	return nil
 }
 
 // clock is the instant at which an event of an instant is decided.
@@ -173,14 +175,15 @@ func (a *account) note(now int64, amounts []int64, admitted, byOwn, byParent boo
 			a.shadow(now)
 		case m.short:
 			m.refused++
-			ms, ok := m.rule.held.Wait(m.tokens, m.at, now, tokens*store.Milli)
+			ms, ok := m.wait(&m.rule.held, now, tokens*store.Milli)
 			m.rule.refuse(a, now, ms, ok)
 			if ok {
 				a.longest = max(a.longest, ms)
 			}
 		case admitted:
-			m.lowest = min(m.lowest, m.tokens)
-			m.rule.admit(tokens, m.tokens, m.rule.held.Capacity)
+			left := share(m.now, m.rule.held.At(now).Capacity)
+			m.lowest = min(m.lowest, left)
+			m.rule.admit(tokens, left)
 		}
 	}
 }

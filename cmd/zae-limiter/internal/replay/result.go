@@ -11,15 +11,21 @@ import (
 
 // A Result is what the limits would have done. Its JSON form is documented in
 // docs/replay.md. Shares are from 0 to 1.
+//
+// The events of a [Replayer] are requests. Those of [Hours] are hours in which a bucket was used: one
+// counts as refused if the limits have refused something in it for certain.
 type Result struct {
+	Counts       Counts    `json:"counts"`  // what events are: requests or hours
 	Events       int64     `json:"events"`  // events that were decided
 	Refused      int64     `json:"refused"` // events that a limit refused
 	RefusedShare float64   `json:"refused_share"`
-	Late         int64     `json:"late"`              // events that came after the window of Order
-	Unlimited    int64     `json:"unlimited"`         // events for which no level has limits
-	From         time.Time `json:"start_at,omitzero"` // instant of the first event, absent without events
-	To           time.Time `json:"end_at,omitzero"`   // instant of the last event, absent without events
-	Buckets      int       `json:"buckets"`           // number of buckets
+	Late         int64     `json:"late"`               // events that came after the window of Order
+	Unlimited    int64     `json:"unlimited"`          // events for which no level has limits
+	Maybe        int64     `json:"maybe,omitempty"`    // of hours: those in which limits may have refused something
+	From         time.Time `json:"start_at,omitzero"`  // instant of the first event, absent without events
+	To           time.Time `json:"end_at,omitzero"`    // instant of the last event, absent without events
+	Buckets      int       `json:"buckets"`            // number of buckets
+	Verdicts     *Verdicts `json:"verdicts,omitempty"` // of hours: how many buckets have which verdict
 	SlotSeconds  float64   `json:"slot_seconds"`
 	Timeline     []Slot    `json:"timeline"`
 
@@ -33,18 +39,26 @@ type LimitResult struct {
 	Limit store.Limit `json:"-"`
 	Name  string      `json:"limit_name"`
 	limitarg.Parameters
-	Buckets      int      `json:"buckets"` // buckets that have the limit
-	Events       int64    `json:"events"`  // that asked for tokens of the limit
-	Refused      int64    `json:"refused"` // events that the limit refused
-	RefusedShare float64  `json:"refused_share"`
-	WouldRefuse  int64    `json:"would_refuse,omitempty"` // events that the limit would have refused if it were not in shadow
-	Never        int64    `json:"never"`                  // refused events that cost more than the capacity
-	Asked        int64    `json:"asked"`                  // tokens
-	Taken        int64    `json:"taken"`                  // tokens
-	Wait         *Waits   `json:"wait,omitempty"`         // waits after refusals
-	Headroom     Headroom `json:"headroom"`               // what was left of the capacity after admitted events, as shares
-	SlotSeconds  float64  `json:"slot_seconds"`
-	Timeline     []Slot   `json:"timeline"`
+	Buckets      int     `json:"buckets"` // buckets that have the limit
+	Events       int64   `json:"events"`  // that asked for tokens of the limit
+	Refused      int64   `json:"refused"` // events that the limit refused
+	RefusedShare float64 `json:"refused_share"`
+	WouldRefuse  int64   `json:"would_refuse,omitempty"` // events that the limit would have refused if it were not in shadow
+	Asked        int64   `json:"asked"`                  // tokens
+	*LimitInstants
+	*Bounds
+
+	Verdicts    *Verdicts `json:"verdicts,omitempty"` // of hours: how many buckets have which verdict of the limit
+	SlotSeconds float64   `json:"slot_seconds"`
+	Timeline    []Slot    `json:"timeline"`
+}
+
+// LimitInstants are what only instants tell of a limit. Hours have none.
+type LimitInstants struct {
+	Never    int64    `json:"never"`          // refused events that cost more than the capacity
+	Taken    int64    `json:"taken"`          // tokens
+	Wait     *Waits   `json:"wait,omitempty"` // waits after refusals
+	Headroom Headroom `json:"headroom"`       // what was left of the capacity after admitted events, as shares
 }
 
 // Waits tell how long refused events would have waited. Events that cost more than the
@@ -77,33 +91,43 @@ type Headroom struct {
 
 // A BucketResult is what became of the events of one bucket.
 type BucketResult struct {
-	Entity          string     `json:"entity_id"`
-	Resource        string     `json:"resource"`
-	Events          int64      `json:"events"`                 // events of the bucket
-	Refused         int64      `json:"refused"`                // by its own limits
-	RefusedByParent int64      `json:"refused_by_parent"`      // by the parent's limits alone
-	WouldRefuse     int64      `json:"would_refuse,omitempty"` // admitted events that its own limits in shadow would have refused
-	RefusedShare    float64    `json:"refused_share"`
-	First           *time.Time `json:"first_refused_at,omitempty"` // instant of the first refusal
-	Last            *time.Time `json:"last_refused_at,omitempty"`  // instant of the last refusal
-	LongestMS       int64      `json:"longest_wait_ms"`            // the longest wait after a refusal
-	Limits          []Met      `json:"limits"`
-	SlotSeconds     float64    `json:"slot_seconds,omitempty"`
-	Timeline        []Slot     `json:"timeline,omitempty"` // of refusals by its own limits
+	Entity       string     `json:"entity_id"`
+	Resource     string     `json:"resource"`
+	Events       int64      `json:"events"`                 // events of the bucket
+	Refused      int64      `json:"refused"`                // by its own limits
+	WouldRefuse  int64      `json:"would_refuse,omitempty"` // admitted events that its own limits in shadow would have refused
+	RefusedShare float64    `json:"refused_share"`
+	First        *time.Time `json:"first_refused_at,omitempty"` // instant of the first refusal
+	Last         *time.Time `json:"last_refused_at,omitempty"`  // instant of the last refusal
+	*BucketInstants
+	Maybe       int64   `json:"maybe,omitempty"`   // of hours: those in which its own limits may have refused something
+	Verdict     Verdict `json:"verdict,omitempty"` // of hours: whether its own limits have refused anything
+	Limits      []Met   `json:"limits"`
+	SlotSeconds float64 `json:"slot_seconds,omitempty"`
+	Timeline    []Slot  `json:"timeline,omitempty"` // of refusals by its own limits
+}
+
+// BucketInstants are what only instants tell of a bucket. Hours have none.
+type BucketInstants struct {
+	RefusedByParent int64 `json:"refused_by_parent"` // by the parent's limits alone
+	LongestMS       int64 `json:"longest_wait_ms"`   // the longest wait after a refusal
 }
 
 // Met is how a bucket met one of its limits.
 type Met struct {
-	Name        string  `json:"limit_name"`
-	Refused     int64   `json:"refused"`                // events that the limit refused
-	WouldRefuse int64   `json:"would_refuse,omitempty"` // events that the limit would have refused if it were not in shadow
-	Lowest      float64 `json:"lowest_headroom"`        // after an admitted event, as a share of the capacity
+	Name        string   `json:"limit_name"`
+	Refused     int64    `json:"refused"`                   // events that the limit refused
+	WouldRefuse int64    `json:"would_refuse,omitempty"`    // events that the limit would have refused if it were not in shadow
+	Lowest      *float64 `json:"lowest_headroom,omitempty"` // after an admitted event, as a share of the capacity; absent for hours
+	Asked       int64    `json:"asked,omitempty"`           // of hours: tokens
+	IsShadow    bool     `json:"in_shadow,omitempty"`       // of hours: the limit is in shadow for the entity, and would have refused what is here
+	*Bounds
 }
 
 // Result tells what came of the events so far.
 func (r *Replayer) Result() *Result {
 	result := &Result{
-		Events: r.events, Refused: r.refused, RefusedShare: share(r.refused, r.events),
+		Counts: Requests, Events: r.events, Refused: r.refused, RefusedShare: share(r.refused, r.events),
 		Late: r.late, Unlimited: r.unlimited, Buckets: len(r.ordered),
 		SlotSeconds: r.timeline.Width().Seconds(), Timeline: r.timeline.Slots(),
 	}
@@ -111,7 +135,12 @@ func (r *Replayer) Result() *Result {
 		result.From, result.To = time.UnixMilli(r.from).UTC(), time.UnixMilli(r.now).UTC()
 	}
 	for _, one := range r.rules.sorted() {
-		result.Limits = append(result.Limits, one.result())
+		l := one.result()
+		l.LimitInstants = &LimitInstants{Never: one.never, Taken: one.taken, Headroom: one.headroom()}
+		if one.waits != nil {
+			l.Wait = one.waitsResult()
+		}
+		result.Limits = append(result.Limits, l)
 	}
 	for _, a := range r.top() {
 		result.Top = append(result.Top, a.result())
@@ -127,16 +156,11 @@ func share(part, whole int64) float64 {
 }
 
 func (r *rule) result() LimitResult {
-	l := LimitResult{
+	return LimitResult{
 		Level: levelName(r.key), Limit: r.limit, Name: r.limit.Name, Parameters: limitarg.ParametersOf(r.limit),
 		Buckets: r.accounts, Events: r.events, Refused: r.refused, RefusedShare: share(r.refused, r.events),
-		WouldRefuse: r.shadowed, Never: r.never, Asked: r.asked, Taken: r.taken, Headroom: r.headroom(),
-		SlotSeconds: r.timeline.Width().Seconds(), Timeline: r.timeline.Slots(),
+		WouldRefuse: r.shadowed, Asked: r.asked, SlotSeconds: r.timeline.Width().Seconds(), Timeline: r.timeline.Slots(),
 	}
-	if r.waits != nil {
-		l.Wait = r.waitsResult()
-	}
-	return l
 }
 
 func (t *tally) waitsResult() *Waits {
@@ -189,12 +213,12 @@ func (r *Replayer) top() []*account {
 
 func (a *account) result() BucketResult {
 	b := BucketResult{
-		Entity: a.entity, Resource: a.resource, Events: a.events, Refused: a.refused, RefusedByParent: a.refusedByParent, WouldRefuse: a.shadowed,
-		RefusedShare: share(a.refused+a.refusedByParent, a.events), LongestMS: a.longest,
+		Entity: a.entity, Resource: a.resource, Events: a.events, Refused: a.refused, WouldRefuse: a.shadowed,
+		RefusedShare: share(a.refused+a.refusedByParent, a.events), BucketInstants: &BucketInstants{a.refusedByParent, a.longest},
 	}
 	for i := range a.meters {
 		m := &a.meters[i]
-		b.Limits = append(b.Limits, Met{m.rule.limit.Name, m.refused, m.shadowed, share(m.lowest, m.rule.held.Capacity)})
+		b.Limits = append(b.Limits, Met{Name: m.rule.limit.Name, Refused: m.refused, WouldRefuse: m.shadowed, Lowest: &m.lowest})
 	}
 	if a.timeline != nil {
 		first, last := time.UnixMilli(a.first).UTC(), time.UnixMilli(a.last).UTC()

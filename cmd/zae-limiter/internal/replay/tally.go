@@ -15,13 +15,15 @@ const (
 
 // A tally is what one rule did.
 type tally struct {
-	accounts int   // buckets for which the rule holds
-	events   int64 // events that asked for tokens of the limit
-	asked    int64 // tokens
-	taken    int64 // tokens
-	refused  int64 // events for which the limit had too few tokens
-	shadowed int64 // events that a limit in shadow would have refused
-	never    int64 // those of them that cost more than the capacity
+	accounts int      // buckets for which the rule holds
+	events   int64    // events that asked for tokens of the limit
+	asked    int64    // tokens
+	taken    int64    // tokens
+	refused  int64    // events for which the limit had too few tokens
+	shadowed int64    // events that a limit in shadow would have refused
+	bounds   Bounds   // of hours
+	verdicts Verdicts // of hours
+	never    int64    // those of them that cost more than the capacity
 
 	waits    *hdrhistogram.Histogram    // of the refused events that would be served later, in ms; nil before the first
 	bars     [len(waitBounds) + 1]int64 // the same waits, by the first bound that they do not exceed
@@ -75,10 +77,10 @@ func (t *tally) refuse(a *account, now, wait int64, ok bool) {
 	}
 }
 
-// admit counts tokens that were taken, and the balance left.
-func (t *tally) admit(tokens, left, capacity int64) {
+// admit counts tokens that were taken, and the share of the capacity that is left.
+func (t *tally) admit(tokens int64, left float64) {
 	t.taken += tokens
-	t.left[max(0, int(float64(left)/float64(capacity)*percent))]++
+	t.left[max(0, int(left*percent))]++
 }
 
 // usage is what became of the events of a bucket.

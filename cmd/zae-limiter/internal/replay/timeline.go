@@ -17,7 +17,15 @@ func newTimeline(slots int) *Timeline {
 	return &Timeline{width: finest, events: make([]int64, 0, slots), refused: make([]int64, 0, slots)}
 }
 
-// count counts an event. Instants never go back.
+// newTimelineFrom is a timeline from an instant on, whose slots are at least so wide.
+func newTimelineFrom(start, width int64, slots int) *Timeline {
+	t := newTimeline(slots)
+	t.start, t.width = start, width
+	t.events, t.refused = append(t.events, 0), append(t.refused, 0)
+	return t
+}
+
+// count counts an event. No instant is before the first one, or the timeline's start.
 func (t *Timeline) count(at int64, refused bool) {
 	if len(t.events) == 0 {
 		t.start = at - (at%finest+finest)%finest

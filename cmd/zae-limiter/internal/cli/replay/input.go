@@ -26,10 +26,10 @@ type input struct {
 
 // open opens the logs. The caller closes the input, also after an error. proceed is called
 // before each read, and ends the reading with its error.
-func (o *options) open(proceed func(*input) error) (*input, error) {
+func (o *Logs) open(proceed func(*input) error) (*input, error) {
 	in := &input{}
 	in.proceed = func() error { return proceed(in) }
-	for _, name := range o.files {
+	for _, name := range o.Files {
 		from := o.app.Stdin
 		settings := o.logs
 		if settings.Name = name; name == "-" {
@@ -102,7 +102,7 @@ func (in *input) malformed() (sum logs.Malformed) {
 const often = 1 << 14
 
 // decide reads the logs and decides their events.
-func (o *options) decide(ctx context.Context, r *replay.Replayer) (m logs.Malformed, err error) {
+func (o *Logs) decide(ctx context.Context, r *replay.Replayer) (m logs.Malformed, err error) {
 	bar := o.app.Bar("replaying")
 	defer bar.Clear()
 	in, err := o.open(func(in *input) error {
@@ -145,7 +145,7 @@ func (o *options) decide(ctx context.Context, r *replay.Replayer) (m logs.Malfor
 }
 
 // checkMalformed fails if more lines are malformed than the command line allows.
-func (o *options) checkMalformed(m logs.Malformed) error {
+func (o *Logs) checkMalformed(m logs.Malformed) error {
 	if m.Count == 0 || !o.flags.Changed("malformed-at-most") || float64(m.Count) <= float64(o.malformedAtMost)*float64(m.Lines) {
 		return nil
 	}

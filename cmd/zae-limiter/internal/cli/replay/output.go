@@ -14,16 +14,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// output is the result in JSON, as docs/replay.md documents it.
-type output struct {
+// A Report is the result in JSON, as docs/replay.md documents it.
+type Report struct {
 	*replay.Result
 
-	Lines     logs.Malformed    `json:"lines"`               // the lines that were read
+	Lines     *logs.Malformed   `json:"lines,omitempty"`     // the lines that were read; absent for usage
 	Proposals *replay.Proposals `json:"proposals,omitempty"` // limits that meet the target of refusals
 }
 
 // notes are sentences about what was not read.
-func (o *output) notes() (notes []string) {
+func (o *Report) notes() (notes []string) {
 	if o.Lines.Count > 0 {
 		notes = append(notes, fmt.Sprintf("%s of %s lines are malformed and left out:", limitarg.Grouped(o.Lines.Count), limitarg.Grouped(o.Lines.Lines)))
 	}
@@ -50,8 +50,8 @@ func counted(lines int64) string {
 
 func problem(p logs.Problem) string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Reason) }
 
-// text writes the result for people.
-func (o *output) text(w *strings.Builder) {
+// Text writes the result for people.
+func (o *Report) Text(w *strings.Builder) {
 	fmt.Fprintf(w, "%s events of %s buckets: %s refused (%s)\n",
 		limitarg.Grouped(o.Events), limitarg.Grouped(int64(o.Buckets)), limitarg.Grouped(o.Refused), percent(o.RefusedShare))
 	if o.Events > 0 {
@@ -80,7 +80,7 @@ func (o *output) text(w *strings.Builder) {
 	o.proposalText(w)
 }
 
-func (o *output) limitRows() (rows [][]string) {
+func (o *Report) limitRows() (rows [][]string) {
 	for _, l := range o.Limits {
 		longest, p99 := "", ""
 		if l.Wait != nil {
@@ -96,14 +96,14 @@ func (o *output) limitRows() (rows [][]string) {
 }
 
 // isInShadow reports whether any limit is, for some entities at least.
-func (o *output) isInShadow() bool {
+func (o *Report) isInShadow() bool {
 	return slices.ContainsFunc(o.Limits, func(l replay.LimitResult) bool { return l.Limit.Mode == store.Shadow })
 }
 
 // shadowColumn is where the rows of buckets have what limits in shadow would have refused, if any limit is in shadow.
 const shadowColumn = 5
 
-func (o *output) topHeader() []string {
+func (o *Report) topHeader() []string {
 	header := []string{"MOST REFUSED", "RESOURCE", "EVENTS", "REFUSED", "BY PARENT", "SHARE", "LONGEST WAIT", "FROM", "TO", "WHEN"}
 	if o.isInShadow() {
 		header = slices.Insert(header, shadowColumn, "IN SHADOW")
@@ -111,7 +111,7 @@ func (o *output) topHeader() []string {
 	return header
 }
 
-func (o *output) topRows() (rows [][]string) {
+func (o *Report) topRows() (rows [][]string) {
 	isInShadow := o.isInShadow()
 	for _, b := range o.Top {
 		first, last := "", ""
@@ -144,7 +144,7 @@ func sparkline(slots []replay.Slot) string {
 	return strings.TrimRight(string(line), " ")
 }
 
-func (o *output) proposalText(w *strings.Builder) {
+func (o *Report) proposalText(w *strings.Builder) {
 	p := o.Proposals
 	if p == nil {
 		return
@@ -166,9 +166,9 @@ func (o *output) proposalText(w *strings.Builder) {
 }
 
 // writePage writes the HTML page.
-func (o *options) writePage(out *output) error {
+func (o *options) writePage(out *Report) error {
 	var page bytes.Buffer
-	if err := html(&page, view{"Replay of " + strings.Join(o.files, ", "), out.Result, out.Proposals, out.notes()}); err != nil {
+	if err := html(&page, view{"Replay of " + strings.Join(o.Files, ", "), out.Result, out.Proposals, out.notes()}); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return app.WriteFile(o.page, page.Bytes(), true)

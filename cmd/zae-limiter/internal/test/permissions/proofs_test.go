@@ -100,7 +100,7 @@ func TestReadersChangeNothing(t *testing.T) {
 	writes := accessesThat(t, iamtrace.Access.IsWrite)
 	for _, policy := range []string{"read", "ns-read"} {
 		forbids(t, policy, writes)
-		allows(t, policy, "Limiter.Available", "Limiter.TimeUntilAvailable", "usage.Snapshots.Read", "usage.Snapshots.Sum", "dynamo.Store.AuditEvents")
+		allows(t, policy, "Limiter.Available", "Limiter.TimeUntilAvailable", "usage.Snapshots.Read", "usage.Snapshots.Sum", "usage.Snapshots.Each", "usage.Snapshots.ScopeOf", "dynamo.Store.AuditEvents")
 	}
 }
 

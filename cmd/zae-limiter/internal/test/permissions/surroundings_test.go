@@ -59,6 +59,7 @@ func usages(w *world) {
 	gone := page("key")
 	gone.Gone = true
 	w.record("usage.Snapshots.Save", "of one that has gone", func() { w.Must(snapshots.Save(w.Context(), gone)) })
+	w.record("usage.Snapshots.ScopeOf", always, func() { w.Must(errOf(snapshots.ScopeOf(w.Context(), now.AddDate(0, 0, -7), now))) })
 	w.record("usage.Snapshots.PeerCounts", always, func() { w.Must(errOf(snapshots.PeerCounts(w.Context()))) })
 	image := w.Images("key")[0]
 	w.record("usage.Snapshots.Restart", always, func() {
@@ -71,6 +72,9 @@ func usages(w *world) {
 	} {
 		w.record("usage.Snapshots.Read", name, func() { w.Must(errOf(snapshots.Read(w.Context(), q))) })
 		w.record("usage.Snapshots.Sum", name, func() { w.Must(errOf(snapshots.Sum(w.Context(), q))) })
+		w.record("usage.Snapshots.Each", name, func() {
+			w.Must(snapshots.Each(w.Context(), q, func([]usage.Snapshot) error { return nil }))
+		})
 	}
 }
 

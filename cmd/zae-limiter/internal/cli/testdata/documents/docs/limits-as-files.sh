@@ -10,3 +10,6 @@ resources:
       rpm: {capacity: -5}
 EOF
 export CI_JOB_URL=https://ci.example.com/jobs/1
+cat > requests.jsonl <<EOF
+{"time":"2026-01-02T03:04:05Z","entity":"key-1","resource":"gpt-4","usage":{"total_tokens":500}}
+EOF

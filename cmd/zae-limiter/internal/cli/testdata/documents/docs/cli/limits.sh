@@ -6,3 +6,6 @@ resources:
     limits:
       rpm: {capacity: 500}
 EOF
+cat > requests.jsonl <<EOF
+{"time":"2026-01-02T03:04:05Z","entity":"key-1","resource":"gpt-4","tokens":500}
+EOF
