@@ -45,12 +45,13 @@ func giveBack(parts []Holding, now, milli int64) {
 	for _, owes := range []bool{false, true} {
 		for i := range parts {
 			p := &parts[i]
-			held := p.Balance(p.Tokens, p.At, now)
+			at := max(p.At, now) // a stamp may lie ahead: the credit finds the capacity of that time
+			held := p.Balance(p.Tokens, p.At, at)
 			if held < 0 != owes {
 				continue
 			}
-			room := p.Limit.At(now).Room(held, milli)
-			p.Tokens, p.At = held+room, max(p.At, now)
+			room := p.Limit.At(at).Room(held, milli)
+			p.Tokens, p.At = held+room, at
 			milli -= room
 		}
 	}

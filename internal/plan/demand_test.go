@@ -80,6 +80,17 @@ func TestAGrantIsReturnedBeforeTheWait(t *testing.T) {
 	}
 }
 
+// A clock that is ahead has left a stamp in the afternoon. The grant returns to the capacity of that
+// time, also if a smaller one is in force now.
+func TestAGrantIsReturnedToAStampAhead(t *testing.T) {
+	t.Parallel()
+	img, noon := noonImage(0, 1, hourly(t, "rph", 30, 20, "* 12 * * * capacity=10"))
+	img.RefilledAt += 2 * time.Hour.Milliseconds()
+	if got := demanded(map[string]int64{"rph": 50}, true, []*store.Image{img}, noon); got != 0 {
+		t.Errorf("the wait is %v, want 0", got)
+	}
+}
+
 // What shards gave does not pay what another shard owes: it is there again, and no more than that.
 func TestAGrantOfSeveralShardsIsReturned(t *testing.T) {
 	t.Parallel()

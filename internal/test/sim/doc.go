@@ -26,9 +26,9 @@
 //
 // In some seeds, some limits follow timetables, by which they have other parameters at other
 // times. Such a run, too, begins shortly before a change. Where there are quotas, too, some of these
-// have timetables of their amounts, unless a clock is far ahead. In some seeds, with any of these,
-// an operator resets limits and tops them up. He gives a command again, with its key, until
-// he has its answer, also from another process after his own has died.
+// have timetables of their amounts. In some seeds, with any of these, an operator resets limits
+// and tops them up. He gives a command again, with its key, until he has its answer, also from
+// another process after his own has died.
 //
 // In some seeds, some limits are soft, and edits make them so or hard. In some seeds, some
 // limits are in shadow or off, maybe for a part of the entities, and edits change that. In some

@@ -180,12 +180,8 @@ func (w *world) renewing(r *rand.Rand, limits []limiter.Limit) []limiter.Limit {
 	return limits
 }
 
-// amounts are the timetables that a quota can have: those that set no rate. Where a clock is far ahead, quotas
-// have none: the wait beside a stamp that is far ahead is not played with them.
+// amounts are the timetables that a quota can have: those that set no rate.
 func (w *world) amounts() []*timetable {
-	if w.odds.dated {
-		return nil
-	}
 	return slices.DeleteFunc(slices.Clone(w.timetables), func(t *timetable) bool { return t.per != 0 })
 }
 
