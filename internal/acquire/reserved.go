@@ -173,22 +173,12 @@ func (s *Settler) payOwed(ctx context.Context, acct *account, img *store.Image, 
 	if d == nil {
 		return img, true, nil
 	}
-	paid = true
-	for _, amounts := range [...][]store.Amount{d.Amounts, d.Counted} {
-		if amounts = plan.Present(img, amounts); len(amounts) == 0 {
-			continue
-		}
-		out, err := s.settle(ctx, acct, &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: amounts}, img, m, settling{repeats: true})
-		if err != nil {
-			s.Ledger.Pay(d, false)
-			return img, false, err
-		}
-		if img, paid = out.Image, out.Applied; !paid {
-			break
-		}
+	out, err := s.settle(ctx, acct, &plan.Debit{Bucket: img.Bucket, Settling: true, Amounts: d.Amounts}, img, m, settling{repeats: true})
+	s.Ledger.Pay(d, err == nil && out.Applied)
+	if err != nil {
+		return img, false, err
 	}
-	s.Ledger.Pay(d, paid)
-	return img, paid, nil
+	return out.Image, out.Applied, nil
 }
 
 // A keeper is the goroutine that writes for reservations alone: while the process has any.

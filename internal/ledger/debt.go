@@ -8,11 +8,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// A Debt is what an item is to be debited of again: its entries were removed, so what was reserved went
-// back, and leases have used it. The caller debits Amounts, which have each limit once, and those of Counted
-// besides, which went back to a period that has ended. It ends the debt with [Book.Pay].
+// A Debt is what one write is to debit an item of again: its entries were removed, so what was reserved went
+// back, and leases have used it. Amounts have each limit once, and may be none. What went back to a period that has
+// ended only counts, in a write of its own, after the others. The caller ends the debt with [Book.Pay].
 type Debt struct {
-	Amounts, Counted []store.Amount
+	Amounts []store.Amount
 
 	of    store.Bucket
 	parts []Freed
@@ -34,32 +34,33 @@ func (b *Book) Owed(img *store.Image, own *Freed, now int64) *Debt {
 		own.entry.free(own.amounts, 0)
 		own.amounts = nil
 	}
-	d := &Debt{of: img.Bucket}
+	current, past := &Debt{of: img.Bucket}, &Debt{of: img.Bucket}
 	for _, e := range p.entries {
-		if b.isThere(e, img) || !e.removed || len(e.freed) == 0 {
+		if b.isThere(e, img) || !e.removed {
 			continue
 		}
-		d.parts = append(d.parts, Freed{e, slices.Clone(e.freed)})
 		for _, a := range e.freed {
+			d := past
 			s, has := img.Limit(a.Limit)
-			switch {
-			case !has:
-			case plan.IsOfPeriod(img, &s, e.name, now):
+			if !has || plan.IsOfPeriod(img, &s, e.name, now) {
+				d = current
+			}
+			d.parts = append(d.parts, Freed{e, []store.Amount{a}})
+			if has { // otherwise there is nothing to debit
 				d.Amounts = add(d.Amounts, a.Limit, a.Milli)
-			default:
-				d.Counted = add(d.Counted, a.Limit, a.Milli)
 			}
 		}
+	}
+	d, until := current, func(limit string) int64 { return plan.PeriodEnd(img, limit) }
+	if len(d.parts) == 0 {
+		d, until = past, func(string) int64 { return store.NoBalance }
 	}
 	if len(d.parts) == 0 {
 		return nil
 	}
-	d.Amounts, d.Counted = positive(d.Amounts), positive(d.Counted)
+	d.Amounts = positive(d.Amounts)
 	for i := range d.Amounts {
-		d.Amounts[i].Until = plan.PeriodEnd(img, d.Amounts[i].Limit)
-	}
-	for i := range d.Counted {
-		d.Counted[i].Until = store.NoBalance
+		d.Amounts[i].Until = until(d.Amounts[i].Limit)
 	}
 	p.paying = true
 	return d
@@ -77,11 +78,12 @@ func (b *Book) Pay(d *Debt, paid bool) {
 	if p := b.items[d.of]; p != nil {
 		p.paying = false
 	}
+	if !paid {
+		return
+	}
 	for _, part := range d.parts {
 		for _, a := range part.amounts {
-			if paid {
-				part.entry.freed = add(part.entry.freed, a.Limit, -a.Milli)
-			}
+			part.entry.freed = add(part.entry.freed, a.Limit, -a.Milli)
 		}
 	}
 }

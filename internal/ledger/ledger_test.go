@@ -19,7 +19,7 @@ func TestReservationsNeedRoom(t *testing.T) {
 		img := &store.Image{
 			CreatedAt: 1000, RefilledAt: 1000, PositionCap: c.most,
 			Positions: []store.Position{{Name: "aaaaaaaa0", Number: 1000}},
-			Limits:    []store.LimitState{{Name: "tpm"}},
+			Limits:    []store.LimitState{{Name: "tpm", Params: &store.Params{}}},
 		}
 		take := ledger.Take{After: img, Returns: []store.Amount{{Limit: "tpm", Milli: 7}}}
 		carried := b.Carry(img, take, nil, true, c.newPosition, nil, 2000)
@@ -29,5 +29,49 @@ func TestReservationsNeedRoom(t *testing.T) {
 		if b.Carry(img, take, nil, false, false, nil, 2000).Entry() != nil {
 			t.Error("reserved without a position, so that nobody sees the process")
 		}
+	}
+}
+
+// What went back to two periods is debited by two writes. One that lands is not repeated if the other does not.
+func TestADebtOfTwoPeriods(t *testing.T) {
+	t.Parallel()
+	const day, hour, rounds = 86_400_000, 3_600_000, store.PositionRound + 24
+	renews, err := store.ParseRenewal("day", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	daily := &store.Params{Capacity: 1_000_000, Period: 1000, Renewal: renews}
+	at := func(now int64, room int32) *store.Image {
+		return &store.Image{
+			CreatedAt: 1000, RefilledAt: now, ShardCount: 1, PositionCap: room,
+			Limits: []store.LimitState{{Name: "tpd", Tokens: 500_000, Params: daily}},
+		}
+	}
+	b := ledger.New("aaaaaaaa")
+	var entries []*ledger.Entry
+	taken := []int64{7000, 5000} // on the first day, and on the second
+	for i, milli := range taken {
+		img := at(int64(i)*day+hour, 24)
+		c := b.Carry(img, ledger.Take{After: img, Returns: []store.Amount{{Limit: "tpd", Milli: milli}}}, nil, true, false, nil, img.RefilledAt)
+		b.End(c, true, true, 0)
+		entries = append(entries, c.Entry())
+	}
+	for i, e := range entries {
+		b.Free(e, "tpd", taken[i], 0)
+	}
+	removed, now := at(day+2*hour, rounds), int64(day+2*hour)
+	for _, want := range []struct {
+		milli int64
+		past  bool // counted only
+		paid  bool
+	}{{5000, false, false}, {5000, false, true}, {7000, true, false}, {7000, true, true}} {
+		d := b.Owed(removed, nil, now)
+		if d == nil || len(d.Amounts) != 1 || d.Amounts[0].Milli != want.milli || (d.Amounts[0].Until == store.NoBalance) != want.past {
+			t.Fatalf("%+v is owed, want %+v", d, want)
+		}
+		b.Pay(d, want.paid)
+	}
+	if d := b.Owed(removed, nil, now); d != nil {
+		t.Errorf("%+v is owed, want nothing", d)
 	}
 }
