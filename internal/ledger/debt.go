@@ -36,19 +36,8 @@ func (b *Book) Owed(img *store.Image, own *Freed, now int64) *Debt {
 	}
 	current, past := &Debt{of: img.Bucket}, &Debt{of: img.Bucket}
 	for _, e := range p.entries {
-		if b.isThere(e, img) || !e.removed {
-			continue
-		}
-		for _, a := range e.freed {
-			d := past
-			s, has := img.Limit(a.Limit)
-			if !has || plan.IsOfPeriod(img, &s, e.name, now) {
-				d = current
-			}
-			d.parts = append(d.parts, Freed{e, []store.Amount{a}})
-			if has { // otherwise there is nothing to debit
-				d.Amounts = add(d.Amounts, a.Limit, a.Milli)
-			}
+		if !b.isThere(e, img) && e.removed {
+			e.owes(img, current, past, now)
 		}
 	}
 	d, until := current, func(limit string) int64 { return plan.PeriodEnd(img, limit) }
@@ -64,6 +53,21 @@ func (b *Book) Owed(img *store.Image, own *Freed, now int64) *Debt {
 	}
 	p.paying = true
 	return d
+}
+
+// owes adds what an entry has freed to the debt of the period that it began in.
+func (e *Entry) owes(img *store.Image, current, past *Debt, now int64) {
+	for _, a := range e.freed {
+		d := past
+		s, has := img.Limit(a.Limit)
+		if !has || plan.IsOfPeriod(img, &s, e.name, now) {
+			d = current
+		}
+		d.parts = append(d.parts, Freed{e, []store.Amount{a}})
+		if has { // otherwise there is nothing to debit
+			d.Amounts = add(d.Amounts, a.Limit, a.Milli)
+		}
+	}
 }
 
 // positive leaves out what is no debit.
