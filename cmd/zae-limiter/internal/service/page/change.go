@@ -19,11 +19,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// editNames are the edits, each the word of a call of administration below entity, with what it does.
+// editNames are the edits, each the word of a call of administration, with what it does.
 var editNames = map[string]string{
 	"set-limits": "Set limits", "delete-limits": "Delete limits", "top-up": "Top up", "reset": "Fill the limits",
 	"disable": "Disable", "enable": "Enable", "bypass": "Bypass", "clear": "Undo disable, enable and bypass",
 }
+
+// The levels that an edit names besides entities.
+const (
+	ofResource = "resource"
+	ofSystem   = "system"
+)
 
 // nothing is the version of a level that has nothing.
 const nothing = "none"
@@ -31,6 +37,7 @@ const nothing = "none"
 // An edit is a change that an operator asks for, as the forms have it.
 type edit struct {
 	Do, Entity, Resource string
+	Level                string // [ofResource] or [ofSystem]; "" is of the entity
 	All                  bool   // it is about every resource of the entity
 	Limits               string // to set
 	Limit, Amount        string // to add
@@ -43,7 +50,7 @@ type edit struct {
 func editOf(f url.Values) edit {
 	text := func(name string) string { return strings.TrimSpace(f.Get(name)) }
 	return edit{
-		Do: text("do"), Entity: text("entity"), Resource: text("resource"), All: text("all") != "", Limits: text("limits"), Limit: text("limit"), Amount: text("amount"),
+		Do: text("do"), Entity: text("entity"), Resource: text("resource"), Level: text("level"), All: text("all") != "", Limits: text("limits"), Limit: text("limit"), Amount: text("amount"),
 		Reason: text("reason"), Until: text("until"), Version: text("version"), Key: text("key"),
 	}
 }
@@ -56,10 +63,39 @@ func (e *edit) isOfBucket() bool { return e.Do == "top-up" || e.Do == "reset" }
 
 // level is the level that an edit changes, or whose limits the operator saw.
 func (e *edit) level() store.ConfigKey {
-	if e.All && !e.isOfBucket() {
+	switch {
+	case e.Level == ofSystem:
+		return store.ConfigKey{}
+	case e.Level == ofResource:
+		return store.ConfigKey{Resource: e.Resource}
+	case e.All && !e.isOfBucket():
 		return manage.LevelOfAll(e.Entity)
 	}
 	return store.ConfigKey{Entity: e.Entity, Resource: e.Resource}
+}
+
+// Of says what an edit is of.
+func (e *edit) Of() string {
+	switch {
+	case e.Level == ofSystem:
+		return "every entity, for every resource"
+	case e.Level == ofResource:
+		return "every entity, for " + e.Resource
+	case e.All:
+		return e.Entity + ", for every resource"
+	}
+	return e.Entity + ", for " + e.Resource
+}
+
+// path is that of the call.
+func (e *edit) path() string {
+	switch {
+	case e.Level == "":
+		return "entity/" + e.Do
+	case e.isOfLimits():
+		return e.Level + "/" + strings.Replace(e.Do, "limits", "defaults", 1)
+	}
+	return e.Level + "/" + e.Do
 }
 
 // check refuses what no call can be made of. The calls check the rest.
@@ -67,14 +103,20 @@ func (e *edit) check() error {
 	invalid := func(field, value, reason string) error {
 		return &store.ValidationError{Field: field, Value: value, Reason: reason}
 	}
-	if err := store.CheckEntity(e.Entity); err != nil {
-		return err
+	if e.Level == "" {
+		if err := store.CheckEntity(e.Entity); err != nil {
+			return err
+		}
 	}
-	if err := store.CheckResource(e.Resource); err != nil {
-		return err
+	if e.Level != ofSystem {
+		if err := store.CheckResource(e.Resource); err != nil {
+			return err
+		}
 	}
 	switch {
-	case editNames[e.Do] == "":
+	case e.Level != "" && e.Level != ofResource && e.Level != ofSystem:
+		return invalid("level", e.Level, "there is no such level")
+	case editNames[e.Do] == "", e.Level != "" && e.isOfBucket(), e.Level == ofSystem && !e.isOfLimits():
 		return invalid("do", e.Do, "there is no such edit")
 	case !e.isOfLimits() && e.Reason == "":
 		return invalid("reason", "", "say why, for the audit event")
@@ -97,8 +139,11 @@ func (e *edit) limits() ([]store.Limit, error) {
 // body is the body of the call.
 func (e *edit) body(dryRun bool) (map[string]any, error) {
 	k := e.level()
-	body := map[string]any{"entity_id": k.Entity, "dry_run": dryRun}
-	if k.Resource != store.DefaultResource {
+	body := map[string]any{"dry_run": dryRun}
+	if k.Entity != "" {
+		body["entity_id"] = k.Entity
+	}
+	if k.Resource != "" && k.Resource != store.DefaultResource {
 		body["resource"] = k.Resource
 	}
 	if !e.isOfLimits() {
@@ -152,7 +197,7 @@ func (h *handler) call(ctx context.Context, v visitor, e *edit, dryRun bool) (*a
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(httpapi.WithPrincipal(ctx, v.Name), http.MethodPost, "/v1/admin/entity/"+e.Do, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(httpapi.WithPrincipal(ctx, v.Name), http.MethodPost, "/v1/admin/"+e.path(), bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -318,22 +363,25 @@ func (h *handler) apply(w http.ResponseWriter, r *http.Request, v visitor) {
 	case err != nil:
 		h.fail(w, r, v, err)
 	case a.code == http.StatusOK:
-		http.Redirect(w, r, e.address()+"&done="+e.Do, http.StatusSeeOther)
+		http.Redirect(w, r, e.Address()+"&done="+e.Do, http.StatusSeeOther)
 	default:
 		h.refuse(w, r, v, &e, a)
 	}
 }
 
-// address is that of the page of the entity.
-func (e *edit) address() string {
+// Address is that of the page with the form.
+func (e *edit) Address() string {
+	if e.Level != "" {
+		return Root + "limits?" + url.Values{"resource": {e.Resource}}.Encode()
+	}
 	return Root + "entity?" + url.Values{"id": {e.Entity}, "resource": {e.Resource}}.Encode()
 }
 
 // moved says that somebody else was first.
 func (h *handler) moved(w http.ResponseWriter, r *http.Request, v visitor, e *edit) {
 	h.say(w, r, v, http.StatusConflict, notice{
-		Text: "Somebody has changed the level since the preview, and nothing was changed now: look at the entity again, and make a new preview.",
-		Back: e.address(), BackText: "The entity as it is now",
+		Text: "Somebody has changed the level since the preview, and nothing was changed now: look at it again, and make a new preview.",
+		Back: e.Address(), BackText: "As it is now",
 	})
 }
 
@@ -348,5 +396,5 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, v visitor, e *e
 		h.moved(w, r, v, e)
 		return
 	}
-	h.say(w, r, v, a.code, notice{Text: p.Detail, Back: e.address(), BackText: "Back to the entity"})
+	h.say(w, r, v, a.code, notice{Text: p.Detail, Back: e.Address(), BackText: "Back"})
 }

@@ -178,7 +178,13 @@ func formOf(text, action string) url.Values {
 // previewed previews an edit of key-1 for gpt-4, and returns the form that applies it, and the page.
 func (o *office) previewed(fields ...string) (apply url.Values, text string) {
 	o.Helper()
-	form := formOf(o.must("/ui/entity?id=key-1&resource=gpt-4"), "/ui/preview")
+	return o.previewedOn("/ui/entity?id=key-1&resource=gpt-4", fields...)
+}
+
+// previewedOn is previewed for the first form of a page.
+func (o *office) previewedOn(page string, fields ...string) (apply url.Values, text string) {
+	o.Helper()
+	form := formOf(o.must(page), "/ui/preview")
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}

@@ -69,6 +69,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Root+"{$}", h.page(access.Look, h.overview))
 	mux.HandleFunc("GET "+Root+"entity", h.page(access.Look, h.entity))
+	mux.HandleFunc("GET "+Root+"limits", h.page(access.Observe, h.defaults))
 	mux.HandleFunc("GET "+Root+"refusals", h.page(access.Observe, h.refused))
 	mux.HandleFunc("POST "+Root+"preview", h.page(access.Manage, h.preview))
 	mux.HandleFunc("POST "+Root+"apply", h.page(access.Manage, h.apply))

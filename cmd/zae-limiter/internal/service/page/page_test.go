@@ -112,12 +112,12 @@ func TestRolesOfThePages(t *testing.T) {
 			o.Fatal(err)
 		}
 		for token, want := range map[string]map[string]int{
-			"read": {"/ui/": good, entity: good, "/ui/refusals": good, "/ui/preview": forbidden, "/ui/apply": forbidden},
-			"call": {"/ui/": good, entity: good, "/ui/refusals": forbidden, "/ui/preview": forbidden, "/ui/apply": forbidden},
-			"main": {"/ui/": good, entity: good, "/ui/refusals": good, "/ui/preview": good, "/ui/apply": http.StatusSeeOther},
-			"else": {"/ui/": forbidden, entity: forbidden, "/ui/refusals": forbidden, "/ui/preview": forbidden, "/ui/apply": forbidden},
-			"none": {"/ui/": unproven, entity: unproven, "/ui/refusals": unproven, "/ui/preview": unproven, "/ui/apply": unproven},
-			"":     {"/ui/": unproven, entity: unproven, "/ui/refusals": unproven, "/ui/preview": unproven, "/ui/apply": unproven},
+			"read": {"/ui/": good, entity: good, "/ui/limits": good, "/ui/refusals": good, "/ui/preview": forbidden, "/ui/apply": forbidden},
+			"call": {"/ui/": good, entity: good, "/ui/limits": forbidden, "/ui/refusals": forbidden, "/ui/preview": forbidden, "/ui/apply": forbidden},
+			"main": {"/ui/": good, entity: good, "/ui/limits": good, "/ui/refusals": good, "/ui/preview": good, "/ui/apply": http.StatusSeeOther},
+			"else": {"/ui/": forbidden, entity: forbidden, "/ui/limits": forbidden, "/ui/refusals": forbidden, "/ui/preview": forbidden, "/ui/apply": forbidden},
+			"none": {"/ui/": unproven, entity: unproven, "/ui/limits": unproven, "/ui/refusals": unproven, "/ui/preview": unproven, "/ui/apply": unproven},
+			"":     {"/ui/": unproven, entity: unproven, "/ui/limits": unproven, "/ui/refusals": unproven, "/ui/preview": unproven, "/ui/apply": unproven},
 		} {
 			clear(o.jar)
 			o.get("/ui/") // for the cookie of forms
@@ -353,7 +353,7 @@ func TestARaceOfVersions(t *testing.T) {
 		if w.Code != http.StatusConflict {
 			o.Errorf("a switch: %d", w.Code)
 		}
-		o.wants(w.Body.String(), "nothing was changed now", "The entity as it is now")
+		o.wants(w.Body.String(), "nothing was changed now", "As it is now")
 		stale, _ := o.previewed("do", "delete-limits")
 		if err := o.limits.Store.SetLimits(o.Context(), store.ConfigKey{Entity: "key-1", Resource: "gpt-4"}, []store.Limit{limiter.PerMinute("rpm", 99)}); err != nil {
 			o.Fatal(err)

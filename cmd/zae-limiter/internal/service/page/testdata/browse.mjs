@@ -24,7 +24,7 @@ async function open(path, { scripts = true, dark = false, width = 1200 } = {}) {
 }
 
 const entity = "/ui/entity?id=key-1&resource=gpt-4";
-for (const path of ["/ui/", entity, "/ui/refusals"]) {
+for (const path of ["/ui/", entity, "/ui/limits?resource=gpt-4", "/ui/refusals"]) {
   for (const look of [{}, { dark: true }, { width: 360 }]) {
     const page = await open(path, look);
     await page.evaluate(axe); // by the protocol, which the policy does not concern
