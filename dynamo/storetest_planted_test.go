@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -246,5 +247,28 @@ func TestABucketWithoutTheHiddenLimit(t *testing.T) {
 	want := store.LimitState{Name: schema.WCU, Tokens: 999_000, Consumed: 1000, Params: out.Image.Writes.Params}
 	if err != nil || !out.Applied || out.Image.Writes != want || *want.Params != params {
 		t.Errorf("refill: %+v, %v", out, err)
+	}
+}
+
+// A soft limit in shadow whose schedule changes may be debited of more than the bounds of its balance leave. Such a
+// take is refused like others, and is no request that DynamoDB does not understand.
+func TestASoftTakeWithoutRoom(t *testing.T) {
+	t.Parallel()
+	w := plant(t, newLiteTable(t), "room", planted{update: "SET b_rpm_soft = :until", values: schema.Item{":until": schema.N(plantedAt + 60_000)}})
+	for _, c := range []struct {
+		d       store.Debit
+		stamp   int64
+		applied bool
+	}{
+		{store.Debit{AtLeast: 4000, AtMost: 0}, 0, false},
+		{store.Debit{AtLeast: 4000, AtMost: 0, AtMostAtStamp: 0}, plantedAt, false},
+		{store.Debit{AtLeast: 4000, AtMost: 0, AtMostAtStamp: math.MaxInt64, Earned: 4000}, plantedAt, true},
+		{store.Debit{AtLeast: -1000, AtMost: math.MaxInt64}, 0, true},
+	} {
+		c.d.Amount, c.d.Soft = store.Amount{Limit: "rpm", Milli: 1000}, true
+		out, err := w.Take(t.Context(), &store.Take{Bucket: plantedBucket, Now: plantedAt, Seen: w.seen, Stamp: c.stamp, Debits: []store.Debit{c.d}})
+		if err != nil || out.Applied != c.applied || out.Image == nil {
+			t.Errorf("%+v: %+v, %v", c, out, err)
+		}
 	}
 }

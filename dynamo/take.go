@@ -164,7 +164,7 @@ func (asks covers) bound(w *expression.Write, l expression.Limit, d *store.Debit
 		w.RequireFirst(softly(l, d.AtLeast, d.AtMost, 'b', 'h'))
 	}
 	if asks.sinceStamp {
-		w.RequireSecond(softly(l, d.AtLeast-min(d.Earned, d.AtLeast-math.MinInt64), d.AtMostAtStamp, 'l', 'm'))
+		w.RequireSecond(softly(l, leastSoftly(d), d.AtMostAtStamp, 'l', 'm'))
 	}
 }
 
@@ -228,8 +228,12 @@ func coversOf(t *store.Take) covers {
 	soft := 0
 	for i := range t.Debits {
 		switch d := &t.Debits[i]; {
+		case d.Soft && d.Counts:
+			soft++
 		case d.Soft:
 			soft++
+			c.asTheyAre = c.asTheyAre && d.AtLeast <= d.AtMost
+			c.sinceStamp = c.sinceStamp && leastSoftly(d) <= d.AtMostAtStamp
 		case d.Milli > 0:
 			c.asTheyAre = c.asTheyAre && leastOf(d) <= d.AtMost
 			c.sinceStamp = c.sinceStamp && leastOf(d)-d.Earned <= d.AtMostAtStamp
@@ -246,6 +250,9 @@ func coversOf(t *store.Take) covers {
 
 // leastOf is the least balance that covers a debit.
 func leastOf(d *store.Debit) int64 { return d.Milli - d.Ahead }
+
+// leastSoftly is the least balance at the stamp that a soft limit's debit may meet.
+func leastSoftly(d *store.Debit) int64 { return d.AtLeast - min(d.Earned, d.AtLeast-math.MinInt64) }
 
 // bucketKey is the key of a bucket item, in the form that requests use.
 func (s *Store) bucketKey(b store.Bucket) item {
