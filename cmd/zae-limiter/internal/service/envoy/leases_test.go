@@ -38,12 +38,23 @@ domains:
 func leased(t *testing.T, f func(s, replica *service)) {
 	t.Helper()
 	t.Parallel()
-	rules, err := mapping.Parse(hot.Files{"rules.yaml": []byte(leaseRules)})
+	replicated(t, leaseRules, nil, f, limiter.PerDay("rpm", 60), limiter.PerDay("tpm", 1000))
+}
+
+// replicated runs f with two replicas of a service, on a system that has limits, and slots if there are any.
+func replicated(t *testing.T, text string, slots []limiter.SlotLimit, f func(s, replica *service), system ...limiter.Limit) {
+	t.Helper()
+	rules, err := mapping.Parse(hot.Files{"rules.yaml": []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		limits := limitertest.New(t, limiter.PerDay("rpm", 60), limiter.PerDay("tpm", 1000))
+		limits := limitertest.New(t, system...)
+		if len(slots) > 0 {
+			if err := limits.Store.SetSlots(t.Context(), limiter.ConfigKey{}, slots, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
 		replica := func() *service {
 			s := &service{T: t, limits: limits, registry: prometheus.NewRegistry()}
 			s.Service = envoy.New(envoy.Options{

@@ -1,19 +1,11 @@
 package envoy_test
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/envoy"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
-	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
-	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
 const slotRules = `
@@ -30,25 +22,7 @@ domains:
 func holding(t *testing.T, f func(s, replica *service)) {
 	t.Helper()
 	t.Parallel()
-	rules, err := mapping.Parse(hot.Files{"rules.yaml": []byte(slotRules)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		limits := limitertest.New(t, limiter.PerDay("rpm", 60))
-		if err := limits.Store.SetSlots(t.Context(), limiter.ConfigKey{}, []limiter.SlotLimit{limiter.Slots("inflight", 2)}, ""); err != nil {
-			t.Fatal(err)
-		}
-		replica := func() *service {
-			s := &service{T: t, limits: limits, registry: prometheus.NewRegistry()}
-			s.Service = envoy.New(envoy.Options{
-				Limiter: limits.NewLimiter(limiter.Options{TokenKeys: [][]byte{[]byte(strings.Repeat("key", 12))}}),
-				Rules:   func() *mapping.Rules { return rules }, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
-			}, s.registry)
-			return s
-		}
-		f(replica(), replica())
-	})
+	replicated(t, slotRules, []limiter.SlotLimit{limiter.Slots("inflight", 2)}, f, limiter.PerDay("rpm", 60))
 }
 
 // stream begins a stream of a tenant, as Envoy asks before the request.
