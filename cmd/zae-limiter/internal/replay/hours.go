@@ -69,7 +69,7 @@ type Sum struct {
 // on two ways through its hours, with the arithmetic of the limiter:
 //
 //   - The most that any order of the requests can have been admitted: they take what is there as soon as it
-//     is there. What is left over was refused, for certain.
+//     is there. The rest was refused, for certain.
 //   - The least that any order can have left: all requests of an hour come together. An hour that asked
 //     for no more than that refused nothing.
 //

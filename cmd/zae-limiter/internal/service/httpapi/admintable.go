@@ -49,7 +49,7 @@ func ofTable() []verb {
 				inNamespaces(func(ctx context.Context, of *admin.Namespaces, in *namespaceNamed) (manage.DeletedNamespace, error) {
 					return manage.DeleteNamespace(ctx, of, in.Name)
 				})),
-			verbOf("namespace/recover", "Give an orphaned namespace its name again", "What has not expired meanwhile is there again.", inNamespaces(func(ctx context.Context, of *admin.Namespaces, in *namespaceToRecover) (manage.Namespace, error) {
+			verbOf("namespace/recover", "Give an orphaned namespace its name again", "Items that have not expired meanwhile are there again.", inNamespaces(func(ctx context.Context, of *admin.Namespaces, in *namespaceToRecover) (manage.Namespace, error) {
 				return manage.RecoverNamespace(ctx, of, in.ID, in.As)
 			})),
 			verbOf("namespace/purge", "Delete all items of an orphaned namespace, for ever", "A purge that was interrupted continues when the call is repeated. The call reads the whole table once.",

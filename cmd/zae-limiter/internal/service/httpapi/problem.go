@@ -127,7 +127,7 @@ func Told(e *limiter.ExceededError) *Problem {
 	return p
 }
 
-// Full is the problem of a refusal by a limit of slots, for those who are limited. Nobody knows the wait.
+// Full is the problem of a refusal by a limit of slots, for those who are limited. Its wait is unknown.
 func Full(e *limiter.SlotsError) *Problem {
 	p := &Problem{Type: typeExceeded, Title: titleExceeded, Status: http.StatusTooManyRequests, Violated: []string{e.Limit}}
 	if p.Detail = "all slots of " + e.Limit + " are held: try again when a request has ended"; e.Slots > e.Of {

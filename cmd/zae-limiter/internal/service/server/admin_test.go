@@ -16,7 +16,7 @@ import (
 )
 
 // Each route is open to its roles, in their namespaces, and to nobody else: readers may read,
-// callers may decide, and only operators may change anything. What concerns the whole table is closed to roles for
+// callers may decide, and only operators may change anything. Calls about the whole table are closed to roles for
 // some namespaces.
 func TestEveryRouteHasItsRoles(t *testing.T) {
 	const tokens = "read-0123456789ab reader\ncall-0123456789ab caller\nmain-0123456789ab operator\nelse-0123456789ab operator@bank reader@bank\nboth-0123456789ab reader@shop caller@bank\nshop-0123456789ab operator@shop\n"

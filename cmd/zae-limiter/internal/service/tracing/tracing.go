@@ -1,6 +1,6 @@
 // Package tracing makes the spans of the service: one for each call over HTTP and gRPC, in the trace
 // of its caller, and below it those of the limiter and of the store's round trips, which package
-// otellimit makes. What leaves the process has an allowlist (ADR 072).
+// otellimit makes. An allowlist says which attributes leave the process (ADR 072).
 package tracing
 
 import (

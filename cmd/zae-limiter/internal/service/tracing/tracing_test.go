@@ -81,7 +81,7 @@ func TestNoSpansCostNothing(t *testing.T) { //nolint:paralleltest // it counts a
 	}
 }
 
-// What a span costs for each call.
+// The cost of a span for each call.
 func BenchmarkHTTP(b *testing.B) {
 	for name, on := range map[string]bool{"off": false, "on": true} {
 		b.Run(name, func(b *testing.B) {
