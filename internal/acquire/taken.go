@@ -89,7 +89,7 @@ func (t *Taken) Absorb(c *Claim) {
 	t.raise(c.Terms.Amounts)
 	portions := c.portions
 	if len(portions) == 0 {
-		portions = []plan.Portion{{Image: c.image, Amounts: c.Terms.Amounts}}
+		portions = []plan.Portion{{Image: cmp.Or(c.landed, c.image), Amounts: c.Terms.Amounts}}
 	}
 	for i := range portions {
 		counted := c.counted
