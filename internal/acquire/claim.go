@@ -36,6 +36,7 @@ type Outcome struct {
 	Behind []int64 // for each amount, what later callers took in the same write
 
 	image    *store.Image   // the item after the debit, or the item that refused; nil if there is none
+	landed   *store.Image   // the item as the debit left it, if image is a later one, because an answer was lost; otherwise nil
 	images   []*store.Image // all shards of the bucket, if the driver looked at several
 	portions []plan.Portion // the debit of each shard, if several were debited
 	until    time.Duration  // when the item has earned what was taken ahead, by the uptime

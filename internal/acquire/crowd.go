@@ -248,7 +248,7 @@ func grant(crowd []*ticket, p *pursuit, ahead int64) {
 	}
 	for _, t := range crowd {
 		c := t.Claim
-		c.Granted, c.counted, c.entry, c.image, c.Parent = true, p.c.counted, p.c.entry, p.img, plan.CascadeOf(p.img)
+		c.Granted, c.counted, c.entry, c.image, c.landed, c.Parent = true, p.c.counted, p.c.entry, p.img, p.c.landed, plan.CascadeOf(p.img)
 		c.earned(p.img, p.Moment, ahead)
 		t.Tell(nil)
 	}

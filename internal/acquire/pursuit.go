@@ -53,7 +53,8 @@ type pursuit struct {
 	met    time.Duration // when it answered, by [memory.Clock.Uptime]
 	lacked bool          // the last write was refused because it was for more than img held, and not for its stamp
 
-	entry *ledger.Entry // in which the last write reserved what it took; nil if nothing goes back
+	entry  *ledger.Entry // in which the last write reserved what it took; nil if nothing goes back
+	landed *store.Image  // see [Outcome]; of the last write
 
 	// Its configuration:
 	sure *plan.Wanted // the wanted bucket, by a consistent read that began after img was received
@@ -350,6 +351,9 @@ func (p *pursuit) close(ctx context.Context, w *process.Write, next *plan.Step, 
 	isOpen := p.wr.EndWrite(ctx, w, out, err)
 	if err == nil && out.Applied {
 		p.wr.Ledger.NoteReturned(next.Lost())
+		if w.WasLost() {
+			p.landed = next.After()
+		}
 	}
 	if !isOpen {
 		return process.Unanswered(err)
@@ -375,6 +379,8 @@ func (p *pursuit) refill(ctx context.Context, next plan.Step) (done bool, err er
 // wrote takes in the outcome of a write. debits says that the write carried the claim, and counted
 // which of its amounts moved no balance.
 func (p *pursuit) wrote(out store.Outcome, err error, counted plan.Counted, debits bool) (done bool, _ error) {
+	landed := p.landed
+	p.landed = nil
 	p.lacked = err == nil && !out.Applied && out.Image != nil && !p.c.Terms.Covers(out.Image, p.Now)
 	if err != nil {
 		return false, err
@@ -384,7 +390,7 @@ func (p *pursuit) wrote(out store.Outcome, err error, counted plan.Counted, debi
 	if !out.Applied || !debits {
 		return false, nil
 	}
-	if p.c.Granted, p.c.counted, p.c.entry = true, counted, p.entry; p.entry != nil {
+	if p.c.Granted, p.c.landed, p.c.counted, p.c.entry = true, landed, counted, p.entry; p.entry != nil {
 		p.wr.settler.keep()
 	}
 	p.end()

@@ -27,7 +27,7 @@ func allot(callers []*ticket, images []*store.Image, held []int, now int64, draw
 	r.left = slices.Clone(plan.Together(images, sumOf(callers), now))
 	for _, t := range callers {
 		c := t.Claim
-		c.portions, c.counted, c.entry = nil, plan.Counted{}, nil
+		c.portions, c.landed, c.counted, c.entry = nil, nil, plan.Counted{}, nil
 		if len(c.Terms.Amounts) == 0 {
 			r.idle = append(r.idle, t)
 			continue

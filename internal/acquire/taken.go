@@ -89,7 +89,7 @@ func (t *Taken) Absorb(c *Claim) {
 	t.raise(c.Terms.Amounts)
 	portions := c.portions
 	if len(portions) == 0 {
-		portions = []plan.Portion{{Image: c.image, Amounts: c.Terms.Amounts}}
+		portions = []plan.Portion{{Image: cmp.Or(c.landed, c.image), Amounts: c.Terms.Amounts}}
 	}
 	for i := range portions {
 		counted := c.counted
@@ -217,16 +217,18 @@ func (t *Taken) due(target func(*Entry) int64) (more []store.Amount, deltas [][]
 }
 
 // divide divides what is to be taken besides into amounts that count only, and those of a balance. An
-// amount counts only if all did that were taken of its limit. If none was taken, that is so of a limit
-// which an image has as off (ADR 062).
+// amount counts only if all did that were taken of its limit, returned ones included. If none was taken, that
+// is so of a limit which an image has as off (ADR 062).
 func (t *Taken) divide(more []store.Amount, img *store.Image) (only, debits []store.Amount) {
 	for _, a := range more {
 		i := slices.IndexFunc(t.Entries, func(e Entry) bool { return e.Limit == a.Limit })
 		s, _ := img.Limit(a.Limit)
 		counts, pays := t.parts[0].counted.All || s.Mode() == store.Off, false
 		for j := range t.parts {
-			if p := &t.parts[j]; p.written[i] > 0 {
-				counts, pays = true, pays || !p.counted.Has(a.Limit)
+			if p := &t.parts[j]; p.counted.Has(a.Limit) {
+				counts = true
+			} else if p.written[i] > 0 {
+				pays = true
 			}
 		}
 		if counts && !pays {

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -125,6 +126,15 @@ func TestPeriodsBesideARestingSession(t *testing.T) {
 		other.RefilledAt = noon + later.Milliseconds()
 		if got := plan.AreOfSamePeriods(img, &other); got != want {
 			t.Errorf("%v later, they are of the same periods: %t", later, got)
+		}
+	}
+	rate := item(1000, noon, func(*store.Image) {})
+	quota := *rate
+	quota.Limits = slices.Clone(rate.Limits)
+	quota.Limits[0].Params = img.Limits[0].Params
+	for _, pair := range [][2]*store.Image{{rate, &quota}, {&quota, rate}} {
+		if plan.AreOfSamePeriods(pair[0], pair[1]) {
+			t.Error("a rate and a quota are of the same periods")
 		}
 	}
 }

@@ -176,8 +176,8 @@ func Tighten(img *store.Image, count int, now, multiplier int64) *store.Refill {
 func Orphan(like *store.Image, born, sibling, count int, now, multiplier int64) *store.Birth {
 	b := Split(like, born, count, false, now, multiplier)
 	b.Donor, b.Sibling, b.RefilledAt, b.InStep = nil, sibling, now, false // it accrues from now on
-	if b.ValidUntil <= now {
-		b.ValidUntil = store.ValidUntil(now, like.Limits, followed)
+	if until := store.ValidUntil(now, like.Limits, followed); b.ValidUntil <= now || until != 0 && until < b.ValidUntil {
+		b.ValidUntil = until // a clock far ahead may have stamped the other one after a change
 	}
 	for i := range b.Limits {
 		b.Limits[i].Tokens, b.Limits[i].TopUp = 0, 0

@@ -129,12 +129,10 @@ func endOf(img *store.Image, s *store.LimitState) int64 {
 }
 
 // AreOfSamePeriods reports whether the balances of two images of an item are of the same
-// period, limit by limit. The first end of all does not tell: that of a session which rests has
-// passed, and the others may have ended since.
+// period, limit by limit. A limit that became a quota, or is none any more, is not of the same. The first
+// end of all does not tell: that of a session which rests has passed, and the others may have ended since.
 func AreOfSamePeriods(a, b *store.Image) bool {
-	return !slices.ContainsFunc(a.Limits, func(s store.LimitState) bool {
-		return s.Renewal != nil && PeriodEnd(a, s.Name) != PeriodEnd(b, s.Name)
-	})
+	return !slices.ContainsFunc(a.Limits, func(s store.LimitState) bool { return PeriodEnd(a, s.Name) != PeriodEnd(b, s.Name) })
 }
 
 // AreOfOnePeriod reports whether two callers' amounts of each limit belong to the same period,

@@ -27,3 +27,27 @@ func TestOnlyAnItemInStepGetsTheDifference(t *testing.T) {
 		}
 	}
 }
+
+// A shard that is born without a sibling is stamped now, so it is valid until the next change from now on. The shard
+// that it copies may have been stamped after that, by a clock far ahead, or have moved it back by an edit.
+func TestAnOrphanIsValidUntilItsNextChange(t *testing.T) {
+	t.Parallel()
+	half, err := store.ParseSchedule("* 0-12 * * * x0.5", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.LimitState{Name: "rpm", Params: new(store.Limit{Name: "rpm", Capacity: 100, Amount: 100, Period: time.Minute, Varies: half}.Params())}
+	hour := time.Hour.Milliseconds()
+	img, noon := noonImage(0, 2, s)
+	for name, c := range map[string]struct{ stamp, until, want int64 }{
+		"a shard of now":            {noon - 1, noon + hour, noon + hour},
+		"one that was edited":       {noon - 1, noon + hour - 3, noon + hour - 3},
+		"one of the morning":        {noon - 12*hour - 1, noon - 12*hour, noon + hour},
+		"one that is an hour ahead": {noon + hour, noon + 12*hour, noon + hour},
+	} {
+		img.RefilledAt, img.HasValidUntil, img.ValidUntil = c.stamp, true, c.until
+		if b := plan.Orphan(img, 1, 3, 4, noon, 7); b.ValidUntil != c.want {
+			t.Errorf("born like %s: valid until noon and %d ms, want %d", name, b.ValidUntil-noon, c.want-noon)
+		}
+	}
+}

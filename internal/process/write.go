@@ -112,6 +112,9 @@ func lostAnswer(last error) error {
 	return fmt.Errorf("%w: an answer was lost, and the write may have been applied; the last one: %v", store.ErrUnavailable, last) //nolint:errorlint // it proves nothing
 }
 
+// WasLost reports whether an answer was lost, so that the outcome is by a later image.
+func (w *Write) WasLost() bool { return w.lost }
+
 // decide is the true outcome of a write of which an answer was lost, by a later answer.
 func (w *Write) decide(out store.Outcome) (store.Outcome, error) {
 	switch plan.FateOf(&w.Sequence, w.seen, out, true) {

@@ -136,6 +136,26 @@ var modeTests = []limiterTest{
 		u.holds("user-1", one("rph", 1))
 		u.counts("user-1", 34, 0)
 	}},
+	{"what only counted, and is released, moves no balance when more is settled", Virtual, func(u *user) {
+		for entity, limits := range map[string][]limiter.Limit{
+			"user-1": {limiter.PerHour("rph", 10, limiter.InShadow(0))},
+			"user-2": {limiter.PerHour("rph", 10, limiter.InShadow(0)), limiter.PerHour("tph", 60)},
+		} {
+			u.system(limits...)
+			u.InvalidateConfig()
+			u.acquire(entity, one("rph", 8))
+			asked := map[string]int64{}
+			for _, l := range limits {
+				asked[l.Name] = 20
+			}
+			lease := u.acquire(entity, asked)
+			u.must(lease.Release(u.Context(), asked))
+			u.must(lease.Settle("rph", 5))
+			u.must(lease.Commit(u.Context()))
+			u.holds(entity, one("rph", 2))
+			u.counts(entity, 13, 20)
+		}
+	}},
 	{"what only counted moves no balance either when it is settled by the write that fills the bucket", Virtual, func(u *user) {
 		for _, mode := range []limiter.Limit{limiter.PerHour("rph", 10, limiter.InShadow(0)), limiter.PerHour("rph", 10, limiter.SwitchedOff())} {
 			for entity, used := range map[string]int64{"more": 50, "less": 12} {

@@ -78,8 +78,8 @@ type taken struct {
 	settled     int64 // without being asked for
 	given       int64 // by operators
 	again       int64 // how often it begins again, after a stamp was moved back to before it
-	// loose says that what was admitted may exceed the amount in force: shards or edits keep what was
-	// admitted under a larger one.
+	// loose says that what was admitted may exceed the amount in force: shards and edits keep what was
+	// admitted under a larger one, and so does an item whose stamp was moved back.
 	loose bool
 	acts  map[int]bool
 	// back is how often each shard came back to the quota, from a rate or another calendar.
@@ -138,7 +138,8 @@ func (l ledger) carried(p period) (into int64) {
 //
 // What is taken while the quota is soft counts on both sides, since it may come back. If an
 // operator changes the amount, the largest one counts. With a timetable, it is the amount in force at the
-// stamp of each admission, unless there were shards: what one owes, others do not know. A limit that was a rate in the
+// stamp of each admission, unless there were shards: what one owes, others do not know. Nor unless the stamp
+// was moved back: nobody knows what was cut until then. A limit that was a rate in the
 // meantime, or renewed by another calendar, has earned by that. So it gives the amount once
 // more for each time that it became this quota again. As with rates, so does an act of an
 // operator that adds the limit, or deletes the bucket. A clock far ahead moves the stamp on. Who finds
@@ -157,7 +158,7 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 			had[p] = map[int]bool{}
 		}
 		sum.most = max(sum.most, f.is.carry.most, f.was.carry.most)
-		sum.loose = sum.loose || c.sharded[id.whole()] || !f.is.sameParams(f.was)
+		sum.loose = sum.loose || c.sharded[id.whole()] || !f.is.sameParams(f.was) || f.heals
 		if sum.amount = max(sum.amount, f.is.amount()); f.is.varies != nil && !sum.loose {
 			sum.amount = f.is.of(0, 1).in(f.stamp).full
 		}
