@@ -45,6 +45,7 @@ type Book struct {
 	Unreserved atomic.Uint64 // takes that keep although their limits return, because their items have no room
 	Removed    atomic.Uint64 // entries of this process that were removed while it held something
 	Returned   atomic.Uint64 // millitokens of lost processes that writes of this process returned
+	Kept       atomic.Uint64 // millitokens of the same debits that stay, by the limits
 }
 
 // A page is the entries of one item.
@@ -442,10 +443,13 @@ func add(amounts []store.Amount, limit string, milli int64) []store.Amount {
 	return amounts
 }
 
-// NoteReturned counts what a write has given back of lost processes.
-func (b *Book) NoteReturned(lost []store.Reservation) {
+// NoteLost counts what a write has given back of lost processes, and what the limits keep of the same debits.
+func (b *Book) NoteLost(lost []store.Reservation, w *plan.Wanted) {
 	for i := range lost {
 		b.Returned.Add(uint64(max(0, lost[i].Milli))) //nolint:gosec // not negative
+	}
+	if len(lost) > 0 && w != nil {
+		b.Kept.Add(uint64(w.Keeps(lost))) //nolint:gosec // not negative
 	}
 }
 
