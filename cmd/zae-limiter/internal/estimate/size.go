@@ -4,7 +4,8 @@ import "github.com/zeroae/zae-limiter-go/store"
 
 // ItemBytes are about the bytes of a bucket's item that has been used in several hours, without the
 // text of its diary: those of its names, which are in keys and indexes, and of numbers of a
-// usual length. The name parent is "" for an entity that does not cascade.
+// usual length. One process has used it, and has reserved there what goes back if it is lost. The name
+// parent is "" for an entity that does not cascade.
 func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 	const (
 		base, copies     = 301, 5 // names of an entity and a resource are in five attributes
@@ -19,6 +20,7 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		perCarry, carryTexts = 24, 2
 
 		perSchedule = 8  // the name of its attribute, without the limit's
+		perReserved = 22 // the name of what a process has reserved, without the limit's, and the value
 		perZone     = 18 // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
@@ -45,6 +47,9 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		if l.Varies != nil {
 			zone = l.Varies.Zone()
 			bytes += perSchedule + len(l.Name) + len(l.Varies.Encode())
+		}
+		if l.Returns > 0 {
+			bytes += perReserved + len(l.Name)
 		}
 		bytes += modeBytes(l)
 	}
