@@ -148,16 +148,17 @@ func (b *Book) Carry(img *store.Image, take Take, own *Freed, hasSequence, newPo
 	if c.entry == nil && len(c.freed) == 0 && c.own == nil {
 		return nil
 	}
-	c.Spent = b.spent(img)
+	c.Spent = b.spent(img, lost)
 	c.begin()
 	return c
 }
 
-// spent are the reservations of this process on an item that no entry of the book has, and that are 0.
-func (b *Book) spent(img *store.Image) (spent []store.Reservation) {
+// spent are the reservations of this process on an item that no entry of the book has, and that are 0. The write
+// removes lost ones anyway.
+func (b *Book) spent(img *store.Image, lost []store.Reservation) (spent []store.Reservation) {
 	p := b.items[img.Bucket]
 	for _, r := range img.Reservations() {
-		if r.Process() == b.process && r.Milli <= 0 && !slices.ContainsFunc(p.entries, func(e *Entry) bool { return e.name == r.Entry }) {
+		if r.Process() == b.process && r.Milli <= 0 && !slices.Contains(lost, r) && !slices.ContainsFunc(p.entries, func(e *Entry) bool { return e.name == r.Entry }) {
 			spent = append(spent, r)
 		}
 	}

@@ -107,3 +107,19 @@ func TestAnEntryBeginsInTheRoundInWhichItLands(t *testing.T) {
 		t.Errorf("%d entries were removed, want the one that the item lacks", b.Removed.Load())
 	}
 }
+
+// A process that was idle for so long that its own entry is lost removes that once: an expression must not
+// name an attribute twice.
+func TestWhatIsLostIsNotSpent(t *testing.T) {
+	t.Parallel()
+	old := []store.Reservation{{Entry: "aaaaaaaa1", Limit: "tpm"}, {Entry: "aaaaaaaa2", Limit: "tpm"}}
+	img := &store.Image{
+		CreatedAt: 1000, RefilledAt: 1000, PositionCap: 24, Reserved: &old,
+		Limits: []store.LimitState{{Name: "tpm", Params: &store.Params{}}},
+	}
+	take := ledger.Take{After: img, Returns: []store.Amount{{Limit: "tpm", Milli: 7}}}
+	c := ledger.New("aaaaaaaa").Carry(img, take, nil, true, false, old[:1], 2000)
+	if len(c.Spent) != 1 || c.Spent[0] != old[1] {
+		t.Errorf("%+v are spent, of which the first is lost", c.Spent)
+	}
+}
