@@ -38,7 +38,8 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 		{15, 5, 18, 2, false, true, "UTC", 0},
 		{15, 5, 2, 4, false, false, "session", 0},
 		{15, 5, 1, 3, false, false, "", 40},
-		{15, 5, 4, 10, true, false, "", 100},
+		{15, 5, 2, 10, true, false, "", 100},
+		{15, 5, 4, 10, true, false, "", 100}, // no room
 		{15, 5, 2, 4, false, false, "UTC", 100},
 	} {
 		entity, resource, parent := strings.Repeat("e", c.entity), strings.Repeat("r", c.resource), ""
@@ -78,8 +79,9 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 			}
 			w.Must(w.Store.SetLimits(t.Context(), key, limits))
 			for range 3 {
-				_, err := w.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: resource, Consume: consume})
+				lease, err := w.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: resource, Consume: consume})
 				w.Must(err)
+				w.Must(lease.Commit(t.Context()))
 				time.Sleep(time.Hour)
 			}
 			_, ns := w.Store.Namespace()
