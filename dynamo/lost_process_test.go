@@ -200,9 +200,10 @@ type taking struct {
 type takenLease struct {
 	entity                   string
 	asked, taken, ends, used int64 // in tokens
+	from                     int   // the line in which it began to write last; 0 once it knows the outcome
 	at                       int   // the line of its end
-	isTold                   bool  // the process has written since
-	from                     int   // the line in which it began to write last
+	told                     int   // the line in which the process had written since; 0 if never
+	isOpen                   bool  // the write that told it may have been another one, of which nobody knows
 }
 
 func startTaking(t *testing.T, given string) *taking {
@@ -233,6 +234,9 @@ func (p *taking) end() {
 	defer kill.Stop()
 	<-p.read
 	_ = p.cmd.Wait() // some were killed
+	for _, l := range p.leases {
+		p.failed(l)
+	}
 }
 
 // hear takes in a line. The last one may be cut off.
@@ -262,16 +266,31 @@ func (p *taking) hear(line string) {
 		if l.used, l.at = n, p.says; n != l.taken {
 			p.wrote(l)
 		}
+		l.from = 0
+	case "failed":
+		p.failed(l)
 	}
 }
 
 // wrote takes in that a write of a lease was answered. It told what had been freed before it began.
 func (p *taking) wrote(by *takenLease) {
 	for _, l := range p.leases {
-		if l.entity == by.entity && l.used >= 0 && l.at < by.from {
-			l.isTold = true
+		if l.entity == by.entity && l.used >= 0 && l.at < by.from && l.told == 0 {
+			l.told = p.says
 		}
 	}
+	by.from = 0
+}
+
+// failed takes in that nobody knows of a write of a lease. It may have carried what other leases had freed, which
+// then is told again.
+func (p *taking) failed(by *takenLease) {
+	for _, l := range p.leases {
+		if l.entity == by.entity && l.used >= 0 && by.from > 0 && (l.told == 0 || l.told >= by.from) {
+			l.isOpen = true
+		}
+	}
+	by.from = 0
 }
 
 // kept is what a limit keeps of a lost lease, in millitokens.
@@ -291,14 +310,17 @@ func (p *taking) used(entity string) (least, most int64) {
 
 // debited is what may be debited for a lease.
 func (l *takenLease) debited() (least, most int64) {
-	switch asked, ends := l.asked*store.Milli, l.ends*store.Milli; {
+	asked, ends, back := l.asked*store.Milli, l.ends*store.Milli, l.asked*store.Milli-kept(l.asked)
+	switch {
 	case l.taken < 0: // the take may not have landed; if it did, it was lost with its process, or was returned
 		return 0, asked
 	case l.ends < 0:
 		return kept(l.asked), kept(l.asked)
 	case l.used < 0: // what it freed may be told twice, and is then debited twice of a process that was stopped
-		return min(ends, kept(l.asked)), max(ends, asked) + asked - kept(l.asked)
-	case l.used == l.taken && !l.isTold: // a commit of which the item may not know
+		return min(ends, kept(l.asked)), max(ends, asked) + back
+	case l.used == l.taken && l.isOpen:
+		return kept(l.asked), asked + back
+	case l.used == l.taken && l.told == 0: // a commit of which the item may not know
 		return kept(l.asked), asked
 	}
 	return l.used * store.Milli, l.used * store.Milli
@@ -383,6 +405,7 @@ func takeAndSay(t *testing.T, l *limiter.Limiter, entity string, tokens int64) (
 		if !errors.Is(err, limiter.ErrUnavailable) { // it was stopped for so long
 			t.Error(err)
 		}
+		say("failed", id, 0, entity)
 		return func() {}
 	}
 	say("took", id, tokens, entity)
@@ -393,8 +416,10 @@ func takeAndSay(t *testing.T, l *limiter.Limiter, entity string, tokens int64) (
 		used := []int64{tokens, rand.Int64N(2 * tokens), 0}[rand.IntN(3)]
 		say("ends", id, used, entity)
 		err := lease.Settle("tpm", used)
-		if err = errors.Join(err, lease.Commit(t.Context())); err == nil {
-			say("used", id, used, entity)
+		if err = errors.Join(err, lease.Commit(t.Context())); err != nil {
+			say("failed", id, 0, entity)
+			return
 		}
+		say("used", id, used, entity)
 	}
 }
