@@ -194,10 +194,11 @@ type Stats struct {
 	// for nobody, and whose tokens were returned.
 	Resent, SentOnce, Reclaimed uint64
 	// LostReturned are the tokens of lost processes that writes of this limiter gave back to limits with
-	// [Limit.Returns]. Unreserved counts acquires of such limits that stay debited even so, because
+	// [Limit.Returns], and LostKept those that such limits keep of the same acquires, by their percentages
+	// at that moment. A limit without Returns does not know what it keeps. Unreserved counts acquires of such limits that stay debited even so, because
 	// their bucket item had no room, or several shards served them. TakenForLost counts buckets of which
 	// this limiter itself was taken for lost while it had leases: it debits again what those use.
-	LostReturned             int64
+	LostReturned, LostKept   int64
 	Unreserved, TakenForLost uint64
 	// SlotsLost counts slots that this limiter could not renew in time, so that others may have
 	// held them, too. HoldersRemoved counts other processes that were gone, and whose slots of
@@ -217,7 +218,8 @@ func (l *Limiter) Stats() Stats {
 		Doublings: c.Doublings.Load(), Merges: c.Merges.Load(), Throttled: c.Throttled.Load(), Braked: c.Braked.Load(),
 		Outages: of.Outages.Load(), SharesAdmitted: of.Admitted.Load(), SharesRefused: of.Refused.Load(), Away: away,
 		DegradedSpent: of.Spent.Load() / milli, DegradedLost: of.Lost.Load() / milli,
-		LostReturned: int64(book.Returned.Load() / milli), Unreserved: book.Unreserved.Load(), TakenForLost: book.Removed.Load(), //nolint:gosec // far below
+		LostReturned: int64(book.Returned.Load() / milli), LostKept: int64(book.Kept.Load() / milli), //nolint:gosec // far below
+		Unreserved: book.Unreserved.Load(), TakenForLost: book.Removed.Load(),
 		Healed: c.Healed.Load(), Resent: c.Resent.Load(), SentOnce: c.SentOnce.Load(), Reclaimed: c.Reclaimed.Load(), SlotsLost: lost, HoldersRemoved: removed,
 	}
 }

@@ -350,7 +350,7 @@ func (wr *writer) writeStep(ctx context.Context, next *plan.Step) (store.Outcome
 func (p *pursuit) close(ctx context.Context, w *process.Write, next *plan.Step, out store.Outcome, err error) error {
 	isOpen := p.wr.EndWrite(ctx, w, out, err)
 	if err == nil && out.Applied {
-		p.wr.Ledger.NoteReturned(next.Lost())
+		p.wr.Ledger.NoteLost(next.Lost(), p.c.Terms.Target)
 		if w.WasLost() {
 			p.landed = next.After()
 		}

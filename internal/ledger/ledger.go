@@ -45,6 +45,7 @@ type Book struct {
 	Unreserved atomic.Uint64 // takes that keep although their limits return, because their items have no room
 	Removed    atomic.Uint64 // entries of this process that were removed while it held something
 	Returned   atomic.Uint64 // millitokens of lost processes that writes of this process returned
+	Kept       atomic.Uint64 // millitokens of the same debits that stay, by the limits
 }
 
 // A page is the entries of one item.
@@ -56,10 +57,12 @@ type page struct {
 
 // An Entry is what a process reserves on one item, under one name. The book's mu guards it.
 type Entry struct {
-	name        string
-	bucket      store.Bucket
-	made        int64 // when its item was
-	round       int32 // of removals on the item when it was begun; a later one may have removed it
+	name   string
+	bucket store.Bucket
+	made   int64 // when its item was
+	// round is that of removals on the item when the entry got there: a first write to it is refused in any other
+	// one. A later round may have removed it, and an image of that round tells.
+	round       int32
 	stamp       int64 // the latest of images that had it
 	has         []string
 	held, freed []store.Amount // by limit
@@ -145,16 +148,17 @@ func (b *Book) Carry(img *store.Image, take Take, own *Freed, hasSequence, newPo
 	if c.entry == nil && len(c.freed) == 0 && c.own == nil {
 		return nil
 	}
-	c.Spent = b.spent(img)
+	c.Spent = b.spent(img, lost)
 	c.begin()
 	return c
 }
 
-// spent are the reservations of this process on an item that no entry of the book has, and that are 0.
-func (b *Book) spent(img *store.Image) (spent []store.Reservation) {
+// spent are the reservations of this process on an item that no entry of the book has, and that are 0. The write
+// removes lost ones anyway.
+func (b *Book) spent(img *store.Image, lost []store.Reservation) (spent []store.Reservation) {
 	p := b.items[img.Bucket]
 	for _, r := range img.Reservations() {
-		if r.Process() == b.process && r.Milli <= 0 && !slices.ContainsFunc(p.entries, func(e *Entry) bool { return e.name == r.Entry }) {
+		if r.Process() == b.process && r.Milli <= 0 && !slices.Contains(lost, r) && !slices.ContainsFunc(p.entries, func(e *Entry) bool { return e.name == r.Entry }) {
 			spent = append(spent, r)
 		}
 	}
@@ -219,7 +223,7 @@ func (b *Book) reserve(c *Carried, img *store.Image, take Take, newPosition bool
 }
 
 // current returns the entry of what is taken of an item at an instant, which may be a new one. It is nil if a
-// new one would have the name of an earlier one.
+// new one would be of another period.
 func (b *Book) current(img *store.Image, take Take, lost []store.Reservation, at int64) *Entry {
 	p := b.items[img.Bucket]
 	fits := func(name string) bool {
@@ -232,20 +236,25 @@ func (b *Book) current(img *store.Image, take Take, lost []store.Reservation, at
 		})
 	}
 	if p != nil && len(p.entries) > 0 {
-		if e := p.entries[len(p.entries)-1]; !e.removed && e.made == img.CreatedAt && fits(e.name) {
+		e := p.entries[len(p.entries)-1]
+		isLate := len(e.has) == 0 && round(img) > e.round // it did not get there, or was removed at once
+		if !e.removed && !isLate && e.made == img.CreatedAt && fits(e.name) {
 			return e
 		}
 	}
 	name := plan.EntryOf(b.process, b.began)
 	isUsed := func(e *Entry) bool { return e.name == name }
 	if b.began == 0 || !fits(name) || p != nil && slices.ContainsFunc(p.entries, isUsed) {
-		if at <= b.began {
+		b.began = max(at, b.began+1) // no two have one name
+		if name = plan.EntryOf(b.process, b.began); !fits(name) {
 			return nil
 		}
-		b.began, name = at, plan.EntryOf(b.process, at)
 	}
-	return &Entry{name: name, bucket: img.Bucket, made: img.CreatedAt, round: img.PositionCap / store.PositionRound}
+	return &Entry{name: name, bucket: img.Bucket, made: img.CreatedAt, round: round(img)}
 }
+
+// round is how often reservations or positions were removed from an item.
+func round(img *store.Image) int32 { return img.PositionCap / store.PositionRound }
 
 // keep enters an entry in the book.
 func (b *Book) keep(e *Entry) {
@@ -277,7 +286,7 @@ func (b *Book) isThere(e *Entry, img *store.Image) bool {
 	case e.made == 0 && e.stamp != 0 && img.RefilledAt > e.stamp: // a peer made the item, and does not say when
 		e.held, e.freed, e.removed = nil, nil, true
 		return false
-	case img.PositionCap/store.PositionRound <= e.round:
+	case round(img) <= e.round:
 		return true
 	}
 	e.removed = true
@@ -435,10 +444,13 @@ func add(amounts []store.Amount, limit string, milli int64) []store.Amount {
 	return amounts
 }
 
-// NoteReturned counts what a write has given back of lost processes.
-func (b *Book) NoteReturned(lost []store.Reservation) {
+// NoteLost counts what a write has given back of lost processes, and what the limits keep of the same debits.
+func (b *Book) NoteLost(lost []store.Reservation, w *plan.Wanted) {
 	for i := range lost {
 		b.Returned.Add(uint64(max(0, lost[i].Milli))) //nolint:gosec // not negative
+	}
+	if len(lost) > 0 && w != nil {
+		b.Kept.Add(uint64(w.Keeps(lost))) //nolint:gosec // not negative
 	}
 }
 

@@ -75,3 +75,51 @@ func TestADebtOfTwoPeriods(t *testing.T) {
 		t.Errorf("%+v is owed, want nothing", d)
 	}
 }
+
+// A first write that was refused since others were removed meanwhile is made again, in the new round. An image
+// of that round, from before it landed, is no sign that this process was removed.
+func TestAnEntryBeginsInTheRoundInWhichItLands(t *testing.T) {
+	t.Parallel()
+	at := func(rounds int32, has ...store.Reservation) *store.Image {
+		return &store.Image{
+			CreatedAt: 1000, RefilledAt: 1000, PositionCap: rounds*store.PositionRound + 24,
+			Limits: []store.LimitState{{Name: "tpm", Params: &store.Params{}}}, Reserved: &has,
+		}
+	}
+	carry := func(b *ledger.Book, img *store.Image, now int64) *ledger.Carried {
+		return b.Carry(img, ledger.Take{After: img, Returns: []store.Amount{{Limit: "tpm", Milli: 7}}}, nil, true, false, nil, now)
+	}
+	b := ledger.New("aaaaaaaa")
+	b.End(carry(b, at(0), 2000), false, true, 0)
+	first := carry(b, at(1), 2001)
+	b.End(first, true, true, 0)
+	if late := carry(b, at(1), 2002); b.Removed.Load() != 0 || late.Entry() != first.Entry() {
+		t.Errorf("%d entries were removed, by an older image", b.Removed.Load())
+	}
+	// The first write may have landed, and the entry been removed before the answer came.
+	b = ledger.New("aaaaaaaa")
+	unknown := carry(b, at(0), 2000)
+	known := carry(b, at(1), 2001)
+	b.End(unknown, true, true, 0)
+	b.End(known, true, true, 0)
+	carry(b, at(1, known.Adds[0].Reservation), 2002)
+	if b.Removed.Load() != 1 || !b.Free(unknown.Entry(), "tpm", 7, 0) || b.Free(known.Entry(), "tpm", 7, 0) {
+		t.Errorf("%d entries were removed, want the one that the item lacks", b.Removed.Load())
+	}
+}
+
+// A process that was idle for so long that its own entry is lost removes that once: an expression must not
+// name an attribute twice.
+func TestWhatIsLostIsNotSpent(t *testing.T) {
+	t.Parallel()
+	old := []store.Reservation{{Entry: "aaaaaaaa1", Limit: "tpm"}, {Entry: "aaaaaaaa2", Limit: "tpm"}}
+	img := &store.Image{
+		CreatedAt: 1000, RefilledAt: 1000, PositionCap: 24, Reserved: &old,
+		Limits: []store.LimitState{{Name: "tpm", Params: &store.Params{}}},
+	}
+	take := ledger.Take{After: img, Returns: []store.Amount{{Limit: "tpm", Milli: 7}}}
+	c := ledger.New("aaaaaaaa").Carry(img, take, nil, true, false, old[:1], 2000)
+	if len(c.Spent) != 1 || c.Spent[0] != old[1] {
+		t.Errorf("%+v are spent, of which the first is lost", c.Spent)
+	}
+}

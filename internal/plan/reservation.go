@@ -149,6 +149,17 @@ func (t *Terms) Returns(counted Counted) (parts []store.Amount) {
 
 const wholePercent = 100
 
+// Keeps is what the limits of a bucket keep of what was taken with reservations, in millitokens: by their
+// percentages now, since the item has what goes back alone. A limit that returns nothing any more does not tell.
+func (w *Wanted) Keeps(lost []store.Reservation) (milli int64) {
+	for i := range lost {
+		if l := w.Find(lost[i].Limit); l != nil && l.Returns > 0 && lost[i].Milli > 0 {
+			milli += lost[i].Milli / int64(l.Returns) * int64(wholePercent-l.Returns)
+		}
+	}
+	return milli
+}
+
 // returns reports whether any limit returns a part.
 func (w *Wanted) returns() bool {
 	return slices.ContainsFunc(w.Limits, func(l store.Limit) bool { return l.Returns > 0 })

@@ -122,6 +122,10 @@ var (
 		"zae_limiter.lost_returned.tokens", "counter", "{token}",
 		"Tokens of lost processes that writes of these limiters gave back to limits which return them.", nil,
 	}
+	lostKept = &instrument{
+		"zae_limiter.lost_kept.tokens", "counter", "{token}",
+		"Tokens that the same limits keep of the same acquires, by their percentages. Limits that return nothing are not counted.", nil,
+	}
 	unreserved = &instrument{
 		"zae_limiter.acquires.unreserved", "counter", "{acquire}",
 		"Acquires of limits that return what is lost, of which nothing would go back: the bucket item has no room, or several shards served them.", nil,
@@ -178,7 +182,7 @@ var (
 // all are the metrics in the order of the documentation.
 var all = []*instrument{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, callDuration, shards, operationDuration, requests, units, capacity, rate, waiting,
-	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost, outages, away, degradedSpent, resent, sentOnce, reclaimed, lostReturned, unreserved, takenForLost,
+	healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost, outages, away, degradedSpent, resent, sentOnce, reclaimed, lostReturned, lostKept, unreserved, takenForLost,
 }
 
 // instruments are the metrics of one observer.
@@ -267,7 +271,8 @@ func countedLost(m metric.Meter, observe func(func(labels.Counts) int64) metric.
 	}
 	return errors.Join(counter(resent, func(c labels.Counts) int64 { return c.Resent }),
 		counter(sentOnce, func(c labels.Counts) int64 { return c.SentOnce }), counter(reclaimed, func(c labels.Counts) int64 { return c.Reclaimed }),
-		counter(lostReturned, func(c labels.Counts) int64 { return c.LostReturned }), counter(unreserved, func(c labels.Counts) int64 { return c.Unreserved }),
+		counter(lostReturned, func(c labels.Counts) int64 { return c.LostReturned }), counter(lostKept, func(c labels.Counts) int64 { return c.LostKept }),
+		counter(unreserved, func(c labels.Counts) int64 { return c.Unreserved }),
 		counter(takenForLost, func(c labels.Counts) int64 { return c.TakenForLost }))
 }
 

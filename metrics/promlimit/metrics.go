@@ -43,7 +43,7 @@ var families = []*family{
 	decisions, refusals, taken, returned, reserved, reservedSettled, usedRatio, settlements, callErrors, callDuration,
 	shards, operations, operationErrors, operationDuration, requests, units, capacity, rate,
 	waiting, healed, braked, slotsHeld, slotsWaiting, slotLimits, slotRefusals, slotsLost,
-	outages, away, degradedSpent, resent, sentOnce, reclaimed, lostReturned, unreserved, takenForLost,
+	outages, away, degradedSpent, resent, sentOnce, reclaimed, lostReturned, lostKept, unreserved, takenForLost,
 }
 
 var (
@@ -142,6 +142,10 @@ var (
 	lostReturned = &family{
 		Name: prefix + "lost_returned_tokens_total", Type: "counter", Unit: "tokens",
 		Help: "Tokens of lost processes that writes of these limiters gave back to limits which return them.",
+	}
+	lostKept = &family{
+		Name: prefix + "lost_kept_tokens_total", Type: "counter", Unit: "tokens",
+		Help: "Tokens that the same limits keep of the same acquires, by their percentages. Limits that return nothing are not counted.",
 	}
 	unreserved = &family{
 		Name: prefix + "acquires_unreserved_total", Type: "counter",

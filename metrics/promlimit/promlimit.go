@@ -55,7 +55,7 @@ type Collector struct {
 	callDuration, shards, operationDuration, usedRatio            *prometheus.HistogramVec
 	capacity, rate, waiting, healed, braked                       *prometheus.Desc
 	resent, sentOnce, reclaimed                                   *prometheus.Desc
-	lostReturned, unreserved, takenForLost                        *prometheus.Desc
+	lostReturned, lostKept, unreserved, takenForLost              *prometheus.Desc
 	slotsHeld, slotsWaiting, slotLimits, slotsLost                *prometheus.Desc
 	outages, away, degradedSpent                                  *prometheus.Desc
 }
@@ -83,7 +83,7 @@ func New(o Options) (*Collector, error) {
 		slotsHeld: slotsHeld.desc(), slotsWaiting: slotsWaiting.desc(), slotLimits: slotLimits.desc(), slotsLost: slotsLost.desc(),
 		outages: outages.desc(), away: away.desc(), degradedSpent: degradedSpent.desc(),
 		resent: resent.desc(), sentOnce: sentOnce.desc(), reclaimed: reclaimed.desc(),
-		lostReturned: lostReturned.desc(), unreserved: unreserved.desc(), takenForLost: takenForLost.desc(),
+		lostReturned: lostReturned.desc(), lostKept: lostKept.desc(), unreserved: unreserved.desc(), takenForLost: takenForLost.desc(),
 	}
 	c.all = []prometheus.Collector{
 		c.decisions, c.refusals, c.taken, c.returned, c.reserved, c.reservedSettled, c.usedRatio, c.settlements, c.callErrors, c.callDuration, c.shards,
@@ -97,7 +97,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, each := range c.all {
 		each.Describe(to)
 	}
-	for _, each := range []*prometheus.Desc{c.capacity, c.rate, c.waiting, c.healed, c.braked, c.slotsHeld, c.slotsWaiting, c.slotLimits, c.slotsLost, c.outages, c.away, c.degradedSpent, c.resent, c.sentOnce, c.reclaimed, c.lostReturned, c.unreserved, c.takenForLost} {
+	for _, each := range []*prometheus.Desc{c.capacity, c.rate, c.waiting, c.healed, c.braked, c.slotsHeld, c.slotsWaiting, c.slotLimits, c.slotsLost, c.outages, c.away, c.degradedSpent, c.resent, c.sentOnce, c.reclaimed, c.lostReturned, c.lostKept, c.unreserved, c.takenForLost} {
 		to <- each
 	}
 }
@@ -137,6 +137,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(c.sentOnce, prometheus.CounterValue, float64(sum.SentOnce))
 		to <- prometheus.MustNewConstMetric(c.reclaimed, prometheus.CounterValue, float64(sum.Reclaimed))
 		to <- prometheus.MustNewConstMetric(c.lostReturned, prometheus.CounterValue, float64(sum.LostReturned))
+		to <- prometheus.MustNewConstMetric(c.lostKept, prometheus.CounterValue, float64(sum.LostKept))
 		to <- prometheus.MustNewConstMetric(c.unreserved, prometheus.CounterValue, float64(sum.Unreserved))
 		to <- prometheus.MustNewConstMetric(c.takenForLost, prometheus.CounterValue, float64(sum.TakenForLost))
 		to <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(sum.Waiting))

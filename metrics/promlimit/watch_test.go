@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
@@ -106,5 +107,30 @@ func TestMetricsOfSlots(t *testing.T) {
 			t.Errorf("held %v, lost %v", got["slots_held"+labels], got["slots_lost_total{}"])
 		}
 		w.Must(lease.Commit(t.Context()))
+	})
+}
+
+// What went back of a lost process, and what its limit keeps, are two counters.
+func TestMetricsOfLostProcesses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, registry := newCollector(t, promlimit.Options{})
+		w := testbed.New(t, testbed.Options{})
+		c.Watch(w.Limiter)
+		w.System(limiter.PerDay("tpd", 1000, limiter.Returning(40)), limiter.PerDay("rpd", 1000))
+		var gone faults.Slot
+		lost := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, gone.Apply)), limiter.Options{})
+		req := ask("key", "tpd", 500)
+		req.Consume["rpd"] = 10
+		w.Lease(lost, req)
+		gone.Set(faults.Fail(errors.New("the process is gone")))
+		time.Sleep(16 * time.Minute)
+		w.Must(w.Lease(w.Limiter, ask("key", "tpd", 1)).Rollback(t.Context()))
+		got := values(t, registry)
+		for name, want := range map[string]float64{"lost_returned_tokens_total{}": 200, "lost_kept_tokens_total{}": 300} {
+			if v, there := got[name]; !there || v != want {
+				t.Errorf("%s is %v (%t), want %v", name, v, there, want)
+			}
+		}
 	})
 }

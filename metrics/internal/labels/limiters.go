@@ -41,6 +41,7 @@ func (l *Limiters) Sum() (sum Counts, ok bool) {
 		sum.SentOnce += int64(s.SentOnce)   //nolint:gosec // as above
 		sum.Reclaimed += int64(s.Reclaimed) //nolint:gosec // as above
 		sum.LostReturned += s.LostReturned
+		sum.LostKept += s.LostKept
 		sum.Unreserved += int64(s.Unreserved)     //nolint:gosec // as above
 		sum.TakenForLost += int64(s.TakenForLost) //nolint:gosec // as above
 		sum.DegradedSpent += s.DegradedSpent
@@ -62,7 +63,7 @@ type Counts struct {
 	// Writes of which an answer was lost, or might be.
 	Resent, SentOnce, Reclaimed int64
 	// What lost processes took, in tokens, acquires and buckets.
-	LostReturned, Unreserved, TakenForLost int64
+	LostReturned, LostKept, Unreserved, TakenForLost int64
 }
 
 // A SlotCount is how many slots of a limit requests hold and wait for.

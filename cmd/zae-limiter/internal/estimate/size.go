@@ -4,7 +4,8 @@ import "github.com/zeroae/zae-limiter-go/store"
 
 // ItemBytes are about the bytes of a bucket's item that has been used in several hours, without the
 // text of its diary: those of its names, which are in keys and indexes, and of numbers of a
-// usual length. The name parent is "" for an entity that does not cascade.
+// usual length. One process has used it, and has reserved there what goes back if it is lost, unless that
+// would cost a unit. The name parent is "" for an entity that does not cascade.
 func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 	const (
 		base, copies     = 301, 5 // names of an entity and a resource are in five attributes
@@ -19,13 +20,14 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 		perCarry, carryTexts = 24, 2
 
 		perSchedule = 8  // the name of its attribute, without the limit's
+		perReserved = 22 // the name of what a process has reserved, without the limit's, and the value
 		perZone     = 18 // the names of the zone and of the end of the period, and that end
 	)
 	bytes := base + copies*(len(entity)+len(resource))
 	if parent != "" {
 		bytes += owner + len(parent)
 	}
-	zone, hasSession := "", false
+	zone, hasSession, reserved := "", false, 0
 	for i := range limits {
 		l := &limits[i]
 		bytes += perLimit + fields*len(l.Name)
@@ -46,6 +48,9 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 			zone = l.Varies.Zone()
 			bytes += perSchedule + len(l.Name) + len(l.Varies.Encode())
 		}
+		if l.Returns > 0 {
+			reserved += perReserved + len(l.Name)
+		}
 		bytes += modeBytes(l)
 	}
 	switch {
@@ -54,7 +59,10 @@ func ItemBytes(entity, resource, parent string, limits []store.Limit) int {
 	case hasSession:
 		bytes += perEnd
 	}
-	return bytes
+	if unitsOf(bytes+reserved) > unitsOf(bytes) {
+		return bytes
+	}
+	return bytes + reserved
 }
 
 // modeBytes are the bytes of what says that a limit refuses nobody.

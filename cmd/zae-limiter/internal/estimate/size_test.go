@@ -26,16 +26,21 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 		name             int // length of the names of limits
 		parent, own      bool
 		zone             string // of every second limit, which is a quota; "session" for sessions, "" for rates only
+		returns          int    // percent, of each limit
 	}{
-		{15, 5, 1, 3, false, false, ""},
-		{15, 5, 2, 3, true, false, ""},
-		{5, 3, 2, 3, false, true, ""},
-		{40, 30, 5, 10, true, false, ""},
-		{8, 20, 12, 4, false, false, ""},
-		{15, 5, 20, 2, false, true, ""},
-		{15, 5, 1, 3, false, false, "Europe/Berlin"},
-		{15, 5, 18, 2, false, true, "UTC"},
-		{15, 5, 2, 4, false, false, "session"},
+		{15, 5, 1, 3, false, false, "", 0},
+		{15, 5, 2, 3, true, false, "", 0},
+		{5, 3, 2, 3, false, true, "", 0},
+		{40, 30, 5, 10, true, false, "", 0},
+		{8, 20, 12, 4, false, false, "", 0},
+		{15, 5, 20, 2, false, true, "", 0},
+		{15, 5, 1, 3, false, false, "Europe/Berlin", 0},
+		{15, 5, 18, 2, false, true, "UTC", 0},
+		{15, 5, 2, 4, false, false, "session", 0},
+		{15, 5, 1, 3, false, false, "", 40},
+		{15, 5, 2, 10, true, false, "", 100},
+		{15, 5, 4, 10, true, false, "", 100}, // no room
+		{15, 5, 2, 4, false, false, "UTC", 100},
 	} {
 		entity, resource, parent := strings.Repeat("e", c.entity), strings.Repeat("r", c.resource), ""
 		if c.parent {
@@ -58,6 +63,7 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 			}
 			limits = append(limits, l)
 			consume[name] = 1
+			limits[i].Returns = c.returns
 		}
 		key := store.ConfigKey{Resource: resource}
 		if c.own {
@@ -73,8 +79,9 @@ func TestItemsAreAsLargeAsEstimated(t *testing.T) {
 			}
 			w.Must(w.Store.SetLimits(t.Context(), key, limits))
 			for range 3 {
-				_, err := w.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: resource, Consume: consume})
+				lease, err := w.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: resource, Consume: consume})
 				w.Must(err)
+				w.Must(lease.Commit(t.Context()))
 				time.Sleep(time.Hour)
 			}
 			_, ns := w.Store.Namespace()
