@@ -368,30 +368,6 @@ func TestARaceOfVersions(t *testing.T) {
 	}, limiter.PerMinute("rpm", 10))
 }
 
-// The write notices a change that is made between the look at the version and the write.
-func TestAChangeJustBeforeTheWrite(t *testing.T) {
-	inOffice(t, func(o *office) {
-		own := store.ConfigKey{Entity: "key-1", Resource: "gpt-4"}
-		n := int64(100)
-		for _, do := range []string{"set-limits", "set-limits", "delete-limits"} { // the first of a level that has nothing
-			form, _ := o.previewed("do", do, "limits", "rpm:7")
-			o.beforeCall = func() {
-				n++
-				if err := o.limits.Store.SetLimits(o.Context(), own, []store.Limit{limiter.PerMinute("rpm", n)}); err != nil {
-					o.Error(err)
-				}
-			}
-			if w := o.post("/ui/apply", form); w.Code != http.StatusConflict {
-				o.Errorf("%s: %d", do, w.Code)
-			}
-			o.beforeCall = nil
-			if c, err := o.limits.Store.Limits(o.Context(), own); err != nil || len(c.Limits) != 1 || c.Limits[0].Capacity != n {
-				o.Errorf("%s: the level is %+v, %v", do, c, err)
-			}
-		}
-	}, limiter.PerMinute("rpm", 10))
-}
-
 // Whatever visitors, entities and events are called, the pages have only their own elements.
 func TestHostileNames(t *testing.T) {
 	inOffice(t, func(o *office) {
