@@ -16,6 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var anHour = decide.Policy{MaxWait: time.Hour}
@@ -268,6 +270,18 @@ func TestARefusalHasAnID(t *testing.T) {
 		}
 		if a, b := batch.Results[0].Failure.Instance, batch.Results[1].Failure.Instance; a == "" || b == "" || a == b || len(log.Last(refusals.Query{ID: "req-8"}, 10)) != 2 {
 			s.Errorf("%q and %q", a, b)
+		}
+		if _, err := s.limits.Store.SetSwitch(s.Context(), limiter.ConfigKey{Entity: "key-2", Resource: "gpt-4"}, dynamo.Switch{Policy: store.Yes}, nil); err != nil {
+			s.Fatal(err)
+		}
+		for i, also := range []string{"", `,"dry_run":true`} {
+			got := s.post("/v1/acquire", `{"entity_id":"key-2","resource":"gpt-4","consume":{"rpm":1}`+also+`}`, "X-Request-Id", "off-"+strconv.Itoa(i))
+			found := log.Last(refusals.Query{ID: "off-" + strconv.Itoa(i)}, 10)
+			if id := idOf(got.Body.Bytes()); also == `,"dry_run":true` && (id != "" || len(found) != 0) {
+				s.Errorf("a dry run: %s", got.Body)
+			} else if also != `,"dry_run":true` && (got.Code != http.StatusForbidden || len(found) != 1 || found[0].ID != id || found[0].Disabled != (refusals.Bucket{Entity: "key-2", Resource: "gpt-4"})) {
+				s.Errorf("%d %s: %+v", got.Code, got.Body, found)
+			}
 		}
 	}, limiter.PerMinute("rpm", 3))
 }

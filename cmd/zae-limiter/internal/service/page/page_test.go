@@ -100,6 +100,24 @@ func TestThePageOfRefusals(t *testing.T) {
 			}
 		}
 		o.wants(o.must("/ui/refusals?id=x"), "Another replica may")
+		for _, k := range []store.ConfigKey{{Entity: "team", Resource: "gpt-4"}, {Entity: "key-3", Resource: store.DefaultResource}} {
+			if _, err := o.limits.Store.SetSwitch(ctx, k, dynamo.Switch{Policy: store.Yes}, nil); err != nil {
+				o.Fatal(err)
+			}
+		}
+		for _, e := range []store.Entity{{ID: "team"}, {ID: "key-4", Parent: "team", Cascade: true}} {
+			if _, err := o.limits.Store.CreateEntity(ctx, e); err != nil {
+				o.Fatal(err)
+			}
+		}
+		for entity, want := range map[string]string{"key-3": "an operator: disabled", "key-4": "an operator: team is disabled"} {
+			if err := o.take(entity, "rpm", 1); !errors.Is(err, limiter.ErrDisabled) {
+				o.Fatal(err)
+			}
+			o.wants(o.must("/ui/refusals?id=req-"+entity), want)
+			o.wants(o.must("/ui/entity?id="+entity+"&resource=gpt-4"), want)
+		}
+		o.wants(o.must("/ui/refusals?entity=team"), "req-key-4")
 	}, limiter.PerMinute("rpm", 10))
 }
 
