@@ -3,12 +3,14 @@ package httpapi_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,6 +233,56 @@ func TestAClientThatHasGone(t *testing.T) {
 			s.Errorf("%d left, want 6", left)
 		}
 	}, limiter.PerMinute("rpm", 7))
+}
+
+// A together holds calls back until all calls of a batch have begun, or for a minute.
+type together struct {
+	limiter.Observers
+
+	missing atomic.Int64
+	met     chan struct{}
+	alone   atomic.Bool
+}
+
+func (w *together) BeginCall(ctx context.Context, c limiter.Call) context.Context {
+	if c.Kind != limiter.CallAcquire {
+		return ctx
+	}
+	if w.missing.Add(-1) == 0 {
+		close(w.met)
+	}
+	select {
+	case <-w.met:
+	case <-time.After(time.Minute):
+		w.alone.Store(true)
+	}
+	return ctx
+}
+
+// All calls of a batch may wait at the same time, each for what it asks, and each is made once.
+func TestAllCallsOfABatchMayWait(t *testing.T) {
+	for _, n := range []int{1, 2, httpapi.MaxBatch} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			inBubble(t, decide.Policy{}, func(s *service) {
+				meet := &together{met: make(chan struct{})}
+				meet.missing.Store(int64(n))
+				s.handler = handlerOf(s.limits.NewLimiter(limiter.Options{Observer: meet}), decide.Policy{})
+				calls := make([]string, n)
+				for i := range calls {
+					calls[i] = fmt.Sprintf(`{"entity_id":"key-%d","resource":"gpt-4","consume":{"rpm":%d}}`, i, i+1)
+				}
+				got := s.post("/v1/batch", `{"calls":[`+strings.Join(calls, ",")+`]}`)
+				if len(got.Results) != n || meet.alone.Load() {
+					s.Fatalf("alone: %t, %d %s", meet.alone.Load(), got.Code, got.Body)
+				}
+				for i, r := range got.Results {
+					if d := r.Decision; d == nil || len(d.Statuses) != 1 || d.Statuses[0].Entity != fmt.Sprintf("key-%d", i) || d.Statuses[0].Available != int64(1000-i-1) {
+						s.Errorf("call %d: %+v", i, r)
+					}
+				}
+			}, limiter.PerMinute("rpm", 1000))
+		})
+	}
 }
 
 // The problem of a refusal has the ID by which the process remembers it. So has each call of a batch. Other
