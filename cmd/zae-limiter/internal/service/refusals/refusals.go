@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const (
@@ -126,7 +125,7 @@ func (*Log) EndOperation(context.Context, limiter.OperationResult) {}
 // EndCall remembers a refusal by a limit, or by an operator who has disabled the bucket. Once the log is full, it allocates nothing: a refusal takes the place of the
 // oldest, and the memory of its limits.
 func (l *Log) EndCall(ctx context.Context, r limiter.CallResult) {
-	disabled, isDisabled := errors.AsType[*store.DisabledError](r.Err)
+	disabled, isDisabled := errors.AsType[*limiter.DisabledError](r.Err)
 	if l == nil || r.Result != limiter.Refused && (!isDisabled || !r.Kind.IsDecision()) {
 		return
 	}
