@@ -109,7 +109,8 @@ func configuration(w *world) {
 	w.stored("SetSlots", "of an entity", func() error { return s.SetSlots(ctx, own, slots, "") })
 	w.stored("SetSlots", "of a resource", func() error { return s.SetSlots(ctx, resource, slots, "") })
 	w.stored("SetSlots", "of the system", func() error { return s.SetSlots(ctx, store.ConfigKey{}, slots, "") })
-	for _, k := range []store.ConfigKey{own, resource, {}} {
+	w.stored("SetSlotsIf", always, func() error { return s.SetSlotsIf(ctx, all, slots, "", func(*store.Config) error { return nil }) })
+	for _, k := range []store.ConfigKey{own, all, resource, {}} {
 		w.stored("SetSlots", "removed", func() error { return s.SetSlots(ctx, k, nil, "") })
 	}
 	held := store.SlotKey{Entity: own.Entity, Resource: own.Resource, Limit: "inflight"}
