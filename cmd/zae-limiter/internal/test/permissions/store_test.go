@@ -188,6 +188,10 @@ func entities(w *world) {
 	w.stored("TopUpBucket", always, func() error {
 		return errOf(s.TopUpBucket(ctx, dynamo.TopUp{Entity: "key", Resource: testbed.Resource, Amounts: map[string]int64{"rph": 1}}))
 	})
+	w.stored("TopUpBucket", "if its level is as seen", func() error {
+		seen := func(*store.Config) error { return nil }
+		return errOf(s.TopUpBucket(ctx, dynamo.TopUp{Entity: "key", Resource: testbed.Resource, Amounts: map[string]int64{"rph": 1}, If: seen}))
+	})
 	w.stored("DeleteEntity", always, func() error { return errOf(s.DeleteEntity(ctx, "key")) })
 }
 
