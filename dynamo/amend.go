@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
@@ -22,6 +23,8 @@ type Reset struct {
 	Entity, Resource string
 	Limits           []string // none means all limits of the bucket
 	Cause
+	// If is asked about the entity's own level for the resource, as that of a [Level] is.
+	If func(*store.Config) error
 	// DryRun only tells what the reset would do.
 	DryRun bool
 }
@@ -31,6 +34,8 @@ type TopUp struct {
 	Entity, Resource string
 	Amounts          map[string]int64 // whole tokens by limit, at least 1 each
 	Cause
+	// If is asked about the entity's own level for the resource, as that of a [Level] is.
+	If func(*store.Config) error
 	// DryRun only tells what the top-up would do.
 	DryRun bool
 }
@@ -67,7 +72,7 @@ type Amended struct {
 func (s *Store) ResetBucket(ctx context.Context, r Reset) (Amended, error) {
 	am := amendment{
 		once:   once{cause: r.Cause, kind: schema.OperationReset},
-		bucket: store.Bucket{Entity: r.Entity, Resource: r.Resource}, dryRun: r.DryRun, action: audit.BucketReset, asked: map[string]int64{},
+		bucket: store.Bucket{Entity: r.Entity, Resource: r.Resource}, dryRun: r.DryRun, action: audit.BucketReset, asked: map[string]int64{}, is: r.If,
 	}
 	for _, name := range r.Limits {
 		if _, twice := am.asked[name]; twice {
@@ -98,7 +103,7 @@ func (s *Store) TopUpBucket(ctx context.Context, t TopUp) (Amended, error) {
 	}
 	return s.amend(ctx, &amendment{
 		once:   once{cause: t.Cause, kind: schema.OperationTopUp},
-		bucket: store.Bucket{Entity: t.Entity, Resource: t.Resource}, dryRun: t.DryRun, action: audit.BucketToppedUp, asked: t.Amounts,
+		bucket: store.Bucket{Entity: t.Entity, Resource: t.Resource}, dryRun: t.DryRun, action: audit.BucketToppedUp, asked: t.Amounts, is: t.If,
 	})
 }
 
@@ -109,6 +114,7 @@ type amendment struct {
 	dryRun bool
 	action string
 	asked  map[string]int64 // tokens by limit, 0 for a reset; none for a reset of all
+	is     func(*store.Config) error
 }
 
 // check validates an amendment, except the amounts.
@@ -170,7 +176,11 @@ func (s *Store) carryOut(ctx context.Context, op string, am *amendment) (upkeep.
 	for _, name := range slices.Sorted(maps.Keys(am.asked)) {
 		to.Amounts = append(to.Amounts, store.Amount{Limit: name, Milli: am.asked[name] * store.Milli})
 	}
-	if !am.dryRun {
+	if am.dryRun {
+		if _, err := s.askedLevel(ctx, op, am); err != nil {
+			return upkeep.Given{}, errors.Join(err, keeper.Close())
+		}
+	} else {
 		to.Write = func(ctx context.Context, refills []*store.Refill, given upkeep.Given) (store.Joint, error) {
 			return s.sendAmendment(ctx, op, am, refills, given)
 		}
@@ -179,15 +189,46 @@ func (s *Store) carryOut(ctx context.Context, op string, am *amendment) (upkeep.
 	return given, errors.Join(err, keeper.Close())
 }
 
+// askedLevel asks about the level of an amendment, and is the check that the level still is as it was then;
+// nil if there is no question.
+func (s *Store) askedLevel(ctx context.Context, op string, am *amendment) (*types.ConditionCheck, error) {
+	if am.is == nil {
+		return nil, nil //nolint:nilnil // nothing is to be checked, and nothing failed
+	}
+	k := store.ConfigKey{Entity: am.bucket.Entity, Resource: am.bucket.Resource}
+	old, err := s.configItem(ctx, k)
+	if err == nil {
+		err = ask(am.is, old)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	check := &types.ConditionCheck{
+		TableName: s.conn.Table, Key: schema.ConfigKey(s.ns, k).Item(), ConditionExpression: aws.String("attribute_not_exists(PK)"),
+	}
+	if old != nil {
+		check.ConditionExpression, check.ExpressionAttributeNames, check.ExpressionAttributeValues = unchanged(old, false, schema.ConfigVersion)
+	}
+	return check, nil
+}
+
 // sendAmendment sends what an amendment does to each shard, its record and its event in one
-// transaction: at most as many items as [store.MaxShards], and two.
+// transaction: at most as many items as [store.MaxShards], and three. One is the check of the level that the
+// operator has asked about:
+//
+//	operator  ── reads the level, asks ──────────────────────── refills + event + check ─▶ refused, asks again
+//	another   ────────────────────────── changes the level ─▶
 func (s *Store) sendAmendment(ctx context.Context, op string, am *amendment, refills []*store.Refill, given upkeep.Given) (store.Joint, error) {
 	if slices.ContainsFunc(refills, raises) {
 		if err := s.require(ctx, gateTopUps); err != nil {
 			return store.Joint{}, err
 		}
 	}
-	const besides = 2
+	check, err := s.askedLevel(ctx, op, am)
+	if err != nil {
+		return store.Joint{}, err
+	}
+	const besides = 3
 	writes := make([]types.TransactWriteItem, 0, len(refills)+besides)
 	for _, r := range refills {
 		update, err := s.refillUpdate(ctx, r)
@@ -206,12 +247,19 @@ func (s *Store) sendAmendment(ctx context.Context, op string, am *amendment, ref
 	if am.cause.Key != "" {
 		writes = append(writes, types.TransactWriteItem{Put: s.recordPut(&am.once, &schema.Operation{Shards: int64(given.Shards), Amounts: amounts, Asked: am.asked})})
 	}
+	if check != nil {
+		writes = append(writes, types.TransactWriteItem{ConditionCheck: check})
+	}
 	joint, err := s.together(ctx, op, writes)
 	if len(joint.Refusals) == 0 {
 		return joint, err
 	}
-	if am.cause.Key != "" && joint.Refusals[len(writes)-1].Refused {
+	record, last := len(refills)+1, len(writes)-1
+	switch {
+	case am.cause.Key != "" && joint.Refusals[record].Refused:
 		return store.Joint{}, errKeyUsed
+	case check != nil && joint.Refusals[last].Refused:
+		return store.Joint{}, fmt.Errorf("%s: the level was changed meanwhile: %w", op, store.ErrConflict)
 	}
 	joint.Refusals = joint.Refusals[:len(refills)]
 	return joint, err

@@ -26,6 +26,13 @@ var operatorCosts = []cost{
 		c.start()
 		c.must(errOf(c.store.TopUpBucket(c.Context(), dynamo.TopUp{Entity: "user", Resource: "gpt-4", Amounts: map[string]int64{"rpd": 10}, Cause: dynamo.Cause{Key: "k"}})))
 	}},
+	{"the same, if the level is as seen", price{6, 6, 41, 12}, nil, func(c *till) {
+		c.acquire(c.other, "rpd", 5000)
+		c.start()
+		c.must(errOf(c.store.TopUpBucket(c.Context(), dynamo.TopUp{
+			Entity: "user", Resource: "gpt-4", Amounts: map[string]int64{"rpd": 10}, Cause: dynamo.Cause{Key: "k"}, If: func(*store.Config) error { return nil },
+		})))
+	}},
 }
 
 // switches sets the switch of an entity that has a bucket, after the same or another one.

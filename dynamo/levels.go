@@ -35,7 +35,7 @@ type Level struct {
 	OnUnavailable store.OnUnavailable
 	// If, unless it is nil, is asked about what the level has; nil is a level that has nothing. With an
 	// error, the level stays as it is. The change is made only if the level still has what If was asked
-	// about (ADR 068). A conflict repeats the question, so If must not block.
+	// about (ADR 068, ADR 076). A conflict repeats the question, so If must not block.
 	If func(*store.Config) error
 }
 

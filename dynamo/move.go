@@ -22,6 +22,9 @@ type Move struct {
 	// as it is.
 	Cascade store.Policy
 	Cause
+	// If, unless it is nil, is asked about the record of the entity. With an error, the entity stays where it
+	// is. It moves only if the record still is as If was asked about it. A conflict repeats the question.
+	If func(*store.Entity) error
 }
 
 // mostAncestors is how many ancestors a new parent may have, as for the peer.
@@ -165,6 +168,11 @@ func (s *Store) moveWrites(ctx context.Context, op string, record item, to Move)
 		return nil, err
 	}
 	from := *e
+	if to.If != nil {
+		if err := to.If(&from); err != nil {
+			return nil, err
+		}
+	}
 	if !to.apply(e) {
 		return nil, nil
 	}

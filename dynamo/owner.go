@@ -17,6 +17,8 @@ type Cascade struct {
 	// the policy. An entity without a parent never cascades.
 	Policy store.Policy
 	Cause
+	// If is asked about the level as that of a [Level] is: for its limits, too.
+	If func(*store.Config) error
 }
 
 // word is the policy in the record of a key.
@@ -47,7 +49,7 @@ func (s *Store) SetCascade(ctx context.Context, k store.ConfigKey, to Cascade, p
 	}
 	p := policy{
 		sets: store.Config{Cascade: to.Policy}, attrs: []string{schema.Cascade},
-		details: schema.CascadeDetails(to.Policy, to.Reason, to.Key),
+		details: schema.CascadeDetails(to.Policy, to.Reason, to.Key), is: to.If,
 	}
 	set := onceOf(s.ns, k, to.Cause, schema.OperationSetCascade, schema.Operation{To: to.word()})
 	done, err := s.setPolicy(ctx, op, k, p, &set)

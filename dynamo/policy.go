@@ -17,9 +17,10 @@ import (
 
 // A policy is one that an operator sets on a level, or removes from it.
 type policy struct {
-	sets    store.Config // which has the policy only; nothing if it is removed
-	attrs   []string     // of the level's item that say it; the first is there if it is set
-	details schema.Item  // of the event
+	sets    store.Config              // which has the policy only; nothing if it is removed
+	attrs   []string                  // of the level's item that say it; the first is there if it is set
+	details schema.Item               // of the event
+	is      func(*store.Config) error // see [Level.If]
 }
 
 // checkPolicy reports why a level cannot have a policy of a kind, whose values end with last.
@@ -49,13 +50,17 @@ func (s *Store) setPolicy(ctx context.Context, op string, k store.ConfigKey, p p
 		if w.record, done, err = s.recordOnce(ctx, op, set); done != nil || err != nil {
 			return err
 		}
+		if err := ask(p.is, old); err != nil {
+			return err
+		}
 		return s.sendLevels(ctx, op, w)
 	})
 	return done, err
 }
 
 // levelPolicy is the change of a level's policy. It leaves all else of the level alone, also
-// limits that others set meanwhile, so it updates the item of a level that exists.
+// limits that others set meanwhile, so it updates the item of a level that exists. It requires that they
+// have set none only if the operator has asked about the level (ADR 076).
 func (s *Store) levelPolicy(k store.ConfigKey, p policy, old item) levelWrite {
 	whole := schema.EncodeConfig(s.ns, k, &p.sets)
 	var w levelWrite
@@ -70,7 +75,11 @@ func (s *Store) levelPolicy(k store.ConfigKey, p policy, old item) levelWrite {
 		w.write.Put = s.conn.PutNew(whole)
 	} else {
 		whole[schema.ConfigVersion] = cmp.Or(old[schema.ConfigVersion], whole[schema.ConfigVersion])
-		w.write.Update = s.levelUpdate(schema.ConfigKey(s.ns, k), old, whole, nil, p.attrs...)
+		var pinned []string
+		if p.is != nil {
+			pinned = append(pinned, schema.ConfigVersion)
+		}
+		w.write.Update = s.levelUpdate(schema.ConfigKey(s.ns, k), old, whole, pinned, p.attrs...)
 	}
 	return w
 }

@@ -23,6 +23,8 @@ type Raise struct {
 	// Until is when the raise ends by itself, in whole milliseconds.
 	Until time.Time
 	Cause
+	// If is asked about the level as that of a [Level] is.
+	If func(*store.Config) error
 }
 
 // Raised is what came of a raise.
@@ -86,6 +88,9 @@ func (s *Store) RaiseLimits(ctx context.Context, k store.ConfigKey, r Raise) (Ra
 			if done != nil {
 				raised = Raised{Repeated: true, Until: time.UnixMilli(done.Until)}
 			}
+			return err
+		}
+		if err := ask(r.If, old); err != nil {
 			return err
 		}
 		limits, err := s.ownOrNext(ctx, k, old)

@@ -230,12 +230,17 @@ func (b *slotBatch) flush(ctx context.Context) error {
 // not merged. A change reaches the limiters of this library within [limiter.Options.ConfigTTL].
 // If there are fewer slots than are held, nobody gets any until enough are returned.
 func (s *Store) SetSlots(ctx context.Context, k store.ConfigKey, limits []store.SlotLimit, reason string) error {
+	return s.SetSlotsIf(ctx, k, limits, reason, nil)
+}
+
+// SetSlotsIf is [Store.SetSlots], if the level is as [Level].If has it.
+func (s *Store) SetSlotsIf(ctx context.Context, k store.ConfigKey, limits []store.SlotLimit, reason string, is func(*store.Config) error) error {
 	if err := cmp.Or(checkLevel(k), store.ValidateSlots(limits), checkReason(reason)); err != nil {
 		return err
 	}
 	p := policy{
 		sets: store.Config{Slots: limits}, attrs: []string{schema.SlotLimits},
-		details: schema.SlotLimitDetails(limits, reason),
+		details: schema.SlotLimitDetails(limits, reason), is: is,
 	}
 	_, err := s.setPolicy(ctx, "set slots", k, p, &once{})
 	return err

@@ -20,6 +20,8 @@ type Switch struct {
 	// milliseconds. A switch that is removed has none.
 	Until time.Time
 	Cause
+	// If is asked about the level as that of a [Level] is: for its limits, too.
+	If func(*store.Config) error
 }
 
 // check reports why a switch cannot be set at a level.
@@ -116,6 +118,6 @@ func (sw *Switch) once(ns string, k store.ConfigKey) once {
 func (sw *Switch) policy() policy {
 	return policy{
 		sets: store.Config{Disabled: sw.stored()}, attrs: []string{schema.Disabled, schema.DisabledUntil},
-		details: schema.SwitchDetails(sw.stored(), sw.Reason, sw.Key),
+		details: schema.SwitchDetails(sw.stored(), sw.Reason, sw.Key), is: sw.If,
 	}
 }

@@ -16,6 +16,8 @@ import (
 type Service struct {
 	Addr string // host:port
 	PIDs []int  // of all its processes
+	// Config is the folder with the files of limits, which it reads again when they change.
+	Config string
 }
 
 // StartRatelimit starts envoyproxy/ratelimit with a Redis server of its own, and the texts of files of limits.
@@ -41,7 +43,7 @@ func StartRatelimit(tb testing.TB, limits ...string) Service {
 	if err != nil {
 		tb.Fatalf("peers: start Redis: %v", err)
 	}
-	s := Service{}
+	s := Service{Config: config}
 	ports := make([]string, 2) // of HTTP and of the debugger
 	for i := range ports {
 		port, err := freePort(tb.Context())

@@ -1,99 +1,50 @@
 package cli_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
-	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-	managing "github.com/envoyproxy/go-control-plane/pkg/server/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
 
-// certify makes a certificate for a name, which is its own authority, and returns its files.
-func certify(t *testing.T, name string) (cert, key string) {
+// twoADay are rules of a version, in which each client has two calls a day.
+func twoADay(t *testing.T, version string) *cache.Snapshot {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s, err := cache.NewSnapshot(version, map[resource.Type][]types.Resource{resource.RateLimitConfigType: {&ratelimit.RateLimitConfig{
+		Name: "default/eg/http", Domain: "default/eg/http",
+		Descriptors: []*ratelimit.RateLimitDescriptor{{Key: "rule-0-match-0", RateLimit: &ratelimit.RateLimitPolicy{Unit: ratelimit.RateLimitUnit_DAY, RequestsPerUnit: 2}}},
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	if err := errors.Join(
-		os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
-		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
-	); err != nil {
-		t.Fatal(err)
-	}
-	return cert, key
-}
-
-// manage serves rules for a node as Envoy Gateway does, to clients that show a certificate.
-func manage(t *testing.T, l net.Listener, cert, key string) cache.SnapshotCache {
-	t.Helper()
-	own, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	authorities := x509.NewCertPool()
-	text, err := os.ReadFile(cert)
-	if err != nil || !authorities.AppendCertsFromPEM(text) {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
-		Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities, MinVersion: tls.VersionTLS13,
-	})))
-	snapshots := cache.NewSnapshotCache(false, cache.IDHash{}, nil)
-	discovery.RegisterAggregatedDiscoveryServiceServer(s, managing.NewServer(t.Context(), snapshots, managing.CallbackFuncs{}))
-	go s.Serve(l)
-	t.Cleanup(s.Stop)
-	return snapshots
+	return s
 }
 
 // A management server says what Envoy's descriptors mean. The service is not ready before, and shows the
 // version that is in use.
 func TestServeByAManagementServer(t *testing.T) {
 	t.Parallel()
-	cert, key := certify(t, "envoy-gateway")
+	ours, folder := newAuthority(t), t.TempDir()
+	ours.files(folder, time.Now().Add(time.Hour))
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := startService(t, "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-wait", "0s", "--ratelimit-xds", l.Addr().String(),
-		"--xds-node", "envoy-ratelimit", "--xds-tls-ca", cert, "--xds-tls-cert", cert, "--xds-tls-key", key, "--xds-tls-name", "envoy-gateway")
+	b := startService(t, "127.0.0.1:0", append(flagsOf(l.Addr().String(), folder), "--xds-node", "envoy-ratelimit")...)
 	var shown struct{ GRPC, Admin string }
 	if err := json.Unmarshal([]byte(b.printed), &shown); err != nil {
 		t.Fatal(err)
@@ -111,14 +62,8 @@ func TestServeByAManagementServer(t *testing.T) {
 	if _, err := call(); isReady(b.url) || status.Code(err) != codes.Unavailable {
 		t.Errorf("before the first rules: ready %v, %v", isReady(b.url), err)
 	}
-	snapshot, err := cache.NewSnapshot("7", map[resource.Type][]types.Resource{resource.RateLimitConfigType: {&ratelimit.RateLimitConfig{
-		Name: "default/eg/http", Domain: "default/eg/http",
-		Descriptors: []*ratelimit.RateLimitDescriptor{{Key: "rule-0-match-0", RateLimit: &ratelimit.RateLimitPolicy{Unit: ratelimit.RateLimitUnit_DAY, RequestsPerUnit: 2}}},
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := manage(t, l, cert, key).SetSnapshot(t.Context(), "envoy-ratelimit", snapshot); err != nil {
+	snapshots, _ := ours.manage(l)
+	if err := snapshots.SetSnapshot(t.Context(), "envoy-ratelimit", twoADay(t, "7")); err != nil {
 		t.Fatal(err)
 	}
 	for !isReady(b.url) {

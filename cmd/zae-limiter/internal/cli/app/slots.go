@@ -68,7 +68,7 @@ func (o *setSlots) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set, err := manage.SetSlots(ctx, store, o.key, o.slots, o.reason)
+	set, err := manage.SetSlots(ctx, store, o.key, o.slots, o.reason, nil)
 	if err != nil {
 		return err
 	}

@@ -64,14 +64,14 @@ func (c *call) problem() (p *httpapi.Problem) {
 	case by.full != nil:
 		p = httpapi.Full(by.full)
 	default:
-		p = httpapi.Told(cmp.Or(by.refusal, &limiter.ExceededError{}))
+		p = httpapi.Told(by.refusal)
 	}
 	p.Instance = c.refusing().id
 	return p
 }
 
-// refusing is the group that says why a call is over a limit. It is an empty one if the limit came in a descriptor. The
-// call waits for all limits, but for the first of its quotas only.
+// refusing is the group that says why a call is over a limit. The call waits for all limits, so the longest wait says it:
+// that for a limit in a descriptor that admits nothing is for ever. It waits for the first of its quotas only.
 func (c *call) refusing() *group {
 	var disabled, full, limit, quota *group
 	for g := range c.deciding() {
@@ -87,7 +87,10 @@ func (c *call) refusing() *group {
 			limit = g
 		}
 	}
-	return cmp.Or(disabled, full, limit, quota, &group{})
+	if c.blocked != nil && c.blocked.quota {
+		return cmp.Or(quota, c.blocked)
+	}
+	return cmp.Or(disabled, c.blocked, full, limit, quota)
 }
 
 // Outcome is what became of a call, and which limits refused it.

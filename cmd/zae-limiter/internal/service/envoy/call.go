@@ -26,6 +26,9 @@ type call struct {
 	// none. The others are decided beside them, each alone.
 	takes, counted, shadows, charges, returns []*group
 	settles                                   []*group // of one lease each
+	// blocked is a group of its own with the refusal by a limit in a descriptor that admits nothing: the limiter is
+	// not asked. It is nil if there is none that refuses the call.
+	blocked *group
 }
 
 // An ask is what a descriptor asks for.

@@ -1,6 +1,7 @@
 package envoy_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	kind "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/metadata"
 
@@ -19,7 +21,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/limitertest"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 const refusedRules = `
@@ -51,18 +55,36 @@ func TestARefusalHasAnID(t *testing.T) {
 			Rules:   func() *mapping.Rules { return rules }, Refusals: log, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 		}, prometheus.NewRegistry())
 		trial := descriptor("tenant", "a", "trial", "yes") // refuses in shadow, after the others
+		zero := with(3, descriptor("tenant", "a", "cost", "t"))
+		zero.Limit = &common.RateLimitDescriptor_RateLimitOverride{Unit: kind.RateLimitUnit_DAY}
+		for _, s := range []struct{ entity, resource string }{{"off", "llm"}, {"team", store.DefaultResource}} {
+			if _, err := limits.Store.SetSwitch(t.Context(), limiter.ConfigKey{Entity: s.entity, Resource: s.resource}, dynamo.Switch{Policy: store.Yes}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, e := range []store.Entity{{ID: "team"}, {ID: "member", Parent: "team", Cascade: true}} {
+			if _, err := limits.Store.CreateEntity(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for _, c := range []struct {
+			entity  string // "" is a
 			request string
 			asks    []*common.RateLimitDescriptor
 			refuses string // "" for nothing
 		}{
-			{"fits", []*common.RateLimitDescriptor{descriptor("tenant", "a"), trial}, ""},
-			{"requests", []*common.RateLimitDescriptor{descriptor("tenant", "a"), trial}, "rpm"},
-			{"tokens", []*common.RateLimitDescriptor{trial, with(11, descriptor("tenant", "a", "cost", "t"))}, "tpm"},
-			{"spends", []*common.RateLimitDescriptor{with(10, descriptor("tenant", "a", "cost", "t"))}, ""},
-			{"asks", []*common.RateLimitDescriptor{with(0, descriptor("tenant", "a", "cost", "t")), trial}, "tpm"},
-			{"holds", []*common.RateLimitDescriptor{descriptor("tenant", "a", "upload", "f")}, ""},
-			{"slots", []*common.RateLimitDescriptor{descriptor("tenant", "a", "upload", "f"), trial}, "inflight"},
+			{"", "fits", []*common.RateLimitDescriptor{descriptor("tenant", "a"), trial}, ""},
+			{"", "requests", []*common.RateLimitDescriptor{descriptor("tenant", "a"), trial}, "rpm"},
+			{"", "tokens", []*common.RateLimitDescriptor{trial, with(11, descriptor("tenant", "a", "cost", "t"))}, "tpm"},
+			{"", "spends", []*common.RateLimitDescriptor{with(10, descriptor("tenant", "a", "cost", "t"))}, ""},
+			{"", "asks", []*common.RateLimitDescriptor{with(0, descriptor("tenant", "a", "cost", "t")), trial}, "tpm"},
+			{"", "holds", []*common.RateLimitDescriptor{descriptor("tenant", "a", "upload", "f")}, ""},
+			{"", "slots", []*common.RateLimitDescriptor{descriptor("tenant", "a", "upload", "f"), trial}, "inflight"},
+			{"", "nothing-at-all", []*common.RateLimitDescriptor{zero, trial}, "tpm"},
+			{"", "nothing-and-a-limit", []*common.RateLimitDescriptor{descriptor("tenant", "a"), zero}, "tpm"},
+			{"off", "disabled", []*common.RateLimitDescriptor{descriptor("tenant", "off")}, "off"},
+			{"off", "disabled-asks", []*common.RateLimitDescriptor{with(0, descriptor("tenant", "off", "cost", "t"))}, "off"},
+			{"member", "parent-disabled", []*common.RateLimitDescriptor{descriptor("tenant", "member")}, "team"},
 		} {
 			ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-request-id", c.request))
 			got, err := s.ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "gateway", Descriptors: c.asks})
@@ -86,7 +108,7 @@ func TestARefusalHasAnID(t *testing.T) {
 				t.Errorf("%s: the field says %q: %s", c.request, id, got.GetRawBody())
 			}
 			found := log.Last(refusals.Query{ID: id}, 2)
-			if len(found) != 1 || found[0].Request != c.request || found[0].Entity != "a" || !refuses(&found[0], c.refuses) {
+			if len(found) != 1 || found[0].Request != c.request || found[0].Entity != cmp.Or(c.entity, "a") || !refuses(&found[0], c.refuses) {
 				t.Errorf("%s: %+v", c.request, found)
 			}
 			if !hasID(log.Last(refusals.Query{ID: c.request}, 9), id) {
@@ -103,9 +125,9 @@ func TestARefusalHasAnID(t *testing.T) {
 	})
 }
 
-// refuses reports whether a limit of tokens or of slots refused.
+// refuses reports whether a limit of tokens or of slots refused, or an entity that is disabled.
 func refuses(r *refusals.Refusal, name string) bool {
-	return r.Slots == name || len(r.Limits) > 0 && r.Limits[0].Refused && r.Limits[0].Name == name
+	return r.Slots == name || r.Disabled.Entity == name && r.Disabled.Resource == "llm" || len(r.Limits) > 0 && r.Limits[0].Refused && r.Limits[0].Name == name
 }
 
 func hasID(all []refusals.Refusal, id string) bool {

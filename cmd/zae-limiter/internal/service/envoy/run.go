@@ -3,6 +3,8 @@ package envoy
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"google.golang.org/grpc/metadata"
 
@@ -18,6 +20,7 @@ import (
 // Charges and returns are carried out whatever becomes of the takes: what they count has happened.
 // They come last, because nothing undoes them if something else fails.
 func (s *Service) run(ctx context.Context, c *call) error {
+	s.block(ctx, c)
 	err := s.take(ctx, c)
 	if err == nil {
 		err = ctx.Err() // the proxy has gone meanwhile, and does not get what it asked for
@@ -102,6 +105,45 @@ func (s *Service) end(ctx context.Context, g *group, isRefused bool) error {
 	return g.lease.Commit(ctx)
 }
 
+// block refuses a call by a limit in a descriptor that admits nothing. The limiter is not asked, so the refusal is
+// told here, unless it is one of a quota, and another quota may admit the call.
+func (s *Service) block(ctx context.Context, c *call) {
+	i := slices.IndexFunc(c.asks, func(a *ask) bool { return a.isOver() && !a.Quota })
+	if i < 0 && c.isRefused() {
+		i = slices.IndexFunc(c.asks, (*ask).isOver)
+	}
+	if i < 0 {
+		return
+	}
+	a := c.asks[i]
+	g := &group{entity: a.Entity, quota: a.Quota}
+	for _, name := range slices.Sorted(maps.Keys(a.Amounts)) {
+		l := *a.override
+		l.Name = name
+		g.statuses = append(g.statuses, limiter.Status{Entity: a.Entity, Resource: a.Resource, Limit: l, Requested: a.Amounts[name], Exceeded: true, RetryAfter: limiter.Never})
+	}
+	g.refusal = &limiter.ExceededError{Statuses: g.statuses}
+	ctx = s.follow(ctx)
+	s.tell(ctx, limiter.CallAcquire, g, a.Resource)
+	g.id, c.blocked = s.o.Refusals.IDOf(ctx), g
+}
+
+// tell tells the record of refusals of one that the limiter has not made.
+func (s *Service) tell(ctx context.Context, kind limiter.CallKind, g *group, resource string) {
+	s.o.Refusals.EndCall(ctx, limiter.CallResult{
+		Call: limiter.Call{Kind: kind, Entity: g.entity, Resource: resource}, Result: limiter.Refused, Err: g.refusal, Statuses: g.statuses,
+	})
+}
+
+// follow is the context of a request to the limiter, whose refusal has an ID.
+func (s *Service) follow(ctx context.Context) context.Context {
+	id := ""
+	if sent := metadata.ValueFromIncomingContext(ctx, requestID); len(sent) == 1 {
+		id = sent[0]
+	}
+	return s.o.Refusals.Follow(ctx, id)
+}
+
 // take asks for what the call takes, until an entity refuses.
 func (s *Service) take(ctx context.Context, c *call) error {
 	if c.isRefused() {
@@ -140,11 +182,7 @@ const requestID = "x-request-id"
 // ask asks for what a group takes. A refusal is no error. Each group has an ID of its own, if it is refused.
 func (s *Service) ask(ctx context.Context, g *group) error {
 	g.isAsked = true
-	id := ""
-	if sent := metadata.ValueFromIncomingContext(ctx, requestID); len(sent) == 1 {
-		id = sent[0]
-	}
-	ctx = s.o.Refusals.Follow(ctx, id)
+	ctx = s.follow(ctx)
 	err := s.acquire(ctx, g)
 	g.id = s.o.Refusals.IDOf(ctx)
 	return err
@@ -180,9 +218,7 @@ func (s *Service) check(ctx context.Context, g *group) error {
 		return err
 	}
 	g.refusal, g.statuses = &limiter.ExceededError{Statuses: statuses}, statuses
-	s.o.Refusals.EndCall(ctx, limiter.CallResult{
-		Call: limiter.Call{Kind: limiter.CallAvailable, Entity: g.entity, Resource: g.parts[0].resource}, Result: limiter.Refused, Err: g.refusal, Statuses: statuses,
-	})
+	s.tell(ctx, limiter.CallAvailable, g, g.parts[0].resource)
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +61,7 @@ type order struct {
 	store *dynamo.Store // as who makes the call
 	who   string
 	cause dynamo.Cause // without its reason
-	is    func(store.ConfigKey) func(*store.Config) error
+	seen  seen
 	log   *slog.Logger
 	tag   string // the field ETag of the answer; "" is none
 }
@@ -141,7 +140,7 @@ func (h *handler) order(r *http.Request, v *verb) (*order, *Problem) {
 	if err != nil {
 		return nil, problem(http.StatusForbidden, "audit events cannot have the subject of the token: "+err.Error())
 	}
-	o := &order{Admin: h.Admin, store: s, who: who, log: h.Logger, is: func(store.ConfigKey) func(*store.Config) error { return nil }}
+	o := &order{Admin: h.Admin, store: s, who: who, log: h.Logger}
 	invalid := func(field, detail string) (*order, *Problem) {
 		p := problem(http.StatusBadRequest, detail)
 		p.Field = field
@@ -161,13 +160,11 @@ func (h *handler) order(r *http.Request, v *verb) (*order, *Problem) {
 	switch {
 	case len(matches)+len(nones) == 0:
 	case !v.IsConditional:
-		return invalid(match, "only calls that set or delete limits take If-Match and If-None-Match: leave them out")
+		return invalid(match, "the call takes no If-Match and no If-None-Match: leave them out")
 	case len(nones) > 0 && (len(matches) > 0 || len(nones) > 1 || nones[0] != "*"):
-		return invalid(none, "give *, and no If-Match: the limits are set only if the level has nothing")
-	case len(nones) > 0:
-		o.is = func(store.ConfigKey) func(*store.Config) error { return isNothing }
+		return invalid(none, "give *, and no If-Match: the change is made only if the level has nothing")
 	default:
-		o.is = func(k store.ConfigKey) func(*store.Config) error { return isOne(k, matches) }
+		o.seen = seenAs(matches, len(nones) > 0)
 	}
 	return o, nil
 }
@@ -202,35 +199,6 @@ func unquoted(key string) string {
 		return strings.TrimSuffix(inside, `"`)
 	}
 	return key
-}
-
-// errMoved says that a level is not as the caller has seen it.
-var errMoved = errors.New("the level is not as it was read: read it again, and look at what has changed")
-
-func isNothing(was *store.Config) error {
-	if was != nil {
-		return errMoved
-	}
-	return nil
-}
-
-// isOne accepts a level with one of the tags.
-func isOne(k store.ConfigKey, fields []string) func(*store.Config) error {
-	var tags []string
-	for _, field := range fields {
-		for tag := range strings.SplitSeq(field, ",") {
-			tags = append(tags, strings.TrimSpace(tag))
-		}
-	}
-	return func(was *store.Config) error {
-		if was == nil {
-			return errMoved
-		}
-		if l := manage.LevelOf(k, was); slices.Contains(tags, "*") || slices.Contains(tags, l.Tag()) {
-			return nil
-		}
-		return errMoved
-	}
 }
 
 // ProblemOf is what an operator is told of an error.

@@ -219,8 +219,8 @@ func TestConditionsOfChanges(t *testing.T) {
 		for _, header := range [][]string{{"If-None-Match", `"x"`}, {"If-None-Match", "*", "If-Match", "*"}, {"If-None-Match", "*", "If-None-Match", "*"}} {
 			want(http.StatusBadRequest, set, limits(1), header...)
 		}
-		want(http.StatusBadRequest, "resource/disable", level, "If-Match", "*")
 		want(http.StatusBadRequest, get, level, "If-Match", "*")
+		want(http.StatusBadRequest, "entity/create", `{"entity_id":"key-1"}`, "If-Match", "*")
 	})
 }
 

@@ -205,6 +205,11 @@ type bucketNamed struct {
 	Resource string `json:"resource"`
 }
 
+// level is the entity's own level for the resource.
+func (in *bucketNamed) level() store.ConfigKey {
+	return store.ConfigKey{Entity: in.Entity, Resource: in.Resource}
+}
+
 func (in *bucketNamed) check() error {
 	if err := store.CheckEntity(in.Entity); err != nil {
 		return err

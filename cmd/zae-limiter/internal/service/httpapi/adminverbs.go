@@ -27,9 +27,7 @@ var verbs = sync.OnceValue(func() []verb {
 	return slices.Concat(
 		ofTable(),
 		reads(
-			verbOf("entity/get", "Show an entity", "The entity must have been created.", func(ctx context.Context, o *order, in *entityNamed) (manage.Entity, error) {
-				return manage.GetEntity(ctx, o.store, in.Entity)
-			}),
+			verbOf("entity/get", "Show an entity", "The entity must have been created. The field ETag of the answer is for If-Match of set-parent.", getEntity),
 			verbOf("entity/list", "List the entities that were created", "They are in the order of their IDs.", listEntities),
 			verbOf("entity/children", "List the children of an entity", "Those are the entities whose parent it is.", func(ctx context.Context, o *order, in *entityNamed) (manage.Children, error) {
 				return manage.ListChildren(ctx, o.store, in.Entity)
@@ -85,22 +83,27 @@ var verbs = sync.OnceValue(func() []verb {
 			verbOf("resource/delete-defaults", "Delete the default limits of a resource", "The system's then apply. "+aboutIf, deleteLimits[ofResource]),
 			verbOf("system/delete-defaults", "Delete the default limits of all resources, and what to do in an outage", aboutIf, deleteLimits[ofSystem]),
 		),
-		keyed(
-			verbOf("entity/disable", "Refuse all requests of an entity", aboutKey, setSwitch[ofEntity](store.Yes)),
-			verbOf("entity/enable", "Serve an entity, whatever later levels disable", aboutKey, setSwitch[ofEntity](store.No)),
-			verbOf("entity/bypass", "Serve all requests of an entity, and only count them", aboutKey, setSwitch[ofEntity](store.Bypass)),
-			verbOf("entity/clear", "Undo disable, enable and bypass of an entity", "The next level then decides. "+aboutKey, clearSwitch[ofEntity]),
-			verbOf("resource/disable", "Refuse all requests of a resource", aboutKey, setSwitch[ofResource](store.Yes)),
-			verbOf("resource/enable", "Serve a resource, whatever later levels disable", aboutKey, setSwitch[ofResource](store.No)),
-			verbOf("resource/bypass", "Serve all requests of a resource, and only count them", aboutKey, setSwitch[ofResource](store.Bypass)),
-			verbOf("resource/clear", "Undo disable, enable and bypass of a resource", "The next level then decides. "+aboutKey, clearSwitch[ofResource]),
-			verbOf("entity/raise", "Multiply limits of an entity until a time", aboutKey, raise[ofEntity]),
-			verbOf("resource/raise", "Multiply limits of a resource until a time", aboutKey, raise[ofResource]),
-			verbOf("entity/set-cascade", "Set whether an entity takes from its parent, too", aboutKey, setCascade[ofEntity]),
-			verbOf("resource/set-cascade", "Set whether requests for a resource take from the parents, too", aboutKey, setCascade[ofResource]),
-			verbOf("entity/set-parent", "Move an entity to another parent, or to none", aboutKey, setParent),
-			verbOf("entity/reset", "Make the limits of an entity's bucket full", aboutKey, reset),
-			verbOf("entity/top-up", "Add tokens to limits of an entity's bucket", aboutKey, topUp),
+		conditional(keyed(
+			verbOf("entity/disable", "Refuse all requests of an entity", aboutKey+" "+aboutIf, setSwitch[ofEntity](store.Yes)),
+			verbOf("entity/enable", "Serve an entity, whatever later levels disable", aboutKey+" "+aboutIf, setSwitch[ofEntity](store.No)),
+			verbOf("entity/bypass", "Serve all requests of an entity, and only count them", aboutKey+" "+aboutIf, setSwitch[ofEntity](store.Bypass)),
+			verbOf("entity/clear", "Undo disable, enable and bypass of an entity", "The next level then decides. "+aboutKey+" "+aboutIf, clearSwitch[ofEntity]),
+			verbOf("resource/disable", "Refuse all requests of a resource", aboutKey+" "+aboutIf, setSwitch[ofResource](store.Yes)),
+			verbOf("resource/enable", "Serve a resource, whatever later levels disable", aboutKey+" "+aboutIf, setSwitch[ofResource](store.No)),
+			verbOf("resource/bypass", "Serve all requests of a resource, and only count them", aboutKey+" "+aboutIf, setSwitch[ofResource](store.Bypass)),
+			verbOf("resource/clear", "Undo disable, enable and bypass of a resource", "The next level then decides. "+aboutKey+" "+aboutIf, clearSwitch[ofResource]),
+			verbOf("entity/raise", "Multiply limits of an entity until a time", aboutKey+" "+aboutIf, raise[ofEntity]),
+			verbOf("resource/raise", "Multiply limits of a resource until a time", aboutKey+" "+aboutIf, raise[ofResource]),
+			verbOf("entity/set-cascade", "Set whether an entity takes from its parent, too", aboutKey+" "+aboutIf, setCascade[ofEntity]),
+			verbOf("resource/set-cascade", "Set whether requests for a resource take from the parents, too", aboutKey+" "+aboutIf, setCascade[ofResource]),
+			verbOf("entity/set-parent", "Move an entity to another parent, or to none", aboutKey+" "+aboutRecord, setParent),
+			verbOf("entity/reset", "Make the limits of an entity's bucket full", aboutKey+" "+aboutOwn, reset),
+			verbOf("entity/top-up", "Add tokens to limits of an entity's bucket", aboutKey+" "+aboutOwn, topUp),
+		)...),
+		conditional(
+			verbOf("entity/set-slots", "Set how many requests of an entity run at a time", aboutSlots, setSlots[ofEntity]),
+			verbOf("resource/set-slots", "Set how many requests of each entity for a resource run at a time", aboutSlots, setSlots[ofResource]),
+			verbOf("system/set-slots", "Set how many requests of each entity for each resource run at a time", aboutSlots, setSlots[ofSystem]),
 		),
 		writes(
 			verbOf("entity/create", "Create an entity", "It needs a record only to have a parent.", func(ctx context.Context, o *order, in *entityToMake) (manage.Entity, error) {
@@ -112,9 +115,6 @@ var verbs = sync.OnceValue(func() []verb {
 			verbOf("entity/delete", "Delete an entity with its limits, buckets and usage", "Its audit events stay. The call cannot be undone.", func(ctx context.Context, o *order, in *entityNamed) (manage.DeletedEntity, error) {
 				return manage.DeleteEntity(ctx, o.store, in.Entity)
 			}),
-			verbOf("entity/set-slots", "Set how many requests of an entity run at a time", aboutSlots, setSlots[ofEntity]),
-			verbOf("resource/set-slots", "Set how many requests of each entity for a resource run at a time", aboutSlots, setSlots[ofResource]),
-			verbOf("system/set-slots", "Set how many requests of each entity for each resource run at a time", aboutSlots, setSlots[ofSystem]),
 			manifests(verbOf("limits/apply", "Make the limits of the namespace as a manifest declares them", "Some levels may fail: failures has them. The same call again completes it.", applyLimits)),
 		),
 	)
@@ -126,7 +126,9 @@ const (
 	aboutIf     = "With If-Match, a tag of ETag, the level must still have what was read. With If-None-Match: *, it must have nothing."
 	aboutLevels = "Levels are not merged: these limits hold instead of those of the next level. " + aboutIf
 	aboutKey    = "With Idempotency-Key, the change is made once: for three days, the same call with the key is answered as repeated."
-	aboutSlots  = "The first level that has slots holds. The limits of the level stay as they are."
+	aboutSlots  = "The first level that has slots holds. The limits of the level stay as they are. " + aboutIf
+	aboutOwn    = "With If-Match or If-None-Match, the entity's own level for the resource must still be as it was read."
+	aboutRecord = "With If-Match, the tag that entity/get has told, the entity must still be as it was read."
 )
 
 func reads(all ...verb) []verb {
@@ -161,6 +163,14 @@ func keyed(all ...verb) []verb {
 func manifests(v verb) verb {
 	v.maxBody = MaxBatchBody
 	return v
+}
+
+func getEntity(ctx context.Context, o *order, in *entityNamed) (manage.Entity, error) {
+	e, err := manage.GetEntity(ctx, o.store, in.Entity)
+	if err == nil {
+		o.tag = e.Tag()
+	}
+	return e, err
 }
 
 func listEntities(ctx context.Context, o *order, in *entitiesToList) (manage.Entities, error) {
@@ -198,7 +208,7 @@ func setSystem(ctx context.Context, o *order, in *systemToSet) (manage.Level, er
 // set sets the limits of a level, and what else a setting has.
 func (o *order) set(ctx context.Context, k store.ConfigKey, limits []manage.LimitToSet, to manage.Setting) (manage.Level, error) {
 	var err error
-	to.Key, to.If = k, o.is(k)
+	to.Key, to.If = k, o.seen.level(k)
 	if to.Limits, err = manage.StoredLimits(limits); err == nil {
 		err = to.Check()
 	}
@@ -217,7 +227,7 @@ func deleteLimits[L leveled](ctx context.Context, o *order, in *at[L, dry]) (man
 	if err != nil {
 		return manage.DeletedLevel{}, err
 	}
-	d, _, err := manage.DeleteLimits(ctx, o.store, manage.Deletion{Key: k, If: o.is(k), DryRun: in.More.DryRun})
+	d, _, err := manage.DeleteLimits(ctx, o.store, manage.Deletion{Key: k, If: o.seen.level(k), DryRun: in.More.DryRun})
 	return d, err
 }
 
@@ -227,7 +237,7 @@ func setSwitch[L leveled](p store.Policy) func(context.Context, *order, *at[L, s
 		if err != nil {
 			return manage.SwitchResult{}, err
 		}
-		to := dynamo.Switch{Policy: p, Cause: o.caused(in.More.Reason)}
+		to := dynamo.Switch{Policy: p, Cause: o.caused(in.More.Reason), If: o.seen.level(k)}
 		if to.Until, err = end(in.More.Until, o.Now()); err == nil {
 			err = to.Check()
 		}
@@ -240,7 +250,7 @@ func setSwitch[L leveled](p store.Policy) func(context.Context, *order, *at[L, s
 
 func clearSwitch[L leveled](ctx context.Context, o *order, in *at[L, switchToClear]) (manage.SwitchResult, error) {
 	k, err := in.Level.key()
-	to := dynamo.Switch{Cause: o.caused(in.More.Reason)}
+	to := dynamo.Switch{Cause: o.caused(in.More.Reason), If: o.seen.level(k)}
 	if err == nil {
 		err = to.Check()
 	}
@@ -259,6 +269,7 @@ func raise[L leveled](ctx context.Context, o *order, in *at[L, raiseToMake]) (ma
 	if err != nil {
 		return manage.RaiseResult{}, err
 	}
+	r.If = o.seen.level(k)
 	return manage.Raise(ctx, o.store, k, r)
 }
 
@@ -271,7 +282,7 @@ func setCascade[L leveled](ctx context.Context, o *order, in *at[L, cascadeToSet
 	if !ok {
 		return manage.CascadeResult{}, invalid("policy", in.More.Policy, "give on, off or clear")
 	}
-	to := dynamo.Cascade{Policy: p, Cause: o.caused(in.More.Reason)}
+	to := dynamo.Cascade{Policy: p, Cause: o.caused(in.More.Reason), If: o.seen.level(k)}
 	if err := to.Check(); err != nil {
 		return manage.CascadeResult{}, err
 	}
@@ -282,7 +293,7 @@ func setParent(ctx context.Context, o *order, in *entityToMove) (manage.Parent, 
 	if in.None == (in.Parent != "") {
 		return manage.Parent{}, invalid("parent_id", in.Parent, `give it, or "none": true`)
 	}
-	to := dynamo.Move{Parent: in.Parent, Cause: o.caused(in.Reason)}
+	to := dynamo.Move{Parent: in.Parent, Cause: o.caused(in.Reason), If: o.seen.entity()}
 	if err := to.Check(in.Entity); err != nil {
 		return manage.Parent{}, err
 	}
@@ -298,7 +309,7 @@ func setSlots[L leveled](ctx context.Context, o *order, in *at[L, slotsToSet]) (
 	if err != nil {
 		return manage.Level{}, err
 	}
-	return manage.SetSlots(ctx, o.store, k, slots, in.More.Reason)
+	return manage.SetSlots(ctx, o.store, k, slots, in.More.Reason, o.seen.level(k))
 }
 
 func reset(ctx context.Context, o *order, in *bucketToReset) (manage.Amendment, error) {
@@ -307,7 +318,9 @@ func reset(ctx context.Context, o *order, in *bucketToReset) (manage.Amendment, 
 			return manage.Amendment{}, invalid("limit_names", name, "name each limit once")
 		}
 	}
-	return manage.Reset(ctx, o.store, dynamo.Reset{Entity: in.Entity, Resource: in.Resource, Limits: in.Limits, Cause: o.caused(in.Reason), DryRun: in.DryRun})
+	return manage.Reset(ctx, o.store, dynamo.Reset{
+		Entity: in.Entity, Resource: in.Resource, Limits: in.Limits, Cause: o.caused(in.Reason), If: o.seen.level(in.level()), DryRun: in.DryRun,
+	})
 }
 
 func topUp(ctx context.Context, o *order, in *bucketToTopUp) (manage.Amendment, error) {
@@ -316,7 +329,9 @@ func topUp(ctx context.Context, o *order, in *bucketToTopUp) (manage.Amendment, 
 			return manage.Amendment{}, invalid("amounts."+name, tokens, "give at least 1")
 		}
 	}
-	return manage.TopUp(ctx, o.store, dynamo.TopUp{Entity: in.Entity, Resource: in.Resource, Amounts: in.Amounts, Cause: o.caused(in.Reason), DryRun: in.DryRun})
+	return manage.TopUp(ctx, o.store, dynamo.TopUp{
+		Entity: in.Entity, Resource: in.Resource, Amounts: in.Amounts, Cause: o.caused(in.Reason), If: o.seen.level(in.level()), DryRun: in.DryRun,
+	})
 }
 
 func showTop(ctx context.Context, o *order, in *topToShow) (manage.Top, error) {

@@ -3,12 +3,14 @@ package httpapi_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/decide"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/refusals"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 var anHour = decide.Policy{MaxWait: time.Hour}
@@ -231,6 +235,56 @@ func TestAClientThatHasGone(t *testing.T) {
 	}, limiter.PerMinute("rpm", 7))
 }
 
+// A together holds calls back until all calls of a batch have begun, or for a minute.
+type together struct {
+	limiter.Observers
+
+	missing atomic.Int64
+	met     chan struct{}
+	alone   atomic.Bool
+}
+
+func (w *together) BeginCall(ctx context.Context, c limiter.Call) context.Context {
+	if c.Kind != limiter.CallAcquire {
+		return ctx
+	}
+	if w.missing.Add(-1) == 0 {
+		close(w.met)
+	}
+	select {
+	case <-w.met:
+	case <-time.After(time.Minute):
+		w.alone.Store(true)
+	}
+	return ctx
+}
+
+// All calls of a batch may wait at the same time, each for what it asks, and each is made once.
+func TestAllCallsOfABatchMayWait(t *testing.T) {
+	for _, n := range []int{1, 2, httpapi.MaxBatch} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			inBubble(t, decide.Policy{}, func(s *service) {
+				meet := &together{met: make(chan struct{})}
+				meet.missing.Store(int64(n))
+				s.handler = handlerOf(s.limits.NewLimiter(limiter.Options{Observer: meet}), decide.Policy{})
+				calls := make([]string, n)
+				for i := range calls {
+					calls[i] = fmt.Sprintf(`{"entity_id":"key-%d","resource":"gpt-4","consume":{"rpm":%d}}`, i, i+1)
+				}
+				got := s.post("/v1/batch", `{"calls":[`+strings.Join(calls, ",")+`]}`)
+				if len(got.Results) != n || meet.alone.Load() {
+					s.Fatalf("alone: %t, %d %s", meet.alone.Load(), got.Code, got.Body)
+				}
+				for i, r := range got.Results {
+					if d := r.Decision; d == nil || len(d.Statuses) != 1 || d.Statuses[0].Entity != fmt.Sprintf("key-%d", i) || d.Statuses[0].Available != int64(1000-i-1) {
+						s.Errorf("call %d: %+v", i, r)
+					}
+				}
+			}, limiter.PerMinute("rpm", 1000))
+		})
+	}
+}
+
 // The problem of a refusal has the ID by which the process remembers it. So has each call of a batch. Other
 // answers have none.
 func TestARefusalHasAnID(t *testing.T) {
@@ -268,6 +322,18 @@ func TestARefusalHasAnID(t *testing.T) {
 		}
 		if a, b := batch.Results[0].Failure.Instance, batch.Results[1].Failure.Instance; a == "" || b == "" || a == b || len(log.Last(refusals.Query{ID: "req-8"}, 10)) != 2 {
 			s.Errorf("%q and %q", a, b)
+		}
+		if _, err := s.limits.Store.SetSwitch(s.Context(), limiter.ConfigKey{Entity: "key-2", Resource: "gpt-4"}, dynamo.Switch{Policy: store.Yes}, nil); err != nil {
+			s.Fatal(err)
+		}
+		for i, also := range []string{"", `,"dry_run":true`} {
+			got := s.post("/v1/acquire", `{"entity_id":"key-2","resource":"gpt-4","consume":{"rpm":1}`+also+`}`, "X-Request-Id", "off-"+strconv.Itoa(i))
+			found := log.Last(refusals.Query{ID: "off-" + strconv.Itoa(i)}, 10)
+			if id := idOf(got.Body.Bytes()); also == `,"dry_run":true` && (id != "" || len(found) != 0) {
+				s.Errorf("a dry run: %s", got.Body)
+			} else if also != `,"dry_run":true` && (got.Code != http.StatusForbidden || len(found) != 1 || found[0].ID != id || found[0].Disabled != (refusals.Bucket{Entity: "key-2", Resource: "gpt-4"})) {
+				s.Errorf("%d %s: %+v", got.Code, got.Body, found)
+			}
 		}
 	}, limiter.PerMinute("rpm", 3))
 }

@@ -111,7 +111,7 @@ func refusal(e *limiter.ExceededError) *Problem {
 }
 
 // Told is the problem of a refusal for those who are limited. It tells nothing of entities, which
-// may be others' keys. A refusal without statuses is by a limit of 0.
+// may be others' keys.
 func Told(e *limiter.ExceededError) *Problem {
 	p := &Problem{Type: typeExceeded, Title: titleExceeded, Status: http.StatusTooManyRequests}
 	for i := range e.Statuses {
@@ -119,9 +119,8 @@ func Told(e *limiter.ExceededError) *Problem {
 			p.Violated = append(p.Violated, s.Limit.Name)
 		}
 	}
-	seconds, helps := e.RetryAfterSeconds()
 	p.Detail = "the request asks for more than a limit can hold: ask for less"
-	if helps && len(e.Statuses) > 0 {
+	if seconds, helps := e.RetryAfterSeconds(); helps {
 		p.Detail = "a limit is reached: retry in " + strconv.FormatInt(seconds, 10) + " s"
 	}
 	return p

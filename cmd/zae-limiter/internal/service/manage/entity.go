@@ -24,6 +24,9 @@ func EntityOf(e *store.Entity) Entity {
 	return Entity{ID: e.ID, Name: e.Name, Parent: orNull(e.Parent), Cascade: e.Cascade, Metadata: e.Metadata, Created: e.Created}
 }
 
+// Tag is the entity tag of an entity: another one if its record says anything else.
+func (e *Entity) Tag() string { return tagOf(e) }
+
 func entitiesOf(all []*store.Entity) []Entity {
 	views := make([]Entity, len(all))
 	for i, e := range all {

@@ -23,9 +23,12 @@ type Follow struct {
 	Progress func(dynamo.Switched)
 }
 
-// make makes a change of a level, or counts the buckets that would follow.
-func (f *Follow) make(ctx context.Context, s *dynamo.Store, k store.ConfigKey, change func() (dynamo.Switched, error)) (FollowingBuckets, dynamo.Switched, error) {
+// make makes a change of a level, or asks its question and counts the buckets that would follow.
+func (f *Follow) make(ctx context.Context, s *dynamo.Store, k store.ConfigKey, ask func() error, change func() (dynamo.Switched, error)) (FollowingBuckets, dynamo.Switched, error) {
 	if f.DryRun {
+		if err := ask(); err != nil {
+			return FollowingBuckets{}, dynamo.Switched{}, err
+		}
 		n, err := s.CountBuckets(ctx, k)
 		return FollowingBuckets{Reached: n}, dynamo.Switched{}, err
 	}
@@ -49,7 +52,7 @@ type SwitchResult struct {
 
 // SetSwitch sets or removes the switch of a level.
 func SetSwitch(ctx context.Context, s *dynamo.Store, k store.ConfigKey, to dynamo.Switch, f Follow) (SwitchResult, error) {
-	buckets, done, err := f.make(ctx, s, k, func() (dynamo.Switched, error) { return s.SetSwitch(ctx, k, to, f.Progress) })
+	buckets, done, err := f.make(ctx, s, k, func() error { return askLevel(ctx, s, k, to.If) }, func() (dynamo.Switched, error) { return s.SetSwitch(ctx, k, to, f.Progress) })
 	if err != nil {
 		return SwitchResult{}, err
 	}
@@ -88,7 +91,7 @@ func CascadePolicy(word string) (p store.Policy, ok bool) {
 
 // SetCascade sets or removes the cascade policy of a level.
 func SetCascade(ctx context.Context, s *dynamo.Store, k store.ConfigKey, to dynamo.Cascade, f Follow) (CascadeResult, error) {
-	buckets, done, err := f.make(ctx, s, k, func() (dynamo.Switched, error) { return s.SetCascade(ctx, k, to, f.Progress) })
+	buckets, done, err := f.make(ctx, s, k, func() error { return askLevel(ctx, s, k, to.If) }, func() (dynamo.Switched, error) { return s.SetCascade(ctx, k, to, f.Progress) })
 	if err != nil {
 		return CascadeResult{}, err
 	}
@@ -106,7 +109,17 @@ type Parent struct {
 
 // SetParent moves an entity to another parent, or to none.
 func SetParent(ctx context.Context, s *dynamo.Store, entity string, to dynamo.Move, f Follow) (Parent, error) {
-	buckets, done, err := f.make(ctx, s, LevelOfAll(entity), func() (dynamo.Switched, error) { return s.SetParent(ctx, entity, to, f.Progress) })
+	ask := func() error {
+		if to.If == nil {
+			return nil
+		}
+		e, err := s.Entity(ctx, entity)
+		if err != nil {
+			return err
+		}
+		return to.If(e)
+	}
+	buckets, done, err := f.make(ctx, s, LevelOfAll(entity), ask, func() (dynamo.Switched, error) { return s.SetParent(ctx, entity, to, f.Progress) })
 	if err != nil {
 		return Parent{}, err
 	}
@@ -141,9 +154,10 @@ func Raise(ctx context.Context, s *dynamo.Store, k store.ConfigKey, r dynamo.Rai
 	return RaiseResult{level, done.Repeated}, nil
 }
 
-// SetSlots replaces the slots of a level, or removes them, and returns the level.
-func SetSlots(ctx context.Context, s *dynamo.Store, k store.ConfigKey, slots []store.SlotLimit, reason string) (Level, error) {
-	if err := s.SetSlots(ctx, k, slots, reason); err != nil {
+// SetSlots replaces the slots of a level, or removes them, and returns the level. The question about the level
+// is as that of a [dynamo.Level]; nil is none.
+func SetSlots(ctx context.Context, s *dynamo.Store, k store.ConfigKey, slots []store.SlotLimit, reason string, is func(*store.Config) error) (Level, error) {
+	if err := s.SetSlotsIf(ctx, k, slots, reason, is); err != nil {
 		return Level{}, err
 	}
 	set, err := stored(ctx, s, k)

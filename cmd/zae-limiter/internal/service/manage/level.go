@@ -58,9 +58,14 @@ func LevelOf(k store.ConfigKey, c *store.Config) Level {
 func (l *Level) Tag() string {
 	is := *l
 	is.Buckets, is.Unconfigured, is.DryRun = nil, nil, false
+	return tagOf(is)
+}
+
+// tagOf is the entity tag of a document.
+func tagOf(document any) string {
 	sum := sha256.New()
-	if err := Encode(sum, is); err != nil {
-		panic(err) // the type has nothing that cannot be encoded
+	if err := Encode(sum, document); err != nil {
+		panic(err) // these types have nothing that cannot be encoded
 	}
 	const bytes = 12
 	return `"` + hex.EncodeToString(sum.Sum(nil)[:bytes]) + `"`

@@ -88,13 +88,11 @@ func foreseen(ctx context.Context, s *dynamo.Store, l dynamo.Level) (Level, erro
 		return Level{}, err
 	}
 	c, err := stored(ctx, s, l.Key)
+	if err == nil && l.If != nil {
+		err = l.If(c)
+	}
 	if err != nil {
 		return Level{}, err
-	}
-	if l.If != nil {
-		if err := l.If(c); err != nil {
-			return Level{}, err
-		}
 	}
 	would := store.Config{}
 	if c != nil {
@@ -218,6 +216,18 @@ func stored(ctx context.Context, s *dynamo.Store, k store.ConfigKey) (*store.Con
 		return nil, nil //nolint:nilnil // there is none, and no error
 	}
 	return c, err
+}
+
+// askLevel asks the question of a change about what its level has now.
+func askLevel(ctx context.Context, s *dynamo.Store, k store.ConfigKey, is func(*store.Config) error) error {
+	if is == nil {
+		return nil
+	}
+	c, err := stored(ctx, s, k)
+	if err != nil {
+		return err
+	}
+	return is(c)
 }
 
 func hasLimits(c *store.Config) bool { return c != nil && (len(c.Limits) > 0 || !c.IsEvaluable()) }

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/limitarg"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/manage"
+	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -42,7 +43,8 @@ type edit struct {
 	Limits               string // to set
 	Limit, Amount        string // to add
 	Reason, Until        string
-	// Version is the tag of the level when the operator saw the preview, and Key makes the change once.
+	// Version is the tag of the level when the operator saw the preview, and Key makes the change once. The key of
+	// a change of balances is that of what the operator saw, too: see [handler.keyOf].
 	Version, Key string
 }
 
@@ -55,7 +57,7 @@ func editOf(f url.Values) edit {
 	}
 }
 
-// isOfLimits reports whether an edit sets or deletes limits: those calls take a version, and the others a key.
+// isOfLimits reports whether an edit sets or deletes limits: those calls take no key.
 func (e *edit) isOfLimits() bool { return e.Do == "set-limits" || e.Do == "delete-limits" }
 
 // isOfBucket reports whether an edit changes balances, and no level.
@@ -202,12 +204,12 @@ func (h *handler) call(ctx context.Context, v visitor, e *edit, dryRun bool) (*a
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	switch {
-	case !e.isOfLimits():
+	if !e.isOfLimits() {
 		r.Header.Set("Idempotency-Key", e.Key)
-	case e.Version == nothing:
+	}
+	if e.Version == nothing {
 		r.Header.Set("If-None-Match", "*")
-	default:
+	} else {
 		r.Header.Set("If-Match", e.Version)
 	}
 	a := &answer{code: http.StatusOK, header: http.Header{}}
@@ -227,6 +229,59 @@ func (h *handler) version(ctx context.Context, k store.ConfigKey) (version strin
 	return l.Tag(), &l, nil
 }
 
+// afterEvent begins the key of a change of balances.
+const afterEvent = "after-"
+
+// keyOf is the key of an edit that is previewed now. A change of balances leaves its level as it is, so its key
+// names the last change of the entity that the operator could see. Of all who have seen the same, one makes a
+// change, because the record of the key is written with it.
+func (h *handler) keyOf(ctx context.Context, e *edit) (string, error) {
+	if !e.isOfBucket() {
+		return rand.Text(), nil
+	}
+	last, err := manage.ListEvents(ctx, h.Store, audit.Query{Entity: e.Entity, Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	if len(last.Events) == 0 {
+		return afterEvent + nothing, nil
+	}
+	return afterEvent + last.Events[0].ID, nil
+}
+
+// isStale reports whether the entity was changed since an edit of its balances was previewed.
+func (h *handler) isStale(ctx context.Context, e *edit) (bool, error) {
+	if !e.isOfBucket() || !strings.HasPrefix(e.Key, afterEvent) {
+		return false, nil
+	}
+	now, err := h.keyOf(ctx, e)
+	was, _, _ := strings.Cut(e.Key, ".")
+	return now != was, err
+}
+
+// isUsed reports whether an answer says that the key of the call was used before.
+func (a *answer) isUsed() bool {
+	var is struct {
+		Repeated bool
+		Field    string
+	}
+	return json.Unmarshal(a.Bytes(), &is) == nil && (is.Repeated || a.code == http.StatusConflict && is.Field == "Idempotency-Key")
+}
+
+// rehearse makes the dry run of an edit. An event may be older than the last one, if the clocks of two processes
+// differ, and events expire before keys if the retention is short. So the key of a change of balances may have been
+// used, although no later event is there. Then the next one is taken, which is the same for all who see that.
+func (h *handler) rehearse(ctx context.Context, v visitor, e *edit) (*answer, error) {
+	const most = 10
+	key := e.Key
+	a, err := h.call(ctx, v, e, true)
+	for n := 2; n <= most && err == nil && e.isOfBucket() && a.isUsed(); n++ {
+		e.Key = key + "." + strconv.Itoa(n)
+		a, err = h.call(ctx, v, e, true)
+	}
+	return a, err
+}
+
 // A preview is what an edit would change.
 type preview struct {
 	edit
@@ -243,18 +298,20 @@ type diffRow struct{ Name, Before, After string }
 // preview shows an edit, and changes nothing.
 func (h *handler) preview(w http.ResponseWriter, r *http.Request, v visitor) {
 	p := preview{edit: editOf(r.PostForm)}
-	p.Name, p.Key = editNames[p.Do], rand.Text()
-	if err := p.check(); err != nil {
-		h.fail(w, r, v, err)
-		return
+	p.Name = editNames[p.Do]
+	err := p.check()
+	if err == nil {
+		p.Key, err = h.keyOf(r.Context(), &p.edit)
 	}
-	version, was, err := h.version(r.Context(), p.level())
+	var was *manage.Level
+	if err == nil {
+		p.Version, was, err = h.version(r.Context(), p.level())
+	}
 	if err != nil {
 		h.fail(w, r, v, err)
 		return
 	}
-	p.Version = version
-	a, err := h.call(r.Context(), v, &p.edit, true)
+	a, err := h.rehearse(r.Context(), v, &p.edit)
 	if err != nil {
 		h.fail(w, r, v, err)
 		return
@@ -337,31 +394,27 @@ func diffOf(c *manage.PlannedChange) []diffRow {
 	return all
 }
 
-// apply makes an edit that the operator has seen, if the level still is as it was then. Of limits, the write
-// itself requires that. Of the others, the level is read just before, and the key makes the change once.
+// apply makes an edit that the operator has seen, if what it changes still is as it was then: the write itself
+// requires that (ADR 076).
 func (h *handler) apply(w http.ResponseWriter, r *http.Request, v visitor) {
 	e := editOf(r.PostForm)
 	err := e.check()
 	if err == nil && (e.Version == "" || e.Key == "") {
 		err = &store.ValidationError{Field: "version", Reason: "preview the edit first"}
 	}
-	if err != nil {
-		h.fail(w, r, v, err)
-		return
+	isStale := false
+	if err == nil {
+		isStale, err = h.isStale(r.Context(), &e)
 	}
-	now, _, err := h.version(r.Context(), e.level())
+	var a *answer
+	if err == nil && !isStale {
+		a, err = h.call(r.Context(), v, &e, false)
+	}
 	switch {
 	case err != nil:
 		h.fail(w, r, v, err)
-		return
-	case now != e.Version:
+	case isStale, e.isOfBucket() && a.isUsed():
 		h.moved(w, r, v, &e)
-		return
-	}
-	a, err := h.call(r.Context(), v, &e, false)
-	switch {
-	case err != nil:
-		h.fail(w, r, v, err)
 	case a.code == http.StatusOK:
 		http.Redirect(w, r, e.Address()+"&done="+e.Do, http.StatusSeeOther)
 	default:
@@ -380,7 +433,7 @@ func (e *edit) Address() string {
 // moved says that somebody else was first.
 func (h *handler) moved(w http.ResponseWriter, r *http.Request, v visitor, e *edit) {
 	h.say(w, r, v, http.StatusConflict, notice{
-		Text: "Somebody has changed the level since the preview, and nothing was changed now: look at it again, and make a new preview.",
+		Text: "Somebody has changed this since the preview, and nothing was changed now: look at it again, and make a new preview.",
 		Back: e.Address(), BackText: "As it is now",
 	})
 }

@@ -100,6 +100,24 @@ func TestThePageOfRefusals(t *testing.T) {
 			}
 		}
 		o.wants(o.must("/ui/refusals?id=x"), "Another replica may")
+		for _, k := range []store.ConfigKey{{Entity: "team", Resource: "gpt-4"}, {Entity: "key-3", Resource: store.DefaultResource}} {
+			if _, err := o.limits.Store.SetSwitch(ctx, k, dynamo.Switch{Policy: store.Yes}, nil); err != nil {
+				o.Fatal(err)
+			}
+		}
+		for _, e := range []store.Entity{{ID: "team"}, {ID: "key-4", Parent: "team", Cascade: true}} {
+			if _, err := o.limits.Store.CreateEntity(ctx, e); err != nil {
+				o.Fatal(err)
+			}
+		}
+		for entity, want := range map[string]string{"key-3": "an operator: disabled", "key-4": "an operator: team is disabled"} {
+			if err := o.take(entity, "rpm", 1); !errors.Is(err, limiter.ErrDisabled) {
+				o.Fatal(err)
+			}
+			o.wants(o.must("/ui/refusals?id=req-"+entity), want)
+			o.wants(o.must("/ui/entity?id="+entity+"&resource=gpt-4"), want)
+		}
+		o.wants(o.must("/ui/refusals?entity=team"), "req-key-4")
 	}, limiter.PerMinute("rpm", 10))
 }
 
@@ -364,30 +382,6 @@ func TestARaceOfVersions(t *testing.T) {
 		stale.Del("version")
 		if w := o.post("/ui/apply", stale); w.Code != http.StatusBadRequest {
 			o.Errorf("without a version: %d", w.Code)
-		}
-	}, limiter.PerMinute("rpm", 10))
-}
-
-// The write notices a change that is made between the look at the version and the write.
-func TestAChangeJustBeforeTheWrite(t *testing.T) {
-	inOffice(t, func(o *office) {
-		own := store.ConfigKey{Entity: "key-1", Resource: "gpt-4"}
-		n := int64(100)
-		for _, do := range []string{"set-limits", "set-limits", "delete-limits"} { // the first of a level that has nothing
-			form, _ := o.previewed("do", do, "limits", "rpm:7")
-			o.beforeCall = func() {
-				n++
-				if err := o.limits.Store.SetLimits(o.Context(), own, []store.Limit{limiter.PerMinute("rpm", n)}); err != nil {
-					o.Error(err)
-				}
-			}
-			if w := o.post("/ui/apply", form); w.Code != http.StatusConflict {
-				o.Errorf("%s: %d", do, w.Code)
-			}
-			o.beforeCall = nil
-			if c, err := o.limits.Store.Limits(o.Context(), own); err != nil || len(c.Limits) != 1 || c.Limits[0].Capacity != n {
-				o.Errorf("%s: the level is %+v, %v", do, c, err)
-			}
 		}
 	}, limiter.PerMinute("rpm", 10))
 }

@@ -34,16 +34,22 @@ type Refusal struct {
 	At               time.Time
 	Entity, Resource string
 	// Limits are those that refused, and then others that the request named, [MaxLimits] at most. Without
-	// any, no limit of tokens refused: all slots were held, or too many callers waited.
+	// any, no limit of tokens refused: all slots were held, too many callers waited, or Disabled says it.
 	Limits []Limit
 	// Wait is the least wait after which the same request was admitted, [limiter.Never] if none helped. It is
 	// 0 without limits.
 	Wait time.Duration
 	// Slots has the limit of slots that refused; "" for none.
 	Slots string
+	// Disabled is the bucket that an operator has disabled: one of the request, or of the parent. It is the zero
+	// value for none.
+	Disabled Bucket
 	// FromMemory says that the process refused without asking the table.
 	FromMemory bool
 }
+
+// A Bucket is that of an entity for a resource.
+type Bucket struct{ Entity, Resource string }
 
 // A Limit is one that a refused request named.
 type Limit struct {
@@ -116,10 +122,11 @@ func (*Log) BeginOperation(ctx context.Context, _ limiter.Operation) context.Con
 // EndOperation notes nothing.
 func (*Log) EndOperation(context.Context, limiter.OperationResult) {}
 
-// EndCall remembers a refusal. Once the log is full, it allocates nothing: a refusal takes the place of the
+// EndCall remembers a refusal by a limit, or by an operator who has disabled the bucket. Once the log is full, it allocates nothing: a refusal takes the place of the
 // oldest, and the memory of its limits.
 func (l *Log) EndCall(ctx context.Context, r limiter.CallResult) {
-	if l == nil || r.Result != limiter.Refused {
+	disabled, isDisabled := errors.AsType[*limiter.DisabledError](r.Err)
+	if l == nil || r.Result != limiter.Refused && (!isDisabled || !r.Kind.IsDecision()) {
 		return
 	}
 	t, _ := ctx.Value(ticketKey{}).(*ticket)
@@ -135,6 +142,10 @@ func (l *Log) EndCall(ctx context.Context, r limiter.CallResult) {
 	if t != nil {
 		is.Request = t.request
 		t.n.Store(l.n)
+	}
+	if isDisabled {
+		is.Disabled = Bucket{disabled.Entity, disabled.Resource}
+		return
 	}
 	if len(r.Statuses) == 0 {
 		if slots, ok := errors.AsType[*limiter.SlotsError](r.Err); ok {
@@ -197,6 +208,9 @@ func (q *Query) selects(r *Refusal) bool {
 		return false
 	}
 	if (q.Entity == "" || q.Entity == r.Entity) && (q.Resource == "" || q.Resource == r.Resource) && q.Limit == "" {
+		return true
+	}
+	if q.Limit == "" && r.Disabled != (Bucket{}) && q.of(r.Disabled.Entity, r.Disabled.Resource) {
 		return true
 	}
 	return q.Limit == r.Slots && q.Limit != "" && q.of(r.Entity, r.Resource) || slices.ContainsFunc(r.Limits, func(l Limit) bool {

@@ -109,7 +109,8 @@ func configuration(w *world) {
 	w.stored("SetSlots", "of an entity", func() error { return s.SetSlots(ctx, own, slots, "") })
 	w.stored("SetSlots", "of a resource", func() error { return s.SetSlots(ctx, resource, slots, "") })
 	w.stored("SetSlots", "of the system", func() error { return s.SetSlots(ctx, store.ConfigKey{}, slots, "") })
-	for _, k := range []store.ConfigKey{own, resource, {}} {
+	w.stored("SetSlotsIf", always, func() error { return s.SetSlotsIf(ctx, all, slots, "", func(*store.Config) error { return nil }) })
+	for _, k := range []store.ConfigKey{own, all, resource, {}} {
 		w.stored("SetSlots", "removed", func() error { return s.SetSlots(ctx, k, nil, "") })
 	}
 	held := store.SlotKey{Entity: own.Entity, Resource: own.Resource, Limit: "inflight"}
@@ -186,6 +187,10 @@ func entities(w *world) {
 	})
 	w.stored("TopUpBucket", always, func() error {
 		return errOf(s.TopUpBucket(ctx, dynamo.TopUp{Entity: "key", Resource: testbed.Resource, Amounts: map[string]int64{"rph": 1}}))
+	})
+	w.stored("TopUpBucket", "if its level is as seen", func() error {
+		seen := func(*store.Config) error { return nil }
+		return errOf(s.TopUpBucket(ctx, dynamo.TopUp{Entity: "key", Resource: testbed.Resource, Amounts: map[string]int64{"rph": 1}, If: seen}))
 	})
 	w.stored("DeleteEntity", always, func() error { return errOf(s.DeleteEntity(ctx, "key")) })
 }
