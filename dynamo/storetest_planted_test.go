@@ -264,6 +264,8 @@ func TestASoftTakeWithoutRoom(t *testing.T) {
 		{store.Debit{AtLeast: 4000, AtMost: 0, AtMostAtStamp: 0}, plantedAt, false},
 		{store.Debit{AtLeast: 4000, AtMost: 0, AtMostAtStamp: math.MaxInt64, Earned: 4000}, plantedAt, true},
 		{store.Debit{AtLeast: -1000, AtMost: math.MaxInt64}, 0, true},
+		{store.Debit{AtLeast: 9_000_000, AtMost: math.MaxInt64, AtMostAtStamp: math.MaxInt64}, plantedAt, false},
+		{store.Debit{AtLeast: math.MinInt64, AtMost: math.MaxInt64, AtMostAtStamp: math.MaxInt64, Earned: 4000}, plantedAt, true},
 	} {
 		c.d.Amount, c.d.Soft = store.Amount{Limit: "rpm", Milli: 1000}, true
 		out, err := w.Take(t.Context(), &store.Take{Bucket: plantedBucket, Now: plantedAt, Seen: w.seen, Stamp: c.stamp, Debits: []store.Debit{c.d}})

@@ -251,8 +251,13 @@ func coversOf(t *store.Take) covers {
 // leastOf is the least balance that covers a debit.
 func leastOf(d *store.Debit) int64 { return d.Milli - d.Ahead }
 
-// leastSoftly is the least balance at the stamp that a soft limit's debit may meet.
-func leastSoftly(d *store.Debit) int64 { return d.AtLeast - min(d.Earned, d.AtLeast-math.MinInt64) }
+// leastSoftly is the least balance at the stamp that a soft limit's debit may meet, if there is one.
+func leastSoftly(d *store.Debit) int64 {
+	if d.AtLeast == math.MinInt64 {
+		return d.AtLeast
+	}
+	return d.AtLeast - d.Earned
+}
 
 // bucketKey is the key of a bucket item, in the form that requests use.
 func (s *Store) bucketKey(b store.Bucket) item {

@@ -284,8 +284,11 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 		ch.Earned += max(0, ch.Debit-max(0, s.Tokens+delta-floorOf(mode, part)))
 	}
 	ch.AtLeast, ch.AtMost = boundsOf(s, clamped, capacity-delta-credit)
-	if ch.Debit > 0 && !clamped && !counted && !d.Settling && !soft {
+	switch takes := ch.Debit > 0 && !clamped && !counted && !d.Settling; {
+	case takes && !soft:
 		ch.AtLeast = ch.Debit - delta - AheadOf(ShareOf(img, s), ch.Debit, now, d.Ahead)
+	case takes && mode == store.Shadow: // others may have debited since
+		ch.AtLeast = floorOf(mode, part) + ch.Debit - delta
 	}
 	d.Amendment.amend(&ch, img, s, next, part, now)
 	return ch

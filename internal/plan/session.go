@@ -256,6 +256,8 @@ func (d *Debit) Loosely(img *store.Image, now, multiplier int64) *store.Refill {
 			ch.AtLeast, ch.AtMost = s.Tokens, s.Tokens
 		case ch.Debit > 0 && !s.IsSoft():
 			ch.AtLeast = ch.Debit
+		case ch.Debit > 0 && !counted && s.Mode() == store.Shadow:
+			ch.AtLeast = floorOf(s.Mode(), ShareOf(img, s)) + ch.Debit
 		}
 		if !s.IsSoft() && s.Tokens+ch.Earned < ch.Debit {
 			return nil

@@ -106,6 +106,37 @@ func TestASettlementInShadow(t *testing.T) {
 	}
 }
 
+// No write that debits a limit in shadow leads it below one capacity, whatever others have debited since the
+// image: not a take, nor a refill, one at the stamp, or one that begins a session of another limit.
+func TestTheLeastBalanceInShadow(t *testing.T) {
+	t.Parallel()
+	const asked, age = 4_000, 300
+	capacity := minutely.Params().Capacity
+	img := item(10_000, now-age, inMode(store.Shadow))
+	d := &plan.Debit{Bucket: img.Bucket, Amounts: rpmOf(asked), Stamp: plan.StampRule{Leave: true, Luck: 1}}
+	earned := plan.ShareOf(img, &img.Limits[0]).Earned(now-age, now)
+	refill, _, _ := d.Refill(img, now, 7)
+	for name, least := range map[string]int64{
+		"a take":                d.Take(img, now).Debits[0].AtLeast,
+		"a refill":              refill.Changes[0].AtLeast + earned,
+		"a refill at the stamp": d.RefillAtStamp(img, now).Changes[0].AtLeast + earned,
+	} {
+		if least-asked != -capacity {
+			t.Errorf("%s may lead to %d, want %d", name, least-asked, -capacity)
+		}
+	}
+
+	resting := sessionShards(t, []int64{store.NoSession}, store.Told{})[0]
+	rate := item(10_000, now, inMode(store.Shadow)).Limits[0]
+	resting.Limits = append([]store.LimitState{rate}, resting.Limits...)
+	const at = 10 * sessionLength
+	resting.RefilledAt, resting.HasValidUntil = at-1, false
+	d = &plan.Debit{Amounts: append(rpmOf(asked), store.Amount{Limit: "sess", Milli: 1_000}), Begins: &plan.Beginning{At: at, Limits: []string{"sess"}}}
+	if r := d.Loosely(resting, at, 7); r == nil || r.Changes[0].AtLeast-asked != -capacity {
+		t.Errorf("a refill that begins a session: %+v, want to lead to %d at least", r, -capacity)
+	}
+}
+
 // A session in shadow that rests begins with what it renews to, not with what the last one left. An
 // amount that it would refuse begins none.
 func TestASessionInShadow(t *testing.T) {

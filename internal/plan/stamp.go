@@ -125,7 +125,10 @@ func (d *Debit) RefillAtStamp(img *store.Image, now int64) *store.Refill {
 		ch := store.Change{Limit: debit.Limit, Debit: debit.Milli, AtLeast: debit.Milli - debit.Earned, AtMost: debit.AtMostAtStamp}
 		s, _ := img.Limit(debit.Limit)
 		if debit.Soft {
-			ch.AtLeast, ch.SoftUntil = math.MinInt64, s.SoftUntil()
+			ch.AtLeast, ch.SoftUntil = debit.AtLeast, s.SoftUntil()
+			if debit.AtLeast != math.MinInt64 {
+				ch.AtLeast -= debit.Earned
+			}
 		}
 		if debit.Counts {
 			ch.Earned, ch.AtMost = debit.Milli, math.MaxInt64

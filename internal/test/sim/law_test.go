@@ -81,6 +81,11 @@ func (l level) least(stamp, latest int64) int64 {
 // carried is what a limit holds at an instant under other parameters. What was consumed of a quota
 // in its period is consumed of the quota that replaces it. A debt that a mode forgives stays forgiven.
 func (l level) carried(rf, now int64, next level) int64 {
+	return l.forgiven(l.brought(rf, now, next), next, now)
+}
+
+// brought is carried with the debt that a mode would forgive.
+func (l level) brought(rf, now int64, next level) int64 {
 	held := l.balance(rf, now)
 	if l.renews != nil && next.renews != nil {
 		more := next.in(now).full - l.in(now).full
@@ -89,7 +94,7 @@ func (l level) carried(rf, now int64, next level) int64 {
 		}
 		held += more
 	}
-	return l.forgiven(min(held, next.in(now).cp), next, now)
+	return min(held, next.in(now).cp)
 }
 
 // trueMS is an instant of the run in milliseconds since the epoch.

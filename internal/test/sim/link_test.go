@@ -184,7 +184,7 @@ func (l *link) attempt(ctx context.Context, q *faults.Call, rec write, r *rand.R
 		from.met(w, ids, notApplied)
 		err = operationError(op, err)
 	}
-	c.see(w, recorded, seen)
+	c.see(w, from, recorded, seen)
 	if c.dated && !calm {
 		err = w.date(q.Output, err, answered) //nolint:contextcheck // it builds a header
 		c.isTold(rec.sent)

@@ -56,21 +56,20 @@ func (d decided) with(counts bool) decided {
 	return decided{d.counted || counts, d.debited || !counts}
 }
 
-// decisionOf names the decision that a write of a call is a part of.
+// decisionOf names the decision that a write of a call is a part of. A call that does not extend its
+// lease returns what it has taken itself.
 func decisionOf(r *write, name string) decision {
-	if r.call.of != nil {
-		return decision{r.call.of, partKey{r.id.whole(), name}}
+	of := r.call
+	if of.of != nil && (!of.kind.takes() || of.admitted()) {
+		of = of.of
 	}
-	return decision{r.call, partKey{r.id.whole(), name}}
+	return decision{of, partKey{r.id.whole(), name}}
 }
 
 // noteModes notes how a write takes each amount.
 func (c *checker) noteModes(r *write) {
 	if !c.odds.modes || r.call == nil || r.after == nil || r.other != nil || !r.call.kind.takes() {
 		return
-	}
-	if r.call.of != nil && !r.call.admitted() {
-		return // the lease was not extended: what this took was returned
 	}
 	for _, name := range names(r.after, nil) {
 		was, had := r.before.share(r.id, name)
@@ -163,7 +162,11 @@ func (c *checker) legalInMode(r *write, name string, was, is level, bad func(str
 		plain.mode, next.mode = "", ""
 		had = plain.carried(a.rf, b.rf, next)
 	case !fresh:
-		had = was.carried(a.rf, b.rf, is)
+		if had = was.carried(a.rf, b.rf, is); is.mode == "shadow" && is.tk < had-max(0, debit) && c.sawNoDebt(r, name, is) {
+			had = was.brought(a.rf, b.rf, is)
+		}
+	case is.mode == "shadow" && is.tk > had-debit && is.tk >= -is.cp:
+		had = was.forgiven(had, is, b.rf) // a refill that keeps the stamp forgives, too
 	}
 	if was.mode != is.mode {
 		noted = is.noted // the note begins anew
@@ -239,7 +242,7 @@ func (c *checker) legalTakeInMode(r *write, name string, is level, debit, moved,
 // none of this life, nor of a stamp far ahead.
 func (c *checker) heldBy(r *write, name string, is level) (least, most int64, known bool) {
 	for _, s := range slices.Backward(r.client.seen[r.id]) {
-		if s.shown > r.sent {
+		if s.shown > r.sent || s.asked {
 			continue
 		}
 		l, has := s.state.share(r.id, name)
@@ -332,6 +335,15 @@ func (c *checker) sightsOf(r *write, name string, is level) (all []int64) {
 		}
 	}
 	return all
+}
+
+// sawNoDebt reports whether a limit owed less than one capacity by an image, of the stamp that a write
+// requires, that its client had seen. Others have led it lower since: a write forgives what it sees.
+func (c *checker) sawNoDebt(r *write, name string, is level) bool {
+	return slices.ContainsFunc(r.client.seen[r.id], func(s sighting) bool {
+		l, has := s.state.share(r.id, name)
+		return has && s.shown <= r.at && s.state.rf == r.before.rf && l.brought(s.state.rf, r.after.rf, is) >= -is.cp
+	})
 }
 
 // ledTo reports whether a settlement would have led a limit in shadow below one capacity, by some

@@ -18,6 +18,7 @@ type flow struct {
 	reset    bool // parameters changed, or shards merged: the stamp may have moved by 1 ms for it
 	late     bool // the overflow since the stamp was not cut first
 	leaps    bool // the stamp moved far ahead
+	heals    bool // the stamp moved back
 	// stamped is the capacity of a limit with a timetable at the stamp that the write found,
 	// if that is later than any honest clock; otherwise 0.
 	stamped int64
@@ -95,7 +96,7 @@ func (c *checker) neverOver(key bucketKey) {
 }
 
 func (c *checker) flowOf(r *write, was, is level, had bool) flow {
-	f := flow{sent: int64(r.sent), at: int64(r.at), born: r.before == nil, count: r.after.count, leaps: c.leaps(r)}
+	f := flow{sent: int64(r.sent), at: int64(r.at), born: r.before == nil, count: r.after.count, leaps: c.leaps(r), heals: r.heals()}
 	debit := is.tc - was.tc
 	if r.countedOnly() && c.movesNothing(r, was, is) {
 		debit = 0

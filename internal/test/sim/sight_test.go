@@ -16,17 +16,18 @@ type sighting struct {
 	// worked: the client only learned that its transaction was applied, and computes the
 	// resulting item itself.
 	worked bool
+	asked  bool // only for the balance: the client remembers no image of that
 }
 
-// see records what an answer shows to a client.
-func (c *client) see(w *world, writes []*write, read map[bucketID]sighting) {
+// see records what an answer to a call shows to a client.
+func (c *client) see(w *world, from *call, writes []*write, read map[bucketID]sighting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range writes {
 		c.seen[r.id] = append(c.seen[r.id], sighting{at: r.at, shown: w.now(), state: r.after, worked: r.joint})
 	}
 	for id, s := range read {
-		s.shown = w.now()
+		s.shown, s.asked = w.now(), from.kind == asking
 		c.seen[id] = append(c.seen[id], s)
 	}
 }

@@ -77,7 +77,7 @@ type taken struct {
 	net, amount int64
 	settled     int64 // without being asked for
 	given       int64 // by operators
-	leaps       int64
+	again       int64 // how often it begins again, after a stamp was moved back to before it
 	// loose says that what was admitted may exceed the amount in force: shards or edits keep what was
 	// admitted under a larger one.
 	loose bool
@@ -141,9 +141,9 @@ func (l ledger) carried(p period) (into int64) {
 // stamp of each admission, unless there were shards: what one owes, others do not know. A limit that was a rate in the
 // meantime, or renewed by another calendar, has earned by that. So it gives the amount once
 // more for each time that it became this quota again. As with rates, so does an act of an
-// operator that adds the limit, or deletes the bucket. A clock far ahead begins a period
-// early. When that is found out, the next tokens come with the edge. So the period gives the
-// amount once more. Debts count where they are of one item, all edits carry them, and no
+// operator that adds the limit, or deletes the bucket. A clock far ahead moves the stamp on. Who finds
+// that out moves it back, by a clock of its own, maybe to before the edge of a period that had begun.
+// The next tokens come with the edge. So the period gives the amount once more. Debts count where they are of one item, all edits carry them, and no
 // operator deleted them: a shard gives what it has, whatever another one owes.
 func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 	sums, had := ledger{}, map[period]map[int]bool{}
@@ -173,8 +173,8 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 			sum.given += f.is.topped // under the other calendar
 		}
 		had[p][f.shard] = true
-		if f.leaps && f.ended != f.end {
-			sum.leaps++
+		if f.heals && f.ended != f.end {
+			sums.at(period{f.was.renews, f.ended}).again++
 		}
 		if f.granted != 0 {
 			sum.acts[f.granted] = true
@@ -195,7 +195,7 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 
 // allowed is what a quota may give in a period, besides what it carries into it.
 func (t *taken) allowed() int64 {
-	times := 1 + t.leaps + int64(len(t.acts))
+	times := 1 + t.again + int64(len(t.acts))
 	var back int64
 	for _, n := range t.back {
 		back = max(back, n)
