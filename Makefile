@@ -28,18 +28,23 @@ race = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(if $(CI),$(error the
 # only a test that hangs, even where twenty processes share a processor.
 gotest = go test -timeout 60m
 
-# A long test is called TestLong…: it lets hours to weeks of virtual time pass, kills process after process, or
-# tries seed after seed until the simulation reports a defect that it has planted. make quick and make test leave
-# it to make long and to .ci/run. One called TestLongest… does many times what make race does already: it runs
-# without the race detector, in a fraction of the time.
+# A long test is called TestLong…: it lets hours to weeks of virtual time pass, or kills process after process. make
+# quick and make test leave it to make long and to .ci/run. One called TestLongest… does many times what make race
+# does already: contests of many processes, or seed after seed until the simulation reports a defect that the test has
+# planted. It runs without the race detector, in a fraction of the time.
+#
+# A test called TestUnraced… carries out loads in hours of virtual time. What works there, the limiter and the engine,
+# has tests of its own under the race detector. So make race runs it without, in a fraction of the time.
 long    = '^TestLong'
 longest = '^TestLongest'
-# The packages that have one. The others need not be compiled for make long.
-having = $(sort $(dir $(shell grep -r --include='*_test.go' '^func TestLong' [a-z]*/ | $(1) | sed 's,^\([^:]*\):.*,./\1,')))
-long_packages    = $(call having,grep -v ':func TestLongest')
-longest_packages = $(call having,grep ':func TestLongest')
-# The package whose largest cases make long adds. .ci/run has less than an hour: it leaves them out, and lets the
-# package, which takes longest, run beside the others.
+unraced = '^TestUnraced'
+# The packages that have one. The others need not be compiled for it.
+having = $(sort $(dir $(shell grep -rE --include='*_test.go' '^func $(1)' [a-z]*/ | sed 's,^\([^:]*\):.*,./\1,')))
+long_packages    = $(call having,TestLong[A-Z])
+longest_packages = $(call having,TestLongest)
+unraced_packages = $(call having,TestUnraced)
+# The package whose largest cases make long adds, and which takes longest. .ci/run has less than an hour: it leaves
+# them out.
 apart = ./internal/acquire/
 
 library = github.com/zeroae/zae-limiter-go
@@ -75,14 +80,15 @@ test: ## every test that needs nothing but Go, except the long ones
 .PHONY: race
 race: ## the same under the race detector
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
-	$(gotest) $(race) -vet=off -shuffle=on -skip $(long) $(packages)
+	$(gotest) $(race) -vet=off -shuffle=on -skip '^Test(Long|Unraced)' $(packages)
+	$(gotest) -vet=off -shuffle=on -run $(unraced) $(unraced_packages)
 	cd internal/test/routers && GOWORK=off $(gotest) $(race) -vet=off -shuffle=on ./...
 
 .PHONY: long
 long: ## the long tests under the race detector, with their largest cases
-	$(gotest) $(race) -vet=off -shuffle=on -run $(long) -skip $(longest) $(if $(CI),$(apart)) $(filter-out $(apart),$(long_packages))
-	$(gotest) -vet=off -shuffle=on -run $(longest) $(longest_packages)
-	$(if $(CI),,$(gotest) $(race) -vet=off -shuffle=on -run $(long) -skip $(longest) $(apart) -contest.large)
+	$(gotest) $(race) -vet=off -shuffle=on -run $(long) -skip $(longest) $(long_packages)
+	$(gotest) -vet=off -shuffle=on -run $(longest) $(if $(CI),$(apart)) $(filter-out $(apart),$(longest_packages))
+	$(if $(CI),,$(gotest) -vet=off -shuffle=on -run $(longest) $(apart) -contest.large)
 
 .PHONY: lint
 lint: ## linters and formatters, over the tagged files too
@@ -206,7 +212,7 @@ laws: ## the laws over any writes, over histories that no run had before: LAW_CH
 
 .PHONY: contests
 contests: ## processes that share a limit for a minute of virtual time
-	$(gotest) -count=1 -run '^Test(Long)?(Processes|AProcess)' ./internal/acquire -contest=$(CONTEST) -contest.large
+	$(gotest) -count=1 -run '^Test(Longest)?(Processes|AProcess)' ./internal/acquire -contest=$(CONTEST) -contest.large
 
 .PHONY: crash
 crash: ## a writing process killed KILLS times, and the log's own, with nothing lost

@@ -171,7 +171,7 @@ func awsEngine() dynamolite.Options {
 // The attack succeeds under the advisory's conditions. Every decision is a write to the
 // one item, and an index with all attributes puts all buckets of the resource into one
 // partition.
-func TestLongTheAttackOnABucketThatIsNotSharded(t *testing.T) {
+func TestLongestTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 	inEngine(t, awsEngine(), dynamo.TableOptions{GSI2Projection: dynamo.ProjectAll}, func(w *world) {
 		whole := limiter.PerSecond("rps", 1_000_000)
 		names := []string{"attacker"}
@@ -216,7 +216,7 @@ func TestLongTheAttackOnABucketThatIsNotSharded(t *testing.T) {
 }
 
 // The attack fails here: its cost stays bounded and the neighbours keep their latency.
-func TestLongTheAttack(t *testing.T) {
+func TestLongestTheAttack(t *testing.T) {
 	const largeShards = 32 // only with -contest.large
 	for _, tt := range []struct {
 		name      string

@@ -158,7 +158,7 @@ func within(least, most float64) func(*world, []contestant) {
 }
 
 // Identical processes get equal shares of a limit, within one fifth.
-func TestLongProcessesShareALimitEqually(t *testing.T) {
+func TestLongestProcessesShareALimitEqually(t *testing.T) {
 	for _, c := range []contest{
 		{name: "two", processes: 2, callers: 16, limit: 300, burst: 300},
 		{name: "four", processes: 4, callers: 16, limit: 300, burst: 300},
@@ -183,7 +183,7 @@ func TestLongProcessesShareALimitEqually(t *testing.T) {
 
 // Half of the processes have twenty times the latency of the others. No process gets
 // less than half of an equal share.
-func TestLongProcessesFarAwayGetAtLeastHalfAShare(t *testing.T) {
+func TestLongestProcessesFarAwayGetAtLeastHalfAShare(t *testing.T) {
 	latency := func(p int) time.Duration { return []time.Duration{time.Millisecond, 20 * time.Millisecond}[p%2] }
 	for _, c := range []contest{
 		{name: "two", processes: 2, callers: 16, limit: 300, burst: 300},
@@ -201,7 +201,7 @@ func TestLongProcessesFarAwayGetAtLeastHalfAShare(t *testing.T) {
 
 // A process that asks for less than an equal share gets nearly all of it, whatever the
 // others ask for.
-func TestLongAProcessThatAsksForLittleGetsIt(t *testing.T) {
+func TestLongestAProcessThatAsksForLittleGetsIt(t *testing.T) {
 	for _, c := range []contest{
 		{name: "of two", processes: 2, load: 3, limit: 300, burst: 300, little: 0.5},
 		{name: "of four", processes: 4, load: 3, limit: 1_000, burst: 100, little: 0.5},

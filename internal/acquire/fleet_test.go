@@ -182,7 +182,7 @@ func TestManyProcessesDoubleAHotBucket(t *testing.T) {
 
 // 200 processes on one hot key, as much as its shards carry. Beyond that, writes are throttled and
 // all others are admitted.
-func TestLongAFleetOnAHotKey(t *testing.T) {
+func TestLongestAFleetOnAHotKey(t *testing.T) {
 	for _, tt := range []struct {
 		rate   float64
 		served float64 // of what was asked for, at least
@@ -210,7 +210,7 @@ func TestLongAFleetOnAHotKey(t *testing.T) {
 
 // Processes on one hot key ask for twice its limit. The limit is used, and no more. Of many
 // processes, many requests have no answer in time: docs/scale.md.
-func TestLongAFleetAtTheLimitOfAHotKey(t *testing.T) {
+func TestLongestAFleetAtTheLimitOfAHotKey(t *testing.T) {
 	for _, tt := range []struct {
 		processes     int
 		writes, reads float64 // units of an admission, at most
@@ -236,7 +236,7 @@ func TestLongAFleetAtTheLimitOfAHotKey(t *testing.T) {
 }
 
 // 200 processes share a bucket that admits few requests a second. Callers heed refusals.
-func TestLongAFleetSharesATightBucket(t *testing.T) {
+func TestLongestAFleetSharesATightBucket(t *testing.T) {
 	for _, tt := range []struct {
 		limit  int64
 		lasts  time.Duration
@@ -286,7 +286,7 @@ func (c contest) isShared(w *world, all []contestant, writes float64) {
 
 // Requests of many entities come to 200 processes: those of an entity to any of them, or always to
 // the same one. A process then knows a few buckets, and reads their configuration once a minute.
-func TestLongAnUnstickyFleet(t *testing.T) {
+func TestLongestAnUnstickyFleet(t *testing.T) {
 	for _, tt := range []struct {
 		sticky        bool
 		writes, reads float64 // units of an admission, at most

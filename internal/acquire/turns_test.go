@@ -47,7 +47,7 @@ func heed(ctx context.Context, l *limiter.Limiter, req limiter.Request) error {
 
 // Processes that share a small bucket take turns: an admission costs about one write, the
 // limit is used, and the shares are about equal.
-func TestLongProcessesTakeTurns(t *testing.T) {
+func TestLongestProcessesTakeTurns(t *testing.T) {
 	for _, c := range []turnsCase{
 		{limit: limiter.PerSecond("rps", 5, limiter.Burst(1)), processes: 1, writes: 1.1},
 		{limit: limiter.PerSecond("rps", 5, limiter.Burst(1)), processes: 2, writes: 1.5},
@@ -341,7 +341,7 @@ func TestCallersWhoWaitForTurnsKeepTheirOrder(t *testing.T) {
 
 // Requests of several sizes share a small bucket among processes: all are answered, and the limit
 // is used.
-func TestLongLargeAndSmallRequestsTakeTurns(t *testing.T) {
+func TestLongestLargeAndSmallRequestsTakeTurns(t *testing.T) {
 	inBubble(t, testbed.Options{Remote: true}, func(w *world) {
 		const rate, seconds, processes, callers = 100, 1000, 4, 8
 		w.System(limiter.PerSecond("rps", rate, limiter.Burst(20)))

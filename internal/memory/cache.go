@@ -19,13 +19,10 @@ import (
 // after some other new entries, a sixteenth of the size. While few entries are new, nothing is
 // protected, and nothing is dropped either.
 //
-// The cache hashes a key once, and finds the entry by the hash. If two keys have the
-// same hash, the cache keeps the last one put. Such a pair occurs only among billions
-// of keys.
-//
-// An entry has its key and value, and its place in the order of use: one allocation for
-// all. The list of a library has twice the size, which a process pays for each bucket
-// and each level that it remembers.
+// A process pays for each bucket and each level that it remembers, so an entry is small, and one
+// piece: 24 bytes besides its key and value, and 4 to 8 for the table of hashes. A map of the
+// language with a list beside it takes 32 bytes more, and each entry is a piece of the heap of its
+// own. Between such pieces garbage leaves holes, which a process cannot return (ADR 078).
 type Cache[K comparable, V any] struct {
 	hash   func(K) uint64
 	shards []cacheShard[K, V] // their number is a power of two
@@ -42,12 +39,11 @@ const (
 )
 
 type cacheShard[K comparable, V any] struct {
-	mu     sync.Mutex
-	size   int
-	byHash map[uint64]*cached[K, V]
-	// probation and protected are the heads of two rings in the order of use: next is the last
-	// one used, and prev the one that was not used for longest. Each entry of byHash is in one.
-	probation, protected cached[K, V]
+	mu      sync.Mutex
+	entries entries[K, V]
+	size    int
+	// Each entry is in one of two lists in the order of use.
+	probation, protected list
 	// kept is the number of protected entries. It is at most most, which is below size: so a
 	// full shard has an entry on probation that it can drop.
 	kept, most int
@@ -55,14 +51,8 @@ type cacheShard[K comparable, V any] struct {
 	apart      uint32 // new entries between two uses that count
 }
 
-// A cached is an entry, linked with its neighbours in the order of use.
-type cached[K comparable, V any] struct {
-	prev, next *cached[K, V]
-	key        K
-	value      V
-	number     uint32 // see [cacheShard.made]; of this entry
-	protected  bool
-}
+// A list is in the order of use. Both places are 0 if it is empty.
+type list struct{ newest, oldest place }
 
 // NewCache makes a cache of at most size entries, at least one.
 func NewCache[K comparable, V any](size int) *Cache[K, V] {
@@ -82,7 +72,6 @@ func newHashedCache[K comparable, V any](size int, hash func(K) uint64) *Cache[K
 		s.size = max(1, (size+i)/n)
 		s.most = s.size - max(1, s.size/probationPart)
 		s.apart = uint32(max(1, s.size/apartPart))
-		s.clearLocked()
 	}
 	return c
 }
@@ -95,25 +84,22 @@ func (c *Cache[K, V]) find(k K) (*cacheShard[K, V], uint64) {
 
 // getLocked returns an entry that is now the last one used; nil if there is none.
 func (s *cacheShard[K, V]) getLocked(h uint64, k K) *cached[K, V] {
-	e := s.byHash[h]
-	if e == nil || e.key != k {
+	p := s.entries.find(h, k)
+	if p == 0 {
 		return nil
 	}
-	s.useLocked(e)
-	return e
+	s.useLocked(p)
+	return s.entries.at(p)
 }
 
 // useLocked makes an entry the last one used, and protects it if it was new some time ago.
-func (s *cacheShard[K, V]) useLocked(e *cached[K, V]) {
-	e.unlink()
+func (s *cacheShard[K, V]) useLocked(p place) {
+	e := s.entries.at(p)
+	s.unlinkLocked(p)
 	if !e.protected && s.made-e.number >= s.apart {
 		s.protectLocked(e)
 	}
-	ring := &s.probation
-	if e.protected {
-		ring = &s.protected
-	}
-	e.link(ring)
+	s.linkLocked(p)
 }
 
 // protectLocked makes room for an entry that is to be protected. A shard of one entry never
@@ -124,54 +110,73 @@ func (s *cacheShard[K, V]) protectLocked(e *cached[K, V]) {
 		s.kept++
 		return
 	}
-	oldest := s.protected.prev
-	oldest.protected = false
-	oldest.unlink()
-	oldest.link(&s.probation)
+	oldest := s.protected.oldest
+	s.unlinkLocked(oldest)
+	s.entries.at(oldest).protected = false
+	s.linkLocked(oldest)
 }
 
-// putLocked keeps a value, in the entry of its key or in a new one. That replaces an entry of the
-// same hash. Otherwise, if there is no room, it replaces the entry on probation that was not used
-// for longest.
-func (s *cacheShard[K, V]) putLocked(h uint64, k K, v V, hash func(K) uint64) {
+// putLocked keeps a value, in the entry of its key or in a new one. If there is no room, the new
+// one replaces the entry on probation that was not used for longest.
+func (s *cacheShard[K, V]) putLocked(h uint64, k K, v V) {
 	if e := s.getLocked(h, k); e != nil {
 		e.value = v
 		return
 	}
-	if e := s.byHash[h]; e != nil {
-		s.dropLocked(h, e)
-	} else if len(s.byHash) == s.size {
-		oldest := s.probation.prev
-		s.dropLocked(hash(oldest.key), oldest)
+	if s.entries.n == s.size {
+		s.dropLocked(s.probation.oldest)
 	}
 	s.made++
-	e := &cached[K, V]{key: k, value: v, number: s.made}
-	s.byHash[h] = e
-	e.link(&s.probation)
+	s.linkLocked(s.entries.add(h, cached[K, V]{key: k, value: v, number: s.made}))
 }
 
-func (s *cacheShard[K, V]) dropLocked(h uint64, e *cached[K, V]) {
-	if e.protected {
+func (s *cacheShard[K, V]) dropLocked(p place) {
+	if s.entries.at(p).protected {
 		s.kept--
 	}
-	e.unlink()
-	delete(s.byHash, h)
+	s.unlinkLocked(p)
+	s.entries.remove(p)
 }
 
 func (s *cacheShard[K, V]) clearLocked() {
-	s.byHash, s.kept = make(map[uint64]*cached[K, V]), 0
-	for _, ring := range []*cached[K, V]{&s.probation, &s.protected} {
-		ring.prev, ring.next = ring, ring
+	s.entries, s.probation, s.protected, s.kept = entries[K, V]{}, list{}, list{}, 0
+}
+
+// listOf is the list that an entry is in, or is to be in.
+func (s *cacheShard[K, V]) listOf(e *cached[K, V]) *list {
+	if e.protected {
+		return &s.protected
+	}
+	return &s.probation
+}
+
+// linkLocked makes an entry the last one used of its list.
+func (s *cacheShard[K, V]) linkLocked(p place) {
+	e := s.entries.at(p)
+	l := s.listOf(e)
+	e.newer, e.older = 0, l.newest
+	if l.newest == 0 {
+		l.oldest = p
+	} else {
+		s.entries.at(l.newest).newer = p
+	}
+	l.newest = p
+}
+
+func (s *cacheShard[K, V]) unlinkLocked(p place) {
+	e := s.entries.at(p)
+	l := s.listOf(e)
+	if e.newer == 0 {
+		l.newest = e.older
+	} else {
+		s.entries.at(e.newer).older = e.older
+	}
+	if e.older == 0 {
+		l.oldest = e.newer
+	} else {
+		s.entries.at(e.older).newer = e.newer
 	}
 }
-
-// link makes an entry the last one used of a ring.
-func (e *cached[K, V]) link(ring *cached[K, V]) {
-	e.prev, e.next = ring, ring.next
-	e.prev.next, e.next.prev = e, e
-}
-
-func (e *cached[K, V]) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
 // Get returns the value of k, if there is one.
 func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
@@ -194,7 +199,7 @@ func (c *Cache[K, V]) GetOrPut(k K, build func() V) V {
 		return e.value
 	}
 	v := build()
-	s.putLocked(h, k, v, c.hash)
+	s.putLocked(h, k, v)
 	return v
 }
 
@@ -203,7 +208,7 @@ func (c *Cache[K, V]) Put(k K, v V) {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.putLocked(h, k, v, c.hash)
+	s.putLocked(h, k, v)
 }
 
 // Drop forgets the value of k.
@@ -211,8 +216,8 @@ func (c *Cache[K, V]) Drop(k K) {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.getLocked(h, k); e != nil {
-		s.dropLocked(h, e)
+	if p := s.entries.find(h, k); p != 0 {
+		s.dropLocked(p)
 	}
 }
 
@@ -232,7 +237,7 @@ func (c *Cache[K, V]) Len() int {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		n += len(s.byHash)
+		n += s.entries.n
 		s.mu.Unlock()
 	}
 	return n

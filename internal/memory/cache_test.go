@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strconv"
 	"sync"
@@ -141,11 +142,17 @@ func TestCacheProtectsSevenEighths(t *testing.T) {
 	c := memory.NewCache[int, int](size)
 	room := size / c.Shards()
 	next := 1
-	for round := range 4 {
-		if round == 2 {
+	var all []int
+	for round := range 6 {
+		switch round {
+		case 2:
 			c.Clear()
+		case 4:
+			for _, k := range all {
+				c.Drop(k)
+			}
 		}
-		var all []int
+		all = nil
 		for len(all) < room {
 			k := next
 			if next++; !c.Together(0, k) {
@@ -163,6 +170,24 @@ func TestCacheProtectsSevenEighths(t *testing.T) {
 				t.Errorf("round %d: entry %d of %d is there: %t, the first one should be %d", round, i, len(all), c.Has(k), first)
 			}
 		}
+	}
+}
+
+// A cache that is full, and one that others are dropped from, uses the places of its entries again.
+func TestCacheUsesPlacesAgain(t *testing.T) {
+	t.Parallel()
+	const size, room = 160, 10
+	c := memory.NewHashedCache[int, int](size, func(k int) uint64 { return uint64(k) << 32 }) // one shard
+	for k := range 100 * room {
+		c.Put(k, k)
+		if k%room == 0 {
+			for i := range room / 2 {
+				c.Drop(k - i)
+			}
+		}
+	}
+	if n := c.Places(); n > room {
+		t.Errorf("%d places were used, want %d at most", n, room)
 	}
 }
 
@@ -222,8 +247,7 @@ func TestCacheForgets(t *testing.T) {
 	}
 }
 
-// Two keys with the same hash are told apart. The cache keeps the one that was put
-// last.
+// Keys with the same hash are told apart, and each has an entry.
 func TestCacheTellsCollidingKeysApart(t *testing.T) {
 	t.Parallel()
 	c := memory.NewHashedCache[string, int](1000, func(string) uint64 { return 7 })
@@ -237,12 +261,55 @@ func TestCacheTellsCollidingKeysApart(t *testing.T) {
 	if v := c.GetOrPut("b", func() int { return 2 }); v != 2 {
 		t.Errorf("the value of b is %d, want the one built", v)
 	}
-	if _, ok := c.Get("a"); ok || c.Len() != 1 {
-		t.Errorf("a is still there: %t, of %d entries", ok, c.Len())
+	c.Put("c", 3)
+	c.Drop("b") // between the others
+	for k, want := range map[string]int{"a": 1, "b": 0, "c": 3} {
+		if v, ok := c.Get(k); v != want || ok != (want > 0) {
+			t.Errorf("%s: %d, %t", k, v, ok)
+		}
 	}
-	c.Put("a", 3)
-	if v, ok := c.Get("a"); v != 3 || !ok {
-		t.Errorf("after a put: %d, %t", v, ok)
+	if c.Put("b", 4); c.Len() != 3 {
+		t.Errorf("%d entries, want 3", c.Len())
+	}
+}
+
+// A cache has what a map has to which the same is done, while it has room. Few hashes make long chains.
+func TestCacheIsAMap(t *testing.T) {
+	t.Parallel()
+	for name, hash := range map[string]func(int) uint64{
+		"one chain":  func(int) uint64 { return 0 },
+		"one shard":  func(k int) uint64 { return uint64(k) << 32 },
+		"few hashes": func(k int) uint64 { return uint64(k%5) * 0x9e3779b97f4a7c15 },
+		"all shards": func(k int) uint64 { return uint64(k) * 0x9e3779b97f4a7c15 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, m := memory.NewHashedCache[int, int](1<<16, hash), map[int]int{}
+			draw := rand.New(rand.NewPCG(1, 2))
+			for i := 1; i <= 20_000; i++ {
+				k := draw.IntN(400)
+				switch draw.IntN(20) {
+				case 0:
+					if draw.IntN(50) == 0 {
+						c.Clear()
+						clear(m)
+					}
+				case 1, 2, 3, 4, 5, 6:
+					c.Drop(k)
+					delete(m, k)
+				default:
+					c.Put(k, i)
+					m[k] = i
+				}
+				k = draw.IntN(400)
+				if v, ok := c.Get(k); v != m[k] || ok != (m[k] > 0) {
+					t.Fatalf("step %d: the value of %d is %d, %t, want %d", i, k, v, ok, m[k])
+				}
+				if c.Len() != len(m) {
+					t.Fatalf("step %d: %d entries, want %d", i, c.Len(), len(m))
+				}
+			}
+		})
 	}
 }
 

@@ -15,6 +15,14 @@ func NewHashedCache[K comparable, V any](size int, hash func(K) uint64) *Cache[K
 // Shards returns the number of shards.
 func (c *Cache[K, V]) Shards() int { return len(c.shards) }
 
+// Places is how many entries the cache has had room for.
+func (c *Cache[K, V]) Places() (n int) {
+	for i := range c.shards {
+		n += int(c.shards[i].entries.last)
+	}
+	return n
+}
+
 // Together reports whether two keys share a shard.
 func (c *Cache[K, V]) Together(k, other K) bool {
 	s, _ := c.find(k)
@@ -27,8 +35,7 @@ func (c *Cache[K, V]) Has(k K) bool {
 	s, h := c.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.byHash[h]
-	return e != nil && e.key == k
+	return s.entries.find(h, k) != 0
 }
 
 // Writes are the writes of one process to one item.

@@ -22,18 +22,6 @@ func AWS(tb testing.TB) string {
 	return require(tb, "python", "bin", "aws")
 }
 
-// CFNLint returns a linter of CloudFormation templates.
-func CFNLint(tb testing.TB) string {
-	tb.Helper()
-	return require(tb, "linters", "bin", "cfn-lint")
-}
-
-// Checkov returns a linter of the security of CloudFormation templates.
-func Checkov(tb testing.TB) string {
-	tb.Helper()
-	return require(tb, "linters", "bin", "checkov")
-}
-
 // A Script is a running Python script that answers each line of JSON with another. Only one
 // caller at a time may use it.
 type Script struct {

@@ -79,8 +79,8 @@ func (s refilling) Refill(ctx context.Context, r *store.Refill) (store.Outcome, 
 	return s.Store.Refill(ctx, &other)
 }
 
-// TestLongBrokenModesAreSeen: each law about limits in a mode fails when its subject is broken.
-func TestLongBrokenModesAreSeen(t *testing.T) {
+// TestLongestBrokenModesAreSeen: each law about limits in a mode fails when its subject is broken.
+func TestLongestBrokenModesAreSeen(t *testing.T) {
 	t.Parallel()
 	takes := func(f func(*store.LimitState, *store.Debit)) breakage {
 		return breakage{store: func(s limiter.Store) limiter.Store { return taking{s, f} }}

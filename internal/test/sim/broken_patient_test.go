@@ -89,9 +89,9 @@ func (s halving) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, er
 	return s.Store.Adjust(ctx, &half)
 }
 
-// TestLongBrokenPatienceIsSeen: each check of waits, and of leases that are extended and reduced,
+// TestLongestBrokenPatienceIsSeen: each check of waits, and of leases that are extended and reduced,
 // fails when its subject is broken.
-func TestLongBrokenPatienceIsSeen(t *testing.T) {
+func TestLongestBrokenPatienceIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string

@@ -176,8 +176,8 @@ func (s changing) Refill(ctx context.Context, r *store.Refill) (store.Outcome, e
 // carries reports whether a quota carries something into the period that a refill begins.
 func carries(ch *store.Change) bool { return ch.Renews && ch.TopUp > 0 }
 
-// TestLongBrokenPeriodsAreSeen: each law about quotas fails when its subject is broken.
-func TestLongBrokenPeriodsAreSeen(t *testing.T) {
+// TestLongestBrokenPeriodsAreSeen: each law about quotas fails when its subject is broken.
+func TestLongestBrokenPeriodsAreSeen(t *testing.T) {
 	t.Parallel()
 	o := odds{quotas: beforeEdge, carries: true, skew: 100 * time.Millisecond}
 	hot := o

@@ -109,9 +109,9 @@ func (s untimely) Refill(ctx context.Context, r *store.Refill) (store.Outcome, e
 	return s.Store.Refill(ctx, &plain)
 }
 
-// TestLongBrokenPiecesAreSeen: each law about timetables, resets and top-ups fails when its
+// TestLongestBrokenPiecesAreSeen: each law about timetables, resets and top-ups fails when its
 // subject is broken.
-func TestLongBrokenPiecesAreSeen(t *testing.T) {
+func TestLongestBrokenPiecesAreSeen(t *testing.T) {
 	t.Parallel()
 	varied := odds{varied: beforeEdge}
 	granted := odds{quotas: beforeEdge, granted: true}

@@ -75,9 +75,9 @@ func without(f func(*limiter.Config)) func() func(*store.Load, *store.Loaded) {
 	}
 }
 
-// TestLongBrokenSeasonsAreSeen: each law about changing configuration fails when its subject is
+// TestLongestBrokenSeasonsAreSeen: each law about changing configuration fails when its subject is
 // broken.
-func TestLongBrokenSeasonsAreSeen(t *testing.T) {
+func TestLongestBrokenSeasonsAreSeen(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string

@@ -88,8 +88,8 @@ func (s thrifty) Adjust(ctx context.Context, a *store.Adjust) (store.Outcome, er
 	return s.Store.Adjust(ctx, &less)
 }
 
-// TestLongBrokenShardsAreSeen: each check of sharded buckets fails when its subject is broken.
-func TestLongBrokenShardsAreSeen(t *testing.T) {
+// TestLongestBrokenShardsAreSeen: each check of sharded buckets fails when its subject is broken.
+func TestLongestBrokenShardsAreSeen(t *testing.T) {
 	t.Parallel()
 	hot := odds{hot: true}
 	with := func(f func(limiter.Store) limiter.Store) breakage { return breakage{store: f} }

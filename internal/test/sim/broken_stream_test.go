@@ -79,8 +79,8 @@ func (s tender) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	return s.Store.Refill(ctx, &changed)
 }
 
-// TestLongBrokenAggregatorsAreSeen: each check of aggregators fails when its subject is broken.
-func TestLongBrokenAggregatorsAreSeen(t *testing.T) {
+// TestLongestBrokenAggregatorsAreSeen: each check of aggregators fails when its subject is broken.
+func TestLongestBrokenAggregatorsAreSeen(t *testing.T) {
 	t.Parallel()
 	one := odds{followers: 1}
 	wild := odds{followers: 1, merged: true, hot: true, throttled: 0.05, lostBefore: 0.02, lostAfter: 0.05, hangs: 0.01}

@@ -180,9 +180,9 @@ func shift(ms time.Duration) func(*call) {
 	}
 }
 
-// TestLongBrokenIsSeen: each check fails when its subject is broken. A breakage counts as seen
+// TestLongestBrokenIsSeen: each check fails when its subject is broken. A breakage counts as seen
 // when one of several seeds reports the promise that it breaks.
-func TestLongBrokenIsSeen(t *testing.T) {
+func TestLongestBrokenIsSeen(t *testing.T) {
 	t.Parallel()
 	wild := odds{lostBefore: 0.03, lostAfter: 0.05, hangs: 0.02}
 	for _, c := range []struct {

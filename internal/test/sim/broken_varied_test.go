@@ -69,8 +69,8 @@ func (s sayers) Refill(ctx context.Context, r *store.Refill) (store.Outcome, err
 	return s.Store.Refill(ctx, &other)
 }
 
-// TestLongBrokenQuotasThatVaryAreSeen: each law about quotas that vary fails when its subject is broken.
-func TestLongBrokenQuotasThatVaryAreSeen(t *testing.T) {
+// TestLongestBrokenQuotasThatVaryAreSeen: each law about quotas that vary fails when its subject is broken.
+func TestLongestBrokenQuotasThatVaryAreSeen(t *testing.T) {
 	t.Parallel()
 	o := odds{quotas: beforeEdge, varied: beforeEdge}
 	hot := o

@@ -332,8 +332,8 @@ func (s late) CheckedNow() (time.Time, bool) {
 	return now.Add(-s.by), true
 }
 
-// TestLongBrokenHealingsAreSeen: each check of healed stamps fails when its subject is broken.
-func TestLongBrokenHealingsAreSeen(t *testing.T) {
+// TestLongestBrokenHealingsAreSeen: each check of healed stamps fails when its subject is broken.
+func TestLongestBrokenHealingsAreSeen(t *testing.T) {
 	t.Parallel()
 	with := func(f func(*store.Refill)) breakage {
 		return breakage{store: func(s limiter.Store) limiter.Store {

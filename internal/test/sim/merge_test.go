@@ -167,8 +167,8 @@ func (s bigamist) Merge(ctx context.Context, pairs []*store.Pair) (store.Joint, 
 	return s.Gather(ctx, rs)
 }
 
-// TestLongBrokenMergesAreSeen: each check of merges fails when its subject is broken.
-func TestLongBrokenMergesAreSeen(t *testing.T) {
+// TestLongestBrokenMergesAreSeen: each check of merges fails when its subject is broken.
+func TestLongestBrokenMergesAreSeen(t *testing.T) {
 	t.Parallel()
 	o := odds{hot: true, merged: true}
 	with := func(f func(*store.Pair)) breakage {

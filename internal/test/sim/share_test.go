@@ -150,9 +150,9 @@ func (s unlucky) Refill(ctx context.Context, r *store.Refill) (store.Outcome, er
 	return s.Store.Refill(ctx, r)
 }
 
-// TestLongUnequalSharesAreSeen: the checker reports a process that gets less than the others,
+// TestLongestUnequalSharesAreSeen: the checker reports a process that gets less than the others,
 // and tokens that one process takes from all.
-func TestLongUnequalSharesAreSeen(t *testing.T) {
+func TestLongestUnequalSharesAreSeen(t *testing.T) {
 	t.Parallel()
 	c := contests[0]
 	granted, failed := c.hold(t, func(s limiter.Store) limiter.Store { return unlucky{s, new(atomic.Int64)} })

@@ -166,9 +166,9 @@ func softly(soft func(bool) bool) breakage {
 	}}
 }
 
-// TestLongBrokenSoftLimitsAreSeen: each law about soft limits fails when its subject is
+// TestLongestBrokenSoftLimitsAreSeen: each law about soft limits fails when its subject is
 // broken.
-func TestLongBrokenSoftLimitsAreSeen(t *testing.T) {
+func TestLongestBrokenSoftLimitsAreSeen(t *testing.T) {
 	t.Parallel()
 	stamps := func(f func(seen, renewed int64) int64) breakage {
 		return breakage{store: func(s limiter.Store) limiter.Store { return stamper{s, f} }}

@@ -108,9 +108,9 @@ func blindToMarks(request any) {
 	in.ConditionExpression = aws.String(strings.ReplaceAll(*in.ConditionExpression, absent, "("+absent+" OR attribute_exists(#dis))"))
 }
 
-// TestLongBrokenCommandsAreSeen: the laws of what operators do besides changing limits fail
+// TestLongestBrokenCommandsAreSeen: the laws of what operators do besides changing limits fail
 // when their subject is broken.
-func TestLongBrokenCommandsAreSeen(t *testing.T) {
+func TestLongestBrokenCommandsAreSeen(t *testing.T) {
 	t.Parallel()
 	for text, broken := range map[string]breakage{
 		"a take of a disabled item": {mangle: blindToMarks},

@@ -32,12 +32,34 @@ var root = filepath.Join("..", "..", "..", "..")
 // The sessions run one after the other, because the commands read and write files of the current
 // folder.
 func TestTheSessionsOfTheDocuments(t *testing.T) { //nolint:paralleltest // see above
+	runSessions(t, func(page []doctest.Block) bool { return !haveLoads(page) })
+}
+
+// TestUnracedSessionsOfLoads does so for the pages that carry out loads, in hours of virtual time.
+func TestUnracedSessionsOfLoads(t *testing.T) { //nolint:paralleltest // see above
+	runSessions(t, haveLoads)
+}
+
+// loadCommands are the commands that carry out loads.
+var loadCommands = regexp.MustCompile(`zae-limiter (estimate|loadtest)\b`)
+
+func haveLoads(page []doctest.Block) bool {
+	return slices.ContainsFunc(page, func(b doctest.Block) bool { return loadCommands.MatchString(b.Text) })
+}
+
+// runSessions runs the sessions of the pages that are wanted.
+func runSessions(t *testing.T, wanted func(page []doctest.Block) bool) {
+	t.Helper()
 	pages, order := map[string][]doctest.Block{}, []string{}
 	for _, b := range doctest.Blocks(t, root, doctest.Session, doctest.Data) {
 		if pages[b.Document] == nil {
 			order = append(order, b.Document)
 		}
 		pages[b.Document] = append(pages[b.Document], b)
+	}
+	order = slices.DeleteFunc(order, func(page string) bool { return !wanted(pages[page]) })
+	if len(order) == 0 {
+		t.Fatal("no page is wanted")
 	}
 	abs, err := filepath.Abs(root)
 	if err != nil {

@@ -25,7 +25,7 @@ type usedBucket struct {
 
 // Pages of buckets that are used seldom and hourly. The entries that no page has yet count
 // as parts of one.
-func TestUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
+func TestUnracedUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
 	t.Parallel()
 	comparePages(t, usedBucket{1.0 / 3, 2, 10, 1500}, usedBucket{1, 2, 10, 1000})
 }

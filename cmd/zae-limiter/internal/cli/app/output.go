@@ -106,17 +106,6 @@ func (a *App) Notef(format string, args ...any) {
 	}
 }
 
-// Explain says why a result is empty, if it is: on standard error for people, and as the result
-// for a note in JSON.
-func (a *App) Explain(empty bool, format string, args ...any) (note string) {
-	if !empty {
-		return ""
-	}
-	note = fmt.Sprintf(format, args...)
-	a.Remark(note)
-	return note
-}
-
 // Remark tells a person the note of a result, unless it is "".
 func (a *App) Remark(note string) {
 	if note != "" {

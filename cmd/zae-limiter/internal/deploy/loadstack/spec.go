@@ -20,8 +20,6 @@ const (
 	TypeLoadTest = "load-test"
 	// WebPort is the port of the master's web page.
 	WebPort = 8089
-	// WorkerPort is the port of the master that workers connect to.
-	WorkerPort = 5557
 	// Container is the name of the master's container.
 	Container = "locust"
 

@@ -39,8 +39,6 @@ const (
 	TagName      = "zae-limiter:name"
 	TagType      = "zae-limiter:type"
 	TagVersion   = "zae-limiter:version"
-	TagSchema    = "zae-limiter:schema-version"
-	TagLambda    = "zae-limiter:lambda-version"
 
 	// ManagedBy is the value of [TagManagedBy].
 	ManagedBy = "zae-limiter"

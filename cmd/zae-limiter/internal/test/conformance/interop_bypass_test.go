@@ -3,19 +3,11 @@
 package conformance_test
 
 import (
-	"testing"
-
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// TestBypassInteroperation tests the Python peer and this library on bypasses.
-func TestBypassInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, bypassCases)
-}
 
 // serves checks that both admit what no balance covers, on the bucket of an entity.
 func (b *both) serves(entity string) {

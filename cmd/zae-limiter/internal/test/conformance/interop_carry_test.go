@@ -3,19 +3,11 @@
 package conformance_test
 
 import (
-	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
-
-// TestCarryInteroperation tests the Python peer and this library on quotas that carry, which
-// the peer does not know.
-func TestCarryInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, carryCases)
-}
 
 // carrying gives the system a quota of 100 tokens a day, which carries, and sets the clocks to
 // noon. It returns when the day ends.

@@ -9,19 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
-
-// TestCommandInteroperation tests the commands of both packages on what the other one wrote.
-func TestCommandInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, commandCases)
-}
 
 // peer runs a command of the Python package on the namespace, and returns what it prints.
 func (b *both) peer(arguments ...string) string {

@@ -7,18 +7,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
-
-// TestFortnightInteroperation lets a fleet of clients of both libraries use one quota for two weeks
-// in which clocks change.
-func TestFortnightInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, fortnightCases)
-}
 
 // A fortnight is 14 days of Europe/Berlin. Clocks change at 01:00 UTC of the eighth one.
 type fortnight struct {

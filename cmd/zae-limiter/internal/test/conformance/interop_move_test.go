@@ -3,20 +3,11 @@
 package conformance_test
 
 import (
-	"testing"
-
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// TestMoveInteroperation tests the Python peer and this library on parents and cascade policies
-// that either of them changes while both acquire.
-func TestMoveInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, moveCases)
-}
 
 // relatives creates project, user that cascades to it, and project-2, and makes both libraries
 // know the bucket.

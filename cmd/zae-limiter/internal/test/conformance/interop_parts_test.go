@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,13 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
-
-// TestPartsInteroperation tests the Python peer and this library on requests of several
-// resources, and on what both say of buckets without taking from them.
-func TestPartsInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, partCases, statementCases)
-}
 
 // A pair is a library that takes rpd of gpt-4 and of images in one request.
 type pair struct {
@@ -318,7 +310,7 @@ func (b *both) saysCapacity(withoutParent bool, toUs, toPython map[string]stands
 	for _, one := range answer.Entities {
 		theirs[one.Entity] = one.standsAt
 	}
-	if b.table == tableMadeBy("go") {
+	if b.table == b.py.tableMadeBy("go") {
 		toPython = map[string]standsAt{}
 	}
 	if diff := cmp.Diff(toPython, theirs); diff != "" {

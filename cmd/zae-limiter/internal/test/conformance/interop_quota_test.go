@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -16,13 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
-
-// TestQuotaInteroperation tests the Python peer and this library on calendar quotas. Cases set the
-// clocks of both ahead.
-func TestQuotaInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, quotaConfigCases, quotaPeriodCases, quotaShardCases, quotaEditCases, amendCases, quotaDayCases, sessionCases)
-}
 
 // quota is a quota that renews when words say, in a zone.
 func (b *both) quota(name string, tokens int64, words, zone string) limiter.Limit {

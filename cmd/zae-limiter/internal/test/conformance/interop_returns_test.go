@@ -4,19 +4,12 @@ package conformance_test
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
-
-// TestReturnsInteroperation tests that the Python peer passes by what is reserved, and by what limits return.
-func TestReturnsInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, returnsCases)
-}
 
 // returns sets a limit of a resource that returns what is lost.
 func (b *both) returns() (rpd limiter.Limit) {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,13 +19,6 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
-
-// TestScheduleInteroperation tests the Python peer and this library on limits that follow
-// schedules. Cases set the clocks of both ahead.
-func TestScheduleInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, scheduleConfigCases, scheduleCases, scheduleEditCases)
-}
 
 // varying is a limit that earns a token in ten days or slower, and follows a schedule; none
 // if there are no words.

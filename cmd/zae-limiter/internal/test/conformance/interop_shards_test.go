@@ -5,40 +5,13 @@ package conformance_test
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
-	"github.com/zeroae/zae-limiter-go/internal/test/peers"
 )
-
-// TestShardInteroperation tests the Python peer and this library on buckets of several
-// shards.
-func TestShardInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, shardCases)
-}
-
-// onBoth runs cases on DynamoDB Local, and on the embedded engine over HTTP.
-func onBoth(t *testing.T, groups ...[]interopCase) {
-	t.Helper()
-	for name, start := range map[string]func(*testing.T) *peers.Local{
-		"on DynamoDB Local":    func(t *testing.T) *peers.Local { t.Helper(); return peers.DynamoDBLocal(t) },
-		"on zae-limiter local": func(t *testing.T) *peers.Local { t.Helper(); return &serve(t, "--data", t.TempDir()).Local },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			py := tables(t, start(t))
-			for _, c := range slices.Concat(groups...) {
-				t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
-			}
-		})
-	}
-}
 
 // shared is a bucket with count shards that Go created, used by both libraries.
 func (b *both) shared(count int) {

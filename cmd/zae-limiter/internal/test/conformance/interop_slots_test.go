@@ -3,18 +3,9 @@
 package conformance_test
 
 import (
-	"testing"
-
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// TestSlotsInteroperation tests that the Python peer passes by slots, and what it does to their
-// settings.
-func TestSlotsInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, slotsCases)
-}
 
 var inflight = store.SlotKey{Entity: "user", Resource: "gpt-4", Limit: "inflight"}
 

@@ -3,18 +3,11 @@
 package conformance_test
 
 import (
-	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
-
-// TestSoftInteroperation tests the Python peer and this library on soft limits.
-func TestSoftInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, softCases)
-}
 
 // soft gives a resource a soft rpd of 100 tokens, and a hard rpm of 1000.
 func (b *both) soft(byPython bool) {

@@ -3,20 +3,12 @@
 package conformance_test
 
 import (
-	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/store"
 )
-
-// TestSwitchInteroperation tests the Python peer and this library on switches that this library
-// sets. Those that Python sets are among the other cases.
-func TestSwitchInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, switchCases)
-}
 
 // switched sets a switch with this library.
 func (b *both) switched(k limiter.ConfigKey, to dynamo.Switch) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,6 +33,7 @@ type pythonProcess struct {
 	mu     sync.Mutex
 	script *peers.Script
 	local  *peers.Local
+	part   string // see [tables]
 }
 
 // A pythonError is an exception of the peer. That of a refusal has details.
@@ -169,7 +171,7 @@ func interop(t *testing.T, py *python, f func(*both)) {
 			name := fmt.Sprintf("case-%d", namespaces.Add(1))
 			local := py.local
 			py := &python{T: t, pythonProcess: py.pythonProcess}
-			o := dynamo.Options{API: local.Client, Table: tableMadeBy(by), Namespace: name}
+			o := dynamo.Options{API: local.Client, Table: py.tableMadeBy(by), Namespace: name}
 			b := &both{T: t, py: py, api: local.Client, table: o.Table}
 			var err error
 			b.namespaces, err = admin.NewNamespaces(o)
@@ -185,7 +187,7 @@ func interop(t *testing.T, py *python, f func(*both)) {
 	}
 }
 
-func tableMadeBy(by string) string { return "made-by-" + by }
+func (p *pythonProcess) tableMadeBy(by string) string { return p.part + "-made-by-" + by }
 
 func (p *python) open(table, namespace string) {
 	p.Helper()
@@ -258,35 +260,83 @@ func (b *both) balance(entity, resource, limit string, want int64) {
 	}
 }
 
-// TestInteroperation tests the Python peer and this library on one table.
+// interoperation are the cases of [TestInteroperation], those that take longest first. The cases of a part run
+// one after the other, with a Python process and tables of their own.
+var interoperation = []struct {
+	name   string
+	groups [][]interopCase
+}{
+	// Calendar quotas; cases set the clocks of both ahead.
+	{"quotas", [][]interopCase{quotaConfigCases, quotaPeriodCases, quotaShardCases, quotaEditCases, amendCases, quotaDayCases, sessionCases}},
+	// Limits that follow schedules; cases set the clocks of both ahead.
+	{"schedules", [][]interopCase{scheduleConfigCases, scheduleCases, scheduleEditCases}},
+	// Buckets of several shards.
+	{"shards", [][]interopCase{shardCases}},
+	// One quota that a fleet of both uses for two weeks in which clocks change.
+	{"fortnight", [][]interopCase{fortnightCases}},
+	// One table that both use, in nearly every way.
+	{"plain", [][]interopCase{bucketCases, configCases, compareCases, foreignCases, loadCases, usageCases, cliCases, auditCases, manifestCases}},
+	// Requests of several resources, and what both say of buckets without taking from them.
+	{"parts", [][]interopCase{partCases, statementCases}},
+	// The commands of both packages on what the other one wrote.
+	{"commands", [][]interopCase{commandCases}},
+	// Parents and cascade policies that either of them changes while both acquire.
+	{"moves", [][]interopCase{moveCases}},
+	// Soft limits.
+	{"soft", [][]interopCase{softCases}},
+	// Quotas that follow schedules; cases set the clocks of both ahead.
+	{"varied", [][]interopCase{variedConfigCases, variedCases}},
+	// Switches that this library sets; those that Python sets are among the other cases.
+	{"switches", [][]interopCase{switchCases}},
+	// Slots, which the peer passes by, and what it does to their settings.
+	{"slots", [][]interopCase{slotsCases}},
+	// Quotas that carry, which the peer does not know.
+	{"carries", [][]interopCase{carryCases}},
+	// What is reserved, and what limits return, which the peer passes by.
+	{"returns", [][]interopCase{returnsCases}},
+	// Bypasses.
+	{"bypasses", [][]interopCase{bypassCases}},
+}
+
+// TestInteroperation tests the Python peer and this library on the same tables, on DynamoDB Local, and on the embedded
+// engine on disk and over HTTP. Each of both serves all parts: to start one, and to warm up, takes longer than most.
 func TestInteroperation(t *testing.T) {
 	t.Parallel()
-	interoperate(t, peers.DynamoDBLocal(t))
-}
-
-func interoperate(t *testing.T, local *peers.Local) {
-	t.Helper()
-	py := tables(t, local)
-	for _, cases := range [][]interopCase{bucketCases, configCases, compareCases, foreignCases, loadCases, usageCases, cliCases, auditCases, manifestCases} {
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
-		}
+	for name, start := range map[string]func(*testing.T) *peers.Local{
+		"on DynamoDB Local":    func(t *testing.T) *peers.Local { t.Helper(); return peers.DynamoDBLocal(t) },
+		"on zae-limiter local": func(t *testing.T) *peers.Local { t.Helper(); return &serve(t, "--data", t.TempDir()).Local },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			local := start(t)
+			for _, part := range interoperation {
+				t.Run(part.name, func(t *testing.T) {
+					t.Parallel()
+					py := tables(t, local, part.name)
+					for _, c := range slices.Concat(part.groups...) {
+						t.Run(c.name, func(t *testing.T) { interop(t, py, c.run) })
+					}
+				})
+			}
+		})
 	}
 }
 
-// tables creates the two tables, and starts the peer.
-func tables(t *testing.T, local *peers.Local) *python {
+// tables creates the two tables, and starts the peer. part is in the names of the tables.
+func tables(t *testing.T, local *peers.Local, part string) *python {
 	t.Helper()
 	py := startPython(t, local)
-	py.do("create_table", args{"table": tableMadeBy("python"), "region": peers.Region, "endpoint": local.Endpoint}, nil)
-	py.open(tableMadeBy("python"), dynamo.DefaultNamespace) // writes the version record
-	if err := dynamo.CreateTable(t.Context(), local.Client, dynamo.TableOptions{Name: tableMadeBy("go"), IndexKeys: dynamo.SharedKeys, Stream: true}); err != nil {
+	py.part = part
+	byPython, byGo := py.tableMadeBy("python"), py.tableMadeBy("go")
+	py.do("create_table", args{"table": byPython, "region": peers.Region, "endpoint": local.Endpoint}, nil)
+	py.open(byPython, dynamo.DefaultNamespace) // writes the version record
+	if err := dynamo.CreateTable(t.Context(), local.Client, dynamo.TableOptions{Name: byGo, IndexKeys: dynamo.SharedKeys, Stream: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, by := range []string{"python", "go"} {
+	for _, table := range []string{byPython, byGo} {
 		// The peer writes some features only if the version record names an aggregator of
 		// its version.
-		py.open(tableMadeBy(by), dynamo.DefaultNamespace)
+		py.open(table, dynamo.DefaultNamespace)
 		py.call("set_version_record", args{"schema_version": "0.10.0", "lambda_version": "0.17.0"}, nil)
 	}
 	return py

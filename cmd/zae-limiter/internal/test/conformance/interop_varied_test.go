@@ -4,19 +4,11 @@ package conformance_test
 
 import (
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
-
-// TestVariedQuotaInteroperation tests the Python peer and this library on quotas that follow
-// schedules. Cases set the clocks of both ahead.
-func TestVariedQuotaInteroperation(t *testing.T) {
-	t.Parallel()
-	onBoth(t, variedConfigCases, variedCases)
-}
 
 // variedQuota is a quota that follows a schedule.
 func (b *both) variedQuota(name string, tokens int64, renews, words, zone string) limiter.Limit {

@@ -22,20 +22,13 @@ func serve(t *testing.T, args ...string) *peers.Served {
 	return peers.Serve(t, path, args...)
 }
 
-// TestInteroperationOnLocal tests the Python peer and this library on one table of the
-// embedded engine, on disk and over HTTP.
-func TestInteroperationOnLocal(t *testing.T) {
-	t.Parallel()
-	interoperate(t, &serve(t, "--data", t.TempDir()).Local)
-}
-
 // TestAggregator passes the engine's stream to the peer's usage aggregator. On a table with our
 // clients it should not run: its snapshots have once more what their diaries have. Our reader
 // cannot tell, and returns both.
 func TestAggregator(t *testing.T) {
 	t.Parallel()
 	local := serve(t)
-	py := tables(t, &local.Local)
+	py := tables(t, &local.Local, "stream")
 	interop(t, py, func(b *both) {
 		b.project(true)
 		b.system(perDay("rpd", 1000), perDay("tpd", 50_000))
