@@ -75,6 +75,9 @@ func (d *Debit) Owes(img *store.Image) bool {
 //	this process   image: 8 of 10, returns 5 ──────────── writes +2 ──▶ 4; it should be 7
 //	another one                        takes 6 ──▶ 2
 //
+// So is one that finds room only because an operator has topped the quota up, or because a peer divides it among
+// fewer shards: a reset ends both.
+//
 // A credit of a quota returns to the period in which it was taken. In another one, or under another
 // calendar, it counts as returned, and does not reach the balance. Neither does an amount of no
 // balance, a debit as well as a credit.
@@ -98,8 +101,12 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 			if s.Renewal != nil && !IsSession(s.Renewal) && (a.Before == 0 || m.Until < a.Before) {
 				a.Before = m.Until
 			}
-			delta.AtMost = part.Capacity - delta.Tokens
-			delta.Pinned = delta.Tokens < -m.Milli
+			least := part.Capacity
+			if s.Granted() != (store.Granted{}) { // a reset leaves the shard its share
+				least = min(least, Share(*s.Params, img.Shard, img.ShardCount, img.RefilledAt).Capacity)
+			}
+			delta.AtMost = least - delta.Tokens
+			delta.Pinned = delta.Tokens < -m.Milli || s.Tokens > delta.AtMost
 			if delta.Pinned {
 				delta.AtMost = s.Tokens
 			}
