@@ -132,17 +132,14 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 	if len(parts) == 1 {
 		return retryAfter(parts[0].Limit, parts[0].Tokens, parts[0].At, now, need)
 	}
-	last, most := math.MaxInt64/int64(time.Millisecond), int64(0)
-	for i := range parts {
-		most = min(most+parts[i].Most(), math.MaxInt64/4) // no sum overflows
-	}
-	if most < need {
+	if mostOf(parts) < need {
 		return Never
 	}
 	if Balance(parts, now) >= need {
 		return 0 // a quota may have less when it renews
 	}
 	parts = slices.Clone(parts)
+	const last = math.MaxInt64 / int64(time.Millisecond)
 	from, suffices := now, false
 	for range bucket.MostPieces {
 		to, capacity := last, int64(0)
@@ -160,16 +157,29 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 			return Never
 		}
 		from = to + 1
+		renewed := false
 		for i := range parts {
 			p := &parts[i]
+			renewed = renewed || p.Renewal != nil && p.Renews(p.At, from)
 			p.Limit, p.Tokens = p.Advanced(p.Tokens, p.At, from)
 			p.At = max(p.At, from)
+		}
+		if renewed && mostOf(parts) < need { // a grant has ended
+			return Never
 		}
 	}
 	if !suffices {
 		return Never
 	}
 	return time.Duration(from-now) * time.Millisecond
+}
+
+// mostOf is the most that the parts together ever hold.
+func mostOf(parts []Holding) (most int64) {
+	for i := range parts {
+		most = min(most+parts[i].Most(), math.MaxInt64/4) // no sum overflows
+	}
+	return most
 }
 
 // firstOf is the first instant from lo to hi at which the parts hold what is needed. They

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Shards together are waited for as long as a duration can say, or never.
@@ -17,6 +18,32 @@ func TestAWaitForSeveralShardsHasAnEnd(t *testing.T) {
 		part := plan.Holding{Limit: bucket.Limit{Capacity: 1 << 40, Amount: 1, Period: year.Milliseconds()}, At: start}
 		if got := plan.WaitFor([]plan.Holding{part, part}, start, 2*years); got != want {
 			t.Errorf("%d years: the wait is %v, want %v", years, got, want)
+		}
+	}
+}
+
+// A grant ends when the quota renews. From then on, a request for more than the shards hold without it is never
+// admitted, however long a schedule takes turns.
+func TestAWaitDoesNotCountAGrantThatEnds(t *testing.T) {
+	t.Parallel()
+	half, err := store.ParseSchedule("* 0-12 * * * x0.5", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := store.Limit{Name: "day", Capacity: 100, Renews: renewingBy(t, "day"), Varies: half}.Params()
+	shard := func(i, granted int) *store.Image {
+		s := store.LimitState{Name: "day", Tokens: 20_000, Params: &p}
+		s.SetExtra(store.Extra{Granted: store.Granted{Shards: granted}})
+		img, _ := noonImage(i, 2, s)
+		return img
+	}
+	_, noon := noonImage(0, 2)
+	var terms plan.Terms
+	_, parts := terms.Holdings(nil, "day", []*store.Image{shard(0, 1), shard(1, 0)}, noon)
+	const halfADay = 12 * time.Hour
+	for need, want := range map[int64]time.Duration{30_000: 0, 45_000: halfADay, 55_000: halfADay + 13*time.Hour, 130_000: plan.Never} {
+		if got := plan.WaitFor(parts, noon, need); got != want {
+			t.Errorf("%d: wait %v, want %v", need, got, want)
 		}
 	}
 }

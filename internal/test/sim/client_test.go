@@ -47,7 +47,8 @@ type client struct {
 	idle       *call          // stands for its work on behalf of no caller
 	fuse       int            // the request with which it crashes; 0 is none. The world's lock protects it.
 	seen       map[bucketID][]sighting
-	unread     []time.Duration // when reads of configuration failed; the world's lock protects it
+	unread     []time.Duration          // when reads of configuration failed; the world's lock protects it
+	begun      map[string]time.Duration // when writes with a sequence were sent first; likewise
 
 	dead chan struct{} // closed when it crashes
 	once sync.Once

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func (l *link) exchange(ctx context.Context, q *faults.Call, next faults.Next) e
 	if mangle := l.w.broken.mangle; mangle != nil && !l.c.reliable {
 		mangle(q.Input)
 	}
-	sent := l.w.now()
+	sent := l.begun(q, target)
 	target = strings.ReplaceAll(target, l.w.ns, "") // looking up the namespace names its random id
 	d := l.w.stream(strings.Join([]string{l.c.name, from.name, q.Op, target}, " "))
 	if tx, ok := q.Input.(*dynamodb.TransactWriteItemsInput); ok && tx.ClientRequestToken == nil {
@@ -73,6 +74,26 @@ func (l *link) exchange(ctx context.Context, q *faults.Call, next faults.Next) e
 			return operationError(q.Op, &smithy.CanceledError{Err: ctx.Err()})
 		}
 	}
+}
+
+// begun is when a call was sent first. A write whose answer was lost is sent again as it was decided then.
+func (l *link) begun(q *faults.Call, target string) time.Duration {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	now := l.w.now()
+	in, ok := q.Input.(*dynamodb.UpdateItemInput)
+	if !ok || in.ExpressionAttributeValues[":q"] == nil {
+		return now
+	}
+	id := fmt.Sprint(target, in.ExpressionAttributeNames["#q0"], number(in.ExpressionAttributeValues[":q"]), number(in.ExpressionAttributeValues[":born"]))
+	first, again := l.c.begun[id]
+	if !again {
+		if l.c.begun == nil {
+			l.c.begun = map[string]time.Duration{}
+		}
+		l.c.begun[id], first = now, now
+	}
+	return first
 }
 
 // attempt is one attempt at it. ids are the bucket items that the call may change, or, for
