@@ -189,6 +189,28 @@ func FuzzVariedWaitIsExact(f *testing.F) {
 	})
 }
 
+// A quota that is out of step holds its balance again once a lower amount has ended, unless a write has cut it
+// meanwhile. So the wait ends there, and not with the period.
+func TestAQuotaOutOfStepWaitsForAHigherAmount(t *testing.T) {
+	t.Parallel()
+	const weekly, holds, needs = 10, 80_000, 60_000
+	v := newVaried(t, weekly, 100, 0, false) // 100 a week, 50 at work
+	checked := 0
+	for i, e := range v.events[:60] {
+		next := v.events[i+1]
+		if v.amount(e) >= v.amount(e-1) || v.ends(next) {
+			continue
+		}
+		checked++
+		if ms, ok := v.Wait(holds, e-1, e, needs); !ok || e+ms != next {
+			t.Errorf("from %d: it waits until %d, %t, want %d", e, e+ms, ok, next)
+		}
+	}
+	if checked == 0 {
+		t.Error("no amount falls")
+	}
+}
+
 // Law: stamps on the way change nothing, and shares of a difference sum to the difference.
 func FuzzVariedPathDoesNotMatter(f *testing.F) {
 	for which := range uint8(4 * len(factors)) {

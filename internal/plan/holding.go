@@ -160,9 +160,12 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 		renewed := false
 		for i := range parts {
 			p := &parts[i]
-			renewed = renewed || p.Renewal != nil && p.Renews(p.At, from)
+			renews := p.Renews(p.At, from)
+			if p.Renewal != nil && !renews {
+				continue // in a period, only the amounts at the stamp and at the end count
+			}
 			p.Limit, p.Tokens = p.Advanced(p.Tokens, p.At, from)
-			p.At = max(p.At, from)
+			p.At, renewed = max(p.At, from), renewed || renews
 		}
 		if renewed && mostOf(parts) < need { // a grant has ended
 			return Never

@@ -47,3 +47,27 @@ func TestAWaitDoesNotCountAGrantThatEnds(t *testing.T) {
 		}
 	}
 }
+
+// Shards that are out of step hold their balances again once lower amounts have ended.
+func TestAWaitOfShardsThatAreOutOfStep(t *testing.T) {
+	t.Parallel()
+	less, err := store.ParseSchedule("* 12 * * * x0.5; * 13 * * * x0.25", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := store.Limit{Name: "day", Capacity: 100, Renews: renewingBy(t, "day"), Varies: less}.Params()
+	var shards []*store.Image
+	_, noon := noonImage(0, 2)
+	for i := range 2 {
+		img, _ := noonImage(i, 2, store.LimitState{Name: "day", Tokens: 40_000, Params: &p})
+		img.RefilledAt = noon - 1
+		shards = append(shards, img)
+	}
+	var terms plan.Terms
+	_, parts := terms.Holdings(nil, "day", shards, noon)
+	for need, want := range map[int64]time.Duration{50_000: 0, 70_000: 2 * time.Hour, 90_000: 12 * time.Hour} {
+		if got := plan.WaitFor(parts, noon, need); got != want {
+			t.Errorf("%d: wait %v, want %v", need, got, want)
+		}
+	}
+}

@@ -175,7 +175,8 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 		}
 		had[p][f.shard] = true
 		if f.heals && f.ended != f.end {
-			sums.at(period{f.was.renews, f.ended}).again++
+			of := sums.at(period{f.was.renews, f.ended})
+			of.again, of.loose = of.again+1, true
 		}
 		if f.granted != 0 {
 			sum.acts[f.granted] = true
