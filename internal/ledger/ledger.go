@@ -156,9 +156,12 @@ func (b *Book) Carry(img *store.Image, take Take, own *Freed, hasSequence, newPo
 // spent are the reservations of this process on an item that no entry of the book has, and that are 0. The write
 // removes lost ones anyway.
 func (b *Book) spent(img *store.Image, lost []store.Reservation) (spent []store.Reservation) {
-	p := b.items[img.Bucket]
+	var entries []*Entry // none of a forgotten item, to which a lease may still tell what it no longer holds
+	if p := b.items[img.Bucket]; p != nil {
+		entries = p.entries
+	}
 	for _, r := range img.Reservations() {
-		if r.Process() == b.process && r.Milli <= 0 && !slices.Contains(lost, r) && !slices.ContainsFunc(p.entries, func(e *Entry) bool { return e.name == r.Entry }) {
+		if r.Process() == b.process && r.Milli <= 0 && !slices.Contains(lost, r) && !slices.ContainsFunc(entries, func(e *Entry) bool { return e.name == r.Entry }) {
 			spent = append(spent, r)
 		}
 	}

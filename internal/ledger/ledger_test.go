@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/plan"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -121,5 +122,30 @@ func TestWhatIsLostIsNotSpent(t *testing.T) {
 	c := ledger.New("aaaaaaaa").Carry(img, take, nil, true, false, old[:1], 2000)
 	if len(c.Spent) != 1 || c.Spent[0] != old[1] {
 		t.Errorf("%+v are spent, of which the first is lost", c.Spent)
+	}
+}
+
+// A lease may tell an item what it no longer holds after the book has forgotten the item.
+func TestAForgottenItemIsStillTold(t *testing.T) {
+	t.Parallel()
+	reserved := []store.Reservation{{Entry: "aaaaaaaa1", Limit: "tpm"}}
+	img := &store.Image{
+		CreatedAt: 1000, RefilledAt: 1000, PositionCap: 24, Reserved: &reserved,
+		Limits: []store.LimitState{{Name: "tpm", Params: &store.Params{}}},
+	}
+	amounts := []store.Amount{{Limit: "tpm", Milli: 7}}
+	b := ledger.New("aaaaaaaa")
+	c := b.Carry(img, ledger.Take{After: img, Returns: amounts}, nil, true, false, nil, 2000)
+	b.End(c, true, true, 0)
+	own := b.Release(c.Entry(), amounts)
+	if b.Due(2*plan.LostAfter, false); !b.IsEmpty() {
+		t.Fatal("the item is not forgotten")
+	}
+	other := b.Carry(&store.Image{Bucket: store.Bucket{Entity: "other"}, CreatedAt: 1000, RefilledAt: 1000, PositionCap: 24, Limits: img.Limits}, ledger.Take{After: img, Returns: amounts}, nil, true, false, nil, 2000)
+	b.End(other, true, true, 0)
+	reserved = append(reserved, store.Reservation{Entry: c.Adds[0].Entry, Limit: "tpm", Milli: 7})
+	told := b.Carry(img, ledger.Take{}, own, true, false, nil, 3000)
+	if told == nil || len(told.Adds) != 1 || told.Adds[0].Milli != -7 || len(told.Spent) != 1 || told.Spent[0] != reserved[0] {
+		t.Errorf("%+v", told)
 	}
 }
