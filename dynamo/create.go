@@ -22,8 +22,11 @@ func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, err
 	if err := checkCreate(c); err != nil {
 		return store.Outcome{}, err
 	}
-	it := schema.EncodeNewBucket(s.ns, s.isSpread, c)
-	_, err := conn.Send(ctx, s.conn, s.conn.API.PutItem, &dynamodb.PutItemInput{
+	it, err := s.newItem(c)
+	if err != nil {
+		return store.Outcome{}, err
+	}
+	_, err = conn.Send(ctx, s.conn, s.conn.API.PutItem, &dynamodb.PutItemInput{
 		TableName:                           s.conn.Table,
 		Item:                                it,
 		ConditionExpression:                 aws.String("attribute_not_exists(PK)"),
@@ -34,6 +37,28 @@ func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, err
 	}
 	img, err := schema.DecodeBucket(it)
 	return store.Outcome{Applied: true, Image: img}, err
+}
+
+// newItem is the item of a creation. It has no reservations where these would make it cost another unit.
+func (s *Store) newItem(c *store.Create) (schema.Item, error) {
+	if len(c.Reserved) == 0 {
+		return schema.EncodeNewBucket(s.ns, s.isSpread, c), nil
+	}
+	plain := *c
+	plain.Reserved, plain.Position = nil, store.Position{}
+	it := schema.EncodeNewBucket(s.ns, s.isSpread, &plain)
+	img, err := schema.DecodeBucket(it)
+	if err != nil {
+		return nil, err
+	}
+	places := 1
+	for i := range c.Reserved {
+		places += c.Reserved[i].Places()
+	}
+	if places > int(img.PositionCap)%store.PositionRound {
+		return it, nil
+	}
+	return schema.EncodeNewBucket(s.ns, s.isSpread, c), nil
 }
 
 // checkCreate validates the names in a new bucket.

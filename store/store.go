@@ -346,7 +346,8 @@ type Create struct {
 	Disabled, Bypassed bool
 	MarkedUntil        int64
 	// Reserved are the reservations with which the item is made, and Position, if it has a name, a
-	// position at which their process says that it is there.
+	// position at which their process says that it is there. The item gets neither where it has no room for
+	// them, as the image of the outcome says.
 	Reserved []Reservation
 	Position Position
 }

@@ -487,7 +487,12 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 	plan.DebitNew(n, c.Terms.Amounts)
 	made := p.reserveNew(n)
 	out, err := wr.Send(ctx, &c.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return wr.Store.Create(ctx, n) })
-	wr.Ledger.End(made, err == nil && out.Applied, true, wr.Uptime())
+	landed := err == nil && out.Applied
+	if landed && made != nil && len(out.Image.Reservations()) == 0 { // there was no room
+		p.entry, landed = nil, false
+		wr.Ledger.Unreserved.Add(1)
+	}
+	wr.Ledger.End(made, landed, true, wr.Uptime())
 	return p.wrote(out, err, plan.CountedIn(n, c.Terms.Amounts), true)
 }
 

@@ -2,6 +2,7 @@ package acquire_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,6 +169,25 @@ func TestAReleaseLowersWhatGoesBack(t *testing.T) {
 		w.wants(500, 250)
 		w.Must(lease.Rollback(w.Context()))
 		w.wants(1000, 0)
+	})
+}
+
+// The acquire that makes an item without room for what goes back keeps it, and says so. It settles as any other.
+func TestANewItemWithoutRoomKeeps(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(budget(50))
+		long := strings.Repeat("e", 110)
+		lease := w.Lease(w.Limiter, ask(long, "tpd", 600))
+		img := w.Images(long)[0]
+		if n := w.Limiter.Stats().Unreserved; n != 1 || len(img.Reservations())+len(img.Positions) != 0 {
+			w.Errorf("%d are unreserved, and the item has %v", n, img.Reservations())
+		}
+		w.Must(lease.Release(w.Context(), tokens{"tpd": 200}))
+		w.Must(lease.Settle("tpd", 100))
+		w.Must(lease.Commit(w.Context()))
+		if got := w.Balance(long, "tpd"); got != 900 {
+			w.Errorf("%d are left, want 900", got)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -106,6 +107,13 @@ var reservationTests = func() (tests []test) {
 		}
 		s := entryStep{adds: adding(otherEntry, 7, true), room: 4, left: c.Reserved}
 		k.reservedRight("no room", img, &s, entryWrites["take"])
+	}}, test{"a creation has none that would cost another unit", func(k *kit) {
+		c := k.newBucket()
+		c.Entity = strings.Repeat("e", 110)
+		c.Reserved, c.Position = []store.Reservation{reserved(oneEntry, 300)}, store.Position{Name: "aaaaaaaa0", Number: 7}
+		if img := k.mustApply(k.Create(k.Context(), c)); len(img.Reservations()) != 0 || img.Places() != 0 || img.Limits[0].Tokens != 50*milli {
+			k.Errorf("%+v", img)
+		}
 	}}, test{"is not begun on an item in the place of the one that was seen", func(k *kit) {
 		other := *k.create(k.newBucket())
 		other.CreatedAt--
