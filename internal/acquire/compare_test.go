@@ -527,6 +527,36 @@ func TestAnItemIsTakenAsItIsWhileConfigurationCannotBeRead(t *testing.T) {
 	}
 }
 
+// A change has reached some shards only, and the configuration cannot be read. A limit that one shard has lost is
+// not taken as the others have it: what falls to that shard would be debited nowhere.
+func TestShardsThatDifferAreNotTakenAsTheyAre(t *testing.T) {
+	inWorld(t, limiter.Options{}, func(w *world) {
+		w.System(hourly, limiter.PerDay("tpd", 1000))
+		w.plant("user", hourly, 2, each(2, 900_000)...)
+		w.Take(w.Limiter, ask("user", "tpd", 1)) // all shards get it
+		driverOf(w.Limiter).Settle()
+		api := faults.NewTap(w.Engine)
+		l := w.NewLimiter(w.OpenOn(api), limiter.Options{})
+		w.survey(l, "user", hourly)
+		w.patchShard(1, "REMOVE b_tpd_tk, b_tpd_cp, b_tpd_ra, b_tpd_rp SET rf = rf + :m", schema.Item{":m": schema.N(1)})
+		api.Set(faults.On(faults.Before(func(q *faults.Call) error {
+			for _, asked := range q.Input.(*dynamodb.BatchGetItemInput).RequestItems {
+				if len(asked.Keys) != 2 { // it is not for the two shards alone
+					return errors.New("connection refused")
+				}
+			}
+			return nil
+		}), faults.BatchGetItem))
+		request := limiter.Request{Entity: "user", Resource: "gpt-4", Consume: map[string]int64{"rph": 1000, "tpd": 700}}
+		if _, err := l.Acquire(w.Context(), request); !errors.Is(err, limiter.ErrUnavailable) {
+			w.Errorf("admitted, or refused by %v", err)
+		}
+		if used := w.used(); used != 0 {
+			w.Errorf("%d are counted", used)
+		}
+	})
+}
+
 // A status quotes the configuration to which another process repaired the item, even
 // though this process compared the bucket only in the meantime.
 func TestStatusesQuoteWhatTheBucketWasComparedWith(t *testing.T) {

@@ -89,7 +89,10 @@ func (wr *writer) repairIfNeeded(ctx context.Context, c *Claim, images []*store.
 	}
 	err = wr.repairShards(ctx, c, images)
 	if err != nil && !errors.Is(err, store.ErrDisabled) && wr.inspector.takeAsIs(ctx, c, images[0], err) {
-		return false, nil
+		// Where a change has reached only some of the shards, nobody knows whether the limit is coming or going.
+		if !slices.ContainsFunc(images, func(img *store.Image) bool { return plan.Lacks(img, c.Terms.Amounts) }) {
+			return false, nil
+		}
 	}
 	return true, err
 }
