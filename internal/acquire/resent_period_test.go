@@ -32,6 +32,15 @@ func TestALostAnswerIsOfThePeriodInWhichItLanded(t *testing.T) {
 			inWorld(t, limiter.Options{}, func(w *world) {
 				w.System(c.was)
 				other, loses := w.NewLimiter(w.OpenOn(w.Engine), limiter.Options{}), false
+				meanwhile := func() {
+					if c.crosses {
+						time.Sleep(2 * time.Second)
+					} else if c.was != quota {
+						w.System(quota)
+						other.InvalidateConfig()
+					}
+					w.Serve(other, ask("user", "rpd", c.takes))
+				}
 				slow := w.NewLimiter(w.OpenOn(faults.Wrap(w.Engine, func(ctx context.Context, q *faults.Call, next faults.Next) error {
 					if !loses || q.Op != faults.UpdateItem {
 						return next(ctx)
@@ -40,13 +49,7 @@ func TestALostAnswerIsOfThePeriodInWhichItLanded(t *testing.T) {
 					if err := next(ctx); err != nil {
 						return err
 					}
-					if c.crosses {
-						time.Sleep(2 * time.Second)
-					} else if c.was != quota {
-						w.System(quota)
-						other.InvalidateConfig()
-					}
-					w.Serve(other, ask("user", "rpd", c.takes))
+					meanwhile()
 					return &timeout{}
 				})), limiter.Options{})
 				w.Serve(slow, ask("user", "rpd", 0))

@@ -157,17 +157,7 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 			return Never
 		}
 		from = to + 1
-		renewed := false
-		for i := range parts {
-			p := &parts[i]
-			renews := p.Renews(p.At, from)
-			if p.Renewal != nil && !renews {
-				continue // in a period, only the amounts at the stamp and at the end count
-			}
-			p.Limit, p.Tokens = p.Advanced(p.Tokens, p.At, from)
-			p.At, renewed = max(p.At, from), renewed || renews
-		}
-		if renewed && mostOf(parts) < need { // a grant has ended
+		if advance(parts, from) && mostOf(parts) < need { // a grant has ended
 			return Never
 		}
 	}
@@ -175,6 +165,21 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 		return Never
 	}
 	return time.Duration(from-now) * time.Millisecond
+}
+
+// advance brings parts to a later instant, and reports whether one of them has renewed. Within a period of a
+// quota, only the amounts at the stamp and at the end count.
+func advance(parts []Holding, to int64) (renewed bool) {
+	for i := range parts {
+		p := &parts[i]
+		renews := p.Renews(p.At, to)
+		if p.Renewal != nil && !renews {
+			continue
+		}
+		p.Limit, p.Tokens = p.Advanced(p.Tokens, p.At, to)
+		p.At, renewed = max(p.At, to), renewed || renews
+	}
+	return renewed
 }
 
 // mostOf is the most that the parts together ever hold.

@@ -92,8 +92,6 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 		delta := store.Delta{Limit: m.Limit, Tokens: -min(m.Milli, max(0, s.Tokens-floorOf(s.Mode(), ShareOf(img, &s)))), Consumed: m.Milli, AtMost: CeilingOf(img, &s, now)}
 		delta.Covered = m.Milli > 0 && img.ExpiresAt != 0 && img.IsEvaluable()
 		if m.Milli < 0 {
-			part := ShareOf(img, &s)
-			delta.Tokens = part.Room(s.Tokens, -m.Milli)
 			if isElsewhere(d.Amounts, img, &s) {
 				a.Deltas = append(a.Deltas, store.Delta{Limit: m.Limit, Consumed: m.Milli, AtMost: math.MaxInt64})
 				continue
@@ -101,17 +99,23 @@ func (d *Debit) Adjustment(img *store.Image, now int64) *store.Adjust {
 			if s.Renewal != nil && !IsSession(s.Renewal) && (a.Before == 0 || m.Until < a.Before) {
 				a.Before = m.Until
 			}
-			least := part.Capacity
-			if s.Granted() != (store.Granted{}) { // a reset leaves the shard its share
-				least = min(least, Share(*s.Params, img.Shard, img.ShardCount, img.RefilledAt).Capacity)
-			}
-			delta.AtMost = least - delta.Tokens
-			delta.Pinned = delta.Tokens < -m.Milli || s.Tokens > delta.AtMost
-			if delta.Pinned {
-				delta.AtMost = s.Tokens
-			}
+			delta.Tokens, delta.AtMost, delta.Pinned = roomFor(img, &s, -m.Milli)
 		}
 		a.Deltas = append(a.Deltas, delta)
 	}
 	return a
+}
+
+// roomFor is the part of a credit that finds room, and the balance up to which it does. If that is pinned, it
+// is the balance seen.
+func roomFor(img *store.Image, s *store.LimitState, credit int64) (tokens, most int64, pinned bool) {
+	part := ShareOf(img, s)
+	tokens, most = part.Room(s.Tokens, credit), part.Capacity
+	if s.Granted() != (store.Granted{}) { // a reset leaves the shard its share
+		most = min(most, Share(*s.Params, img.Shard, img.ShardCount, img.RefilledAt).Capacity)
+	}
+	if most -= tokens; tokens < credit || s.Tokens > most {
+		return tokens, s.Tokens, true
+	}
+	return tokens, most, false
 }
