@@ -65,6 +65,7 @@ func Debited(i *store.Image, amounts []store.Amount, now int64) *store.Image {
 	if i.Bypassed {
 		amounts = nil // they are counted only
 	}
+	img.InStep = isAllInStep(i, img.RefilledAt)
 	for k := range img.Limits {
 		s := &img.Limits[k]
 		s.Tokens = ShareOf(i, s).Balance(s.Tokens, i.RefilledAt, now)

@@ -46,6 +46,22 @@ func isInStep(img *store.Image, s *store.LimitState, next *store.Params, at int6
 	return isVaried(next) && (!isVaried(s.Params) || Renewed(img, s, at) || ShareOf(img, s).InStep)
 }
 
+// isAllInStep reports whether all quotas of an item that vary are in step at an instant. It is false if there is
+// none.
+func isAllInStep(img *store.Image, at int64) (all bool) {
+	for i := range img.Limits {
+		s := &img.Limits[i]
+		if !isVaried(s.Params) {
+			continue
+		}
+		if !isInStep(img, s, s.Params, at) {
+			return false
+		}
+		all = true
+	}
+	return all
+}
+
 // staysInStep reports whether a refill leaves in step all quotas that vary, of an item like that
 // which it has seen. It is false if there is none, or the stamp moves back: the changes that it
 // passes were followed already.

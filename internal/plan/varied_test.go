@@ -51,3 +51,23 @@ func TestAnOrphanIsValidUntilItsNextChange(t *testing.T) {
 		}
 	}
 }
+
+// An image that has accrued past the end of a period is in step again, as the item is after a write.
+func TestAnImageIsInStepOnceItHasRenewed(t *testing.T) {
+	t.Parallel()
+	half, err := store.ParseSchedule("* 0-5 * * * x0.5", "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := store.Limit{Name: "day", Capacity: 100, Renews: renewingBy(t, "day"), Varies: half}.Params()
+	img, noon := noonImage(0, 1, store.LimitState{Name: "day", Tokens: 20_000, Params: &p})
+	hour := time.Hour.Milliseconds()
+	for later, want := range map[int64]bool{hour: false, 13 * hour: true} {
+		for _, was := range []bool{false, true} {
+			img.InStep = was
+			if got := plan.Debited(img, nil, noon+later); got.InStep != (want || was) {
+				t.Errorf("%d hours later, in step before: %t, after: %t", later/hour, was, got.InStep)
+			}
+		}
+	}
+}
