@@ -131,9 +131,9 @@ func (d *Debit) servedAsIs(img *store.Image, now int64) bool {
 // stamp is the stamp that a refill gives an item, which it also repairs unless repair is nil.
 func (d *Debit) stamp(img *store.Image, repair *Wanted, now int64) int64 {
 	at := max(now, img.RefilledAt)
-	if repair != nil || d.Settling || d.Amendment != nil || rests(img, at) {
+	if repair != nil || d.Settling || d.Amendment != nil {
 		// The stamp must move. Otherwise clients with an earlier image do not notice
-		// the changed parameters, the debt, what an operator gave, or a session that has begun.
+		// the changed parameters, the debt, or what an operator gave.
 		at = max(now, img.RefilledAt+1)
 	}
 	if at = stampOf(img, at); repair != nil && at == img.ValidUntil-1 {

@@ -139,22 +139,6 @@ func TestPeriodsBesideARestingSession(t *testing.T) {
 	}
 }
 
-// The write that begins a session moves the stamp, also by a clock behind it. Another process that saw the session
-// rest would begin one more, if the balance is what it was.
-func TestABeginningMovesTheStamp(t *testing.T) {
-	t.Parallel()
-	const stamp = 10 * sessionLength
-	img := sessionShards(t, []int64{store.NoSession}, store.Told{})[0]
-	img.RefilledAt, img.HasValidUntil, img.ValidUntil = stamp, true, stamp
-	for _, late := range []int64{-5, 0, 5} {
-		d := &plan.Debit{Bucket: img.Bucket, Amounts: []store.Amount{{Limit: "sess", Milli: 2_000}}}
-		r, _, _ := d.Refill(img, stamp+late, 7)
-		if r.RefilledAt <= stamp || r.Changes[0].Opened != r.RefilledAt {
-			t.Errorf("%d ms after the stamp: begins at %d with the stamp %d", late, r.Changes[0].Opened-stamp, r.RefilledAt-stamp)
-		}
-	}
-}
-
 // A top-up begins a session on all shards, or goes to those that have one.
 func TestATopUpOfSessionsOfShards(t *testing.T) {
 	t.Parallel()
