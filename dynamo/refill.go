@@ -271,7 +271,7 @@ func requireOwner(w *expression.Write, seen *store.Image) {
 // operators.
 func describeChange(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change, terse bool) {
 	describeGrant(w, l, r, c)
-	describeSession(w, l, r.Seen, c)
+	describeSession(w, l, r, c)
 	describeSoft(w, l, r, c)
 	if c.Shadowed != 0 {
 		noteShadow(w, l, c.Shadowed, r.RefilledAt)
@@ -335,9 +335,10 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 //
 // The stamp is the lock: every write that begins a session is a refill, and moves it (ADR 051).
 // Healing moves it back, maybe to where it was before another session. So a credit requires its
-// session, like that of an adjustment.
-func describeSession(w *expression.Write, l expression.Limit, seen *store.Image, c *store.Change) {
-	was, _ := seen.Limit(c.Limit)
+// session, like that of an adjustment. By a clock behind it, the stamp stays. So a write that begins a
+// session requires the last one, as seen.
+func describeSession(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
+	was, _ := r.Seen.Limit(c.Limit)
 	next := was.Renewal
 	switch c.Kind {
 	case store.KeepParams:
@@ -356,6 +357,13 @@ func describeSession(w *expression.Write, l expression.Limit, seen *store.Image,
 	}
 	if c.Debit < 0 && was.Opened() > store.NoSession && was.Told().Opened == 0 {
 		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
+	}
+	if c.Opened > store.NoSession && !r.Loose && c.Debit >= 0 && schema.SessionSeconds(was.Renewal) != 0 {
+		if last := cmp.Or(was.Told().Opened, was.Opened()); last > store.NoSession {
+			w.Require(l.SessionOpened().Equals(l.Number('i', last)))
+		} else {
+			w.Require(l.SessionOpened().AbsentOrBelow(l.Number('i', store.NoSession+1)))
+		}
 	}
 	if c.Opened != 0 && schema.SessionSeconds(next) != 0 {
 		at := l.Number('o', c.Opened)

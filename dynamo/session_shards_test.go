@@ -159,3 +159,40 @@ func TestASessionBeginsBehindAnotherWrite(t *testing.T) {
 		})
 	}
 }
+
+// Two processes saw a session rest, by the same stamp, and one has a clock behind it. What the first session had
+// consumed leaves the balance that the second process saw: it begins no other one.
+func TestASessionBeginsOnceAtAStamp(t *testing.T) {
+	t.Parallel()
+	now := fixture.Start.UnixMilli()
+	db := testbed.NewEngine(t, dynamolite.Options{SweepInterval: time.Hour})
+	testbed.CreateTable(t, db, dynamo.TableOptions{Now: fixture.Now})
+	s := fixture.OpenStore(t, db)
+	l := store.Limit{Name: "a", Capacity: 40, Renews: session("session 5h")}
+	of := store.Bucket{Entity: "user", Resource: "gpt-4"}
+	for _, opened := range []int64{store.NoSession, now - 6*3_600_000} {
+		of.Resource += "x"
+		n := &store.Create{Bucket: of, Now: now, ShardCount: 1, Writes: plan.FirstWrite()}
+		n.Limits = []store.NewLimit{
+			{NamedParams: store.NamedParams{Limit: "a", Params: l.Params()}, Tokens: 25_000, Opened: opened},
+			{NamedParams: store.NamedParams{Limit: "b", Params: l.Params()}, Tokens: 40_000, Opened: store.NoSession}, // it rests on
+		}
+		n.ValidUntil = store.ValidUntil(now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened }) // so this stays
+		made, err := s.Create(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late := &plan.Debit{Bucket: of, Amounts: []store.Amount{{Limit: "a", Milli: 15_000}}, Pressing: true}
+		first, _, _ := late.Refill(made.Image, now-1, lawMultiplier)
+		second, _, _ := late.Refill(made.Image, now+1, lawMultiplier)
+		if first.RefilledAt != now || first.Changes[0].Opened != now {
+			t.Fatalf("the first begins at %+v, with the stamp %d", first.Changes[0], first.RefilledAt)
+		}
+		if out, err := s.Refill(t.Context(), first); err != nil || !out.Applied || out.Image.Limits[0].Tokens != 25_000 {
+			t.Fatal(out, err)
+		}
+		if out, err := s.Refill(t.Context(), second); err != nil || out.Applied || out.Image == nil {
+			t.Errorf("another session was begun: %+v, %v", out.Image, err)
+		}
+	}
+}
