@@ -165,10 +165,15 @@ func (b *Book) Take(asks []Ask, now int64) (holds []*Hold, refused []Quote) {
 	return holds, nil
 }
 
-// Has reports whether a share has a limit.
+// Has reports whether a share has a limit. It reads only names, which never change: it does not hold the book's
+// lock, and others may take of the share.
 func (s *Share) Has(name string) bool {
-	_, found := s.find(name)
-	return found
+	for i := range s.limits {
+		if s.limits[i].name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // quote is what a limit of a share has for an amount.

@@ -2,6 +2,7 @@ package outage_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -128,4 +129,27 @@ func TestAShareBeginsWithAnImageSeenAfterTheLoss(t *testing.T) {
 	seen.At.Now, seen.Image.RefilledAt = later, later
 	b, s := shareOf(1, begun, seen)
 	holdsOf(t, b, s, 7, later)
+}
+
+// A caller looks at what a share has while others take of it. The race detector tells whether it may.
+func TestAShareIsLookedAtWhileOthersTake(t *testing.T) {
+	t.Parallel()
+	limit := &store.Limit{Name: "n", Capacity: 1000, Amount: 1, Period: time.Second}
+	b := outage.NewBook(1)
+	s, err := b.Share(key, begun, begun, func() ([]memory.Seen, int) { return []memory.Seen{image(limit, 1000)}, 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for i := range 4 {
+		wait.Go(func() {
+			for n := range int64(50) {
+				if !s.Has("n") || s.Has("m") {
+					t.Error("the share has another limit")
+				}
+				b.Take([]outage.Ask{{Share: s, Amounts: []store.Amount{{Limit: "n", Milli: 1}}}}, begun+n*int64(i+1))
+			}
+		})
+	}
+	wait.Wait()
 }
