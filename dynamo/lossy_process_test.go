@@ -3,16 +3,13 @@
 package dynamo_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +26,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/test/child"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 )
 
@@ -118,12 +116,11 @@ func TestLongProcessesBehindALossyProxy(t *testing.T) {
 		killed := startAsking(t, server.URL)
 		all = append(all, killed)
 		time.Sleep(time.Second)
-		_ = killed.cmd.Process.Kill()
+		killed.Kill()
 	}
 	var granted, failed int64
 	for _, a := range all {
-		<-a.read
-		_ = a.cmd.Wait()
+		a.End()
 		granted, failed = granted+a.granted, failed+a.failed
 	}
 	proxy.late.Wait()
@@ -139,31 +136,26 @@ func TestLongProcessesBehindALossyProxy(t *testing.T) {
 
 // An asking is a process that asks.
 type asking struct {
-	cmd             *exec.Cmd
-	read            chan struct{} // closed once all its output is read
+	*child.Process
+
 	granted, failed int64
 }
 
 func startAsking(t *testing.T, url string) *asking {
 	t.Helper()
-	a := &asking{cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLongProcessesBehindALossyProxy$", "-test.timeout=0"), read: make(chan struct{})}
-	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), lossyVariable+"="+url), os.Stderr
-	out, err := a.cmd.StdoutPipe()
-	if err = errors.Join(err, a.cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(a.read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			switch lines.Text() {
-			case "granted":
-				a.granted++
-			case "failed":
-				a.failed++
-			}
-		}
-	}()
+	a := &asking{}
+	a.Process = child.Start(t, lossyVariable, url, a.hear, "-test.run=^TestLongProcessesBehindALossyProxy$", "-test.timeout=0")
 	return a
+}
+
+// hear takes in a line: what became of a request.
+func (a *asking) hear(line string) {
+	switch line {
+	case "granted":
+		a.granted++
+	case "failed":
+		a.failed++
+	}
 }
 
 // askBehindAProxy asks for one token, again and again, and says what becomes of it.

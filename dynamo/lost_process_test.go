@@ -3,8 +3,6 @@
 package dynamo_test
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +26,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/plan"
+	"github.com/zeroae/zae-limiter-go/internal/test/child"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -102,24 +100,23 @@ func TestLongProcessesThatAreKilledGiveBack(t *testing.T) {
 		ends.Go(func() {
 			<-v.holds
 			time.Sleep(rand.N(3 * time.Second))
-			_ = v.cmd.Process.Kill()
+			v.Kill()
 			v.end()
 		})
 	}
 	for _, p := range paused {
 		<-p.holds
 		time.Sleep(rand.N(time.Second))
-		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+		p.Signal(syscall.SIGSTOP)
 	}
 	ends.Wait()
 	for i := range lostVictims + lostPauses {
 		untilLost(w, lostEntity(i))
 	}
 	for _, p := range paused {
-		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		p.Signal(syscall.SIGCONT)
 	}
 	for _, p := range append(survivors, paused...) {
-		_ = p.in.Close()
 		p.end()
 	}
 	compareLost(w, append(append(victims, paused...), survivors...), victims)
@@ -185,9 +182,8 @@ func compareLost(w *testbed.World, all, victims []*taking) {
 
 // A taking is a process that takes, and what it has said.
 type taking struct {
-	cmd  *exec.Cmd
-	in   io.Closer
-	read chan struct{} // closed once all its output is read
+	*child.Process
+
 	// holds is closed once it holds leases that it does not settle before its end.
 	holds  chan struct{}
 	leases map[int64]*takenLease
@@ -208,32 +204,16 @@ type takenLease struct {
 
 func startTaking(t *testing.T, given string) *taking {
 	t.Helper()
-	p := &taking{
-		cmd:  exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestLongProcessesThatAreKilledGiveBack$", "-test.timeout=0"),
-		read: make(chan struct{}), holds: make(chan struct{}), leases: map[int64]*takenLease{},
-	}
-	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), lostVariable+"="+given), os.Stderr
-	in, err := p.cmd.StdinPipe()
-	out, errOut := p.cmd.StdoutPipe()
-	if err = errors.Join(err, errOut, p.cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	p.in = in
-	go func() {
-		defer close(p.read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			p.hear(lines.Text())
-		}
-	}()
+	p := &taking{holds: make(chan struct{}), leases: map[int64]*takenLease{}}
+	p.Process = child.Start(t, lostVariable, given, p.hear, "-test.run=^TestLongProcessesThatAreKilledGiveBack$", "-test.timeout=0")
 	return p
 }
 
 // end waits for the end of the process, which should be near.
 func (p *taking) end() {
-	kill := time.AfterFunc(30*time.Second, func() { _ = p.cmd.Process.Kill() })
+	kill := time.AfterFunc(30*time.Second, p.Kill)
 	defer kill.Stop()
-	<-p.read
-	_ = p.cmd.Wait() // some were killed
+	p.End()
 	for _, l := range p.leases {
 		p.failed(l)
 	}

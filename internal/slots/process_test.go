@@ -3,17 +3,14 @@
 package slots_test
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
@@ -27,6 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/fastclient"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
+	"github.com/zeroae/zae-limiter-go/internal/test/child"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 	"github.com/zeroae/zae-limiter-go/internal/test/testbed"
 	"github.com/zeroae/zae-limiter-go/store"
@@ -115,11 +113,10 @@ func holdReally(url string) error {
 	return nil
 }
 
-// A child is a process that holds slots.
-type child struct {
-	cmd   *exec.Cmd
-	in    io.Closer
-	read  chan struct{}   // closed once all output is read
+// A realProcess holds slots.
+type realProcess struct {
+	*child.Process
+
 	began map[int64]int64 // of leases without an end
 	spans []span          // of the others
 	stop  int64           // when it was stopped; 0 if never
@@ -129,40 +126,31 @@ type child struct {
 // A span is when a slot was held, in ns.
 type span struct{ from, to int64 }
 
-func startChild(t *testing.T, url string) *child {
+func startReal(t *testing.T, url string) *realProcess {
 	t.Helper()
-	c := &child{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]), read: make(chan struct{}), began: map[int64]int64{}}
-	c.cmd.Env, c.cmd.Stderr = append(os.Environ(), tableVariable+"="+url), os.Stderr
-	in, err := c.cmd.StdinPipe()
-	out, errOut := c.cmd.StdoutPipe()
-	if err = errors.Join(err, errOut, c.cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	c.in = in
-	go func() {
-		defer close(c.read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var id, at int64
-			if n, _ := fmt.Sscan(lines.Text(), &id, &at); n < 2 {
-				continue // it was killed half-way
-			}
-			if at > 0 {
-				c.began[id] = at
-				continue
-			}
-			c.spans = append(c.spans, span{c.began[id], -at})
-			delete(c.began, id)
-		}
-	}()
+	c := &realProcess{began: map[int64]int64{}}
+	c.Process = child.Start(t, tableVariable, url, c.hear)
 	return c
+}
+
+// hear takes in a line: a lease and when it began, or the negative of when it ended.
+func (c *realProcess) hear(line string) {
+	var id, at int64
+	if n, _ := fmt.Sscan(line, &id, &at); n < 2 {
+		return // it was killed half-way
+	}
+	if at > 0 {
+		c.began[id] = at
+		return
+	}
+	c.spans = append(c.spans, span{c.began[id], -at})
+	delete(c.began, id)
 }
 
 // end waits for the end of a process, and returns when it held slots. One that was stopped is
 // counted until it should have given up: it could not.
-func (c *child) end() []span {
-	_ = c.in.Close()
-	<-c.read
-	_ = c.cmd.Wait() // some were killed
+func (c *realProcess) end() []span {
+	c.End()
 	spans := c.spans
 	for _, from := range c.began {
 		spans = append(spans, span{from, c.died})
@@ -183,27 +171,27 @@ func TestLongestProcessesThatAreKilledAndStopped(t *testing.T) {
 	testbed.CreateTable(t, db, dynamo.TableOptions{})
 	server := httptest.NewServer(dynamolite.NewHandler(db, dynamolite.HandlerOptions{}))
 	defer server.Close()
-	var all []*child
+	var all []*realProcess
 	for range 16 {
-		all = append(all, startChild(t, server.URL))
+		all = append(all, startReal(t, server.URL))
 	}
 	time.Sleep(3 * time.Second)
 	const paused = time.Minute // TestLongNoCrashLeaksASlot, beside it, takes as long
 	stopped := time.Now()
 	for _, c := range all[:3] { // they hold slots, with some probability
 		c.stop = time.Now().UnixNano()
-		_ = c.cmd.Process.Signal(syscall.SIGSTOP)
+		c.Signal(syscall.SIGSTOP)
 	}
 	for i := range 15 {
 		time.Sleep(time.Second)
 		c := all[3+i]
-		_ = c.cmd.Process.Kill()
+		c.Kill()
 		c.died = time.Now().UnixNano()
-		all = append(all, startChild(t, server.URL))
+		all = append(all, startReal(t, server.URL))
 	}
 	time.Sleep(paused - time.Since(stopped)) // four leases
 	for _, c := range all[:3] {
-		_ = c.cmd.Process.Signal(syscall.SIGCONT)
+		c.Signal(syscall.SIGCONT)
 	}
 	time.Sleep(2 * time.Second)
 	var spans []span
