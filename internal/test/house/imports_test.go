@@ -101,6 +101,7 @@ var mayImport = map[string][]string{
 	help + "faults":    {"internal/calls", "store", "dynamo", "internal/schema", sdk + "/..."},
 	help + "testbed":   {".", "internal/calls", "internal/process", "internal/upkeep", "store", "dynamo", "dynamolite", help + "faults"},
 	help + "pipes":     {},
+	help + "child":     {},
 	help + "routers":   {}, // tests only; a module of its own
 	help + "house":     {},
 	help + "histories": {"pgregory.net/rapid"},
