@@ -354,17 +354,7 @@ func TestARaceOfVersions(t *testing.T) {
 			})
 		}
 		all.Wait()
-		won := 0
-		for _, code := range codes {
-			switch code {
-			case http.StatusSeeOther:
-				won++
-			case http.StatusConflict:
-			default:
-				o.Errorf("%d", code)
-			}
-		}
-		if won != 1 {
+		if won := winners(t, codes); won != 1 {
 			o.Errorf("%v: %d have changed the level", codes, won)
 		}
 		w := o.post("/ui/apply", late)

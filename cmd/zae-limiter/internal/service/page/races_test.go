@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -82,6 +83,33 @@ func TestAChangeJustBeforeTheWrite(t *testing.T) {
 	}
 }
 
+// A change of balances notices one that a command made since the preview, with a key of its own, or none.
+func TestACommandSinceThePreview(t *testing.T) {
+	for _, fields := range everyEdit {
+		if fields[1] != "top-up" && fields[1] != "reset" {
+			continue // they change the level, of which the version tells
+		}
+		for _, key := range []string{"", "its-own"} {
+			t.Run(fields[1]+" "+key, func(t *testing.T) {
+				inOffice(t, func(o *office) {
+					if err := o.take("key-1", "rpm", 9); err != nil {
+						o.Fatal(err)
+					}
+					form, _ := o.previewed(fields...)
+					command := dynamo.TopUp{Entity: "key-1", Resource: "gpt-4", Amounts: map[string]int64{"rpm": 1}, Cause: dynamo.Cause{Reason: "asked", Key: key}}
+					if _, err := o.limits.Store.TopUpBucket(o.Context(), command); err != nil {
+						o.Fatal(err)
+					}
+					w := o.post("/ui/apply", form)
+					if got := o.actions(); w.Code != http.StatusConflict || len(got) != 1 {
+						o.Errorf("%d, and %v", w.Code, got)
+					}
+				}, limiter.PerMinute("rpm", 10))
+			})
+		}
+	}
+}
+
 // Of operators who have seen one page, one makes a change of a kind, whatever they race with: one after the other,
 // all at once, and one within the call of another. The others are told to look again, and a new preview sees what
 // was changed.
@@ -126,17 +154,7 @@ func TestOneOfManyOperatorsOfAPageWins(t *testing.T) {
 						}
 						all.Wait()
 					}
-					won := 0
-					for _, code := range codes {
-						switch code {
-						case http.StatusSeeOther:
-							won++
-						case http.StatusConflict:
-						default:
-							o.Errorf("%d", code)
-						}
-					}
-					if won != 1 || len(o.actions()) != 1 {
+					if winners(t, codes) != 1 || len(o.actions()) != 1 {
 						o.Errorf("%v: %v", codes, o.actions())
 					}
 					again, _ := o.previewed("do", "top-up", "limit", "rpm", "amount", "1", "reason", "asked")
@@ -179,4 +197,20 @@ func TestAKeyWithoutItsEvent(t *testing.T) {
 			}
 		}
 	}, limiter.PerMinute("rpm", 10))
+}
+
+// winners is how many of the operators who raced changed something, by the codes of their answers. The others are told
+// to look again.
+func winners(t *testing.T, codes []int) (n int) {
+	t.Helper()
+	for _, code := range codes {
+		switch code {
+		case http.StatusSeeOther:
+			n++
+		case http.StatusConflict:
+		default:
+			t.Errorf("answered %d", code)
+		}
+	}
+	return n
 }
