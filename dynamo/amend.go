@@ -254,12 +254,8 @@ func (s *Store) sendAmendment(ctx context.Context, op string, am *amendment, ref
 	if len(joint.Refusals) == 0 {
 		return joint, err
 	}
-	record, last := len(refills)+1, len(writes)-1
-	switch {
-	case am.cause.Key != "" && joint.Refusals[record].Refused:
+	if record := len(refills) + 1; am.cause.Key != "" && joint.Refusals[record].Refused {
 		return store.Joint{}, errKeyUsed
-	case check != nil && joint.Refusals[last].Refused:
-		return store.Joint{}, fmt.Errorf("%s: the level was changed meanwhile: %w", op, store.ErrConflict)
 	}
 	joint.Refusals = joint.Refusals[:len(refills)]
 	return joint, err
