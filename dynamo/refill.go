@@ -333,10 +333,9 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 
 // describeSession begins or ends the session of a limit, or makes the limit one.
 //
-// The stamp is the lock: every write that begins a session is a refill, and moves it (ADR 051).
-// Healing moves it back, maybe to where it was before another session. So a credit requires its
-// session, like that of an adjustment. By a clock behind it, the stamp stays. So a write that begins a
-// session requires the last one, as seen.
+// The stamp does not lock that: by a clock behind it, it stays, and healing moves it back, maybe to where
+// it was before another session. So a write that begins a session, or returns to one, requires the last
+// one, as seen (ADR 051). Of a loose one, [requireSession] does.
 func describeSession(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
 	was, _ := r.Seen.Limit(c.Limit)
 	next := was.Renewal
@@ -355,15 +354,13 @@ func describeSession(w *expression.Write, l expression.Limit, r *store.Refill, c
 			w.Remove(l.SessionApplied())
 		}
 	}
-	if c.Debit < 0 && was.Opened() > store.NoSession && was.Told().Opened == 0 {
-		w.Require(l.SessionOpened().Equals(l.Number('i', was.Opened())))
-	}
-	if c.Opened > store.NoSession && !r.Loose && c.Debit >= 0 && schema.SessionSeconds(was.Renewal) != 0 {
-		if last := cmp.Or(was.Told().Opened, was.Opened()); last > store.NoSession {
-			w.Require(l.SessionOpened().Equals(l.Number('i', last)))
-		} else {
-			w.Require(l.SessionOpened().AbsentOrBelow(l.Number('i', store.NoSession+1)))
-		}
+	returns, begins := c.Debit < 0 && was.Told().Opened == 0, c.Opened > store.NoSession && !r.Loose
+	switch last := cmp.Or(was.Told().Opened, was.Opened()); {
+	case schema.SessionSeconds(was.Renewal) == 0:
+	case (returns || begins) && last > store.NoSession:
+		w.Require(l.SessionOpened().Equals(l.Number('i', last)))
+	case begins:
+		w.Require(l.SessionOpened().AbsentOrBelow(l.Number('i', store.NoSession+1)))
 	}
 	if c.Opened != 0 && schema.SessionSeconds(next) != 0 {
 		at := l.Number('o', c.Opened)

@@ -160,8 +160,8 @@ func TestASessionBeginsBehindAnotherWrite(t *testing.T) {
 	}
 }
 
-// Two processes saw a session rest, by the same stamp, and one has a clock behind it. What the first session had
-// consumed leaves the balance that the second process saw: it begins no other one.
+// Two processes have seen a session rest, by the same stamp. The first begins one by a clock behind it, and leaves the
+// balance that the second has seen. The second begins no other session.
 func TestASessionBeginsOnceAtAStamp(t *testing.T) {
 	t.Parallel()
 	now := fixture.Start.UnixMilli()

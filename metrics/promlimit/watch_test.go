@@ -110,7 +110,7 @@ func TestMetricsOfSlots(t *testing.T) {
 	})
 }
 
-// What went back of a lost process, and what its limit keeps, are two counters.
+// Two counters have the tokens of lost processes: those that went back, and those that limits keep.
 func TestMetricsOfLostProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -292,7 +292,7 @@ var interoperation = []struct {
 	{"slots", [][]interopCase{slotsCases}},
 	// Quotas that carry, which the peer does not know.
 	{"carries", [][]interopCase{carryCases}},
-	// What is reserved, and what limits return, which the peer passes by.
+	// Attributes of reservations and of what limits return. The peer passes them by.
 	{"returns", [][]interopCase{returnsCases}},
 	// Bypasses.
 	{"bypasses", [][]interopCase{bypassCases}},
