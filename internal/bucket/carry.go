@@ -74,6 +74,17 @@ func (l Limit) Advanced(tokens, at, now int64) (Limit, int64) {
 	return l, balance
 }
 
+// Later is [Limit.Advanced] for a wait, in which nobody writes, and the stamp that the balance then has. Within a
+// period of a quota, that stays: only the amounts at the stamp and at the end count. A balance that is out
+// of step is cut by the write that finds a lower amount, and there may be none before the amount rises.
+func (l Limit) Later(tokens, at, now int64) (_ Limit, balance, stamp int64) {
+	if l.Renewal != nil && !l.Renews(at, now) {
+		return l, tokens, at
+	}
+	l, balance = l.Advanced(tokens, at, now)
+	return l, balance, max(at, now)
+}
+
 // waitForRenewal is Wait for a quota.
 func (l Limit) waitForRenewal(tokens, at, now, need int64) (ms int64, ok bool) {
 	balance := l.Balance(tokens, at, now)

@@ -55,15 +55,6 @@ func (l Limit) fillVaried(tokens, at, now int64) (balance int64, clamped bool) {
 	return min(balance, is.Capacity), clamped
 }
 
-// renewedBy is [Limit.Advanced] if a quota has renewed by an instant. Otherwise it changes nothing.
-func (l Limit) renewedBy(tokens, at, now int64) (_ Limit, balance, stamp int64) {
-	if !l.Renews(at, now) {
-		return l, tokens, at
-	}
-	l, balance = l.Advanced(tokens, at, now)
-	return l, balance, now
-}
-
 // raised is how much more a quota that varies has at to than it had at from, in one period.
 func (l Limit) raised(from, to int64) uint64 {
 	if l.Varies == nil || !l.InStep {
@@ -73,8 +64,7 @@ func (l Limit) raised(from, to int64) uint64 {
 }
 
 // waitForVaried is Wait for a quota that varies: it walks forwards over changes and ends of
-// periods. Within a period, only the amounts at the stamp and at the end count: a balance that is
-// not in step is cut by the write that finds a lower amount, and there may be none before it rises.
+// periods.
 func (l Limit) waitForVaried(tokens, at, now, need int64) (ms int64, ok bool) {
 	balance := l.Balance(tokens, at, now)
 	if balance >= need {
@@ -83,14 +73,14 @@ func (l Limit) waitForVaried(tokens, at, now, need int64) (ms int64, ok bool) {
 	if need > l.Most() {
 		return 0, false
 	}
-	l, tokens, at = l.renewedBy(tokens, at, now)
+	l, tokens, at = l.Later(tokens, at, now)
 	from := max(at, now)
 	for range MostPieces {
 		next := l.Until(from)
 		if next == math.MaxInt64 {
 			return 0, false
 		}
-		l, tokens, at = l.renewedBy(tokens, at, next)
+		l, tokens, at = l.Later(tokens, at, next)
 		if from = next; l.Balance(tokens, at, from) >= need {
 			return waitUntil(from, now)
 		}

@@ -167,17 +167,12 @@ func WaitFor(parts []Holding, now, need int64) time.Duration {
 	return time.Duration(from-now) * time.Millisecond
 }
 
-// advance brings parts to a later instant, and reports whether one of them has renewed. Within a period of a
-// quota, only the amounts at the stamp and at the end count.
+// advance brings parts to a later instant of a wait, and reports whether one of them has renewed.
 func advance(parts []Holding, to int64) (renewed bool) {
 	for i := range parts {
 		p := &parts[i]
-		renews := p.Renews(p.At, to)
-		if p.Renewal != nil && !renews {
-			continue
-		}
-		p.Limit, p.Tokens = p.Advanced(p.Tokens, p.At, to)
-		p.At, renewed = max(p.At, to), renewed || renews
+		renewed = renewed || p.Renews(p.At, to)
+		p.Limit, p.Tokens, p.At = p.Later(p.Tokens, p.At, to)
 	}
 	return renewed
 }
