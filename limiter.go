@@ -195,9 +195,10 @@ type Stats struct {
 	Resent, SentOnce, Reclaimed uint64
 	// LostReturned are the tokens of lost processes that writes of this limiter gave back to limits with
 	// [Limit.Returns], and LostKept those that such limits keep of the same acquires, by their percentages
-	// at that moment. A limit without Returns does not know what it keeps. Unreserved counts acquires of such limits that stay debited even so, because
-	// their bucket item had no room, or several shards served them. TakenForLost counts buckets of which
-	// this limiter itself was taken for lost while it had leases: it debits again what those use.
+	// at that moment. A limit without Returns does not know what it keeps. Unreserved counts acquires of
+	// limits with it that stay debited even so, because their bucket item had no room, or several shards served
+	// them. TakenForLost counts buckets of which this limiter itself was taken for lost while it had leases:
+	// it debits again what those use.
 	LostReturned, LostKept   int64
 	Unreserved, TakenForLost uint64
 	// SlotsLost counts slots that this limiter could not renew in time, so that others may have

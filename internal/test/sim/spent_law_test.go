@@ -142,10 +142,11 @@ func (l ledger) carried(p period) (into int64) {
 // was moved back: nobody knows what was cut until then. A limit that was a rate in the
 // meantime, or renewed by another calendar, has earned by that. So it gives the amount once
 // more for each time that it became this quota again. As with rates, so does an act of an
-// operator that adds the limit, or deletes the bucket. A clock far ahead moves the stamp on. Who finds
-// that out moves it back, by a clock of its own, maybe to before the edge of a period that had begun.
-// The next tokens come with the edge. So the period gives the amount once more. Debts count where they are of one item, all edits carry them, and no
-// operator deleted them: a shard gives what it has, whatever another one owes.
+// operator that adds the limit, or deletes the bucket. A clock far ahead moves the stamp on. A client
+// that finds that out moves it back, by a clock of its own, maybe to before the edge of a period that
+// had begun. The next tokens come with the edge. So the period gives the amount once more. Debts
+// count where they are of one item, all edits carry them, and no operator deleted them: a shard gives
+// what it has, whatever another one owes.
 func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 	sums, had := ledger{}, map[period]map[int]bool{}
 	for _, f := range flows {

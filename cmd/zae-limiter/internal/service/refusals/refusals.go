@@ -122,8 +122,8 @@ func (*Log) BeginOperation(ctx context.Context, _ limiter.Operation) context.Con
 // EndOperation notes nothing.
 func (*Log) EndOperation(context.Context, limiter.OperationResult) {}
 
-// EndCall remembers a refusal by a limit, or by an operator who has disabled the bucket. Once the log is full, it allocates nothing: a refusal takes the place of the
-// oldest, and the memory of its limits.
+// EndCall remembers a refusal by a limit, or by an operator who has disabled the bucket. Once the log is full, it
+// allocates nothing: a refusal takes the place of the oldest, and the memory of its limits.
 func (l *Log) EndCall(ctx context.Context, r limiter.CallResult) {
 	disabled, isDisabled := errors.AsType[*limiter.DisabledError](r.Err)
 	if l == nil || r.Result != limiter.Refused && (!isDisabled || !r.Kind.IsDecision()) {
