@@ -19,18 +19,27 @@ type Process struct {
 	read chan struct{} // closed once all its output is read
 }
 
-// Start starts a process with a variable and arguments. Its errors are the test's. hear gets each line that it
-// writes, one after the other; the last one may be cut off.
+// Start starts a process with a variable and arguments. It is killed with the test, if it lives that long, and
+// its errors are written to the test's output. hear gets each line that it writes, one after the other; the last
+// one may be cut off.
 func Start(tb testing.TB, variable, value string, hear func(line string), args ...string) *Process {
 	tb.Helper()
-	p := &Process{cmd: exec.CommandContext(context.WithoutCancel(tb.Context()), os.Args[0], args...), read: make(chan struct{})} //nolint:gosec // this very program
-	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), variable+"="+value), os.Stderr
+	program, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Process{cmd: exec.CommandContext(context.WithoutCancel(tb.Context()), program, args...), read: make(chan struct{})}
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), variable+"="+value), tb.Output()
 	in, err := p.cmd.StdinPipe()
 	out, errOut := p.cmd.StdoutPipe()
 	if err = errors.Join(err, errOut, p.cmd.Start()); err != nil {
 		tb.Fatal(err)
 	}
 	p.in = in
+	tb.Cleanup(func() {
+		p.Kill()
+		p.End()
+	})
 	go func() {
 		defer close(p.read)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
