@@ -22,7 +22,7 @@ func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, err
 	if err := checkCreate(c); err != nil {
 		return store.Outcome{}, err
 	}
-	it, err := s.newItem(c)
+	it, img, err := s.newItem(c)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -35,30 +35,32 @@ func (s *Store) Create(ctx context.Context, c *store.Create) (store.Outcome, err
 	if err != nil {
 		return s.refused("create", c.Bucket, err)
 	}
-	img, err := schema.DecodeBucket(it)
-	return store.Outcome{Applied: true, Image: img}, err
+	return store.Outcome{Applied: true, Image: img}, nil
 }
 
-// newItem is the item of a creation. It has no reservations where these would make it cost another unit.
-func (s *Store) newItem(c *store.Create) (schema.Item, error) {
-	if len(c.Reserved) == 0 {
-		return schema.EncodeNewBucket(s.ns, s.isSpread, c), nil
-	}
-	plain := *c
-	plain.Reserved, plain.Position = nil, store.Position{}
-	it := schema.EncodeNewBucket(s.ns, s.isSpread, &plain)
+// newItem is the item of a creation, and its image. It has no position where that would make it cost another unit,
+// and no reservations where these would.
+func (s *Store) newItem(c *store.Create) (schema.Item, *store.Image, error) {
+	fits := *c
+	fits.Position, fits.Reserved = store.Position{}, nil
+	it := schema.EncodeNewBucket(s.ns, s.isSpread, &fits)
 	img, err := schema.DecodeBucket(it)
-	if err != nil {
-		return nil, err
+	if err != nil || c.Position.Name == "" {
+		return it, img, err
 	}
-	places := 1
+	room, places := int(img.PositionCap)%store.PositionRound, 1
 	for i := range c.Reserved {
 		places += c.Reserved[i].Places()
 	}
-	if places > int(img.PositionCap)%store.PositionRound {
-		return it, nil
+	if room == 0 {
+		return it, img, nil
 	}
-	return schema.EncodeNewBucket(s.ns, s.isSpread, c), nil
+	if fits.Position = c.Position; room >= places {
+		fits.Reserved = c.Reserved
+	}
+	schema.PutFirst(it, &fits)
+	img, err = schema.DecodeBucket(it)
+	return it, img, err
 }
 
 // checkCreate validates the names in a new bucket.

@@ -345,11 +345,11 @@ type Create struct {
 	// Disabled, Bypassed and MarkedUntil are as in [Image]. A shard has those of its sibling.
 	Disabled, Bypassed bool
 	MarkedUntil        int64
-	// Reserved are the reservations with which the item is made, and Position, if it has a name, a
-	// position at which their process says that it is there. The item gets neither where it has no room for
-	// them, as the image of the outcome says.
-	Reserved []Reservation
+	// Position, if it has a name, is the first position of the item, and Reserved are reservations of its
+	// process. The item gets no more of them than it has room for, as the image of the outcome says: the
+	// reservations only with the position, and all or none.
 	Position Position
+	Reserved []Reservation
 }
 
 // Stamp is the stamp of the item.

@@ -159,7 +159,7 @@ func (s *Settler) settle(ctx context.Context, acct *account, debit *plan.Debit, 
 	}
 	out, err := w.Send(ctx, s.Process, write)
 	if s.EndWrite(ctx, &w, out, err) {
-		var undo func()
+		var undo func(*ledger.Entry)
 		if err == nil || also.repeats { // it is planned again; otherwise it counts as written
 			undo = s.undo(context.WithoutCancel(ctx), acct, img, debit.Amounts)
 		}
@@ -169,12 +169,12 @@ func (s *Settler) settle(ctx context.Context, acct *account, debit *plan.Debit, 
 }
 
 // undo settles the opposite of amounts.
-func (s *Settler) undo(ctx context.Context, acct *account, img *store.Image, amounts []store.Amount) func() {
+func (s *Settler) undo(ctx context.Context, acct *account, img *store.Image, amounts []store.Amount) func(*ledger.Entry) {
 	opposite := slices.Clone(amounts)
 	for i := range opposite {
 		opposite[i].Milli = -opposite[i].Milli
 	}
-	return func() {
+	return func(*ledger.Entry) {
 		ctx := s.Detach(ctx)
 		over, err := s.adjustAlone(ctx, acct, img, opposite)
 		s.LogKept(ctx, img.Bucket, cmp.Or(err, s.passOn(ctx, img, over)))

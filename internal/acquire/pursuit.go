@@ -308,7 +308,13 @@ func useOf(next *plan.Step) memory.StampUse {
 
 // begin begins the write of a step.
 func (p *pursuit) begin(next *plan.Step) process.Write {
-	w := p.wr.BeginWrite(&p.c.acct.Account, next.Seen(), useOf(next), p.Moment)
+	acct, seen := &p.c.acct.Account, next.Seen()
+	var w process.Write
+	if next.Create != nil {
+		w = p.wr.BeginCreation(acct, seen, p.Moment)
+	} else {
+		w = p.wr.BeginWrite(acct, seen, useOf(next), p.Moment)
+	}
 	next.Number(w.Sequence, p.Now)
 	p.reserve(&w, next)
 	return w
@@ -322,11 +328,9 @@ func (p *pursuit) reserve(w *process.Write, next *plan.Step) {
 			take.After = next.After()
 		}
 	}
-	c := p.wr.Carry(w, take, nil, next.Lost())
-	if c != nil {
+	if c := p.wr.Carry(w, take, nil, next.Lost()); c != nil {
 		next.Reserve(c.Adds, c.Spent)
 	}
-	p.entry = c.Entry()
 }
 
 // send sends the write of a step, until its outcome is known.
@@ -339,7 +343,10 @@ func (p *pursuit) send(ctx context.Context, next *plan.Step) (store.Outcome, err
 
 // writeStep sends the write of a step once.
 func (wr *writer) writeStep(ctx context.Context, next *plan.Step) (store.Outcome, error) {
-	if next.Take != nil {
+	switch {
+	case next.Create != nil:
+		return wr.Store.Create(ctx, next.Create)
+	case next.Take != nil:
 		return wr.Store.Take(ctx, next.Take)
 	}
 	return wr.Store.Refill(ctx, next.Refill)
@@ -349,6 +356,7 @@ func (wr *writer) writeStep(ctx context.Context, next *plan.Step) (store.Outcome
 // nobody, what it takes is returned once an image shows it.
 func (p *pursuit) close(ctx context.Context, w *process.Write, next *plan.Step, out store.Outcome, err error) error {
 	isOpen := p.wr.EndWrite(ctx, w, out, err)
+	p.entry = w.Entry()
 	if err == nil && out.Applied {
 		p.wr.Ledger.NoteLost(next.Lost(), p.c.Terms.Target)
 		if w.WasLost() {
@@ -359,9 +367,13 @@ func (p *pursuit) close(ctx context.Context, w *process.Write, next *plan.Step, 
 		return process.Unanswered(err)
 	}
 	wr, landed := p.wr, &Claim{Bucket: p.c.Bucket, acct: p.c.acct, Terms: plan.Terms{Amounts: p.c.Terms.Amounts, Target: p.c.Terms.Target}}
-	landed.Granted, landed.counted, landed.image, landed.entry = next.Kind != plan.Repair, next.Counted(), next.After(), p.entry
+	landed.Granted, landed.counted, landed.image = next.Kind != plan.Repair, next.Counted(), next.After()
 	ctx = context.WithoutCancel(ctx)
-	if wr.ReturnLost(w, func() { wr.settler.Refund(ctx, landed) }) {
+	back := func(e *ledger.Entry) {
+		landed.entry = e
+		wr.settler.Refund(ctx, landed)
+	}
+	if wr.ReturnLost(w, back) {
 		return err
 	}
 	return process.Unanswered(err)
@@ -485,33 +497,9 @@ func (p *pursuit) create(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	plan.DebitNew(n, c.Terms.Amounts)
-	made := p.reserveNew(n)
-	out, err := wr.Send(ctx, &c.acct.Account, c.Bucket, memory.StampUse{Moves: true}, p.Moment, func(ctx context.Context) (store.Outcome, error) { return wr.Store.Create(ctx, n) })
-	landed := err == nil && out.Applied
-	if landed && made != nil && len(out.Image.Reservations()) == 0 { // there was no room
-		p.entry, landed = nil, false
-		wr.Ledger.Unreserved.Add(1)
-	}
-	wr.Ledger.End(made, landed, true, wr.Uptime())
-	return p.wrote(out, err, plan.CountedIn(n, c.Terms.Amounts), true)
-}
-
-// reserveNew makes a new item with what goes back of the claim.
-func (p *pursuit) reserveNew(n *store.Create) *ledger.Carried {
-	p.entry = nil
-	returns := p.c.Terms.Returns(plan.CountedIn(n, p.c.Terms.Amounts))
-	if len(returns) == 0 {
-		return nil
-	}
-	img := plan.ImageOf(n)
-	made := p.wr.Ledger.Made(img, ledger.Take{After: img, Returns: returns}, p.Now)
-	if made != nil {
-		p.entry, n.Position = made.Entry(), p.wr.FirstPosition(p.Now)
-		for i := range made.Adds {
-			n.Reserved = append(n.Reserved, made.Adds[i].Reservation)
-		}
-	}
-	return made
+	next := plan.Step{Kind: plan.Create, Create: n}
+	out, err := p.send(ctx, &next)
+	return p.wrote(out, err, next.Counted(), true)
 }
 
 // prepare reads at the same time all that a bucket is made from: its configuration,

@@ -117,6 +117,9 @@ func (c *Carried) Entry() *Entry {
 	return c.entry
 }
 
+// IsIn reports whether an item has what the write that made it reserved. So does that of nothing.
+func (c *Carried) IsIn(img *store.Image) bool { return c.Entry() == nil || hasEntry(img, c.entry.name) }
+
 // Carry works out what a write adds that is worked out from an image: what it takes, and what has been
 // freed. hasSequence says that the write leaves a number at a position, which tells others that the process is
 // there: without it, nothing is taken. newPosition says that this one is new. lost are the reservations that the
@@ -374,15 +377,18 @@ func negative(amounts []store.Amount) []store.Amount {
 	return opposite
 }
 
-// Made is the entry of an item that the process makes, with what it takes then; nil if nothing goes back of
-// that. The caller ends it with [Book.End].
-func (b *Book) Made(img *store.Image, take Take, now int64) *Carried {
+// CarryNew is [Book.Carry] for the write that makes an item. Whether that has room for reservations, only the item
+// tells: see [Carried.IsIn].
+func (b *Book) CarryNew(img *store.Image, take Take, hasSequence bool, now int64) *Carried {
 	if len(take.Returns) == 0 {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.current(img, take, nil, max(now, take.After.RefilledAt))
+	var e *Entry
+	if hasSequence {
+		e = b.current(img, take, nil, max(now, take.After.RefilledAt))
+	}
 	if e == nil {
 		b.Unreserved.Add(1)
 		return nil

@@ -39,11 +39,6 @@ func NewSequences() *Sequences {
 	return s
 }
 
-// First is a position of an item that the process makes, with a number. It says that the process is there.
-func (s *Sequences) First(now int64) store.Position {
-	return store.Position{Name: s.names[0], Number: s.next(now)}
-}
-
 // next is a number above all before it. It is the time, which tells when a position was last used.
 func (s *Sequences) next(now int64) int64 {
 	for {
@@ -59,8 +54,8 @@ func (s *Sequences) next(now int64) int64 {
 type lostWrite struct {
 	store.Sequence
 
-	made int64  // when its item was
-	back func() // returns what it took
+	made int64              // when its item was
+	back func(*store.Image) // returns what it took, by the image that shows it
 }
 
 // BeginSequence gives a write on an image a position that no other write uses, until
@@ -89,10 +84,24 @@ func (a *Account) BeginSequence(s *Sequences, seen *store.Image, now int64) stor
 	return next
 }
 
+// BeginFirst is [Account.BeginSequence] for the write that makes an item: it gives the item its first position.
+func (a *Account) BeginFirst(s *Sequences, shard int, now int64) store.Sequence {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sh := a.shardLocked(shard)
+	k := bits.TrailingZeros8(^sh.busy)
+	if k >= positions {
+		return store.Sequence{}
+	}
+	sh.busy |= 1 << k
+	n := s.next(now)
+	return store.Sequence{Position: s.names[k], Number: n, Below: n}
+}
+
 // EndSequence ends the use of a position. isApplied says that its write was applied, so that those
 // lost before it were not, and never will be. If nobody knows what became of the write, back, if
 // not nil, is to return what it took. EndSequence reports whether it will be called then.
-func (a *Account) EndSequence(s *Sequences, q *store.Sequence, seen *store.Image, isApplied bool, back func()) (returns bool) {
+func (a *Account) EndSequence(s *Sequences, q *store.Sequence, seen *store.Image, isApplied bool, back func(*store.Image)) (returns bool) {
 	if q.IsNone() {
 		return false
 	}
@@ -129,7 +138,7 @@ func (a *Account) TakeLanded(img *store.Image) (backs []func()) {
 		case img.CreatedAt != l.made:
 			return img.CreatedAt > l.made
 		case last == l.Number:
-			backs = append(backs, l.back)
+			backs = append(backs, func() { l.back(img) })
 		}
 		return last >= l.Below
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// ImageOf returns the item that the create would make.
+// ImageOf returns the item that the create would make, if it has room for its position and its reservations.
 func ImageOf(n *store.Create) *store.Image {
 	img := &store.Image{
 		Bucket: n.Bucket, ShardCount: n.ShardCount, RefilledAt: n.Stamp(), CreatedAt: n.Now, ExpiresAt: n.ExpiresAt, Hour: diary.HourOf(n.Now),
@@ -22,7 +22,10 @@ func ImageOf(n *store.Create) *store.Image {
 		img.Limits = append(img.Limits, stateOf(&n.Limits[i]))
 	}
 	if len(n.Reserved) > 0 {
-		img.Reserved, img.Positions = &n.Reserved, []store.Position{n.Position}
+		img.Reserved = &n.Reserved
+	}
+	if n.Position.Name != "" {
+		img.Positions = []store.Position{n.Position}
 	}
 	return img
 }

@@ -31,12 +31,16 @@ type Step struct {
 	Kind   Kind
 	Take   *store.Take   // for Take
 	Refill *store.Refill // for Refill and Repair
+	Create *store.Create // for Create: the caller works it out, from what it reads first
 	Wait   time.Duration // for Wait
 }
 
-// Seen is the image on which the write of a step was worked out.
+// Seen is the image on which the write of a step was worked out: for a creation, the item that it makes.
 func (s *Step) Seen() *store.Image {
-	if s.Take != nil {
+	switch {
+	case s.Create != nil:
+		return ImageOf(s.Create)
+	case s.Take != nil:
 		return s.Take.Seen
 	}
 	return s.Refill.Seen
@@ -44,28 +48,36 @@ func (s *Step) Seen() *store.Image {
 
 // After is the item in whose periods the write of a step debits.
 func (s *Step) After() *store.Image {
-	if s.Take != nil {
-		return s.Take.Seen
+	if s.Refill != nil {
+		return AfterRefill(s.Refill)
 	}
-	return AfterRefill(s.Refill)
+	return s.Seen()
 }
 
 // Number gives the write of a step a sequence. A refill with one also removes idle positions.
 func (s *Step) Number(q store.Sequence, now int64) {
-	if s.Take != nil {
+	switch {
+	case s.Create != nil:
+		s.Create.Position = store.Position{Name: q.Position, Number: q.Number}
+	case s.Take != nil:
 		s.Take.Sequence = q
-		return
+	default:
+		NumberRefill(s.Refill, q, now)
 	}
-	NumberRefill(s.Refill, q, now)
 }
 
 // Reserve makes the write of a step change reservations. A refill also removes those that are spent.
 func (s *Step) Reserve(adds []store.ReserveAdd, spent []store.Reservation) {
-	if s.Take != nil {
+	switch {
+	case s.Create != nil:
+		for i := range adds {
+			s.Create.Reserved = append(s.Create.Reserved, adds[i].Reservation)
+		}
+	case s.Take != nil:
 		s.Take.Reserve = adds
-		return
+	default:
+		s.Refill.Reserve, s.Refill.Lost = adds, append(slices.Clip(s.Refill.Lost), spent...)
 	}
-	s.Refill.Reserve, s.Refill.Lost = adds, append(slices.Clip(s.Refill.Lost), spent...)
 }
 
 // Lost are the reservations that the write of a step removes.

@@ -20,18 +20,20 @@ const (
 	Unknown
 )
 
-// FateOf decides what became of a write, by an answer. lost says that it was sent before, and that the
-// answer to that was lost.
+// FateOf decides what became of a write of which an answer was lost, by a later answer.
 //
 // A removed position tells nothing. Nor does a deleted item, or another one in its place: the balance with
-// the debit may have gone to the shard that survived a merge.
-func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, lost bool) Fate {
+// the debit may have gone to the shard that survived a merge. makes says that the write makes the first item of
+// a bucket, which is seen: that ends in no merge.
+func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, makes bool) Fate {
 	switch {
 	case out.Applied:
 		return Landed
-	case !lost:
-		return Refused
-	case out.Image == nil || out.Image.CreatedAt != seen.CreatedAt:
+	case out.Image == nil:
+		return Unknown
+	case makes && isMadeByOther(s, seen, out.Image):
+		return Open
+	case out.Image.CreatedAt != seen.CreatedAt:
 		return Unknown
 	}
 	switch last := out.Image.NumberAt(s.Position); {
@@ -45,6 +47,17 @@ func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, lost bool) 
 		return Refused
 	}
 	return Open
+}
+
+// isMadeByOther reports whether an item is not the one that a write would have made, as seen. One of the same
+// millisecond may be without its position for three reasons: another process made it; the position was removed; or
+// there was no room for it, and is little now, unless limits are gone.
+func isMadeByOther(s *store.Sequence, seen, img *store.Image) bool {
+	if img.CreatedAt != seen.CreatedAt {
+		return true
+	}
+	hasRoom := img.PositionCap > 1 && img.PositionCap < store.PositionRound
+	return img.NumberAt(s.Position) == 0 && hasRoom && len(img.Limits) >= len(seen.Limits)
 }
 
 // mostSequenced is the most limits of an item whose writes have sequences: they fit the expression.

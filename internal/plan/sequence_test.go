@@ -12,28 +12,36 @@ import (
 func TestFateOf(t *testing.T) {
 	t.Parallel()
 	seq := &store.Sequence{Position: "a0", Number: 9, Below: 7}
-	seen := &store.Image{CreatedAt: 1}
+	made := func(room int32, limits int) *store.Image {
+		return &store.Image{CreatedAt: 1, PositionCap: room, Limits: make([]store.LimitState, limits)}
+	}
+	seen := made(0, 1)
 	at := func(number int64) *store.Image {
 		return &store.Image{CreatedAt: 1, Positions: []store.Position{{Name: "a0", Number: number}, {Name: "b0", Number: 9}}}
 	}
 	for name, c := range map[string]struct {
-		out  store.Outcome
-		lost bool
-		want plan.Fate
+		out   store.Outcome
+		makes bool
+		want  plan.Fate
 	}{
-		"applied":                           {store.Outcome{Applied: true, Image: at(9)}, true, plan.Landed},
-		"applied before":                    {store.Outcome{Image: at(9)}, true, plan.Landed},
-		"refused at once":                   {store.Outcome{Image: at(6)}, false, plan.Refused},
-		"refused, a copy is under way":      {store.Outcome{Image: at(6)}, true, plan.Open},
-		"refused, the position was removed": {store.Outcome{Image: seen}, true, plan.Unknown},
-		"the lost one before it landed":     {store.Outcome{Image: at(7)}, true, plan.Refused},
-		"another lost one landed":           {store.Outcome{Image: at(8)}, true, plan.Refused},
-		"a later write":                     {store.Outcome{Image: at(10)}, true, plan.Unknown},
-		"no item":                           {store.Outcome{}, true, plan.Unknown},
-		"no item, and nothing was lost":     {store.Outcome{}, false, plan.Refused},
-		"another item with the same number": {store.Outcome{Image: &store.Image{CreatedAt: 2, Positions: at(9).Positions}}, true, plan.Unknown},
+		"applied":                           {store.Outcome{Applied: true, Image: at(9)}, false, plan.Landed},
+		"applied before":                    {store.Outcome{Image: at(9)}, false, plan.Landed},
+		"refused, a copy is under way":      {store.Outcome{Image: at(6)}, false, plan.Open},
+		"refused, the position was removed": {store.Outcome{Image: seen}, false, plan.Unknown},
+		"the lost one before it landed":     {store.Outcome{Image: at(7)}, false, plan.Refused},
+		"another lost one landed":           {store.Outcome{Image: at(8)}, false, plan.Refused},
+		"a later write":                     {store.Outcome{Image: at(10)}, false, plan.Unknown},
+		"no item":                           {store.Outcome{}, false, plan.Unknown},
+		"another item with the same number": {store.Outcome{Image: &store.Image{CreatedAt: 2, Positions: at(9).Positions}}, false, plan.Unknown},
+		"a creation, made before":           {store.Outcome{Image: at(9)}, true, plan.Landed},
+		"a creation, others made the item":  {store.Outcome{Image: &store.Image{CreatedAt: 2, Positions: at(9).Positions}}, true, plan.Open},
+		"a creation, in the same ms":        {store.Outcome{Image: made(2, 1)}, true, plan.Open},
+		"a creation, there was no room":     {store.Outcome{Image: made(0, 1)}, true, plan.Unknown},
+		"a creation, there is little room":  {store.Outcome{Image: made(1, 1)}, true, plan.Unknown},
+		"a creation, a limit was removed":   {store.Outcome{Image: made(24, 0)}, true, plan.Unknown},
+		"a creation, a position was too":    {store.Outcome{Image: made(store.PositionRound+24, 1)}, true, plan.Unknown},
 	} {
-		if got := plan.FateOf(seq, seen, c.out, c.lost); got != c.want {
+		if got := plan.FateOf(seq, seen, c.out, c.makes); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -41,7 +49,7 @@ func TestFateOf(t *testing.T) {
 	first.Cap = 2*store.PositionRound + 20
 	for round, want := range map[int32]plan.Fate{2: plan.Open, 3: plan.Unknown} {
 		img := &store.Image{CreatedAt: 1, PositionCap: round*store.PositionRound + 7}
-		if got := plan.FateOf(&first, seen, store.Outcome{Image: img}, true); got != want {
+		if got := plan.FateOf(&first, seen, store.Outcome{Image: img}, false); got != want {
 			t.Errorf("the first one, %d rounds of removals: %d, want %d", round, got, want)
 		}
 	}

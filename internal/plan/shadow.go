@@ -119,7 +119,10 @@ func CountedOf(amounts []store.Amount) (c Counted) {
 
 // Counted says which amounts the write of a step counts only.
 func (s *Step) Counted() (c Counted) {
-	if s.Take != nil {
+	switch {
+	case s.Create != nil:
+		return countedIn(s.Create)
+	case s.Take != nil:
 		for i := range s.Take.Debits {
 			d := &s.Take.Debits[i]
 			if d.Until == store.NoBalance {
@@ -148,11 +151,11 @@ func CountedBy(r *store.Refill) (c Counted) {
 	return c
 }
 
-// CountedIn says which amounts a new item counts only.
-func CountedIn(n *store.Create, amounts []store.Amount) (c Counted) {
+// countedIn says which amounts a new item counts only.
+func countedIn(n *store.Create) (c Counted) {
 	c.All = n.Bypassed
 	for i := range n.Limits {
-		if l := &n.Limits[i]; l.Mode == store.Off && AmountOf(amounts, l.Limit) > 0 || l.ShadowedAt != 0 {
+		if l := &n.Limits[i]; l.Mode == store.Off && l.Consumed > 0 || l.ShadowedAt != 0 {
 			c.Limits = append(c.Limits, l.Limit)
 		}
 	}

@@ -27,6 +27,7 @@ import (
 // process goes on writing to the item.
 type Write struct {
 	Sequence store.Sequence // of the write; none if the item has no room, and then it is sent once
+	makes    bool           // the item
 
 	acct    *memory.Account
 	seen    *store.Image
@@ -46,16 +47,30 @@ func (p *Process) BeginWrite(acct *memory.Account, seen *store.Image, use memory
 	return Write{Sequence: q, acct: acct, seen: seen, at: at, sent: acct.BeginWrite(seen.Shard, use, at.Up)}
 }
 
+// BeginCreation begins the write that makes an item, the first one of its bucket. Its sequence is the first position
+// there. An item that has no room for that does not tell whether a write was applied.
+func (p *Process) BeginCreation(acct *memory.Account, made *store.Image, at memory.Moment) Write {
+	q := acct.BeginFirst(p.sequences, made.Shard, at.Now)
+	if q.IsNone() {
+		p.Counts.SentOnce.Add(1)
+	}
+	return Write{Sequence: q, makes: true, acct: acct, seen: made, at: at, sent: acct.BeginWrite(made.Shard, memory.StampUse{Moves: true}, at.Up)}
+}
+
 // Carry works out what the write adds to reservations, of which it removes lost ones: what it takes, and what leases
 // no longer hold, own besides (ADR 071). It is nil if the write adds nothing. [Process.EndWrite] records whether that landed.
 func (p *Process) Carry(w *Write, take ledger.Take, own *ledger.Freed, lost []store.Reservation) *ledger.Carried {
 	q := &w.Sequence
+	if w.makes {
+		w.carried = p.Ledger.CarryNew(w.seen, take, !q.IsNone(), w.at.Now)
+		return w.carried
+	}
 	w.carried = p.Ledger.Carry(w.seen, take, own, !q.IsNone(), q.Cap != 0, lost, w.at.Now)
 	return w.carried
 }
 
-// FirstPosition is a position of an item that this process makes.
-func (p *Process) FirstPosition(now int64) store.Position { return p.sequences.First(now) }
+// Entry is the entry in which the write reserved what it took; nil if nothing goes back of that.
+func (w *Write) Entry() *ledger.Entry { return w.carried.Entry() }
 
 // IsLost reports whether the answer to the write was lost, and it may be sent again.
 func (w *Write) IsLost(err error) bool {
@@ -117,7 +132,7 @@ func (w *Write) WasLost() bool { return w.lost }
 
 // decide is the true outcome of a write of which an answer was lost, by a later answer.
 func (w *Write) decide(out store.Outcome) (store.Outcome, error) {
-	switch plan.FateOf(&w.Sequence, w.seen, out, true) {
+	switch plan.FateOf(&w.Sequence, w.seen, out, w.makes) {
 	case plan.Landed:
 		out.Applied = true
 	case plan.Unknown:
@@ -137,20 +152,36 @@ func (p *Process) EndWrite(ctx context.Context, w *Write, out store.Outcome, err
 	if !isOpen {
 		w.acct.EndSequence(p.sequences, &w.Sequence, w.seen, out.Applied, nil)
 	}
-	p.Ledger.End(w.carried, err == nil && out.Applied, !w.Sequence.IsNone(), p.Uptime())
+	p.endCarried(w, out, err)
 	p.Record(ctx, w.acct, w.seen.Bucket, w.sent, w.at, out, err)
 	return isOpen
 }
 
-// ReturnLost lets back return what an open write took, once an image shows that it was applied. nil
-// leaves it taken. So do too many other ones of the shard, and then it reports false.
-func (p *Process) ReturnLost(w *Write, back func()) bool {
-	if c := w.carried; c != nil && back != nil {
-		undo := back
-		back = func() {
-			p.Ledger.Landed(c, p.Uptime())
-			undo()
-		}
+// endCarried records what became of the reservations of a write. A new item may have had no room for them.
+func (p *Process) endCarried(w *Write, out store.Outcome, err error) {
+	landed := err == nil && out.Applied
+	if unreserved := landed && w.makes && !w.carried.IsIn(out.Image); unreserved {
+		p.Ledger.Unreserved.Add(1)
+		p.Ledger.End(w.carried, false, true, p.Uptime())
+		w.carried = nil
+		return
 	}
-	return w.acct.EndSequence(p.sequences, &w.Sequence, w.seen, false, back)
+	p.Ledger.End(w.carried, landed, !w.Sequence.IsNone(), p.Uptime())
+}
+
+// ReturnLost lets back return what an open write took, once an image shows that it was applied. back gets the entry
+// in which that reserved it. nil leaves it taken. So do too many other ones of the shard, and then it reports false.
+func (p *Process) ReturnLost(w *Write, back func(*ledger.Entry)) bool {
+	if back == nil {
+		return w.acct.EndSequence(p.sequences, &w.Sequence, w.seen, false, nil)
+	}
+	c, makes := w.carried, w.makes
+	return w.acct.EndSequence(p.sequences, &w.Sequence, w.seen, false, func(img *store.Image) {
+		if makes && !c.IsIn(img) {
+			back(nil)
+			return
+		}
+		p.Ledger.Landed(c, p.Uptime())
+		back(c.Entry())
+	})
 }

@@ -57,7 +57,7 @@ func EncodeNewBucket(ns string, isSpread bool, c *store.Create) Item {
 	} else if c.MarkedUntil != 0 {
 		item[DisabledUntil] = N(c.MarkedUntil)
 	}
-	putReservations(item, c)
+	PutFirst(item, c)
 	putLimit(item, &c.Writes, c.ShardCount)
 	for i := range c.Limits {
 		putLimit(item, &c.Limits[i], c.ShardCount)

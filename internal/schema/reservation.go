@@ -39,8 +39,8 @@ func (s *BucketScan) reservations() *[]store.Reservation {
 	return &all
 }
 
-// putReservations gives a new item reservations, and the position of their process.
-func putReservations(item Item, c *store.Create) {
+// PutFirst gives a new item its first position, and reservations of the process that has it.
+func PutFirst(item Item, c *store.Create) {
 	places := 0
 	for i := range c.Reserved {
 		r := &c.Reserved[i]

@@ -114,6 +114,20 @@ var reservationTests = func() (tests []test) {
 		if img := k.mustApply(k.Create(k.Context(), c)); len(img.Reservations()) != 0 || img.Places() != 0 || img.Limits[0].Tokens != 50*milli {
 			k.Errorf("%+v", img)
 		}
+	}}, test{"a creation has the position alone, where there is no room for both", func(k *kit) {
+		most := 0
+		for length := 110; length > 0 && most != 1; length-- { // each byte less is room for more
+			c := k.newBucket()
+			c.Entity = strings.Repeat("e", length)
+			c.Reserved, c.Position = []store.Reservation{reserved(oneEntry, 300)}, store.Position{Name: "aaaaaaaa0", Number: 7}
+			img := k.mustApply(k.Create(k.Context(), c))
+			if most = img.Places(); most > 0 && img.NumberAt("aaaaaaaa0") != 7 || (most >= 3) != (len(img.Reservations()) == 1) {
+				k.Fatalf("an entity of %d bytes: %+v", length, img)
+			}
+		}
+		if most != 1 {
+			k.Errorf("no name leaves room for the position alone")
+		}
 	}}, test{"is not begun on an item in the place of the one that was seen", func(k *kit) {
 		other := *k.create(k.newBucket())
 		other.CreatedAt--

@@ -110,7 +110,10 @@ func imageOf(c *store.Create) *store.Image {
 		img.Limits = append(img.Limits, state(l))
 	}
 	if len(c.Reserved) > 0 {
-		img.Reserved, img.Positions = &c.Reserved, []store.Position{c.Position}
+		img.Reserved = &c.Reserved
+	}
+	if c.Position.Name != "" {
+		img.Positions = []store.Position{c.Position}
 	}
 	return img
 }
