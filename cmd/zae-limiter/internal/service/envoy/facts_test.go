@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/store"
 )
 
 // Envoy cuts off what is less than a second, so waits are rounded up.
@@ -223,7 +222,7 @@ func TestLongValues(t *testing.T) {
 				}
 			}
 		}
-		if s.left(store.EncodeName("auth0|5f7c")+"_z", "api", "rpm") != 0 {
+		if s.left(limiter.EncodeName("auth0|5f7c")+"_z", "api", "rpm") != 0 {
 			s.Error("a name that can be encoded has a hash")
 		}
 	})

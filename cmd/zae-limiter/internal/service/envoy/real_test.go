@@ -102,7 +102,9 @@ func meshOf(t *testing.T, newReplica func(*mesh) *replica, patience string, repl
 	first := m.replicas[0].addr
 	m.start = func() {
 		m.envoy.Store(peers.StartEnvoy(t, func(port string) string {
-			return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "10000", port, "9000", portOf(app.Listener.Addr()), "interval: 2s", "interval: 0.2s",
+			// A busy machine answers a check of health late. Envoy would send nothing for as long as a replica is unhealthy.
+			return strings.NewReplacer("timeout: 0.1s", "timeout: "+patience, "timeout: 1s, interval: 2s", "timeout: 30s, interval: 0.2s",
+				"interval: 2s", "interval: 0.2s", "10000", port, "9000", portOf(app.Listener.Addr()),
 				"{"+endpointOf("127.0.0.1:8081")+"}", endpoints(m.replicas), "8081", first[strings.LastIndexByte(first, ':')+1:]).Replace(config)
 		}))
 	}

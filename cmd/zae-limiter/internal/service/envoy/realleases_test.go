@@ -110,6 +110,8 @@ func TestEnvoySettlesLeases(t *testing.T) {
 	m.leaves("gone", 80)
 
 	// Without an estimate there is no lease, and the count is charged.
-	m.post("plain", "", "X-Use", "30")
+	if a := m.post("plain", "", "X-Use", "30"); a.code != http.StatusOK {
+		t.Errorf("%d %q", a.code, a.body)
+	}
 	m.leaves("plain", 70)
 }
