@@ -44,7 +44,7 @@ type (
 	OnUnavailable = store.OnUnavailable
 )
 
-// Bounds of a limit's parameters and of an amount in a request.
+// Bounds of a limit's parameters, and of a request and its amounts.
 const (
 	// MaxTokens is the largest capacity, refill amount or requested amount, in tokens.
 	MaxTokens = store.MaxTokens
@@ -56,6 +56,10 @@ const (
 	// MaxShards is the maximum number of shards of a bucket: 32,000 writes a second to
 	// one bucket.
 	MaxShards = store.MaxShards
+	// MaxResources is the most resources that a request names.
+	MaxResources = 16
+	// MaxTop is the largest number of balances that [Limiter.Top] returns.
+	MaxTop = 1000
 	// DefaultResource stands for every resource that a level of configuration does not
 	// name.
 	DefaultResource = store.DefaultResource
@@ -146,13 +150,6 @@ var (
 	// ErrIncompatible: the table asks for another version of this library.
 	ErrIncompatible = store.ErrIncompatible
 )
-
-// EncodeName makes an entity's ID of any name, "auth0|5f7c" for instance: see
-// [store.EncodeName].
-func EncodeName(name string) string { return store.EncodeName(name) }
-
-// DecodeName reverses [EncodeName]: see [store.DecodeName].
-func DecodeName(id string) (string, error) { return store.DecodeName(id) }
 
 // milli is the number of millitokens in a token.
 const milli = store.Milli

@@ -166,23 +166,46 @@ func (r *CallResult) Parts() iter.Seq[PartResult] {
 	}
 }
 
+// kinds are the conditions of errors, the more specific before the less.
+var kinds = []struct {
+	err  error
+	name string
+}{
+	{ErrExceeded, "exceeded"},
+	{ErrToken, "token"},
+	{ErrSettled, "settled"},
+	{ErrLeaseClosed, "lease_closed"},
+	{ErrClosed, "closed"},
+	{ErrInvalid, "invalid"},
+	{ErrNotConfigured, "not_configured"},
+	{ErrThrottled, "throttled"},
+	{ErrAccessDenied, "access_denied"},
+	{ErrConflict, "conflict"},
+	{ErrNotFound, "not_found"},
+	{ErrExists, "exists"},
+	{ErrDisabled, "disabled"},
+	{ErrUnsupported, "unsupported"},
+	{ErrIncomplete, "incomplete"},
+	{ErrCorrupt, "corrupt"},
+	{ErrIncompatible, "incompatible"},
+	{context.Canceled, "canceled"},
+	{context.DeadlineExceeded, "timeout"},
+	{ErrUnavailable, "unavailable"},
+}
+
 // ErrorKind returns one of a fixed set of names for an error of a limiter, for metrics
 // and logs: "throttled", "timeout" or "closed", for example. It is "" for nil, and
 // "other" for an error of no known kind.
 func ErrorKind(err error) string {
-	switch {
-	case errors.Is(err, ErrExceeded):
-		return "exceeded"
-	case errors.Is(err, ErrToken):
-		return "token"
-	case errors.Is(err, ErrSettled):
-		return "settled"
-	case errors.Is(err, ErrLeaseClosed):
-		return "lease_closed"
-	case errors.Is(err, ErrClosed):
-		return "closed"
+	if err == nil {
+		return ""
 	}
-	return store.ErrorKind(err)
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			return k.name
+		}
+	}
+	return "other"
 }
 
 // Observers is an [Observer] that tells each of its observers, at the end in the opposite

@@ -52,7 +52,7 @@ func (o ShareOptions) validate() error {
 	if o.Unseen == Share {
 		return &ValidationError{Field: "Share.Unseen", Value: string(o.Unseen), Reason: `give "block" or "allow"`}
 	}
-	return store.CheckOnUnavailable(o.Unseen)
+	return o.Unseen.Validate()
 }
 
 // maxProcesses is the largest [ShareOptions.Processes].

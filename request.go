@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -66,9 +68,6 @@ type Part struct {
 	SlotFallback []SlotLimit
 }
 
-// MaxResources is the most resources that a request names.
-const MaxResources = 16
-
 // op names an operation on a request, for errors.
 func (r *Request) op(verb string) string {
 	if n := len(r.Also); n > 0 {
@@ -120,7 +119,7 @@ func (r *Request) Validate() error {
 	if err := store.CheckEntity(r.Entity); err != nil {
 		return err
 	}
-	if err := store.CheckOnUnavailable(r.OnUnavailable); err != nil {
+	if err := r.OnUnavailable.Validate(); err != nil {
 		return err
 	}
 	if err := r.validateClamp(); err != nil {
@@ -223,4 +222,98 @@ func (p *Part) validate() error {
 		return err
 	}
 	return nil
+}
+
+// escape begins the two hexadecimal digits of an encoded byte. It begins with a letter,
+// because an ID must, and is rare in IDs.
+const escape = "Z_"
+
+const hexDigits = "0123456789ABCDEF"
+
+// EncodeName makes an entity's ID of any name. Identity providers give names that
+// are no IDs, "auth0|5f7c" or "alice+test@example.com" for instance.
+//
+// Letters, digits and "_.-:@" stay as they are. Any other byte becomes "Z_" and its two
+// hexadecimal digits in upper case: "auth0Z_7C5f7c". So does a first byte that is no letter
+// or digit, and a "Z" that would otherwise look like the beginning of an encoded byte.
+// Every valid ID without "Z_" and two such digits is its own encoding.
+//
+// Different names have different encodings, and [DecodeName] reverses them. An encoding is a
+// valid ID if the name is not empty and the encoding is not too long. Names of at most 64
+// bytes never are.
+func EncodeName(name string) string {
+	kept := 0 // the first bytes that stay as they are
+	for kept < len(name) && !needsEscape(name, kept) {
+		kept++
+	}
+	if kept == len(name) {
+		return name
+	}
+	var b strings.Builder
+	b.Grow(len(name) + len(name)/2 + 8)
+	b.WriteString(name[:kept])
+	for i := kept; i < len(name); i++ {
+		c := name[i]
+		if !needsEscape(name, i) {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteString(escape)
+		b.WriteByte(hexDigits[c>>4])
+		b.WriteByte(hexDigits[c&15])
+	}
+	return b.String()
+}
+
+// plainBytes are those that stay as they are: at the beginning of an ID, and later.
+type plainBytes struct{ first, later [256]bool }
+
+var plain = sync.OnceValue(func() *plainBytes {
+	p := &plainBytes{}
+	for c := range p.first {
+		one := string([]byte{byte(c)}) //nolint:gosec // it is less than 256
+		p.first[c], p.later[c] = store.CheckEntity(one) == nil, store.CheckEntity("a"+one) == nil
+	}
+	return p
+})
+
+// needsEscape reports whether EncodeName encodes the byte at an index.
+func needsEscape(name string, i int) bool {
+	switch c := name[i]; {
+	case c == escape[0]:
+		_, is := escapedAt(name, i)
+		return is
+	case i == 0:
+		return !plain().first[c]
+	default:
+		return !plain().later[c]
+	}
+}
+
+// escapedAt returns the byte that is encoded at an index, if one is.
+func escapedAt(s string, i int) (c byte, ok bool) {
+	const size = len(escape) + 2
+	if len(s)-i < size || s[i:i+len(escape)] != escape {
+		return 0, false
+	}
+	high, low := strings.IndexByte(hexDigits, s[i+size-2]), strings.IndexByte(hexDigits, s[i+size-1])
+	return byte(high<<4 | low), high >= 0 && low >= 0 //nolint:gosec // two digits make a byte
+}
+
+// DecodeName returns the name of which [EncodeName] made an ID. It fails with a
+// [*ValidationError] if EncodeName makes that ID of no name.
+func DecodeName(id string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(id); i++ {
+		if c, ok := escapedAt(id, i); ok {
+			b.WriteByte(c)
+			i += len(escape) + 1
+			continue
+		}
+		b.WriteByte(id[i])
+	}
+	if name := b.String(); EncodeName(name) == id {
+		return name, nil
+	}
+	return "", &ValidationError{Field: "encoded name", Value: id, Reason: "EncodeName makes this of no name; give an ID that it has made"}
 }

@@ -307,7 +307,7 @@ type SlotHolder struct {
 
 // slotUse is who holds slots of a limit, by an image of them, which may be nil.
 func (l *Limiter) slotUse(k store.SlotKey, w *plan.Wanted, img *store.SlotImage) SlotUse {
-	u := SlotUse{Entity: k.Entity, Resource: k.Resource, Limit: SlotLimit{Name: k.Limit, Slots: store.SlotsOf(w.Slots, k.Limit)}}
+	u := SlotUse{Entity: k.Entity, Resource: k.Resource, Limit: SlotLimit{Name: k.Limit, Slots: plan.SlotsOf(w.Slots, k.Limit)}}
 	if u.Limit.Slots > 0 {
 		u.Level = LevelEntityResource + Level(w.SlotsAt) //nolint:gosec // there are few levels
 	}

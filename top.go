@@ -17,9 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// MaxTop is the largest number of balances that [Limiter.Top] returns.
-const MaxTop = 1000
-
 // A TopQuery asks for the most used limits.
 type TopQuery struct {
 	// Resource is the resource; "" means all of the namespace.

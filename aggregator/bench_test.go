@@ -118,7 +118,7 @@ func BenchmarkBatch(b *testing.B) {
 	a := unattended(b, db, counts)
 	b.ReportAllocs()
 	for b.Loop() {
-		if res, err := a.Process(b.Context(), stream.DecodeAll(page)); err != nil || res.Buckets != 100 {
+		if res, err := a.Process(b.Context(), stream.Decode(page)); err != nil || res.Buckets != 100 {
 			b.Fatal(err, res.Buckets)
 		}
 	}
@@ -184,7 +184,7 @@ func TestABatchIsCheap(t *testing.T) {
 	a := unattended(t, db, &nobody{})
 	const most = 24 // allocations for each record, under the race detector
 	got := testing.AllocsPerRun(20, func() {
-		if _, err := a.Process(t.Context(), stream.DecodeAll(page)); err != nil {
+		if _, err := a.Process(t.Context(), stream.Decode(page)); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -144,7 +144,7 @@ func TestADenseBatchIsCheap(t *testing.T) {
 	const records, most = 1000, 3300 // under the race detector; 1,820 without
 	db, arn := stocked(t, records+denseBuckets, denseBuckets)
 	var batch []stream.Record
-	for _, r := range stream.DecodeAll(pages(t, db, arn)) {
+	for _, r := range stream.Decode(pages(t, db, arn)) {
 		if r.Old != nil && r.New != nil && len(batch) < records {
 			batch = append(batch, r)
 		}

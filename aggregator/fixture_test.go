@@ -107,7 +107,7 @@ func (w *world) drain() (records []stream.Record) {
 			if len(page.Records) == 0 {
 				break
 			}
-			records = append(records, stream.DecodeAll(page.Records)...)
+			records = append(records, stream.Decode(page.Records)...)
 			w.after[*sh.ShardId] = records[len(records)-1].Sequence
 			next = page.NextShardIterator
 		}

@@ -41,7 +41,7 @@ func (s *Store) SetLimits(ctx context.Context, k store.ConfigKey, limits []store
 // when the store cannot be reached; "" leaves that to the caller. The caller may give
 // either without the other.
 func (s *Store) SetSystem(ctx context.Context, limits []store.Limit, on store.OnUnavailable) error {
-	if err := store.CheckOnUnavailable(on); err != nil {
+	if err := on.Validate(); err != nil {
 		return err
 	}
 	if len(limits) == 0 && on == "" {

@@ -14,11 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Bounds of [Store.EntityIDs]: requests, and entries of the index that one evaluates.
-const (
-	MaxEntityIDRequests = 40
-	entityIDEntries     = 100
-)
+// entityIDEntries is how many entries of the index one request of [Store.EntityIDs] evaluates.
+const entityIDEntries = 100
 
 // EntityIDs lists IDs of the namespace's entities that begin with a prefix, in order: of
 // those with a record, and of those that have only limits, buckets or usage. It is for

@@ -18,10 +18,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// MaxLevels is the largest number of levels that one transaction changes. A transaction
-// has 100 actions: an item and an event for each level, and two registries.
-const MaxLevels = 49
-
 // spreaders is how many levels of entities are spread to their buckets at once.
 const spreaders = 8
 
@@ -89,7 +85,7 @@ func (l *Level) Check() error {
 	case len(l.Limits) == 0 && (!isSystem || l.OnUnavailable == ""):
 		return &store.ValidationError{Field: "limits", Value: "", Reason: "give at least one"}
 	}
-	if err := store.CheckOnUnavailable(l.OnUnavailable); err != nil {
+	if err := l.OnUnavailable.Validate(); err != nil {
 		return err
 	}
 	return store.ValidateLimits(l.Limits)

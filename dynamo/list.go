@@ -18,10 +18,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// Bounds of [EntityQuery.Limit].
+// Bounds of what one call does.
 const (
+	// DefaultEntities and MaxEntities bound [EntityQuery.Limit].
 	DefaultEntities = 100
 	MaxEntities     = 1000
+	// MaxEntityIDRequests bounds the requests of [Store.EntityIDs].
+	MaxEntityIDRequests = 40
+	// MaxLevels is the largest number of levels that one transaction changes. A transaction
+	// has 100 actions: an item and an event for each level, and two registries.
+	MaxLevels = 49
 )
 
 // entriesAtOnce is how many entries of the index one request of [Store.Entities]

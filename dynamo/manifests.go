@@ -18,10 +18,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// DefaultManifest is the name of the manifest whose record the Python peer reads and
-// writes.
-const DefaultManifest = schema.DefaultManifest
-
 // maxSegments is how many items a record may have, so that one transaction writes it:
 // a transaction has at most 4 MB.
 const maxSegments = 12

@@ -17,8 +17,13 @@ import (
 
 type item = schema.Item
 
-// DefaultNamespace is the name of the namespace that a store uses if none is given.
-const DefaultNamespace = "default"
+// Names that hold where none is given.
+const (
+	// DefaultNamespace is the namespace that a store uses.
+	DefaultNamespace = "default"
+	// DefaultManifest is the manifest whose record the Python peer reads and writes.
+	DefaultManifest = schema.DefaultManifest
+)
 
 // Options say which table to use and how. API and Table are required.
 type Options struct {

@@ -7,12 +7,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// ClientVersion is the version of the Python peer whose wire format this client uses. A
-// table's version checks see this client as that version.
-const ClientVersion = "0.17.0"
-
-// SchemaVersion is the schema version of the tables that this client creates and uses.
-const SchemaVersion = "0.10.0"
+// Versions of this client.
+const (
+	// ClientVersion is the version of the Python peer whose wire format this client uses. A
+	// table's version checks see this client as that version.
+	ClientVersion = "0.17.0"
+	// SchemaVersion is the schema version of the tables that this client creates and uses.
+	SchemaVersion = "0.10.0"
+)
 
 // A Version is what a table's version record says about the software for the table.
 type Version struct {

@@ -34,29 +34,30 @@ const (
 	maxSample  = time.Hour
 )
 
-// ParseLatency parses a command-line value. "5ms" is a fixed latency, and "0" or "off" is
+// UnmarshalText parses a command-line value. "5ms" is a fixed latency, and "0" or "off" is
 // none. "p50=5ms,p99=20ms" is a distribution, to which ",seed=7" may be added. Any other
-// value is an *[OptionError].
-func ParseLatency(s string) (Latency, error) {
-	var l Latency
-	problem := ""
+// value is an *[OptionError], and changes nothing.
+func (l *Latency) UnmarshalText(text []byte) error {
+	s, problem := string(text), ""
+	var parsed Latency
 	switch {
 	case s == "off":
 	case strings.Contains(s, "="):
-		l, problem = parseLatency(s)
+		parsed, problem = parseLatency(s)
 	default:
 		var err error
-		if l.P50, err = time.ParseDuration(s); err != nil {
+		if parsed.P50, err = time.ParseDuration(s); err != nil {
 			problem = `is neither "off" nor a duration such as "5ms" nor "p50=5ms,p99=20ms"`
 		}
 	}
 	if problem == "" {
-		problem = l.problem()
+		problem = parsed.problem()
 	}
 	if problem != "" {
-		return Latency{}, &OptionError{Option: "latency", Value: s, Problem: problem}
+		return &OptionError{Option: "latency", Value: s, Problem: problem}
 	}
-	return l, nil
+	*l = parsed
+	return nil
 }
 
 // parseLatency parses a list of name=value pairs. It returns what is wrong with the list, or "".

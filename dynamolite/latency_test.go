@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite"
 )
 
-func TestParseLatency(t *testing.T) {
+func TestLatencyIsParsed(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	for _, tt := range []struct {
@@ -48,7 +48,8 @@ func TestParseLatency(t *testing.T) {
 		{in: "p50=5ms,p90=6ms", problem: `has "p90=6ms" where`},
 		{in: "p50=5ms,", problem: `has "" where`},
 	} {
-		got, err := dynamolite.ParseLatency(tt.in)
+		var got dynamolite.Latency
+		err := got.UnmarshalText([]byte(tt.in))
 		if tt.problem == "" {
 			if err != nil || got != tt.want {
 				t.Errorf("%q: %+v, %v; want %+v", tt.in, got, err, tt.want)
@@ -86,7 +87,8 @@ func TestLatencyRoundTrip(t *testing.T) {
 		l := dynamolite.Latency{
 			P50: time.Duration(durations.Draw(t, "p50")), P99: time.Duration(durations.Draw(t, "p99")), Seed: rapid.Uint64().Draw(t, "seed"),
 		}
-		got, err := dynamolite.ParseLatency(fmt.Sprintf("p50=%v,p99=%v,seed=%d", l.P50, l.P99, l.Seed))
+		var got dynamolite.Latency
+		err := got.UnmarshalText(fmt.Appendf(nil, "p50=%v,p99=%v,seed=%d", l.P50, l.P99, l.Seed))
 		if (err == nil) != (l.Validate() == nil) {
 			t.Fatalf("parsed: %v, validated: %v", err, l.Validate())
 		}

@@ -67,32 +67,36 @@ const (
 	maxBurst = 10 * time.Minute // for the same reason
 )
 
-// ParseLimits parses a command-line value. "off" means no limits, "aws" means [AWSLimits], and
+// UnmarshalText parses a command-line value. "off" means no limits, "aws" means [AWSLimits], and
 // "WCU,RCU" such as "1000,3000" limits only partitions; there, 0 means no limit. Any other value
-// is an *[OptionError].
-func ParseLimits(s string) (Limits, error) {
+// is an *[OptionError], and changes nothing.
+func (l *Limits) UnmarshalText(text []byte) error {
+	s := string(text)
 	switch s {
 	case "off":
-		return Limits{}, nil
+		*l = Limits{}
+		return nil
 	case "aws":
-		return AWSLimits(), nil
+		*l = AWSLimits()
+		return nil
 	}
-	var l Limits
+	var parsed Limits
 	writes, reads, ok := strings.Cut(s, ",")
 	if !ok {
-		return Limits{}, &OptionError{Option: "limits", Value: s, Problem: `is neither "aws" nor "off" nor "WCU,RCU", such as "1000,3000"`}
+		return &OptionError{Option: "limits", Value: s, Problem: `is neither "aws" nor "off" nor "WCU,RCU", such as "1000,3000"`}
 	}
 	for _, part := range []struct {
 		text string
 		to   *int64
-	}{{writes, &l.PartitionWriteUnits}, {reads, &l.PartitionReadUnits}} {
+	}{{writes, &parsed.PartitionWriteUnits}, {reads, &parsed.PartitionReadUnits}} {
 		n, err := strconv.ParseInt(part.text, 10, 64)
 		if err != nil || n < 0 || n > maxLimit {
-			return Limits{}, &OptionError{Option: "limits", Value: s, Problem: fmt.Sprintf(`has %q where a whole number of units from 0 to %d belongs`, part.text, maxLimit)}
+			return &OptionError{Option: "limits", Value: s, Problem: fmt.Sprintf(`has %q where a whole number of units from 0 to %d belongs`, part.text, maxLimit)}
 		}
 		*part.to = n
 	}
-	return l, nil
+	*l = parsed
+	return nil
 }
 
 // validate reports an invalid limit as an *[OptionError].

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamolite/internal/wall"
 )
 
-func TestParseLimits(t *testing.T) {
+func TestLimitsAreParsed(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		in      string
@@ -34,7 +34,8 @@ func TestParseLimits(t *testing.T) {
 		{in: "1,2,3", problem: `has "2,3" where`},
 		{in: "1, 2", problem: `has " 2" where`},
 	} {
-		got, err := dynamolite.ParseLimits(tt.in)
+		var got dynamolite.Limits
+		err := got.UnmarshalText([]byte(tt.in))
 		if tt.problem != "" {
 			wantOptionError(t, err, "limits", tt.in, tt.problem)
 		} else if err != nil {

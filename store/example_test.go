@@ -7,11 +7,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// CheckEntity says what is wrong with an entity's ID. EncodeName makes a valid one.
+// CheckEntity says what is wrong with an entity's ID.
 func ExampleCheckEntity() {
 	err := store.CheckEntity("auth0|5f7c")
 	fmt.Println(err, errors.Is(err, store.ErrInvalid))
-	fmt.Println(store.CheckEntity(store.EncodeName("auth0|5f7c")))
+	fmt.Println(store.CheckEntity("auth0Z_7C5f7c"))
 	// Output:
 	// invalid entity "auth0|5f7c": use letters, digits and "_.-:@" only true
 	// <nil>

@@ -6,14 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultResource is the pseudo resource of an entity's default limits. They hold for
-// every resource for which the entity has no limits of its own. DefaultResource only
-// names configuration; nothing can be acquired on it.
-const DefaultResource = "_default_"
-
-// WriteLimit is the name of the hidden write limit that every bucket item has: one
-// token for each write to the item's partition.
-const WriteLimit = "wcu"
+// Names with a meaning of their own.
+const (
+	// DefaultResource is the pseudo resource of an entity's default limits. They hold for
+	// every resource for which the entity has no limits of its own. DefaultResource only
+	// names configuration; nothing can be acquired on it.
+	DefaultResource = "_default_"
+	// WriteLimit is the name of the hidden write limit that every bucket item has: one
+	// token for each write to the item's partition.
+	WriteLimit = "wcu"
+)
 
 // entityMarks are the characters of an entity's ID besides letters and digits.
 const entityMarks = "_.-:@"
@@ -29,8 +31,7 @@ const (
 
 // CheckEntity reports why id cannot name an entity, as a [*ValidationError]. A valid ID
 // has 1 to 256 characters: first a letter or digit, then letters, digits and "_.-:@".
-// The whole string must match, so a trailing newline is invalid. [EncodeName] makes a valid
-// ID of other names.
+// The whole string must match, so a trailing newline is invalid.
 func CheckEntity(id string) error {
 	return check("entity", id, maxEntity, isAlphanumeric, entityMarks, "a letter or digit")
 }

@@ -161,10 +161,6 @@ func (s *LimitState) Granted() Granted {
 	return s.Extra.Granted
 }
 
-// NoSession is when the session of a limit began that has none under way: the first one, or the one
-// that ended. It is so long ago that no session which began then has not ended.
-const NoSession int64 = 1
-
 // Opened is when the session began that the balance is of, see [Extra].
 func (s *LimitState) Opened() int64 {
 	if s.Extra == nil {

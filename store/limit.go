@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
-// Bounds of a limit's parameters and of an amount in a request.
+// Bounds of a limit's parameters, of amounts and of writes, and the unit of amounts.
 const (
 	// MaxTokens is the largest capacity, refill amount or requested amount, in tokens.
 	// Stored amounts are in millitokens, a thousand times as many. That still leaves a
@@ -30,10 +30,21 @@ const (
 	// that sets balances. Any other refill requires less of each limit, and has no such
 	// maximum.
 	MaxSoftTake = 12
+	// MaxRollover is how many amounts of a period a quota may carry at most into the next one.
+	MaxRollover = 1000
+	// MaxReturns is all of what a lost process took, as the percentage of [Limit.Returns].
+	MaxReturns = 100
+	// WritesPerSecond is what the hidden write limit of one shard admits: the writes that
+	// one DynamoDB partition sustains.
+	WritesPerSecond = 1000
+	// SwitchLevels is how many of the levels of configuration may have a switch: all but the
+	// system's.
+	SwitchLevels = 3
+	// MaxSettlementWrites is the most bucket items that a [Settlement] writes to.
+	MaxSettlementWrites = 99
+	// Milli is the number of millitokens in a token. Stores keep millitokens.
+	Milli = 1000
 )
-
-// Milli is the number of millitokens in a token. Stores keep millitokens.
-const Milli = 1000
 
 // A Limit is a token bucket's configuration: the bucket holds at most Capacity tokens
 // and earns Amount of them, evenly, every Period. A bucket starts full.
@@ -86,9 +97,6 @@ type Carry struct {
 	Debt bool
 }
 
-// MaxRollover is how many amounts of a period a quota may carry at most into the next one.
-const MaxRollover = 1000
-
 // String says in words what the limit allows, like "rpm: 100 every 1m0s" or
 // "rpd: 1000 each day in Europe/Berlin".
 func (l Limit) String() string {
@@ -115,9 +123,6 @@ func (l Limit) String() string {
 	}
 	return text + l.Carries.words()
 }
-
-// MaxReturns is all of what a lost process took, as the percentage of [Limit.Returns].
-const MaxReturns = 100
 
 // validateReturns reports a percentage that is none.
 func (l Limit) validateReturns(field func(name string) string) error {

@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"hash/fnv"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -89,18 +88,6 @@ func (l Limit) Of(entity string) Limit {
 	}
 	l.Percent = 0
 	return l
-}
-
-// LimitsOf are limits as they are for an entity, see [Limit.Of].
-func LimitsOf(entity string, limits []Limit) []Limit {
-	if !slices.ContainsFunc(limits, func(l Limit) bool { return l.Percent != 0 }) {
-		return limits
-	}
-	own := slices.Clone(limits)
-	for i := range own {
-		own[i] = own[i].Of(entity)
-	}
-	return own
 }
 
 // bucketOf divides entities into a hundred parts, by a hash.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
@@ -109,41 +108,4 @@ func (b *Bill) Cost() Cost {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.cost
-}
-
-// kinds are the conditions of a store's errors, the more specific before the less.
-var kinds = []struct {
-	err  error
-	name string
-}{
-	{ErrInvalid, "invalid"},
-	{ErrNotConfigured, "not_configured"},
-	{ErrThrottled, "throttled"},
-	{ErrAccessDenied, "access_denied"},
-	{ErrConflict, "conflict"},
-	{ErrNotFound, "not_found"},
-	{ErrExists, "exists"},
-	{ErrDisabled, "disabled"},
-	{ErrUnsupported, "unsupported"},
-	{ErrIncomplete, "incomplete"},
-	{ErrCorrupt, "corrupt"},
-	{ErrIncompatible, "incompatible"},
-	{context.Canceled, "canceled"},
-	{context.DeadlineExceeded, "timeout"},
-	{ErrUnavailable, "unavailable"},
-}
-
-// ErrorKind returns one of a fixed set of names for an error, in lower case, for metrics
-// and logs: "throttled" or "timeout", for example. It is "" for nil, and "other" for an
-// error of no known kind.
-func ErrorKind(err error) string {
-	if err == nil {
-		return ""
-	}
-	for _, k := range kinds {
-		if errors.Is(err, k.err) {
-			return k.name
-		}
-	}
-	return "other"
 }

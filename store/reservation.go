@@ -1,9 +1,5 @@
 package store
 
-// ProcessLength is the length of the name of a process. Its positions ([Sequence]) and its entries
-// begin with it.
-const ProcessLength = 8
-
 // A Reservation is what goes back to a limit of an item if a process is lost (ADR 071). The process
 // raises it with each take of the limit, and lowers it with each settlement.
 type Reservation struct {

@@ -23,13 +23,18 @@ type Sequence struct {
 // IsNone reports whether the write must not be sent again.
 func (s *Sequence) IsNone() bool { return s.Position == "" }
 
-// MostPositions is the most positions of an item, with what its reservations count as.
-const MostPositions = 24
-
-// PositionRound is what a write that removes positions adds to their count, less the removed ones. So no write
-// for which a position is new is applied on both sides of a removal: whoever removes positions may have a
-// clock that is far ahead, and take away one whose write is under way.
-const PositionRound = 1000
+// Positions of an item, and their count.
+const (
+	// ProcessLength is the length of the name of a process. Its positions and its entries ([Reservation])
+	// begin with it.
+	ProcessLength = 8
+	// MostPositions is the most positions of an item, with what its reservations count as.
+	MostPositions = 24
+	// PositionRound is what a write that removes positions adds to their count, less the removed ones. So no
+	// write for which a position is new is applied on both sides of a removal: whoever removes positions may
+	// have a clock that is far ahead, and take away one whose write is under way.
+	PositionRound = 1000
+)
 
 // A Position is the last number that a process left at one of its positions of an item.
 type Position struct {

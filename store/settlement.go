@@ -23,9 +23,6 @@ type Settlement struct {
 	Writes []SettlementWrite
 }
 
-// MaxSettlementWrites is the most bucket items that a [Settlement] writes to.
-const MaxSettlementWrites = 99
-
 // A SettlementWrite is one write of a [Settlement]: one of its fields is not nil.
 type SettlementWrite struct {
 	Adjust *Adjust

@@ -9,8 +9,18 @@ import (
 	"strings"
 )
 
-// MaxSlots is the largest number of slots of a limit.
-const MaxSlots = 1_000_000
+// Bounds of slots, and the mark of a lease.
+const (
+	// MaxSlots is the largest number of slots of a limit.
+	MaxSlots = 1_000_000
+	// MaxDead is the most entries that a [Hold] removes of other processes.
+	MaxDead = 24
+	// MaxWritten is the most leases that a [Hold] writes down.
+	MaxWritten = 8
+	// LeasePrefix begins the Process of an entry that is no process: that of a lease which was written down.
+	// It holds the lease's slots until Until, whoever made it, and nobody renews it. No process has such a name.
+	LeasePrefix = "0"
+)
 
 // A SlotLimit says how many requests may run at a time: together they hold at most Slots slots.
 // Its name is as that of a [Limit], which is another one even if it has the same name.
@@ -41,16 +51,6 @@ func ValidateSlots(limits []SlotLimit) error {
 		}
 	}
 	return nil
-}
-
-// SlotsOf is how many slots the limit of a name has; 0 if there is none.
-func SlotsOf(limits []SlotLimit, name string) int64 {
-	for _, l := range limits {
-		if l.Name == name {
-			return l.Slots
-		}
-	}
-	return 0
 }
 
 // A SlotStore is a [Store] that also keeps slots: how many requests of an entity for a resource
@@ -85,10 +85,6 @@ type Holding struct {
 	Until   int64  // the process has renewed the entry by then, or is gone; in ms
 	Seq     int64
 }
-
-// LeasePrefix begins the Process of an entry that is no process: that of a lease which was written down.
-// It holds the lease's slots until Until, whoever made it, and nobody renews it. No process has such a name.
-const LeasePrefix = "0"
 
 // IsLease reports whether the entry is of a lease that was written down.
 func (h *Holding) IsLease() bool { return strings.HasPrefix(h.Process, LeasePrefix) }
@@ -131,12 +127,6 @@ type Hold struct {
 	// ExpiresAt is when the item may be deleted; in seconds since the Unix epoch.
 	ExpiresAt int64
 }
-
-// MaxDead is the most entries that a [Hold] removes of other processes.
-const MaxDead = 24
-
-// MaxWritten is the most leases that a [Hold] writes down.
-const MaxWritten = 8
 
 // Net is by how much the write changes how many slots are used.
 func (h *Hold) Net() int64 {

@@ -140,9 +140,15 @@ type Amount struct {
 	Until int64
 }
 
-// NoBalance is, as the end of a period, that an amount moves no balance: the bucket is bypassed,
-// or was when the amount was debited (ADR 052).
-const NoBalance = -1
+// Instants that are none.
+const (
+	// NoBalance is, as the end of a period, that an amount moves no balance: the bucket is bypassed,
+	// or was when the amount was debited (ADR 052).
+	NoBalance = -1
+	// NoSession is when the session of a limit began that has none under way: the first one, or the one
+	// that ended. It is so long ago that no session which began then has not ended.
+	NoSession int64 = 1
+)
 
 // A Take debits every amount, and one token of the hidden write limit. It requires that
 // the bucket exists and is not expired, lapsed or disabled. The bucket must hold all
@@ -532,8 +538,8 @@ const (
 	Share OnUnavailable = "share"
 )
 
-// CheckOnUnavailable reports a value that is none, as a [*ValidationError]. "" is one.
-func CheckOnUnavailable(on OnUnavailable) error {
+// Validate reports a value that is none, as a [*ValidationError]. "" is one.
+func (on OnUnavailable) Validate() error {
 	switch on {
 	case "", Block, Allow, Share:
 		return nil

@@ -29,10 +29,6 @@ func (s Switch) At(now int64) Policy {
 	return s.Policy
 }
 
-// SwitchLevels is how many of the levels of configuration may have a switch: all but the
-// system's.
-const SwitchLevels = 3
-
 // Switches are those of the levels for a bucket, in the order of [ConfigKey].
 type Switches [SwitchLevels]Switch
 

@@ -10,10 +10,6 @@ import (
 // each bucket and limiter, as the attribute "warning".
 type SaturatedWarning struct{ Entity, Resource string }
 
-// WritesPerSecond is what the hidden write limit of one shard admits: the writes that
-// one DynamoDB partition sustains.
-const WritesPerSecond = 1000
-
 // String names the bucket and what to do.
 func (w SaturatedWarning) String() string {
 	return fmt.Sprintf("%s of entity %q is written to more than %d times a second, and has no more than %d shards: spread the load over several entities",

@@ -82,7 +82,7 @@ func (h *Handler) Handle(ctx context.Context, e events.DynamoDBEvent) (events.Dy
 		page[i] = record(&e.Records[i])
 	}
 	// The failures include the work that the end of the context prevented.
-	res, _ := h.aggregator.Process(ctx, stream.DecodeAll(page))
+	res, _ := h.aggregator.Process(ctx, stream.Decode(page))
 	for _, f := range slices.Concat(res.Failed, res.Poisoned) {
 		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: f.Sequence})
 	}

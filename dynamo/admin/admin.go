@@ -57,6 +57,10 @@ var (
 	// ErrNoBackups says that the server has no backups, as DynamoDB Local and the embedded
 	// engine.
 	ErrNoBackups = errors.New("no backups on this server: stop zae-limiter local and copy its directory instead")
+	// ErrNamespaceInUse says that a namespace cannot be purged, because its name leads to it
+	// or limiters write to it. It also says that a namespace cannot be recovered, because a
+	// purge has begun.
+	ErrNamespaceInUse = errors.New("namespace in use")
 )
 
 // Options say which table to administer. API and Table are required.
@@ -77,8 +81,11 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// DefaultPoll is the default of [Options.Poll].
-const DefaultPoll = 2 * time.Second
+// Defaults of [Options.Poll] and [PurgeOptions.Quiet].
+const (
+	DefaultPoll       = 2 * time.Second
+	DefaultPurgeQuiet = time.Hour
+)
 
 // Progress says what a call waits for, and for how long it has waited.
 type Progress struct {

@@ -20,13 +20,15 @@ import (
 // stackTag is the tag by which CloudFormation marks what a stack owns.
 const stackTag = "aws:cloudformation:stack-name"
 
-// Unknown is the value of a field that the server did not tell. [Description.Unknown]
-// says why.
-const Unknown = "UNKNOWN"
-
-// Unsupported is the status of [Recovery] on a server that has no backups, as DynamoDB Local
-// and the embedded engine.
-const Unsupported = "UNSUPPORTED"
+// Values that no server gives.
+const (
+	// Unknown is the value of a field that the server did not tell. [Description.Unknown]
+	// says why.
+	Unknown = "UNKNOWN"
+	// Unsupported is the status of [Recovery] on a server that has no backups, as DynamoDB Local
+	// and the embedded engine.
+	Unsupported = "UNSUPPORTED"
+)
 
 // A Description is what there is to know of a table.
 type Description struct {

@@ -17,11 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// ErrNamespaceInUse says that a namespace cannot be purged, because its name leads to it
-// or limiters write to it. It also says that a namespace cannot be recovered, because a
-// purge has begun.
-var ErrNamespaceInUse = errors.New("namespace in use")
-
 // An OrphanState is the reason why no name leads to a namespace.
 type OrphanState string
 

@@ -19,9 +19,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// DefaultPurgeQuiet is the default of [PurgeOptions.Quiet].
-const DefaultPurgeQuiet = time.Hour
-
 const (
 	// purgePasses bounds the passes over a namespace. Only a client that creates items
 	// again needs more than three.

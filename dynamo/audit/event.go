@@ -3,8 +3,6 @@
 // package dynamo has the methods that read events.
 package audit
 
-import "github.com/zeroae/zae-limiter-go/internal/schema"
-
 // Actions of audit events. The last one is written by peers only, which can also change an
 // entity's parent.
 const (
@@ -32,7 +30,3 @@ func Actions() []string {
 		NamespaceDeleted, NamespacePurging, NamespacePurged, NamespaceRecovered, NamespaceRegistered,
 	}
 }
-
-// DefaultRetention is the number of days for which audit events are kept by
-// default.
-const DefaultRetention = schema.DefaultAuditRetention

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -21,9 +20,6 @@ type TrailEvent struct {
 	// known.
 	Namespace string
 }
-
-// IsEvent reports whether a sort key is that of an audit event.
-func IsEvent(sk string) bool { return strings.HasPrefix(sk, schema.AuditPrefix) }
 
 // Decode decodes the item of an event. The result has the id of the namespace, but not
 // its name. An event without a readable time gets that of its ID. Decode fails with a

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"strings"
+
 	"github.com/zeroae/zae-limiter-go/dynamo/audit"
 	"github.com/zeroae/zae-limiter-go/internal/schema"
 )
@@ -13,7 +15,7 @@ import (
 // An error is a [*store.CorruptError], or says that the stream does not show the
 // deleted item.
 func (r *Record) ExpiredEvent() (e audit.TrailEvent, ok bool, err error) {
-	if !r.ByTTL || !audit.IsEvent(schema.KeyOf(r.Item).SK) {
+	if !r.ByTTL || !strings.HasPrefix(schema.KeyOf(r.Item).SK, schema.AuditPrefix) {
 		return audit.TrailEvent{}, false, nil
 	}
 	if len(r.Item) == 2 { // only its key

@@ -24,7 +24,7 @@ func removal(swept bool, key schema.Key, image map[string]streamtypes.AttributeV
 	if swept {
 		r.UserIdentity = &streamtypes.Identity{Type: aws.String("Service"), PrincipalId: aws.String("dynamodb.amazonaws.com")}
 	}
-	return stream.Decode(&r)
+	return stream.Decode([]streamtypes.Record{r})[0]
 }
 
 // An audit event that the sweep has deleted is reported with its namespace. One that a

@@ -55,7 +55,7 @@ func getRecords(ctx context.Context, api API, in *dynamodbstreams.GetRecordsInpu
 
 // pageOf decodes records of the SDK's types.
 func pageOf(records []streamtypes.Record) page {
-	p := page{records: DecodeAll(records)}
+	p := page{records: Decode(records)}
 	for i := range records {
 		if d := records[i].Dynamodb; d != nil {
 			p.size += aws.ToInt64(d.SizeBytes)

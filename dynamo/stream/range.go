@@ -42,7 +42,7 @@ func (f *Follower) ReadRange(ctx context.Context, r Range) ([]Record, error) {
 		if page, iterator, err = f.rangePage(ctx, op, iterator); err != nil {
 			break
 		}
-		for _, record := range DecodeAll(page) {
+		for _, record := range Decode(page) {
 			switch order := CompareSequences(record.Sequence, r.Last); {
 			case order < 0:
 				all = append(all, record)

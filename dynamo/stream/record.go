@@ -80,11 +80,12 @@ func CompareSequences(a, b string) int {
 	return 0
 }
 
-// DecodeAll decodes a page of records.
-func DecodeAll(rs []streamtypes.Record) []Record {
+// Decode decodes records of the table's stream, which must show old and new images. It reports a record that it
+// cannot read in its Err.
+func Decode(rs []streamtypes.Record) []Record {
 	records := make([]Record, len(rs))
 	for i := range rs {
-		records[i] = Decode(&rs[i])
+		records[i] = decode(&rs[i])
 	}
 	return records
 }
@@ -92,9 +93,9 @@ func DecodeAll(rs []streamtypes.Record) []Record {
 // errNoImages is the Err of a record that shows only keys, or only one image.
 var errNoImages = errors.New("the stream does not show old and new images: enable it with the view NEW_AND_OLD_IMAGES")
 
-// Decode decodes a record of the table's stream, which must show old and new
+// decode decodes a record of the table's stream, which must show old and new
 // images. It reports a record that it cannot read in the record's Err.
-func Decode(r *streamtypes.Record) Record {
+func decode(r *streamtypes.Record) Record {
 	out := Record{ID: aws.ToString(r.EventID)}
 	if r.Dynamodb == nil {
 		out.Err = errors.New("the record says nothing")

@@ -80,7 +80,7 @@ func TestRecordsOfABucket(t *testing.T) {
 		second := *first
 		second.Disabled, second.Cascade, second.Parent = true, true, "org"
 		var got []stream.Record
-		for _, r := range stream.DecodeAll(records(t, db, db)) {
+		for _, r := range stream.Decode(records(t, db, db)) {
 			if r.IsOfInterest() {
 				got = append(got, r)
 			}
@@ -136,7 +136,7 @@ func TestADeletionShowsAllHours(t *testing.T) {
 			if _, err := db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: name, Key: key.Item()}); err != nil {
 				t.Fatal(err)
 			}
-			all := stream.DecodeAll(records(t, db, db))
+			all := stream.Decode(records(t, db, db))
 			got := all[slices.IndexFunc(all, func(r stream.Record) bool {
 				return r.Key == key.String() && (r.Err != nil || r.Old != nil && r.New == nil)
 			})]
@@ -176,7 +176,7 @@ func TestRecordsOfExpiredItems(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		fixture.Get(t, db, schema.KeyOf(expiring)) // the sweep takes place
 		var got []stream.Record
-		for _, r := range stream.DecodeAll(records(t, db, db)) {
+		for _, r := range stream.Decode(records(t, db, db)) {
 			if r.IsOfInterest() {
 				got = append(got, r)
 			}
@@ -206,7 +206,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		{"a removal without its image", streamtypes.Record{EventName: streamtypes.OperationTypeRemove, Dynamodb: &streamtypes.StreamRecord{Keys: key}}, "NEW_AND_OLD_IMAGES"},
 		{"a bad number", streamtypes.Record{EventName: streamtypes.OperationTypeInsert, Dynamodb: &streamtypes.StreamRecord{Keys: key, NewImage: bad}}, "INSERT of ns/BUCKET#user#gpt-4#0 #STATE"},
 	} {
-		got := stream.Decode(&c.record)
+		got := stream.Decode([]streamtypes.Record{c.record})[0]
 		if got.Err == nil || !strings.Contains(got.Err.Error(), c.want) || got.New != nil || !got.IsOfInterest() {
 			t.Errorf("%s: %+v, want an error with %q", c.name, got, c.want)
 		}

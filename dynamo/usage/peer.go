@@ -112,7 +112,7 @@ func (s *Snapshots) PeerCounts(ctx context.Context) (resources []string, err err
 			return nil, err
 		}
 		if slices.ContainsFunc(found, func(u schema.Usage) bool {
-			w, err := ParseWindow(u.Window)
+			w, err := parseWindow(u.Window)
 			return err == nil && w.End(u.Start).After(since)
 		}) {
 			resources = append(resources, resource)

@@ -14,9 +14,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
-// DefaultLimit is the number of snapshots of a page by default, MaxLimit the
-// largest number.
+// Defaults and bounds of usage.
 const (
+	// DefaultTTL is how long usage is kept after its month has ended, unless the options of the
+	// store say otherwise.
+	DefaultTTL = 90 * 24 * time.Hour
+	// DefaultLimit is the number of snapshots of a page by default, MaxLimit the
+	// largest number.
 	DefaultLimit = 100
 	MaxLimit     = 1000
 )

@@ -10,10 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/conn"
 )
 
-// DefaultTTL is how long usage is kept after its month has ended, unless the options of the
-// store say otherwise.
-const DefaultTTL = 90 * 24 * time.Hour
-
 // Snapshots are the usage of a namespace; the store in package dynamo has it. They are safe
 // for concurrent use.
 type Snapshots struct {

@@ -96,12 +96,7 @@ func TestWindows(t *testing.T) {
 		if start, end := c.window.Start(at(c.in)), c.window.End(at(c.in)); !start.Equal(at(c.start)) || !end.Equal(at(c.end)) {
 			t.Errorf("%s window of %s is %v to %v", c.window, c.in, start, end)
 		}
-		if w, err := usage.ParseWindow(c.window.String()); err != nil || w != c.window {
-			t.Errorf("%s parses as %v, %v", c.window, w, err)
-		}
 	}
-	_, err := usage.ParseWindow(usage.Window(3).String())
-	fixture.WantErr(t, err, store.ErrInvalid)
 	if w := usage.Window(0); w != usage.Hourly {
 		t.Errorf("the zero window is %s", w)
 	}

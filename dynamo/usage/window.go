@@ -20,9 +20,9 @@ const (
 
 var windowNames = [...]string{Hourly: "hourly", Daily: "daily", Monthly: "monthly"}
 
-// ParseWindow parses the output of [Window.String]. It fails with a
+// parseWindow parses the output of [Window.String]. It fails with a
 // [*store.ValidationError].
-func ParseWindow(s string) (Window, error) {
+func parseWindow(s string) (Window, error) {
 	for i, name := range windowNames {
 		if s == name {
 			return Window(i), nil
@@ -32,7 +32,7 @@ func ParseWindow(s string) (Window, error) {
 }
 
 func (w Window) check() error {
-	_, err := ParseWindow(w.String())
+	_, err := parseWindow(w.String())
 	return err
 }
 

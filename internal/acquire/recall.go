@@ -84,7 +84,7 @@ func (d *Driver) recall(images []*store.Image, entity string, req *Request, opti
 	}
 	in := w.Limits
 	if w.IsUnlimited() {
-		in = store.LimitsOf(req.Entity, req.Fallback)
+		in = plan.LimitsOf(req.Entity, req.Fallback)
 	}
 	ahead := acct.Ahead(req.At.Up, req.By)
 	if ahead > 0 {

@@ -55,7 +55,7 @@ type Part struct {
 func (a *accounts) claim(req *Request) *Claim {
 	c := a.newClaim(req, req.Entity)
 	if len(req.Fallback) > 0 {
-		c.want.Fallback = slices.SortedFunc(slices.Values(store.LimitsOf(req.Entity, req.Fallback)), func(a, b store.Limit) int { return strings.Compare(a.Name, b.Name) })
+		c.want.Fallback = slices.SortedFunc(slices.Values(plan.LimitsOf(req.Entity, req.Fallback)), func(a, b store.Limit) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return c
 }

@@ -131,7 +131,7 @@ func (h *HeldSlots) plan(ctx context.Context, req *SlotRequest, part *SlotPart) 
 // needs none, and a disabled one gets none.
 func (h *HeldSlots) add(b store.Bucket, w *plan.Wanted, limits []store.SlotLimit, part *SlotPart) (missing []string) {
 	for _, name := range slices.Sorted(maps.Keys(part.Slots)) {
-		of := store.SlotsOf(limits, name)
+		of := plan.SlotsOf(limits, name)
 		switch {
 		case of == 0:
 			missing = append(missing, name)

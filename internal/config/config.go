@@ -255,7 +255,7 @@ func inForce(levels [plan.ConfigLevels]level, id string, entity *store.Entity) *
 			continue
 		}
 		if w.Limits == nil && w.IsEvaluable() && (len(l.value.Limits) > 0 || !l.value.IsEvaluable()) {
-			w.Limits, w.Features, w.Level = store.LimitsOf(id, l.value.Limits), l.value.Features, i
+			w.Limits, w.Features, w.Level = plan.LimitsOf(id, l.value.Limits), l.value.Features, i
 		}
 		if w.Slots == nil && len(l.value.Slots) > 0 {
 			w.Slots, w.SlotsAt = l.value.Slots, i

@@ -146,3 +146,25 @@ func ConfigKeys(entity, resource string) [ConfigLevels]store.ConfigKey {
 // EntityLevels is how many of the first levels are the entity's own. A bucket that
 // they configure is kept for ever; other buckets expire when idle.
 const EntityLevels = 2
+
+// SlotsOf is how many slots the limit of a name has; 0 if there is none.
+func SlotsOf(limits []store.SlotLimit, name string) int64 {
+	for _, l := range limits {
+		if l.Name == name {
+			return l.Slots
+		}
+	}
+	return 0
+}
+
+// LimitsOf are limits as they are for an entity, see [store.Limit.Of].
+func LimitsOf(entity string, limits []store.Limit) []store.Limit {
+	if !slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Percent != 0 }) {
+		return limits
+	}
+	own := slices.Clone(limits)
+	for i := range own {
+		own[i] = own[i].Of(entity)
+	}
+	return own
+}

@@ -187,7 +187,7 @@ type configScan struct {
 // Their other fields are those of the item, so an amount may be 0.
 func DecodeConfig(item Item) (*store.Config, error) {
 	c := &store.Config{OnUnavailable: DecodeOutage(item)}
-	if is := str(item[OnUnavailable]); is == string(store.Share) || store.CheckOnUnavailable(c.OnUnavailable) != nil {
+	if is := str(item[OnUnavailable]); is == string(store.Share) || c.OnUnavailable.Validate() != nil {
 		return nil, corrupt(item, OnUnavailable, `it is neither "block" nor "allow"`)
 	}
 	var ok bool

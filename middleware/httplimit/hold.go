@@ -1,13 +1,9 @@
 package httplimit
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
-
-// ErrHeld says that the upstream has asked for a pause. See [HeldError].
-var ErrHeld = errors.New("the upstream has asked for a pause")
 
 // A HeldError is a request that a [Transport] has not sent, because the upstream has asked
 // for a pause. It is [ErrHeld].

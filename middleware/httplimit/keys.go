@@ -17,9 +17,13 @@ import (
 // of any name. The keys of this package encode what they read.
 type Key func(*http.Request) (string, error)
 
-// ErrNoKey says that a request has nothing that a [Key] could read. [FirstOf] then tries the
-// next key.
-var ErrNoKey = errors.New("the request does not say who sends it")
+var (
+	// ErrNoKey says that a request has nothing that a [Key] could read. [FirstOf] then tries the
+	// next key.
+	ErrNoKey = errors.New("the request does not say who sends it")
+	// ErrHeld says that the upstream has asked for a pause. See [HeldError].
+	ErrHeld = errors.New("the upstream has asked for a pause")
+)
 
 // A RequestError is a request that a [Key] or Options.Cost does not accept.
 type RequestError struct {

@@ -20,6 +20,10 @@ const (
 	DefaultLimit = "requests"
 	// DefaultRetryUnavailable is what Retry-After says in an outage.
 	DefaultRetryUnavailable = 5 * time.Second
+	// DefaultOutbound is the entity of every request that a client sends.
+	DefaultOutbound = "outbound"
+	// DefaultMaxHold is the longest time for which an upstream is obeyed.
+	DefaultMaxHold = 5 * time.Minute
 )
 
 // Options configure a [Middleware]. The zero value takes one token of the limit "requests"

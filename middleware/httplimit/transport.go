@@ -16,14 +16,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/middleware/internal/hold"
 )
 
-// Defaults of [TransportOptions].
-const (
-	// DefaultOutbound is the entity of every request that a client sends.
-	DefaultOutbound = "outbound"
-	// DefaultMaxHold is the longest time for which an upstream is obeyed.
-	DefaultMaxHold = 5 * time.Minute
-)
-
 // TransportOptions configure a [Transport]. The zero value takes one token of the limit
 // "requests" of the resource "upstream/HOST" for each request.
 type TransportOptions struct {

@@ -29,7 +29,7 @@ func Register(ctx context.Context, c *conn.Conn, trail *audit.Trail, name string
 	for range conn.AdminAttempts {
 		ns := schema.Namespace{ID: NewID(), Name: name, Status: schema.StatusActive, Created: c.Clock.Now()}
 		forward, reverse := schema.EncodeNamespace(ns)
-		event, err := Event(ctx, trail, audit.NamespaceRegistered, &ns, audit.DefaultRetention, nil)
+		event, err := Event(ctx, trail, audit.NamespaceRegistered, &ns, schema.DefaultAuditRetention, nil)
 		if err != nil {
 			return schema.Namespace{}, err
 		}

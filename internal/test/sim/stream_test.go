@@ -93,7 +93,7 @@ func (s *recording) readLocked() {
 	slices.SortFunc(records, func(a, b streamtypes.Record) int {
 		return stream.CompareSequences(*a.Dynamodb.SequenceNumber, *b.Dynamodb.SequenceNumber)
 	})
-	for i, r := range stream.DecodeAll(records) {
+	for i, r := range stream.Decode(records) {
 		shard := s.dealt
 		if img := cmp.Or(r.New, r.Old); img != nil {
 			h := fnv.New32a()

@@ -53,7 +53,7 @@ func TestFewWritesReachTheFunction(t *testing.T) {
 				if reaches {
 					admitted++
 				}
-				if decoded := stream.DecodeAll([]streamtypes.Record{r}); reaches != estimate.Reaches(&decoded[0]) {
+				if decoded := stream.Decode([]streamtypes.Record{r}); reaches != estimate.Reaches(&decoded[0]) {
 					t.Errorf("record %d reaches the function: %v, but it is priced otherwise", buckets, reaches)
 				}
 			}

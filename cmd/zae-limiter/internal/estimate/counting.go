@@ -172,7 +172,7 @@ func (c *counting) drain(ctx context.Context, shard string) (records []stream.Re
 			break
 		}
 		c.writes += len(page.Records)
-		for _, r := range stream.DecodeAll(page.Records) {
+		for _, r := range stream.Decode(page.Records) {
 			if Reaches(&r) {
 				records = append(records, r)
 			}

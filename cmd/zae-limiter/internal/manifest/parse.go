@@ -120,7 +120,7 @@ func (r *reader) system(p place, m *Manifest) {
 func (r *reader) onUnavailable(p place) store.OnUnavailable {
 	s, ok := r.Text(p)
 	on := store.OnUnavailable(s)
-	if ok && (on == "" || store.CheckOnUnavailable(on) != nil) {
+	if ok && (on == "" || on.Validate() != nil) {
 		r.Find(p, `give "block", "allow" or "share", not %q`, s)
 	}
 	return on

@@ -128,7 +128,7 @@ func (w *world) deletions(n int) (ranges []stream.Range) {
 		w.Must(err)
 		page, err := w.Engine.GetRecords(w.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: it.ShardIterator})
 		w.Must(err)
-		for _, r := range stream.DecodeAll(page.Records) {
+		for _, r := range stream.Decode(page.Records) {
 			if r.Old != nil && r.New == nil || r.Err != nil {
 				ranges = append(ranges, stream.Range{ARN: w.arn, Shard: *shard.ShardId, First: r.Sequence, Last: r.Sequence})
 			}

@@ -160,7 +160,7 @@ func (a *App) textOf(err error) string {
 
 // encoded says which ID stands for a name that cannot be one, "" if none does.
 func encoded(name string) string {
-	id := store.EncodeName(name)
+	id := limiter.EncodeName(name)
 	if name == "" || id == name || store.CheckEntity(id) != nil {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,36 +26,32 @@ type EngineFlags struct {
 
 // Bind adds the flags to a flag set. limits and latency are the defaults in help.
 func (f *EngineFlags) Bind(set *pflag.FlagSet, limits, latency string) {
-	set.Var(&parsed[dynamolite.Limits]{&f.Limits, dynamolite.ParseLimits, "aws|off|WCU,RCU"}, "partition-limits",
+	set.Var(&parsed{&f.Limits, "aws|off|WCU,RCU"}, "partition-limits",
 		"throttle each partition as DynamoDB does (aws), or at so\nmany units per second, 1000,3000 for instance (default "+limits+")")
-	set.Var(&parsed[dynamolite.Latency]{&f.Latency, dynamolite.ParseLatency, "duration"}, "latency",
+	set.Var(&parsed{&f.Latency, "duration"}, "latency",
 		"latency to add to each request: 5ms, or\np50=5ms,p99=20ms (default "+latency+")")
 }
 
 // parsed is the value of a flag that dynamolite parses.
-type parsed[T any] struct {
-	target *T
-	parse  func(string) (T, error)
+type parsed struct {
+	target encoding.TextUnmarshaler
 	kind   string
 }
 
 // String is empty: the default is not shown.
-func (*parsed[T]) String() string { return "" }
+func (*parsed) String() string { return "" }
 
-func (p *parsed[T]) Set(s string) error {
-	v, err := p.parse(s)
+// Set parses a value.
+func (p *parsed) Set(s string) error {
+	err := p.target.UnmarshalText([]byte(s))
 	if wrong, ok := errors.AsType[*dynamolite.OptionError](err); ok {
 		return errors.New("it " + wrong.Problem) // pflag adds the names of the flag and its value
 	}
-	if err != nil {
-		return err
-	}
-	*p.target = v
-	return nil
+	return err
 }
 
 // Type is the value's name in help.
-func (p *parsed[T]) Type() string { return p.kind }
+func (p *parsed) Type() string { return p.kind }
 
 // local opens the database of the flag --local, once.
 func (a *App) local() (dynamo.API, error) {

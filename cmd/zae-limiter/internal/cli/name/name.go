@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/cli/app"
 	"github.com/zeroae/zae-limiter-go/store"
 )
@@ -52,7 +53,7 @@ type pairsView struct {
 }
 
 func encode(name string) (p pair, result string, err error) {
-	id := store.EncodeName(name)
+	id := limiter.EncodeName(name)
 	if err := store.CheckEntity(id); err != nil {
 		return pair{}, "", fmt.Errorf("the ID of the name: %w", err)
 	}
@@ -63,7 +64,7 @@ func decode(id string) (p pair, result string, err error) {
 	if err := store.CheckEntity(id); err != nil {
 		return pair{}, "", err
 	}
-	name, err := store.DecodeName(id)
+	name, err := limiter.DecodeName(id)
 	if err != nil {
 		return pair{}, "", fmt.Errorf("invalid ID %q: zae-limiter name encode makes it of no name", id)
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -92,9 +93,9 @@ func (t template) sample() string {
 	return text.String()
 }
 
-// entityName is the ID of an entity of a name; see [store.EncodeName].
+// entityName is the ID of an entity of a name; see [limiter.EncodeName].
 func entityName(text string) (string, bool) {
-	id := store.EncodeName(text)
+	id := limiter.EncodeName(text)
 	return id, store.CheckEntity(id) == nil
 }
 

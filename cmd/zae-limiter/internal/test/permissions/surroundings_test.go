@@ -112,7 +112,7 @@ func (w *world) records(after string) (records []stream.Record, last string) {
 		w.Must(err)
 		page, err := w.streams.GetRecords(w.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: it.ShardIterator})
 		w.Must(err)
-		for _, r := range stream.DecodeAll(page.Records) {
+		for _, r := range stream.Decode(page.Records) {
 			if after == "" || stream.CompareSequences(r.Sequence, after) > 0 {
 				records = append(records, r)
 			}

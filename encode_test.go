@@ -1,9 +1,10 @@
-package store_test
+package limiter_test
 
 import (
 	"errors"
 	"testing"
 
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/store"
 )
 
@@ -26,11 +27,11 @@ func TestNamesOfIdentityProvidersAreEncoded(t *testing.T) {
 		"Z_|":                    "Z_Z_7C",
 		"é\n":                    "Z_C3Z_A9Z_0A",
 	} {
-		got := store.EncodeName(name)
+		got := limiter.EncodeName(name)
 		if got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
-		if back, err := store.DecodeName(got); back != name || err != nil {
+		if back, err := limiter.DecodeName(got); back != name || err != nil {
 			t.Errorf("%q: decoded as %q, %v", got, back, err)
 		}
 	}
@@ -39,7 +40,7 @@ func TestNamesOfIdentityProvidersAreEncoded(t *testing.T) {
 func TestWhatNoEncodingMakesIsNotDecoded(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"Z_41", "a|b", "_x", "aZ_3Ab", "Z_5AZ_5A", "é"} {
-		if name, err := store.DecodeName(id); !errors.Is(err, store.ErrInvalid) {
+		if name, err := limiter.DecodeName(id); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%q is decoded as %q, %v", id, name, err)
 		}
 	}
@@ -52,15 +53,15 @@ func FuzzEncodeName(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		id := store.EncodeName(name)
-		if back, err := store.DecodeName(id); back != name || err != nil {
+		id := limiter.EncodeName(name)
+		if back, err := limiter.DecodeName(id); back != name || err != nil {
 			t.Errorf("%q is encoded as %q and decoded as %q, %v", name, id, back, err)
 		}
 		if err := store.CheckEntity(id); err != nil && name != "" && len(name) <= 64 {
 			t.Errorf("%q is encoded as %q: %v", name, id, err)
 		}
-		if got, err := store.DecodeName(name); err == nil && store.EncodeName(got) != name {
-			t.Errorf("%q is decoded as %q, which is encoded as %q", name, got, store.EncodeName(got))
+		if got, err := limiter.DecodeName(name); err == nil && limiter.EncodeName(got) != name {
+			t.Errorf("%q is decoded as %q, which is encoded as %q", name, got, limiter.EncodeName(got))
 		}
 	})
 }
