@@ -448,9 +448,9 @@ func accruing(h *hot, endpoint string, inFlight int) {
 		h.Errorf("%d were admitted and %d left, earned were %.1f to %.1f", got.Admitted, rest, least, most)
 	}
 	// The workers request more than accrues, unless they are busy with conflicts among
-	// themselves.
-	if inFlight >= 0 && (rest > got.Admitted || got.Refused == 0) {
-		h.Errorf("the processes were admitted %d times, refused %d times, and left %d", got.Admitted, got.Refused, rest)
+	// themselves. A busy machine lets tokens accrue before they begin, and after they end.
+	if inFlight >= 0 && got.Refused == 0 {
+		h.Errorf("the processes were admitted %d times, and never refused", got.Admitted)
 	}
 	h.books(capacity + total)
 }
