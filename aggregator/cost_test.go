@@ -161,13 +161,16 @@ func TestUsageCosts(t *testing.T) {
 	}
 }
 
-var usageEntities = flag.Int("usage.entities", 200, "entities of the long test of what usage costs")
+var (
+	usageEntities = flag.Int("usage.entities", 200, "entities of the long test of what usage costs")
+	usageMinutes  = flag.Int("usage.minutes", 1300, "acquires of each that is used every minute there")
+)
 
 // TestLongUsageCosts is the same with many entities, until each has written two pages. Those that
 // are used every minute are fewer, and write one.
 func TestLongUsageCosts(t *testing.T) {
 	for _, p := range []pattern{
-		{"every minute", max(*usageEntities/100, 1), time.Minute, 1300, 2, 0.002},
+		{"every minute", max(*usageEntities/100, 1), time.Minute, *usageMinutes, 2, 0.002},
 		{"every hour", *usageEntities, time.Hour, 42, 2, 0.06},
 		{"every day", *usageEntities, 24 * time.Hour, 42, 2, 0.12},
 	} {
