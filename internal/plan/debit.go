@@ -290,6 +290,9 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	case takes && mode == store.Shadow: // others may have debited since
 		ch.AtLeast = floorOf(mode, part) + ch.Debit - delta
 	}
+	if endsMode(s, soft) { // a debit since then may have led it below zero
+		ch.AtLeast = max(ch.AtLeast, -delta)
+	}
 	d.Amendment.amend(&ch, img, s, next, part, now)
 	return ch
 }

@@ -48,11 +48,14 @@ func forgiven(s *store.LimitState, mode store.Mode, soft bool, part bucket.Limit
 	switch {
 	case mode == store.Shadow:
 		return max(0, floorOf(mode, part)-tokens)
-	case s.Mode() != store.Enforce && !soft:
+	case endsMode(s, soft):
 		return max(0, -tokens)
 	}
 	return 0
 }
+
+// endsMode reports whether a write makes a limit that was in a mode one that is enforced.
+func endsMode(s *store.LimitState, soft bool) bool { return s.Mode() != store.Enforce && !soft }
 
 // heldOf is what an item holds of a limit at an instant, as far as this version can tell.
 func heldOf(img *store.Image, s *store.LimitState, now int64) int64 {

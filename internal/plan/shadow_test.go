@@ -137,6 +137,27 @@ func TestTheLeastBalanceInShadow(t *testing.T) {
 	}
 }
 
+// Enforcement begins at a balance of 0 or more, whatever others debit meanwhile: the write that ends a mode forgives
+// the debt that it sees, and is refused where a debit has landed since that leads below zero.
+func TestEnforcementBeginsWithoutDebt(t *testing.T) {
+	t.Parallel()
+	const age = 300
+	for _, held := range []int64{10_000, 0, -5_000} {
+		for _, settles := range []int64{0, 7_000} {
+			img := item(held, now-age, inMode(store.Shadow))
+			d := &plan.Debit{Bucket: img.Bucket, Repair: &plan.Wanted{Limits: []store.Limit{minutely}}}
+			if settles > 0 {
+				d.Amounts, d.Settling = rpmOf(settles), true
+			}
+			r, _, _ := d.Refill(img, now, 7)
+			ch := r.Changes[0]
+			if delta := ch.Earned; ch.Mode != store.Enforce || ch.AtLeast+delta != 0 && ch.AtLeast != held || held+delta < 0 {
+				t.Errorf("%d held, %d settled: begins at %d, requires %d: %+v", held, settles, held+delta, ch.AtLeast, ch)
+			}
+		}
+	}
+}
+
 // A session in shadow that rests begins with what it renews to, not with what the last one left. An
 // amount that it would refuse begins none.
 func TestASessionInShadow(t *testing.T) {
