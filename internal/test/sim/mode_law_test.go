@@ -256,7 +256,7 @@ func (c *checker) heldBy(r *write, name string, is level) (least, most int64, kn
 			}
 			known, least, most = true, min(least, held), max(most, held)
 		}
-		if s.shown < r.call.start {
+		if s.shown < r.call.start && !s.mayBeForgotten() {
 			taken, returned := c.movedBy(r, name, s.at)
 			return least - taken, most + returned, known
 		}

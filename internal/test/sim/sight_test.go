@@ -16,7 +16,13 @@ type sighting struct {
 	// worked: the client only learned that its transaction was applied, and computes the
 	// resulting item itself.
 	worked bool
-	asked  bool // only for the balance: the client remembers no image of that
+	asked  bool  // only for the balance: the client remembers no image of that
+	read   *call // that read it; nil if a write showed it
+}
+
+// mayBeForgotten reports whether the client may remember no image of it: the call that read it had ended.
+func (s *sighting) mayBeForgotten() bool {
+	return s.read != nil && s.read.end != 0 && s.read.end <= s.shown
 }
 
 // see records what an answer to a call shows to a client.
@@ -27,7 +33,7 @@ func (c *client) see(w *world, from *call, writes []*write, read map[bucketID]si
 		c.seen[r.id] = append(c.seen[r.id], sighting{at: r.at, shown: w.now(), state: r.after, worked: r.joint})
 	}
 	for id, s := range read {
-		s.shown, s.asked = w.now(), from.kind == asking
+		s.shown, s.asked, s.read = w.now(), from.kind == asking, from
 		c.seen[id] = append(c.seen[id], s)
 	}
 }
