@@ -334,8 +334,8 @@ func describeGrant(w *expression.Write, l expression.Limit, r *store.Refill, c *
 // describeSession begins or ends the session of a limit, or makes the limit one.
 //
 // The stamp does not lock that: by a clock behind it, it stays, and healing moves it back, maybe to where
-// it was before another session. So a write that begins a session, or returns to one, requires the last
-// one, as seen (ADR 051). Of a loose one, [requireSession] does.
+// it was before another session. So a write that begins or ends a session, or returns to one, requires the
+// last one, as seen (ADR 051). Of a loose one, [requireSession] does.
 func describeSession(w *expression.Write, l expression.Limit, r *store.Refill, c *store.Change) {
 	was, _ := r.Seen.Limit(c.Limit)
 	next := was.Renewal
@@ -354,12 +354,12 @@ func describeSession(w *expression.Write, l expression.Limit, r *store.Refill, c
 			w.Remove(l.SessionApplied())
 		}
 	}
-	returns, begins := c.Debit < 0 && was.Told().Opened == 0, c.Opened > store.NoSession && !r.Loose
+	returns, moves := c.Debit < 0 && was.Told().Opened == 0, c.Opened != 0 && !r.Loose
 	switch last := cmp.Or(was.Told().Opened, was.Opened()); {
 	case schema.SessionSeconds(was.Renewal) == 0:
-	case (returns || begins) && last > store.NoSession:
+	case (returns || moves) && last > store.NoSession:
 		w.Require(l.SessionOpened().Equals(l.Number('i', last)))
-	case begins:
+	case moves:
 		w.Require(l.SessionOpened().AbsentOrBelow(l.Number('i', store.NoSession+1)))
 	}
 	if c.Opened != 0 && schema.SessionSeconds(next) != 0 {

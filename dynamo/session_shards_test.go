@@ -161,7 +161,7 @@ func TestASessionBeginsBehindAnotherWrite(t *testing.T) {
 }
 
 // Two processes have seen a session rest, by the same stamp. The first begins one by a clock behind it, and leaves the
-// balance that the second has seen. The second begins no other session.
+// balance that the second has seen. The second begins no other session, and ends none where it begins that of another limit.
 func TestASessionBeginsOnceAtAStamp(t *testing.T) {
 	t.Parallel()
 	now := fixture.Start.UnixMilli()
@@ -170,11 +170,14 @@ func TestASessionBeginsOnceAtAStamp(t *testing.T) {
 	s := fixture.OpenStore(t, db)
 	l := store.Limit{Name: "a", Capacity: 40, Renews: session("session 5h")}
 	of := store.Bucket{Entity: "user", Resource: "gpt-4"}
-	for _, opened := range []int64{store.NoSession, now - 6*3_600_000} {
+	for _, c := range []struct {
+		opened int64 // of the session that has ended
+		asks   string
+	}{{store.NoSession, "a"}, {now - 6*3_600_000, "a"}, {store.NoSession, "b"}, {now - 6*3_600_000, "b"}} {
 		of.Resource += "x"
 		n := &store.Create{Bucket: of, Now: now, ShardCount: 1, Writes: plan.FirstWrite()}
 		n.Limits = []store.NewLimit{
-			{NamedParams: store.NamedParams{Limit: "a", Params: l.Params()}, Tokens: 25_000, Opened: opened},
+			{NamedParams: store.NamedParams{Limit: "a", Params: l.Params()}, Tokens: 25_000, Opened: c.opened},
 			{NamedParams: store.NamedParams{Limit: "b", Params: l.Params()}, Tokens: 40_000, Opened: store.NoSession}, // it rests on
 		}
 		n.ValidUntil = store.ValidUntil(now, n.Limits, func(l *store.NewLimit) (store.Params, int64) { return l.Params, l.Opened }) // so this stays
@@ -184,6 +187,7 @@ func TestASessionBeginsOnceAtAStamp(t *testing.T) {
 		}
 		late := &plan.Debit{Bucket: of, Amounts: []store.Amount{{Limit: "a", Milli: 15_000}}, Pressing: true}
 		first, _, _ := late.Refill(made.Image, now-1, lawMultiplier)
+		late.Amounts = []store.Amount{{Limit: c.asks, Milli: 15_000}}
 		second, _, _ := late.Refill(made.Image, now+1, lawMultiplier)
 		if first.RefilledAt != now || first.Changes[0].Opened != now {
 			t.Fatalf("the first begins at %+v, with the stamp %d", first.Changes[0], first.RefilledAt)
@@ -192,7 +196,7 @@ func TestASessionBeginsOnceAtAStamp(t *testing.T) {
 			t.Fatal(out, err)
 		}
 		if out, err := s.Refill(t.Context(), second); err != nil || out.Applied || out.Image == nil {
-			t.Errorf("another session was begun: %+v, %v", out.Image, err)
+			t.Errorf("%+v: the second write was applied: %+v, %v", c, out.Image, err)
 		}
 	}
 }
