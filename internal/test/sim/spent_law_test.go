@@ -139,7 +139,8 @@ func (l ledger) carried(p period) (into int64) {
 // What is taken while the quota is soft counts on both sides, since it may come back. If an
 // operator changes the amount, the largest one counts. With a timetable, it is the amount in force at the
 // stamp of each admission, unless there were shards: what one owes, others do not know. Nor unless the stamp
-// was moved back: nobody knows what was cut until then. A limit that was a rate in the
+// was moved back: nobody knows what was cut until then, nor after that until all quotas of the item that vary have
+// begun a period. A limit that was a rate in the
 // meantime, or renewed by another calendar, has earned by that. So it gives the amount once
 // more for each time that it became this quota again. As with rates, so does an act of an
 // operator that adds the limit, or deletes the bucket. A clock far ahead moves the stamp on. A client
@@ -148,8 +149,9 @@ func (l ledger) carried(p period) (into int64) {
 // count where they are of one item, all edits carry them, and no operator deleted them: a shard gives
 // what it has, whatever another one owes.
 func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
-	sums, had := ledger{}, map[period]map[int]bool{}
+	sums, had, healed := ledger{}, map[period]map[int]bool{}, false
 	for _, f := range flows {
+		healed = healed || f.heals
 		if f.is.renews == nil {
 			continue
 		}
@@ -159,7 +161,7 @@ func (c *checker) onePeriod(id bucketID, name string, flows []flow) {
 			had[p] = map[int]bool{}
 		}
 		sum.most = max(sum.most, f.is.carry.most, f.was.carry.most)
-		sum.loose = sum.loose || c.sharded[id.whole()] || !f.is.sameParams(f.was) || f.heals
+		sum.loose = sum.loose || c.sharded[id.whole()] || !f.is.sameParams(f.was) || f.heals || healed && !f.is.inStep
 		if sum.amount = max(sum.amount, f.is.amount()); f.is.varies != nil && !sum.loose {
 			sum.amount = f.is.of(0, 1).in(f.stamp).full
 		}
