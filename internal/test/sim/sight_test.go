@@ -76,6 +76,18 @@ func (c *client) hasSeen(r *write, name string) bool {
 	})
 }
 
+// sawSession reports whether a session of a limit was under way when a client last saw the item of a write. It does
+// not know that somebody has ended it: a settlement is then of a balance that the next session replaces.
+func (c *client) sawSession(r *write, name string) bool {
+	for _, s := range slices.Backward(c.seen[r.id]) {
+		if s.shown <= r.sent {
+			l, has := s.state.level(name)
+			return has && l.opened != noSession
+		}
+	}
+	return false
+}
+
 // A stock is the set of possible states of one shard of a limit.
 type stock []held
 
