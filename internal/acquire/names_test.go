@@ -1,4 +1,4 @@
-package limiter_test
+package acquire_test
 
 import (
 	"errors"
