@@ -315,7 +315,7 @@ func TestWhatGoesBackOverAnyHistory(t *testing.T) {
 	})
 	t.Logf("%v", did)
 	for _, name := range append(slices.Sorted(maps.Keys(reservedSteps)), "removed", "taken for lost", "refused") {
-		if did[name] == 0 {
+		if did[name] == 0 && !testing.Short() { // few histories need not have all
 			t.Errorf("it never happened: %s", name)
 		}
 	}
