@@ -290,9 +290,7 @@ func (d *Debit) change(img *store.Image, s *store.LimitState, amounts []store.Am
 	case takes && mode == store.Shadow: // others may have debited since
 		ch.AtLeast = floorOf(mode, part) + ch.Debit - delta
 	}
-	if endsMode(s, soft) { // a debit since then may have led it below zero
-		ch.AtLeast = max(ch.AtLeast, -delta)
-	}
+	ch.AtLeast = max(ch.AtLeast, leastBefore(s, soft, delta))
 	d.Amendment.amend(&ch, img, s, next, part, now)
 	return ch
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -52,6 +53,15 @@ func forgiven(s *store.LimitState, mode store.Mode, soft bool, part bucket.Limit
 		return max(0, -tokens)
 	}
 	return 0
+}
+
+// leastBefore is the least balance to which a write may add what a limit earned, if it ends the limit's mode: a
+// debit since its image may have led the balance below zero.
+func leastBefore(s *store.LimitState, soft bool, earned int64) int64 {
+	if endsMode(s, soft) {
+		return -earned
+	}
+	return math.MinInt64
 }
 
 // endsMode reports whether a write makes a limit that was in a mode one that is enforced.
