@@ -37,9 +37,6 @@ const (
 	// WritesPerSecond is what the hidden write limit of one shard admits: the writes that
 	// one DynamoDB partition sustains.
 	WritesPerSecond = 1000
-	// SwitchLevels is how many of the levels of configuration may have a switch: all but the
-	// system's.
-	SwitchLevels = 3
 	// MaxSettlementWrites is the most bucket items that a [Settlement] writes to.
 	MaxSettlementWrites = 99
 	// Milli is the number of millitokens in a token. Stores keep millitokens.

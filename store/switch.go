@@ -3,12 +3,16 @@ package store
 // A Policy is a yes or no that a level of configuration may leave to the next level.
 type Policy uint8
 
-// The values of a [Policy]. Bypass is one of a [Switch] only.
+// The values of a [Policy], of which Bypass is one of a [Switch] only, and how many levels have a switch.
 const (
 	Inherit Policy = iota
 	Yes
 	No
 	Bypass
+
+	// SwitchLevels is how many of the levels of configuration may have a switch: all but the
+	// system's.
+	SwitchLevels = 3
 )
 
 // A Switch is an operator's decision at a level of configuration whether tokens may be

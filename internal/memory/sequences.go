@@ -64,8 +64,8 @@ func (a *Account) BeginSequence(s *Sequences, seen *store.Image, now int64) stor
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sh := a.shardLocked(seen.Shard)
-	k := bits.TrailingZeros8(^sh.busy)
-	if k >= positions {
+	k, ok := sh.freePosition()
+	if !ok {
 		return store.Sequence{}
 	}
 	n := s.next(now)
@@ -89,13 +89,19 @@ func (a *Account) BeginFirst(s *Sequences, shard int, now int64) store.Sequence 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sh := a.shardLocked(shard)
-	k := bits.TrailingZeros8(^sh.busy)
-	if k >= positions {
+	k, ok := sh.freePosition()
+	if !ok {
 		return store.Sequence{}
 	}
 	sh.busy |= 1 << k
 	n := s.next(now)
 	return store.Sequence{Position: s.names[k], Number: n, Below: n}
+}
+
+// freePosition is a position that no write uses, if there is one.
+func (s *shard) freePosition() (k int, ok bool) {
+	k = bits.TrailingZeros8(^s.busy)
+	return k, k < positions
 }
 
 // EndSequence ends the use of a position. isApplied says that its write was applied, so that those

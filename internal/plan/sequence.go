@@ -23,8 +23,9 @@ const (
 // FateOf decides what became of a write of which an answer was lost, by a later answer.
 //
 // A removed position tells nothing. Nor does a deleted item, or another one in its place: the balance with
-// the debit may have gone to the shard that survived a merge. makes says that the write makes the first item of
-// a bucket, which is seen: that ends in no merge.
+// the debit may have gone to the shard that survived a merge. makes says that the write makes the first item of a
+// bucket, which seen describes. No merge deletes that one: where another item is, the write has debited nothing that
+// is left.
 func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, makes bool) Fate {
 	switch {
 	case out.Applied:
@@ -49,9 +50,9 @@ func FateOf(s *store.Sequence, seen *store.Image, out store.Outcome, makes bool)
 	return Open
 }
 
-// isMadeByOther reports whether an item is not the one that a write would have made, as seen. One of the same
-// millisecond may be without its position for three reasons: another process made it; the position was removed; or
-// there was no room for it, and is little now, unless limits are gone.
+// isMadeByOther reports whether an item is not the one that a write would have made, as seen. An item of the same
+// millisecond may lack the position for three reasons. Another process made it. Or the position was removed: removals
+// add a round to the count. Or there was no room for it: there is little now, unless limits were removed.
 func isMadeByOther(s *store.Sequence, seen, img *store.Image) bool {
 	if img.CreatedAt != seen.CreatedAt {
 		return true

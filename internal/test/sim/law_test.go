@@ -205,7 +205,7 @@ func (c *checker) legal(r *write) {
 			// A refill of a bucket that was full knows nothing of a limit that was added meanwhile.
 		case c.concernsMode(r, name, was, is):
 			c.legalInMode(r, name, was, is, bad)
-		case a.rf == b.rf && was.opened == is.opened && (was.opened != noSession || was.tk == is.tk || r.call != nil && !r.call.kind.takes() && r.client.sawSession(r, name)):
+		case a.rf == b.rf && was.opened == is.opened && (was.opened != noSession || was.tk == is.tk || r.settlesEnded(name)):
 			legalMove(name, was, is, b.rf, latest, r.enforces(is), bad)
 		default:
 			legalRefill(name, was, is, a.rf, b.rf, r.enforces(is), bad)

@@ -76,11 +76,14 @@ func (c *client) hasSeen(r *write, name string) bool {
 	})
 }
 
-// sawSession reports whether a session of a limit was under way when a client last saw the item of a write. It does
-// not know that somebody has ended it: a settlement is then of a balance that the next session replaces.
-func (c *client) sawSession(r *write, name string) bool {
-	for _, s := range slices.Backward(c.seen[r.id]) {
-		if s.shown <= r.sent {
+// settlesEnded reports whether a write settles, and a session of a limit was under way when its client last saw the
+// item. The client does not know that somebody has ended it, and settles a balance that the next session replaces.
+func (w *write) settlesEnded(name string) bool {
+	if w.call == nil || w.call.kind.takes() {
+		return false
+	}
+	for _, s := range slices.Backward(w.client.seen[w.id]) {
+		if s.shown <= w.sent {
 			l, has := s.state.level(name)
 			return has && l.opened != noSession
 		}
