@@ -48,7 +48,8 @@ func TestLatencyIsParsed(t *testing.T) {
 		{in: "p50=5ms,p90=6ms", problem: `has "p90=6ms" where`},
 		{in: "p50=5ms,", problem: `has "" where`},
 	} {
-		var got dynamolite.Latency
+		before := dynamolite.Latency{P50: time.Hour}
+		got := before
 		err := got.UnmarshalText([]byte(tt.in))
 		if tt.problem == "" {
 			if err != nil || got != tt.want {
@@ -57,7 +58,7 @@ func TestLatencyIsParsed(t *testing.T) {
 			continue
 		}
 		wantOptionError(t, err, "latency", tt.in, tt.problem)
-		if got != (dynamolite.Latency{}) {
+		if got != before {
 			t.Errorf("%q: %+v beside an error", tt.in, got)
 		}
 	}

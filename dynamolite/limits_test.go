@@ -34,7 +34,10 @@ func TestLimitsAreParsed(t *testing.T) {
 		{in: "1,2,3", problem: `has "2,3" where`},
 		{in: "1, 2", problem: `has " 2" where`},
 	} {
-		var got dynamolite.Limits
+		got := dynamolite.Limits{QuotaReadUnits: 7}
+		if tt.problem != "" {
+			tt.want = got // an error changes nothing
+		}
 		err := got.UnmarshalText([]byte(tt.in))
 		if tt.problem != "" {
 			wantOptionError(t, err, "limits", tt.in, tt.problem)
