@@ -25,7 +25,8 @@ import (
 //
 // The laws are those that docs/outages.md publishes:
 //
-//   - bounded: in an outage, no more is admitted than R / N · (seen + rate · T);
+//   - bounded: in an outage, no more is admitted than R / N · (seen + rate · T). Where the table comes and
+//     goes, each process that loses it again has an N-th of what it saw meanwhile, besides;
 //   - once: in the end the table has counted what was admitted, but for calls that the cut met;
 //   - back: a second after the table is back, each process has found it, and none has lost a debt.
 type outageRun struct {
@@ -211,7 +212,7 @@ func (o *outageRun) outage() {
 	away := span(o.r, 2*time.Second, time.Minute)
 	how := pick(o.r, faults.Fail(errNoRoute), faults.Hang, faults.LoseAnswer(errCutOff))
 	o.mu.Lock()
-	before := o.degraded
+	before, losses := o.degraded, o.losses()
 	o.isLost = map[int]struct{}{}
 	for i := range o.fleet {
 		o.isLost[i] = struct{}{}
@@ -243,10 +244,19 @@ func (o *outageRun) outage() {
 	o.mu.Lock()
 	admitted := float64(o.degraded - before)
 	o.mu.Unlock()
-	ratio := float64(o.processes) / float64(o.assumed)
-	if bound := ratio*(seen+float64(o.limit.Amount)*(away.Seconds()+1)) + 3; admitted > bound {
+	again := max(0, o.losses()-losses-o.processes) // losses of a table that was back for a moment
+	shares := float64(o.processes)*(seen+float64(o.limit.Amount)*(away.Seconds()+1)) + float64(again)*float64(o.limit.Capacity)
+	if bound := shares/float64(o.assumed) + 3; admitted > bound {
 		o.report("bounded", "%.0f admitted by %d processes that take themselves for %d in %v, of %v, the bound is %.0f", admitted, o.processes, o.assumed, away, o.limit, bound)
 	}
+}
+
+// losses is how often processes have lost the table.
+func (o *outageRun) losses() (sum int) {
+	for _, l := range o.fleet {
+		sum += int(l.Stats().Outages) //nolint:gosec // a few
+	}
+	return sum
 }
 
 // judge compares what the table has counted with what was admitted.
