@@ -65,6 +65,8 @@ type side struct {
 	call func(ctx context.Context, n int) error // makes the call of a client
 	// decisions are how many each call asks for.
 	decisions int
+	// inProcess says that the call works in this process, which has no other work: by one client.
+	inProcess bool
 	all       []figures
 }
 
@@ -76,7 +78,8 @@ type figures struct {
 }
 
 // The service on its embedded engine and envoyproxy/ratelimit on Redis read one file of limits, and the same
-// client calls them in turn. Figures are printed, and not asserted.
+// client calls them in turn. A floor answers the same calls at once: no service on these transports costs less.
+// Figures are printed, and not asserted.
 func TestServicesSideBySide(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
@@ -103,6 +106,11 @@ func TestServicesSideBySide(t *testing.T) {
 			&side{name: name + ", HTTP in batches", of: of, pids: pids, call: batchBy(of.http), decisions: batch},
 		)
 	}
+	floor := startFloor(t)
+	sides = append(sides, bareUpdate(t),
+		&side{name: "floor: gRPC alone", pids: []int{floor.pid}, call: one(floor.grpc, "tenant", tenants), decisions: 1},
+		&side{name: "floor: JSON in batches", pids: []int{floor.pid}, call: batchBy(floor.http), decisions: batch},
+	)
 	slices.SortFunc(sides, func(a, b *side) int { return strings.Compare(a.name, b.name) })
 	sides = slices.DeleteFunc(sides, func(s *side) bool { return !strings.Contains(s.name, *only) })
 	for _, s := range sides { // entities that are new cost more
@@ -303,7 +311,11 @@ func (s *side) run(t *testing.T, lasts time.Duration) figures {
 	var all sync.WaitGroup
 	times := make([][]time.Duration, *clients)
 	before, begun := s.cpu(t), time.Now()
-	for n := range *clients {
+	callers := *clients
+	if s.inProcess {
+		callers = 1
+	}
+	for n := range callers {
 		all.Go(func() {
 			for time.Since(begun) < lasts {
 				at := time.Now()
@@ -332,6 +344,9 @@ func (s *side) run(t *testing.T, lasts time.Duration) figures {
 // cpu is the time that the processes of a side have used: in ticks of 10 ms, as Linux has it.
 func (s *side) cpu(t *testing.T) (used time.Duration) {
 	t.Helper()
+	if s.inProcess {
+		return ownCPU(t)
+	}
 	for _, pid := range s.pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
