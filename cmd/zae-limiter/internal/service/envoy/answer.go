@@ -29,31 +29,37 @@ const refusalID = "x-refusal-id"
 
 // response is the answer to a call that was decided.
 func (c *call) response(ctx context.Context) *rls.RateLimitResponse {
-	out := &rls.RateLimitResponse{OverallCode: ok}
-	for _, a := range c.asks {
-		out.Statuses = append(out.Statuses, a.status())
+	statuses := make([]told, len(c.asks))
+	out := &rls.RateLimitResponse{OverallCode: ok, Statuses: make([]*rls.RateLimitResponse_DescriptorStatus, len(c.asks))}
+	for i := range c.asks {
+		out.Statuses[i] = c.asks[i].status(&statuses[i])
 	}
-	out.ResponseHeadersToAdd, out.DynamicMetadata = c.fields(ctx), c.metadata()
-	if !c.isRefused() {
-		return out
+	var fields headers
+	fields.limits(c.fields(ctx))
+	if out.DynamicMetadata = c.metadata(); c.isRefused() {
+		out.OverallCode, out.RawBody = overLimit, c.refuse(&fields)
 	}
-	out.OverallCode = overLimit
+	out.ResponseHeadersToAdd = fields.all
+	return out
+}
+
+// refuse adds the fields of a refusal, and returns its body.
+func (c *call) refuse(to *headers) (body []byte) {
 	p := c.problem()
-	text, err := json.Marshal(p)
+	body, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	// Without a body, Envoy drops the media type.
-	out.RawBody, out.ResponseHeadersToAdd = text, append(out.ResponseHeadersToAdd, header("content-type", "application/problem+json"))
+	to.add("content-type", "application/problem+json") // without a body, Envoy drops it
 	if p.Instance != "" {
-		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, header(refusalID, p.Instance))
+		to.add(refusalID, p.Instance)
 	}
 	if refusal := c.refusing().refusal; refusal != nil {
 		if seconds, helps := refusal.RetryAfterSeconds(); helps {
-			out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, header("retry-after", strconv.FormatInt(seconds, 10)))
+			to.add("retry-after", strconv.FormatInt(seconds, 10))
 		}
 	}
-	return out
+	return body
 }
 
 // problem is what the client is told of a refusal.
@@ -103,42 +109,67 @@ func (c *call) Outcome() (result limiter.Result, refusing []string) {
 
 // fields are RateLimit-Policy and RateLimit, of the limits that the call takes of. If limits have
 // the same name, the first one is told, or the first one that refuses. A call that is admitted
-// is told nothing of quotas that are over.
-func (c *call) fields(ctx context.Context) (headers []*core.HeaderValue) {
-	policies, limits := "", ""
-	told := map[string]bool{}
-	isRefused := c.isRefused()
-	groups := slices.DeleteFunc(slices.Collect(c.deciding()), func(g *group) bool { return !isRefused && g.isRefused() })
-	slices.SortStableFunc(groups, func(a, b *group) int {
-		switch {
-		case a.isRefused() == b.isRefused():
-			return 0
-		case a.isRefused():
-			return -1
-		}
-		return 1
-	})
-	for _, g := range groups {
-		var own []limiter.Status
-		for i := range g.statuses {
-			if s := &g.statuses[i]; s.Entity == g.entity && !told[s.Limit.Name] {
-				told[s.Limit.Name] = true
-				own = append(own, *s)
+// is told nothing of quotas that are over. They are "" without a limit.
+func (c *call) fields(ctx context.Context) (policies, limits string) {
+	const usualLimits = 8
+	var room [usualLimits]string
+	names, isRefused := room[:0], c.isRefused()
+	for _, refuses := range [...]bool{true, false} {
+		for g := range c.deciding() {
+			if g.isRefused() != refuses || refuses && !isRefused {
+				continue
 			}
+			var own []limiter.Status
+			own, names = g.untold(names)
+			policy, limit := httplimit.Fields(ctx, g.entity, own)
+			if policies != "" && policy != "" {
+				policies, limits = policies+", ", limits+", "
+			}
+			policies, limits = policies+policy, limits+limit
 		}
-		policy, limit := httplimit.Fields(ctx, g.entity, own)
-		if policies != "" && policy != "" {
-			policies, limits = policies+", ", limits+", "
-		}
-		policies, limits = policies+policy, limits+limit
 	}
-	if policies == "" {
-		return nil
-	}
-	return []*core.HeaderValue{header("ratelimit-policy", policies), header("ratelimit", limits)}
+	return policies, limits
 }
 
-func header(key, value string) *core.HeaderValue { return &core.HeaderValue{Key: key, Value: value} }
+// untold are the statuses of the group's own entity whose limits have none of the names, and the names with theirs.
+func (g *group) untold(names []string) (own []limiter.Status, all []string) {
+	for i := range g.statuses {
+		s := &g.statuses[i]
+		if s.Entity != g.entity || slices.Contains(names, s.Limit.Name) {
+			continue
+		}
+		if names = append(names, s.Limit.Name); len(own) == i {
+			own = g.statuses[:i+1] // as a rule, all of them
+		} else {
+			own = append(slices.Clip(own), *s)
+		}
+	}
+	return own, names
+}
+
+// headers are the header fields of an answer, in one piece.
+type headers struct {
+	all  []*core.HeaderValue
+	room []core.HeaderValue
+}
+
+func (h *headers) add(key, value string) {
+	const most = 5
+	if h.room == nil {
+		h.room, h.all = make([]core.HeaderValue, most), make([]*core.HeaderValue, 0, most)
+	}
+	to := &h.room[len(h.all)]
+	to.Key, to.Value = key, value
+	h.all = append(h.all, to)
+}
+
+// limits adds the fields about limits, if there are any.
+func (h *headers) limits(policies, limits string) {
+	if policies != "" {
+		h.add("ratelimit-policy", policies)
+		h.add("ratelimit", limits)
+	}
+}
 
 // outcome says what became of a descriptor, for metrics.
 func (a *ask) outcome() string {
@@ -177,16 +208,25 @@ func (a *ask) named(outcome string) string {
 	return outcome
 }
 
+// told has room for what the proxy is told of a descriptor.
+type told struct {
+	status rls.RateLimitResponse_DescriptorStatus
+	limit  rls.RateLimitResponse_RateLimit
+	reset  durationpb.Duration
+}
+
 // status is what the proxy is told of a descriptor. Of several limits, it is told the tightest. A limit of a
 // file of envoyproxy/ratelimit has the name that it has there.
-func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
-	out := &rls.RateLimitResponse_DescriptorStatus{Code: ok}
+func (a *ask) status(to *told) *rls.RateLimitResponse_DescriptorStatus {
+	out := &to.status
+	out.Code = ok
 	switch {
 	case a.Unlimited:
 		out.LimitRemaining = math.MaxUint32
 		return out
 	case a.isBlocked():
-		out.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: a.Name, Unit: unitOf(a.override.Period)}
+		out.CurrentLimit = &to.limit
+		to.limit.Name, to.limit.Unit = a.Name, unitOf(a.override.Period)
 		if a.Mode == mapping.Take {
 			out.Code = overLimit
 		}
@@ -215,9 +255,12 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 			left = 0 // a refusal takes it
 		}
 	}
-	out.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: saturated(amount), Unit: unitOf(period)}
+	out.CurrentLimit = &to.limit
+	to.limit.Name, to.limit.RequestsPerUnit, to.limit.Unit = name, saturated(amount), unitOf(period)
 	out.LimitRemaining = saturated(left)
-	out.DurationUntilReset = resetOf(s)
+	if seconds, helps := resetOf(s); helps {
+		to.reset.Seconds, out.DurationUntilReset = seconds, &to.reset
+	}
 	return out
 }
 
@@ -285,20 +328,15 @@ func unitOf(period time.Duration) rls.RateLimitResponse_RateLimit_Unit {
 }
 
 // resetOf is the exact wait of a limit that refuses, and else the time until it is full: in whole
-// seconds, rounded up, because Envoy cuts off what is less. It is nil if no wait helps.
-func resetOf(s *limiter.Status) *durationpb.Duration {
-	var seconds int64
+// seconds, rounded up, because Envoy cuts off what is less. helps is false if no wait helps.
+func resetOf(s *limiter.Status) (seconds int64, helps bool) {
 	switch missing := s.Limit.Capacity - s.Available; {
 	case s.Exceeded:
-		wait, helps := s.RetryAfterSeconds()
-		if !helps {
-			return nil
-		}
-		seconds = wait
+		return s.RetryAfterSeconds()
 	case s.Limit.Renews != nil:
 		seconds = int64(math.Ceil(s.ResetsIn.Seconds()))
 	case missing > 0 && s.Limit.Amount > 0:
 		seconds = int64(math.Ceil(min(float64(missing)/float64(s.Limit.Amount)*s.Limit.Period.Seconds(), math.MaxInt32)))
 	}
-	return &durationpb.Duration{Seconds: seconds}
+	return seconds, true
 }

@@ -64,6 +64,23 @@ descriptors:
 	}, registry)
 }
 
+// A call makes few allocations, the limiter's and the engine's included: they are the part of its cost that does not
+// depend on the machine. Not parallel: those of other tests would be counted.
+func TestAllocationsOfACall(t *testing.T) {
+	s := served(t, "")
+	for key, most := range map[string]float64{"tenant": 115, "empty": 40} {
+		in := &rls.RateLimitRequest{Domain: "gateway", Descriptors: []*common.RateLimitDescriptor{descriptor(key, "acme")}}
+		n := testing.AllocsPerRun(500, func() {
+			if _, err := s.ShouldRateLimit(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > most {
+			t.Errorf("%s: %v allocations, want %v at most", key, n, most)
+		}
+	}
+}
+
 // BenchmarkCall answers calls without a network, by many clients at once: of 1,000 tenants with room, or one without.
 func BenchmarkCall(b *testing.B) {
 	for _, where := range []string{"memory", "disk"} {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -20,8 +21,8 @@ import (
 // A call has what its descriptors ask for.
 type call struct {
 	domain  string
-	isKnown bool   // the domain has rules
-	asks    []*ask // one for each descriptor
+	isKnown bool  // the domain has rules
+	asks    []ask // one for each descriptor
 	// takes are one request for each entity, in the order of the descriptors; the call gets all or
 	// none. The others are decided beside them, each alone.
 	takes, counted, shadows, charges, returns []*group
@@ -79,21 +80,19 @@ type part struct {
 
 // read maps the descriptors of a call.
 func (s *Service) read(in *rls.RateLimitRequest, rules *mapping.Rules) (*call, error) {
-	c := &call{domain: in.GetDomain(), isKnown: rules.Has(in.GetDomain())}
-	replaced := map[string]bool{}
+	c := &call{domain: in.GetDomain(), isKnown: rules.Has(in.GetDomain()), asks: make([]ask, len(in.GetDescriptors()))}
+	var replaced []string
 	for i, d := range in.GetDescriptors() {
-		a := &ask{}
-		c.asks = append(c.asks, a)
-		a.Ask, a.isMapped = rules.Map(c.domain, descriptorOf(in, d))
+		a, of := &c.asks[i], descriptorOf(in, d)
+		a.Ask, a.isMapped = rules.Map(c.domain, &of)
 		if err := a.read(d.GetLimit()); err != nil {
 			return nil, fmt.Errorf("descriptors[%d].limit: %w", i, err)
 		}
-		for _, name := range a.Replaces {
-			replaced[name] = true
-		}
+		replaced = append(replaced, a.Replaces...)
 	}
-	for _, a := range c.asks {
-		if a.isMapped = a.isMapped && !replaced[a.Name]; a.isMapped && !a.isBlocked() && !a.Unlimited {
+	for i := range c.asks {
+		a := &c.asks[i]
+		if a.isMapped = a.isMapped && !slices.Contains(replaced, a.Name); a.isMapped && !a.isBlocked() && !a.Unlimited {
 			c.add(a, a.fallback(&s.o.Policy))
 		}
 	}
@@ -125,23 +124,28 @@ func (c *call) add(a *ask, fallback []limiter.Limit) {
 // deciding are the groups that may refuse a call.
 func (c *call) deciding() iter.Seq[*group] {
 	return func(yield func(*group) bool) {
-		for _, g := range slices.Concat(c.takes, c.counted) {
-			if !yield(g) {
-				return
+		for _, groups := range [...][]*group{c.takes, c.counted} {
+			for _, g := range groups {
+				if !yield(g) {
+					return
+				}
 			}
 		}
 	}
 }
 
 // descriptorOf is a descriptor. Its own hits go before those of the call, where 0 is not set.
-func descriptorOf(in *rls.RateLimitRequest, d *common.RateLimitDescriptor) *mapping.Descriptor {
+func descriptorOf(in *rls.RateLimitRequest, d *common.RateLimitDescriptor) mapping.Descriptor {
 	hits := uint64(max(1, in.GetHitsAddend()))
 	if own := d.GetHitsAddend(); own != nil {
 		hits = own.GetValue()
 	}
-	to := &mapping.Descriptor{Hits: int64(min(hits, limiter.MaxTokens)), Returns: d.GetIsNegativeHits(), IsLimited: d.GetLimit() != nil} //nolint:gosec // it is at most MaxTokens
-	for _, e := range d.GetEntries() {
-		to.Entries = append(to.Entries, mapping.Entry{Key: e.GetKey(), Value: e.GetValue()})
+	to := mapping.Descriptor{
+		Entries: make([]mapping.Entry, len(d.GetEntries())), Hits: int64(min(hits, limiter.MaxTokens)), //nolint:gosec // it is at most MaxTokens
+		Returns: d.GetIsNegativeHits(), IsLimited: d.GetLimit() != nil,
+	}
+	for i, e := range d.GetEntries() {
+		to.Entries[i] = mapping.Entry{Key: e.GetKey(), Value: e.GetValue()}
 	}
 	return to
 }
@@ -175,12 +179,13 @@ func (a *ask) fallback(p *decide.Policy) []limiter.Limit {
 	if a.override == nil {
 		return p.Fallback
 	}
-	var limits []limiter.Limit
-	for _, name := range slices.Sorted(maps.Keys(a.Amounts)) {
+	limits := make([]limiter.Limit, 0, len(a.Amounts)+len(p.Fallback))
+	for name := range a.Amounts {
 		l := *a.override
 		l.Name = name
 		limits = append(limits, l)
 	}
+	slices.SortFunc(limits, func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
 	for i := range p.Fallback {
 		if _, ok := a.Amounts[p.Fallback[i].Name]; !ok {
 			limits = append(limits, p.Fallback[i])
@@ -199,30 +204,40 @@ func join(groups []*group, a *ask, fallback []limiter.Limit) (all []*group, in *
 	in.within = max(in.within, a.Within)
 	for k := range in.parts {
 		if p := &in.parts[k]; p.resource == a.Resource {
-			for limit, n := range a.Amounts {
-				p.amounts[limit] = min(p.amounts[limit]+n, limiter.MaxTokens)
-			}
-			if p.slots == nil {
-				p.slots = maps.Clone(a.Slots)
-				return groups, in
-			}
-			for limit, n := range a.Slots {
-				p.slots[limit] = min(p.slots[limit]+n, store.MaxSlots)
-			}
+			p.amounts = sum(p.amounts, a.Amounts, limiter.MaxTokens)
+			p.slots = sum(p.slots, a.Slots, store.MaxSlots)
 			return groups, in
 		}
 	}
-	in.parts = append(in.parts, part{a.Resource, maps.Clone(a.Amounts), fallback, maps.Clone(a.Slots)})
+	in.parts = append(in.parts, part{a.Resource, a.Amounts, fallback, a.Slots})
 	return groups, in
 }
 
-// request asks for amounts of a group, by what each becomes.
+// sum adds numbers by limit, each up to a bound. It changes neither of them: they are those of a descriptor, or of a rule.
+func sum(numbers, more map[string]int64, most int64) map[string]int64 {
+	switch {
+	case len(more) == 0:
+		return numbers
+	case len(numbers) == 0:
+		return more
+	}
+	numbers = maps.Clone(numbers)
+	for limit, n := range more {
+		numbers[limit] = min(numbers[limit]+n, most)
+	}
+	return numbers
+}
+
+// request asks for amounts of a group, by what each becomes; nil leaves them as they are.
 func (g *group) request(p *decide.Policy, becomes func(int64) int64) limiter.Request {
 	req := limiter.Request{Entity: g.entity, OnUnavailable: p.OnUnavailable}
 	for i, part := range g.parts {
-		consume := make(map[string]int64, len(part.amounts))
-		for limit, n := range part.amounts {
-			consume[limit] = becomes(n)
+		consume := part.amounts
+		if becomes != nil {
+			consume = make(map[string]int64, len(part.amounts))
+			for limit, n := range part.amounts {
+				consume[limit] = becomes(n)
+			}
 		}
 		if i == 0 {
 			req.Resource, req.Consume, req.Fallback, req.Slots = part.resource, consume, part.fallback, part.slots

@@ -63,8 +63,8 @@ func (k *Known) answered(c *call, after time.Duration) {
 		k.errors.Inc()
 		return
 	}
-	for _, a := range c.asks {
-		if a.isMapped && a.Counts && a.Keys != [2]string{} && (a.Mode == mapping.Take || a.Mode == mapping.Shadow) {
+	for i := range c.asks {
+		if a := &c.asks[i]; a.isMapped && a.Counts && a.Keys != [2]string{} && (a.Mode == mapping.Take || a.Mode == mapping.Shadow) {
 			k.count(c.domain, a)
 		}
 	}

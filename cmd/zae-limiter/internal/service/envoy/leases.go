@@ -44,9 +44,8 @@ func (c *call) token() string {
 // has happened. The proxy does not send them again, and may have left, so its deadline is not theirs:
 // each ends within the time of the limiter.
 func (s *Service) settleLeases(ctx context.Context, c *call) (err error) {
-	ctx = context.WithoutCancel(ctx)
 	for _, g := range c.settles {
-		err = errors.Join(err, s.settleLease(ctx, g))
+		err = errors.Join(err, s.settleLease(context.WithoutCancel(ctx), g))
 	}
 	return err
 }

@@ -15,21 +15,22 @@ const (
 // metadata is what other filters of the proxy, and its later calls, get of a call: its leases, and
 // what the files say of descriptors that did not refuse. It is nil if there is nothing.
 func (c *call) metadata() *structpb.Struct {
-	all := map[string]any{}
-	if token := c.token(); token != "" {
-		all[leaseKey] = token
-	}
 	passed := map[string]any{}
-	for _, a := range c.asks {
-		if a.isMapped && !a.isOver() {
+	for i := range c.asks {
+		if a := &c.asks[i]; a.isMapped && !a.isOver() {
 			merge(passed, a.Metadata)
 		}
 	}
+	token := c.token()
+	if token == "" && len(passed) == 0 {
+		return nil
+	}
+	all := map[string]any{}
+	if token != "" {
+		all[leaseKey] = token
+	}
 	if len(passed) > 0 {
 		all[metadataKey] = passed
-	}
-	if len(all) == 0 {
-		return nil
 	}
 	out, err := structpb.NewStruct(all)
 	if err != nil {

@@ -65,8 +65,10 @@ func (s *Service) askAlone(ctx context.Context, g *group) error {
 func (s *Service) overrun(ctx context.Context, g *group) error {
 	for _, st := range g.statuses {
 		if amount := min(st.Requested, st.Available+st.Limit.Capacity); st.Available > 0 {
-			g.parts[0].amounts[st.Limit.Name] = amount
-			return s.charge(ctx, g)
+			p := g.parts[0]
+			p.amounts = maps.Clone(p.amounts) // those of the descriptor stay
+			p.amounts[st.Limit.Name] = amount
+			return s.charge(ctx, &group{entity: g.entity, parts: []part{p}})
 		}
 	}
 	return nil
@@ -81,7 +83,7 @@ func (s *Service) settle(ctx context.Context, c *call) error {
 	}
 	for _, g := range c.returns {
 		g.isAsked = true
-		if err := s.o.Limiter.Return(ctx, g.request(&s.o.Policy, func(n int64) int64 { return n })); err != nil {
+		if err := s.o.Limiter.Return(ctx, g.request(&s.o.Policy, nil)); err != nil {
 			return err
 		}
 	}
@@ -105,17 +107,27 @@ func (s *Service) end(ctx context.Context, g *group, isRefused bool) error {
 	return g.lease.Commit(ctx)
 }
 
+// index is the number of the first descriptor of which something is true; -1 if there is none.
+func (c *call) index(is func(*ask) bool) int {
+	for i := range c.asks {
+		if is(&c.asks[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
 // block refuses a call by a limit in a descriptor that admits nothing. The limiter is not asked, so the refusal is
 // told here, unless it is one of a quota, and another quota may admit the call.
 func (s *Service) block(ctx context.Context, c *call) {
-	i := slices.IndexFunc(c.asks, func(a *ask) bool { return a.isOver() && !a.Quota })
+	i := c.index(func(a *ask) bool { return a.isOver() && !a.Quota })
 	if i < 0 && c.isRefused() {
-		i = slices.IndexFunc(c.asks, (*ask).isOver)
+		i = c.index((*ask).isOver)
 	}
 	if i < 0 {
 		return
 	}
-	a := c.asks[i]
+	a := &c.asks[i]
 	g := &group{entity: a.Entity, quota: a.Quota}
 	for _, name := range slices.Sorted(maps.Keys(a.Amounts)) {
 		l := *a.override
@@ -162,7 +174,8 @@ func (g *group) isRefused() bool { return g.refusal != nil || g.full != nil || g
 // isRefused reports whether the call is over a limit: of quotas, over all of them.
 func (c *call) isRefused() bool {
 	quotas, over := 0, 0
-	for _, a := range c.asks {
+	for i := range c.asks {
+		a := &c.asks[i]
 		switch isOver := a.isOver(); {
 		case isOver && !a.Quota:
 			return true
@@ -189,7 +202,7 @@ func (s *Service) ask(ctx context.Context, g *group) error {
 }
 
 func (s *Service) acquire(ctx context.Context, g *group) error {
-	lease, err := s.o.Limiter.Acquire(ctx, g.request(&s.o.Policy, func(n int64) int64 { return n }))
+	lease, err := s.o.Limiter.Acquire(ctx, g.request(&s.o.Policy, nil))
 	switch {
 	case errors.As(err, &g.refusal):
 		g.statuses = g.refusal.Statuses

@@ -102,8 +102,8 @@ func (s *Service) count(c *call) {
 	if c.isKnown {
 		domain = c.domain
 	}
-	for _, a := range c.asks {
-		s.descriptors.WithLabelValues(domain, a.outcome()).Inc()
+	for i := range c.asks {
+		s.descriptors.WithLabelValues(domain, c.asks[i].outcome()).Inc()
 	}
 }
 

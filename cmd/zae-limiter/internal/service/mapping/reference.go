@@ -101,19 +101,42 @@ func (n *node) ask(domain string, d *Descriptor) (Ask, bool) {
 // nameOf is the name for all keys and values of entries: "tenant:acme:path:/". Where one of them
 // has a colon, it is a hash.
 func nameOf(entries []Entry) string {
+	if text, isPlain := joined(entries); isPlain {
+		if name, ok := entityName(text); ok {
+			return name
+		}
+	}
 	var t template
-	valid := entityName
 	for i, e := range entries {
 		text := ":" + e.Key + ":"
 		if i == 0 {
 			text = text[1:]
 		}
 		t = append(t, segment{text, isText}, segment{"", i})
-		if strings.Contains(e.Key+e.Value, ":") {
-			valid = func(string) (string, bool) { return "", false }
-		}
 	}
-	return t.name(entries, valid)
+	return t.hash(entries)
+}
+
+// joined are all keys and values of entries, with colons between them. isPlain says that none of them has one.
+func joined(entries []Entry) (text string, isPlain bool) {
+	var b strings.Builder
+	size := 0
+	for _, e := range entries {
+		size += len(e.Key) + len(e.Value) + len("::")
+	}
+	b.Grow(size)
+	for i, e := range entries {
+		if strings.Contains(e.Key, ":") || strings.Contains(e.Value, ":") {
+			return "", false
+		}
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		b.WriteString(e.Key)
+		b.WriteByte(':')
+		b.WriteString(e.Value)
+	}
+	return b.String(), true
 }
 
 // next is the node of the next entry: of its value, of the first wildcard that fits, or of any value.

@@ -59,26 +59,56 @@ func parseTemplate(text string, entries []pattern) (template, error) {
 // name is the name for the entries of a descriptor. The function makes a valid name of a text, if
 // it can.
 func (t template) name(entries []Entry, valid func(string) (string, bool)) string {
-	var text, whole strings.Builder
-	isPlain := true
-	for i, p := range t {
-		kind, part := "text", p.text
-		if p.entry != isText {
-			kind, part = "value", entries[p.entry].Value
-			if i+2 < len(t) && strings.IndexByte(part, t[i+1].text[0]) >= 0 {
-				isPlain = false
-			}
-		}
-		text.WriteString(part)
-		whole.WriteString(kind + strconv.Itoa(len(part)) + ":" + part)
-	}
-	if isPlain {
-		if name, ok := valid(text.String()); ok {
+	if t.isPlain(entries) {
+		if name, ok := valid(t.text(entries)); ok {
 			return name
 		}
 	}
+	return t.hash(entries)
+}
+
+// hash is the name where the text for entries is none.
+func (t template) hash(entries []Entry) string {
+	var whole strings.Builder
+	for _, p := range t {
+		kind, part := "text", p.of(entries)
+		if p.entry != isText {
+			kind = "value"
+		}
+		whole.WriteString(kind + strconv.Itoa(len(part)) + ":" + part)
+	}
 	sum := sha256.Sum256([]byte(whole.String()))
 	return "h-" + hex.EncodeToString(sum[:len(sum)/2])
+}
+
+// of is the text of a segment for entries.
+func (p *segment) of(entries []Entry) string {
+	if p.entry == isText {
+		return p.text
+	}
+	return entries[p.entry].Value
+}
+
+// isPlain reports whether no value has the character that ends it.
+func (t template) isPlain(entries []Entry) bool {
+	for i := range t {
+		if t[i].entry != isText && i+2 < len(t) && strings.IndexByte(t[i].of(entries), t[i+1].text[0]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// text is the text for entries.
+func (t template) text(entries []Entry) string {
+	if len(t) == 1 {
+		return t[0].of(entries)
+	}
+	var text strings.Builder
+	for i := range t {
+		text.WriteString(t[i].of(entries))
+	}
+	return text.String()
 }
 
 // sample is the text with x for each variable.

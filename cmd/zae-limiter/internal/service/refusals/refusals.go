@@ -111,7 +111,10 @@ func (l *Log) IDOf(ctx context.Context) string {
 	return l.id(t.n.Load())
 }
 
-func (l *Log) id(n uint64) string { return l.process + "-" + strconv.FormatUint(n, 10) }
+func (l *Log) id(n uint64) string {
+	var room [32]byte
+	return string(strconv.AppendUint(append(append(room[:0], l.process...), '-'), n, 10))
+}
 
 // BeginCall notes nothing.
 func (*Log) BeginCall(ctx context.Context, _ limiter.Call) context.Context { return ctx }

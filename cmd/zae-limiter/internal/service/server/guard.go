@@ -131,9 +131,8 @@ func (s *Server) admits(w http.ResponseWriter, r *http.Request, do access.Action
 
 // admitsGRPC judges a call of gRPC. A browser cannot call: it has no access to the frames of HTTP/2.
 func (s *Server) admitsGRPC(ctx context.Context) error {
-	md, _ := metadata.FromIncomingContext(ctx)
 	field := ""
-	if all := md.Get("authorization"); len(all) == 1 {
+	if all := metadata.ValueFromIncomingContext(ctx, "authorization"); len(all) == 1 {
 		field = all[0]
 	}
 	_, err := s.o.Guard.Admit(ctx, field, access.Decide)
