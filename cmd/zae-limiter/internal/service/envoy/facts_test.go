@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/hot"
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/mapping"
 )
 
 // Envoy cuts off what is less than a second, so waits are rounded up.
@@ -65,6 +68,46 @@ func TestHeadersAndBody(t *testing.T) {
 			s.Errorf("the client is told the name of its entity: %s", got.RawBody)
 		}
 	}, limiter.PerMinute("rpm", 60, limiter.Burst(90)))
+}
+
+// A limit whose name an earlier one has is told in the body of a refusal, and in no field.
+func TestLimitsOfOneName(t *testing.T) {
+	parsed, err := mapping.Parse(hot.Files{"rules.yaml": []byte(`
+domains:
+  gateway:
+    - {entries: [r1], entity: "{r1}", resource: r1, take: {rpm: hits}}
+    - {entries: [r2], entity: "{r2}", resource: r2, take: {rpm: hits}}
+    - {entries: [r3], entity: "{r3}", resource: r3, take: {tpm: hits}}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withRules(t, parsed, func(s *service) {
+		s.call(with(60, descriptor("r2", "a")))
+		got := s.call(descriptor("r1", "a"), descriptor("r2", "a"), descriptor("r3", "a"))
+		var p struct {
+			Violated []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal(got.RawBody, &p); err != nil || !slices.Equal(p.Violated, []string{"rpm"}) {
+			s.Errorf("%v: %s", err, got.RawBody)
+		}
+		if fields := got.header["ratelimit"]; !strings.HasPrefix(fields, `"rpm";r=60`) || strings.Count(fields, "rpm") != 1 || strings.Count(fields, "tpm") != 1 {
+			s.Errorf("%q", fields)
+		}
+	}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1000))
+}
+
+// Descriptors of one bucket are one request, and each is told its own limit, also if that of the other one is tighter.
+func TestDescriptorsOfOneBucket(t *testing.T) {
+	inBubble(t, func(s *service) {
+		got := s.call(descriptor("tenant", "a"), with(900, descriptor("tenant", "a", "model", "api")))
+		if rpm, tpm := got.Statuses[0].CurrentLimit.Name, got.Statuses[1].CurrentLimit.Name; rpm != "rpm" || tpm != "tpm" {
+			s.Errorf("told %s and %s", rpm, tpm)
+		}
+		if rpm, tpm := s.left("a", "api", "rpm"), s.left("a", "api", "tpm"); rpm != 59 || tpm != 100 {
+			s.Errorf("%d and %d are left", rpm, tpm)
+		}
+	})
 }
 
 // Numbers of 32 bits stop at the largest one.

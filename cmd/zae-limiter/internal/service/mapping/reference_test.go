@@ -133,3 +133,24 @@ func FuzzNamesOfTheReference(f *testing.F) {
 		}
 	})
 }
+
+// The name of a hash never changes: a bucket is found by it, after an update of the service, too.
+func TestHashedNamesStay(t *testing.T) {
+	t.Parallel()
+	for want, of := range map[string]struct {
+		parse func(hot.Files) (*mapping.Rules, error)
+		rules string
+		by    []mapping.Entry
+	}{
+		"h-13326d287ab4df1a17ea41537da1af3e": {mapping.ParseReference, "domain: d\ndescriptors: [{key: tenant, rate_limit: {unit: day, requests_per_unit: 1}}]", []mapping.Entry{{Key: "tenant", Value: "a:b"}}},
+		"h-757882404b3ef18e01607e3d022a36d0": {mapping.Parse, "domains: {d: [{entries: [a, b], entity: \"{a}-{b}\", resource: api, take: {rpm: hits}}]}", []mapping.Entry{{Key: "a", Value: "x-y-z"}, {Key: "b", Value: "w"}}},
+	} {
+		rules, err := of.parse(hot.Files{"rules.yaml": []byte(of.rules)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ask, ok := rules.Map("d", &mapping.Descriptor{Entries: of.by, Hits: 1}); !ok || ask.Entity != want {
+			t.Errorf("%v: %q, want %q", of.by, ask.Entity, want)
+		}
+	}
+}

@@ -39,6 +39,7 @@ var (
 	rounds    = flag.Int("service.rounds", 5, "how many rounds there are; the sides are called in turn")
 	clients   = flag.Int("service.clients", 64, "how many calls are under way at the same time")
 	only      = flag.String("service.only", "", "a part of the names of the sides that are called; the default is all")
+	base      = flag.String("service.base", "", "a program of another build, which is measured beside this one")
 	profile   = flag.String("service.profile", "", "how the names of files begin with profiles of the processor, of our sides in the first round: their numbers follow")
 )
 
@@ -85,7 +86,11 @@ func TestServicesSideBySide(t *testing.T) {
 	if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ours, inMemory, theirs := serve(t, file, false), serve(t, file, true), peers.StartRatelimit(t, limits)
+	this, theirs := build(t), peers.StartRatelimit(t, limits)
+	services := map[string]*service{"zae-limiter": serve(t, this, file, false), "zae-limiter in memory": serve(t, this, file, true)}
+	if *base != "" {
+		services["base"], services["base in memory"] = serve(t, *base, file, false), serve(t, *base, file, true)
+	}
 	one := func(addr, key string, different int) func(context.Context, int) error {
 		return decideBy(t, addr, func() *rls.RateLimitRequest {
 			entry := &common.RateLimitDescriptor_Entry{Key: key, Value: strconv.Itoa(rand.IntN(different))} //nolint:gosec // a load
@@ -97,7 +102,7 @@ func TestServicesSideBySide(t *testing.T) {
 		{name: "envoyproxy/ratelimit, refused", pids: theirs.PIDs, call: one(theirs.Addr, "empty", 1), decisions: 1},
 		{name: "envoyproxy/ratelimit, through Envoy", pids: theirs.PIDs, call: throughEnvoy(t, theirs.Addr), decisions: 1},
 	}
-	for name, of := range map[string]*service{"zae-limiter": ours, "zae-limiter in memory": inMemory} {
+	for name, of := range services {
 		pids := []int{of.pid}
 		sides = append(sides,
 			&side{name: name + ", gRPC", of: of, pids: pids, call: one(of.grpc, "tenant", tenants), decisions: 1},
@@ -141,18 +146,29 @@ type service struct {
 	http, grpc, admin string
 }
 
-// serve builds the program, and starts the service on a table of its own: in a directory, or in memory.
-func serve(t *testing.T, limits string, inMemory bool) *service {
+// build builds the program.
+func build(t *testing.T) (program string) {
 	t.Helper()
-	program, data := filepath.Join(t.TempDir(), "zae-limiter"), filepath.Join(t.TempDir(), "data")
-	commands := [][]string{{"go", "build", "-o", program, "../../.."}, {program, "table", "create", "--local", data}}
-	if inMemory {
-		data, commands = ":memory:", commands[:1]
+	program = filepath.Join(t.TempDir(), "zae-limiter")
+	run(t, "go", "build", "-o", program, "../../..")
+	return program
+}
+
+// run runs a command to its end.
+func run(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // of this test
+		t.Fatalf("%v: %v\n%s", args, err, out)
 	}
-	for _, args := range commands {
-		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
+}
+
+// serve starts the service of a program on a table of its own: in a directory, or in memory.
+func serve(t *testing.T, program, limits string, inMemory bool) *service {
+	t.Helper()
+	data := ":memory:"
+	if !inMemory {
+		data = filepath.Join(t.TempDir(), "data")
+		run(t, program, "table", "create", "--local", data)
 	}
 	cmd := exec.Command(program, "serve", "--local", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", //nolint:noctx // it ends with the test
 		"--ratelimit-config", limits, "--fallback", "rpm:1000000000/min", "--output", "json", "--log-level", "error")
