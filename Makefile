@@ -130,13 +130,15 @@ tagged_files = $(shell grep -rl --include='*_test.go' '^//go:build conformance' 
 tagged_tests = $(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(tagged_files))
 # The longest first: the others run beside it.
 tagged_packages = $(program)/internal/test/conformance/ $(filter-out $(program)/internal/test/conformance/,$(sort $(dir $(tagged_files:%=./%))))
+# One package more than processors at a time: some wait for their servers most of the time.
+at_once = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 empty =
 one_of = '^($(subst $(empty) $(empty),|,$(strip $(1))))$$'
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, Envoy, linters of templates, IAM Simulate, LocalStack, Prometheus, the OpenTelemetry collector, grpcurl and envoyproxy/ratelimit
 	internal/test/peers/install
-	$(gotest) -race -vet=off -count=1 -tags conformance -run $(call one_of,$(tagged_tests)) $(tagged_packages)
+	$(gotest) -p $(at_once) -race -vet=off -count=1 -tags conformance -run $(call one_of,$(tagged_tests)) $(tagged_packages)
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made
