@@ -30,19 +30,14 @@ gotest = go test -timeout 60m
 
 # A long test is called TestLong…: it lets hours to weeks of virtual time pass, or kills process after process. make
 # quick and make test leave it to make long and to .ci/run. One called TestLongest… does many times what make race
-# does already: contests of many processes, or seed after seed until the simulation reports a defect that the test has
-# planted. It runs without the race detector, in a fraction of the time.
-#
-# A test called TestUnraced… carries out loads in hours of virtual time. What works there, the limiter and the engine,
-# has tests of its own under the race detector. So make race runs it without, in a fraction of the time.
+# does already: contests of many processes, loads for hours of virtual time, or seed after seed until the simulation
+# reports a defect that the test has planted. It runs without the race detector, in a fraction of the time.
 long    = '^TestLong'
 longest = '^TestLongest'
-unraced = '^TestUnraced'
 # The packages that have one. The others need not be compiled for it.
 having = $(sort $(dir $(shell grep -rE --include='*_test.go' '^func $(1)' [a-z]*/ | sed 's,^\([^:]*\):.*,./\1,')))
 long_packages    = $(call having,TestLong[A-Z])
 longest_packages = $(call having,TestLongest)
-unraced_packages = $(call having,TestUnraced)
 # The package whose largest cases make long adds, and which takes longest. .ci/run has less than an hour: it leaves
 # them out.
 apart = ./internal/acquire/
@@ -66,7 +61,7 @@ help: ## list the targets
 
 .PHONY: quick
 quick: ## most tests, with few seeds and without the race detector
-	$(gotest) -short -vet=off -skip '^Test(Long|Unraced)' $(packages)
+	$(gotest) -short -vet=off -skip $(long) $(packages)
 	cd internal/test/routers && GOWORK=off $(gotest) -short -vet=off ./...
 
 .PHONY: check
@@ -80,8 +75,7 @@ test: ## every test that needs nothing but Go, except the long ones
 .PHONY: race
 race: ## the same under the race detector
 	@$(if $(race),:,echo "no C compiler found: running without the race detector")
-	$(gotest) $(race) -vet=off -shuffle=on -skip '^Test(Long|Unraced)' $(packages)
-	$(gotest) -vet=off -shuffle=on -run $(unraced) $(unraced_packages)
+	$(gotest) $(race) -vet=off -shuffle=on -skip $(long) $(packages)
 	cd internal/test/routers && GOWORK=off $(gotest) $(race) -vet=off -shuffle=on ./...
 
 .PHONY: long
@@ -136,13 +130,15 @@ tagged_files = $(shell grep -rl --include='*_test.go' '^//go:build conformance' 
 tagged_tests = $(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(tagged_files))
 # The longest first: the others run beside it.
 tagged_packages = $(program)/internal/test/conformance/ $(filter-out $(program)/internal/test/conformance/,$(sort $(dir $(tagged_files:%=./%))))
+# One package more than processors at a time: some wait for their servers most of the time.
+at_once = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 empty =
 one_of = '^($(subst $(empty) $(empty),|,$(strip $(1))))$$'
 
 .PHONY: conformance
 conformance: ## the tests against DynamoDB Local, the Python peer, boto3, the AWS command line, moto, Locust, Envoy, linters of templates, IAM Simulate, LocalStack, Prometheus, the OpenTelemetry collector, grpcurl and envoyproxy/ratelimit
 	internal/test/peers/install
-	$(gotest) -race -vet=off -count=1 -tags conformance -run $(call one_of,$(tagged_tests)) $(tagged_packages)
+	$(gotest) -p $(at_once) -race -vet=off -count=1 -tags conformance -run $(call one_of,$(tagged_tests)) $(tagged_packages)
 
 .PHONY: aws
 aws: ## the stack on a real account: ZAEL_AWS_TESTS=ACCOUNT-ID; it costs some cents and deletes what it made

@@ -140,12 +140,12 @@ type pattern struct {
 var patterns = []pattern{
 	{"many in one hour", 1, time.Second, 3000, 4, 0},
 	{"every minute, one", 1, time.Minute, 5000, 2, 0.01},
-	{"every minute, many", 300, time.Minute, 150, 2, 0.01},
+	{"every minute, many", 100, time.Minute, 150, 2, 0.01},
 	{"every hour, one", 1, time.Hour, 2000, 2, 0.06},
-	{"every hour, many", 300, time.Hour, 100, 2, 0.06},
+	{"every hour, many", 100, time.Hour, 100, 2, 0.06},
 	{"every hour, one with four limits", 1, time.Hour, 2000, 4, 0.12},
 	{"every day, one", 1, 24 * time.Hour, 1000, 2, 0.12},
-	{"every day, many", 300, 24 * time.Hour, 100, 2, 0.12},
+	{"every day, many", 100, 24 * time.Hour, 100, 2, 0.12},
 	{"every day, one with four limits", 1, 24 * time.Hour, 1000, 4, 0.15},
 }
 

@@ -274,7 +274,7 @@ func (o *outageRun) judge() {
 // Outages with shares keep their laws.
 func TestSimOutages(t *testing.T) {
 	t.Parallel()
-	for i := range uint64(many() * 4) {
+	for i := range uint64(many() * 2) {
 		t.Run(fmt.Sprint("seed ", *firstSeed+i), func(t *testing.T) {
 			t.Parallel()
 			for _, law := range runOutages(t, *firstSeed+i, brokenOutage{}) {

@@ -35,8 +35,8 @@ func TestTheSessionsOfTheDocuments(t *testing.T) { //nolint:paralleltest // see 
 	runSessions(t, func(page []doctest.Block) bool { return !haveLoads(page) })
 }
 
-// TestUnracedSessionsOfLoads does so for the pages that carry out loads, in hours of virtual time.
-func TestUnracedSessionsOfLoads(t *testing.T) { //nolint:paralleltest // see above
+// TestLongestSessionsOfLoads does so for the pages that carry out loads, in hours of virtual time.
+func TestLongestSessionsOfLoads(t *testing.T) { //nolint:paralleltest // see above
 	runSessions(t, haveLoads)
 }
 

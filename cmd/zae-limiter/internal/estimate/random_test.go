@@ -35,7 +35,7 @@ func randomScenario(seed uint64) string {
 }
 
 // Whatever a load combines, its bill is as near as Accuracy says.
-func TestUnracedARandomLoadCostsWhatTheLedgerSays(t *testing.T) {
+func TestLongestARandomLoadCostsWhatTheLedgerSays(t *testing.T) {
 	t.Parallel()
 	const seeds = 12
 	for seed := range uint64(seeds) {

@@ -43,7 +43,7 @@ func sumOf(parts []estimate.Cost) (sum estimate.Cost) {
 }
 
 // Each scenario of the program, each side on its own.
-func TestUnracedAScenarioCostsWhatTheLedgerSays(t *testing.T) {
+func TestLongestAScenarioCostsWhatTheLedgerSays(t *testing.T) {
 	t.Parallel()
 	for _, name := range scenario.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestLongestACombinedLoadCostsWhatTheLedgerSays(t *testing.T) {
 }
 
 // A load of too many operations is worked out in less time, and multiplied.
-func TestUnracedALongLoadIsMultiplied(t *testing.T) {
+func TestLongestALongLoadIsMultiplied(t *testing.T) {
 	t.Parallel()
 	s := builtin(t, "llm-gateway", time.Minute).Scaled(3 * time.Minute)
 	p := planned(t, s)

@@ -9,7 +9,7 @@ import (
 
 // Processes that share items lose races for them: for a hot bucket, and for a parent, with
 // settlements and limits that are nearly used up. These loads are the ones furthest off.
-func TestUnracedSharedLoadsCostWhatTheLedgerSays(t *testing.T) {
+func TestLongestSharedLoadsCostWhatTheLedgerSays(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{2, 3, 8} {
 		for _, l := range []struct{ name, entities, settle string }{

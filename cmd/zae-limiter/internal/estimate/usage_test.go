@@ -23,22 +23,11 @@ type usedBucket struct {
 	limits, buckets, hours int
 }
 
-// Pages of buckets that are used seldom and hourly. The entries that no page has yet count
-// as parts of one.
-func TestUnracedUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
-	t.Parallel()
-	comparePages(t, usedBucket{1.0 / 3, 2, 10, 1500}, usedBucket{1, 2, 10, 1000})
-}
-
-// The same with fewer and more limits, and of buckets that are used often.
+// Pages of buckets that are used seldom and often, with few and many limits. The entries that no page
+// has yet count as parts of one.
 func TestLongestUsageCostsAsManyPagesAsAreWritten(t *testing.T) {
 	t.Parallel()
-	comparePages(t, usedBucket{1, 1, 20, 1500}, usedBucket{1, 4, 20, 1500}, usedBucket{20, 2, 1, 1500})
-}
-
-func comparePages(t *testing.T, loads ...usedBucket) {
-	t.Helper()
-	for _, c := range loads {
+	for _, c := range []usedBucket{{1.0 / 3, 2, 10, 1500}, {1, 2, 10, 1000}, {1, 1, 20, 1500}, {1, 4, 20, 1500}, {20, 2, 1, 1500}} {
 		t.Run(fmt.Sprintf("%.1f an hour, %d limits", c.perHour, c.limits), func(t *testing.T) {
 			t.Parallel()
 			e, err := estimate.New(estimate.Load{Rate: c.perHour * float64(c.buckets) / 3600, Buckets: c.buckets, Limits: c.limits})
