@@ -3,7 +3,6 @@
 package benchservice_test
 
 import (
-	"bufio"
 	"context"
 	jsonv1 "encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -31,6 +29,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/internal/service/httpapi"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamolite"
+	"github.com/zeroae/zae-limiter-go/internal/test/child"
 	"github.com/zeroae/zae-limiter-go/internal/test/faults"
 )
 
@@ -57,6 +56,12 @@ func (floorServer) ShouldRateLimit(context.Context, *rls.RateLimitRequest) (*rls
 	return &rls.RateLimitResponse{OverallCode: rls.RateLimitResponse_OK}, nil
 }
 
+// printedByFloor is what the floor prints when it listens.
+type printedByFloor struct {
+	PID            int
+	Endpoint, GRPC string
+}
+
 // serveFloor serves what the transports cost: both protocols, without a limiter. Its heap is collected as seldom as that
 // of the service.
 func serveFloor() error {
@@ -73,7 +78,7 @@ func serveFloor() error {
 	calls := grpc.NewServer(grpc.NumStreamWorkers(streamWorkers))
 	rls.RegisterRateLimitServiceServer(calls, floorServer{})
 	go func() { _ = calls.Serve(at[0]) }()
-	if err := jsonv1.NewEncoder(os.Stdout).Encode(map[string]string{"grpc": at[0].Addr().String(), "endpoint": "http://" + at[1].Addr().String()}); err != nil {
+	if err := jsonv1.NewEncoder(os.Stdout).Encode(printedByFloor{os.Getpid(), "http://" + at[1].Addr().String(), at[0].Addr().String()}); err != nil {
 		return err
 	}
 	return http.Serve(at[1], http.HandlerFunc(floorBatch)) //nolint:gosec // it ends with the process
@@ -111,21 +116,18 @@ func floorBatch(w http.ResponseWriter, r *http.Request) {
 // startFloor starts the floor.
 func startFloor(t *testing.T) *service {
 	t.Helper()
-	cmd := exec.Command(os.Args[0]) //nolint:noctx // it ends with the test
-	cmd.Env, cmd.Stderr = append(os.Environ(), asFloor+"=1"), os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
+	lines := make(chan string, 1)
+	child.Start(t, asFloor, "1", func(line string) { lines <- line })
+	var printed printedByFloor
+	select {
+	case line := <-lines:
+		if err := json.Unmarshal([]byte(line), &printed); err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the floor does not start")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	var printed struct{ Endpoint, GRPC string }
-	if err := jsonv1.NewDecoder(bufio.NewReader(out)).Decode(&printed); err != nil {
-		t.Fatal(err)
-	}
-	return &service{pid: cmd.Process.Pid, http: printed.Endpoint, grpc: printed.GRPC}
+	return &service{pid: printed.PID, http: printed.Endpoint, grpc: printed.GRPC}
 }
 
 // bareUpdate measures in this process what an UpdateItem of an admitted call costs the engine alone: the last one that
