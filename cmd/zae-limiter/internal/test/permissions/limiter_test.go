@@ -112,6 +112,14 @@ func queues(w *world) {
 	})
 }
 
+// acquireUntilWhole takes until an entity's bucket has so many shards again: each take meets one at random.
+func (w *world) acquireUntilWhole(entity string, shards int) {
+	w.Helper()
+	for l := w.limiter(); len(w.Images(entity)) < shards; {
+		w.acquire(l, entity, 1)
+	}
+}
+
 // sharded has what an acquire on a bucket of several items meets.
 func sharded(w *world) {
 	w.System(hourly)
@@ -129,20 +137,10 @@ func sharded(w *world) {
 	time.Sleep(time.Hour)
 	w.double("user")
 	w.remove("user", 3)
-	w.record(acquire, "a shard was deleted", func() {
-		l := w.limiter()
-		for range 20 {
-			w.acquire(l, "user", 1)
-		}
-	})
+	w.record(acquire, "a shard was deleted", func() { w.acquireUntilWhole("user", 4) })
 	w.remove("user", 3)
 	w.remove("user", 1)
-	w.record(acquire, "a shard and its sibling were deleted", func() {
-		l := w.limiter()
-		for range 20 {
-			w.acquire(l, "user", 1)
-		}
-	})
+	w.record(acquire, "a shard and its sibling were deleted", func() { w.acquireUntilWhole("user", 4) })
 	w.merge("user")
 	w.record(acquire, "the bucket was merged meanwhile", func() {
 		for range 10 {
